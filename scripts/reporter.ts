@@ -1,0 +1,123 @@
+// A reporter for thousands of tests: one line per file as it ends, every failure in full, then Node's own summary.
+// It also ends a run that hangs: Node's --test-timeout covers a test, not a file that a leaked handle keeps alive.
+import { writeSync } from 'node:fs'
+import { relative, resolve } from 'node:path'
+import type { EventData } from 'node:test'
+import type { TestEvent } from 'node:test/reporters'
+import { inspect } from 'node:util'
+
+export const testTimeoutMs = 120_000
+const stallMs = { betweenTests: 30_000, withinTest: testTimeoutMs + 10_000 }
+
+/** Node's test ids are unique within one file, which is one process. */
+type Test = EventData.TestDequeue | EventData.TestComplete
+type File = { tests: number; failures: string[]; open: Map<number, Test>; output: string; ended: boolean }
+/** What Node's errors carry beyond their published type. */
+type Failure = Error & { failureType?: string; exitCode?: number }
+
+const outputLengthMax = 100_000
+/** Whether a flag leaves tests out, so that a file may have none to run. */
+const isPartial = process.execArgv.some((flag) => /^--test-(name-pattern|skip-pattern|only|shard)/.test(flag))
+const files = new Map<string, File>()
+
+function fileOf(path: string | undefined): File {
+  const key = path === undefined ? '(no file)' : relative(process.cwd(), resolve(path))
+  const file = files.get(key) ?? { tests: 0, failures: [], open: new Map(), output: '', ended: false }
+  files.set(key, file)
+  return file
+}
+
+/** Each file is a test to Node as well. */
+const isFile = ({ name, file }: Test): boolean => file !== undefined && resolve(name) === resolve(file)
+
+/** The name of a test after the names of the suites around it. */
+function titleOf(file: File, test: Test): string {
+  const parent = file.open.get(test.parentId ?? 0)
+  return parent === undefined ? test.name : `${titleOf(file, parent)} > ${test.name}`
+}
+
+function explain(error: Failure | undefined): string {
+  if (error?.exitCode !== undefined) return `the process ended with exit code ${error.exitCode}`
+  const cause = error?.cause ?? error?.message
+  return typeof cause === 'string' ? cause : inspect(cause, { depth: 8 })
+}
+
+function endTest(result: EventData.TestComplete): void {
+  const file = fileOf(result.file)
+  const { passed, type } = result.details
+  const error: Failure | undefined = result.details.error
+  if (type !== 'suite') file.tests += 1
+  // A suite or a test around a failed one fails as well: only the innermost has something to say.
+  if (!passed && result.todo === undefined && error?.failureType !== 'subtestsFailed') {
+    file.failures.push(`✖ ${titleOf(file, result)}\n${explain(error)}`)
+  }
+  file.open.delete(result.testId)
+}
+
+function endFile(result: EventData.TestComplete): string {
+  const file = fileOf(result.file)
+  const { passed, duration_ms, error } = result.details
+  file.ended = true
+  if (!passed && file.failures.length === 0) file.failures.push(`✖ ${result.name}\n${explain(error)}`)
+  if (passed && file.tests === 0 && !isPartial) file.failures.push(`✖ ${result.name}\nhas no tests`)
+  const mark = file.failures.length === 0 ? '✔' : '✖'
+  const firsts = file.failures.map((failure) => `    ${failure.split('\n', 1)[0]}\n`).join('')
+  return `${mark} ${result.name}  ${file.tests} tests, ${(duration_ms / 1000).toFixed(1)} s\n${firsts}`
+}
+
+function failures(): string {
+  let text = ''
+  for (const [name, file] of files) {
+    if (file.failures.length === 0) continue
+    text += `\n--- ${name}\n\n${file.failures.join('\n\n')}\n`
+    if (file.output !== '') text += `\nprinted by ${name}:\n${file.output}`
+  }
+  return text === '' ? '' : `\nFAILURES\n${text}`
+}
+
+const unended = 'did not end: it was interrupted, a test hangs, or a handle (server, socket, timer) was left open'
+
+/** Ends the run when nothing has happened for too long; Node then stops its children and reports what was interrupted. */
+function watch(): { touch(): void; stop(): void } {
+  let touched = performance.now()
+  const timer = setInterval(() => {
+    const isWithin = files.values().some((file) => !file.ended && file.open.size > 0)
+    if (performance.now() - touched > (isWithin ? stallMs.withinTest : stallMs.betweenTests)) process.kill(process.pid, 'SIGTERM')
+  }, 1000)
+  timer.unref()
+  return { touch: () => (touched = performance.now()), stop: () => clearInterval(timer) }
+}
+
+export default async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
+  const summary: string[] = []
+  const watchdog = watch()
+  for await (const { type, data } of events) {
+    watchdog.touch()
+    if (type === 'test:dequeue' && !isFile(data)) fileOf(data.file).open.set(data.testId, data)
+    if (type === 'test:complete' && isFile(data)) yield endFile(data)
+    else if (type === 'test:complete') endTest(data)
+    if (type === 'test:stdout' || type === 'test:stderr') {
+      const file = fileOf(data.file)
+      file.output = (file.output + data.message).slice(-outputLengthMax)
+    }
+    if (type === 'test:diagnostic' && data.nesting === 0 && data.file === undefined) summary.push(data.message)
+    // Node ends the process at once after this event, so what is yielded later is lost.
+    if (type === 'test:interrupted') {
+      const open = files.entries().filter(([, file]) => !file.ended)
+      for (const [name, file] of open) file.failures.push(`✖ ${name}\n${unended}`)
+      writeSync(process.stdout.fd, conclusion([]))
+    }
+  }
+  watchdog.stop()
+  yield conclusion(summary)
+}
+
+/** The failures and Node's summary, or ours when Node was interrupted before it could write one. */
+function conclusion(summary: string[]): string {
+  const executed = files.values().reduce((sum, file) => sum + file.tests, 0)
+  const failed = files.values().reduce((sum, file) => sum + file.failures.length, 0)
+  // Node is content with files that hold no tests.
+  if (executed === 0 || failed > 0) process.exitCode = 1
+  const lines = summary.length > 0 ? summary : [`tests ${executed}`, `fail ${failed}`]
+  return `${failures()}${executed === 0 ? '\nno test was run\n' : ''}\n${lines.map((line) => `ℹ ${line}\n`).join('')}`
+}

@@ -1,0 +1,55 @@
+// `npm test`: the checks, then every test/**/*.test.ts. `npm test -- test/kernel` runs only those tests; words that begin
+// with a dash go to `node --test` (`npm test -- test/kernel --test-name-pattern=chain`).
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { globSync } from 'node:fs'
+import { join, normalize } from 'node:path'
+import { check } from './check.ts'
+import { testTimeoutMs } from './reporter.ts'
+
+const root = join(import.meta.dirname, '..')
+process.chdir(root)
+
+const words = process.argv.slice(2)
+const flags = words.filter((word) => word.startsWith('-'))
+const filters = words.filter((word) => !word.startsWith('-')).map((word) => normalize(word).replace(/\/$/, ''))
+
+function heading(title: string): void {
+  console.log(`\n=== ${title}`)
+}
+
+/** The test files to run. The checks have run the architecture test already. */
+function select(): string[] {
+  const all = globSync('test/**/*.test.ts').sort()
+  if (filters.length === 0) return all.filter((file) => file !== 'test/architecture.test.ts')
+  return all.filter((file) => filters.some((filter) => file === filter || file.startsWith(`${filter}/`)))
+}
+
+async function runTests(files: string[]): Promise<number> {
+  const args = ['--test', `--test-timeout=${testTimeoutMs}`, '--test-concurrency=2', '--test-reporter=./scripts/reporter.ts']
+  const child = spawn(process.execPath, [...args, ...flags, ...files], { stdio: 'inherit' })
+  // A terminal sends Ctrl-C to the child too: wait for its report.
+  process.on('SIGINT', () => {})
+  process.on('SIGTERM', () => child.kill('SIGTERM'))
+  const [code] = (await once(child, 'exit')) as [number | null]
+  return code ?? 1
+}
+
+const failed: string[] = []
+
+if (filters.length === 0) {
+  heading('check')
+  failed.push(...(await check()))
+}
+
+const files = select()
+heading(`tests (${files.length} files)`)
+if (files.length === 0) {
+  console.log(filters.length === 0 ? 'there are no test files' : `no test file matches ${filters.join(' ')}`)
+  failed.push('tests')
+} else if ((await runTests(files)) !== 0) {
+  failed.push('tests')
+}
+
+if (failed.length > 0) console.log(`\nFAILED: ${failed.join(', ')}`)
+process.exitCode = failed.length === 0 ? 0 : 1

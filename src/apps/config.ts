@@ -1,0 +1,164 @@
+// What an operator may set: by flag or by environment variable, the flag wins. A value that is not understood is an error with a
+// sentence, never a default.
+import { isIPv6 } from 'node:net'
+import { resolve } from 'node:path'
+
+export type LogLevel = 'silent' | 'error' | 'warn' | 'info' | 'debug'
+
+export type Config = {
+  readonly data: string
+  readonly port: number
+  readonly host: string
+  readonly hosts: readonly string[]
+  readonly proxied: boolean
+  readonly log: LogLevel
+  readonly quota: boolean
+  readonly skipVerify: boolean
+}
+
+export class ConfigError extends Error {
+  override name = 'ConfigError'
+}
+
+type Setting = {
+  readonly flag: string
+  /** null: not from the environment, where it would stay on unseen. */
+  readonly env: string | null
+  /** How the value is written; null: a switch without one. */
+  readonly value: string | null
+  readonly usual: string
+  readonly words: string
+  readonly example: string
+}
+
+const settings = [
+  { flag: 'data', env: 'COUNTERSIGN_DATA', value: '<folder>', usual: './data', words: 'where everything is kept', example: '--data /var/lib/countersign' },
+  { flag: 'port', env: 'COUNTERSIGN_PORT', value: '<number>', usual: '3402', words: 'port to listen on; 0 takes a free one', example: '--port 8080' },
+  { flag: 'host', env: 'COUNTERSIGN_HOST', value: '<address>', usual: '127.0.0.1', words: 'address to listen on; other than loopback only with --proxy trusted', example: '--host ::1' },
+  { flag: 'hosts', env: 'COUNTERSIGN_HOSTS', value: '<names>', usual: '', words: 'further host names that clients may ask for, with commas', example: '--hosts tasks.example.com' },
+  { flag: 'proxy', env: 'COUNTERSIGN_PROXY', value: 'trusted', usual: '', words: 'a proxy in front ends TLS and sets X-Forwarded-Host', example: '--proxy trusted --host 0.0.0.0' },
+  { flag: 'log', env: 'COUNTERSIGN_LOG', value: '<level>', usual: 'info', words: 'silent, error, warn, info or debug; JSON lines on stderr', example: '--log debug' },
+  { flag: 'quota', env: 'COUNTERSIGN_QUOTA', value: 'on|off', usual: 'on', words: 'off: agents may ask people as often as they like', example: '--quota off' },
+  { flag: 'skip-verify', env: null, value: null, usual: '', words: 'start even if the record was changed; /health says so', example: '--skip-verify' },
+  { flag: 'help', env: null, value: null, usual: '', words: 'show this and exit', example: '--help' },
+  { flag: 'version', env: null, value: null, usual: '', words: 'show the version and exit', example: '--version' },
+] as const satisfies readonly Setting[]
+
+type Flag = (typeof settings)[number]['flag']
+type Given = ReadonlyMap<string, string>
+
+export type Wish = { readonly kind: 'start'; readonly config: Config } | { readonly kind: 'help' } | { readonly kind: 'version' }
+
+export function readConfig(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Wish {
+  const flags = readFlags(argv)
+  if (flags.has('help')) return { kind: 'help' }
+  if (flags.has('version')) return { kind: 'version' }
+  const of = (flag: Flag): { value: string; name: string } => {
+    const setting = settings.find((candidate) => candidate.flag === flag)!
+    const fromEnv = setting.env === null ? undefined : env[setting.env]
+    if (flags.has(flag)) return { value: flags.get(flag)!, name: `--${flag}` }
+    // An empty variable is how most shells say "not set".
+    return fromEnv ? { value: fromEnv, name: setting.env! } : { value: setting.usual, name: `--${flag}` }
+  }
+  const proxied = oneOf(of('proxy'), ['', 'trusted']) === 'trusted'
+  return {
+    kind: 'start',
+    config: {
+      data: resolve(of('data').value),
+      port: portOf(of('port')),
+      host: hostOf(of('host'), proxied),
+      hosts: hostsOf(of('hosts')),
+      proxied,
+      log: oneOf(of('log'), ['silent', 'error', 'warn', 'info', 'debug']),
+      quota: oneOf(of('quota'), ['on', 'off']) === 'on',
+      skipVerify: flags.has('skip-verify'),
+    },
+  }
+}
+
+function readFlags(argv: readonly string[]): Given {
+  const given = new Map<string, string>()
+  for (let i = 0; i < argv.length; i++) {
+    const word = argv[i]!
+    const [, name, value] = /^--([^=]+)(?:=(.*))?$/s.exec(word) ?? (word === '-h' ? [word, 'help'] : [])
+    if (name === undefined) throw new ConfigError(`what is ${JSON.stringify(word)}? Options begin with --; see --help`)
+    const setting = settings.find((candidate) => candidate.flag === name)
+    if (!setting) throw new ConfigError(`there is no option --${name}${suggestion(name)}; see --help`)
+    if (given.has(name)) throw new ConfigError(`--${name} is given twice`)
+    if (setting.value === null && value !== undefined) throw new ConfigError(`--${name} takes no value`)
+    const its = setting.value === null ? 'on' : (value ?? argv[++i])
+    if (its === undefined || (value === undefined && its.startsWith('--'))) throw new ConfigError(`--${name} needs a value: --${name} ${setting.value}`)
+    given.set(name, its)
+  }
+  return given
+}
+
+function suggestion(name: string): string {
+  const nearest = settings.map(({ flag }) => ({ flag, distance: distanceOf(name, flag) })).toSorted((a, b) => a.distance - b.distance)[0]!
+  return nearest.distance <= 3 ? `; did you mean --${nearest.flag}?` : ''
+}
+
+/** How many letters to add, drop or change. */
+function distanceOf(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++) next.push(Math.min(next[j - 1]! + 1, row[j]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)))
+    row = next
+  }
+  return row[b.length]!
+}
+
+type Named = { readonly value: string; readonly name: string }
+
+function oneOf<const W extends string>({ value, name }: Named, words: readonly W[]): W {
+  const found = words.find((word) => word === value)
+  if (found === undefined) throw new ConfigError(`${name} must be ${words.filter((word) => word !== '').join(', ')}, not ${JSON.stringify(value)}`)
+  return found
+}
+
+function portOf({ value, name }: Named): number {
+  const port = /^\d{1,5}$/.test(value) ? Number(value) : Number.NaN
+  if (!(port <= 65_535)) throw new ConfigError(`${name} must be a port from 0 to 65535, not ${JSON.stringify(value)}`)
+  return port
+}
+
+const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host)
+
+/** Plain HTTP beyond this machine would carry credentials in the open. */
+function hostOf({ value, name }: Named, proxied: boolean): string {
+  if (isLoopback(value) || proxied) return value
+  throw new ConfigError(
+    `${name} is ${value}, which others can reach, and this server does not speak TLS: listen on 127.0.0.1, or put a proxy with TLS in front and declare it with --proxy trusted`,
+  )
+}
+
+function hostsOf({ value, name }: Named): string[] {
+  const hosts = value.split(',').map((host) => host.trim())
+  return hosts.filter((host) => host !== '').map((host) => {
+    if (!/^(\[[0-9a-f:.]+\]|[a-z0-9.-]+)$/i.test(host)) throw new ConfigError(`${name} lists host names without port or path, not ${JSON.stringify(host)}`)
+    return host
+  })
+}
+
+/** As it stands in a URL. */
+export const hostInUrl = (host: string): string => (isIPv6(host) ? `[${host}]` : host)
+
+export function helpText(): string {
+  const rows = settings.map(({ flag, value, env, usual, words }) => {
+    const left = `  --${flag}${value === null ? '' : ` ${value}`}`.padEnd(22)
+    return `${left}${words}${usual === '' ? '' : ` (default ${usual})`}${env === null ? '' : `\n${' '.repeat(22)}or ${env}`}`
+  })
+  return `Countersign: the control plane for work that people delegate to agents.
+
+Usage: node src/apps/main.ts [options]
+
+${rows.join('\n')}
+
+Examples:
+${settings.map(({ example }) => `  node src/apps/main.ts ${example}`).join('\n')}
+
+The server prints one line when it is ready and a second one with a one-time login link. SIGTERM or Ctrl-C stops it: calls that are
+under way are finished first.
+`
+}

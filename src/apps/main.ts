@@ -1,0 +1,54 @@
+// The process: flags in, two lines out, signals, exit codes.
+import { ConfigError, helpText, readConfig, type Config } from './config.ts'
+import { StartError } from './data-folder.ts'
+import { createLog } from './log.ts'
+import { startServer, version, type Server } from './server.ts'
+
+const EXIT_USAGE = 2
+/** What the shell calls EX_SOFTWARE: the disk did not keep its promise; a supervisor starts us again and the store recovers. */
+const EXIT_STORE = 70
+
+async function run(config: Config): Promise<void> {
+  const log = createLog(config.log)
+  const die = (code: number, words: string) => (error: unknown) => {
+    log.fatal({ err: error }, words)
+    process.exit(code)
+  }
+  process.on('uncaughtException', die(1, 'an error that nobody caught'))
+  process.on('unhandledRejection', die(1, 'a rejection that nobody caught'))
+
+  const stopping = new AbortController()
+  let server: Server | undefined
+  const stop = (): void => {
+    // A second signal changes nothing: what is under way is finished, and that takes seconds at most.
+    if (stopping.signal.aborted) return
+    stopping.abort()
+    void server?.stop().then(() => process.exit(0))
+  }
+  process.on('SIGTERM', stop)
+  process.on('SIGINT', stop)
+
+  server = await startServer(config, { log, onFatal: die(EXIT_STORE, 'the store failed and nobody knows what is on the disk'), signal: stopping.signal })
+  if (stopping.signal.aborted) {
+    await server.stop()
+    process.exit(0)
+  }
+  const link = await server.ownerLink()
+  process.stdout.write(`countersign ready ${server.url}\n`)
+  process.stdout.write(`${link === null ? 'the owner is switched off' : `sign in once as the owner: ${link}`} - the admin key is in ${server.folder.adminKey}\n`)
+}
+
+async function main(): Promise<void> {
+  try {
+    const wish = readConfig(process.argv.slice(2), process.env)
+    if (wish.kind === 'help') process.stdout.write(helpText())
+    else if (wish.kind === 'version') process.stdout.write(`${version}\n`)
+    else await run(wish.config)
+  } catch (error) {
+    if (!(error instanceof ConfigError) && !(error instanceof StartError)) throw error
+    process.stderr.write(`countersign: ${error.message}\n`)
+    process.exit(error instanceof ConfigError ? EXIT_USAGE : 1)
+  }
+}
+
+await main()

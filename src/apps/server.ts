@@ -1,0 +1,153 @@
+// The server: which parts there are, in which order they start, and in which order they stop.
+import { readFileSync } from 'node:fs'
+import type { Logger } from 'pino'
+import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http.ts'
+import { contracts } from '#contracts/index.ts'
+import { timestampOf, type Clock } from '#kernel/clock.ts'
+import { createKernel, type Kernel } from '#kernel/kernel.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Store } from '#kernel/store.ts'
+import { directory } from '#protocols/identity/directory.ts'
+import { protocols } from '#protocols/index.ts'
+import { sqliteStore } from '#stores/sqlite.ts'
+import { runSweeper } from '#workers/sweeper.ts'
+import { runTimers } from '#workers/timers.ts'
+import { NOTHING_VERIFIED, runVerifier, verifyNow, type Checked, type Verifier } from '#workers/verifier.ts'
+import type { Worker } from '#workers/worker.ts'
+import { realClock, realEntropy } from './clock.ts'
+import { hostInUrl, type Config } from './config.ts'
+import { openDataFolder, StartError, type DataFolder } from './data-folder.ts'
+import { createSessions } from './sessions.ts'
+import { ownerLogin, setUp } from './setup.ts'
+
+export const version = (JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }).version
+
+export type ServerOptions = {
+  readonly log: Logger
+  /** The disk did not keep its promise: the process must end, now. */
+  readonly onFatal: (error: unknown) => void
+  /** Ends the start early. */
+  readonly signal?: AbortSignal
+  readonly clock?: Clock
+  readonly bounds?: Partial<HttpBounds>
+}
+
+export type Server = {
+  readonly url: string
+  readonly port: number
+  readonly kernel: Kernel
+  readonly folder: DataFolder
+  /** A link that signs the owner in, once; null when the owner was switched off. */
+  ownerLink(): Promise<string | null>
+  /** Finishes what is under way; at most `limits.stopMsMax`. */
+  stop(): Promise<void>
+}
+
+export async function startServer(config: Config, options: ServerOptions): Promise<Server> {
+  // Undone from the last to the first, at a stop as well as when the start does not come to its end.
+  const undo: (() => unknown)[] = []
+  try {
+    return await start(config, options, undo)
+  } catch (error) {
+    for (const step of undo.toReversed()) await step()
+    throw error
+  }
+}
+
+async function start(config: Config, options: ServerOptions, undo: (() => unknown)[]): Promise<Server> {
+  const { log, clock = realClock, onFatal, signal = new AbortController().signal } = options
+  const folder = openDataFolder(config.data)
+  undo.push(folder.release)
+  const store = openStore(folder.database, onFatal)
+  undo.push(() => within(store.close(), STORE_MS))
+  const checked = await checkRecord(store, folder, config, clock, log, signal)
+  const asksPerMinute = config.quota ? limits.asksPerMinute : null
+  const kernel = createKernel({ store, protocols, contracts, directory, now: clock.now, entropy: realEntropy, asksPerMinute })
+  await setUp(kernel, folder.adminKey)
+  const verifier = checked.difference ? null : runVerifier(store, checked.marker, folder.marker, clock, log)
+  const workers: Worker[] = [runTimers(kernel, clock, log), runSweeper(kernel, clock, log), ...(verifier ? [verifier] : [])]
+  undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
+  const http = httpOf(kernel, config, options, checked, verifier)
+  undo.push(http.stop)
+  const port = await listen(http, config)
+  const url = `http://${hostInUrl(config.host)}:${port}`
+  log.info({ port, host: config.host, data: folder.path, version }, 'ready')
+  let stopped: Promise<void> | undefined
+  async function stop(): Promise<void> {
+    log.info({}, 'stopping')
+    for (const step of undo.toReversed()) await step()
+    log.info({}, 'stopped')
+  }
+  return {
+    url,
+    port,
+    kernel,
+    folder,
+    async ownerLink() {
+      const path = await ownerLogin(kernel)
+      return path === null ? null : url + path
+    },
+    stop: () => (stopped ??= stop()),
+  }
+}
+
+/** After the HTTP server's own bound there is one second left. */
+const WORKERS_MS = 500
+const STORE_MS = 400
+
+async function within(work: Promise<unknown>, ms: number): Promise<void> {
+  const enough = new AbortController()
+  await Promise.race([work, realClock.sleep(ms, enough.signal)])
+  enough.abort()
+}
+
+function openStore(path: string, fatal: (error: unknown) => void): Store {
+  try {
+    return sqliteStore(path, { fatal })
+  } catch (error) {
+    throw new StartError(`the database cannot be opened: ${(error as Error).message} (${path})`)
+  }
+}
+
+async function checkRecord(store: Store, folder: DataFolder, config: Config, clock: Clock, log: Logger, signal: AbortSignal): Promise<Checked> {
+  const from = (await folder.marker.read()) ?? NOTHING_VERIFIED
+  const { marker, difference } = await verifyNow(store, from, clock, signal)
+  if (marker.position > from.position) await folder.marker.write(marker)
+  if (!difference) return { marker, difference }
+  const words = `the record in ${folder.path} was changed: project ${difference.scope}, number ${difference.seq}: ${difference.what}`
+  if (!config.skipVerify) throw new StartError(`${words}. Restore a backup, or look at it with --skip-verify`)
+  log.error({ project: difference.scope, seq: difference.seq }, `${words}; started all the same, because of --skip-verify`)
+  return { marker, difference }
+}
+
+function httpOf(kernel: Kernel, config: Config, { log, clock = realClock, bounds }: ServerOptions, checked: Checked, verifier: Verifier | null): HttpServer {
+  const sessions = createSessions(kernel)
+  const started_at = timestampOf(clock.now())
+  return createHttp({
+    kernel,
+    authenticate: sessions.authenticate,
+    logins: sessions,
+    log,
+    version,
+    hosts: config.hosts,
+    proxied: config.proxied,
+    ...(bounds ? { bounds } : {}),
+    health: () => ({
+      store: 'sqlite',
+      durability: 'every answer is on disk (WAL, synchronous=FULL)',
+      started_at,
+      record: (verifier?.state() ?? checked).difference ? 'changed' : 'verified',
+    }),
+  })
+}
+
+async function listen(http: HttpServer, { port, host }: Config): Promise<number> {
+  try {
+    return await http.listen(port, host)
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code === 'EADDRINUSE') throw new StartError(`port ${port} on ${host} is taken: stop what uses it, or choose another with --port (0 takes a free one)`)
+    if (code === 'EACCES') throw new StartError(`this user may not listen on port ${port}: choose one above 1023 with --port`)
+    throw new StartError(`cannot listen on ${host}, port ${port}: ${message} (see --host and --port)`)
+  }
+}

@@ -1,0 +1,60 @@
+// Sessions of browsers on top of the identity operations: opening, closing, and noting that one is in use.
+import { Refusal } from '#kernel/errors.ts'
+import { SYSTEM, type Actor } from '#kernel/identity.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import { limits } from '#kernel/limits.ts'
+import { keyOf } from '#kernel/schema.ts'
+import { authenticate, partsOf, type Credential } from '#protocols/identity/authenticate.ts'
+import { Session } from '#protocols/identity/schema.ts'
+
+/** Often enough that nobody who works is signed out, seldom enough that looking at pages does not fill the record. */
+const TOUCH_MS = limits.sessionIdleMs / 6
+
+export type Sessions = {
+  authenticate(credential: Credential): Promise<Actor>
+  open(token: string): Promise<{ session: string; expiresAt: string }>
+  close(session: string): Promise<void>
+}
+
+export function createSessions(kernel: Kernel): Sessions {
+  const touching = new Set<string>()
+  const idOf = (token: string): string => `sess_${partsOf(token).id}`
+
+  async function touch(id: string): Promise<void> {
+    if (touching.has(id)) return
+    const [found] = await kernel.store.read([keyOf(Session, id)])
+    if (!found || kernel.now() - Date.parse(found.value['seen_at'] as string) < TOUCH_MS) return
+    touching.add(id)
+    try {
+      await kernel.call('identity/session.touch', { session_id: id }, SYSTEM)
+    } catch (error) {
+      // Closed in between, or the store is busy: the next call of this session tries again.
+      if (!(error instanceof Refusal)) throw error
+    } finally {
+      touching.delete(id)
+    }
+  }
+
+  return {
+    async authenticate(credential) {
+      const actor = await authenticate(kernel.store, credential, kernel.now())
+      if (credential.kind !== 'session') return actor
+      await touch(idOf(credential.token))
+      // The touch may have made a new version of what the first look relied on.
+      return authenticate(kernel.store, credential, kernel.now())
+    },
+    async open(token) {
+      const opened = (await kernel.call('identity/session.open', { token }, SYSTEM)) as { session: string; expires_at: string }
+      return { session: opened.session, expiresAt: opened.expires_at }
+    },
+    async close(session) {
+      try {
+        const actor = await authenticate(kernel.store, { kind: 'session', token: session }, kernel.now())
+        await kernel.call('identity/session.close', { session_id: idOf(session) }, actor)
+      } catch (error) {
+        // It is over already: that is what was wanted.
+        if (!(error instanceof Refusal) || !['UNAUTHENTICATED', 'PRECONDITION_FAILED'].includes(error.code)) throw error
+      }
+    },
+  }
+}

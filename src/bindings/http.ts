@@ -1,0 +1,260 @@
+// The HTTP binding: every command and query of the kernel is a POST. It knows no protocol by name and nothing of what it carries.
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { STATUS_CODES } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import { administrator, installationOwner, type Actor } from '#kernel/identity.ts'
+import { decode } from '#kernel/json.ts'
+import type { Caller, CallOptions, Kernel } from '#kernel/kernel.ts'
+import { limits } from '#kernel/limits.ts'
+import { failureOf, internalFailure, prepare, rawAnswer, securityHeaders, transportFailure, type Failure } from './http/answers.ts'
+import { createGuard, idempotencyKeyIn, isLocal, type Credential } from './http/guard.ts'
+import { registerLogin, type Logins } from './http/login.ts'
+import { createMetrics, type CallMeter, type Metrics } from './http/metrics.ts'
+import { openapiOf } from './openapi.ts'
+
+export type HttpLog = {
+  readonly level: string
+  debug(fields: object, words: string): void
+  error(fields: object, words: string): void
+}
+
+/** What a test may shrink. */
+export type HttpBounds = { readonly requestMs: number; readonly connections: number; readonly stopMs: number; readonly keepAliveMs: number }
+const usualBounds: HttpBounds = {
+  requestMs: limits.requestMsMax,
+  connections: limits.connectionsMax,
+  stopMs: limits.stopMsMax - 1_000, // the workers and the store stop after it
+  keepAliveMs: 72_000, // longer than the 60 s of the usual proxies, so that the proxy is the one who closes
+}
+const HEALTH_MEMORY_MS = 10_000
+
+export type HttpOptions = {
+  readonly kernel: Kernel
+  authenticate(credential: Credential): Promise<Actor>
+  readonly logins: Logins
+  readonly log: HttpLog
+  readonly version: string
+  /** Host names besides those of the loopback. */
+  readonly hosts: readonly string[]
+  /** A proxy that ends TLS stands in front and is trusted. */
+  readonly proxied: boolean
+  /** What /health tells besides the status. */
+  health(): object
+  readonly bounds?: Partial<HttpBounds>
+}
+
+export type HttpServer = {
+  listen(port: number, host: string): Promise<number>
+  /** Accepts nothing new, finishes what is under way, and ends within its bound. */
+  stop(): Promise<void>
+}
+
+type State = HttpOptions & {
+  readonly guard: ReturnType<typeof createGuard>
+  readonly metrics: Metrics
+  readonly sockets: Set<Socket>
+  stopping: boolean
+  /** When a call was last refused because the store could not write; 0: it can. */
+  unwritableAt: number
+}
+
+export function createHttp(options: HttpOptions): HttpServer {
+  const bounds = { ...usualBounds, ...options.bounds }
+  const state: State = { ...options, guard: createGuard(options), metrics: createMetrics(), sockets: new Set(), stopping: false, unwritableAt: 0 }
+  const app = createApp(state, bounds)
+  const allow = new Map<string, string>()
+  app.addHook('onRoute', ({ url, method }) => {
+    allow.set(url, [allow.get(url), method].flat().filter((name) => name !== undefined).join(', '))
+  })
+  registerOperations(app, state)
+  registerLogin(app, { ...state, secure: state.proxied, now: state.kernel.now })
+  registerFigures(app, state)
+  app.setNotFoundHandler((request, reply) => reply.send(prepare(reply, absence(request, allow))))
+  return {
+    async listen(port, host) {
+      await app.listen({ port, host })
+      return (app.server.address() as AddressInfo).port
+    },
+    stop: () => stop(app, state, bounds.stopMs),
+  }
+}
+
+function createApp(state: State, bounds: HttpBounds): FastifyInstance {
+  const app = fastify({
+    logger: false,
+    bodyLimit: limits.bodyBytesMax,
+    requestTimeout: bounds.requestMs,
+    keepAliveTimeout: bounds.keepAliveMs,
+    return503OnClosing: false, // our own hook says it in our own words
+    http: {
+      maxHeaderSize: limits.headerBytesMax,
+      headersTimeout: bounds.requestMs,
+      requestTimeout: bounds.requestMs,
+      connectionsCheckingInterval: Math.min(1_000, bounds.requestMs / 2),
+      requireHostHeader: false, // Node would answer without a body
+    },
+    frameworkErrors: (_, _request, reply) => {
+      reply.headers(securityHeaders)
+      void (reply as FastifyReply).send(prepare(reply as FastifyReply, transportFailure(400, 'INVALID_REQUEST', 'the URL cannot be read')))
+    },
+    clientErrorHandler: refuseSocket,
+  })
+  app.server.maxConnections = bounds.connections
+  app.server.on('connection', (socket) => {
+    state.sockets.add(socket)
+    socket.once('close', () => state.sockets.delete(socket))
+  })
+  const headers = state.proxied ? { ...securityHeaders, 'strict-transport-security': 'max-age=31536000' } : securityHeaders
+  app.addHook('onRequest', (request, reply, next) => {
+    reply.headers(headers)
+    const refused = refusalOf(request, state)
+    if (refused) void reply.send(prepare(reply, refused))
+    else next()
+  })
+  // Raw bytes: they are decoded after the credential was checked, by the one decoder that all bindings share.
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_, body, done) => done(null, body))
+  app.setErrorHandler((error, request, reply) => reply.send(prepare(reply, failed(error, request, reply, state))))
+  return app
+}
+
+function refusalOf({ raw, url }: FastifyRequest, { guard, stopping }: State): Failure | null {
+  if (guard.hostOf(raw.headers) === undefined) {
+    return raw.headers.host === undefined
+      ? transportFailure(400, 'INVALID_REQUEST', 'the Host header is missing')
+      : transportFailure(421, 'INVALID_REQUEST', 'this server does not go by that host name (see --hosts)')
+  }
+  if (stopping && url !== '/health') return transportFailure(503, 'UNAVAILABLE', 'the server is stopping', { 'retry-after': '1', connection: 'close' })
+  return null
+}
+
+function absence({ url, method }: FastifyRequest, allow: ReadonlyMap<string, string>): Failure {
+  const path = url.split('?', 1)[0]!
+  const methods = allow.get(path)
+  if (methods === undefined) return transportFailure(404, 'NOT_FOUND', `there is nothing at ${path.slice(0, 200)}`)
+  return transportFailure(405, 'INVALID_REQUEST', `${method} is not possible here; use ${methods}`, { allow: methods })
+}
+
+/** Whatever was thrown, as an answer. What is not expected is logged with its cause and answered without it. */
+function failed(error: unknown, request: FastifyRequest, reply: FastifyReply, state: State): Failure {
+  const refusal = failureOf(error, state.kernel.codes)
+  if (refusal) return refusal
+  const status = (error as { statusCode?: number }).statusCode
+  // The framework asks to close the connection. Going on reading (within the time for a request) lets the client see the answer.
+  if (status === 413) {
+    reply.removeHeader('connection')
+    return transportFailure(413, 'TOO_LARGE', `a body has at most ${limits.bodyBytesMax} bytes`)
+  }
+  if (status === 415) return transportFailure(415, 'INVALID_REQUEST', 'the body must be application/json')
+  if (status === 400) return transportFailure(400, 'INVALID_REQUEST', 'the body could not be read')
+  state.log.error({ err: error, path: request.url.split('?', 1)[0] }, 'a request failed')
+  return internalFailure
+}
+
+/** Bytes that are no request, too many headers, or nothing at all for too long. */
+function refuseSocket(error: Error & { code?: string }, socket: Socket): void {
+  // Writing into an answer that has begun would garble it.
+  const begun = (socket as { _httpMessage?: { _headerSent?: boolean } | null })._httpMessage?._headerSent === true
+  if (error.code === 'ECONNRESET' || !socket.writable || begun) {
+    socket.destroy()
+    return
+  }
+  const failure =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? transportFailure(431, 'TOO_LARGE', `the headers have at most ${limits.headerBytesMax} bytes`)
+      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? transportFailure(408, 'INVALID_REQUEST', 'the request took too long to arrive')
+        : transportFailure(400, 'INVALID_REQUEST', 'this is not HTTP')
+  socket.end(rawAnswer(failure, STATUS_CODES[failure.status]!))
+}
+
+function registerOperations(app: FastifyInstance, state: State): void {
+  for (const protocol of state.kernel.protocols) {
+    for (const op of protocol.operations) {
+      if (op.kind === 'stream') continue
+      const name = `${protocol.name}/${op.name}`
+      app.post(`/v1/${name}`, handlerOf(name, op.kind === 'command', state, state.metrics.of(name)))
+    }
+  }
+}
+
+const NO_OPTIONS: CallOptions = {}
+
+function handlerOf(name: string, changes: boolean, state: State, meter: CallMeter) {
+  const { kernel, guard, log, authenticate } = state
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<string> => {
+    const began = performance.now()
+    let code = 'OK'
+    let body: string
+    try {
+      const { headers } = request.raw
+      const credential = guard.credentialOf(headers)
+      const actor = await authenticate(credential)
+      const key = idempotencyKeyIn(headers)
+      const bytes = request.body as Buffer | undefined
+      const input = bytes === undefined || bytes === null || bytes.length === 0 ? {} : decode(bytes)
+      body = JSON.stringify(await kernel.call(name, input, callerOf(state, credential, actor), key === undefined ? NO_OPTIONS : { key }))
+      if (changes) state.unwritableAt = 0
+    } catch (error) {
+      const failure = failed(error, request, reply, state)
+      code = failure.code
+      if (code === 'UNAVAILABLE') state.unwritableAt = began
+      body = prepare(reply, failure)
+    }
+    const ms = performance.now() - began
+    meter.count(code, ms)
+    if (log.level === 'debug') log.debug({ operation: name, code, ms: Math.round(ms) }, 'call')
+    return body
+  }
+}
+
+/** The actor that was just authenticated serves the first attempt; every further one asks again. */
+function callerOf({ authenticate }: State, credential: Credential, actor: Actor): Caller {
+  let known: Actor | null = actor
+  return () => {
+    const first = known
+    known = null
+    return first ? Promise.resolve(first) : authenticate(credential)
+  }
+}
+
+function registerFigures(app: FastifyInstance, state: State): void {
+  const { kernel, metrics, guard } = state
+  const description = JSON.stringify(openapiOf(kernel.protocols, state.version))
+  app.get('/openapi.json', (_, reply) => reply.send(description))
+
+  app.get('/health', (_, reply) => {
+    const writes = state.unwritableAt === 0 || performance.now() - state.unwritableAt > HEALTH_MEMORY_MS
+    const status = state.stopping || !writes ? 'degraded' : 'ok'
+    const why = state.stopping ? { reason: 'stopping' } : writes ? {} : { reason: 'the store cannot write' }
+    return reply.code(status === 'ok' ? 200 : 503).send(JSON.stringify({ status, ...why, version: state.version, ...state.health() }))
+  })
+
+  app.get('/metrics', async ({ raw }, reply) => {
+    if (!isLocal(raw.socket.remoteAddress, raw.headers, state.proxied)) {
+      const actor = await state.authenticate(guard.credentialOf(raw.headers))
+      if (!administrator.is(actor, null) && !installationOwner.is(actor, null)) {
+        return prepare(reply, transportFailure(403, 'UNAUTHORIZED', 'the figures are for: administrator, owner'))
+      }
+    }
+    reply.header('content-type', 'text/plain; version=0.0.4; charset=utf-8')
+    return metrics.text(kernel, state.sockets.size)
+  })
+}
+
+async function stop(app: FastifyInstance, state: State, stopMs: number): Promise<void> {
+  state.stopping = true
+  const closing = app.close()
+  // Sockets that never sent anything are not idle for Node, and answers under way become idle one by one.
+  const closeIdle = (): void => {
+    app.server.closeIdleConnections()
+    for (const socket of state.sockets) if (socket.bytesRead === 0) socket.destroy()
+  }
+  closeIdle()
+  const sweep = setInterval(closeIdle, 20)
+  const deadline = setTimeout(() => app.server.closeAllConnections(), stopMs)
+  await closing
+  clearInterval(sweep)
+  clearTimeout(deadline)
+  state.metrics.close()
+}

@@ -1,0 +1,85 @@
+// Figures for operators in the Prometheus text format. Counting a call is two additions.
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import type { Kernel } from '#kernel/kernel.ts'
+
+const BOUNDS_MS = [1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500]
+
+export type CallMeter = { count(code: string, ms: number): void }
+export type Metrics = {
+  of(operation: string): CallMeter
+  text(kernel: Kernel, connections: number): string
+  close(): void
+}
+
+type Counted = { readonly codes: Map<string, number>; readonly buckets: number[]; sumMs: number; total: number }
+
+export function createMetrics(): Metrics {
+  const calls = new Map<string, Counted>()
+  const delay = monitorEventLoopDelay({ resolution: 20 })
+  delay.enable()
+
+  function of(operation: string): CallMeter {
+    const counted: Counted = { codes: new Map(), buckets: BOUNDS_MS.map(() => 0), sumMs: 0, total: 0 }
+    calls.set(operation, counted)
+    return {
+      count(code, ms) {
+        counted.codes.set(code, (counted.codes.get(code) ?? 0) + 1)
+        counted.total++
+        counted.sumMs += ms
+        const bucket = BOUNDS_MS.findIndex((bound) => ms <= bound)
+        if (bucket !== -1) counted.buckets[bucket]!++
+      },
+    }
+  }
+
+  function text(kernel: Kernel, connections: number): string {
+    const store = kernel.store.stats()
+    const { conflicts, denials } = kernel.stats()
+    const lines = [
+      ...callLines(calls),
+      ...single('countersign_commit_groups_total', 'counter', 'Transactions of the store.', store.groups),
+      ...single('countersign_commit_batches_total', 'counter', 'Batches that went into them.', store.batches),
+      ...single('countersign_commit_waiting', 'gauge', 'Batches that wait for the disk.', store.waiting),
+      ...single('countersign_store_position', 'gauge', 'Position of the last fact.', store.position),
+      ...single('countersign_conflicts_total', 'counter', 'Decisions that lost a race and were taken again.', conflicts),
+      ...single('countersign_denials_total', 'counter', 'Calls that were refused for want of authority.', denials),
+      ...single('countersign_connections', 'gauge', 'Open connections.', connections),
+      ...single('process_resident_memory_bytes', 'gauge', 'Resident memory.', process.memoryUsage.rss()),
+      ...single('countersign_event_loop_delay_p99_seconds', 'gauge', 'Delay of the event loop since the last look.', delay.percentile(99) / 1e9),
+      ...single('countersign_event_loop_delay_max_seconds', 'gauge', 'Longest delay of the event loop since the last look.', delay.max / 1e9),
+    ]
+    delay.reset()
+    return `${lines.join('\n')}\n`
+  }
+
+  return { of, text, close: () => delay.disable() }
+}
+
+const head = (name: string, type: string, help: string): string[] => [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`]
+const single = (name: string, type: string, help: string, value: number): string[] => [...head(name, type, help), `${name} ${value}`]
+
+function callLines(calls: ReadonlyMap<string, Counted>): string[] {
+  const used = [...calls].filter(([, { total }]) => total > 0)
+  return [
+    ...head('countersign_calls_total', 'counter', 'Calls by operation and code of the answer.'),
+    ...used.flatMap(([operation, { codes }]) =>
+      [...codes].map(([code, count]) => `countersign_calls_total{operation="${operation}",code="${code}"} ${count}`),
+    ),
+    ...head('countersign_call_seconds', 'histogram', 'Time from the read request to the answer.'),
+    ...used.flatMap(([operation, counted]) => histogramLines(`operation="${operation}"`, counted)),
+  ]
+}
+
+function histogramLines(label: string, { buckets, sumMs, total }: Counted): string[] {
+  let below = 0
+  const rows = buckets.map((count, i) => {
+    below += count
+    return `countersign_call_seconds_bucket{${label},le="${BOUNDS_MS[i]! / 1_000}"} ${below}`
+  })
+  return [
+    ...rows,
+    `countersign_call_seconds_bucket{${label},le="+Inf"} ${total}`,
+    `countersign_call_seconds_sum{${label}} ${sumMs / 1_000}`,
+    `countersign_call_seconds_count{${label}} ${total}`,
+  ]
+}

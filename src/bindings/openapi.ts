@@ -1,0 +1,149 @@
+// The description of the HTTP API (OpenAPI 3.1), derived from the operations. Schemas are JSON Schema already; those that stand in
+// several places are named once.
+import { kernelCodes, type Fault } from '#kernel/errors.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Operation, Protocol } from '#kernel/operation.ts'
+import { statuses } from './http/answers.ts'
+
+type Json = Record<string, unknown>
+type Served = { readonly protocol: Protocol; readonly op: Exclude<Operation, { kind: 'stream' }> }
+
+export function openapiOf(protocols: readonly Protocol[], version: string): Json {
+  const served = protocols.flatMap((protocol) => protocol.operations.flatMap((op): Served[] => (op.kind === 'stream' ? [] : [{ protocol, op }])))
+  const named = namedSchemas(served)
+  const codes: Readonly<Record<string, Fault>> = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes))
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Countersign',
+      version,
+      description: 'The control plane for work that people delegate to agents. Every operation is a POST with a JSON body.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    security: [{ key: [] }, { session: [] }],
+    tags: protocols.map(({ name, title, version: own }) => ({ name, description: `${title} (version ${own})` })),
+    paths: Object.fromEntries(served.map((one) => [`/v1/${one.protocol.name}/${one.op.name}`, { post: operationOf(one, named) }])),
+    components: {
+      schemas: { Error: errorSchema(Object.keys(codes).sort()), ...named.components() },
+      responses: Object.fromEntries(Object.keys(statuses).map((fault) => [fault, responseOf(fault as Fault, codes)])),
+      parameters: { IdempotencyKey: idempotencyKey },
+      securitySchemes: {
+        key: { type: 'http', scheme: 'bearer', description: 'An API key, from identity/key.issue' },
+        session: { type: 'apiKey', in: 'cookie', name: 'countersign', description: 'The session of a browser; __Host-countersign behind a proxy with TLS' },
+      },
+    },
+  }
+}
+
+function operationOf({ protocol, op }: Served, named: Named): Json {
+  const isCommand = op.kind === 'command'
+  const { input } = op.example
+  const callers = op.callers.map((caller) => caller.name)
+  return {
+    operationId: `${protocol.name}.${op.name}`,
+    tags: [protocol.name],
+    summary: op.summary,
+    description: `Draft: ${op.draft}. For: ${callers.join(', ')}.${isCommand && op.audit !== null ? ` Leaves \`${protocol.name}/${op.audit}\` in the record.` : ''}`,
+    ...(isCommand ? { parameters: [{ $ref: '#/components/parameters/IdempotencyKey' }] } : {}),
+    requestBody: {
+      required: ((op.input as { required?: string[] }).required ?? []).length > 0,
+      content: { 'application/json': { schema: named.use(op.input), ...(typeof input === 'function' ? {} : { example: input }) } },
+    },
+    responses: {
+      200: { description: 'Done.', content: { 'application/json': { schema: named.use(op.output) } } },
+      ...Object.fromEntries(Object.entries(statuses).map(([fault, status]) => [status, { $ref: `#/components/responses/${fault}` }])),
+    },
+    'x-callers': callers,
+    ...(isCommand ? { 'x-audit': op.audit, 'x-codes': [...new Set(op.requires.map((rule) => rule.code))].sort() } : {}),
+    ...(isCommand && op.once ? { 'x-shown-once': op.once } : {}),
+  }
+}
+
+const idempotencyKey = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  description: 'The same key with the same body has one effect and one answer; with another body it is refused.',
+  schema: { type: 'string', minLength: 1, maxLength: limits.idempotencyKeyCharsMax, pattern: '^[\\x21-\\x7e]+$' },
+}
+
+const errorSchema = (codes: readonly string[]): Json => ({
+  type: 'object',
+  required: ['error'],
+  properties: {
+    error: {
+      type: 'object',
+      required: ['code', 'message', 'details'],
+      properties: { code: { enum: codes }, message: { type: 'string' }, details: { type: 'object' } },
+    },
+  },
+})
+
+function responseOf(fault: Fault, codes: Readonly<Record<string, Fault>>): Json {
+  const own = Object.keys(codes)
+    .filter((code) => codes[code] === fault)
+    .sort()
+  const waits = fault === 'quota' || fault === 'busy'
+  return {
+    description: own.join(', ') || fault,
+    ...(waits ? { headers: { 'Retry-After': { description: 'Seconds to wait', schema: { type: 'integer' } } } } : {}),
+    content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
+  }
+}
+
+type Named = { use(schema: unknown): unknown; components(): Json }
+/** Smaller ones are easier to read where they stand. */
+const NAMED_CHARS_MIN = 160
+
+const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isNameable = (schema: Json): boolean => schema['type'] === 'object' && isObject(schema['properties'])
+
+/** Object schemas that occur more than once get the name of the field that holds them. */
+function namedSchemas(served: readonly Served[]): Named {
+  const found = new Map<string, { times: number; fields: Set<string>; protocol: string }>()
+  const visit = (schema: unknown, field: string, protocol: string): void => {
+    if (Array.isArray(schema)) for (const inner of schema) visit(inner, field, protocol)
+    if (!isObject(schema)) return
+    const text = isNameable(schema) && field !== '' ? JSON.stringify(schema) : ''
+    if (text.length >= NAMED_CHARS_MIN) {
+      const entry = found.get(text) ?? { times: 0, fields: new Set<string>(), protocol }
+      entry.times++
+      if (field !== 'items') entry.fields.add(field)
+      found.set(text, entry)
+    }
+    for (const [key, inner] of Object.entries(schema)) {
+      if (key === 'properties') for (const [name, property] of Object.entries(inner as Json)) visit(property, name, protocol)
+      else visit(inner, field, protocol)
+    }
+  }
+  for (const { protocol, op } of served) for (const schema of [op.input, op.output]) visit(schema, '', protocol.name)
+
+  const names = new Map<string, string>()
+  for (const [text, { times, fields, protocol }] of found) {
+    const [field] = fields
+    if (times < 2 || field === undefined) continue
+    const plain = pascal(field)
+    const taken = new Set(names.values())
+    const candidates = [plain, pascal(`${protocol}_${field}`), ...Array.from({ length: 50 }, (_, i) => `${pascal(`${protocol}_${field}`)}${i + 2}`)]
+    names.set(text, candidates.find((name) => !taken.has(name) && name !== 'Error')!)
+  }
+
+  const inner = (schema: unknown): unknown => {
+    if (Array.isArray(schema)) return schema.map(inner)
+    if (!isObject(schema)) return schema
+    return Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, use(value)]))
+  }
+  const use = (schema: unknown): unknown => {
+    const name = isObject(schema) && isNameable(schema) ? names.get(JSON.stringify(schema)) : undefined
+    return name === undefined ? inner(schema) : { $ref: `#/components/schemas/${name}` }
+  }
+  const components = (): Json =>
+    Object.fromEntries([...names].map(([text, name]) => [name, inner(JSON.parse(text))] as const).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+  return { use, components }
+}
+
+const pascal = (field: string): string =>
+  field
+    .split('_')
+    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+    .join('')

@@ -1,0 +1,104 @@
+// Everything that leaves the process or waits for a time is one kind of document with one index and one loop behind it. A timer
+// is a delivery to ourselves, on the channel `call`.
+import { put } from './facts.ts'
+import { system, SYSTEM_SCOPE } from './identity.ts'
+import { limits } from './limits.ts'
+import { command, type Change, type Protocol } from './operation.ts'
+import { doc, index, nullable, t, type Static } from './schema.ts'
+
+export const Delivery = doc(
+  'kernel.delivery',
+  t.Object({
+    id: t.String(), // `${channel}/${lane}/${order}`: the key itself keeps the lane in order
+    channel: t.String(),
+    lane: t.String(), // order is kept inside a lane, and only there
+    due: t.String(), // not before
+    attempt: t.Integer(),
+    body: t.Unknown(),
+    error: nullable(t.String()), // why the last attempt failed
+  }),
+  { scopeOf: () => SYSTEM_SCOPE, indexes: { due: index((d) => [[d.channel, d.due]]) } },
+)
+export type Delivery = Static<typeof Delivery.schema>
+
+export const CALL_CHANNEL = 'call'
+const timerId = (lane: string, name: string): string => `${CALL_CHANNEL}/${lane}/${name}`
+
+/** Calls an operation at a time, as the system. Setting it again under the same name moves it. */
+export function timer(lane: string, name: string, due: string, call: string, input: object): Change {
+  const id = timerId(lane, name)
+  return put(Delivery, id, { id, channel: CALL_CHANNEL, lane, due, attempt: 0, body: { call, input }, error: null })
+}
+export const noTimer = (lane: string, name: string): Change => put(Delivery, timerId(lane, name), null)
+
+export const deliveryId = (channel: string, lane: string, order: string): string => `${channel}/${lane}/${order}`
+
+/** One answer that is kept, so that a repeated call has one effect and one answer. */
+export const Reply = doc('kernel.reply', t.Object({ id: t.String(), digest: t.String(), output: t.Unknown(), at: t.String() }), {
+  scopeOf: () => SYSTEM_SCOPE,
+  indexes: { age: index((r) => [[r.at]]) },
+})
+
+const Outcome = t.Object({
+  id: t.String(),
+  /** When the delivery was due as it was taken: one that was set anew in the meantime is another one, and stays. */
+  taken: t.Optional(t.String()),
+  ok: t.Boolean(),
+  due: t.Optional(t.String()),
+  error: t.Optional(t.String()),
+})
+
+const settle = command({
+  name: 'delivery.settle',
+  summary: 'Record what became of deliveries: done ones go, failed ones come again later.',
+  draft: 'ours: the outbox',
+  input: t.Object({ outcomes: t.Array(Outcome, { maxItems: 256 }) }),
+  output: t.Object({ settled: t.Integer() }),
+  callers: [system],
+  requires: [],
+  audit: null,
+  async load(read, { outcomes }) {
+    return { all: await Promise.all(outcomes.map(async (outcome) => ({ outcome, delivery: await read.maybe(Delivery, outcome.id) }))) }
+  },
+  decide({ all }, _, { now }) {
+    const puts = all.flatMap(({ outcome, delivery }) => {
+      if (delivery === null || (outcome.taken !== undefined && outcome.taken !== delivery.due)) return []
+      if (outcome.ok) return [put(Delivery, delivery.id, null)]
+      const again = { ...delivery, attempt: delivery.attempt + 1, due: outcome.due ?? now, error: outcome.error ?? null }
+      return [put(Delivery, delivery.id, again)]
+    })
+    return { facts: [], puts, output: { settled: puts.length } }
+  },
+  example: { given: 'empty', as: 'system', input: { outcomes: [] } },
+})
+
+const forget = command({
+  name: 'reply.forget',
+  summary: 'Forget answers that are older than the time for which idempotency keys are kept.',
+  draft: 'ours: idempotency keys',
+  input: t.Object({}),
+  output: t.Object({ forgotten: t.Integer(), more: t.Boolean() }),
+  callers: [system],
+  requires: [],
+  audit: null,
+  async load(read, _, { now }) {
+    const oldest = await read.list(Reply, 'age', [[]], { limit: 200 })
+    const replies = await Promise.all(oldest.map(({ id }) => read.maybe(Reply, id)))
+    const before = new Date(Date.parse(now) - limits.replyMs).toISOString()
+    return { old: replies.filter((reply) => reply !== null && reply.at < before).map((reply) => reply!.id), full: oldest.length === 200 }
+  },
+  decide({ old, full }) {
+    return { facts: [], puts: old.map((id) => put(Reply, id, null)), output: { forgotten: old.length, more: full && old.length === 200 } }
+  },
+  example: { given: 'empty', as: 'system', input: {} },
+})
+
+/** The kernel's own bookkeeping. No binding serves it: it is for the workers of this process. */
+export const bookkeeping: Protocol = {
+  name: 'kernel',
+  title: 'Bookkeeping of the kernel',
+  version: '1',
+  operations: [settle, forget],
+  codes: {},
+  scenes: { empty: [] },
+}

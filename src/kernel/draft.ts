@@ -1,0 +1,88 @@
+// What one call has read and decided so far, and how that becomes a batch.
+import { canonical } from './canonical.ts'
+import type { Bound } from './operation.ts'
+import { entriesOf, idOf, kindOf, prefixOf } from './schema.ts'
+import type { Batch, Fact, Image, Key, Put, Value } from './store.ts'
+
+export type DraftFact = Omit<Fact, 'images'> & { readonly images: readonly { readonly key: Key; readonly value: Value }[] }
+
+export type Draft = {
+  readonly at: string
+  scope: string | null
+  readonly expect: Map<Key, number>
+  readonly before: Map<Key, Value | null>
+  readonly after: Map<Key, Value | null>
+  readonly facts: DraftFact[]
+  readonly puts: Set<Key>
+  readonly bounds: Bound[]
+  /** A document that was there but not for this actor: the refusal says nothing of it, the record does. */
+  hidden: Key | null
+  consequences: number
+}
+
+export const draftAt = (at: string): Draft => ({
+  at,
+  scope: null,
+  expect: new Map(),
+  before: new Map(),
+  after: new Map(),
+  facts: [],
+  puts: new Set(),
+  bounds: [],
+  hidden: null,
+  consequences: 0,
+})
+
+export const isEmpty = (draft: Draft): boolean => draft.facts.length === 0 && draft.puts.size === 0
+
+/** Texts of the images, and the index entries that differ between before and after. */
+export function batchOf(draft: Draft): Batch {
+  const texts = new Map<Value, string>()
+  const textOf = (value: Value): string => {
+    let text = texts.get(value)
+    if (text === undefined) texts.set(value, (text = canonical(value)))
+    return text
+  }
+  const { add, drop, count, create } = indexChanges(draft)
+  const facts = draft.facts.map((fact): Fact => ({
+    ...fact,
+    images: fact.images.map(({ key, value }): Image => ({ key, value, text: textOf(value) })),
+  }))
+  const puts = [...draft.puts].map((key): Put => {
+    const value = draft.after.get(key) ?? null
+    return { key, value, text: value === null ? null : textOf(value) }
+  })
+  const atMost = draft.bounds.map(({ doc, index, prefix, max, words }) => ({ prefix: prefixOf(doc, index, prefix), max, words }))
+  return { scope: draft.scope ?? '', at: draft.at, expect: draft.expect, create, facts, puts, add, drop, count, atMost }
+}
+
+function indexChanges(draft: Draft): Pick<Batch, 'add' | 'drop' | 'count' | 'create'> {
+  const add: string[] = []
+  const drop: string[] = []
+  const create = new Set<Key>()
+  const count = new Map<string, number>()
+  const sum = (prefix: string | null, by: number): void => {
+    if (prefix !== null) count.set(prefix, (count.get(prefix) ?? 0) + by)
+  }
+  for (const [key, value] of draft.after) {
+    const kind = kindOf(key)
+    const was = entriesOf(kind, idOf(key), draft.before.get(key) ?? null)
+    const is = entriesOf(kind, idOf(key), value)
+    for (const { entry, counted } of was) {
+      if (is.some((other) => other.entry === entry)) continue
+      drop.push(entry)
+      sum(counted, -1)
+    }
+    for (const { entry, counted } of is) {
+      if (was.some((other) => other.entry === entry)) continue
+      add.push(entry)
+      sum(counted, 1)
+    }
+    // What is written was read, or is new and must be new at the commit too: there are no blind writes.
+    if (!draft.expect.get(key)) {
+      draft.expect.delete(key)
+      create.add(key)
+    }
+  }
+  return { add, drop, count, create }
+}

@@ -1,0 +1,55 @@
+// An expected "no", and what class of no each code is. Bindings turn the class into a status; nobody else knows statuses.
+
+/** The class of a refusal, the same for every protocol. */
+export type Fault =
+  | 'invalid'
+  | 'unauthenticated'
+  | 'forbidden'
+  | 'missing'
+  | 'conflict'
+  | 'gone'
+  | 'too_large'
+  | 'quota'
+  | 'busy'
+  | 'internal'
+
+/** The codes of the kernel itself. A protocol adds its own in its `wire.ts`; a code means the same wherever it stands. */
+export const kernelCodes = {
+  INVALID_REQUEST: 'invalid',
+  UNAUTHENTICATED: 'unauthenticated',
+  UNAUTHORIZED: 'forbidden',
+  NOT_FOUND: 'missing',
+  CONFLICT: 'conflict',
+  PRECONDITION_FAILED: 'conflict',
+  TOO_LARGE: 'too_large',
+  QUOTA_EXCEEDED: 'quota',
+  BUSY: 'busy',
+  UNAVAILABLE: 'busy',
+  INTERNAL: 'internal',
+} as const satisfies Record<string, Fault>
+
+/** Anything else that is thrown is a bug: it is logged with its cause and answered INTERNAL without detail. */
+export class Refusal extends Error {
+  override name = 'Refusal'
+  readonly code: string
+  readonly details: Readonly<Record<string, unknown>> | undefined
+  constructor(code: string, message: string, details?: Readonly<Record<string, unknown>>) {
+    // An expected no needs no stack; taking one costs more than the whole decision.
+    const limit = Error.stackTraceLimit
+    Error.stackTraceLimit = 0
+    super(message)
+    Error.stackTraceLimit = limit
+    this.code = code
+    this.details = details
+  }
+}
+
+/** Something that was read has moved before the commit: the kernel loads and decides again. */
+export class Conflict extends Refusal {
+  override name = 'Conflict'
+  readonly key: string
+  constructor(key: string, message: string) {
+    super('CONFLICT', message)
+    this.key = key
+  }
+}

@@ -1,0 +1,93 @@
+// Who calls. The actor is made from the credential and from nothing else; what a body says about its sender is checked, never
+// believed. Whether somebody is a person is a registered property, not the spelling of an id.
+import { Refusal } from './errors.ts'
+import type { Basis, Key } from './store.ts'
+
+export type ActorKind = 'human' | 'agent' | 'service' | 'system'
+export type ProjectRole = 'owner' | 'member'
+
+export type Actor = {
+  readonly id: string
+  readonly kind: ActorKind
+  /** Which projects exist for this actor, and as what. */
+  readonly projects: ReadonlyMap<string, ProjectRole> | 'all'
+  /** An owner of this installation. */
+  readonly owner?: boolean
+  readonly behalf?: string
+  readonly basis?: Basis
+  /** The credential's documents and their versions: a commit fails if one of them was changed or revoked in between. */
+  readonly proof?: ReadonlyMap<Key, number>
+}
+
+/** What a protocol may know about somebody else: enough to hand work over, nothing about credentials. */
+export type Subject = {
+  readonly id: string
+  readonly kind: ActorKind
+  readonly disabled: boolean
+  readonly projects: ReadonlyMap<string, ProjectRole>
+}
+
+export const SYSTEM_ID = 'agent_system'
+export const SYSTEM: Actor = { id: SYSTEM_ID, kind: 'system', projects: 'all' }
+
+/** Scopes that are no project: identity facts, and what the whole organisation shares. */
+export const SYSTEM_SCOPE = 'system'
+export const ORG_SCOPE = 'org'
+
+export const isIn = (actor: Actor, scope: string): boolean =>
+  actor.projects === 'all' || scope === ORG_SCOPE || scope === SYSTEM_SCOPE || actor.projects.has(scope)
+export const ownsProject = (actor: Actor, project: string): boolean => actor.projects !== 'all' && actor.projects.get(project) === 'owner'
+
+/** A role reads as a word and says whether the actor has it for this state. */
+export type Role<S> = { readonly name: string; is(actor: Actor, state: S): boolean }
+export const role = <S>(name: string, is: Role<S>['is']): Role<S> => ({ name, is })
+
+export const system = role<unknown>('system', (actor) => actor.kind === 'system')
+/** The admin key: it administers and reads; it never decides and is never a principal. */
+export const administrator = role<unknown>('administrator', (actor) => actor.kind === 'service' && actor.projects === 'all')
+export const installationOwner = role<unknown>('owner', (actor) => actor.kind === 'human' && actor.owner === true)
+export const human = role<unknown>('human', (actor) => actor.kind === 'human')
+export const anyone = role<unknown>('anyone', () => true)
+
+/** The one gate: the first role that the actor has, or a refusal that names who may. */
+export function authorize<S>(name: string, callers: readonly Role<S>[], actor: Actor, state: S): Role<S> {
+  const found = callers.find((candidate) => candidate.is(actor, state))
+  if (!found) throw new Refusal('UNAUTHORIZED', `${name} is for: ${callers.map((candidate) => candidate.name).join(', ')}`)
+  return found
+}
+
+/**
+ * Names under which a body may say who sends it. An operation that declares such a field means something else by it; everywhere
+ * else the value must be the actor's own id (or the task in whose name it acts).
+ */
+const claims = [
+  ['actor'],
+  ['actor_id'],
+  ['by'],
+  ['caller_id'],
+  ['principal'],
+  ['produced_by'],
+  ['raised_by'],
+  ['requested_by'],
+  ['resolved_by'],
+  ['reviewer'],
+  ['submitted_by'],
+  ['user_id'],
+  ['agent_id'],
+  ['ownership', 'principal'],
+  ['provenance', 'produced_by'],
+  ['resolution', 'by'],
+] as const
+
+export function refuseFalseClaims(raw: unknown, declared: object, actor: Actor): void {
+  if (typeof raw !== 'object' || raw === null) return
+  for (const path of claims) {
+    if (!Object.hasOwn(raw, path[0]) || Object.hasOwn(declared, path[0])) continue
+    let claimed: unknown = raw
+    for (const step of path)
+      claimed = typeof claimed === 'object' && claimed !== null ? (claimed as Record<string, unknown>)[step] : undefined
+    if (claimed === undefined || claimed === null || claimed === actor.id || claimed === (raw as { task_id?: unknown }).task_id) continue
+    if (path.length === 1 && typeof claimed === 'object') continue
+    throw new Refusal('UNAUTHORIZED', `${path.join('.')} names somebody else; you are ${actor.id}`, { field: path.join('.') })
+  }
+}

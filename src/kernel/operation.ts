@@ -1,0 +1,163 @@
+// An operation is one plain object. Routes, methods, help, types, OpenAPI and a suite of tests are derived from it.
+import type { Fault } from './errors.ts'
+import type { Actor, Role, Subject } from './identity.ts'
+import type { NewId } from './ids.ts'
+import type { AnyDoc, Doc, Part, Static, TSchema } from './schema.ts'
+import type { Basis, FactsOf, FactsPage, Sealed, StoredFact, Value } from './store.ts'
+
+/** What a decision may know beyond the documents. Clock and chance are given, never taken. */
+export type Context = {
+  readonly actor: Actor
+  readonly now: string
+  readonly newId: NewId
+  /** 256 random bits as text, for credentials. */
+  secret(): string
+}
+
+export type Listed = { readonly id: string; readonly at: string }
+export type ListPage = { readonly after?: string | undefined; readonly limit: number; readonly reverse?: boolean | undefined }
+
+export type Read = {
+  /** The document, or NOT_FOUND: what is not yours does not exist. */
+  <S extends TSchema>(doc: Doc<S>, id: string): Promise<Static<S>>
+  /** null when it is not there or not yours; that it is not there is then checked at commit. */
+  maybe<S extends TSchema>(doc: Doc<S>, id: string): Promise<Static<S> | null>
+  /** Whoever asks: for rules about documents that the actor need not see. */
+  raw<S extends TSchema>(doc: Doc<S>, id: string): Promise<Static<S> | null>
+  /** Ids in index order, merged over several prefixes. Not checked at commit: a rule about a set uses a document or `atMost`. */
+  list(doc: AnyDoc, index: string, prefixes: readonly (readonly Part[])[], page: ListPage): Promise<Listed[]>
+  count(doc: AnyDoc, index: string, prefix: readonly Part[]): Promise<number>
+  facts(of: FactsOf, page: FactsPage): Promise<StoredFact[]>
+  seek(scope: string, at: string): Promise<number>
+  head(scope: string): Promise<{ readonly seq: number; readonly hash: string }>
+  /** A registered person, agent or service, whoever asks; null when there is none. */
+  subject(id: string): Promise<Subject | null>
+}
+
+/** One audit event: the first document is its subject, the others changed with it. */
+export type Made = {
+  /** Given where a document must name its own event; otherwise the kernel makes one. */
+  readonly id: string | null
+  readonly action: string
+  readonly subject: { readonly doc: AnyDoc; readonly id: string }
+  readonly images: readonly { readonly doc: AnyDoc; readonly id: string; readonly after: Value }[]
+  readonly detail: Value | null
+  /** By what right, and for whom, where that is not the caller's role: a policy that somebody set. */
+  readonly basis: Basis | null
+  readonly behalf: string | null
+  /** Index, within this decision, of the event that led to this one. */
+  readonly cause: number | null
+}
+export type Change = { readonly doc: AnyDoc; readonly id: string; readonly value: Value | null }
+export type Bound = {
+  readonly doc: AnyDoc
+  readonly index: string
+  readonly prefix: readonly Part[]
+  readonly max: number
+  readonly words: string
+}
+
+export type Decision<O> = {
+  readonly facts: readonly Made[]
+  readonly puts?: readonly Change[]
+  readonly atMost?: readonly Bound[]
+  /** The chain that the facts belong to; by default the scope of the first image. */
+  readonly scope?: string
+  readonly output: O
+}
+
+/** A precondition: it reads as a sentence and carries its code. */
+export type Rule<S, I = unknown> = { readonly code: string; readonly words: string; holds(state: S, input: I, context: Context): boolean }
+export const rule = <S, I = unknown>(code: string, words: string, holds: Rule<S, I>['holds']): Rule<S, I> => ({ code, words, holds })
+
+/** How to show the operation: a scene that its protocol describes, who calls, and with what. */
+// oxlint-disable-next-line typescript/no-explicit-any -- refs hold whatever the scene's steps answered
+export type Refs = Record<string, any>
+export type Example = {
+  readonly given: string
+  readonly as: string
+  readonly input: object | ((refs: Refs) => object)
+  /** The code it answers, for an operation that no single call can bring to succeed. */
+  readonly refused?: string
+}
+export type Step =
+  | { readonly as: string; readonly call: string; readonly input: object | ((refs: Refs) => object) }
+  | { readonly advanceMs: number }
+
+type Common<I extends TSchema, O extends TSchema> = {
+  readonly name: string
+  readonly summary: string
+  /** The clause that it implements, or `ours` with the reason. */
+  readonly draft: string
+  readonly input: I
+  readonly output: O
+  readonly example: Example
+}
+
+export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S = unknown> = Common<I, O> & {
+  readonly kind: 'command'
+  /** Who may call it; `NoInfer`, so that the type of the state comes from `load`. */
+  readonly callers: readonly Role<NoInfer<S>>[]
+  readonly requires: readonly Rule<NoInfer<S>, NoInfer<Static<I>>>[]
+  /** The event that it leaves in the record; null for bookkeeping that needs none. */
+  readonly audit: string | null
+  /** Fields of the answer that are shown once and never kept, also not for a repeated call. */
+  readonly once?: readonly string[]
+  /** It takes a person's attention, so an agent may do it only so often. */
+  readonly asks?: boolean
+  load(read: Read, input: Static<I>, context: Context): Promise<S>
+  decide(state: S, input: Static<I>, context: Context): Decision<Static<O>>
+}
+export type Query<I extends TSchema = TSchema, O extends TSchema = TSchema, S = unknown> = Common<I, O> & {
+  readonly kind: 'query'
+  readonly callers: readonly Role<NoInfer<S>>[]
+  load(read: Read, input: Static<I>, context: Context): Promise<S>
+  view(state: S, input: Static<I>, context: Context, read: Read): Static<O> | Promise<Static<O>>
+}
+/** Facts as they become durable, filtered and viewed for one subscriber. */
+export type Stream<I extends TSchema = TSchema, O extends TSchema = TSchema, S = unknown> = Common<I, O> & {
+  readonly kind: 'stream'
+  readonly callers: readonly Role<NoInfer<S>>[]
+  load(read: Read, input: Static<I>, context: Context): Promise<S>
+  view(state: S, fact: Sealed, input: Static<I>): Static<O> | null
+}
+// oxlint-disable-next-line typescript/no-explicit-any -- a list of operations of many shapes
+export type Operation = Command<any, any, any> | Query<any, any, any> | Stream<any, any, any>
+
+export const command = <I extends TSchema, O extends TSchema, S>(op: Omit<Command<I, O, S>, 'kind'>): Command<I, O, S> => ({
+  kind: 'command',
+  ...op,
+})
+export const query = <I extends TSchema, O extends TSchema, S>(op: Omit<Query<I, O, S>, 'kind'>): Query<I, O, S> => ({
+  kind: 'query',
+  ...op,
+})
+export const stream = <I extends TSchema, O extends TSchema, S>(op: Omit<Stream<I, O, S>, 'kind'>): Stream<I, O, S> => ({
+  kind: 'stream',
+  ...op,
+})
+
+export type Protocol = {
+  readonly name: string
+  readonly title: string
+  readonly version: string
+  readonly operations: readonly Operation[]
+  readonly codes: Readonly<Record<string, Fault>>
+  /** Named states of the world that examples and derived tests start from. */
+  readonly scenes: Readonly<Record<string, readonly Step[]>>
+}
+
+/** A fact of one protocol calls an operation of another (or of its own), in the same batch. */
+export type Contract = {
+  readonly name: string
+  readonly on: string // `${protocol}/${action}`
+  readonly call: string // `${protocol}/${operation}`
+  /** actor: the same caller, authorized again by the called operation. system: a consequence, recorded on the caller's behalf. */
+  readonly as: 'actor' | 'system'
+  /** What the consequence rests on where that is not the contract itself. */
+  readonly basis?: (fact: ContractFact) => Basis | null
+  /** null: nothing to do here. Reads see what the batch has decided so far. */
+  input(fact: ContractFact, read: Read): Promise<object | null>
+}
+// oxlint-disable-next-line typescript/no-explicit-any -- the subject of whichever protocol made the fact
+export type ContractFact = { readonly action: string; readonly subject: any; readonly detail: Value | null }

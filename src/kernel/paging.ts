@@ -1,0 +1,35 @@
+// Cursors: opaque to callers, and good only for the question they came from.
+import { canonical } from './canonical.ts'
+import { sha256 } from './chain.ts'
+import { Refusal } from './errors.ts'
+import { limits } from './limits.ts'
+import { t } from './schema.ts'
+
+/** The fields of every list. */
+export const pageInput = {
+  cursor: t.Optional(t.String({ maxLength: 1_000, description: 'next_cursor of the page before, with the same filters' })),
+  limit: t.Optional(t.Integer({ minimum: 1, maximum: limits.pageMax, description: `items a page, ${limits.pageDefault} by default` })),
+}
+export const nextCursor = t.Union([t.String(), t.Null()], { description: 'null: that was the last page' })
+
+type Paged = { readonly cursor?: string | undefined; readonly limit?: number | undefined }
+
+/** What makes two questions the same: everything but the place and the size of the page. */
+function questionOf(name: string, { cursor: _, limit: __, ...filters }: Paged & Record<string, unknown>): string {
+  return sha256(`${name} ${canonical(filters)}`).slice(0, 12)
+}
+
+export function cursorOf(name: string, input: Paged & Record<string, unknown>, place: string): string {
+  return Buffer.from(`${questionOf(name, input)}${place}`).toString('base64url')
+}
+
+/** Where to go on, or undefined at the beginning. */
+export function placeOf(name: string, input: Paged & Record<string, unknown>): string | undefined {
+  if (input.cursor === undefined) return undefined
+  const text = Buffer.from(input.cursor, 'base64url').toString()
+  if (!text.startsWith(questionOf(name, input)))
+    throw new Refusal('INVALID_REQUEST', 'the cursor belongs to another question', { field: 'cursor' })
+  return text.slice(12)
+}
+
+export const pageSize = (input: Paged): number => input.limit ?? limits.pageDefault

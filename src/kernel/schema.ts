@@ -1,0 +1,203 @@
+// The only file that knows the schema library, and the declaration of a document kind: its shape, its indexes, who may see it.
+import Type, { type Static, type TEnum, type TSchema } from 'typebox'
+import { Compile } from 'typebox/compile'
+import { Refusal } from './errors.ts'
+import type { Actor } from './identity.ts'
+
+export const t = Type
+export type { Static, TSchema }
+
+/** One of these words. */
+export const either = <L extends string[]>(...words: L): TEnum<L> => t.Enum([...words])
+export const nullable = <S extends TSchema>(schema: S) => t.Union([schema, t.Null()])
+
+/** What is invalid at or below this place is refused with this code instead of INVALID_REQUEST. */
+export const refusedAs = <S extends TSchema>(code: string, schema: S): S => Object.assign(schema, { 'x-refusal': code })
+
+export type Part = string | number
+
+/**
+ * From a document to its rows in the index: none, one or several. The id is appended by the kernel. `counted`: how many
+ * leading parts of a row make a prefix whose entries are counted, so that a batch can bound them; 0 counts nothing.
+ */
+export type Index<V> = { rows(value: V): readonly (readonly Part[])[]; readonly counted: number }
+export const index = <V>(rows: Index<V>['rows'], counted = 0): Index<V> => ({ rows, counted })
+
+/** A stored document kind. What grows without bound is never inside a document. */
+export type Doc<S extends TSchema = TSchema> = {
+  readonly kind: string // `${protocol}.${noun}`
+  readonly noun: string
+  readonly schema: S
+  readonly indexes: Readonly<Record<string, Index<Static<S>>>>
+  /** The project (or `system`, or `org`) that the document belongs to: its chain and its visibility. */
+  scopeOf(value: Static<S>): string
+  taskOf(value: Static<S>): string | null
+  rootOf(value: Static<S>): string | null
+  /** Within its scope, who may see it. */
+  visibleTo(value: Static<S>, actor: Actor): boolean
+  /** The document whose readers are the readers of this one; null: it speaks for itself. */
+  within(value: Static<S>): { readonly doc: AnyDoc; readonly id: string } | null
+}
+// oxlint-disable-next-line typescript/no-explicit-any -- a kind of any shape; its functions take what its own schema describes
+export type AnyDoc = Doc<any>
+
+type DocOptions<S extends TSchema> = {
+  readonly indexes?: Readonly<Record<string, Index<Static<S>>>>
+  readonly scopeOf: (value: Static<S>) => string
+  readonly taskOf?: (value: Static<S>) => string | null
+  readonly rootOf?: (value: Static<S>) => string | null
+  readonly visibleTo?: (value: Static<S>, actor: Actor) => boolean
+  readonly within?: (value: Static<S>) => { readonly doc: AnyDoc; readonly id: string }
+}
+
+const kinds = new Map<string, AnyDoc>()
+
+export function doc<S extends TSchema>(kind: string, schema: S, options: DocOptions<S>): Doc<S> {
+  if (kinds.has(kind)) throw new Error(`there are two document kinds ${kind}`)
+  const nothing = (): null => null
+  const made: Doc<S> = {
+    kind,
+    noun: kind.slice(kind.indexOf('.') + 1),
+    schema,
+    indexes: options.indexes ?? {},
+    scopeOf: options.scopeOf,
+    taskOf: options.taskOf ?? nothing,
+    rootOf: options.rootOf ?? options.taskOf ?? nothing,
+    visibleTo: options.visibleTo ?? (() => true),
+    within: options.within ?? nothing,
+  }
+  kinds.set(kind, made)
+  return made
+}
+
+export function kindOf(key: string): AnyDoc {
+  const found = kinds.get(key.slice(0, key.indexOf('/')))
+  if (!found) throw new Error(`no document kind for ${key}`)
+  return found
+}
+export const keyOf = (kind: { readonly kind: string }, id: string): string => `${kind.kind}/${id}`
+export const idOf = (key: string): string => key.slice(key.indexOf('/') + 1)
+
+// Entries compare as bytes in every store. NUL cannot occur in a part: every input that holds one is refused.
+const SEPARATOR = '\0'
+/** Greater than every character that a part may begin with. */
+export const END = '\u{10FFFF}'
+const partOf = (part: Part): string => (typeof part === 'number' ? String(part).padStart(16, '0') : part)
+export const prefixOf = (kind: { readonly kind: string }, name: string, parts: readonly Part[]): string =>
+  `${kind.kind}.${name}${SEPARATOR}${parts.map((part) => partOf(part) + SEPARATOR).join('')}`
+export const idIn = (entry: string): string => entry.slice(entry.lastIndexOf(SEPARATOR) + 1)
+
+export function entriesOf(kind: AnyDoc, id: string, value: object | null): { entry: string; counted: string | null }[] {
+  const made: { entry: string; counted: string | null }[] = []
+  if (value === null) return made
+  for (const name in kind.indexes) {
+    const { rows, counted } = kind.indexes[name]!
+    for (const row of rows(value)) {
+      made.push({ entry: prefixOf(kind, name, row) + id, counted: counted > 0 ? prefixOf(kind, name, row.slice(0, counted)) : null })
+    }
+  }
+  return made
+}
+
+type Compiled = { check(value: unknown): boolean; problem(value: unknown): Refusal; clean(value: unknown): unknown }
+const compiled = new WeakMap<TSchema, Compiled>()
+
+function compile(schema: TSchema): Compiled {
+  let found = compiled.get(schema)
+  if (!found) {
+    const validator = Compile(schema)
+    found = {
+      check: (value) => validator.Check(value),
+      problem: (value) => problemOf(schema, [...validator.Errors(value)]),
+      clean: cleanerOf(schema),
+    }
+    compiled.set(schema, found)
+  }
+  return found
+}
+
+/** The value without the fields that the schema does not know, or a refusal that names the place. */
+export function parse<S extends TSchema>(schema: S, value: unknown): Static<S> {
+  const { check, problem, clean } = compile(schema)
+  if (!check(value)) throw problem(value)
+  return clean(value) as Static<S>
+}
+
+/** For our own answers: a mismatch is a bug. */
+export function assertMatches(schema: TSchema, value: unknown, what: string): void {
+  const { check, problem } = compile(schema)
+  if (!check(value)) throw new Error(`${what} does not match its schema: ${problem(value).message}`)
+}
+
+type Problem = { keyword: string; instancePath: string; message: string; params: object }
+
+function problemOf(schema: TSchema, problems: Problem[]): Refusal {
+  // The shortest path says it best: a failed union also lists what failed in each of its branches.
+  const first = problems.toSorted((a, b) => depthOf(a) - depthOf(b))[0]
+  if (!first) return new Refusal('INVALID_REQUEST', 'the input does not match its schema')
+  const missing = first.keyword === 'required' ? (first.params as { requiredProperties: string[] }).requiredProperties[0] : undefined
+  const path = missing === undefined ? first.instancePath : `${first.instancePath}/${missing}`
+  const place = path === '' ? 'the input' : path.slice(1).replaceAll('/', '.')
+  const { code, node } = schemaAt(schema, path)
+  const words = missing === undefined ? wordsOf(first, node) : 'is required'
+  return new Refusal(code, `${place} ${words}`, { field: path === '' ? null : place })
+}
+const depthOf = (problem: Problem): number => problem.instancePath.split('/').length
+
+function wordsOf(problem: Problem, node: SchemaNode | undefined): string {
+  if (node?.enum) return `must be one of: ${node.enum.join(', ')}`
+  if (problem.keyword === 'pattern' && node?.description) return `must be ${node.description}`
+  if (problem.keyword === 'anyOf') return 'has none of the allowed forms'
+  return problem.message
+}
+
+type SchemaNode = {
+  type?: string
+  enum?: string[]
+  description?: string
+  properties?: Record<string, SchemaNode>
+  items?: SchemaNode
+  anyOf?: SchemaNode[]
+  'x-refusal'?: string
+}
+
+function schemaAt(schema: TSchema, path: string): { code: string; node: SchemaNode | undefined } {
+  let node: SchemaNode | undefined = schema
+  let code = node['x-refusal'] ?? 'INVALID_REQUEST'
+  for (const step of path.split('/').slice(1)) {
+    const inside: SchemaNode | undefined = node?.anyOf?.find((branch) => branch.properties ?? branch.items) ?? node
+    node = inside?.properties && Object.hasOwn(inside.properties, step) ? inside.properties[step] : inside?.items
+    code = node?.['x-refusal'] ?? code
+  }
+  const enumeration = node?.anyOf?.find((branch) => branch.enum)
+  return { code, node: enumeration ?? node }
+}
+
+/** Copies what the schema names and nothing else. Where the schema says nothing about the inside, the inside passes. */
+function cleanerOf(schema: TSchema): (value: unknown) => unknown {
+  const node = schema as SchemaNode
+  if (node.anyOf) return unionCleanerOf(node.anyOf)
+  if (node.properties) return objectCleanerOf(node.properties)
+  if (node.items) {
+    const clean = cleanerOf(node.items)
+    return (value) => (value as unknown[]).map(clean)
+  }
+  return (value) => value
+}
+
+function objectCleanerOf(properties: Record<string, SchemaNode>): (value: unknown) => unknown {
+  const cleaners = Object.entries(properties).map(([name, inner]) => [name, cleanerOf(inner as TSchema)] as const)
+  return (value) => {
+    const kept: Record<string, unknown> = {}
+    for (const [name, clean] of cleaners) {
+      const held = (value as Record<string, unknown>)[name]
+      if (held !== undefined) kept[name] = clean(held)
+    }
+    return kept
+  }
+}
+
+function unionCleanerOf(branches: SchemaNode[]): (value: unknown) => unknown {
+  const made = branches.map((branch) => ({ fits: Compile(branch as TSchema), clean: cleanerOf(branch as TSchema) }))
+  return (value) => (made.find((branch) => branch.fits.Check(value)) ?? made[0]!).clean(value)
+}

@@ -1,0 +1,324 @@
+// Group commit, written once for every store with a single writer. Batches queue; all that wait go into one transaction; each is
+// checked against the staged state before its first write, so none needs a savepoint; nobody learns anything before the group
+// is durable.
+import { createCache } from './cache.ts'
+import { digestOf, GENESIS, hashOf, lineOf, type Head } from './chain.ts'
+import { Conflict, Refusal } from './errors.ts'
+import { limits } from './limits.ts'
+import type { Batch, Fact, Key, Sealed, Store, Value, Versioned } from './store.ts'
+
+/** The rows of one transaction. */
+export type Group = {
+  readonly facts: FactRow[]
+  readonly images: ImageRow[]
+  readonly create: DocRow[]
+  readonly update: DocRow[]
+  readonly remove: Key[]
+  readonly add: string[]
+  readonly drop: string[]
+  readonly counts: [prefix: string, count: number][]
+}
+export type FactRow = {
+  position: number
+  scope: string
+  seq: number
+  at: string
+  actor: string
+  task: string | null
+  root: string | null
+  hash: string
+  line: string
+}
+/** `previous`: the id of the image before it, so that "before" needs no index. */
+export type ImageRow = { id: number; position: number; key: Key; version: number; previous: number | null; salt: string; text: string }
+/** A document described by a fact names its image; one that no fact describes carries its own text. */
+export type DocRow = { key: Key; version: number; image: number | null; text: string | null }
+
+export type Backend = {
+  /** Durable state only. */
+  get(key: Key): { version: number; text: string; image: number | null } | undefined
+  headOf(scope: string): Head | undefined
+  lastPosition(): number
+  lastImage(): number
+  countOf(prefix: string): number
+  /** One transaction. After a rejection nothing of it is there. */
+  write(group: Group): Promise<void>
+} & Pick<Store, 'scan' | 'keys' | 'facts' | 'seek' | 'close'>
+
+export type SequencerOptions = {
+  /** Runs later in this turn: lets everything that is ready join the group. */
+  defer(run: () => void): void
+  salt(): string
+  /** The disk did not keep its promise and what is on it is unknown: the process must end. */
+  fatal(error: unknown): void
+  readonly queueMax?: number
+  readonly groupMax?: number
+}
+
+/** What the database said, in terms that the sequencer acts on. */
+export type WriteFailure = { readonly failure: 'full' | 'fatal' | 'refused' }
+const failureOf = (error: unknown): WriteFailure['failure'] | undefined => (error as Partial<WriteFailure>).failure
+
+type Job = {
+  readonly batch: Batch
+  ok(sealed: readonly Sealed[]): void
+  no(error: unknown): void
+  sealed: readonly Sealed[]
+  error: unknown
+}
+type Staged = { version: number; value: Value | null; text: string | null; image: number | null; fresh: boolean }
+type Cached = Versioned & { readonly image: number | null }
+type Staging = { docs: Map<Key, Staged>; entries: Map<string, boolean>; tips: Map<string, Head>; sums: Map<string, number>; group: Group }
+
+export function createSequencer(backend: Backend, options: SequencerOptions): Store {
+  const { defer, salt, fatal, groupMax = limits.groupMax, queueMax = limits.queueMax } = options
+  const cache = createCache<Cached>(limits.cacheBytesMax)
+  const heads = new Map<string, Head>()
+  const counts = new Map<string, number>()
+  const listeners = new Set<(facts: readonly Sealed[]) => void>()
+  const stats = { groups: 0, batches: 0 }
+  const queue: Job[] = []
+  let writing = false
+  let deferred = false
+  let position = backend.lastPosition()
+  let imageId = backend.lastImage()
+
+  function get(key: Key): Cached | undefined {
+    const hit = cache.get(key)
+    if (hit) return hit
+    const row = backend.get(key)
+    if (!row) return undefined
+    const entry = { version: row.version, value: JSON.parse(row.text) as Value, image: row.image }
+    cache.set(key, entry, costOf(row.text))
+    return entry
+  }
+
+  function commit(batch: Batch): Promise<readonly Sealed[]> {
+    if (queue.length >= queueMax) return Promise.reject(new Refusal('BUSY', 'too many operations wait for the disk', { retry_after: 1 }))
+    return new Promise((ok, no) => {
+      queue.push({ batch, ok, no, sealed: [], error: undefined })
+      schedule()
+    })
+  }
+
+  function schedule(): void {
+    if (writing || deferred || queue.length === 0) return
+    deferred = true
+    defer(() => {
+      deferred = false
+      void flush()
+    })
+  }
+
+  async function flush(): Promise<void> {
+    writing = true
+    const jobs = queue.splice(0, groupMax)
+    try {
+      await writeGroup(jobs, false)
+    } catch (error) {
+      if (failureOf(error) === 'fatal') return fatal(error)
+      await settleFailure(jobs, error)
+    }
+    writing = false
+    stats.groups++
+    stats.batches += jobs.length
+    // A conflict is answered only now: the winner is durable, so the loser's next read sees it.
+    for (const job of jobs) {
+      if (job.error === undefined) job.ok(job.sealed)
+      else job.no(job.error)
+    }
+    schedule()
+  }
+
+  /** A full disk refuses all. Otherwise one batch may carry what the database refuses: alone it fails alone. */
+  async function settleFailure(jobs: Job[], error: unknown): Promise<void> {
+    if (failureOf(error) === 'full') {
+      for (const job of jobs) job.error = new Refusal('UNAVAILABLE', 'the disk is full: nothing was changed', { retry_after: 5 })
+      return
+    }
+    for (const job of jobs) {
+      try {
+        await writeGroup([job], true)
+      } catch (alone) {
+        if (failureOf(alone) === 'fatal') return fatal(alone)
+        job.error =
+          failureOf(alone) === 'full' ? new Refusal('UNAVAILABLE', 'the disk is full: nothing was changed', { retry_after: 5 }) : alone
+      }
+    }
+  }
+
+  async function writeGroup(jobs: Job[], careful: boolean): Promise<void> {
+    const staging: Staging = {
+      docs: new Map(),
+      entries: new Map(),
+      tips: new Map(),
+      sums: new Map(),
+      group: { facts: [], images: [], create: [], update: [], remove: [], add: [], drop: [], counts: [] },
+    }
+    const before = { position, imageId }
+    for (const job of jobs) {
+      job.error = refusalOf(job.batch, staging, careful)
+      job.sealed = job.error === undefined ? stage(job.batch, staging) : []
+    }
+    const { docs, entries, tips, sums, group } = staging
+    for (const [key, { version, value, text, image, fresh }] of docs) {
+      if (value === null) {
+        if (!fresh) group.remove.push(key)
+      } else (fresh ? group.create : group.update).push({ key, version, image, text: image === null ? text : null })
+    }
+    // The last word of the group on an entry counts, whichever batches spoke before.
+    for (const [entry, present] of entries) (present ? group.add : group.drop).push(entry)
+    group.counts.push(...sums)
+    if (docs.size > 0 || group.facts.length > 0) {
+      try {
+        await backend.write(group)
+      } catch (error) {
+        position = before.position
+        imageId = before.imageId
+        throw error
+      }
+    }
+    // Durable. From here on it may be seen.
+    for (const [key, { version, value, text, image }] of docs) {
+      if (value === null) cache.delete(key)
+      else cache.set(key, { version, value, image }, costOf(text!))
+    }
+    for (const [scope, head] of tips) heads.set(scope, head)
+    for (const [prefix, count] of sums) counts.set(prefix, count)
+    if (counts.size > limits.cachedCountsMax) counts.clear()
+    if (listeners.size > 0) publish(jobs.flatMap((job) => job.sealed))
+  }
+
+  function publish(facts: readonly Sealed[]): void {
+    if (facts.length === 0) return
+    for (const listener of listeners) {
+      try {
+        listener(facts)
+      } catch {
+        // It is only a hint, and what is durable must be answered as such: who cannot take it gets no more of them.
+        listeners.delete(listener)
+      }
+    }
+  }
+
+  const countOf = (prefix: string, staging: Staging): number => staging.sums.get(prefix) ?? counts.get(prefix) ?? backend.countOf(prefix)
+
+  function versionOf(key: Key, staging: Staging): number {
+    const staged = staging.docs.get(key)
+    if (staged) return staged.value === null ? 0 : staged.version
+    return get(key)?.version ?? 0
+  }
+
+  function refusalOf(batch: Batch, staging: Staging, careful: boolean): Refusal | undefined {
+    for (const [key, version] of batch.expect)
+      if (versionOf(key, staging) !== version) return new Conflict(key, `${key} was changed by somebody else at the same time`)
+    for (const key of batch.create) {
+      // Not worth a look into the database: its primary key refuses a second one, and then each batch is tried alone, carefully.
+      const known = careful || staging.docs.has(key) ? versionOf(key, staging) : (cache.get(key)?.version ?? 0)
+      if (known !== 0) return new Conflict(key, `${key} exists already`)
+    }
+    for (const { prefix, max, words } of batch.atMost) {
+      if (countOf(prefix, staging) + (batch.count.get(prefix) ?? 0) > max) return new Refusal('QUOTA_EXCEEDED', words, { max })
+    }
+    return undefined
+  }
+
+  function stage(batch: Batch, staging: Staging): Sealed[] {
+    const { docs, entries, tips, sums } = staging
+    const head = tips.get(batch.scope) ?? heads.get(batch.scope) ?? backend.headOf(batch.scope) ?? GENESIS
+    const sealed = batch.facts.length === 0 ? [] : seal(batch, head, staging)
+    for (const put of batch.puts) {
+      const { version, fresh } = nextVersion(put.key, batch, staging)
+      docs.set(put.key, { version, value: put.value, text: put.text, image: null, fresh })
+    }
+    for (const entry of batch.drop) entries.set(entry, false)
+    for (const entry of batch.add) entries.set(entry, true)
+    for (const [prefix, change] of batch.count) sums.set(prefix, countOf(prefix, staging) + change)
+    return sealed
+  }
+
+  function nextVersion(key: Key, batch: Batch, staging: Staging): { version: number; fresh: boolean } {
+    const staged = staging.docs.get(key)
+    // Fresh: created by this batch, or by one before it in the same transaction.
+    if (staged) return { version: staged.value === null ? 1 : staged.version + 1, fresh: staged.fresh }
+    return batch.create.has(key) ? { version: 1, fresh: true } : { version: versionOf(key, staging) + 1, fresh: false }
+  }
+
+  function seal(batch: Batch, from: Head, staging: Staging): Sealed[] {
+    let head = from
+    // A clock that steps back never turns the record around.
+    const at = batch.at > head.at ? batch.at : head.at
+    const first = head.seq + 1
+    const sealed = batch.facts.map((fact): Sealed => {
+      position++
+      const images = fact.images.map((image) => sealImage(image, batch, staging))
+      const seq = head.seq + 1
+      const line = lineOf({
+        ...envelopeOf(fact),
+        v: 1,
+        seq,
+        at,
+        scope: batch.scope,
+        prev: head.hash,
+        cause: fact.cause === null ? null : first + fact.cause,
+        images,
+      })
+      head = { seq, hash: hashOf(line), at }
+      const { actor, task, root } = fact
+      staging.group.facts.push({ position, scope: batch.scope, seq, at, actor, task, root, hash: head.hash, line })
+      return { position, scope: batch.scope, seq, at, hash: head.hash, line, fact }
+    })
+    staging.tips.set(batch.scope, head)
+    return sealed
+  }
+
+  function sealImage(
+    { key, value, text }: Fact['images'][number],
+    batch: Batch,
+    staging: Staging,
+  ): { key: Key; version: number; digest: string } {
+    const { version, fresh } = nextVersion(key, batch, staging)
+    const staged = staging.docs.get(key)
+    const previous = staged ? staged.image : fresh ? null : (get(key)?.image ?? null)
+    const grain = salt()
+    imageId++
+    staging.group.images.push({ id: imageId, position, key, version, previous, salt: grain, text })
+    staging.docs.set(key, { version, value, text, image: imageId, fresh })
+    return { key, version, digest: digestOf(grain, text) }
+  }
+
+  return {
+    commit,
+    read: (keys) => Promise.resolve(keys.map(get)),
+    count: (prefix) => Promise.resolve(counts.get(prefix) ?? backend.countOf(prefix)),
+    head: (scope) => Promise.resolve(heads.get(scope) ?? backend.headOf(scope) ?? GENESIS),
+    scan: backend.scan,
+    keys: backend.keys,
+    facts: backend.facts,
+    seek: backend.seek,
+    subscribe(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    stats: () => ({ ...stats, waiting: queue.length, position }),
+    async close() {
+      while (writing || queue.length > 0) await new Promise<void>((done) => defer(done))
+      await backend.close()
+    },
+  }
+}
+
+const envelopeOf = ({ id, action, actor, behalf, basis, subject, task, root, detail }: Fact) => ({
+  id,
+  action,
+  actor,
+  behalf,
+  basis,
+  subject,
+  task,
+  root,
+  detail,
+})
+
+/** A parsed document takes about twice its text, and something for being there at all. */
+const costOf = (text: string): number => text.length * 3 + 300

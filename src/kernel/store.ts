@@ -1,0 +1,108 @@
+// What a store is: read by key, scan a range of index entries, commit a whole batch or nothing. There are no open
+// transactions and nothing assumes that this process is the only one.
+
+/** `${protocol}.${noun}/${id}` */
+export type Key = string
+export type Value = Readonly<Record<string, unknown>>
+export type Versioned = { readonly version: number; readonly value: Value }
+
+/** By what right something was done. */
+export type Basis = { readonly kind: 'role' | 'grant' | 'policy' | 'contract' | 'timer' | 'default'; readonly id: string }
+
+/** A document as a fact leaves it. */
+export type Image = { readonly key: Key; readonly value: Value; readonly text: string }
+
+/** What happened, who did it, by what right, and what the documents look like from now on. */
+export type Fact = {
+  readonly id: string // aud_...
+  readonly action: string // `${protocol}/${audit action}`
+  readonly actor: string
+  readonly behalf: string | null
+  readonly basis: Basis
+  readonly cause: number | null // index in the batch of the fact that led to this one
+  readonly subject: Key
+  readonly task: string | null
+  readonly root: string | null
+  readonly detail: Value | null // machine words only: it is hashed as it is and can never be erased
+  readonly images: readonly Image[]
+}
+
+/** A document that no fact describes: a timer, a delivery, a remembered answer. A null value deletes it. */
+export type Put = { readonly key: Key; readonly value: Value | null; readonly text: string | null }
+
+export type Batch = {
+  readonly scope: string
+  readonly at: string
+  readonly expect: ReadonlyMap<Key, number> // every document that was read; 0: it was not there
+  readonly create: ReadonlySet<Key> // documents of this batch that must be new
+  readonly facts: readonly Fact[]
+  readonly puts: readonly Put[]
+  readonly add: readonly string[] // index entries
+  readonly drop: readonly string[]
+  readonly count: ReadonlyMap<string, number> // by how much the number of entries under a counted prefix changes
+  readonly atMost: readonly { readonly prefix: string; readonly max: number; readonly words: string }[]
+}
+
+/** A fact with its place in the record. `line` is what was hashed. */
+export type Sealed = {
+  readonly position: number
+  readonly scope: string
+  readonly seq: number
+  readonly at: string
+  readonly hash: string
+  readonly line: string
+  readonly fact: Fact
+}
+
+export type StoredImage = {
+  readonly key: Key
+  readonly version: number
+  readonly salt: string
+  readonly text: string | null // null: the content was erased, its digest stays in the line
+  readonly before: string | null // the image of the version before
+}
+export type StoredFact = {
+  readonly position: number
+  readonly scope: string
+  readonly seq: number
+  readonly hash: string
+  readonly line: string
+  readonly images: readonly StoredImage[]
+}
+
+/** Which facts: all by position, a chain by seq, one actor of a chain, one task, or a task with all its descendants. */
+export type FactsOf =
+  | { readonly by: 'position' }
+  | { readonly by: 'scope'; readonly scope: string }
+  | { readonly by: 'actor'; readonly scope: string; readonly actor: string }
+  | { readonly by: 'task'; readonly task: string }
+  | { readonly by: 'root'; readonly root: string }
+
+export type FactsPage = {
+  /** The position or seq of the last fact seen; null begins at the first (or, in reverse, at the last). */
+  readonly after: number | null
+  readonly limit: number
+  readonly reverse?: boolean
+}
+
+export interface Store {
+  read(keys: readonly Key[]): Promise<(Versioned | undefined)[]>
+  /** Index entries in byte order: after < entry < end; in reverse from the end. */
+  scan(after: string, end: string, limit: number, reverse?: boolean): Promise<string[]>
+  /** Keys of documents in byte order: after < key < end. */
+  keys(after: Key, end: Key, limit: number): Promise<Key[]>
+  /** How many entries there are under a counted prefix. */
+  count(prefix: string): Promise<number>
+  /** Resolves when the batch is durable and sealed. Throws Conflict when something that was read has moved. */
+  commit(batch: Batch): Promise<readonly Sealed[]>
+  facts(of: FactsOf, page: FactsPage): Promise<StoredFact[]>
+  /** The first seq of a scope whose time is not before `at`; one past the last when there is none. */
+  seek(scope: string, at: string): Promise<number>
+  /** The last fact of a scope. */
+  head(scope: string): Promise<{ readonly seq: number; readonly hash: string }>
+  /** Called after durability, in order. A hint: what must not be lost reads `facts` from a cursor. */
+  subscribe(listener: (facts: readonly Sealed[]) => void): () => void
+  /** Figures for operators. */
+  stats(): { readonly groups: number; readonly batches: number; readonly waiting: number; readonly position: number }
+  close(): Promise<void>
+}

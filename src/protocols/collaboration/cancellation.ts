@@ -1,0 +1,43 @@
+// Ending a task with everything that hangs on it: what it waits for expires, its active descendants end with it.
+import { fact, image } from '#kernel/facts.ts'
+import type { Change, Made, Read } from '#kernel/operation.ts'
+import { canMove } from '#kernel/transitions.ts'
+import { checkpointTimers, moved, taskTimers } from './ownership.ts'
+import { Checkpoint, Task } from './schema.ts'
+import { taskMoves } from './states.ts'
+
+/** A task, the checkpoint it waits for, and its descendants. */
+export type Family = { readonly task: Task; readonly pending: Checkpoint | null; readonly children: readonly Family[] }
+
+export async function familyOf(read: Read, task: Task): Promise<Family> {
+  const pending = task.pending_checkpoint === null ? null : await read(Checkpoint, task.pending_checkpoint)
+  const children = await Promise.all(task.children.map(async (id) => familyOf(read, await read(Task, id))))
+  return { task, pending, children }
+}
+
+export function expired(checkpoint: Checkpoint): Checkpoint {
+  return { ...checkpoint, state: 'expired' }
+}
+
+/** Facts in the order in which one led to the other. */
+export function cancelled(family: Family, reason: string | null, now: string): { facts: Made[]; puts: Change[]; ended: Task } {
+  const facts: Made[] = []
+  const puts: Change[] = []
+  const ended = end(family, reason, null)
+  return { facts, puts, ended }
+
+  function end({ task, pending, children }: Family, why: string | null, cause: number | null): Task {
+    const moving = moved(task, 'task.cancel', { via: 'handoff', reason: 'task.cancel', now })
+    const next: Task = { ...moving, outcome: 'cancelled', outcome_reason: why, pending_checkpoint: null }
+    const own = facts.push(fact('task.cancelled', [image(Task, next)], cause === null ? {} : { cause })) - 1
+    puts.push(...taskTimers(task, next))
+    if (pending?.state === 'pending') {
+      const over = expired(pending)
+      facts.push(fact('task.checkpoint.expired', [image(Checkpoint, over)], { cause: own }))
+      puts.push(...checkpointTimers(pending, over))
+    }
+    // A child in review stays with its principal: the draft ends it by a review only.
+    for (const child of children) if (canMove(taskMoves, child.task.state, 'task.cancel')) end(child, 'parent_cancelled', own)
+    return next
+  }
+}

@@ -1,0 +1,30 @@
+// HACP, the Human-Agent Collaboration Protocol 0.1.0: tasks, checkpoints, ownership, reviews, artifacts, ledger, audit.
+import type { Protocol } from '#kernel/operation.ts'
+import { scenes } from './examples.ts'
+import { artifactOperations } from './operations/artifact.ts'
+import { auditOperations } from './operations/audit.ts'
+import { checkpointOperations } from './operations/checkpoint.ts'
+import { ledgerOperations } from './operations/ledger.ts'
+import { ownershipOperations } from './operations/ownership.ts'
+import { reviewOperations } from './operations/review.ts'
+import { taskControlOperations } from './operations/task-control.ts'
+import { taskOperations } from './operations/task.ts'
+import { codes } from './wire.ts'
+
+export const collaboration: Protocol = {
+  name: 'collaboration',
+  title: 'HACP: Human-Agent Collaboration Protocol',
+  version: '0.1.0',
+  operations: [
+    ...taskOperations,
+    ...taskControlOperations,
+    ...checkpointOperations,
+    ...ownershipOperations,
+    ...reviewOperations,
+    ...artifactOperations,
+    ...ledgerOperations,
+    ...auditOperations,
+  ],
+  codes,
+  scenes,
+}

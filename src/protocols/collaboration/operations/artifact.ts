@@ -1,0 +1,155 @@
+// Artifacts: many versions under one id, each immutable; references lock id and version.
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image } from '#kernel/facts.ts'
+import { anyone } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, rule } from '#kernel/operation.ts'
+import { refusedAs, t } from '#kernel/schema.ts'
+import { moved, taskTimers } from '../ownership.ts'
+import { payloadOf, PayloadInput } from '../payload.ts'
+import { allows, executor, isInTime, principal } from '../rules.ts'
+import { Artifact, ArtifactHead, artifactOf, ArtifactVersion, Id, Reference, ReferenceAs, Task, versionId } from '../schema.ts'
+
+const Version = t.String({ minLength: 1, maxLength: 40 })
+
+const commit = command({
+  name: 'artifact.commit',
+  summary: 'Deliver an artifact or its next version; the task goes to review unless final is false.',
+  draft: 'HACP 0.1.0, Artifact; Operation Preconditions',
+  input: t.Object({
+    task_id: Id,
+    artifact_id: t.Optional(Id),
+    type: t.Optional(t.String({ minLength: 1, maxLength: limits.labelCharsMax })),
+    version: t.Optional(Version),
+    parent_version: t.Optional(t.Union([Version, t.Null()])),
+    payload: PayloadInput,
+    final: t.Optional(t.Boolean({ description: 'false: commit without moving the task to review' })),
+  }),
+  output: t.Object({ artifact: Artifact, task: Task.schema }),
+  callers: [executor],
+  requires: [isInTime, allows('artifact.commit')],
+  audit: 'artifact.committed',
+  async load(read, { task_id, artifact_id, version, parent_version = null }) {
+    const task = await read(Task, task_id)
+    const head = artifact_id === undefined ? null : await read(ArtifactHead, artifact_id)
+    if (head && head.task_id !== task_id) throw new Refusal('NOT_FOUND', `there is no artifact ${artifact_id} of this task`)
+    const find = (one: string | null | undefined) => (artifact_id && one ? read.maybe(ArtifactVersion, versionId(artifact_id, one)) : null)
+    return { task, head, parent: await find(parent_version), same: await find(version) }
+  },
+  decide({ task, head, parent, same }, input, { actor, now, newId }) {
+    if (same) throw new Refusal('IMMUTABLE_VIOLATION', `version ${input.version} exists and never changes: commit a new one`)
+    refuseWrongParent(head, parent, input)
+    const version = `v${(head?.versions ?? 0) + 1}`
+    if (input.version !== undefined && input.version !== version)
+      throw new Refusal('INVALID_SPEC', `the next version is ${version}`, { field: 'version' })
+    if (!head && task.artifacts.length >= limits.artifactsPerTaskMax)
+      throw new Refusal('QUOTA_EXCEEDED', `a task has at most ${limits.artifactsPerTaskMax} artifacts`)
+    const artifact_id = head?.id ?? newId('art')
+    const { id: task_id, project_id, root_task_id } = task
+    const made: ArtifactVersion = {
+      id: versionId(artifact_id, version),
+      artifact_id,
+      project_id,
+      root_task_id,
+      type: input.type ?? parent?.type ?? 'file',
+      provenance: { produced_by: task_id, produced_at: now, actor: actor.id },
+      version,
+      parent_version: head?.version ?? null,
+      payload: payloadOf(input.payload),
+    }
+    const nextHead = { id: artifact_id, task_id, project_id, root_task_id, version, versions: (head?.versions ?? 0) + 1 }
+    const listed: Task = { ...task, artifacts: head ? task.artifacts : [...task.artifacts, artifact_id] }
+    const next = input.final === false ? listed : moved(listed, 'artifact.commit', { via: 'handoff', reason: 'artifact.commit', now })
+    return {
+      facts: [fact('artifact.committed', [image(ArtifactVersion, made), image(ArtifactHead, nextHead), image(Task, next)])],
+      puts: taskTimers(task, next),
+      output: { artifact: artifactOf(made, []), task: next },
+    }
+  },
+  example: {
+    given: 'in_progress',
+    as: 'devin',
+    input: ({ task }) => ({ task_id: task.id, type: 'patch', payload: { kind: 'inline', uri: 'data:text/plain,hello' } }),
+  },
+})
+
+type Parenting = { readonly artifact_id?: string; readonly parent_version?: string | null }
+/** "Updating an artifact MUST create a new version with parent_version": it must be the newest one. */
+function refuseWrongParent(
+  head: ArtifactHead | null,
+  parent: ArtifactVersion | null,
+  { artifact_id, parent_version = null }: Parenting,
+): void {
+  if (!head) {
+    if (parent_version !== null)
+      throw new Refusal('INVALID_SPEC', 'parent_version needs the artifact_id that it belongs to', { field: 'artifact_id' })
+    return
+  }
+  if (parent_version === null)
+    throw new Refusal('INVALID_SPEC', `parent_version is required to update ${artifact_id}`, { field: 'parent_version' })
+  if (!parent) throw new Refusal('NOT_FOUND', `there is no version ${parent_version} of ${artifact_id}`)
+  if (parent_version !== head.version)
+    throw new Refusal('CONFLICT', `${parent_version} is not the newest version of ${artifact_id}: that is ${head.version}`, {
+      head: head.version,
+    })
+}
+
+const get = query({
+  name: 'artifact.get',
+  summary: 'Fetch an artifact by id and version; without a version, the newest.',
+  draft: 'HACP 0.1.0, Operations',
+  input: t.Object({ artifact_id: Id, version: t.Optional(Version) }),
+  output: t.Object({ artifact: Artifact }),
+  callers: [anyone],
+  async load(read, { artifact_id, version }) {
+    const head = await read(ArtifactHead, artifact_id)
+    const wanted = version ?? head.version
+    const found = await read.maybe(ArtifactVersion, versionId(artifact_id, wanted))
+    if (!found) throw new Refusal('NOT_FOUND', `there is no version ${wanted} of ${artifact_id}`)
+    // References from tasks that the reader may not see do not exist for them.
+    const listed = await read.list(Reference, 'artifact', [[found.id]], { limit: limits.pageMax })
+    const references = (await Promise.all(listed.map(({ id }) => read.maybe(Reference, id)))).filter((reference) => reference !== null)
+    return { found, references: references.map(({ task_id, as }) => ({ task_id, as })) }
+  },
+  view: ({ found, references }) => ({ artifact: artifactOf(found, references) }),
+  example: { given: 'review_ready', as: 'alice', input: ({ artifact }) => ({ artifact_id: artifact.id, version: 'v1' }) },
+})
+
+const reference = command({
+  name: 'artifact.reference',
+  summary: 'Record that a task uses one version of an artifact.',
+  draft: 'HACP 0.1.0, Operations; Artifact ("references MUST lock both id and version")',
+  input: t.Object({
+    task_id: Id,
+    artifact_id: Id,
+    version: refusedAs('INVALID_SPEC', t.String({ minLength: 1, maxLength: 40 })),
+    as: t.Optional(ReferenceAs),
+  }),
+  output: t.Object({ artifact: Artifact, task: Task.schema }),
+  callers: [executor, principal],
+  requires: [isInTime, rule<{ known: unknown }>('CONFLICT', 'the task does not refer to it yet', ({ known }) => known === null)],
+  audit: 'artifact.referenced',
+  async load(read, { task_id, artifact_id, version, as = 'input' }) {
+    const task = await read(Task, task_id)
+    const found = await read.maybe(ArtifactVersion, versionId(artifact_id, version))
+    if (!found) throw new Refusal('NOT_FOUND', `there is no version ${version} of ${artifact_id}`)
+    if (found.project_id !== task.project_id) throw new Refusal('UNAUTHORIZED', 'a reference into another project needs a grant')
+    const id = `${task_id}/${versionId(artifact_id, version)}/${as}`
+    return { task, found, id, known: await read.maybe(Reference, id) }
+  },
+  decide({ task, found, id }, { artifact_id, version, as = 'input' }, { now }) {
+    const { id: task_id, project_id, root_task_id } = task
+    const edge = { id, task_id, project_id, root_task_id, artifact_id, version, as, at: now }
+    return {
+      facts: [fact('artifact.referenced', [image(Reference, edge)])],
+      output: { artifact: artifactOf(found, [{ task_id, as }]), task },
+    }
+  },
+  example: {
+    given: 'review_ready',
+    as: 'alice',
+    input: ({ task, artifact }) => ({ task_id: task.id, artifact_id: artifact.id, version: 'v1', as: 'output' }),
+  },
+})
+
+export const artifactOperations = [commit, get, reference]

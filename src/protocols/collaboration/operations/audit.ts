@@ -1,0 +1,256 @@
+// Audit: the record queried, replayed and verified. Reading it changes nothing and hides nothing from who may see it.
+import { canonical } from '#kernel/canonical.ts'
+import { differenceIn, type Difference } from '#kernel/chain.ts'
+import { timestampOf } from '#kernel/clock.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { administrator, anyone, ownsProject, role, SYSTEM_SCOPE, system } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { query, type Read } from '#kernel/operation.ts'
+import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { either, idOf, kindOf, nullable, t, type Static } from '#kernel/schema.ts'
+import { parseTimestamp } from '#kernel/time.ts'
+import type { FactsOf, StoredFact } from '#kernel/store.ts'
+import { actionIn, AuditEvent, AuditStep, eventOf, lineIn, stepOf, subjectIn } from '../record.ts'
+import { Id, Task, Timestamp } from '../schema.ts'
+
+type OfProject = { readonly project_id: string | null }
+/** The whole record of a project is for its owners; identity facts are for owners of the installation. */
+const recordKeeper = role<OfProject>('project owner', (actor, { project_id }) => {
+  if (project_id === null) return true
+  return project_id === SYSTEM_SCOPE ? actor.kind === 'human' && actor.owner === true : ownsProject(actor, project_id)
+})
+
+const QueryInput = t.Object({
+  project_id: t.Optional(Id),
+  task_id: t.Optional(Id),
+  root_task_id: t.Optional(Id),
+  actor: t.Optional(Id),
+  action: t.Optional(t.String({ maxLength: 100 })),
+  subject_id: t.Optional(t.String({ maxLength: 400 })),
+  from: t.Optional(Timestamp),
+  to: t.Optional(Timestamp),
+  order: t.Optional(either('oldest', 'newest')),
+  ...pageInput,
+})
+type QueryInput = Static<typeof QueryInput>
+
+const auditQuery = query({
+  name: 'audit.query',
+  summary: 'Query audit events of a task, of a task with all its descendants, or of a project, with filters.',
+  draft: 'HACP 0.1.0, Audit; Operations',
+  input: QueryInput,
+  output: t.Object({ items: t.Array(AuditEvent), next_cursor: nextCursor }),
+  callers: [system, administrator, recordKeeper],
+  async load(read, input, { actor }) {
+    const { task_id, root_task_id, project_id = 'project_default' } = input
+    for (const id of [task_id, root_task_id]) if (id !== undefined) await read(Task, id)
+    if (task_id !== undefined || root_task_id !== undefined) return { project_id: null }
+    if (project_id !== SYSTEM_SCOPE && actor.projects !== 'all' && !actor.projects.has(project_id))
+      throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+    return { project_id }
+  },
+  async view({ project_id }, input, _, read) {
+    const of = factsOf(project_id, input)
+    const { from, to } = { from: timeIn(input, 'from'), to: timeIn(input, 'to') }
+    const reverse = input.order === 'newest'
+    const place = placeOf('audit.query', input)
+    let after = place === undefined ? await startOf(read, of, reverse ? null : from, reverse ? to : null) : Number(place)
+    const items: AuditEvent[] = []
+    const mayRead = taskGate(read)
+    for (let examined = 0; examined < limits.examinedMax;) {
+      const page = await read.facts(of, { after, limit: limits.pageMax, reverse })
+      for (const stored of page) {
+        after = of.by === 'scope' || of.by === 'actor' ? stored.seq : stored.position
+        const line = lineIn(stored)
+        if (reverse ? from !== null && line.at < from : to !== null && line.at > to) return { items, next_cursor: null }
+        if (fits(stored, line, input, from, to) && (line.task === null || project_id !== null || (await mayRead(line.task))))
+          items.push(eventOf(stored))
+        if (items.length === pageSize(input)) return { items, next_cursor: cursorOf('audit.query', input, String(after)) }
+      }
+      examined += page.length
+      if (page.length < limits.pageMax) return { items, next_cursor: null }
+    }
+    return { items, next_cursor: cursorOf('audit.query', input, String(after)) }
+  },
+  example: { given: 'completed', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
+})
+
+function factsOf(project_id: string | null, { task_id, root_task_id, actor }: QueryInput): FactsOf {
+  if (task_id !== undefined) return { by: 'task', task: task_id }
+  if (root_task_id !== undefined) return { by: 'root', root: root_task_id }
+  return actor === undefined ? { by: 'scope', scope: project_id! } : { by: 'actor', scope: project_id!, actor }
+}
+
+function timeIn(input: QueryInput, field: 'from' | 'to'): string | null {
+  const text = input[field]
+  if (text === undefined) return null
+  const ms = parseTimestamp(text)
+  if (ms === null) throw new Refusal('INVALID_REQUEST', `${field} must be an RFC 3339 time`, { field })
+  return timestampOf(ms)
+}
+
+/** Times never decrease along a chain, so a time is a place in it. */
+async function startOf(read: Read, of: FactsOf, from: string | null, to: string | null): Promise<number | null> {
+  if (of.by !== 'scope' && of.by !== 'actor') return null
+  if (from !== null) return (await read.seek(of.scope, from)) - 1
+  return to === null ? null : read.seek(of.scope, timestampOf(Date.parse(to) + 1))
+}
+
+type Line = ReturnType<typeof lineIn>
+function fits(
+  stored: StoredFact,
+  line: Line,
+  { task_id, actor, action, subject_id }: QueryInput,
+  from: string | null,
+  to: string | null,
+): boolean {
+  return (
+    (task_id === undefined || line.task === task_id) &&
+    (actor === undefined || line.actor === actor) &&
+    (action === undefined || actionIn(line) === action) &&
+    (subject_id === undefined ||
+      subjectIn(line.subject).id === subject_id ||
+      stored.images.some((image) => idOf(image.key) === subject_id)) &&
+    (from === null || line.at >= from) &&
+    (to === null || line.at <= to)
+  )
+}
+
+/** A reader of the root need not be a reader of every descendant. */
+function taskGate(read: Read): (task: string) => Promise<boolean> {
+  const known = new Map<string, boolean>()
+  return async (task) => {
+    if (!known.has(task)) known.set(task, (await read.maybe(Task, task)) !== null)
+    return known.get(task)!
+  }
+}
+
+const FoundDifference = nullable(t.Object({ project_id: t.String(), seq: t.Integer(), what: t.String() }))
+const shown = (difference: Difference | null): Static<typeof FoundDifference> =>
+  difference && { project_id: difference.scope, seq: difference.seq, what: difference.what }
+
+const REPLAYED_MAX = 20_000
+
+const replay = query({
+  name: 'audit.replay',
+  summary: 'Rebuild a task from its events alone and compare it with what is stored; names the first event that differs.',
+  draft: 'HACP 0.1.0, Operations; Reference Flow',
+  input: t.Object({ task_id: Id }),
+  output: t.Object({
+    task: nullable(Task.schema),
+    events: t.Array(AuditStep),
+    documents: t.Array(t.Object({ kind: t.String(), id: t.String(), version: t.Integer() })),
+    matches: t.Boolean(),
+    difference: FoundDifference,
+  }),
+  callers: [anyone],
+  async load(read, { task_id }) {
+    await read(Task, task_id)
+    const facts: StoredFact[] = []
+    for (let after: number | null = null; facts.length < REPLAYED_MAX; after = facts.at(-1)!.position) {
+      const page = await read.facts({ by: 'task', task: task_id }, { after, limit: 500 })
+      facts.push(...page)
+      if (page.length < 500) break
+    }
+    return { facts }
+  },
+  async view({ facts }, { task_id }, _, read) {
+    const { images, difference: folded } = fold(facts, task_id)
+    const difference = folded ?? (await againstStored(read, images))
+    const task = images.get(`${Task.kind}/${task_id}`)?.text ?? null
+    return {
+      task: task === null ? null : (JSON.parse(task) as Task),
+      events: facts.map((stored) => stepOf(lineIn(stored))),
+      documents: [...images].map(([key, { version }]) => ({ ...subjectIn(key), version })),
+      matches: difference === null,
+      difference: shown(difference),
+    }
+  },
+  example: { given: 'completed', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
+})
+
+type Folded = { version: number; text: string | null; scope: string; seq: number }
+
+/** The latest image of each document of the task, and the first event that is not what was sealed or does not follow. */
+function fold(facts: readonly StoredFact[], task_id: string): { images: Map<string, Folded>; difference: Difference | null } {
+  const images = new Map<string, Folded>()
+  let difference: Difference | null = null
+  for (const stored of facts) {
+    difference ??= differenceIn(stored, null)
+    for (const { key, version, text } of stored.images) {
+      // What is shared with other tasks (the newest version of a ledger key) is not this task's to rebuild.
+      if (text !== null && kindOf(key).taskOf(JSON.parse(text)) !== task_id) continue
+      const expected = (images.get(key)?.version ?? 0) + 1
+      if (version !== expected)
+        difference ??= { scope: stored.scope, seq: stored.seq, what: `version ${expected} of ${key} is missing from the record` }
+      images.set(key, { version, text, scope: stored.scope, seq: stored.seq })
+    }
+  }
+  return { images, difference }
+}
+
+async function againstStored(read: Read, images: ReadonlyMap<string, Folded>): Promise<Difference | null> {
+  for (const [key, { text, scope, seq }] of images) {
+    if (text === null) continue
+    const stored = await read.raw(kindOf(key), idOf(key))
+    if (stored === null || canonical(stored) !== canonical(JSON.parse(text)))
+      return { scope, seq, what: `the stored ${key} differs from what its last event says` }
+  }
+  return null
+}
+
+const verify = query({
+  name: 'audit.verify',
+  summary: 'Verify the hash chain of a project, a bounded stretch a call; go on with the cursor.',
+  draft: 'ours: HACP 0.1.0, Audit ("MUST NEVER be deleted or modified") made checkable',
+  input: t.Object({ project_id: t.Optional(Id), cursor: pageInput.cursor }),
+  output: t.Object({
+    verified: t.Integer(),
+    from_seq: t.Integer(),
+    to_seq: t.Integer(),
+    head: t.Object({ seq: t.Integer(), hash: t.String() }),
+    valid: t.Boolean(),
+    difference: FoundDifference,
+    next_cursor: nextCursor,
+  }),
+  callers: [system, administrator, recordKeeper],
+  async load(read, { project_id = 'project_default' }, { actor }) {
+    if (project_id !== SYSTEM_SCOPE && actor.projects !== 'all' && !actor.projects.has(project_id))
+      throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+    const { seq, hash } = await read.head(project_id)
+    return { project_id, head: { seq, hash } }
+  },
+  async view({ project_id, head }, input, _, read) {
+    const start = Number(placeOf('audit.verify', input) ?? 0)
+    // The fact before the stretch is the one that its first fact must follow.
+    const anchor = start === 0 ? undefined : (await read.facts({ by: 'scope', scope: project_id }, { after: start - 1, limit: 1 }))[0]
+    let previous = anchor?.hash ?? ''
+    let seq = start
+    let difference: Difference | null = null
+    while (!difference && seq < head.seq && seq - start < limits.verifiedMax) {
+      const page = await read.facts({ by: 'scope', scope: project_id }, { after: seq, limit: 500 })
+      if (page.length === 0) difference = { scope: project_id, seq: seq + 1, what: 'the record ends before its head' }
+      for (const stored of page) {
+        if (stored.seq !== seq + 1) difference = { scope: project_id, seq: seq + 1, what: 'an event is missing' }
+        difference ??= differenceIn(stored, previous)
+        if (difference) break
+        previous = stored.hash
+        seq = stored.seq
+      }
+    }
+    const more = !difference && seq < head.seq
+    const next_cursor = more ? cursorOf('audit.verify', input, String(seq)) : null
+    return {
+      verified: seq - start,
+      from_seq: start + 1,
+      to_seq: seq,
+      head,
+      valid: difference === null,
+      difference: shown(difference),
+      next_cursor,
+    }
+  },
+  example: { given: 'completed', as: 'admin', input: {} },
+})
+
+export const auditOperations = [auditQuery, replay, verify]

@@ -1,0 +1,282 @@
+// Checkpoints: the agent asks, a person answers, and nobody waits for ever without somebody being told.
+import { timestampOf } from '#kernel/clock.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image } from '#kernel/facts.ts'
+import { administrator, anyone, system } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, rule, type Read } from '#kernel/operation.ts'
+import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { t, type Static } from '#kernel/schema.ts'
+import { durationMs, futureTimestamp } from '#kernel/time.ts'
+import { expired } from '../cancellation.ts'
+import { fitting, fittingDefault, raisedOn, successorOf, type Asked } from '../checkpoints.ts'
+import { checkpointTimers, moved, taskTimers, withExecutor } from '../ownership.ts'
+import { agentFor, allows, executor, isInTime, isNotExpired, isPending, principal, reviewer } from '../rules.ts'
+import {
+  Answer,
+  ArtifactVersion,
+  Checkpoint,
+  CheckpointKind,
+  CheckpointOption,
+  Duration,
+  Evidence,
+  ExpiryPolicy,
+  Id,
+  Task,
+  Timestamp,
+  versionId,
+} from '../schema.ts'
+
+const RaiseInput = t.Object({
+  task_id: Id,
+  kind: CheckpointKind,
+  prompt: t.String({ minLength: 1, maxLength: limits.promptCharsMax }),
+  options: t.Optional(t.Array(CheckpointOption, { maxItems: limits.optionsMax })),
+  context: t.Optional(t.Array(Evidence, { maxItems: limits.evidenceMax })),
+  expires_at: t.Optional(t.Union([Timestamp, t.Null()])),
+  expires_in: t.Optional(Duration),
+  on_expiry: t.Optional(ExpiryPolicy),
+  default: t.Optional(Answer),
+})
+
+const raise = command({
+  name: 'checkpoint.raise',
+  summary: 'Ask the people of the task to decide; the task is blocked until they do.',
+  draft: 'HACP 0.1.0, Checkpoint; Operation Preconditions',
+  input: RaiseInput,
+  output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
+  callers: [executor],
+  requires: [isInTime, allows('checkpoint.raise')],
+  audit: 'task.checkpoint.raised',
+  asks: true,
+  async load(read, { task_id, context = [] }) {
+    const task = await read(Task, task_id)
+    for (const evidence of context) {
+      if (evidence.kind === 'artifact' && !(await read.maybe(ArtifactVersion, versionId(evidence.artifact_id, evidence.version)))) {
+        throw new Refusal('INVALID_SPEC', `context: there is no artifact ${evidence.artifact_id} ${evidence.version}`, { field: 'context' })
+      }
+    }
+    return { task }
+  },
+  decide({ task }, input, { actor, now, newId }) {
+    const raised = raisedOn(task, newId('ckpt'), askedBy(actor.id, task, input, now), now)
+    const max = limits.asksOpenMax
+    return {
+      facts: [fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint), image(Task, raised.task)])],
+      puts: [...checkpointTimers(null, raised.checkpoint), ...taskTimers(task, raised.task)],
+      atMost: [{ doc: Checkpoint, index: 'open', prefix: [actor.id], max, words: `at most ${max} questions of one agent may be open` }],
+      output: raised,
+    }
+  },
+  example: {
+    given: 'in_progress',
+    as: 'devin',
+    input: ({ task }) => ({
+      task_id: task.id,
+      kind: 'approval',
+      prompt: 'Deploy to production?',
+      context: [{ kind: 'text', text: 'All tests pass.' }],
+    }),
+  },
+})
+
+function askedBy(raised_by: string, task: Task, input: Static<typeof RaiseInput>, now: string): Asked {
+  const { kind, prompt, options = [], context = [], on_expiry = 'hold' } = input
+  const wrong = (words: string, field: string): never => {
+    throw new Refusal('INVALID_SPEC', words, { field })
+  }
+  if (kind === 'choice' && options.length === 0) wrong('options are required for a choice', 'options')
+  if (new Set(options.map((option) => option.id)).size < options.length) wrong('two options have the same id', 'options')
+  const expires_at = expiryOf(input, now)
+  // Waiting, and asking the next person, harm nobody. Ending or answering without a person is for the principal to allow.
+  const allowed = ['hold', 'escalate', ...(task.spec.constraints.on_expiry ?? [])]
+  if (!allowed.includes(on_expiry)) wrong(`the task's spec does not allow on_expiry ${on_expiry} (constraints.on_expiry)`, 'on_expiry')
+  if (on_expiry !== 'hold' && expires_at === null) wrong(`on_expiry ${on_expiry} needs expires_at or expires_in`, 'expires_at')
+  if ((on_expiry === 'default') !== (input.default !== undefined)) wrong('default belongs to on_expiry default', 'default')
+  return {
+    kind,
+    prompt,
+    options,
+    context,
+    expires_at,
+    on_expiry,
+    default: input.default ? fittingDefault({ kind, options }, input.default) : null,
+    raised_by,
+  }
+}
+
+function expiryOf({ expires_at, expires_in }: Static<typeof RaiseInput>, now: string): string | null {
+  if (expires_at && expires_in !== undefined)
+    throw new Refusal('INVALID_SPEC', 'give expires_at or expires_in, not both', { field: 'expires_in' })
+  if (expires_in !== undefined) return timestampOf(Date.parse(now) + durationMs(expires_in, 'INVALID_SPEC', 'expires_in'))
+  return expires_at ? futureTimestamp(expires_at, now, 'INVALID_SPEC', 'expires_at') : null
+}
+
+type Resolving = { readonly checkpoint: Checkpoint; readonly task: Task }
+
+async function checkpointAndTask(read: Read, checkpoint_id: string): Promise<Resolving> {
+  const checkpoint = await read(Checkpoint, checkpoint_id)
+  return { checkpoint, task: await read(Task, checkpoint.task_id) }
+}
+
+/** The task after an answer: a reject ends it with its principal; any other answer hands it on. */
+function answered({ checkpoint, task }: Resolving, answer: Static<typeof Answer>, by: string, now: string): Resolving {
+  const resolved: Checkpoint = { ...checkpoint, state: 'resolved', resolution: { by, ...answer, at: now } }
+  const free: Task = { ...task, pending_checkpoint: null }
+  const event = `checkpoint.resolve/${answer.action}`
+  if (answer.action === 'reject') {
+    const ended = moved(free, event, { via: 'reject', reason: 'checkpoint.resolve', now })
+    return { checkpoint: resolved, task: { ...ended, outcome: 'rejected_at_checkpoint', outcome_reason: answer.comment ?? null } }
+  }
+  const via = answer.action === 'reassign' ? 'handoff' : 'approve'
+  const hand = { via, reason: event, now } as const
+  const next = answer.action === 'reassign' ? withExecutor(free, answer.reassign_to!, hand) : free
+  return { checkpoint: resolved, task: moved(next, event, hand) }
+}
+
+const resolve = command({
+  name: 'checkpoint.resolve',
+  summary: 'Answer a pending checkpoint: the task goes on, or ends if it is rejected.',
+  draft: 'HACP 0.1.0, Checkpoint; Operation Preconditions',
+  input: t.Object({ checkpoint_id: Id, ...Answer.properties }),
+  output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
+  callers: [principal, reviewer],
+  requires: [isNotExpired, isPending],
+  audit: 'task.checkpoint.resolved',
+  async load(read, { checkpoint_id, action, reassign_to }) {
+    const loaded = await checkpointAndTask(read, checkpoint_id)
+    if (action === 'reassign' && reassign_to !== undefined) await agentFor(read, reassign_to, loaded.task.project_id)
+    return loaded
+  },
+  decide(state, { checkpoint_id: _, ...answer }, { actor, now }) {
+    const { checkpoint, task } = answered(state, fitting(state.checkpoint, answer), actor.id, now)
+    const facts = [fact('task.checkpoint.resolved', [image(Checkpoint, checkpoint), image(Task, task)])]
+    if (task.outcome) facts.push(fact('task.completed', [image(Task, task)], { detail: { outcome: task.outcome }, cause: 0 }))
+    return {
+      facts,
+      puts: [...checkpointTimers(state.checkpoint, checkpoint), ...taskTimers(state.task, task)],
+      output: { checkpoint, task },
+    }
+  },
+  example: {
+    given: 'blocked',
+    as: 'alice',
+    input: ({ checkpoint }) => ({ checkpoint_id: checkpoint.id, action: 'approve', comment: 'Go.' }),
+  },
+})
+
+/** Nothing expires early. Without a time of its own it may be ended by the administrator at any time: nobody waits for it then. */
+const isDue = rule<Resolving>(
+  'PRECONDITION_FAILED',
+  'the checkpoint is due',
+  ({ checkpoint }, _, { now }) => checkpoint.expires_at === null || checkpoint.expires_at <= now,
+)
+
+const expire = command({
+  name: 'checkpoint.expire',
+  summary: 'End a checkpoint whose time is up, by its policy: ask the next person, end the task, or take the stated default.',
+  draft: 'HACP 0.1.0, Operations; Checkpoint ("expiration MUST emit an audit event")',
+  input: t.Object({ checkpoint_id: Id }),
+  output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
+  callers: [system, administrator],
+  requires: [
+    rule<Resolving>('CHECKPOINT_EXPIRED', 'the checkpoint has not expired yet', ({ checkpoint }) => checkpoint.state !== 'expired'),
+    isPending,
+    isDue,
+  ],
+  audit: 'task.checkpoint.expired',
+  load: async (read, { checkpoint_id }) => checkpointAndTask(read, checkpoint_id),
+  decide(state, _, { now, newId }) {
+    const { checkpoint, task } = state
+    const basis = { kind: 'policy', id: `on_expiry/${checkpoint.on_expiry}` } as const
+    if (checkpoint.on_expiry === 'default' && checkpoint.default) {
+      // The principal allowed it in the spec: it is their policy that answers.
+      const done = answered(state, checkpoint.default, task.ownership.principal, now)
+      const facts = [
+        fact('task.checkpoint.resolved', [image(Checkpoint, done.checkpoint), image(Task, done.task)], {
+          basis,
+          behalf: task.ownership.principal,
+        }),
+      ]
+      return { facts, puts: [...checkpointTimers(checkpoint, done.checkpoint), ...taskTimers(task, done.task)], output: done }
+    }
+    const over = expired(checkpoint)
+    const freed: Task = { ...task, pending_checkpoint: null }
+    const detail = { on_expiry: checkpoint.on_expiry }
+    const ended = fact('task.checkpoint.expired', [image(Checkpoint, over), image(Task, freed)], { basis, detail })
+    // With `fail` a contract cancels the task in the same batch.
+    if (checkpoint.on_expiry === 'fail')
+      return { facts: [ended], puts: checkpointTimers(checkpoint, over), output: { checkpoint: over, task: freed } }
+    const next = successorOf(checkpoint, freed, newId('ckpt'), now)
+    return {
+      facts: [ended, fact('task.checkpoint.raised', [image(Checkpoint, next.checkpoint), image(Task, next.task)], { basis, cause: 0 })],
+      puts: [...checkpointTimers(checkpoint, over), ...checkpointTimers(null, next.checkpoint)],
+      output: { checkpoint: over, task: next.task },
+    }
+  },
+  example: { given: 'blocked', as: 'system', input: ({ checkpoint }) => ({ checkpoint_id: checkpoint.id }) },
+})
+
+const overdue = command({
+  name: 'checkpoint.overdue',
+  summary: 'Note that a checkpoint on hold has waited past its time; it stays pending. The system calls it by timer.',
+  draft: 'ours: pure suspension, as the draft recommends (Open Issues)',
+  input: t.Object({ checkpoint_id: Id }),
+  output: t.Object({ checkpoint: Checkpoint.schema }),
+  callers: [system],
+  requires: [
+    isPending,
+    rule<Resolving>(
+      'PRECONDITION_FAILED',
+      'its time has passed',
+      ({ checkpoint }, _, { now }) => checkpoint.expires_at !== null && checkpoint.expires_at <= now,
+    ),
+    rule<Resolving>('PRECONDITION_FAILED', 'nobody was told yet', ({ checkpoint }) => !checkpoint.overdue),
+  ],
+  audit: 'task.checkpoint.overdue',
+  load: async (read, { checkpoint_id }) => checkpointAndTask(read, checkpoint_id),
+  decide({ checkpoint }) {
+    const next: Checkpoint = { ...checkpoint, overdue: true }
+    return {
+      facts: [fact('task.checkpoint.overdue', [image(Checkpoint, next)])],
+      puts: checkpointTimers(checkpoint, next),
+      output: { checkpoint: next },
+    }
+  },
+  example: { given: 'waiting', as: 'system', input: ({ checkpoint }) => ({ checkpoint_id: checkpoint.id }) },
+})
+
+const get = query({
+  name: 'checkpoint.get',
+  summary: 'Fetch one checkpoint.',
+  draft: 'ours: reading',
+  input: t.Object({ checkpoint_id: Id }),
+  output: t.Object({ checkpoint: Checkpoint.schema }),
+  callers: [anyone],
+  load: async (read, { checkpoint_id }) => ({ checkpoint: await read(Checkpoint, checkpoint_id) }),
+  view: ({ checkpoint }) => ({ checkpoint }),
+  example: { given: 'blocked', as: 'alice', input: ({ checkpoint }) => ({ checkpoint_id: checkpoint.id }) },
+})
+
+const list = query({
+  name: 'checkpoint.list',
+  summary: 'List the checkpoints of a task, or those that wait for you.',
+  draft: 'ours: reading',
+  input: t.Object({ task_id: t.Optional(Id), ...pageInput }),
+  output: t.Object({ items: t.Array(Checkpoint.schema), next_cursor: nextCursor }),
+  callers: [anyone],
+  async load(read, input, { actor }) {
+    if (input.task_id !== undefined) await read(Task, input.task_id)
+    const [name, prefix] = input.task_id === undefined ? ['waiting', actor.id] : ['task', input.task_id]
+    const listed = await read.list(Checkpoint, name, [[prefix]], { after: placeOf('checkpoint.list', input), limit: pageSize(input) })
+    const found = await Promise.all(listed.map(({ id }) => read.maybe(Checkpoint, id)))
+    return { listed, items: found.filter((checkpoint) => checkpoint !== null) }
+  },
+  view({ listed, items }, input) {
+    const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
+    return { items, next_cursor: last ? cursorOf('checkpoint.list', input, last.at) : null }
+  },
+  example: { given: 'blocked', as: 'alice', input: {} },
+})
+
+export const checkpointOperations = [raise, resolve, expire, overdue, get, list]

@@ -1,0 +1,127 @@
+// The ledger: append-only state of a project or of the organisation. Last write wins; every write is kept and audited.
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image } from '#kernel/facts.ts'
+import { anyone, type Actor } from '#kernel/identity.ts'
+import { canonical } from '#kernel/canonical.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, rule, type Read } from '#kernel/operation.ts'
+import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { t } from '#kernel/schema.ts'
+import { executor, isInTime, principal } from '../rules.ts'
+import { Id, Ledger, LedgerEntry, LedgerHead, ledgerHeadId, LedgerKey, LedgerScope, Task } from '../schema.ts'
+import { role } from '#kernel/identity.ts'
+
+type Writing = { readonly task: Task; readonly head: { readonly version: number } | null }
+const assignee = role<Writing>('assignee', (actor, { task }) => actor.id === task.ownership.assignee)
+
+const write = command({
+  name: 'ledger.write',
+  summary: 'Append a value under a key, in the name of a task; also after the task has ended.',
+  draft: 'HACP 0.1.0, Ledger; Operations',
+  input: t.Object({
+    task_id: Id,
+    scope: t.Optional(LedgerScope),
+    key: LedgerKey,
+    value: t.Unknown(),
+    expected_version: t.Optional(t.Integer({ minimum: 0 })),
+  }),
+  output: t.Object({ entry: LedgerEntry.schema }),
+  callers: [executor, assignee, principal],
+  requires: [
+    isInTime,
+    rule<Writing, { expected_version?: number }>(
+      'CONFLICT',
+      'expected_version is the current one',
+      ({ head }, { expected_version }) => expected_version === undefined || expected_version === (head?.version ?? 0),
+    ),
+    rule<unknown, { value: unknown }>(
+      'INVALID_SPEC',
+      `a value is at most ${limits.ledgerValueBytesMax} bytes of JSON`,
+      (_, { value }) => Buffer.byteLength(canonical(value)) <= limits.ledgerValueBytesMax,
+    ),
+  ],
+  audit: 'ledger.written',
+  async load(read, { task_id, scope, key }) {
+    const task = await read(Task, task_id)
+    const where = scope ?? `project:${task.project_id}`
+    if (where !== 'org' && where !== `project:${task.project_id}`)
+      throw new Refusal('UNAUTHORIZED', 'a task writes to the ledger of its own project or of the organisation')
+    return { task, where, ledger: await read.maybe(Ledger, where), head: await read.maybe(LedgerHead, ledgerHeadId(where, key)) }
+  },
+  decide({ task, where, ledger, head }, { key, value }, { actor, now, newId }) {
+    const version = (head?.version ?? 0) + 1
+    const made = ledger ?? { id: where, ledger_id: newId('led'), scope: where }
+    const entry: LedgerEntry = {
+      id: `${made.ledger_id}/${String(version).padStart(12, '0')}/${key}`,
+      ledger_id: made.ledger_id,
+      scope: where,
+      key,
+      value,
+      version,
+      written_at: now,
+      by: task.id,
+      root_task_id: task.root_task_id,
+      actor: actor.id,
+    }
+    const newest = { id: ledgerHeadId(where, key), scope: where, entry_id: entry.id, version }
+    const images = [image(LedgerEntry, entry), image(LedgerHead, newest), ...(ledger ? [] : [image(Ledger, made)])] as const
+    // The chain is the task's project, also where the ledger is the organisation's.
+    return { scope: task.project_id, facts: [fact('ledger.written', [...images])], output: { entry } }
+  },
+  example: { given: 'completed', as: 'devin', input: ({ task }) => ({ task_id: task.id, key: 'release', value: { version: '1.2.0' } }) },
+})
+
+/** `org` is for everyone who is registered here; a project's ledger for those in the project. */
+function refuseForeign(scope: string, actor: Actor): void {
+  if (scope !== 'org' && actor.projects !== 'all' && !actor.projects.has(scope.slice('project:'.length)))
+    throw new Refusal('NOT_FOUND', `there is no ledger ${scope}`)
+}
+
+const DEFAULT_SCOPE = 'project:project_default'
+
+async function newest(read: Read, scope: string, key: string): Promise<LedgerEntry> {
+  const head = await read.maybe(LedgerHead, ledgerHeadId(scope, key))
+  if (!head) throw new Refusal('NOT_FOUND', `nothing was written under ${key}`)
+  return read(LedgerEntry, head.entry_id)
+}
+
+const readKey = query({
+  name: 'ledger.read',
+  summary: 'Read the current value of a key.',
+  draft: 'HACP 0.1.0, Operations',
+  input: t.Object({ scope: t.Optional(LedgerScope), key: LedgerKey }),
+  output: t.Object({ entry: LedgerEntry.schema }),
+  callers: [anyone],
+  async load(read, { scope = DEFAULT_SCOPE, key }, { actor }) {
+    refuseForeign(scope, actor)
+    return { entry: await newest(read, scope, key) }
+  },
+  view: ({ entry }) => ({ entry }),
+  example: { given: 'written', as: 'bob', input: { key: 'release' } },
+})
+
+const history = query({
+  name: 'ledger.history',
+  summary: 'Read every value that a key ever had, oldest first.',
+  draft: 'HACP 0.1.0, Operations',
+  input: t.Object({ scope: t.Optional(LedgerScope), key: LedgerKey, ...pageInput }),
+  output: t.Object({ items: t.Array(LedgerEntry.schema), next_cursor: nextCursor }),
+  callers: [anyone],
+  async load(read, input, { actor }) {
+    const { scope = DEFAULT_SCOPE, key } = input
+    refuseForeign(scope, actor)
+    const { ledger_id } = await newest(read, scope, key)
+    const listed = await read.list(LedgerEntry, 'history', [[ledger_id, key]], {
+      after: placeOf('ledger.history', input),
+      limit: pageSize(input),
+    })
+    return { listed, items: await Promise.all(listed.map(({ id }) => read(LedgerEntry, id))) }
+  },
+  view({ listed, items }, input) {
+    const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
+    return { items, next_cursor: last ? cursorOf('ledger.history', input, last.at) : null }
+  },
+  example: { given: 'written', as: 'bob', input: { key: 'release' } },
+})
+
+export const ledgerOperations = [readKey, write, history]

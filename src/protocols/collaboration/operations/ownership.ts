@@ -1,0 +1,140 @@
+// Ownership: passing a task on. The principal never changes; who works on it may.
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image } from '#kernel/facts.ts'
+import { administrator, system } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, rule } from '#kernel/operation.ts'
+import { refusedAs, t, type Static } from '#kernel/schema.ts'
+import { moved, taskTimers, withExecutor } from '../ownership.ts'
+import { agentFor, executingAgent, isActive, isInTime, workerFor } from '../rules.ts'
+import { Id, Task, TaskSpecInput, Timestamp, Via } from '../schema.ts'
+import { refuseUnknownInputs } from '../spec.ts'
+import { adopting, newTask, treeBound } from './task.ts'
+
+type OfTask = { readonly task: Task }
+type To = { readonly to: string }
+const isSomebodyElse = rule<OfTask, To>('PRECONDITION_FAILED', 'it goes to somebody else', ({ task }, { to }) => to !== task.executor)
+
+const transfer = command({
+  name: 'ownership.transfer',
+  summary: 'Hand a task to another executor. While a person holds it, this says whom it goes back to.',
+  draft: 'HACP 0.1.0, Operations; Ownership',
+  input: t.Object({ task_id: Id, to: Id, via: t.Optional(refusedAs('INVALID_SPEC', Via)) }),
+  output: t.Object({ task: Task.schema }),
+  callers: [system, administrator],
+  requires: [
+    isActive,
+    rule<OfTask>('PRECONDITION_FAILED', 'the task was assigned before', ({ task }) => task.executor !== null),
+    isSomebodyElse,
+  ],
+  audit: 'ownership.transferred',
+  async load(read, { task_id, to }) {
+    const task = await read(Task, task_id)
+    await workerFor(read, to, task.project_id)
+    return { task }
+  },
+  decide({ task }, { to, via = 'handoff' }, { now }) {
+    const next = withExecutor(task, to, { via, reason: 'ownership.transfer', now })
+    return {
+      facts: [fact('ownership.transferred', [image(Task, next)], { detail: { to } })],
+      puts: taskTimers(task, next),
+      output: { task: next },
+    }
+  },
+  example: { given: 'in_progress', as: 'admin', input: ({ task }) => ({ task_id: task.id, to: 'agent_robin' }) },
+})
+
+const isDelegable = rule<OfTask>('PRECONDITION_FAILED', 'the task is delegable', ({ task }) => task.ownership.delegable)
+const isHeld = rule<OfTask>(
+  'PRECONDITION_FAILED',
+  'the executor holds the task',
+  ({ task }) => task.state === 'assigned' || task.state === 'in_progress',
+)
+const isShallow = rule<OfTask>(
+  'PRECONDITION_FAILED',
+  `work is delegated at most ${limits.delegationDepthMax} deep`,
+  ({ task }) => task.depth < limits.delegationDepthMax,
+)
+
+const DelegateInput = t.Object({
+  task_id: Id,
+  to: Id,
+  spec: t.Optional(TaskSpecInput),
+  type: t.Optional(t.String({ minLength: 1, maxLength: limits.labelCharsMax })),
+  deadline: t.Optional(Timestamp),
+  delegable: t.Optional(t.Boolean()),
+})
+
+const delegate = command({
+  name: 'ownership.delegate',
+  summary: 'Pass the task down to another agent; with a spec, a part of it as a child task.',
+  draft: 'HACP 0.1.0, Ownership; Operation Preconditions',
+  input: DelegateInput,
+  output: t.Object({ task: Task.schema, child: t.Union([Task.schema, t.Null()]) }),
+  callers: [executingAgent],
+  requires: [isInTime, isDelegable, isHeld, isShallow, isSomebodyElse],
+  audit: 'ownership.delegated',
+  async load(read, { task_id, to, spec }) {
+    const task = await read(Task, task_id)
+    await agentFor(read, to, task.project_id)
+    if (spec) await refuseUnknownInputs(read, spec, task.project_id)
+    return { task }
+  },
+  decide({ task }, input, { now, newId }) {
+    if (input.spec) return childOf(task, { ...input, spec: input.spec }, newId('task'), newId('aud'), now)
+    const passed = withExecutor(task, input.to, { via: 'assign', reason: 'ownership.delegate', now })
+    const next: Task = {
+      ...passed,
+      depth: task.depth + 1,
+      ownership: { ...passed.ownership, delegable: input.delegable ?? passed.ownership.delegable },
+    }
+    return {
+      facts: [fact('ownership.delegated', [image(Task, next)], { detail: { to: input.to } })],
+      puts: taskTimers(task, next),
+      output: { task: next, child: null },
+    }
+  },
+  example: { given: 'delegable', as: 'devin', input: ({ task }) => ({ task_id: task.id, to: 'agent_robin' }) },
+})
+
+/** A part of the work under its own id, with the same principal and never more time than the whole. */
+function childOf(
+  parent: Task,
+  input: Static<typeof DelegateInput> & { spec: Static<typeof TaskSpecInput> },
+  id: string,
+  event: string,
+  now: string,
+) {
+  const { to, spec, type, delegable } = input
+  const made = newTask({
+    id,
+    event,
+    now,
+    project_id: parent.project_id,
+    parent,
+    principal: parent.ownership.principal,
+    spec,
+    type: type ?? parent.type,
+    delegable,
+    deadline: input.deadline,
+    reviewers: parent.reviewers,
+  })
+  if (parent.deadline !== null && made.deadline !== null && made.deadline > parent.deadline) {
+    throw new Refusal('INVALID_SPEC', 'a child task cannot have a later deadline than its parent', { field: 'deadline' })
+  }
+  const created: Task = { ...made, deadline: made.deadline ?? parent.deadline, depth: parent.depth + 1 }
+  const child = moved({ ...created, executor: to, executors: [to] }, 'task.assign', { via: 'assign', reason: 'ownership.delegate', now })
+  const task = adopting(parent, id)
+  return {
+    facts: [
+      fact('ownership.delegated', [image(Task, task)], { detail: { to, child: id } }),
+      fact('task.created', [image(Task, created)], { id: event, cause: 0 }),
+      fact('task.assigned', [image(Task, child)], { cause: 1 }),
+    ],
+    puts: taskTimers(null, child),
+    atMost: [treeBound(child.root_task_id)],
+    output: { task, child },
+  }
+}
+
+export const ownershipOperations = [transfer, delegate]

@@ -1,0 +1,181 @@
+// Reviews: a person's verdict on one version. Immutable; remarks stand beside them.
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image } from '#kernel/facts.ts'
+import { anyone } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, rule, type Read } from '#kernel/operation.ts'
+import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { t } from '#kernel/schema.ts'
+import { moved, taskTimers } from '../ownership.ts'
+import { principal, reviewer } from '../rules.ts'
+import { ArtifactHead, ArtifactVersion, Comment, Id, Review, ReviewComment, Task, Verdict, versionId } from '../schema.ts'
+
+type Reviewing = { readonly task: Task; readonly artifact_version: string; readonly taken: boolean }
+
+const isReviewable = rule<{ task: Task }>(
+  'PRECONDITION_FAILED',
+  "the task's state allows review.submit",
+  ({ task }) => task.state === 'review_ready' || task.state === 'under_review',
+)
+
+const submit = command({
+  name: 'review.submit',
+  summary: 'Approve, reject, or ask for changes to an artifact that was delivered.',
+  draft: 'HACP 0.1.0, Review; Operation Preconditions',
+  input: t.Object({
+    task_id: Id,
+    artifact_id: Id,
+    artifact_version: t.Optional(t.String({ minLength: 1, maxLength: 40 })),
+    review_id: t.Optional(Id),
+    verdict: Verdict,
+    comments: t.Optional(t.Array(ReviewComment, { maxItems: limits.commentsMax })),
+    requested_changes: t.Optional(t.Array(t.String({ minLength: 1, maxLength: limits.textCharsMax }), { maxItems: limits.changesMax })),
+  }),
+  output: t.Object({ review: Review.schema, task: Task.schema }),
+  callers: [principal, reviewer],
+  requires: [
+    rule<Reviewing>('IMMUTABLE_VIOLATION', 'a review never changes: submit a new one', ({ taken }) => !taken),
+    isReviewable,
+    rule<unknown, { verdict: string; requested_changes?: string[] }>(
+      'INVALID_SPEC',
+      'requested_changes says what to change when the verdict is changes_requested',
+      (_, { verdict, requested_changes = [] }) => verdict !== 'changes_requested' || requested_changes.length > 0,
+    ),
+  ],
+  audit: 'review.submitted',
+  async load(read, { task_id, artifact_id, artifact_version, review_id }) {
+    const task = await read(Task, task_id)
+    const version = await reviewedVersion(read, task, artifact_id, artifact_version)
+    return { task, ...version, taken: review_id !== undefined && (await read.maybe(Review, review_id)) !== null }
+  },
+  decide({ task, artifact_version, head }, { artifact_id, verdict, comments = [], requested_changes = [] }, { actor, now, newId }) {
+    if (artifact_version !== head)
+      throw new Refusal('CONFLICT', `${artifact_version} is not the newest version of ${artifact_id}: that is ${head}`, { head })
+    const { id: task_id, project_id, root_task_id } = task
+    const review: Review = {
+      id: newId('rev'),
+      task_id,
+      project_id,
+      root_task_id,
+      artifact_id,
+      artifact_version,
+      reviewer: actor.id,
+      verdict,
+      comments,
+      requested_changes,
+      at: now,
+    }
+    // Both edges in one batch: the review that begins is the review that ends.
+    const hand = { via: verdict === 'approved' ? 'approve' : 'reject', reason: 'review.submit', now } as const
+    const begun = task.state === 'review_ready' ? moved(task, 'review.submit', hand) : task
+    const ended = moved(begun, `review.submit/${verdict}`, hand)
+    const next: Task =
+      verdict === 'rejected' ? { ...ended, outcome: 'rejected_in_review', outcome_reason: comments[0]?.body ?? null } : ended
+    const path = [...new Set([task.state, begun.state, next.state])]
+    return {
+      facts: [fact('review.submitted', [image(Review, review), image(Task, next)], { detail: { path, verdict } })],
+      puts: taskTimers(task, next),
+      output: { review, task: next },
+    }
+  },
+  example: {
+    given: 'review_ready',
+    as: 'alice',
+    input: ({ task, artifact }) => ({ task_id: task.id, artifact_id: artifact.id, verdict: 'approved' }),
+  },
+})
+
+/** The version under review: the newest unless named; it must be an artifact of this task. */
+async function reviewedVersion(read: Read, task: Task, artifact_id: string, wanted: string | undefined) {
+  const head = await read.maybe(ArtifactHead, artifact_id)
+  if (!head || head.task_id !== task.id) throw new Refusal('NOT_FOUND', `there is no artifact ${artifact_id} of this task`)
+  const artifact_version = wanted ?? head.version
+  if (!(await read.maybe(ArtifactVersion, versionId(artifact_id, artifact_version))))
+    throw new Refusal('NOT_FOUND', `there is no version ${artifact_version} of ${artifact_id}`)
+  return { artifact_version, head: head.version }
+}
+
+const comment = command({
+  name: 'review.comment',
+  summary: 'Remark on an artifact version or a review, without a verdict.',
+  draft: 'HACP 0.1.0, Operations; Review (immutable: a remark is a record of its own)',
+  input: t.Object({
+    task_id: Id,
+    artifact_id: Id,
+    artifact_version: t.Optional(t.String({ minLength: 1, maxLength: 40 })),
+    review_id: t.Optional(Id),
+    ...ReviewComment.properties,
+    verdict: t.Optional(t.Unknown({ description: 'refused: a remark carries no verdict' })),
+  }),
+  output: t.Object({ comment: Comment.schema }),
+  callers: [principal, reviewer],
+  requires: [
+    rule<unknown, { verdict?: unknown }>(
+      'IMMUTABLE_VIOLATION',
+      'a remark carries no verdict and changes no review',
+      (_, { verdict }) => verdict === undefined,
+    ),
+  ],
+  audit: 'review.commented',
+  async load(read, { task_id, artifact_id, artifact_version, review_id }) {
+    const task = await read(Task, task_id)
+    const review = review_id === undefined ? null : await read(Review, review_id)
+    if (review && review.task_id !== task_id) throw new Refusal('NOT_FOUND', `there is no review ${review_id}`)
+    return { task, ...(await reviewedVersion(read, task, artifact_id, artifact_version ?? review?.artifact_version)) }
+  },
+  decide({ task, artifact_version }, { artifact_id, review_id = null, anchor, severity, body }, { actor, now, newId }) {
+    const { id: task_id, project_id, root_task_id } = task
+    const where = anchor === undefined ? {} : { anchor }
+    const made = {
+      id: newId('rcm'),
+      task_id,
+      project_id,
+      root_task_id,
+      artifact_id,
+      artifact_version,
+      review_id,
+      by: actor.id,
+      ...where,
+      severity,
+      body,
+      at: now,
+    }
+    return { facts: [fact('review.commented', [image(Comment, made)])], output: { comment: made } }
+  },
+  example: {
+    given: 'review_ready',
+    as: 'alice',
+    input: ({ task, artifact }) => ({
+      task_id: task.id,
+      artifact_id: artifact.id,
+      anchor: 'line 1',
+      severity: 'nit',
+      body: 'Greet by name?',
+    }),
+  },
+})
+
+const list = query({
+  name: 'review.list',
+  summary: 'List the reviews of a task, and the remarks beside them.',
+  draft: 'ours: reading',
+  input: t.Object({ task_id: Id, ...pageInput }),
+  output: t.Object({ items: t.Array(Review.schema), comments: t.Array(Comment.schema), next_cursor: nextCursor }),
+  callers: [anyone],
+  async load(read, input) {
+    await read(Task, input.task_id)
+    const page = { after: placeOf('review.list', input), limit: pageSize(input) }
+    const listed = await read.list(Review, 'task', [[input.task_id]], page)
+    // Remarks come with the first page: they are few, and they explain the reviews.
+    const remarks = page.after === undefined ? await read.list(Comment, 'task', [[input.task_id]], { limit: limits.pageMax }) : []
+    const reviews = await Promise.all(listed.map(({ id }) => read(Review, id)))
+    return { listed, reviews, comments: await Promise.all(remarks.map(({ id }) => read(Comment, id))) }
+  },
+  view({ listed, reviews, comments }, input) {
+    const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
+    return { items: reviews, comments, next_cursor: last ? cursorOf('review.list', input, last.at) : null }
+  },
+  example: { given: 'completed', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
+})
+
+export const reviewOperations = [submit, comment, list]

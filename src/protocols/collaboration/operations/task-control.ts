@@ -1,0 +1,253 @@
+// Listing tasks, and what keeps one from being stranded: time limits, their extension, and who may review.
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image } from '#kernel/facts.ts'
+import { anyone, ownsProject, SYSTEM_ID, system } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, rule, type Change, type Made } from '#kernel/operation.ts'
+import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { either, t, type Static } from '#kernel/schema.ts'
+import { durationMs, futureTimestamp } from '#kernel/time.ts'
+import { expired } from '../cancellation.ts'
+import { raisedOn, successorOf } from '../checkpoints.ts'
+import { activeUntil, checkpointTimers, moved, taskTimers } from '../ownership.ts'
+import { isActive, principal, reviewerFor } from '../rules.ts'
+import { Checkpoint, Duration, Id, Task, Timestamp } from '../schema.ts'
+import { taskStates } from '../states.ts'
+
+const State = either(...taskStates)
+const ListInput = t.Object({
+  project_id: t.Optional(Id),
+  state: t.Optional(t.Union([State, t.Array(State, { minItems: 1, maxItems: taskStates.length })])),
+  type: t.Optional(t.String({ maxLength: limits.labelCharsMax })),
+  assignee: t.Optional(Id),
+  principal: t.Optional(Id),
+  parent_task: t.Optional(Id),
+  order: t.Optional(either('newest', 'oldest')),
+  ...pageInput,
+})
+
+const list = query({
+  name: 'task.list',
+  summary: 'List tasks that you may read, newest first, with filters.',
+  draft: 'HACP 0.1.0, Operations',
+  input: ListInput,
+  output: t.Object({ items: t.Array(Task.schema), next_cursor: nextCursor }),
+  callers: [anyone],
+  async load(read, input, { actor }) {
+    const { project_id = 'project_default', state = [...taskStates], order = 'newest' } = input
+    if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+    const states = [...new Set(typeof state === 'string' ? [state] : state)]
+    const seesAll = actor.projects === 'all' || ownsProject(actor, project_id)
+    const prefixes = states.map((one) => (seesAll ? [project_id, one] : [actor.id, project_id, one]))
+    const items: Task[] = []
+    let place = placeOf('task.list', input)
+    for (let examined = 0; examined < limits.examinedMax;) {
+      const limit = pageSize(input)
+      const page = await read.list(Task, seesAll ? 'state' : 'party', prefixes, { after: place, limit, reverse: order === 'newest' })
+      for (const { id, at } of page) {
+        const task = await read.maybe(Task, id)
+        if (task && fits(task, input)) items.push(task)
+        place = at
+        if (items.length === limit) return { items, place }
+      }
+      examined += page.length
+      if (page.length < limit) return { items, place: undefined }
+    }
+    return { items, place }
+  },
+  view: ({ items, place }, input) => ({ items, next_cursor: place === undefined ? null : cursorOf('task.list', input, place) }),
+  example: { given: 'created', as: 'alice', input: { state: 'created', limit: 10 } },
+})
+
+function fits(task: Task, { type, assignee, principal: whose, parent_task }: Static<typeof ListInput>): boolean {
+  return (
+    (type === undefined || task.type === type) &&
+    (assignee === undefined || task.ownership.assignee === assignee) &&
+    (whose === undefined || task.ownership.principal === whose) &&
+    (parent_task === undefined || task.parent_task === parent_task)
+  )
+}
+
+const extend = command({
+  name: 'task.extend',
+  summary: 'Give a task more time: a later deadline (null: none) or a longer max_duration.',
+  draft: 'ours: the draft gives deadlines no way on',
+  input: t.Object({
+    task_id: Id,
+    deadline: t.Optional(t.Union([Timestamp, t.Null()])),
+    max_duration: t.Optional(t.Union([Duration, t.Null()])),
+  }),
+  output: t.Object({ task: Task.schema }),
+  callers: [principal],
+  requires: [
+    isActive,
+    rule<unknown, { deadline?: unknown; max_duration?: unknown }>(
+      'INVALID_SPEC',
+      'deadline or max_duration is given',
+      (_, given) => given.deadline !== undefined || given.max_duration !== undefined,
+    ),
+  ],
+  audit: 'task.extended',
+  load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
+  decide({ task }, input, { now }) {
+    const deadline =
+      input.deadline === undefined ? task.deadline : input.deadline && futureTimestamp(input.deadline, now, 'INVALID_SPEC', 'deadline')
+    const max_duration = input.max_duration === undefined ? task.max_duration : input.max_duration
+    if (input.deadline !== undefined && deadline !== null && task.deadline !== null && deadline <= task.deadline)
+      throw new Refusal('INVALID_SPEC', 'deadline is not later than the current one', { field: 'deadline' })
+    if (
+      max_duration !== null &&
+      input.max_duration !== undefined &&
+      durationMs(max_duration, 'INVALID_SPEC', 'max_duration') <= task.active_ms
+    ) {
+      throw new Refusal('INVALID_SPEC', 'max_duration is spent already', { field: 'max_duration' })
+    }
+    const extended: Task = { ...task, deadline, max_duration }
+    const next = { ...extended, overdue: isLate(extended, now) }
+    return { facts: [fact('task.extended', [image(Task, next)])], puts: taskTimers(task, next), output: { task: next } }
+  },
+  example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id, deadline: '2029-06-01T00:00:00Z' }) },
+})
+
+function isLate(task: Task, now: string): boolean {
+  const until = activeUntil(task, now)
+  return (task.deadline !== null && task.deadline <= now) || (until !== null && until <= now)
+}
+
+const overdue = command({
+  name: 'task.overdue',
+  summary: 'Note that a deadline or max_duration has passed and ask the person what to do. The system calls it by timer.',
+  draft: 'ours: the draft’s deadline has no trigger',
+  input: t.Object({ task_id: Id }),
+  output: t.Object({ task: Task.schema }),
+  callers: [system],
+  requires: [
+    isActive,
+    rule<{ task: Task }>(
+      'PRECONDITION_FAILED',
+      'the time has passed and nobody was told yet',
+      ({ task }, _, { now }) => !task.overdue && isLate(task, now),
+    ),
+  ],
+  audit: 'task.overdue',
+  async load(read, { task_id }) {
+    const task = await read(Task, task_id)
+    return { task, pending: task.pending_checkpoint === null ? null : await read(Checkpoint, task.pending_checkpoint) }
+  },
+  decide({ task, pending }, _, { now, newId }) {
+    const late: Task = { ...task, overdue: true }
+    const limit = task.deadline !== null && task.deadline <= now ? 'deadline' : 'max_duration'
+    const facts: Made[] = [fact('task.overdue', [image(Task, late)], { detail: { limit } })]
+    const asked = askAbout(late, pending, limit, newId('ckpt'), now)
+    return { facts: [...facts, ...asked.facts], puts: [...taskTimers(task, asked.task), ...asked.puts], output: { task: asked.task } }
+  },
+  example: { given: 'late', as: 'system', input: ({ task }) => ({ task_id: task.id }) },
+})
+
+/** The escalation that a passed limit raises, by the state that the task is in. */
+function askAbout(
+  task: Task,
+  pending: Checkpoint | null,
+  limit: string,
+  id: string,
+  now: string,
+): { facts: Made[]; puts: Change[]; task: Task } {
+  const words = `The task's ${limit} has passed. Extend it and go on, hand it to somebody else, or end it.`
+  if (task.state === 'blocked' && pending) {
+    const over = expired(pending)
+    const next = successorOf(
+      pending,
+      task,
+      id,
+      now,
+      `${words} It was waiting for an answer to: ${pending.prompt}`.slice(0, limits.promptCharsMax),
+    )
+    return {
+      facts: [
+        fact('task.checkpoint.expired', [image(Checkpoint, over)], { cause: 0 }),
+        fact('task.checkpoint.raised', [image(Checkpoint, next.checkpoint), image(Task, next.task)], { cause: 0 }),
+      ],
+      puts: [...checkpointTimers(pending, over), ...checkpointTimers(null, next.checkpoint)],
+      task: next.task,
+    }
+  }
+  // Nobody works on it, or it is with a person already: that it is late is all there is to say.
+  if (task.state !== 'assigned' && task.state !== 'in_progress') return { facts: [], puts: [], task }
+  const started = task.state === 'assigned' ? moved(task, 'task.start', { via: 'handoff', reason: 'task.start', now }) : task
+  const question = {
+    kind: 'escalation',
+    prompt: words,
+    options: [],
+    context: [],
+    expires_at: null,
+    on_expiry: 'hold',
+    default: null,
+    raised_by: SYSTEM_ID,
+  } as const
+  const raised = raisedOn(started, id, { ...question, options: [], context: [] }, now)
+  const start = task.state === 'assigned' ? [fact('task.started', [image(Task, started)], { cause: 0 })] : []
+  return {
+    facts: [...start, fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint), image(Task, raised.task)], { cause: 0 })],
+    puts: checkpointTimers(null, raised.checkpoint),
+    task: raised.task,
+  }
+}
+
+const reviewerInput = t.Object({ task_id: Id, user: Id })
+
+const addReviewer = command({
+  name: 'reviewer.add',
+  summary: 'Name another person who may resolve checkpoints and review.',
+  draft: 'ours: the draft’s "authorized reviewer"',
+  input: reviewerInput,
+  output: t.Object({ task: Task.schema }),
+  callers: [principal],
+  requires: [
+    isActive,
+    rule<{ task: Task }, { user: string }>(
+      'PRECONDITION_FAILED',
+      'the person is not a reviewer yet',
+      ({ task }, { user }) => !task.reviewers.includes(user),
+    ),
+    rule<{ task: Task }>(
+      'PRECONDITION_FAILED',
+      `a task has at most ${limits.reviewersMax} reviewers`,
+      ({ task }) => task.reviewers.length < limits.reviewersMax,
+    ),
+  ],
+  audit: 'task.reviewer_added',
+  async load(read, { task_id, user }) {
+    const task = await read(Task, task_id)
+    await reviewerFor(read, user, task.project_id)
+    return { task }
+  },
+  decide({ task }, { user }) {
+    const next: Task = { ...task, reviewers: [...task.reviewers, user] }
+    return { facts: [fact('task.reviewer_added', [image(Task, next)], { detail: { user } })], output: { task: next } }
+  },
+  example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id, user: 'user_bob' }) },
+})
+
+const removeReviewer = command({
+  name: 'reviewer.remove',
+  summary: 'Take a reviewer off a task.',
+  draft: 'ours: the draft’s "authorized reviewer"',
+  input: reviewerInput,
+  output: t.Object({ task: Task.schema }),
+  callers: [principal],
+  requires: [
+    isActive,
+    rule<{ task: Task }, { user: string }>('PRECONDITION_FAILED', 'the person is a reviewer', ({ task }, { user }) =>
+      task.reviewers.includes(user),
+    ),
+  ],
+  audit: 'task.reviewer_removed',
+  load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
+  decide({ task }, { user }) {
+    const next: Task = { ...task, reviewers: task.reviewers.filter((id) => id !== user) }
+    return { facts: [fact('task.reviewer_removed', [image(Task, next)], { detail: { user } })], output: { task: next } }
+  },
+  example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id, user: 'user_rita' }) },
+})
+
+export const taskControlOperations = [list, extend, overdue, addReviewer, removeReviewer]

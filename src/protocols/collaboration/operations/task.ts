@@ -1,0 +1,239 @@
+// Tasks: created and assigned by people, started by whoever works on them, ended by people or by acceptance.
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image } from '#kernel/facts.ts'
+import { anyone, role, system, type Actor } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, type Bound } from '#kernel/operation.ts'
+import { t, type Static } from '#kernel/schema.ts'
+import { futureTimestamp } from '#kernel/time.ts'
+import { cancelled, familyOf } from '../cancellation.ts'
+import { moved, taskTimers } from '../ownership.ts'
+import { allows, executor, isInTime, leavesSpecAlone, principal, reviewerFor, workerFor } from '../rules.ts'
+import { Id, isTerminal, Task, TaskSpecInput, Timestamp } from '../schema.ts'
+import { refuseUnknownInputs, specOf } from '../spec.ts'
+
+const untouchedSpec = { spec: t.Optional(t.Unknown({ description: 'refused: a spec never changes' })) }
+
+type Creating = { readonly project_id: string; readonly parent: Task | null }
+const personOfProject = role<Creating>(
+  'a person of the project',
+  (actor, { project_id }) => actor.kind === 'human' && actor.projects !== 'all' && actor.projects.has(project_id),
+)
+const inProject = (actor: Actor, project_id: string): boolean => actor.projects === 'all' || actor.projects.has(project_id)
+
+/** Cancelling a root takes its tree along in one batch, so a tree is bounded. */
+export const treeBound = (root: string): Bound => ({
+  doc: Task,
+  index: 'root',
+  prefix: [root],
+  max: limits.tasksPerRootMax - 1,
+  words: `a task has at most ${limits.tasksPerRootMax - 1} descendants`,
+})
+
+const create = command({
+  name: 'task.create',
+  summary: 'Create a task in state created. The caller is its principal, for good.',
+  draft: 'HACP 0.1.0, Task; Operations',
+  input: t.Object({
+    project_id: t.Optional(Id),
+    type: t.Optional(t.String({ minLength: 1, maxLength: limits.labelCharsMax })),
+    spec: TaskSpecInput,
+    parent_task: t.Optional(t.Union([Id, t.Null()])),
+    deadline: t.Optional(t.Union([Timestamp, t.Null()])),
+    delegable: t.Optional(t.Boolean()),
+    reviewers: t.Optional(t.Array(Id, { maxItems: limits.reviewersMax })),
+  }),
+  output: t.Object({ task: Task.schema }),
+  callers: [personOfProject],
+  requires: [],
+  audit: 'task.created',
+  async load(read, { project_id = 'project_default', parent_task = null, reviewers = [], spec }, { actor }) {
+    if (!inProject(actor, project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+    if (actor.kind !== 'human') return { project_id, parent: null }
+    await refuseUnknownInputs(read, spec, project_id)
+    await Promise.all(reviewers.map((id) => reviewerFor(read, id, project_id)))
+    const parent = parent_task === null ? null : await read(Task, parent_task)
+    if (parent && parent.project_id !== project_id)
+      throw new Refusal('INVALID_SPEC', 'a task and its parent are in the same project', { field: 'parent_task' })
+    return { project_id, parent }
+  },
+  decide({ project_id, parent }, input, { actor, now, newId }) {
+    const id = newId('task')
+    const event = newId('aud')
+    const task = newTask({ ...input, id, project_id, parent, principal: actor.id, event, now })
+    const adopted =
+      parent && !isTerminal(parent.state)
+        ? [fact('task.child_added', [image(Task, adopting(parent, id))], { detail: { child: id }, cause: 0 })]
+        : []
+    return {
+      facts: [fact('task.created', [image(Task, task)], { id: event }), ...adopted],
+      puts: taskTimers(null, task),
+      atMost: parent ? [treeBound(task.root_task_id)] : [],
+      output: { task },
+    }
+  },
+  example: {
+    given: 'empty',
+    as: 'alice',
+    input: { type: 'code', spec: { goal: 'Fix the login bug', acceptance_criteria: ['tests pass'] } },
+  },
+})
+
+export function adopting(parent: Task, child: string): Task {
+  if (parent.children.length >= limits.childrenPerTaskMax)
+    throw new Refusal('QUOTA_EXCEEDED', `a task has at most ${limits.childrenPerTaskMax} children`)
+  return { ...parent, children: [...parent.children, child] }
+}
+
+type NewTask = {
+  readonly id: string
+  readonly project_id: string
+  readonly parent: Task | null
+  readonly principal: string
+  readonly event: string
+  readonly now: string
+  readonly type?: string | undefined
+  readonly spec: Static<typeof TaskSpecInput>
+  readonly deadline?: string | null | undefined
+  readonly delegable?: boolean | undefined
+  readonly reviewers?: readonly string[] | undefined
+}
+
+export function newTask({
+  id,
+  project_id,
+  parent,
+  principal: owner,
+  event,
+  now,
+  type,
+  spec,
+  deadline,
+  delegable,
+  reviewers,
+}: NewTask): Task {
+  return {
+    id,
+    project_id,
+    type: type ?? 'task',
+    spec: specOf(spec),
+    ownership: { task_id: id, principal: owner, assignee: owner, delegable: delegable ?? false, chain: [] },
+    state: 'created',
+    parent_task: parent?.id ?? null,
+    root_task_id: parent?.root_task_id ?? id,
+    created_at: now,
+    deadline: deadline ? futureTimestamp(deadline, now, 'INVALID_SPEC', 'deadline') : null,
+    checkpoints: [],
+    artifacts: [],
+    audit_trail: event,
+    executor: null,
+    executors: [],
+    reviewers: [...new Set(reviewers ?? [])],
+    children: [],
+    depth: 0,
+    pending_checkpoint: null,
+    outcome: null,
+    outcome_reason: null,
+    overdue: false,
+    max_duration: spec.constraints?.max_duration ?? null,
+    active_ms: 0,
+    active_since: null,
+  }
+}
+
+const assign = command({
+  name: 'task.assign',
+  summary: 'Hand a created task to an agent (or a person) and transfer ownership.',
+  draft: 'HACP 0.1.0, Operations; Operation Preconditions',
+  input: t.Object({ task_id: Id, assignee: Id, delegable: t.Optional(t.Boolean()), ...untouchedSpec }),
+  output: t.Object({ task: Task.schema }),
+  callers: [principal],
+  requires: [leavesSpecAlone, allows('task.assign')],
+  audit: 'task.assigned',
+  async load(read, { task_id, assignee }) {
+    const task = await read(Task, task_id)
+    await workerFor(read, assignee, task.project_id)
+    return { task }
+  },
+  decide({ task }, { assignee, delegable = task.ownership.delegable }, { now }) {
+    const hand = { via: 'assign', reason: 'task.assign', now } as const
+    const given = { ...task, ownership: { ...task.ownership, delegable } }
+    const next = moved({ ...given, executor: assignee, executors: [assignee] }, 'task.assign', hand)
+    return { facts: [fact('task.assigned', [image(Task, next)])], puts: taskTimers(task, next), output: { task: next } }
+  },
+  example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id, assignee: 'agent_devin' }) },
+})
+
+const start = command({
+  name: 'task.start',
+  summary: 'Begin work on an assigned task.',
+  draft: 'HACP 0.1.0, Task State Machine ("Agent starts work"); the 21st operation',
+  input: t.Object({ task_id: Id, ...untouchedSpec }),
+  output: t.Object({ task: Task.schema }),
+  callers: [executor],
+  requires: [leavesSpecAlone, isInTime, allows('task.start')],
+  audit: 'task.started',
+  load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
+  decide({ task }, _, { now }) {
+    const next = moved(task, 'task.start', { via: 'handoff', reason: 'task.start', now })
+    return { facts: [fact('task.started', [image(Task, next)])], puts: taskTimers(task, next), output: { task: next } }
+  },
+  example: { given: 'assigned', as: 'devin', input: ({ task }) => ({ task_id: task.id }) },
+})
+
+const cancel = command({
+  name: 'task.cancel',
+  summary: 'End an active task; what it waits for expires and its children end with it.',
+  draft: 'HACP 0.1.0, Operations; Operation Preconditions',
+  input: t.Object({ task_id: Id, reason: t.Optional(t.String({ maxLength: limits.textCharsMax })), ...untouchedSpec }),
+  output: t.Object({ task: Task.schema }),
+  callers: [principal, system],
+  requires: [leavesSpecAlone, allows('task.cancel')],
+  audit: 'task.cancelled',
+  async load(read, { task_id }) {
+    const task = await read(Task, task_id)
+    return { task, family: await familyOf(read, task) }
+  },
+  decide({ family }, { reason = null }, { now }) {
+    const { facts, puts, ended } = cancelled(family, reason, now)
+    return { facts, puts, output: { task: ended } }
+  },
+  example: { given: 'in_progress', as: 'alice', input: ({ task }) => ({ task_id: task.id, reason: 'not needed any more' }) },
+})
+
+const complete = command({
+  name: 'task.complete',
+  summary: 'Complete an accepted task. The system does this by itself after an approving review.',
+  draft: 'HACP 0.1.0, Task State Machine ("Automatic completion")',
+  input: t.Object({ task_id: Id }),
+  output: t.Object({ task: Task.schema }),
+  callers: [system],
+  requires: [allows('task.complete')],
+  audit: 'task.completed',
+  load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
+  decide({ task }, _, { now }) {
+    const done = moved(task, 'task.complete', { via: 'approve', reason: 'task.complete', now })
+    const next: Task = { ...done, outcome: 'accepted' }
+    return {
+      facts: [fact('task.completed', [image(Task, next)], { detail: { outcome: 'accepted' } })],
+      puts: taskTimers(task, next),
+      output: { task: next },
+    }
+  },
+  // `accepted` never stands by itself: the same batch that reaches it leaves it.
+  example: { given: 'in_progress', as: 'system', input: ({ task }) => ({ task_id: task.id }), refused: 'PRECONDITION_FAILED' },
+})
+
+const get = query({
+  name: 'task.get',
+  summary: 'Fetch one task.',
+  draft: 'HACP 0.1.0, Operations',
+  input: t.Object({ task_id: Id }),
+  output: t.Object({ task: Task.schema }),
+  callers: [anyone],
+  load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
+  view: ({ task }) => ({ task }),
+  example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
+})
+
+export const taskOperations = [create, assign, start, cancel, complete, get]

@@ -1,0 +1,79 @@
+// Who is who on a task, and what must hold. Roles and rules read as sentences.
+import { Refusal } from '#kernel/errors.ts'
+import { ownsProject, role, type Subject } from '#kernel/identity.ts'
+import { rule, type Read } from '#kernel/operation.ts'
+import { canMove } from '#kernel/transitions.ts'
+import { isTerminal, type Checkpoint, type Task } from './schema.ts'
+import { taskMoves } from './states.ts'
+import { activeUntil } from './ownership.ts'
+
+type OfTask = { readonly task: Task }
+type OfCheckpoint = OfTask & { readonly checkpoint: Checkpoint }
+
+/** The human who answers for the task (HACP 0.1.0, Roles). */
+export const principal = role<OfTask>('principal', (actor, { task }) => actor.kind === 'human' && actor.id === task.ownership.principal)
+/** A human named on the task; nobody reviews their own work. */
+export const reviewer = role<OfTask>(
+  'reviewer',
+  (actor, { task }) => actor.kind === 'human' && task.reviewers.includes(actor.id) && actor.id !== task.executor,
+)
+/** Who works on it, also while a person holds it: so that a call in the wrong state is told about the state. */
+export const executor = role<OfTask>('executor', (actor, { task }) => actor.id === task.executor)
+export const executingAgent = role<OfTask>('executing agent', (actor, { task }) => actor.kind === 'agent' && actor.id === task.executor)
+export const projectOwner = role<OfTask>('project owner', (actor, { task }) => ownsProject(actor, task.project_id))
+
+/** A precondition by the state table: the draft's PRECONDITION_FAILED. */
+export const allows = (event: string) =>
+  rule<OfTask>('PRECONDITION_FAILED', `the task's state allows ${event}`, ({ task }) => canMove(taskMoves, task.state, event))
+export const isActive = rule<OfTask>('PRECONDITION_FAILED', 'the task has not ended', ({ task }) => !isTerminal(task.state))
+
+/** A passed deadline or a spent max_duration stops the agent, never the people; an ended task has no deadline any more. */
+export const isInTime = rule<OfTask>(
+  'DEADLINE_EXCEEDED',
+  'the task is within its deadline and max_duration',
+  ({ task }, _, { actor, now }) => {
+    if (actor.kind !== 'agent' || isTerminal(task.state)) return true
+    const until = activeUntil(task, now)
+    return (task.deadline === null || now < task.deadline) && (until === null || now < until)
+  },
+)
+
+export const isNotExpired = rule<OfCheckpoint>('CHECKPOINT_EXPIRED', 'the checkpoint has not expired', ({ checkpoint }, _, { now }) => {
+  // A checkpoint on hold stays answerable; with every other policy its time is up, whether or not the timer has run yet.
+  const isOver =
+    checkpoint.state === 'pending' && checkpoint.on_expiry !== 'hold' && checkpoint.expires_at !== null && checkpoint.expires_at <= now
+  return checkpoint.state !== 'expired' && !isOver
+})
+export const isPending = rule<OfCheckpoint>(
+  'PRECONDITION_FAILED',
+  'the checkpoint is pending',
+  ({ checkpoint }) => checkpoint.state === 'pending',
+)
+
+/** The spec, versions, reviews and entries never change; a body that tries is told so. */
+export const leavesSpecAlone = rule<unknown, { readonly spec?: unknown }>(
+  'IMMUTABLE_VIOLATION',
+  'a spec never changes after task.create: make a new task',
+  (_, { spec }) => spec === undefined,
+)
+
+/** Somebody who may be given work in this project. */
+export async function workerFor(read: Read, id: string, project_id: string): Promise<Subject> {
+  const found = await read.subject(id)
+  if (!found || !found.projects.has(project_id) || found.disabled)
+    throw new Refusal('NOT_FOUND', `there is no active person or agent ${id} in this project`)
+  return found
+}
+
+export async function agentFor(read: Read, id: string, project_id: string): Promise<Subject> {
+  const found = await workerFor(read, id, project_id)
+  if (found.kind !== 'agent') throw new Refusal('INVALID_SPEC', `${id} is not an agent`)
+  return found
+}
+
+/** A reviewer must be human (HACP 0.1.0, Roles). */
+export async function reviewerFor(read: Read, id: string, project_id: string): Promise<Subject> {
+  const found = await workerFor(read, id, project_id)
+  if (found.kind !== 'human') throw new Refusal('INVALID_SPEC', `${id} is not a person: reviewers must be human`)
+  return found
+}

@@ -1,0 +1,367 @@
+// The seven objects of the draft. Field names are the draft's; what is ours says so.
+import { ORG_SCOPE, ownsProject, type Actor } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { doc, either, index, nullable, refusedAs, t, type Static } from '#kernel/schema.ts'
+import { isTerminal, taskStates } from './states.ts'
+
+const text = (maxLength: number, description?: string) => t.String({ maxLength, ...(description ? { description } : {}) })
+const someText = (maxLength: number) => t.String({ minLength: 1, maxLength })
+export const Id = text(limits.idCharsMax)
+export const Timestamp = text(40, 'an RFC 3339 time')
+export const Duration = text(40, 'an ISO 8601 duration such as PT30M')
+const ActorId = Id
+
+// --- Task ------------------------------------------------------------------------------------------------------------------
+
+const InputRef = t.Object({
+  kind: either('artifact', 'resource'),
+  id: Id,
+  version: t.Optional(text(40)),
+  uri: t.Optional(text(2_000)),
+})
+const CapabilityRef = t.Object({ capability_id: someText(200), version: someText(40) })
+export const ExpiryPolicy = either('hold', 'escalate', 'fail', 'default')
+const Constraints = t.Object({
+  max_duration: t.Optional(Duration),
+  must_use_capabilities: t.Optional(t.Array(CapabilityRef, { maxItems: limits.capabilitiesMax })),
+  /** Ours: what a checkpoint may do when nobody answers in time, beyond waiting and asking the next person. */
+  on_expiry: t.Optional(t.Array(ExpiryPolicy, { maxItems: 4 })),
+})
+export const TaskSpec = t.Object({
+  goal: someText(limits.goalCharsMax),
+  acceptance_criteria: t.Array(someText(limits.textCharsMax), { maxItems: limits.criteriaMax }),
+  inputs: t.Array(InputRef, { maxItems: limits.inputsMax }),
+  constraints: Constraints,
+})
+/** As it comes in: only the goal is required. */
+export const TaskSpecInput = refusedAs(
+  'INVALID_SPEC',
+  t.Object({
+    goal: someText(limits.goalCharsMax),
+    acceptance_criteria: t.Optional(TaskSpec.properties.acceptance_criteria),
+    inputs: t.Optional(TaskSpec.properties.inputs),
+    constraints: t.Optional(Constraints),
+  }),
+)
+
+export const Via = either('assign', 'checkpoint', 'approve', 'reject', 'handoff')
+export type Via = Static<typeof Via>
+const OwnershipTransfer = t.Object({
+  from: ActorId,
+  to: ActorId,
+  at: Timestamp,
+  via: Via,
+  reason: text(40, 'ours: which operation, where the five words of `via` do not say it'),
+})
+const Ownership = t.Object({
+  task_id: Id,
+  principal: ActorId,
+  assignee: ActorId,
+  delegable: t.Boolean(),
+  chain: t.Array(OwnershipTransfer),
+})
+
+const TaskSchema = t.Object({
+  id: Id,
+  project_id: Id,
+  type: text(limits.labelCharsMax),
+  spec: TaskSpec,
+  ownership: Ownership,
+  state: either(...taskStates),
+  parent_task: nullable(Id),
+  root_task_id: Id, // ours: the whole tree under one id
+  created_at: Timestamp,
+  deadline: nullable(Timestamp),
+  checkpoints: t.Array(Id),
+  artifacts: t.Array(Id),
+  audit_trail: nullable(Id), // the task's first event; its id is its place in the record
+  // Ours, from here on.
+  executor: nullable(ActorId), // who works on it, also while a person holds it
+  executors: t.Array(ActorId), // everyone who ever did: they may read it
+  reviewers: t.Array(ActorId),
+  children: t.Array(Id),
+  depth: t.Integer(), // delegations between this task's executor and the person who handed it over
+  pending_checkpoint: nullable(Id),
+  outcome: nullable(either('accepted', 'cancelled', 'rejected_at_checkpoint', 'rejected_in_review')),
+  outcome_reason: nullable(t.String()),
+  overdue: t.Boolean(),
+  max_duration: nullable(Duration),
+  active_ms: t.Integer(), // time in in_progress before `active_since`
+  active_since: nullable(Timestamp),
+})
+export type Task = Static<typeof TaskSchema>
+
+export const Task = doc('collaboration.task', TaskSchema, {
+  scopeOf: (task) => task.project_id,
+  taskOf: (task) => task.id,
+  rootOf: (task) => task.root_task_id,
+  visibleTo: mayRead,
+  indexes: {
+    state: index((task) => [[task.project_id, task.state]]),
+    party: index((task) => partiesOf(task).map((who) => [who, task.project_id, task.state])),
+    root: index((task) => (task.root_task_id === task.id ? [] : [[task.root_task_id]]), 1),
+  },
+})
+
+/** The people and agents of a task. */
+function partiesOf(task: Task): string[] {
+  return [...new Set([task.ownership.principal, ...task.reviewers, ...task.executors])]
+}
+/** "Any authorized actor": the principal, reviewers, every executor, and owners of the project. */
+function mayRead(task: Task, actor: Actor): boolean {
+  return partiesOf(task).includes(actor.id) || ownsProject(actor, task.project_id)
+}
+
+// --- Checkpoint ------------------------------------------------------------------------------------------------------------
+
+export const CheckpointKind = refusedAs('INVALID_SPEC', either('approval', 'choice', 'input', 'escalation'))
+export const CheckpointOption = t.Object({
+  id: someText(limits.idCharsMax),
+  label: someText(limits.labelCharsMax),
+  risk: refusedAs('INVALID_SPEC', either('low', 'medium', 'high')),
+})
+export const Evidence = t.Union(
+  [
+    t.Object({ kind: t.Literal('text'), text: text(limits.textCharsMax) }),
+    t.Object({ kind: t.Literal('artifact'), artifact_id: Id, version: text(40) }),
+    t.Object({ kind: t.Literal('link'), uri: text(2_000), title: t.Optional(text(limits.labelCharsMax)) }),
+  ],
+  { description: 'what the question rests on: text, an artifact version or a link' },
+)
+export const ResolveAction = refusedAs('INVALID_SPEC', either('approve', 'reject', 'choose', 'provide', 'reassign'))
+export const Answer = t.Object({
+  action: ResolveAction,
+  choice: t.Optional(text(limits.idCharsMax)),
+  input: t.Optional(text(limits.textCharsMax)),
+  reassign_to: t.Optional(Id),
+  comment: t.Optional(text(limits.textCharsMax)),
+})
+export type Answer = Static<typeof Answer>
+const CheckpointResolution = t.Object({ by: ActorId, ...Answer.properties, at: Timestamp })
+
+export const Checkpoint = doc(
+  'collaboration.checkpoint',
+  t.Object({
+    id: Id,
+    task_id: Id,
+    project_id: Id,
+    root_task_id: Id,
+    kind: either('approval', 'choice', 'input', 'escalation'),
+    prompt: text(limits.promptCharsMax),
+    options: t.Array(CheckpointOption),
+    context: t.Array(Evidence),
+    state: either('pending', 'resolved', 'expired'),
+    raised_at: Timestamp,
+    expires_at: nullable(Timestamp),
+    resolution: nullable(CheckpointResolution),
+    // Ours, from here on.
+    raised_by: ActorId,
+    on_expiry: ExpiryPolicy,
+    default: nullable(Answer),
+    routed_to: ActorId, // whose turn it is; authority does not depend on it
+    succeeds: nullable(Id), // the checkpoint that this one replaces
+    overdue: t.Boolean(),
+  }),
+  {
+    scopeOf: (checkpoint) => checkpoint.project_id,
+    taskOf: (checkpoint) => checkpoint.task_id,
+    rootOf: (checkpoint) => checkpoint.root_task_id,
+    within: (checkpoint) => ({ doc: Task, id: checkpoint.task_id }),
+    indexes: {
+      task: index((checkpoint) => [[checkpoint.task_id]]),
+      open: index((checkpoint) => (checkpoint.state === 'pending' ? [[checkpoint.raised_by]] : []), 1),
+      waiting: index((checkpoint) => (checkpoint.state === 'pending' ? [[checkpoint.routed_to]] : [])),
+    },
+  },
+)
+export type Checkpoint = Static<typeof Checkpoint.schema>
+
+// --- Artifact --------------------------------------------------------------------------------------------------------------
+
+export const PayloadKind = refusedAs('INVALID_SPEC', either('diff', 'blob', 'ref', 'inline'))
+export const Checksum = refusedAs(
+  'INVALID_SPEC',
+  t.String({ pattern: '^sha256:[0-9a-f]{64}$', description: 'sha256: and 64 hexadecimal digits' }),
+)
+const ArtifactPayload = t.Object({
+  kind: either('diff', 'blob', 'ref', 'inline'),
+  uri: text(limits.uriCharsMax),
+  checksum: Checksum,
+  size: t.Integer({ minimum: 0 }),
+  verified: t.Boolean(), // ours: the server itself has hashed the bytes
+})
+const references = either('input', 'output')
+export const ReferenceAs = refusedAs('INVALID_SPEC', either('input', 'output'))
+const ArtifactRef = t.Object({ task_id: Id, as: references })
+
+/** One version. It never changes; who refers to it stands beside it and is shown with it. */
+export const ArtifactVersion = doc(
+  'collaboration.artifact',
+  t.Object({
+    id: text(130), // `${artifact_id}@${version}`
+    artifact_id: Id,
+    project_id: Id,
+    root_task_id: Id,
+    type: text(limits.labelCharsMax),
+    provenance: t.Object({ produced_by: Id, produced_at: Timestamp, actor: ActorId }),
+    version: text(40),
+    parent_version: nullable(text(40)),
+    payload: ArtifactPayload,
+  }),
+  {
+    scopeOf: (version) => version.project_id,
+    taskOf: (version) => version.provenance.produced_by,
+    rootOf: (version) => version.root_task_id,
+    within: (version) => ({ doc: Task, id: version.provenance.produced_by }),
+  },
+)
+export type ArtifactVersion = Static<typeof ArtifactVersion.schema>
+export const versionId = (artifact_id: string, version: string): string => `${artifact_id}@${version}`
+
+/** Which version of an artifact is the newest. */
+export const ArtifactHead = doc(
+  'collaboration.artifact_head',
+  t.Object({ id: Id, task_id: Id, project_id: Id, root_task_id: Id, version: text(40), versions: t.Integer() }),
+  {
+    scopeOf: (head) => head.project_id,
+    taskOf: (head) => head.task_id,
+    rootOf: (head) => head.root_task_id,
+    within: (head) => ({ doc: Task, id: head.task_id }),
+  },
+)
+export type ArtifactHead = Static<typeof ArtifactHead.schema>
+
+/** An edge: a task refers to one version. */
+export const Reference = doc(
+  'collaboration.reference',
+  t.Object({
+    id: text(300),
+    task_id: Id,
+    project_id: Id,
+    root_task_id: Id,
+    artifact_id: Id,
+    version: text(40),
+    as: references,
+    at: Timestamp,
+  }),
+  {
+    scopeOf: (reference) => reference.project_id,
+    taskOf: (reference) => reference.task_id,
+    rootOf: (reference) => reference.root_task_id,
+    within: (reference) => ({ doc: Task, id: reference.task_id }),
+    indexes: { artifact: index((reference) => [[versionId(reference.artifact_id, reference.version)]]) },
+  },
+)
+
+const { id: _id, artifact_id: _artifact, ...versionFields } = ArtifactVersion.schema.properties
+/** The draft's Artifact: one version with the references to it. */
+export const Artifact = t.Object({ id: Id, ...versionFields, references: t.Array(ArtifactRef) })
+export type Artifact = Static<typeof Artifact>
+export function artifactOf({ id: _, artifact_id, ...version }: ArtifactVersion, references: Artifact['references']): Artifact {
+  return { ...version, id: artifact_id, references }
+}
+
+// --- Review ----------------------------------------------------------------------------------------------------------------
+
+export const Verdict = refusedAs('INVALID_SPEC', either('approved', 'changes_requested', 'rejected'))
+export const ReviewComment = t.Object({
+  anchor: t.Optional(text(limits.labelCharsMax)),
+  severity: refusedAs('INVALID_SPEC', either('blocker', 'major', 'minor', 'nit')),
+  body: someText(limits.textCharsMax),
+})
+export const Review = doc(
+  'collaboration.review',
+  t.Object({
+    id: Id,
+    task_id: Id,
+    project_id: Id,
+    root_task_id: Id,
+    artifact_id: Id,
+    artifact_version: text(40), // ours: the draft locks the version everywhere else
+    reviewer: ActorId,
+    verdict: either('approved', 'changes_requested', 'rejected'),
+    comments: t.Array(ReviewComment),
+    requested_changes: t.Array(t.String()),
+    at: Timestamp,
+  }),
+  {
+    scopeOf: (review) => review.project_id,
+    taskOf: (review) => review.task_id,
+    rootOf: (review) => review.root_task_id,
+    within: (review) => ({ doc: Task, id: review.task_id }),
+    indexes: { task: index((review) => [[review.task_id]]) },
+  },
+)
+export type Review = Static<typeof Review.schema>
+
+/** Ours: a remark beside the reviews. It never carries a verdict and changes no review. */
+export const Comment = doc(
+  'collaboration.comment',
+  t.Object({
+    id: Id,
+    task_id: Id,
+    project_id: Id,
+    root_task_id: Id,
+    artifact_id: Id,
+    artifact_version: text(40),
+    review_id: nullable(Id),
+    by: ActorId,
+    ...ReviewComment.properties,
+    at: Timestamp,
+  }),
+  {
+    scopeOf: (comment) => comment.project_id,
+    taskOf: (comment) => comment.task_id,
+    rootOf: (comment) => comment.root_task_id,
+    within: (comment) => ({ doc: Task, id: comment.task_id }),
+    indexes: { task: index((comment) => [[comment.task_id]]) },
+  },
+)
+
+// --- Ledger ----------------------------------------------------------------------------------------------------------------
+
+export const LedgerScope = t.String({
+  pattern: '^(org|project:project_[A-Za-z0-9_-]{1,64})$',
+  description: '`org` or `project:<project id>`',
+})
+export const LedgerKey = t.String({ minLength: 1, maxLength: limits.ledgerKeyCharsMax })
+
+const ledgerScopeOf = (scope: string): string => (scope === 'org' ? ORG_SCOPE : scope.slice('project:'.length))
+
+/** Found by its scope, made at the first write. */
+export const Ledger = doc('collaboration.ledger', t.Object({ id: text(90), ledger_id: Id, scope: text(90) }), {
+  scopeOf: (ledger) => ledgerScopeOf(ledger.scope),
+})
+export const LedgerEntry = doc(
+  'collaboration.entry',
+  t.Object({
+    id: text(400), // `${ledger_id}/${version, 12 digits}/${key}`
+    ledger_id: Id,
+    scope: text(90),
+    key: LedgerKey,
+    value: t.Unknown(),
+    version: t.Integer(),
+    written_at: Timestamp,
+    by: Id, // the task in whose name it was written
+    root_task_id: Id,
+    actor: ActorId,
+  }),
+  {
+    scopeOf: (entry) => ledgerScopeOf(entry.scope),
+    taskOf: (entry) => entry.by,
+    rootOf: (entry) => entry.root_task_id,
+    indexes: { history: index((entry) => [[entry.ledger_id, entry.key, entry.version]]) },
+  },
+)
+export type LedgerEntry = Static<typeof LedgerEntry.schema>
+/** The newest version of a key. */
+export const LedgerHead = doc(
+  'collaboration.ledger_head',
+  t.Object({ id: text(400), scope: text(90), entry_id: text(400), version: t.Integer() }),
+  {
+    scopeOf: (head) => ledgerScopeOf(head.scope),
+  },
+)
+export const ledgerHeadId = (scope: string, key: string): string => `${scope}/${key}`
+
+export { isTerminal }

@@ -1,0 +1,77 @@
+// From a credential to an actor. Read anew with every call, so that what was revoked stops working with the next one.
+import { timingSafeEqual } from 'node:crypto'
+import { sha256 } from '#kernel/chain.ts'
+import { Refusal } from '#kernel/errors.ts'
+import type { Actor, ProjectRole } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { keyOf, type Doc, type Static, type TSchema } from '#kernel/schema.ts'
+import type { Key as StoreKey, Store } from '#kernel/store.ts'
+import { ADMIN_SERVICE, Agent, Key, Project, Session, User } from './schema.ts'
+
+export type Credential = { readonly kind: 'bearer' | 'session'; readonly token: string }
+
+const CREDENTIAL_CHARS_MAX = 200
+/** One sentence for every way to be nobody: it must not help to find out which ids exist. */
+const refused = (): Refusal => new Refusal('UNAUTHENTICATED', 'a valid API key or session is required')
+
+/** `cs_<id without its prefix>_<secret>`: the id finds the document, so no index over secrets is needed. */
+export const tokenOf = (id: string, secret: string): string => `cs_${id.slice(id.indexOf('_') + 1)}_${secret}`
+
+export function partsOf(token: string): { id: string; secret: string } {
+  const match = token.length > CREDENTIAL_CHARS_MAX ? null : /^cs_([0-9A-Z]{26})_([A-Za-z0-9_-]{43})$/.exec(token)
+  if (!match) throw refused()
+  return { id: match[1]!, secret: match[2]! }
+}
+
+export function matches(secret: string, digest: string): boolean {
+  const found = Buffer.from(sha256(secret))
+  const wanted = Buffer.from(digest)
+  return found.length === wanted.length && timingSafeEqual(found, wanted)
+}
+
+type Proof = Map<StoreKey, number>
+
+export async function authenticate(store: Store, credential: Credential, nowMs: number): Promise<Actor> {
+  const now = new Date(nowMs).toISOString()
+  const { id, secret } = partsOf(credential.token)
+  const proof: Proof = new Map()
+  return credential.kind === 'bearer' ? byKey(store, `key_${id}`, secret, now, proof) : bySession(store, `sess_${id}`, secret, nowMs, proof)
+}
+
+async function proven<S extends TSchema>(store: Store, doc: Doc<S>, id: string, proof: Proof): Promise<Static<S>> {
+  const key = keyOf(doc, id)
+  const [found] = await store.read([key])
+  if (!found) throw refused()
+  proof.set(key, found.version)
+  return found.value as Static<S>
+}
+
+async function byKey(store: Store, id: string, secret: string, now: string, proof: Proof): Promise<Actor> {
+  const key = await proven(store, Key, id, proof)
+  if (!matches(secret, key.digest) || key.revoked_at !== null) throw refused()
+  if (key.expires_at !== null && key.expires_at <= now) throw refused()
+  const actor = await actorOf(store, key.subject, proof)
+  if (key.project_id === null || actor.projects === 'all') return actor
+  const role = actor.projects.get(key.project_id)
+  return { ...actor, owner: false, projects: new Map(role ? [[key.project_id, role]] : []) }
+}
+
+async function bySession(store: Store, id: string, secret: string, nowMs: number, proof: Proof): Promise<Actor> {
+  const session = await proven(store, Session, id, proof)
+  const isIdle = Date.parse(session.seen_at) + limits.sessionIdleMs <= nowMs
+  const isOver = Date.parse(session.expires_at) <= nowMs || session.closed_at !== null
+  if (!matches(secret, session.digest) || isIdle || isOver) throw refused()
+  return actorOf(store, session.user_id, proof)
+}
+
+async function actorOf(store: Store, subject: string, proof: Proof): Promise<Actor> {
+  if (subject === ADMIN_SERVICE) return { id: subject, kind: 'service', projects: 'all', proof }
+  if (subject.startsWith('project_')) {
+    const project = await proven(store, Project, subject, proof)
+    return { id: project.id, kind: 'service', projects: new Map<string, ProjectRole>([[project.id, 'owner']]), proof }
+  }
+  const found = subject.startsWith('user_') ? await proven(store, User, subject, proof) : await proven(store, Agent, subject, proof)
+  if (found.disabled) throw refused()
+  const projects = new Map(found.projects.map(({ project_id, role }) => [project_id, role]))
+  return { id: found.id, kind: found.kind, projects, owner: found.kind === 'human' && found.role === 'owner', proof }
+}

@@ -1,0 +1,17 @@
+// Identity: people, agents, projects and credentials, as operations like all others.
+import type { Protocol } from '#kernel/operation.ts'
+import { scenes } from './examples.ts'
+import { agentOperations } from './operations/agent.ts'
+import { credentialOperations } from './operations/credential.ts'
+import { projectOperations } from './operations/project.ts'
+import { userOperations } from './operations/user.ts'
+import { codes } from './wire.ts'
+
+export const identity: Protocol = {
+  name: 'identity',
+  title: 'Identity: people, agents, projects, credentials',
+  version: '1',
+  operations: [...userOperations, ...agentOperations, ...projectOperations, ...credentialOperations],
+  codes,
+  scenes,
+}

@@ -1,0 +1,109 @@
+// Agents: each has an owner, a person who answers for it.
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image } from '#kernel/facts.ts'
+import { anyone, role } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, rule } from '#kernel/operation.ts'
+import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { t } from '#kernel/schema.ts'
+import { administrators, keeper } from '../rules.ts'
+import { Agent, AgentId, DEFAULT_PROJECT, Name, Project, ProjectId, User, UserId } from '../schema.ts'
+
+type Adding = { readonly owner: User }
+const ownerThemself = role<Adding>('the owner themself', (actor, { owner }) => actor.kind === 'human' && actor.id === owner.id)
+
+const add = command({
+  name: 'agent.add',
+  summary: 'Register an agent and the person who answers for it.',
+  draft: 'ours: identity is the host’s (HACP 0.1.0, Scope)',
+  input: t.Object({
+    id: t.Optional(AgentId),
+    name: Name,
+    owner: UserId,
+    description: t.Optional(t.String({ maxLength: limits.textCharsMax })),
+    project_id: t.Optional(
+      t.Union([ProjectId, t.Null()], { description: 'the project to join as a member; project_default by default, null for none' }),
+    ),
+  }),
+  output: t.Object({ agent: Agent.schema }),
+  callers: [...administrators, ownerThemself],
+  requires: [rule<Adding>('PRECONDITION_FAILED', 'the owner is an active person', ({ owner }) => !owner.disabled)],
+  audit: 'agent.added',
+  async load(read, { id, owner, project_id = DEFAULT_PROJECT }) {
+    if (project_id !== null) await read(Project, project_id)
+    return { owner: await read(User, owner), taken: id !== undefined && (id === 'agent_system' || (await read.raw(Agent, id)) !== null) }
+  },
+  decide({ taken }, { id, name, owner, description = '', project_id = DEFAULT_PROJECT }, { now, newId }) {
+    if (taken) throw new Refusal('CONFLICT', `there is an agent ${id} already`)
+    const projects = project_id === null ? [] : [{ project_id, role: 'member' as const }]
+    const agent: Agent = { id: id ?? newId('agent'), kind: 'agent', name, description, owner, projects, disabled: false, created_at: now }
+    return { facts: [fact('agent.added', [image(Agent, agent)])], output: { agent } }
+  },
+  example: { given: 'empty', as: 'alice', input: { id: 'agent_new', name: 'New', owner: 'user_alice' } },
+})
+
+const get = query({
+  name: 'agent.get',
+  summary: 'Fetch one agent.',
+  draft: 'ours: identity',
+  input: t.Object({ agent_id: AgentId }),
+  output: t.Object({ agent: Agent.schema }),
+  callers: [anyone],
+  load: async (read, { agent_id }) => ({ agent: await read(Agent, agent_id) }),
+  view: ({ agent }) => ({ agent }),
+  example: { given: 'empty', as: 'alice', input: { agent_id: 'agent_devin' } },
+})
+
+const list = query({
+  name: 'agent.list',
+  summary: 'List the agents of a project, of an owner, or of the installation.',
+  draft: 'ours: identity',
+  input: t.Object({ project_id: t.Optional(ProjectId), owner: t.Optional(UserId), ...pageInput }),
+  output: t.Object({ items: t.Array(Agent.schema), next_cursor: nextCursor }),
+  callers: [anyone],
+  async load(read, input) {
+    const { project_id, owner } = input
+    if (project_id !== undefined) await read(Project, project_id)
+    const [name, prefix] = owner !== undefined ? ['owner', [owner]] : project_id !== undefined ? ['project', [project_id]] : ['all', []]
+    const listed = await read.list(Agent, name, [prefix], {
+      after: placeOf('agent.list', input),
+      limit: pageSize(input),
+    })
+    return { listed, agents: await Promise.all(listed.map(({ id }) => read.maybe(Agent, id))) }
+  },
+  view({ listed, agents }, input) {
+    const inProject = (agent: Agent): boolean =>
+      input.project_id === undefined || agent.projects.some((p) => p.project_id === input.project_id)
+    const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
+    const items = agents.filter((agent) => agent !== null).filter(inProject)
+    return { items, next_cursor: last ? cursorOf('agent.list', input, last.at) : null }
+  },
+  example: { given: 'empty', as: 'alice', input: { project_id: DEFAULT_PROJECT } },
+})
+
+const update = command({
+  name: 'agent.update',
+  summary: 'Rename or describe an agent, or switch it off and on.',
+  draft: 'ours: identity',
+  input: t.Object({
+    agent_id: AgentId,
+    name: t.Optional(Name),
+    description: t.Optional(t.String({ maxLength: limits.textCharsMax })),
+    disabled: t.Optional(t.Boolean()),
+  }),
+  output: t.Object({ agent: Agent.schema }),
+  callers: [...administrators, keeper],
+  requires: [],
+  audit: 'agent.updated',
+  async load(read, { agent_id }) {
+    const agent = await read(Agent, agent_id)
+    return { agent, subject: agent }
+  },
+  decide({ agent }, { agent_id: _, ...changes }) {
+    const next: Agent = { ...agent, ...changes }
+    return { facts: [fact('agent.updated', [image(Agent, next)])], output: { agent: next } }
+  },
+  example: { given: 'empty', as: 'alice', input: { agent_id: 'agent_devin', description: 'Writes code.' } },
+})
+
+export const agentOperations = [add, get, list, update]

@@ -1,0 +1,136 @@
+// People, agents, projects and their credentials. "Human" is the kind of document that stands here, never how an id is spelled.
+import { SYSTEM_SCOPE, type Actor } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { doc, either, index, nullable, t, type Static } from '#kernel/schema.ts'
+
+const word = '[A-Za-z0-9][A-Za-z0-9_-]{0,63}'
+const idOf = (prefix: string, description: string) => t.String({ pattern: `^${prefix}_${word}$`, description })
+export const UserId = idOf('user', 'a user id: user_ and up to 64 letters, digits, - or _')
+export const AgentId = idOf('agent', 'an agent id: agent_ and up to 64 letters, digits, - or _')
+export const ProjectId = idOf('project', 'a project id: project_ and up to 64 letters, digits, - or _')
+export const SubjectId = idOf('(user|agent|project|service)', 'the id of a user, an agent or a project')
+export const MemberId = idOf('(user|agent)', 'the id of a user or an agent')
+export const Name = t.String({ minLength: 1, maxLength: limits.nameCharsMax })
+export const Timestamp = t.String({ maxLength: 40 })
+
+export const DEFAULT_PROJECT = 'project_default'
+export const ADMIN_SERVICE = 'service_admin'
+
+const ProjectRole = either('owner', 'member')
+const Membership = t.Object({ project_id: ProjectId, role: ProjectRole })
+const Memberships = t.Array(Membership, { maxItems: limits.projectsPerSubjectMax })
+
+type Member = { readonly id: string; readonly projects: readonly { readonly project_id: string }[] }
+const sharesProject = (value: Member, actor: Actor): boolean =>
+  actor.projects === 'all' || value.projects.some(({ project_id }) => (actor.projects as ReadonlyMap<string, unknown>).has(project_id))
+const isOwner = (actor: Actor): boolean => actor.kind === 'human' && actor.owner === true
+
+export const User = doc(
+  'identity.user',
+  t.Object({
+    id: UserId,
+    kind: t.Literal('human'),
+    name: Name,
+    role: either('owner', 'member'),
+    projects: Memberships,
+    disabled: t.Boolean(),
+    created_at: Timestamp,
+  }),
+  {
+    scopeOf: () => SYSTEM_SCOPE,
+    visibleTo: (user, actor) => user.id === actor.id || isOwner(actor) || sharesProject(user, actor),
+    indexes: { all: index(() => [[]]), project: index((user) => user.projects.map(({ project_id }) => [project_id])) },
+  },
+)
+export type User = Static<typeof User.schema>
+
+export const Agent = doc(
+  'identity.agent',
+  t.Object({
+    id: AgentId,
+    kind: t.Literal('agent'),
+    name: Name,
+    description: t.String({ maxLength: limits.textCharsMax }),
+    owner: UserId,
+    projects: Memberships,
+    disabled: t.Boolean(),
+    created_at: Timestamp,
+  }),
+  {
+    scopeOf: () => SYSTEM_SCOPE,
+    visibleTo: (agent, actor) => agent.id === actor.id || agent.owner === actor.id || isOwner(actor) || sharesProject(agent, actor),
+    indexes: {
+      all: index(() => [[]]),
+      project: index((agent) => agent.projects.map(({ project_id }) => [project_id])),
+      owner: index((agent) => [[agent.owner]]),
+    },
+  },
+)
+export type Agent = Static<typeof Agent.schema>
+
+export const Project = doc('identity.project', t.Object({ id: ProjectId, name: Name, created_at: Timestamp }), {
+  scopeOf: () => SYSTEM_SCOPE,
+  visibleTo: (project, actor) => isOwner(actor) || (actor.projects !== 'all' && actor.projects.has(project.id)),
+  indexes: { all: index(() => [[]]) },
+})
+export type Project = Static<typeof Project.schema>
+
+/** An API key. The secret itself is shown once and stored nowhere; 256 random bits need no slow hash. */
+export const Key = doc(
+  'identity.key',
+  t.Object({
+    id: t.String(),
+    subject: SubjectId,
+    project_id: nullable(ProjectId), // narrowed to one project
+    label: t.String({ maxLength: limits.labelCharsMax }),
+    digest: t.String(),
+    issued_by: t.String(),
+    created_at: Timestamp,
+    expires_at: nullable(Timestamp),
+    revoked_at: nullable(Timestamp),
+  }),
+  { scopeOf: () => SYSTEM_SCOPE, indexes: { subject: index((key) => (key.revoked_at === null ? [[key.subject]] : []), 1) } },
+)
+export type Key = Static<typeof Key.schema>
+
+/** A link that logs one person in, once. */
+export const Login = doc(
+  'identity.login',
+  t.Object({
+    id: t.String(),
+    user_id: UserId,
+    digest: t.String(),
+    created_at: Timestamp,
+    expires_at: Timestamp,
+    used_at: nullable(Timestamp),
+  }),
+  { scopeOf: () => SYSTEM_SCOPE },
+)
+
+/** A person at a browser. */
+export const Session = doc(
+  'identity.session',
+  t.Object({
+    id: t.String(),
+    user_id: UserId,
+    digest: t.String(),
+    created_at: Timestamp,
+    seen_at: Timestamp,
+    expires_at: Timestamp,
+    closed_at: nullable(Timestamp),
+  }),
+  {
+    scopeOf: () => SYSTEM_SCOPE,
+    visibleTo: (session, actor) => session.user_id === actor.id || isOwner(actor),
+    indexes: { user: index((session) => (session.closed_at === null ? [[session.user_id]] : [])) },
+  },
+)
+
+/** Keys, links and sessions as they are shown: without the digest of the secret. */
+const { digest: _key, ...keyFields } = Key.schema.properties
+export const KeyView = t.Object(keyFields)
+const { digest: _session, ...sessionFields } = Session.schema.properties
+export const SessionView = t.Object(sessionFields)
+export function withoutDigest<V extends { digest: string }>({ digest: _, ...shown }: V): Omit<V, 'digest'> {
+  return shown
+}

@@ -1,0 +1,137 @@
+// For tests and the simulator: the same sequencer on maps. `disk` outlives the store, as a file would, and `onWrite` may fail a
+// write as a disk would.
+import { randomFillSync } from 'node:crypto'
+import { createSequencer, type Backend, type Group, type SequencerOptions } from '#kernel/sequencer.ts'
+import type { Head } from '#kernel/chain.ts'
+import type { FactsOf, FactsPage, Store, StoredFact } from '#kernel/store.ts'
+
+type FactRow = Group['facts'][number]
+type ImageRow = Group['images'][number]
+
+export type MemoryDisk = {
+  readonly facts: FactRow[]
+  readonly images: ImageRow[]
+  readonly docs: Map<string, { version: number; image: number | null; text: string }>
+  readonly entries: Set<string>
+  readonly counts: Map<string, number>
+}
+export const memoryDisk = (): MemoryDisk => ({ facts: [], images: [], docs: new Map(), entries: new Set(), counts: new Map() })
+
+export type MemoryOptions = Partial<SequencerOptions> & {
+  readonly disk?: MemoryDisk
+  readonly onWrite?: (group: Group, apply: () => void) => void | Promise<void>
+}
+
+export function memoryStore(options: MemoryOptions = {}): Store {
+  const { disk = memoryDisk(), onWrite, ...sequencer } = options
+  const backend = memoryBackend(disk, onWrite ?? ((_, apply) => apply()))
+  return createSequencer(backend, {
+    defer: setImmediate,
+    salt: () => Buffer.from(randomFillSync(new Uint8Array(16))).toString('base64url'),
+    fatal: (error) => {
+      throw error
+    },
+    ...sequencer,
+  })
+}
+
+function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onWrite']>): Backend {
+  const { facts, images, docs, entries, counts } = disk
+  // Sorted on demand: writes are many, scans few.
+  let sorted: string[] | undefined
+  const sortedEntries = (): string[] => (sorted ??= [...entries].sort())
+  return {
+    get: (key) => docs.get(key),
+    headOf(scope): Head | undefined {
+      const row = facts.findLast((fact) => fact.scope === scope)
+      return row && { seq: row.seq, hash: row.hash, at: row.at }
+    },
+    lastPosition: () => facts.length,
+    lastImage: () => images.length,
+    countOf: (prefix) => counts.get(prefix) ?? 0,
+    async write(group) {
+      for (const { key } of group.create) if (docs.has(key)) throw Object.assign(new Error(`${key} exists`), { failure: 'refused' })
+      await onWrite(group, () => {
+        applyGroup(disk, group)
+        sorted = undefined
+      })
+    },
+    scan(after, end, limit, reverse = false) {
+      const all = sortedEntries()
+      const from = lowerBound(all, after, true)
+      const to = lowerBound(all, end, false)
+      return Promise.resolve(reverse ? all.slice(Math.max(from, to - limit), to).reverse() : all.slice(from, Math.min(to, from + limit)))
+    },
+    keys: (after, end, limit) =>
+      Promise.resolve(
+        [...docs.keys()]
+          .filter((key) => key > after && key < end)
+          .sort()
+          .slice(0, limit),
+      ),
+    facts: (of, page) => Promise.resolve(pageOf(facts, of, page).map((row) => storedOf(row, images))),
+    seek(scope, at) {
+      const chain = facts.filter((fact) => fact.scope === scope)
+      return Promise.resolve(chain.find((fact) => fact.at >= at)?.seq ?? chain.length + 1)
+    },
+    close: () => Promise.resolve(),
+  }
+}
+
+function applyGroup({ facts, images, docs, entries, counts }: MemoryDisk, group: Group): void {
+  facts.push(...group.facts)
+  images.push(...group.images)
+  for (const { key, version, image, text } of [...group.create, ...group.update]) {
+    docs.set(key, { version, image, text: text ?? images[image! - 1]!.text })
+  }
+  for (const key of group.remove) docs.delete(key)
+  for (const entry of group.drop) entries.delete(entry)
+  for (const entry of group.add) entries.add(entry)
+  for (const [prefix, count] of group.counts) counts.set(prefix, count)
+}
+
+/** The index of the first element that is not before the bound (or, strictly, after it). */
+function lowerBound(sorted: readonly string[], bound: string, strictly: boolean): number {
+  let low = 0
+  let high = sorted.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (sorted[middle]! < bound || (strictly && sorted[middle] === bound)) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+function pageOf(facts: readonly FactRow[], of: FactsOf, { after, limit, reverse }: FactsPage): FactRow[] {
+  const placeOf = (row: FactRow): number => (of.by === 'scope' || of.by === 'actor' ? row.seq : row.position)
+  const all = facts.filter((row) => {
+    if (of.by === 'position') return true
+    if (of.by === 'scope') return row.scope === of.scope
+    if (of.by === 'actor') return row.scope === of.scope && row.actor === of.actor
+    return of.by === 'task' ? row.task === of.task : row.task === of.root || row.root === of.root
+  })
+  if (reverse)
+    return all
+      .filter((row) => after === null || placeOf(row) < after)
+      .reverse()
+      .slice(0, limit)
+  return all.filter((row) => placeOf(row) > (after ?? 0)).slice(0, limit)
+}
+
+function storedOf({ position, scope, seq, hash, line }: FactRow, images: readonly ImageRow[]): StoredFact {
+  const own = images.filter((image) => image.position === position)
+  return {
+    position,
+    scope,
+    seq,
+    hash,
+    line,
+    images: own.map(({ key, version, salt, text, previous }) => ({
+      key,
+      version,
+      salt,
+      text,
+      before: previous === null ? null : images[previous - 1]!.text,
+    })),
+  }
+}

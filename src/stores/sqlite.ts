@@ -1,0 +1,215 @@
+// The embedded store: one file, WAL, synchronous=FULL. A transaction is one synchronous call on the one connection, so no read can
+// see it before its fsync.
+import { randomFillSync } from 'node:crypto'
+import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import { createSequencer, type Backend, type DocRow, type Group, type SequencerOptions, type WriteFailure } from '#kernel/sequencer.ts'
+import type { FactsOf, FactsPage, Store, StoredFact, StoredImage } from '#kernel/store.ts'
+
+export type SqliteOptions = Partial<SequencerOptions> & { readonly readOnly?: boolean; readonly pagesMax?: number }
+
+const SCHEMA_VERSION = 1
+// Facts and images are appended in the order of their integer keys. Rows of `docs` are small: the text of a document that a fact
+// describes stands once, in its image.
+const SCHEMA = `
+CREATE TABLE facts (
+  position INTEGER PRIMARY KEY, scope TEXT NOT NULL, seq INTEGER NOT NULL, at TEXT NOT NULL, actor TEXT NOT NULL,
+  task TEXT, root TEXT, hash TEXT NOT NULL, line TEXT NOT NULL) STRICT;
+CREATE UNIQUE INDEX facts_scope ON facts (scope, seq);
+CREATE INDEX facts_actor ON facts (scope, actor, seq);
+CREATE INDEX facts_task ON facts (task, position) WHERE task IS NOT NULL;
+CREATE INDEX facts_root ON facts (root, position) WHERE root <> task;
+CREATE TABLE images (
+  id INTEGER PRIMARY KEY, position INTEGER NOT NULL, key TEXT NOT NULL, version INTEGER NOT NULL, previous INTEGER,
+  salt TEXT NOT NULL, text TEXT) STRICT;
+CREATE INDEX images_position ON images (position);
+CREATE TABLE docs (key TEXT PRIMARY KEY, version INTEGER NOT NULL, image INTEGER, text TEXT) STRICT, WITHOUT ROWID;
+CREATE TABLE entries (entry TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+CREATE TABLE counts (prefix TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+PRAGMA user_version = ${SCHEMA_VERSION};`
+
+export function sqliteStore(path: string, options: SqliteOptions = {}): Store {
+  const { readOnly = false, pagesMax, ...sequencer } = options
+  const db = open(path, readOnly)
+  if (pagesMax !== undefined) db.exec(`PRAGMA max_page_count = ${pagesMax}`)
+  return createSequencer(sqliteBackend(db, readOnly), {
+    defer: setImmediate,
+    salt,
+    fatal: (error) => {
+      throw error
+    },
+    ...sequencer,
+  })
+}
+
+function open(path: string, readOnly: boolean): DatabaseSync {
+  const db = new DatabaseSync(path, { readOnly, timeout: 5_000 })
+  db.exec('PRAGMA cache_size = -65536; PRAGMA temp_store = memory')
+  if (readOnly) return db
+  db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 1000')
+  assertPragma(db, 'journal_mode', 'wal')
+  assertPragma(db, 'synchronous', 2)
+  const version = pragma(db, 'user_version')
+  if (version === 0) db.exec(`BEGIN IMMEDIATE; ${SCHEMA} COMMIT`)
+  else if (version !== SCHEMA_VERSION) throw new Error(`${path} was written by another version of Countersign (schema ${String(version)})`)
+  return db
+}
+
+const pragma = (db: DatabaseSync, name: string): unknown => Object.values(db.prepare(`PRAGMA ${name}`).get() as object)[0]
+
+/** A setting that did not take would lose acknowledged work at the next power cut: better not to start. */
+function assertPragma(db: DatabaseSync, name: string, wanted: unknown): void {
+  const found = pragma(db, name)
+  if (found !== wanted)
+    throw new Error(`SQLite refused ${name}=${String(wanted)} (it is ${String(found)}): acknowledged work could be lost`)
+}
+
+/** 16 random bytes; asking for 256 of them at once is ten times cheaper than asking each time. */
+const pool = Buffer.alloc(4_096)
+let used = pool.length
+function salt(): string {
+  if (used === pool.length) {
+    randomFillSync(pool)
+    used = 0
+  }
+  used += 16
+  return pool.toString('base64url', used - 16, used)
+}
+
+function sqliteBackend(db: DatabaseSync, readOnly: boolean): Backend {
+  const get = db.prepare(
+    'SELECT d.version, d.image, coalesce(d.text, i.text) AS text FROM docs d LEFT JOIN images i ON i.id = d.image WHERE d.key = ?',
+  )
+  const head = db.prepare('SELECT seq, hash, at FROM facts WHERE scope = ? ORDER BY seq DESC LIMIT 1')
+  const atOf = db.prepare('SELECT at FROM facts WHERE scope = ? AND seq = ?')
+  const position = db.prepare('SELECT coalesce(max(position), 0) AS n FROM facts')
+  const lastImage = db.prepare('SELECT coalesce(max(id), 0) AS n FROM images')
+  const count = db.prepare('SELECT count AS n FROM counts WHERE prefix = ?')
+  const scan = db.prepare('SELECT entry FROM entries WHERE entry > ? AND entry < ? ORDER BY entry LIMIT ?')
+  const scanBack = db.prepare('SELECT entry FROM entries WHERE entry > ? AND entry < ? ORDER BY entry DESC LIMIT ?')
+  const keys = db.prepare('SELECT key FROM docs WHERE key > ? AND key < ? ORDER BY key LIMIT ?')
+  const numberFrom = (statement: StatementSync, ...args: string[]): number => (statement.get(...args) as { n: number } | undefined)?.n ?? 0
+  return {
+    get: (key) => get.get(key) as { version: number; text: string; image: number | null } | undefined,
+    headOf: (scope) => head.get(scope) as { seq: number; hash: string; at: string } | undefined,
+    lastPosition: () => numberFrom(position),
+    lastImage: () => numberFrom(lastImage),
+    countOf: (prefix) => numberFrom(count, prefix),
+    write: readOnly ? () => Promise.reject(new Error('this store was opened for reading')) : writerOf(db),
+    scan(after, end, limit, reverse = false) {
+      const rows = (reverse ? scanBack : scan).all(after, end, limit) as { entry: string }[]
+      return Promise.resolve(rows.map((row) => row.entry))
+    },
+    keys: (after, end, limit) => Promise.resolve((keys.all(after, end, limit) as { key: string }[]).map((row) => row.key)),
+    facts: factsReader(db),
+    seek: (scope, at) =>
+      Promise.resolve(
+        firstSeq((head.get(scope) as { seq: number } | undefined)?.seq ?? 0, (seq) => (atOf.get(scope, seq) as { at: string }).at >= at),
+      ),
+    close() {
+      db.close()
+      return Promise.resolve()
+    },
+  }
+}
+
+/** Times never decrease along a chain, so the first seq that is late enough is found by halving. */
+function firstSeq(last: number, isLateEnough: (seq: number) => boolean): number {
+  let low = 1
+  let high = last + 1
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (isLateEnough(middle)) high = middle
+    else low = middle + 1
+  }
+  return low
+}
+
+function factsReader(db: DatabaseSync): Store['facts'] {
+  const columns = 'position, scope, seq, hash, line'
+  const wheres: Record<FactsOf['by'], { where: string[]; place: string }> = {
+    position: { where: ['TRUE'], place: 'position' },
+    scope: { where: ['scope = :a'], place: 'seq' },
+    actor: { where: ['scope = :a AND actor = :b'], place: 'seq' },
+    task: { where: ['task = :a'], place: 'position' },
+    // A task's own facts and those of its descendants: two index ranges, merged in order.
+    root: { where: ['task = :a', 'root = :a AND root <> task'], place: 'position' },
+  }
+  const statements = new Map<string, StatementSync>()
+  const statementOf = (by: FactsOf['by'], reverse: boolean): StatementSync => {
+    const name = `${by} ${reverse}`
+    let statement = statements.get(name)
+    if (!statement) {
+      const { where, place } = wheres[by]
+      const selects = where.map((condition) => `SELECT ${columns} FROM facts WHERE ${condition} AND ${place} ${reverse ? '<' : '>'} :after`)
+      statement = db.prepare(`${selects.join(' UNION ALL ')} ORDER BY ${place} ${reverse ? 'DESC' : 'ASC'} LIMIT :limit`)
+      statements.set(name, statement)
+    }
+    return statement
+  }
+  const images = db.prepare(
+    'SELECT i.key, i.version, i.salt, i.text, p.text AS before FROM images i LEFT JOIN images p ON p.id = i.previous WHERE i.position = ? ORDER BY i.id',
+  )
+  return (of: FactsOf, { after, limit, reverse = false }: FactsPage) => {
+    const place = after ?? (reverse ? Number.MAX_SAFE_INTEGER : 0)
+    const rows = statementOf(of.by, reverse).all({ ...argumentsOf(of), after: place, limit }) as Omit<StoredFact, 'images'>[]
+    return Promise.resolve(rows.map((row) => ({ ...row, images: images.all(row.position) as unknown as StoredImage[] })))
+  }
+}
+
+function argumentsOf(of: FactsOf): Record<string, string> {
+  if (of.by === 'scope') return { a: of.scope }
+  if (of.by === 'actor') return { a: of.scope, b: of.actor }
+  if (of.by === 'task') return { a: of.task }
+  return of.by === 'root' ? { a: of.root } : {}
+}
+
+function writerOf(db: DatabaseSync): (group: Group) => Promise<void> {
+  const begin = db.prepare('BEGIN IMMEDIATE')
+  const commit = db.prepare('COMMIT')
+  const rollback = db.prepare('ROLLBACK')
+  const fact = db.prepare('INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)')
+  const image = db.prepare('INSERT INTO images VALUES (?, ?, ?, ?, ?, ?, ?)')
+  const create = db.prepare('INSERT INTO docs VALUES (?, ?, ?, ?)')
+  const update = db.prepare('UPDATE docs SET version = ?, image = ?, text = ? WHERE key = ?')
+  const remove = db.prepare('DELETE FROM docs WHERE key = ?')
+  const add = db.prepare('INSERT OR IGNORE INTO entries VALUES (?)')
+  const drop = db.prepare('DELETE FROM entries WHERE entry = ?')
+  const count = db.prepare('INSERT OR REPLACE INTO counts VALUES (?, ?)')
+
+  function writeRows(group: Group): void {
+    for (const f of group.facts) fact.run(f.position, f.scope, f.seq, f.at, f.actor, f.task, f.root, f.hash, f.line)
+    for (const i of group.images) image.run(i.id, i.position, i.key, i.version, i.previous, i.salt, i.text)
+    for (const d of group.create) create.run(d.key, d.version, d.image, d.text)
+    for (const d of group.update) changeOne(update, d)
+    for (const key of group.remove) remove.run(key)
+    for (const entry of group.drop) drop.run(entry)
+    for (const entry of group.add) add.run(entry)
+    for (const [prefix, n] of group.counts) count.run(prefix, n)
+  }
+  // A rejection, not an exception, tells the sequencer that nothing was written.
+  return async (group) => {
+    try {
+      begin.run()
+      writeRows(group)
+      commit.run()
+    } catch (error) {
+      // After SQLITE_FULL there is no transaction any more.
+      if (db.isTransaction) rollback.run()
+      throw classified(error)
+    }
+  }
+}
+
+function changeOne(update: StatementSync, { key, version, image, text }: DocRow): void {
+  if (update.run(version, image, text, key).changes !== 1) throw new Error(`${key} is in the cache but not in the database`)
+}
+
+const SQLITE_IOERR = 10
+const SQLITE_CORRUPT = 11
+const SQLITE_FULL = 13
+/** After an I/O error nobody knows what is on the disk, and asking again may answer "fine" for pages that are gone. */
+function classified(error: unknown): Error & WriteFailure {
+  const primary = ((error as { errcode?: number }).errcode ?? 0) & 0xff
+  const failure = primary === SQLITE_FULL ? 'full' : primary === SQLITE_IOERR || primary === SQLITE_CORRUPT ? 'fatal' : 'refused'
+  return Object.assign(error as Error, { failure } as const)
+}

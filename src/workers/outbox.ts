@@ -1,0 +1,207 @@
+// The one loop behind everything that leaves the process or waits for a time. A channel says how to send; order in a lane,
+// retry, backoff, wake-up, bounded concurrency and settling in bulk are here, once.
+import { timestampOf, type Clock } from '#kernel/clock.ts'
+import { Delivery } from '#kernel/delivery.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { SYSTEM } from '#kernel/identity.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import { END, idIn, keyOf, prefixOf } from '#kernel/schema.ts'
+import { SLEEP_MS_MAX, type Worker, type WorkerLog } from './worker.ts'
+
+export type Channel = {
+  readonly name: string
+  /**
+   * true: a lane is sent in the order of its ids, and one that fails holds those behind it.
+   * false: each goes by itself when it is due; a lane only bounds how many go at once.
+   */
+  readonly ordered: boolean
+  /** Sent in one lane before the first is confirmed: 1 where only the answer keeps the order. */
+  readonly window: number
+  readonly lanesMax: number
+  backoffMs(attempt: number): number
+  /** Resolves when the other side has it, throws to try again, and ends by itself. It may run twice for one delivery. */
+  send(delivery: Delivery): Promise<void>
+}
+
+type Outcome = { id: string; taken: string; ok: boolean; due?: string; error?: string }
+
+/** Between two looks into the index, so that a busy store does not make it look at every commit. */
+const REST_MS = 10
+const PAGE = 256
+/** One look goes through at most this many pages and goes on from there in the next: lanes that are held cannot hide others. */
+const PAGES_MAX = 16
+const OUTCOMES_MAX = 256
+const ERROR_CHARS_MAX = 500
+const PAUSE_MS_MAX = 10_000
+
+const prefixIn = (channel: Channel): string => prefixOf(Delivery, 'due', [channel.name])
+/** After every entry that is due at this time, before every later one. */
+const endOf = (prefix: string, now: string): string => `${prefix}${now}\u{1}`
+const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).slice(0, ERROR_CHARS_MAX)
+/** Expected while the store is under load; anything else is worth an operator's look. */
+const isPassing = (error: unknown): boolean => error instanceof Refusal && ['BUSY', 'UNAVAILABLE', 'CONFLICT'].includes(error.code)
+
+export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: WorkerLog): Worker & { busy(): number } {
+  const { store } = kernel
+  const prefix = prefixIn(channel)
+  const lanes = new Map<string, Promise<void>>()
+  /** Lanes whose first delivery waits for its next attempt, and until when. */
+  const held = new Map<string, string>()
+  const stopping = new AbortController()
+  const settle = createSettler(kernel, clock, stopping.signal, log)
+  const nowText = (): string => timestampOf(clock.now())
+  let waker = new AbortController()
+  let woken = false
+  let place = prefix
+
+  function wake(): void {
+    woken = true
+    waker.abort()
+  }
+
+  async function deliver(lane: string, deliveries: readonly Delivery[]): Promise<boolean> {
+    const done = await Promise.allSettled(deliveries.map((delivery) => channel.send(delivery)))
+    const failed = done.findIndex(({ status }) => status === 'rejected')
+    // What follows a failure in its lane is sent again after it: twice rather than out of order.
+    const spoken = channel.ordered && failed !== -1 ? done.slice(0, failed + 1) : done
+    await Promise.all(spoken.map((result, i) => settle(outcomeOf(deliveries[i]!, result))))
+    if (failed !== -1) log.warn({ channel: channel.name, lane, error: wordsOf((done[failed] as PromiseRejectedResult).reason) }, 'a delivery failed')
+    return failed === -1
+  }
+
+  function outcomeOf({ id, due, attempt }: Delivery, result: PromiseSettledResult<void>): Outcome {
+    if (result.status === 'fulfilled') return { id, taken: due, ok: true }
+    const again = timestampOf(clock.now() + channel.backoffMs(attempt + 1))
+    return { id, taken: due, ok: false, due: again, error: wordsOf(result.reason) }
+  }
+
+  async function workInOrder(lane: string): Promise<void> {
+    const first = keyOf(Delivery, `${channel.name}/${lane}/`)
+    for (let going = true; going && !stopping.signal.aborted; ) {
+      const rows = await readAll(await store.keys(first, first + END, channel.window))
+      if (rows.length === 0) return
+      const now = nowText()
+      const later = rows.findIndex(({ due }) => due > now)
+      if (later === 0) {
+        held.set(lane, rows[0]!.due)
+        return
+      }
+      going = await deliver(lane, later === -1 ? rows : rows.slice(0, later))
+    }
+  }
+
+  async function workAsDue(lane: string, ids: readonly string[]): Promise<void> {
+    for (let i = 0; i < ids.length && !stopping.signal.aborted; i += channel.window) {
+      // Read again: while the ones before were sent, this one may have been moved or taken back.
+      const rows = await readAll(ids.slice(i, i + channel.window).map((id) => keyOf(Delivery, id)))
+      const now = nowText()
+      await deliver(lane, rows.filter(({ due }) => due <= now))
+    }
+  }
+
+  async function readAll(keys: readonly string[]): Promise<Delivery[]> {
+    const found = await store.read(keys)
+    return found.flatMap((row) => (row ? [row.value as Delivery] : []))
+  }
+
+  function start(lane: string, ids: readonly string[]): void {
+    const work = (channel.ordered ? workInOrder(lane) : workAsDue(lane, ids))
+      .catch((error: unknown) => log.error({ channel: channel.name, lane, error: wordsOf(error) }, 'a lane failed'))
+      .finally(() => {
+        lanes.delete(lane)
+        wake()
+      })
+    lanes.set(lane, work)
+  }
+
+  /** Starts what is due, as far as there are lanes. Answers whether there may be more. */
+  async function look(now: string): Promise<boolean> {
+    const fromStart = place === prefix
+    for (let page = 0; page < PAGES_MAX; page++) {
+      const entries = await store.scan(place, endOf(prefix, now), PAGE)
+      const due = Map.groupBy(await readAll(entries.map((entry) => keyOf(Delivery, idIn(entry)))), ({ lane }) => lane)
+      for (const [lane, deliveries] of due) {
+        if (lanes.has(lane) || (held.get(lane) ?? '') > now) continue
+        if (lanes.size >= channel.lanesMax) return false // one that ends wakes us
+        held.delete(lane)
+        start(lane, deliveries.map(({ id }) => id))
+      }
+      if (entries.length < PAGE) {
+        place = prefix
+        return !fromStart
+      }
+      place = entries.at(-1)!
+    }
+    return true
+  }
+
+  async function untilNextMs(): Promise<number> {
+    const now = clock.now()
+    const [next] = await store.scan(endOf(prefix, timestampOf(now)), prefix + END, 1)
+    if (next === undefined) return SLEEP_MS_MAX
+    const due = Date.parse(next.slice(prefix.length, next.indexOf('\0', prefix.length)))
+    return Math.min(SLEEP_MS_MAX, Math.max(REST_MS, due - now))
+  }
+
+  async function loop(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      woken = false
+      let ms = REST_MS
+      try {
+        ms = (await look(nowText())) ? REST_MS : await untilNextMs()
+      } catch (error) {
+        log.error({ channel: channel.name, error: wordsOf(error) }, 'the outbox could not read')
+        ms = 1_000
+      }
+      await clock.sleep(REST_MS, stopping.signal)
+      if (woken || stopping.signal.aborted || ms <= REST_MS) continue
+      waker = new AbortController()
+      await clock.sleep(ms - REST_MS, waker.signal)
+    }
+  }
+
+  const unsubscribe = store.subscribe(wake) // a hint; the index is the truth
+  const running = loop()
+  return {
+    busy: () => lanes.size,
+    async stop() {
+      unsubscribe()
+      stopping.abort()
+      wake()
+      await running
+      await Promise.all(lanes.values())
+    },
+  }
+}
+
+/** All outcomes of one turn go into one commit. */
+function createSettler(kernel: Kernel, clock: Clock, stopping: AbortSignal, log: WorkerLog): (outcome: Outcome) => Promise<void> {
+  let outcomes: Outcome[] = []
+  let settling: Promise<void> | undefined
+
+  async function record(some: readonly Outcome[]): Promise<void> {
+    for (let attempt = 0; ; attempt++) {
+      try {
+        await kernel.call('kernel/delivery.settle', { outcomes: some }, SYSTEM)
+        return
+      } catch (error) {
+        log[isPassing(error) ? 'warn' : 'error']({ error: wordsOf(error), outcomes: some.length }, 'outcomes could not be recorded; trying again')
+        // What is not recorded is sent again after the next start.
+        if (stopping.aborted) return
+        await clock.sleep(Math.min(PAUSE_MS_MAX, 100 * 2 ** attempt), stopping)
+      }
+    }
+  }
+
+  async function flush(): Promise<void> {
+    settling = undefined
+    const all = outcomes
+    outcomes = []
+    for (let i = 0; i < all.length; i += OUTCOMES_MAX) await record(all.slice(i, i + OUTCOMES_MAX))
+  }
+
+  return (outcome) => {
+    outcomes.push(outcome)
+    return (settling ??= Promise.resolve().then(flush))
+  }
+}

@@ -1,0 +1,32 @@
+// Timers are deliveries to ourselves: when one is due, the system calls an operation.
+import type { Clock } from '#kernel/clock.ts'
+import { CALL_CHANNEL, type Delivery } from '#kernel/delivery.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { SYSTEM } from '#kernel/identity.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import { runOutbox, type Channel } from './outbox.ts'
+import type { WorkerLog } from './worker.ts'
+
+const BACKOFF_MS_MAX = 60_000
+/** These say nothing about the world, only about the moment. */
+const passing = new Set(['CONFLICT', 'BUSY', 'UNAVAILABLE'])
+
+export const timers = (kernel: Kernel, log: WorkerLog): Channel => ({
+  name: CALL_CHANNEL,
+  ordered: false,
+  window: 1,
+  lanesMax: 64,
+  backoffMs: (attempt) => Math.min(BACKOFF_MS_MAX, 100 * 2 ** attempt),
+  async send({ id, body }: Delivery) {
+    const { call, input } = body as { call: string; input: object }
+    try {
+      await kernel.call(call, input, { ...SYSTEM, basis: { kind: 'timer', id } })
+    } catch (error) {
+      if (!(error instanceof Refusal) || passing.has(error.code)) throw error
+      // The world has moved on (somebody answered first, the task is gone): there is nothing left to do.
+      log.debug({ timer: id, call, code: error.code }, 'a timer came too late to matter')
+    }
+  },
+})
+
+export const runTimers = (kernel: Kernel, clock: Clock, log: WorkerLog): ReturnType<typeof runOutbox> => runOutbox(kernel, timers(kernel, log), clock, log)

@@ -1,0 +1,145 @@
+// Checks the record against itself: every fact that is not verified yet at the start, and the new ones a little at a time while
+// the server runs. A marker remembers how far it came; a full verification of all history is a command of its own.
+import { differenceIn, GENESIS, type Difference } from '#kernel/chain.ts'
+import type { Clock } from '#kernel/clock.ts'
+import type { Store, StoredFact } from '#kernel/store.ts'
+import { SLEEP_MS_MAX, type Worker, type WorkerLog } from './worker.ts'
+
+/** The last fact that was found in order. Its hash tells a record that was exchanged as a whole. */
+export type Marker = { readonly position: number; readonly hash: string }
+export type MarkerFile = { read(): Promise<Marker | null>; write(marker: Marker): Promise<void> }
+export const NOTHING_VERIFIED: Marker = { position: 0, hash: GENESIS.hash }
+
+type Tip = { readonly seq: number; readonly hash: string }
+export type Checked = { readonly marker: Marker; readonly difference: Difference | null }
+
+/** A few milliseconds of work: the server answers in between. */
+const SLICE = 200
+const TIPS_MAX = 10_000
+/** About ten seconds of verifying. */
+const FACTS_AT_START_MAX = 300_000
+/** The share of the time that verifying takes while the server runs is one in this many. */
+const DUTY = 20
+const REST_MS_MIN = 50
+const CAUGHT_UP_MS = 5_000
+const SLICES_PER_MARKER = 50
+
+/**
+ * Facts in the order of their positions, each against its own hash, its images and the one before it in its chain. Without a
+ * marker it begins at the first fact; what was verified before is only compared with the marker.
+ */
+export function createVerification(store: Store, from: Marker): { next(): Promise<Checked & { readonly facts: number }> } {
+  const tips = new Map<string, Tip>()
+  let marker = from
+  let compared = from.position === 0
+
+  async function next(): Promise<Checked & { readonly facts: number }> {
+    if (!compared) {
+      const difference = await differenceAt(store, marker)
+      if (difference) return { marker, difference, facts: 0 }
+      compared = true
+    }
+    const facts = await store.facts({ by: 'position' }, { after: marker.position, limit: SLICE })
+    for (const fact of facts) {
+      const difference = await differenceOf(fact)
+      if (difference) return { marker, difference, facts: facts.length }
+      marker = { position: fact.position, hash: fact.hash }
+    }
+    return { marker, difference: null, facts: facts.length }
+  }
+
+  async function differenceOf(fact: StoredFact): Promise<Difference | null> {
+    const wrong = (what: string): Difference => ({ scope: fact.scope, seq: fact.seq, what })
+    // Positions are given without gaps, so the last fact of a chain cannot be taken away unseen.
+    if (fact.position !== marker.position + 1) return wrong(`the facts at positions ${marker.position + 1} to ${fact.position - 1} are missing`)
+    const tip = tips.get(fact.scope) ?? (await tipBefore(store, fact))
+    if (tip === null || tip.seq !== fact.seq - 1) return wrong(`it does not follow number ${fact.seq - 1} of its project`)
+    if (tips.size >= TIPS_MAX) tips.clear()
+    tips.set(fact.scope, { seq: fact.seq, hash: fact.hash })
+    try {
+      return differenceIn(fact, tip.hash)
+    } catch {
+      return wrong('the line cannot be read')
+    }
+  }
+
+  return { next }
+}
+
+async function differenceAt(store: Store, { position, hash }: Marker): Promise<Difference | null> {
+  const [found] = await store.facts({ by: 'position' }, { after: position - 1, limit: 1 })
+  if (found?.position !== position) return { scope: 'all', seq: position, what: `the record ends before position ${position}, which was verified before` }
+  if (found.hash !== hash) return { scope: found.scope, seq: found.seq, what: 'it is not the fact that was verified before' }
+  return null
+}
+
+async function tipBefore(store: Store, { scope, seq }: StoredFact): Promise<Tip | null> {
+  if (seq === 1) return GENESIS
+  const [before] = await store.facts({ by: 'scope', scope }, { after: seq - 2, limit: 1 })
+  return before?.seq === seq - 1 ? before : null
+}
+
+/**
+ * Everything after the marker, before the server answers anybody. After a long time under full load that could take hours: then
+ * the newest facts are verified now and the marker stays where it is, so that the others follow while the server runs.
+ */
+export async function verifyNow(store: Store, from: Marker, clock: Clock, signal: AbortSignal, factsMax = FACTS_AT_START_MAX): Promise<Checked> {
+  const last = store.stats().position
+  const [skipped] = last - from.position > factsMax ? await store.facts({ by: 'position' }, { after: last - factsMax - 1, limit: 1 }) : []
+  const difference = skipped && from.position > 0 ? await differenceAt(store, from) : null
+  if (difference) return { marker: from, difference }
+  const verification = createVerification(store, skipped ?? from)
+  for (;;) {
+    const slice = await verification.next()
+    if (slice.difference || slice.facts === 0 || signal.aborted) return { marker: skipped ? from : slice.marker, difference: slice.difference }
+    await clock.sleep(0, signal)
+  }
+}
+
+export type Verifier = Worker & { state(): Checked }
+
+export function runVerifier(store: Store, from: Marker, file: MarkerFile, clock: Clock, log: WorkerLog): Verifier {
+  const stopping = new AbortController()
+  const { signal } = stopping
+  const verification = createVerification(store, from)
+  let state: Checked = { marker: from, difference: null }
+  let saved = from.position
+
+  async function save(): Promise<void> {
+    if (state.marker.position === saved) return
+    await file.write(state.marker)
+    saved = state.marker.position
+  }
+
+  async function step(count: number): Promise<number> {
+    const began = clock.now()
+    const { marker, difference, facts } = await verification.next()
+    state = { marker, difference }
+    if (difference) log.error({ project: difference.scope, seq: difference.seq }, `the record was changed: ${difference.what}`)
+    const caughtUp = facts < SLICE
+    if (caughtUp || count % SLICES_PER_MARKER === 0) await save()
+    // A clock that steps must not make it sleep for a day, nor never.
+    const tookMs = Math.min(1_000, Math.max(0, clock.now() - began))
+    return caughtUp ? CAUGHT_UP_MS : Math.min(SLEEP_MS_MAX, Math.max(REST_MS_MIN, tookMs * DUTY))
+  }
+
+  async function loop(): Promise<void> {
+    for (let count = 1; !signal.aborted && !state.difference; count++) {
+      const ms = await step(count).catch((error: unknown) => {
+        log.error({ error: String(error) }, 'the record could not be verified; trying again')
+        return SLEEP_MS_MAX
+      })
+      await clock.sleep(ms, signal)
+    }
+  }
+
+  const running = loop()
+  return {
+    state: () => state,
+    async stop() {
+      stopping.abort()
+      await running
+      await save().catch((error: unknown) => log.warn({ error: String(error) }, 'how far the record is verified could not be noted'))
+    },
+  }
+}
