@@ -14,6 +14,7 @@ import { createMeter } from './meter.ts'
 import { readerOf, type Directory } from './reader.ts'
 import { assertMatches, keyOf, kindOf, parse } from './schema.ts'
 import type { Basis, Key, Store, Value } from './store.ts'
+import { followStream, type Followed, type FollowOptions } from './streams.ts'
 
 /** The actor, or how to find out who it is: asked again with every attempt, so that a revoked credential cannot win a race. */
 export type Caller = Actor | (() => Promise<Actor>)
@@ -25,6 +26,8 @@ export type Kernel = {
   readonly codes: Readonly<Record<string, Fault>>
   // oxlint-disable-next-line typescript/no-explicit-any -- the answer of whichever operation was called; its schema describes it
   call(operation: string, input: unknown, caller: Caller, options?: CallOptions): Promise<any>
+  /** The items of a stream operation from a place on, until the signal aborts. Each names the place to go on from. */
+  follow(operation: string, input: unknown, caller: Caller, options: FollowOptions): AsyncIterable<Followed>
   now(): number
   stats(): { conflicts: number; denials: number }
 }
@@ -143,13 +146,13 @@ export function createKernel(options: KernelOptions): Kernel {
       draft.puts.add(keyOf(doc, id))
     }
     // Depth first, in the order of the facts: the record reads as cause, then consequence.
-    for (let i = 0; i < decision.facts.length; i++) await follow(draft, draft.facts[first + i]!, first + i, actor)
+    for (let i = 0; i < decision.facts.length; i++) await drawConsequences(draft, draft.facts[first + i]!, first + i, actor)
     const output = asLeftByTheBatch(draft, decision)
     assertMatches(op.output, output, op.name)
     return output
   }
 
-  async function follow(draft: Draft, made: DraftFact, cause: number, actor: Actor): Promise<void> {
+  async function drawConsequences(draft: Draft, made: DraftFact, cause: number, actor: Actor): Promise<void> {
     for (const contract of following.get(made.action) ?? []) {
       const { protocol, op } = registry.get(contract.call) as { protocol: string; op: Command }
       const about: ContractFact = { action: made.action, subject: draft.after.get(made.subject), detail: made.detail }
@@ -189,7 +192,20 @@ export function createKernel(options: KernelOptions): Kernel {
   }
 
   const codes = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes)) as Record<string, Fault>
-  return { store, protocols: options.protocols, codes, call, now, stats: () => ({ ...stats }) }
+  function follow(name: string, raw: unknown, caller: Caller, how: FollowOptions): AsyncIterable<Followed> {
+    const op = registry.get(name)?.op
+    if (op?.kind !== 'stream') throw new Refusal('NOT_FOUND', `there is no stream ${name}`)
+    return followStream(store, op, how, async () => {
+      const draft = draftAt(timestampOf(now()))
+      const actor = typeof caller === 'function' ? await caller() : caller
+      const input = inputOf(op, raw, actor)
+      const state: unknown = await op.load(readerOf(store, directory, draft, actor), input, { actor, now: draft.at, newId, secret })
+      authorize(op.name, op.callers, actor, state)
+      return state
+    })
+  }
+
+  return { store, protocols: options.protocols, codes, call, follow, now, stats: () => ({ ...stats }) }
 }
 
 function registryOf(protocols: readonly Protocol[]): Map<string, Served> {

@@ -3,7 +3,7 @@ import type { Fault } from './errors.ts'
 import type { Actor, Role, Subject } from './identity.ts'
 import type { NewId } from './ids.ts'
 import type { AnyDoc, Doc, Part, Static, TSchema } from './schema.ts'
-import type { Basis, FactsOf, FactsPage, Sealed, StoredFact, Value } from './store.ts'
+import type { Basis, FactsOf, FactsPage, StoredFact, Value } from './store.ts'
 
 /** What a decision may know beyond the documents. Clock and chance are given, never taken. */
 export type Context = {
@@ -114,12 +114,15 @@ export type Query<I extends TSchema = TSchema, O extends TSchema = TSchema, S = 
   load(read: Read, input: Static<I>, context: Context): Promise<S>
   view(state: S, input: Static<I>, context: Context, read: Read): Static<O> | Promise<Static<O>>
 }
-/** Facts as they become durable, filtered and viewed for one subscriber. */
+/** Facts as they become durable, viewed for one subscriber; it goes on from a place until the subscriber leaves. */
 export type Stream<I extends TSchema = TSchema, O extends TSchema = TSchema, S = unknown> = Common<I, O> & {
   readonly kind: 'stream'
   readonly callers: readonly Role<NoInfer<S>>[]
+  /** Run again before each portion, so that who may not read any more gets no more. */
   load(read: Read, input: Static<I>, context: Context): Promise<S>
-  view(state: S, fact: Sealed, input: Static<I>): Static<O> | null
+  of(state: S): FactsOf
+  /** null: not for this subscriber. */
+  view(state: S, fact: StoredFact): Static<O> | null
 }
 // oxlint-disable-next-line typescript/no-explicit-any -- a list of operations of many shapes
 export type Operation = Command<any, any, any> | Query<any, any, any> | Stream<any, any, any>

@@ -148,7 +148,11 @@ export async function stateHash(store: Store): Promise<string> {
   }
 }
 
-export function operationsOf(all: readonly Protocol[]): { protocol: Protocol; op: Operation; name: string }[] {
-  return all.flatMap((protocol) => protocol.operations.map((op) => ({ protocol, op, name: `${protocol.name}/${op.name}` })))
+type Called = Exclude<Operation, { kind: 'stream' }>
+/** Commands and queries; a stream is followed, not called. */
+export function operationsOf(all: readonly Protocol[]): { protocol: Protocol; op: Called; name: string }[] {
+  return all.flatMap((protocol) =>
+    protocol.operations.filter((op): op is Called => op.kind !== 'stream').map((op) => ({ protocol, op, name: `${protocol.name}/${op.name}` })),
+  )
 }
 export { protocols }

@@ -3,9 +3,9 @@ import { canonical } from '#kernel/canonical.ts'
 import { differenceIn, type Difference } from '#kernel/chain.ts'
 import { timestampOf } from '#kernel/clock.ts'
 import { Refusal } from '#kernel/errors.ts'
-import { administrator, anyone, ownsProject, role, SYSTEM_SCOPE, system } from '#kernel/identity.ts'
+import { administrator, anyone, ownsProject, role, SYSTEM_SCOPE, system, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { query, type Read } from '#kernel/operation.ts'
+import { query, stream, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
 import { either, idOf, kindOf, nullable, t, type Static } from '#kernel/schema.ts'
 import { parseTimestamp } from '#kernel/time.ts'
@@ -45,8 +45,7 @@ const auditQuery = query({
     const { task_id, root_task_id, project_id = 'project_default' } = input
     for (const id of [task_id, root_task_id]) if (id !== undefined) await read(Task, id)
     if (task_id !== undefined || root_task_id !== undefined) return { project_id: null }
-    if (project_id !== SYSTEM_SCOPE && actor.projects !== 'all' && !actor.projects.has(project_id))
-      throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+    refuseForeignProject(project_id, actor)
     return { project_id }
   },
   async view({ project_id }, input, _, read) {
@@ -215,8 +214,7 @@ const verify = query({
   }),
   callers: [system, administrator, recordKeeper],
   async load(read, { project_id = 'project_default' }, { actor }) {
-    if (project_id !== SYSTEM_SCOPE && actor.projects !== 'all' && !actor.projects.has(project_id))
-      throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+    refuseForeignProject(project_id, actor)
     const { seq, hash } = await read.head(project_id)
     return { project_id, head: { seq, hash } }
   },
@@ -253,4 +251,28 @@ const verify = query({
   example: { given: 'completed', as: 'admin', input: {} },
 })
 
-export const auditOperations = [auditQuery, replay, verify]
+const follow = stream({
+  name: 'audit.follow',
+  summary: 'Follow the audit events of a task or of a project as they become durable.',
+  draft: 'ours: HACP leaves notification to the host',
+  input: t.Object({ task_id: t.Optional(Id), project_id: t.Optional(Id) }),
+  output: t.Object({ event: AuditEvent }),
+  callers: [system, administrator, recordKeeper],
+  async load(read, { task_id, project_id = 'project_default' }, { actor }) {
+    if (task_id !== undefined) return { project_id: null, of: { by: 'task', task: (await read(Task, task_id)).id } as FactsOf }
+    refuseForeignProject(project_id, actor)
+    return { project_id, of: { by: 'scope', scope: project_id } as FactsOf }
+  },
+  of: ({ of }) => of,
+  view: (_, stored) => ({ event: eventOf(stored) }),
+  example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
+})
+
+/** What is not yours does not exist; identity facts are everybody's scope and guarded by role. */
+function refuseForeignProject(project_id: string, actor: Actor): void {
+  if (project_id !== SYSTEM_SCOPE && actor.projects !== 'all' && !actor.projects.has(project_id)) {
+    throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+  }
+}
+
+export const auditOperations = [auditQuery, replay, verify, follow]

@@ -242,10 +242,15 @@ const removeReviewer = command({
     ),
   ],
   audit: 'task.reviewer_removed',
-  load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
-  decide({ task }, { user }) {
+  async load(read, { task_id }) {
+    const task = await read(Task, task_id)
+    return { task, pending: task.pending_checkpoint === null ? null : await read(Checkpoint, task.pending_checkpoint) }
+  },
+  decide({ task, pending }, { user }) {
     const next: Task = { ...task, reviewers: task.reviewers.filter((id) => id !== user) }
-    return { facts: [fact('task.reviewer_removed', [image(Task, next)], { detail: { user } })], output: { task: next } }
+    // What was their turn to answer falls back to the principal.
+    const rerouted = pending?.routed_to === user ? [image(Checkpoint, { ...pending, routed_to: task.ownership.principal })] : []
+    return { facts: [fact('task.reviewer_removed', [image(Task, next), ...rerouted], { detail: { user } })], output: { task: next } }
   },
   example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id, user: 'user_rita' }) },
 })
