@@ -1,0 +1,612 @@
+// One suite for every store: what `Store` promises, and what the disk may do to it.
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { after, describe, test, type TestContext } from 'node:test'
+import { differenceIn } from '#kernel/chain.ts'
+import type { Conflict, Refusal } from '#kernel/errors.ts'
+import { END } from '#kernel/schema.ts'
+import type { SequencerOptions } from '#kernel/sequencer.ts'
+import type { Batch, Fact, FactsOf, Put, Sealed, Store, Value } from '#kernel/store.ts'
+import { memoryDisk, memoryStore, type MemoryOptions } from '#stores/memory.ts'
+import { sqliteStore, type SqliteOptions } from '#stores/sqlite.ts'
+import { createWorld, type World } from './support/world.ts'
+
+const AT = '2026-01-01T00:00:00.000Z'
+const SCOPE = 'project_a'
+
+const folders: string[] = []
+after(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+})
+function newFile(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'countersign-stores-'))
+  folders.push(folder)
+  return join(folder, 'countersign.db')
+}
+
+// --- Batches by hand -------------------------------------------------------------------------------------------------------
+
+let made = 0
+const batchOf = (batch: Partial<Batch>): Batch => ({
+  scope: SCOPE,
+  at: AT,
+  expect: new Map(),
+  create: new Set(),
+  facts: [],
+  puts: [],
+  add: [],
+  drop: [],
+  count: new Map(),
+  atMost: [],
+  ...batch,
+})
+const factOf = (images: Record<string, Value>, more: Partial<Fact> = {}): Fact => ({
+  id: `aud_${++made}`,
+  action: 'toy/note.written',
+  actor: 'user_alice',
+  behalf: null,
+  basis: { kind: 'role', id: 'human' },
+  cause: null,
+  subject: Object.keys(images)[0] ?? 'toy.note/none',
+  task: null,
+  root: null,
+  detail: null,
+  images: Object.entries(images).map(([key, value]) => ({ key, value, text: JSON.stringify(value) })),
+  ...more,
+})
+const putOf = (key: string, value: Value | null): Put => ({ key, value, text: value === null ? null : JSON.stringify(value) })
+
+/** Creates documents, each described by its own fact. */
+const creating = (...keys: string[]): Batch =>
+  batchOf({ create: new Set(keys), facts: keys.map((key) => factOf({ [key]: { id: key, n: 1 } })) })
+/** Writes the next version of a document that was read at `version`. */
+const updating = (key: string, version: number, value: Value = { id: key, n: version + 1 }): Batch =>
+  batchOf({ expect: new Map([[key, version]]), facts: [factOf({ [key]: value })] })
+const counting = (prefix: string, entry: string, max: number): Batch =>
+  batchOf({
+    create: new Set([entry]),
+    puts: [putOf(entry, { id: entry })],
+    add: [`${prefix}${entry}`],
+    count: new Map([[prefix, 1]]),
+    atMost: [{ prefix, max, words: `at most ${max}` }],
+  })
+
+const versionsOf = async (store: Store, keys: string[]): Promise<(number | undefined)[]> =>
+  (await store.read(keys)).map((found) => found?.version)
+const isConflict =
+  (key: string) =>
+  (error: Conflict): boolean => {
+    assert.equal(error.code, 'CONFLICT')
+    assert.equal(error.key, key)
+    return true
+  }
+async function codesOf(commits: Promise<unknown>[]): Promise<string[]> {
+  const settled = await Promise.allSettled(commits)
+  return settled.map((one) => (one.status === 'fulfilled' ? 'ok' : ((one.reason as Refusal).code ?? 'error')))
+}
+async function allFacts(store: Store, of: FactsOf = { by: 'position' }): Promise<number[]> {
+  return (await store.facts(of, { after: null, limit: 1_000 })).map((stored) => stored.position)
+}
+/** Everything that can be read, so that "nothing changed" is one comparison. */
+async function everything(store: Store): Promise<unknown> {
+  const keys = await store.keys('', END, 1_000)
+  const facts = await store.facts({ by: 'position' }, { after: null, limit: 1_000 })
+  const { position } = store.stats()
+  return { docs: keys.map((key) => key), rows: await store.read(keys), entries: await store.scan('', END, 1_000), facts, position }
+}
+
+// --- The stores ------------------------------------------------------------------------------------------------------------
+
+type Opened = { readonly store: Store; reopen(options?: Partial<SequencerOptions>): Store }
+type Maker = { readonly name: string; open(options?: Partial<SequencerOptions>): Opened }
+
+/** What `facts.actor NOT NULL` is to SQLite: a batch with a fact by nobody is refused by the database. */
+const refusePoison: MemoryOptions['onWrite'] = (group, apply) => {
+  if (group.facts.some((row) => (row.actor as string | null) === null)) {
+    throw Object.assign(new Error('NOT NULL constraint failed: facts.actor'), { failure: 'refused' })
+  }
+  apply()
+}
+const poisoned = (key: string): Batch =>
+  batchOf({ create: new Set([key]), facts: [factOf({ [key]: { id: key } }, { actor: null as unknown as string })] })
+
+const makers: Maker[] = [
+  {
+    name: 'memory',
+    open(options) {
+      const disk = memoryDisk()
+      const open = (more?: Partial<SequencerOptions>): Store => memoryStore({ disk, onWrite: refusePoison, ...more })
+      return { store: open(options), reopen: open }
+    },
+  },
+  {
+    name: 'sqlite',
+    open(options) {
+      const file = newFile()
+      return { store: sqliteStore(file, options), reopen: (more) => sqliteStore(file, more) }
+    },
+  },
+]
+
+function readingTests({ open }: Maker): void {
+  test('a document is read with its version and value, and what is not there is undefined', async () => {
+    const { store } = open()
+    await store.commit(creating('toy.note/a', 'toy.note/b'))
+    await store.commit(updating('toy.note/a', 1, { id: 'toy.note/a', text: 'ü 🙂' }))
+    assert.deepEqual(await versionsOf(store, ['toy.note/a', 'toy.note/none', 'toy.note/b']), [2, undefined, 1])
+    const [found] = await store.read(['toy.note/a'])
+    assert.deepEqual(found!.value, { id: 'toy.note/a', text: 'ü 🙂' })
+    await store.close()
+  })
+
+  test('keys are listed in byte order between two bounds that are not included, up to a limit', async () => {
+    const { store } = open()
+    await store.commit(creating('k/c', 'k/a', 'k/b', 'k/é', 'k/Z', 'l/a'))
+    assert.deepEqual(await store.keys('k/', `k/${END}`, 10), ['k/Z', 'k/a', 'k/b', 'k/c', 'k/é'])
+    assert.deepEqual(await store.keys('k/a', 'k/c', 10), ['k/b'])
+    assert.deepEqual(await store.keys('k/', END, 2), ['k/Z', 'k/a'])
+    assert.deepEqual(await store.keys('k/c', 'k/a', 10), [])
+    await store.close()
+  })
+
+  test('index entries are scanned in both directions, after the lower and before the upper bound', async () => {
+    const { store } = open()
+    const entries = ['i\0a\x001', 'i\0a\x002', 'i\0b\x001', 'i\0b\x002', 'j\0a\x001']
+    await store.commit(batchOf({ create: new Set(['k/a']), puts: [putOf('k/a', {})], add: entries.toReversed() }))
+    assert.deepEqual(await store.scan('i\0', `i\0${END}`, 10), entries.slice(0, 4))
+    assert.deepEqual(await store.scan('i\0', `i\0${END}`, 10, true), entries.slice(0, 4).toReversed())
+    assert.deepEqual(await store.scan('i\0', `i\0${END}`, 3), entries.slice(0, 3))
+    assert.deepEqual(await store.scan('i\0', `i\0${END}`, 3, true), entries.slice(1, 4).toReversed())
+    assert.deepEqual(await store.scan(entries[1]!, entries[3]!, 10), [entries[2]], 'neither bound is included')
+    assert.deepEqual(await store.scan(entries[1]!, entries[3]!, 10, true), [entries[2]])
+    assert.deepEqual(await store.scan(entries[4]!, END, 10), [])
+    await store.close()
+  })
+
+  test('an entry that one batch adds and the next one drops is gone, also within one group', async () => {
+    const { store } = open()
+    await store.commit(batchOf({ create: new Set(['k/a']), puts: [putOf('k/a', {})], add: ['e1', 'e2'] }))
+    await Promise.all([
+      store.commit(batchOf({ expect: new Map([['k/a', 1]]), puts: [putOf('k/a', { n: 2 })], drop: ['e1'], add: ['e3'] })),
+      store.commit(batchOf({ expect: new Map([['k/a', 2]]), puts: [putOf('k/a', { n: 3 })], drop: ['e3'], add: ['e1'] })),
+    ])
+    assert.deepEqual(await store.scan('', END, 10), ['e1', 'e2'])
+    await store.close()
+  })
+}
+
+function countingTests({ open }: Maker): void {
+  test('counts follow what batches say, and atMost refuses the batch that would exceed it', async () => {
+    const { store, reopen } = open()
+    assert.equal(await store.count('open\0'), 0)
+    // In one group: each batch is checked against what the ones before it in the group have staged.
+    assert.deepEqual(await codesOf(['a', 'b', 'c', 'd'].map((entry) => store.commit(counting('open\0', entry, 2)))), [
+      'ok',
+      'ok',
+      'QUOTA_EXCEEDED',
+      'QUOTA_EXCEEDED',
+    ])
+    assert.equal(await store.count('open\0'), 2)
+    assert.deepEqual(await store.keys('', END, 10), ['a', 'b'], 'the refused batches left nothing')
+    await store.commit(batchOf({ expect: new Map([['a', 1]]), puts: [putOf('a', null)], drop: ['open\0a'], count: new Map([['open\0', -1]]) }))
+    assert.equal(await store.count('open\0'), 1)
+    await store.close()
+    const again = reopen()
+    assert.equal(await again.count('open\0'), 1, 'the count is stored, not only cached')
+    assert.deepEqual(await codesOf(['e', 'f'].map((entry) => again.commit(counting('open\0', entry, 2)))), ['ok', 'QUOTA_EXCEEDED'])
+    await again.close()
+  })
+}
+
+function committingTests({ open }: Maker): void {
+  test('a batch is committed as a whole: facts, documents, puts, entries and counts', async () => {
+    const { store } = open()
+    const sealed = await store.commit(
+      batchOf({
+        create: new Set(['k/a', 'k/b', 'p/a']),
+        facts: [factOf({ 'k/a': { n: 1 }, 'k/b': { n: 1 } }), factOf({ 'k/a': { n: 2 } }, { cause: 0 })],
+        puts: [putOf('p/a', { due: AT })],
+        add: ['e1'],
+        count: new Map([['e', 1]]),
+      }),
+    )
+    assert.deepEqual(
+      sealed.map(({ position, seq, scope }) => ({ position, seq, scope })),
+      [
+        { position: 1, seq: 1, scope: SCOPE },
+        { position: 2, seq: 2, scope: SCOPE },
+      ],
+    )
+    assert.equal((JSON.parse(sealed[1]!.line) as { cause: number }).cause, 1, 'a cause is the seq of the fact that led to it')
+    assert.deepEqual(await versionsOf(store, ['k/a', 'k/b', 'p/a']), [2, 1, 1])
+    assert.deepEqual(await store.scan('', END, 10), ['e1'])
+    assert.equal(await store.count('e'), 1)
+    await store.close()
+  })
+
+  const refusals: [title: string, batch: Batch, key: string][] = [
+    ['a document has moved since it was read', batchOf({ ...updating('k/a', 1), puts: [putOf('p/x', {})], create: new Set(['p/x']) }), 'k/a'],
+    ['a document that was not there when it was read exists now', batchOf({ ...creating('k/x'), expect: new Map([['k/b', 0]]) }), 'k/b'],
+    ['a document that was read is gone', batchOf({ ...creating('k/x'), expect: new Map([['k/gone', 1]]) }), 'k/gone'],
+    ['a document that must be new exists', batchOf({ ...creating('k/x', 'k/b') }), 'k/b'],
+  ]
+  for (const isReopened of [false, true]) {
+    for (const [title, batch, key] of refusals) {
+      test(`${title}: Conflict, and nothing of the batch is there${isReopened ? ' (after a restart)' : ''}`, async () => {
+        const opened = open()
+        await opened.store.commit(creating('k/a', 'k/b'))
+        await opened.store.commit(updating('k/a', 1))
+        if (isReopened) await opened.store.close()
+        const store = isReopened ? opened.reopen() : opened.store
+        const before = await everything(store)
+        // A restarted store has nothing in its cache: the database itself must refuse the second one.
+        await assert.rejects(store.commit(batch), isConflict(key))
+        assert.deepEqual(await everything(store), before)
+        await store.commit(updating('k/a', 2))
+        assert.deepEqual(await versionsOf(store, ['k/a', 'k/x']), [3, undefined])
+        await store.close()
+      })
+    }
+  }
+
+  test('batches that wait go into one group, and a conflict inside it refuses only the loser', async () => {
+    const { store } = open()
+    await store.commit(creating('k/a'))
+    const { groups } = store.stats()
+    const codes = await codesOf([
+      store.commit(updating('k/a', 1)),
+      store.commit(updating('k/a', 1)),
+      store.commit(creating('k/b')),
+      store.commit(creating('k/b')),
+      store.commit(updating('k/a', 2)),
+    ])
+    assert.deepEqual(codes, ['ok', 'CONFLICT', 'ok', 'CONFLICT', 'ok'])
+    assert.equal(store.stats().groups, groups + 1)
+    assert.deepEqual(await versionsOf(store, ['k/a', 'k/b']), [3, 1])
+    assert.deepEqual(await allFacts(store), [1, 2, 3, 4], 'positions have no gaps for what was refused')
+    await store.close()
+  })
+
+  test('groupMax bounds a group and queueMax refuses what would wait beyond it', async () => {
+    const { store } = open({ groupMax: 2, queueMax: 5 })
+    const codes = await codesOf(['a', 'b', 'c', 'd', 'e', 'f', 'g'].map((name) => store.commit(creating(`k/${name}`))))
+    assert.deepEqual(codes, ['ok', 'ok', 'ok', 'ok', 'ok', 'BUSY', 'BUSY'])
+    assert.deepEqual(store.stats(), { groups: 3, batches: 5, waiting: 0, position: 5 })
+    await store.close()
+  })
+
+  test('a batch that the database refuses fails alone, and the chain goes on without it', async () => {
+    const { store, reopen } = open()
+    const codes = await codesOf([
+      store.commit(creating('k/a')),
+      store.commit(poisoned('k/bad')),
+      store.commit(creating('k/b')),
+      store.commit(updating('k/a', 1)),
+    ])
+    assert.deepEqual(codes, ['ok', 'error', 'ok', 'ok'])
+    assert.deepEqual(await versionsOf(store, ['k/a', 'k/bad', 'k/b']), [2, undefined, 1])
+    assert.deepEqual(await allFacts(store), [1, 2, 3])
+    await store.close()
+    const again = reopen()
+    assert.deepEqual(await versionsOf(again, ['k/a', 'k/bad', 'k/b']), [2, undefined, 1])
+    await assertChain(again)
+    await again.close()
+  })
+
+  test('a document is removed and made anew in one group, starting at version 1', async () => {
+    const { store, reopen } = open()
+    await store.commit(batchOf({ create: new Set(['p/a']), puts: [putOf('p/a', { n: 1 })] }))
+    const codes = await codesOf([
+      store.commit(batchOf({ expect: new Map([['p/a', 1]]), puts: [putOf('p/a', null)] })),
+      store.commit(batchOf({ create: new Set(['p/a']), puts: [putOf('p/a', { n: 2 })] })),
+      store.commit(batchOf({ create: new Set(['p/b']), puts: [putOf('p/b', { n: 1 })] })),
+      store.commit(batchOf({ expect: new Map([['p/b', 1]]), puts: [putOf('p/b', null)] })),
+    ])
+    assert.deepEqual(codes, ['ok', 'ok', 'ok', 'ok'])
+    const seen = [{ version: 1, value: { n: 2 } }, undefined]
+    const shown = async (from: Store) =>
+      (await from.read(['p/a', 'p/b'])).map((found) => found && { version: found.version, value: found.value })
+    assert.deepEqual(await shown(store), seen)
+    await store.close()
+    const again = reopen()
+    assert.deepEqual(await shown(again), seen)
+    assert.deepEqual(await again.keys('', END, 10), ['p/a'])
+    await again.close()
+  })
+}
+
+async function assertChain(store: Store): Promise<void> {
+  const tips = new Map<string, { seq: number; hash: string }>()
+  for (const stored of await store.facts({ by: 'position' }, { after: null, limit: 1_000 })) {
+    const tip = tips.get(stored.scope) ?? { seq: 0, hash: '' }
+    assert.equal(stored.seq, tip.seq + 1)
+    assert.equal(differenceIn(stored, tip.hash), null)
+    tips.set(stored.scope, stored)
+  }
+  for (const [scope, { seq, hash }] of tips) {
+    const head = await store.head(scope)
+    assert.deepEqual({ seq: head.seq, hash: head.hash }, { seq, hash })
+  }
+}
+
+function factTests({ open }: Maker): void {
+  /** Two chains, three actors, a task with a child. */
+  const rows: [scope: string, actor: string, task: string | null, root: string | null][] = [
+    ['project_a', 'user_alice', 'task_1', 'task_1'],
+    ['project_b', 'user_alice', 'task_9', 'task_9'],
+    ['project_a', 'agent_devin', 'task_1', 'task_1'],
+    ['project_a', 'agent_devin', 'task_2', 'task_1'],
+    ['project_a', 'user_alice', null, null],
+    ['project_a', 'user_alice', 'task_2', 'task_1'],
+    ['project_a', 'user_rita', 'task_3', 'task_3'],
+  ]
+  const questions: [title: string, of: FactsOf, positions: number[]][] = [
+    ['all by position', { by: 'position' }, [1, 2, 3, 4, 5, 6, 7]],
+    ['a chain', { by: 'scope', scope: 'project_a' }, [1, 3, 4, 5, 6, 7]],
+    ['one actor of a chain', { by: 'actor', scope: 'project_a', actor: 'user_alice' }, [1, 5, 6]],
+    ['one task', { by: 'task', task: 'task_1' }, [1, 3]],
+    ['a task with its descendants', { by: 'root', root: 'task_1' }, [1, 3, 4, 6]],
+    ['nobody', { by: 'actor', scope: 'project_b', actor: 'user_rita' }, []],
+  ]
+  for (const [title, of, positions] of questions) {
+    test(`facts of ${title} come in order, in reverse, and page by page in both directions`, async () => {
+      const { store } = open()
+      for (const [i, [scope, actor, task, root]] of rows.entries()) {
+        await store.commit(batchOf({ scope, create: new Set([`k/${i}`]), facts: [factOf({ [`k/${i}`]: { i } }, { actor, task, root })] }))
+      }
+      const place = (fact: { seq: number; position: number }): number => (of.by === 'scope' || of.by === 'actor' ? fact.seq : fact.position)
+      for (const reverse of [false, true]) {
+        const wanted = reverse ? positions.toReversed() : positions
+        for (const limit of [1, 2, 100]) {
+          const seen: number[] = []
+          for (let cursor: number | null = null; ;) {
+            const page = await store.facts(of, { after: cursor, limit, reverse })
+            assert.ok(page.length <= limit)
+            seen.push(...page.map((stored) => stored.position))
+            if (page.length < limit) break
+            cursor = place(page.at(-1)!)
+          }
+          assert.deepEqual(seen, wanted, `reverse ${reverse}, ${limit} a page`)
+        }
+      }
+      await store.close()
+    })
+  }
+
+  test('a time is a place in a chain: seek finds the first seq that is not before it', async () => {
+    const { store } = open()
+    assert.equal(await store.seek(SCOPE, AT), 1, 'one past the last of an empty chain')
+    for (const second of [10, 20, 20, 30]) {
+      await store.commit(batchOf({ ...creating(`k/${++made}`), at: `2026-01-01T00:00:${second}.000Z` }))
+    }
+    const seeks = await Promise.all(
+      ['00:00:00', '00:00:10', '00:00:11', '00:00:20', '00:00:30', '00:00:31'].map((at) => store.seek(SCOPE, `2026-01-01T${at}.000Z`)),
+    )
+    assert.deepEqual(seeks, [1, 1, 2, 2, 4, 5])
+    await store.close()
+  })
+
+  test('a clock that steps back never turns the record around, also after a restart', async () => {
+    const { store, reopen } = open()
+    const times = ['2026-01-02T00:00:00.000Z', '2026-01-01T00:00:00.000Z', '2026-01-03T00:00:00.000Z', '2016-01-01T00:00:00.000Z']
+    for (const at of times.slice(0, 3)) await store.commit(batchOf({ ...creating(`k/${++made}`), at }))
+    await store.close()
+    const again = reopen()
+    await again.commit(batchOf({ ...creating(`k/${++made}`), at: times[3]! }))
+    const seen = (await again.facts({ by: 'scope', scope: SCOPE }, { after: null, limit: 10 })).map(
+      (stored) => (JSON.parse(stored.line) as { at: string }).at,
+    )
+    assert.deepEqual(seen, [times[0], times[0], times[2], times[2]])
+    await again.close()
+  })
+
+  test('each chain has its own contiguous seq and its own head', async () => {
+    const { store, reopen } = open()
+    assert.deepEqual({ ...(await store.head('project_b')) }, { seq: 0, hash: '', at: '' })
+    await Promise.all(
+      ['project_a', 'project_b', 'project_a', 'project_b', 'project_a'].map((scope) =>
+        store.commit(batchOf({ ...creating(`k/${++made}`), scope })),
+      ),
+    )
+    assert.equal((await store.head('project_a')).seq, 3)
+    assert.equal((await store.head('project_b')).seq, 2)
+    await assertChain(store)
+    await store.close()
+    const again = reopen()
+    await again.commit(batchOf({ ...creating(`k/${++made}`), scope: 'project_b' }))
+    assert.equal((await again.head('project_b')).seq, 3)
+    await assertChain(again)
+    await again.close()
+  })
+
+  test('each image carries the one before it, within a group, a batch and after a restart', async () => {
+    const { store, reopen } = open()
+    await Promise.all([
+      store.commit(batchOf({ create: new Set(['k/a']), facts: [factOf({ 'k/a': { n: 1 } }), factOf({ 'k/a': { n: 2 } })] })),
+      store.commit(updating('k/a', 2, { n: 3 })),
+    ])
+    await store.commit(updating('k/a', 3, { n: 4 }))
+    await store.close()
+    const again = reopen()
+    await again.commit(updating('k/a', 4, { n: 5 }))
+    const images = (await again.facts({ by: 'position' }, { after: null, limit: 10 })).flatMap((stored) => stored.images)
+    assert.deepEqual(
+      images.map(({ key, version, before, text }) => ({ key, version, before, text })),
+      [1, 2, 3, 4, 5].map((n) => ({ key: 'k/a', version: n, before: n === 1 ? null : `{"n":${n - 1}}`, text: `{"n":${n}}` })),
+    )
+    assert.equal(new Set(images.map(({ salt }) => salt)).size, 5, 'no two images share a salt')
+    await again.close()
+  })
+}
+
+function publishingTests({ open }: Maker): void {
+  test('listeners are told after durability, in the order of the record, until they leave', async () => {
+    const { store } = open()
+    const seen: number[] = []
+    const leave = store.subscribe((facts) => seen.push(...facts.map(({ position }) => position)))
+    const answered: number[] = []
+    const note = (sealed: readonly Sealed[]) => answered.push(sealed[0]!.position)
+    await Promise.all(['a', 'b', 'c'].map((name) => store.commit(creating(`k/${name}`)).then(note)))
+    await store.commit(creating('k/d')).then(note)
+    assert.deepEqual(seen, [1, 2, 3, 4])
+    assert.deepEqual(answered, [1, 2, 3, 4])
+    leave()
+    await store.commit(creating('k/e'))
+    assert.deepEqual(seen, [1, 2, 3, 4])
+    await store.close()
+  })
+
+  test('a listener that throws is told no more, and what is durable is answered all the same', async () => {
+    const { store } = open()
+    let calls = 0
+    store.subscribe(() => {
+      calls++
+      throw new Error('a listener with a bug')
+    })
+    await store.commit(creating('k/a'))
+    await store.commit(creating('k/b'))
+    assert.equal(calls, 1)
+    assert.deepEqual(await versionsOf(store, ['k/a', 'k/b']), [1, 1])
+    await store.close()
+  })
+
+  test('before the group is written nothing is answered, visible or published', async () => {
+    const due: (() => void)[] = []
+    const { store } = open({ defer: (run) => void due.push(run) })
+    const told: string[] = []
+    store.subscribe(() => told.push('published'))
+    const commits = [store.commit(creating('k/a')), store.commit(creating('k/a'))].map((commit) =>
+      commit.then(
+        () => told.push('ok'),
+        () => told.push('refused'),
+      ),
+    )
+    await new Promise((done) => setImmediate(done))
+    assert.deepEqual(told, [])
+    assert.deepEqual(await everything(store), { docs: [], rows: [], entries: [], facts: [], position: 0 })
+    for (const run of due.splice(0)) run()
+    await Promise.all(commits)
+    assert.deepEqual(told, ['published', 'ok', 'refused'])
+  })
+
+  test('closing waits for what was committed', async () => {
+    const { store, reopen } = open({ groupMax: 1 })
+    const commits = ['a', 'b', 'c', 'd'].map((name) => store.commit(creating(`k/${name}`)))
+    await store.close()
+    assert.deepEqual(await codesOf(commits), ['ok', 'ok', 'ok', 'ok'])
+    const again = reopen()
+    assert.deepEqual(await versionsOf(again, ['k/a', 'k/b', 'k/c', 'k/d']), [1, 1, 1, 1])
+    await again.close()
+  })
+
+  test('a restarted store has everything and goes on where it ended', async () => {
+    const { store, reopen } = open()
+    await store.commit(batchOf({ ...creating('k/a', 'k/b'), add: ['e1', 'e2'], count: new Map([['e', 2]]) }))
+    await store.commit(batchOf({ create: new Set(['p/a']), puts: [putOf('p/a', { due: AT })] }))
+    await store.commit(updating('k/a', 1))
+    const before = await everything(store)
+    await store.close()
+    const again = reopen()
+    assert.deepEqual(await everything(again), before)
+    await again.commit(updating('k/a', 2))
+    assert.deepEqual(await allFacts(again), [1, 2, 3, 4])
+    await assertChain(again)
+    await again.close()
+  })
+}
+
+for (const maker of makers) {
+  describe(`the ${maker.name} store`, () => {
+    readingTests(maker)
+    countingTests(maker)
+    committingTests(maker)
+    factTests(maker)
+    publishingTests(maker)
+  })
+}
+
+// --- While the disk writes -------------------------------------------------------------------------------------------------
+
+/** A disk that takes its time and may fail: the write ends when the test says so. */
+function slowDisk() {
+  const disk = memoryDisk()
+  const writes: { finish(): void; fail(failure: string): void }[] = []
+  const onWrite: MemoryOptions['onWrite'] = (_, apply) =>
+    new Promise((done, no) => {
+      writes.push({
+        finish() {
+          apply()
+          done()
+        },
+        fail: (failure) => no(Object.assign(new Error(failure), { failure })),
+      })
+    })
+  const nextWrite = async () => {
+    while (writes.length === 0) await new Promise((done) => setImmediate(done))
+    return writes.shift()!
+  }
+  return { disk, onWrite, nextWrite }
+}
+
+describe('a store whose disk is slow or fails', () => {
+  test('while a write is under way, neither winner nor loser is answered and readers see the state before it', async () => {
+    const { onWrite, nextWrite } = slowDisk()
+    const store = memoryStore({ onWrite })
+    const first = store.commit(creating('k/a'))
+    ;(await nextWrite()).finish()
+    await first
+    const told: string[] = []
+    store.subscribe(() => told.push('published'))
+    const commits = [1, 1].map((version) =>
+      store.commit(updating('k/a', version)).then(
+        () => told.push('ok'),
+        () => told.push('conflict'),
+      ),
+    )
+    const write = await nextWrite()
+    await new Promise((done) => setImmediate(done))
+    assert.deepEqual(told, [])
+    assert.deepEqual(await versionsOf(store, ['k/a']), [1])
+    assert.equal((await store.head(SCOPE)).seq, 1)
+    write.finish()
+    await Promise.all(commits)
+    assert.deepEqual(told, ['published', 'ok', 'conflict'])
+    assert.deepEqual(await versionsOf(store, ['k/a']), [2])
+  })
+
+  test('a full disk refuses every batch of the group as UNAVAILABLE, and the next group is written', async () => {
+    const { onWrite, nextWrite } = slowDisk()
+    const store = memoryStore({ onWrite })
+    const codes = codesOf([store.commit(creating('k/a')), store.commit(creating('k/b'))])
+    ;(await nextWrite()).fail('full')
+    assert.deepEqual(await codes, ['UNAVAILABLE', 'UNAVAILABLE'])
+    assert.deepEqual(await everything(store), { docs: [], rows: [], entries: [], facts: [], position: 0 })
+    const next = store.commit(creating('k/a'))
+    ;(await nextWrite()).finish()
+    assert.equal((await next)[0]!.position, 1)
+    await assertChain(store)
+  })
+
+  test('after a failed fsync the process is told to end and nobody is answered, whatever was written before', async () => {
+    for (const failures of [['fatal'], ['refused', 'fatal']]) {
+      const { onWrite, nextWrite } = slowDisk()
+      const fatal: unknown[] = []
+      const store = memoryStore({ onWrite, fatal: (error) => void fatal.push(error) })
+      const answered: string[] = []
+      for (const name of ['a', 'b', 'c']) {
+        store.commit(creating(`k/${name}`)).then(
+          () => answered.push('ok'),
+          () => answered.push('refused'),
+        )
+      }
+      for (const failure of failures) (await nextWrite()).fail(failure)
+      for (let i = 0; i < 10; i++) await new Promise((done) => setImmediate(done))
+      assert.equal(fatal.length, 1)
+      assert.deepEqual(answered, [], `${failures.join(', then ')}: what is on the disk is unknown`)
+    }
+  })
+})

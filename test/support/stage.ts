@@ -1,0 +1,85 @@
+// A world at a named scene, and what tests ask of it: calls, refusals that change nothing, events and facts.
+import assert from 'node:assert/strict'
+import type { Refusal } from '#kernel/errors.ts'
+import type { Refs, Step } from '#kernel/operation.ts'
+import { collaboration } from '#protocols/collaboration/index.ts'
+import { memoryDisk, memoryStore, type MemoryDisk } from '#stores/memory.ts'
+import { createWorld, stateHash, type World } from './world.ts'
+
+export const HOUR_MS = 3_600_000
+
+export type Stage = {
+  readonly world: World
+  readonly refs: Refs
+  readonly disk: MemoryDisk
+  /** Calls a collaboration operation. */
+  call(as: string, operation: string, input?: object, key?: string): Promise<any>
+  /** The call answers this code and leaves every document as it was. Returns the refusal. */
+  refused(code: string, as: string, operation: string, input: object, key?: string): Promise<Refusal>
+  /** The task as it is now. */
+  task(id?: string): Promise<any>
+  /** The task's audit events, oldest first. */
+  events(id?: string): Promise<any[]>
+  actions(id?: string): Promise<string[]>
+}
+
+export type SceneName = keyof typeof collaboration.scenes
+
+export async function stage(scene: string | readonly Step[] = 'empty', options: { asksPerMinute?: number } = {}): Promise<Stage> {
+  const disk = memoryDisk()
+  const world = await createWorld({ store: memoryStore({ disk }), ...options })
+  const steps = typeof scene === 'string' ? collaboration.scenes[scene] : scene
+  assert.ok(steps, `there is a scene ${String(scene)}`)
+  return stageOf(world, await world.play(steps), disk)
+}
+
+/** The same scene once more, without playing it: a copy of its disk under a new kernel. */
+export async function again({ world, refs, disk }: Stage): Promise<Stage> {
+  const copy = structuredClone(disk)
+  // Ids are made from time and seeded chance: a later start keeps them apart from those on the disk.
+  const other = await createWorld({ store: memoryStore({ disk: copy }), populated: false, startMs: world.kernel.now() + 1, seed: 2 })
+  return stageOf(other, structuredClone(refs), copy)
+}
+
+function stageOf(world: World, refs: Refs, disk: MemoryDisk): Stage {
+  const call: Stage['call'] = (as, operation, input = {}, key) =>
+    world.call(as, operation.includes('/') ? operation : `collaboration/${operation}`, input, key === undefined ? {} : { key })
+  const events: Stage['events'] = async (id = refs['task'].id) => {
+    const { items } = await call('admin', 'audit.query', { task_id: id, limit: 200 })
+    return items as any[]
+  }
+  return {
+    world,
+    refs,
+    disk,
+    call,
+    events,
+    async refused(code, as, operation, input, key) {
+      const before = await stateHash(world.store)
+      const refusal = await refusalOf(call(as, operation, input, key))
+      assert.equal(refusal.code, code, `${as} ${operation}: ${refusal.message}`)
+      assert.equal(await stateHash(world.store), before, `${as} ${operation}: a refusal changes nothing`)
+      return refusal
+    },
+    task: async (id = refs['task'].id) => (await call('admin', 'task.get', { task_id: id })).task,
+    actions: async (id) => (await events(id)).map((event) => event.action as string),
+  }
+}
+
+/** The refusal of a call that must be refused. */
+export async function refusalOf(calling: Promise<unknown>): Promise<Refusal> {
+  let answer: unknown
+  try {
+    answer = await calling
+  } catch (error) {
+    assert.equal((error as Error).name === 'Conflict' || (error as Error).name === 'Refusal', true, String(error))
+    return error as Refusal
+  }
+  return assert.fail(`was not refused, but answered ${JSON.stringify(answer).slice(0, 300)}`)
+}
+
+/** Every fact in the record, as its sealed line. */
+export async function linesOf(world: World): Promise<any[]> {
+  const facts = await world.store.facts({ by: 'position' }, { after: null, limit: 100_000 })
+  return facts.map((stored) => JSON.parse(stored.line))
+}
