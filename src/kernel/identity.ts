@@ -13,6 +13,8 @@ export type Actor = {
   readonly projects: ReadonlyMap<string, ProjectRole> | 'all'
   /** An owner of this installation. */
   readonly owner?: boolean
+  /** People for whom this person decides at present, each within dates that they set. */
+  readonly actsFor?: ReadonlySet<string>
   readonly behalf?: string
   readonly basis?: Basis
   /** The credential's documents and their versions: a commit fails if one of them was changed or revoked in between. */
@@ -38,9 +40,12 @@ export const isIn = (actor: Actor, scope: string): boolean =>
   actor.projects === 'all' || scope === ORG_SCOPE || scope === SYSTEM_SCOPE || actor.projects.has(scope)
 export const ownsProject = (actor: Actor, project: string): boolean => actor.projects !== 'all' && actor.projects.get(project) === 'owner'
 
-/** A role reads as a word and says whether the actor has it for this state. */
-export type Role<S> = { readonly name: string; is(actor: Actor, state: S): boolean }
-export const role = <S>(name: string, is: Role<S>['is']): Role<S> => ({ name, is })
+/** Themself, or as the dated substitute of somebody. */
+export const speaksFor = (actor: Actor, id: string): boolean => actor.id === id || (actor.kind === 'human' && actor.actsFor?.has(id) === true)
+
+/** A role reads as a word and says whether the actor has it for this state, and in whose place where it is not their own. */
+export type Role<S> = { readonly name: string; is(actor: Actor, state: S): boolean; behalf(actor: Actor, state: S): string | null }
+export const role = <S>(name: string, is: Role<S>['is'], behalf: Role<S>['behalf'] = () => null): Role<S> => ({ name, is, behalf })
 
 export const system = role<unknown>('system', (actor) => actor.kind === 'system')
 /** The admin key: it administers and reads; it never decides and is never a principal. */

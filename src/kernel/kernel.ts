@@ -139,7 +139,9 @@ export function createKernel(options: KernelOptions): Kernel {
     for (const rule of op.requires) if (!rule.holds(state, input, context)) throw new Refusal(rule.code, rule.words)
     const decision = op.decide(state, input, context)
     const first = draft.facts.length
-    record(draft, newId, protocol, decision, actor, actor.basis ?? { kind: 'role', id: allowed.name }, cause)
+    const behalf = actor.behalf ?? allowed.behalf(actor, state)
+    const as: Actor = behalf === null ? actor : { ...actor, behalf }
+    record(draft, newId, protocol, decision, as, actor.basis ?? { kind: 'role', id: allowed.name }, cause)
     for (const { doc, id, value } of decision.puts ?? []) {
       await readerOf(store, directory, draft, SYSTEM).raw(doc, id)
       draft.after.set(keyOf(doc, id), value)

@@ -25,6 +25,10 @@ export const limits = {
   inputsMax: 100,
   capabilitiesMax: 50,
   optionsMax: 50,
+  actionsMax: 100,
+  grantsPerTaskMax: 200,
+  amendmentsPerTaskMax: 1_000,
+  stateBytesMax: 64 * 1024,
   evidenceMax: 50,
   commentsMax: 200,
   changesMax: 100,
@@ -52,6 +56,7 @@ export const limits = {
   delegationDepthMax: 3,
   projectsPerSubjectMax: 500,
   keysPerSubjectMax: 50,
+  substitutionsMax: 50,
 
   /** Ten years: far beyond any real deadline, far below where dates stop being exact. */
   durationMsMax: 10 * 366 * 24 * 3_600_000,

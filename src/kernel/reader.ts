@@ -49,7 +49,9 @@ export function readerOf(store: Store, directory: Directory, draft: Draft, actor
   async function list(kind: AnyDoc, name: string, prefixes: readonly (readonly Part[])[], page: ListPage): Promise<Listed[]> {
     const pages = await Promise.all(prefixes.map((parts) => range(prefixOf(kind, name, parts), page)))
     if (pages.length === 1) return pages[0]!
-    const merged = pages.flat().sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0))
+    const sorted = pages.flat().sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0))
+    // One document may stand under several of the prefixes.
+    const merged = sorted.filter(({ at }, i) => at !== sorted[i - 1]?.at)
     return (page.reverse ? merged.reverse() : merged).slice(0, page.limit)
   }
   /** A cursor can only move inside the range that the question itself may see. */

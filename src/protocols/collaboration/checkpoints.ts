@@ -12,46 +12,85 @@ const actionsFor: Record<Checkpoint['kind'], readonly Answer['action'][]> = {
   choice: ['choose', 'reject', 'reassign'],
   input: ['provide', 'reject', 'reassign'],
   escalation: ['approve', 'reject', 'choose', 'provide', 'reassign'],
+  interrupt: ['approve', 'reject', 'provide', 'reassign'],
+}
+
+type Question = Pick<Checkpoint, 'kind' | 'options' | 'proposed_actions'>
+const wrong = (words: string, field: string): never => {
+  throw new Refusal('INVALID_SPEC', words, { field })
 }
 
 /** The answer with the fields that its action uses, or INVALID_SPEC where it does not fit the question. */
-export function fitting(checkpoint: Pick<Checkpoint, 'kind' | 'options'>, answer: Answer): Answer {
-  const wrong = (words: string, field: string): never => {
-    throw new Refusal('INVALID_SPEC', words, { field })
+export function fitting(question: Question, answer: Answer): Answer {
+  const { action, choice, input, reassign_to, comment, state_patch, edited_artifact_ref } = answer
+  const allowed = actionsFor[question.kind]
+  if (!allowed.includes(action)) wrong(`a checkpoint of kind ${question.kind} is answered with one of: ${allowed.join(', ')}`, 'action')
+  if (action === 'reject' && (state_patch !== undefined || edited_artifact_ref !== undefined)) wrong('a reject ends the task: there is nothing to go on from', 'state_patch')
+  const said = {
+    ...(comment === undefined ? {} : { comment }),
+    ...(state_patch === undefined ? {} : { state_patch }),
+    ...(edited_artifact_ref === undefined ? {} : { edited_artifact_ref }),
+    ...decidedActions(question, answer),
   }
-  const { action, choice, input, reassign_to, comment } = answer
-  const allowed = actionsFor[checkpoint.kind]
-  if (!allowed.includes(action)) wrong(`a checkpoint of kind ${checkpoint.kind} is answered with one of: ${allowed.join(', ')}`, 'action')
-  const said = comment === undefined ? {} : { comment }
   if (action === 'choose') {
-    if (!checkpoint.options.some((option) => option.id === choice))
-      wrong(`choice must be one of: ${checkpoint.options.map((option) => option.id).join(', ')}`, 'choice')
-    return { action, choice: choice!, ...said }
+    const ids = question.options.map((option) => option.id)
+    return choice === undefined || !ids.includes(choice) ? wrong(`choice must be one of: ${ids.join(', ')}`, 'choice') : { action, choice, ...said }
   }
-  if (action === 'provide')
-    return input === undefined ? wrong('input is required with the action provide', 'input') : { action, input, ...said }
-  if (action === 'reassign')
-    return reassign_to === undefined
-      ? wrong('reassign_to is required with the action reassign', 'reassign_to')
-      : { action, reassign_to, ...said }
+  if (action === 'provide') return input === undefined ? wrong('input is required with the action provide', 'input') : { action, input, ...said }
+  if (action === 'reassign') {
+    return reassign_to === undefined ? wrong('reassign_to is required with the action reassign', 'reassign_to') : { action, reassign_to, ...said }
+  }
   return { action, ...said }
 }
 
+/** One checkpoint may ask about many things: with lists, what is not named is denied; a plain approve approves them all. */
+function decidedActions({ proposed_actions }: Question, { action, approved_actions, denied_actions }: Answer): Pick<Answer, 'approved_actions' | 'denied_actions'> {
+  const proposed = proposed_actions.map(({ id }) => id)
+  for (const [field, named] of Object.entries({ approved_actions, denied_actions })) {
+    const unknown = named?.find((id) => !proposed.includes(id))
+    if (unknown !== undefined) wrong(`${field} names ${unknown}, which was not proposed`, field)
+  }
+  if (action === 'reject' && approved_actions?.length) wrong('a reject approves nothing', 'approved_actions')
+  const both = approved_actions?.find((id) => denied_actions?.includes(id))
+  if (both !== undefined) wrong(`${both} is approved and denied at once`, 'approved_actions')
+  if (proposed.length === 0) return {}
+  const isPlain = approved_actions === undefined && denied_actions === undefined
+  const approved = isPlain ? (action === 'approve' ? proposed : []) : [...new Set(approved_actions ?? [])]
+  return { approved_actions: approved, denied_actions: proposed.filter((id) => !approved.includes(id)) }
+}
+
 /** The stated default may choose or provide, never approve, and never take a risk (a timeout approves nothing). */
-export function fittingDefault(checkpoint: Pick<Checkpoint, 'kind' | 'options'>, answer: Answer): Answer {
-  const fitted = fitting(checkpoint, answer)
+export function fittingDefault(question: Question, answer: Answer): Answer {
+  const fitted = fitting(question, answer)
   if (fitted.action !== 'choose' && fitted.action !== 'provide')
     throw new Refusal('INVALID_SPEC', 'a default may only choose or provide: nothing is approved by a timeout', { field: 'default' })
-  const chosen = checkpoint.options.find((option) => option.id === fitted.choice)
+  const chosen = question.options.find((option) => option.id === fitted.choice)
   if (chosen && chosen.risk !== 'low')
     throw new Refusal('INVALID_SPEC', 'a default may only choose an option of low risk', { field: 'default' })
   return fitted
 }
 
-export type Asked = Pick<Checkpoint, 'kind' | 'prompt' | 'options' | 'context' | 'expires_at' | 'on_expiry' | 'default' | 'raised_by'>
+type AskedFields = 'kind' | 'prompt' | 'options' | 'context' | 'proposed_actions' | 'state_shown' | 'state_schema' | 'expires_at' | 'on_expiry' | 'default' | 'raised_by' | 'takeover'
+export type Asked = Pick<Checkpoint, AskedFields>
+
+/** A question that nobody but a person or the system asks, with all the time in the world. */
+export const plainQuestion = (kind: 'escalation' | 'interrupt', prompt: string, raised_by: string): Asked => ({
+  kind,
+  prompt,
+  options: [],
+  context: [],
+  proposed_actions: [],
+  state_shown: null,
+  state_schema: null,
+  expires_at: null,
+  on_expiry: 'hold',
+  default: null,
+  raised_by,
+  takeover: false,
+})
 
 /** A pending checkpoint and the task that waits for it. checkpoint.raise MUST move the task to blocked. */
-export function raisedOn(task: Task, id: string, asked: Asked, now: string): { checkpoint: Checkpoint; task: Task } {
+export function raisedOn(task: Task, id: string, asked: Asked, now: string, event = 'checkpoint.raise'): { checkpoint: Checkpoint; task: Task } {
   const room = limits.checkpointsPerTaskMax + (asked.raised_by === SYSTEM_ID ? limits.checkpointsPerTaskMax : 0)
   if (task.checkpoints.length >= room) {
     throw new Refusal('QUOTA_EXCEEDED', `a task has at most ${limits.checkpointsPerTaskMax} checkpoints: go on in a new task`, {
@@ -59,7 +98,7 @@ export function raisedOn(task: Task, id: string, asked: Asked, now: string): { c
     })
   }
   const checkpoint = newCheckpoint(task, id, asked, now)
-  const blocked = moved(task, 'checkpoint.raise', { via: 'checkpoint', reason: 'checkpoint.raise', now })
+  const blocked = moved(task, event, { via: 'checkpoint', reason: event, now })
   return { checkpoint, task: { ...blocked, checkpoints: [...task.checkpoints, id], pending_checkpoint: id } }
 }
 

@@ -22,6 +22,20 @@ const blocked: Step[] = [
   ...in_progress,
   { as: 'devin', call: 'collaboration/checkpoint.raise', input: ({ task }) => ({ task_id: task.id, kind: 'approval', prompt: 'Deploy?' }) },
 ]
+const blocked_with_artifact: Step[] = [
+  ...in_progress,
+  {
+    as: 'devin',
+    call: 'collaboration/artifact.commit',
+    input: ({ task }) => ({ task_id: task.id, final: false, payload: { kind: 'inline', uri: 'data:text/plain,hello' } }),
+  },
+  { as: 'devin', call: 'collaboration/checkpoint.raise', input: ({ task }) => ({ task_id: task.id, kind: 'approval', prompt: 'Like this?' }) },
+]
+const taken_over: Step[] = [...in_progress, { as: 'alice', call: 'collaboration/task.takeover', input: ({ task }) => ({ task_id: task.id }) }]
+const granted: Step[] = [
+  ...in_progress,
+  { as: 'alice', call: 'collaboration/grant.add', input: ({ task }) => ({ task_id: task.id, scope: 'deploy:staging', decision: 'allow', until: 'task' }) },
+]
 /** A checkpoint on hold whose time has passed. */
 const waiting: Step[] = [
   ...in_progress,

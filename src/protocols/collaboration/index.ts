@@ -4,6 +4,8 @@ import { scenes } from './examples.ts'
 import { artifactOperations } from './operations/artifact.ts'
 import { auditOperations } from './operations/audit.ts'
 import { checkpointOperations } from './operations/checkpoint.ts'
+import { controlOperations } from './operations/control.ts'
+import { grantOperations } from './operations/grant.ts'
 import { ledgerOperations } from './operations/ledger.ts'
 import { ownershipOperations } from './operations/ownership.ts'
 import { reviewOperations } from './operations/review.ts'
@@ -19,6 +21,8 @@ export const collaboration: Protocol = {
     ...taskOperations,
     ...taskControlOperations,
     ...checkpointOperations,
+    ...controlOperations,
+    ...grantOperations,
     ...ownershipOperations,
     ...reviewOperations,
     ...artifactOperations,

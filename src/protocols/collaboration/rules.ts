@@ -1,6 +1,6 @@
 // Who is who on a task, and what must hold. Roles and rules read as sentences.
 import { Refusal } from '#kernel/errors.ts'
-import { ownsProject, role, type Subject } from '#kernel/identity.ts'
+import { ownsProject, role, speaksFor, type Actor, type Subject } from '#kernel/identity.ts'
 import { rule, type Read } from '#kernel/operation.ts'
 import { canMove } from '#kernel/transitions.ts'
 import { isTerminal, type Checkpoint, type Task } from './schema.ts'
@@ -11,12 +11,18 @@ type OfTask = { readonly task: Task }
 type OfCheckpoint = OfTask & { readonly checkpoint: Checkpoint }
 
 /** The human who answers for the task (HACP 0.1.0, Roles). */
-export const principal = role<OfTask>('principal', (actor, { task }) => actor.kind === 'human' && actor.id === task.ownership.principal)
-/** A human named on the task; nobody reviews their own work. */
+export const principal = role<OfTask>(
+  'principal',
+  (actor, { task }) => actor.kind === 'human' && speaksFor(actor, task.ownership.principal),
+  (actor, { task }) => inPlaceOf(actor, task.ownership.principal),
+)
+/** A human named on the task, or their substitute; nobody reviews their own work. */
 export const reviewer = role<OfTask>(
   'reviewer',
-  (actor, { task }) => actor.kind === 'human' && task.reviewers.includes(actor.id) && actor.id !== task.executor,
+  (actor, { task }) => actor.kind === 'human' && actor.id !== task.executor && task.reviewers.some((who) => speaksFor(actor, who)),
+  (actor, { task }) => inPlaceOf(actor, task.reviewers.find((who) => speaksFor(actor, who)) ?? actor.id),
 )
+const inPlaceOf = (actor: Actor, whose: string): string | null => (actor.id === whose ? null : whose)
 /** Who works on it, also while a person holds it: so that a call in the wrong state is told about the state. */
 export const executor = role<OfTask>('executor', (actor, { task }) => actor.id === task.executor)
 export const executingAgent = role<OfTask>('executing agent', (actor, { task }) => actor.kind === 'agent' && actor.id === task.executor)
@@ -48,6 +54,18 @@ export const isPending = rule<OfCheckpoint>(
   'PRECONDITION_FAILED',
   'the checkpoint is pending',
   ({ checkpoint }) => checkpoint.state === 'pending',
+)
+
+/** Autonomy has teeth: what the spec does not allow is refused, whoever the agent is. */
+export const isNotReadOnly = rule<OfTask>(
+  'PRECONDITION_FAILED',
+  'the task may be written to (its autonomy is read_only)',
+  ({ task }) => task.spec.constraints.autonomy !== 'read_only',
+)
+export const hasPlanFirst = rule<OfTask, { readonly kind?: string }>(
+  'PRECONDITION_FAILED',
+  'a plan was approved before anything is delivered (autonomy plan_then_implement)',
+  ({ task }, { kind }) => task.spec.constraints.autonomy !== 'plan_then_implement' || task.plan_approved || kind === 'plan',
 )
 
 /** The spec, versions, reviews and entries never change; a body that tries is told so. */

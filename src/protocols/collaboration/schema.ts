@@ -1,5 +1,5 @@
 // The seven objects of the draft. Field names are the draft's; what is ours says so.
-import { ORG_SCOPE, ownsProject, type Actor } from '#kernel/identity.ts'
+import { ORG_SCOPE, ownsProject, speaksFor, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, refusedAs, t, type Static } from '#kernel/schema.ts'
 import { isTerminal, taskStates } from './states.ts'
@@ -24,6 +24,8 @@ export const ExpiryPolicy = either('hold', 'escalate', 'fail', 'default')
 const Constraints = t.Object({
   max_duration: t.Optional(Duration),
   must_use_capabilities: t.Optional(t.Array(CapabilityRef, { maxItems: limits.capabilitiesMax })),
+  /** Continuous control: how far the agent may go by itself. */
+  autonomy: t.Optional(either('autonomous', 'plan_then_implement', 'confirm_each_action', 'read_only')),
   /** Ours: what a checkpoint may do when nobody answers in time, beyond waiting and asking the next person. */
   on_expiry: t.Optional(t.Array(ExpiryPolicy, { maxItems: 4 })),
 })
@@ -88,6 +90,8 @@ const TaskSchema = t.Object({
   max_duration: nullable(Duration),
   active_ms: t.Integer(), // time in in_progress before `active_since`
   active_since: nullable(Timestamp),
+  plan_approved: t.Boolean(),
+  amendments: t.Integer(), // entries of the steering log
 })
 export type Task = Static<typeof TaskSchema>
 
@@ -109,7 +113,7 @@ function partiesOf(task: Task): string[] {
 }
 /** "Any authorized actor": the principal, reviewers, every executor, and owners of the project. */
 function mayRead(task: Task, actor: Actor): boolean {
-  return partiesOf(task).includes(actor.id) || ownsProject(actor, task.project_id)
+  return partiesOf(task).some((who) => speaksFor(actor, who)) || ownsProject(actor, task.project_id)
 }
 
 // --- Checkpoint ------------------------------------------------------------------------------------------------------------
@@ -128,6 +132,14 @@ export const Evidence = t.Union(
   ],
   { description: 'what the question rests on: text, an artifact version or a link' },
 )
+export const ProposedAction = t.Object({
+  id: someText(limits.idCharsMax),
+  kind: someText(limits.labelCharsMax),
+  summary: someText(limits.textCharsMax),
+  detail: t.Optional(text(limits.textCharsMax)),
+  risk: refusedAs('INVALID_SPEC', either('low', 'medium', 'high')),
+})
+const ActionIds = t.Array(t.String({ maxLength: limits.idCharsMax }), { maxItems: limits.actionsMax })
 export const ResolveAction = refusedAs('INVALID_SPEC', either('approve', 'reject', 'choose', 'provide', 'reassign'))
 export const Answer = t.Object({
   action: ResolveAction,
@@ -135,9 +147,18 @@ export const Answer = t.Object({
   input: t.Optional(text(limits.textCharsMax)),
   reassign_to: t.Optional(Id),
   comment: t.Optional(text(limits.textCharsMax)),
+  approved_actions: t.Optional(ActionIds),
+  denied_actions: t.Optional(ActionIds),
+  state_patch: t.Optional(t.Unknown({ description: 'a JSON Merge Patch (RFC 7396) on the state that the agent showed' })),
+  edited_artifact_ref: t.Optional(t.Object({ artifact_id: Id, version: text(40) })),
 })
 export type Answer = Static<typeof Answer>
-const CheckpointResolution = t.Object({ by: ActorId, ...Answer.properties, at: Timestamp })
+const CheckpointResolution = t.Object({
+  by: ActorId,
+  ...Answer.properties,
+  state: t.Optional(t.Unknown({ description: 'the state as the person left it: resume from here' })),
+  at: Timestamp,
+})
 
 export const Checkpoint = doc(
   'collaboration.checkpoint',
@@ -146,7 +167,7 @@ export const Checkpoint = doc(
     task_id: Id,
     project_id: Id,
     root_task_id: Id,
-    kind: either('approval', 'choice', 'input', 'escalation'),
+    kind: either('approval', 'choice', 'input', 'escalation', 'interrupt'),
     prompt: text(limits.promptCharsMax),
     options: t.Array(CheckpointOption),
     context: t.Array(Evidence),
@@ -154,6 +175,9 @@ export const Checkpoint = doc(
     raised_at: Timestamp,
     expires_at: nullable(Timestamp),
     resolution: nullable(CheckpointResolution),
+    proposed_actions: t.Array(ProposedAction),
+    state_shown: t.Unknown(), // what the agent would go on from; null: it showed none
+    state_schema: t.Unknown(), // what a patched state must match; null: anything
     // Ours, from here on.
     raised_by: ActorId,
     on_expiry: ExpiryPolicy,
@@ -161,6 +185,7 @@ export const Checkpoint = doc(
     routed_to: ActorId, // whose turn it is; authority does not depend on it
     succeeds: nullable(Id), // the checkpoint that this one replaces
     overdue: t.Boolean(),
+    takeover: t.Boolean(), // an interrupt under which a person works on the task themself
   }),
   {
     scopeOf: (checkpoint) => checkpoint.project_id,
@@ -178,6 +203,7 @@ export type Checkpoint = Static<typeof Checkpoint.schema>
 
 // --- Artifact --------------------------------------------------------------------------------------------------------------
 
+export const ReviewKind = refusedAs('INVALID_SPEC', either('plan', 'deliverable'))
 export const PayloadKind = refusedAs('INVALID_SPEC', either('diff', 'blob', 'ref', 'inline'))
 export const Checksum = refusedAs(
   'INVALID_SPEC',
@@ -207,6 +233,7 @@ export const ArtifactVersion = doc(
     version: text(40),
     parent_version: nullable(text(40)),
     payload: ArtifactPayload,
+    kind: either('plan', 'deliverable'),
   }),
   {
     scopeOf: (version) => version.project_id,
@@ -279,6 +306,7 @@ export const Review = doc(
     artifact_id: Id,
     artifact_version: text(40), // ours: the draft locks the version everywhere else
     reviewer: ActorId,
+    kind: either('plan', 'deliverable'),
     verdict: either('approved', 'changes_requested', 'rejected'),
     comments: t.Array(ReviewComment),
     requested_changes: t.Array(t.String()),
@@ -317,6 +345,79 @@ export const Comment = doc(
     indexes: { task: index((comment) => [[comment.task_id]]) },
   },
 )
+
+// --- Continuous control ------------------------------------------------------------------------------------------------------
+
+export const Intent = refusedAs('INVALID_SPEC', either('redirect', 'clarify', 'constrain', 'abort_hint'))
+/** One entry of the steering log. */
+export const Amendment = doc(
+  'collaboration.amendment',
+  t.Object({
+    id: Id,
+    task_id: Id,
+    project_id: Id,
+    root_task_id: Id,
+    text: text(limits.textCharsMax),
+    intent: either('redirect', 'clarify', 'constrain', 'abort_hint'),
+    by: ActorId,
+    at: Timestamp,
+  }),
+  {
+    scopeOf: (amendment) => amendment.project_id,
+    taskOf: (amendment) => amendment.task_id,
+    rootOf: (amendment) => amendment.root_task_id,
+    within: (amendment) => ({ doc: Task, id: amendment.task_id }),
+    indexes: { task: index((amendment) => [[amendment.task_id]]) },
+  },
+)
+
+export const GrantScope = refusedAs(
+  'INVALID_SPEC',
+  t.String({
+    pattern: '^[a-z0-9][a-z0-9._-]{0,63}(:[a-z0-9*][a-z0-9._-]{0,63}){0,5}$',
+    description: 'words joined by colons, such as shell:read or deploy:staging; the last may be *',
+  }),
+)
+export const GrantUntil = t.String({ minLength: 4, maxLength: 40, description: '`session` (this run), `task`, or an RFC 3339 time' })
+/** Append-only: the last one for a scope wins. Only how often it was used, and that it was revoked, is added to it. */
+export const Grant = doc(
+  'collaboration.grant',
+  t.Object({
+    id: Id,
+    task_id: Id,
+    project_id: Id,
+    root_task_id: Id,
+    scope: t.String(),
+    decision: either('allow', 'deny'),
+    until: t.String(),
+    uses: nullable(t.Integer({ minimum: 1 })),
+    used: t.Integer(),
+    granted_by: ActorId,
+    granted_at: Timestamp,
+    revoked_at: nullable(Timestamp),
+    executor: nullable(ActorId), // with until `session`: for whom
+  }),
+  {
+    scopeOf: (grant) => grant.project_id,
+    taskOf: (grant) => grant.task_id,
+    rootOf: (grant) => grant.root_task_id,
+    within: (grant) => ({ doc: Task, id: grant.task_id }),
+    indexes: { task: index((grant) => [[grant.task_id]], 1) },
+  },
+)
+export type Grant = Static<typeof Grant.schema>
+/** Which grant speaks for a scope now. */
+export const GrantHead = doc(
+  'collaboration.grant_head',
+  t.Object({ id: text(300), task_id: Id, project_id: Id, root_task_id: Id, grant_id: Id }),
+  {
+    scopeOf: (head) => head.project_id,
+    taskOf: (head) => head.task_id,
+    rootOf: (head) => head.root_task_id,
+    within: (head) => ({ doc: Task, id: head.task_id }),
+  },
+)
+export const grantHeadId = (task_id: string, scope: string): string => `${task_id}/${scope}`
 
 // --- Ledger ----------------------------------------------------------------------------------------------------------------
 

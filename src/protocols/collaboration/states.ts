@@ -19,6 +19,7 @@ export const taskMoves = [
   ['created', 'task.assign', 'assigned'],
   ['assigned', 'task.start', 'in_progress'],
   ['in_progress', 'checkpoint.raise', 'blocked'],
+  ['in_progress', 'task.interrupt', 'blocked'], // continuous control
   ['blocked', 'checkpoint.resolve/approve', 'in_progress'],
   ['blocked', 'checkpoint.resolve/provide', 'in_progress'],
   ['blocked', 'checkpoint.resolve/choose', 'in_progress'], // ours: the draft gives this action no transition
@@ -29,6 +30,7 @@ export const taskMoves = [
   ['under_review', 'review.submit/changes_requested', 'in_progress'],
   ['under_review', 'review.submit/approved', 'accepted'],
   ['under_review', 'review.submit/rejected', 'rejected'],
+  ['under_review', 'review.submit/plan', 'in_progress'], // continuous control: a plan is approved or sent back
   ['accepted', 'task.complete', 'completed'],
   ['created', 'task.cancel', 'completed'],
   ['assigned', 'task.cancel', 'completed'],

@@ -50,7 +50,7 @@ async function byKey(store: Store, id: string, secret: string, now: string, proo
   const key = await proven(store, Key, id, proof)
   if (!matches(secret, key.digest) || key.revoked_at !== null) throw refused()
   if (key.expires_at !== null && key.expires_at <= now) throw refused()
-  const actor = await actorOf(store, key.subject, proof)
+  const actor = await actorOf(store, key.subject, now, proof)
   if (key.project_id === null || actor.projects === 'all') return actor
   const role = actor.projects.get(key.project_id)
   return { ...actor, owner: false, projects: new Map(role ? [[key.project_id, role]] : []) }
@@ -61,10 +61,10 @@ async function bySession(store: Store, id: string, secret: string, nowMs: number
   const isIdle = Date.parse(session.seen_at) + limits.sessionIdleMs <= nowMs
   const isOver = Date.parse(session.expires_at) <= nowMs || session.closed_at !== null
   if (!matches(secret, session.digest) || isIdle || isOver) throw refused()
-  return actorOf(store, session.user_id, proof)
+  return actorOf(store, session.user_id, new Date(nowMs).toISOString(), proof)
 }
 
-async function actorOf(store: Store, subject: string, proof: Proof): Promise<Actor> {
+async function actorOf(store: Store, subject: string, now: string, proof: Proof): Promise<Actor> {
   if (subject === ADMIN_SERVICE) return { id: subject, kind: 'service', projects: 'all', proof }
   if (subject.startsWith('project_')) {
     const project = await proven(store, Project, subject, proof)
@@ -73,5 +73,7 @@ async function actorOf(store: Store, subject: string, proof: Proof): Promise<Act
   const found = subject.startsWith('user_') ? await proven(store, User, subject, proof) : await proven(store, Agent, subject, proof)
   if (found.disabled) throw refused()
   const projects = new Map(found.projects.map(({ project_id, role }) => [project_id, role]))
-  return { id: found.id, kind: found.kind, projects, owner: found.kind === 'human' && found.role === 'owner', proof }
+  if (found.kind === 'agent') return { id: found.id, kind: 'agent', projects, proof }
+  const current = found.acts_for.filter(({ from, until }) => from <= now && now < until)
+  return { id: found.id, kind: 'human', projects, owner: found.role === 'owner', actsFor: new Set(current.map(({ user_id }) => user_id)), proof }
 }

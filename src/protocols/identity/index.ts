@@ -4,6 +4,7 @@ import { scenes } from './examples.ts'
 import { agentOperations } from './operations/agent.ts'
 import { credentialOperations } from './operations/credential.ts'
 import { projectOperations } from './operations/project.ts'
+import { substituteOperations } from './operations/substitute.ts'
 import { userOperations } from './operations/user.ts'
 import { codes } from './wire.ts'
 
@@ -11,7 +12,7 @@ export const identity: Protocol = {
   name: 'identity',
   title: 'Identity: people, agents, projects, credentials',
   version: '1',
-  operations: [...userOperations, ...agentOperations, ...projectOperations, ...credentialOperations],
+  operations: [...userOperations, ...substituteOperations, ...agentOperations, ...projectOperations, ...credentialOperations],
   codes,
   scenes,
 }

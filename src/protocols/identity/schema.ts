@@ -25,6 +25,9 @@ const sharesProject = (value: Member, actor: Actor): boolean =>
   actor.projects === 'all' || value.projects.some(({ project_id }) => (actor.projects as ReadonlyMap<string, unknown>).has(project_id))
 const isOwner = (actor: Actor): boolean => actor.kind === 'human' && actor.owner === true
 
+/** Dated: from when until when this person decides in somebody's place. */
+const Substitution = t.Object({ user_id: UserId, from: Timestamp, until: Timestamp, granted_by: t.String() })
+
 export const User = doc(
   'identity.user',
   t.Object({
@@ -33,6 +36,7 @@ export const User = doc(
     name: Name,
     role: either('owner', 'member'),
     projects: Memberships,
+    acts_for: t.Array(Substitution, { maxItems: limits.substitutionsMax }),
     disabled: t.Boolean(),
     created_at: Timestamp,
   }),

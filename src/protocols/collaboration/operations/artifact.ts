@@ -3,12 +3,13 @@ import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
 import { anyone } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule } from '#kernel/operation.ts'
-import { refusedAs, t } from '#kernel/schema.ts'
+import type { NewId } from '#kernel/ids.ts'
+import { command, query, rule, type Read } from '#kernel/operation.ts'
+import { refusedAs, t, type Static } from '#kernel/schema.ts'
 import { moved, taskTimers } from '../ownership.ts'
 import { payloadOf, PayloadInput } from '../payload.ts'
-import { allows, executor, isInTime, principal } from '../rules.ts'
-import { Artifact, ArtifactHead, artifactOf, ArtifactVersion, Id, Reference, ReferenceAs, Task, versionId } from '../schema.ts'
+import { allows, executor, hasPlanFirst, isInTime, isNotReadOnly, principal, reviewer } from '../rules.ts'
+import { Artifact, ArtifactHead, artifactOf, ArtifactVersion, Id, Reference, ReferenceAs, ReviewKind, Task, versionId } from '../schema.ts'
 
 const Version = t.String({ minLength: 1, maxLength: 40 })
 
@@ -23,45 +24,19 @@ const commit = command({
     version: t.Optional(Version),
     parent_version: t.Optional(t.Union([Version, t.Null()])),
     payload: PayloadInput,
+    kind: t.Optional(ReviewKind),
     final: t.Optional(t.Boolean({ description: 'false: commit without moving the task to review' })),
   }),
   output: t.Object({ artifact: Artifact, task: Task.schema }),
   callers: [executor],
-  requires: [isInTime, allows('artifact.commit')],
+  requires: [isInTime, allows('artifact.commit'), isNotReadOnly, hasPlanFirst],
   audit: 'artifact.committed',
-  async load(read, { task_id, artifact_id, version, parent_version = null }) {
-    const task = await read(Task, task_id)
-    const head = artifact_id === undefined ? null : await read(ArtifactHead, artifact_id)
-    if (head && head.task_id !== task_id) throw new Refusal('NOT_FOUND', `there is no artifact ${artifact_id} of this task`)
-    const find = (one: string | null | undefined) => (artifact_id && one ? read.maybe(ArtifactVersion, versionId(artifact_id, one)) : null)
-    return { task, head, parent: await find(parent_version), same: await find(version) }
-  },
-  decide({ task, head, parent, same }, input, { actor, now, newId }) {
-    if (same) throw new Refusal('IMMUTABLE_VIOLATION', `version ${input.version} exists and never changes: commit a new one`)
-    refuseWrongParent(head, parent, input)
-    const version = `v${(head?.versions ?? 0) + 1}`
-    if (input.version !== undefined && input.version !== version)
-      throw new Refusal('INVALID_SPEC', `the next version is ${version}`, { field: 'version' })
-    if (!head && task.artifacts.length >= limits.artifactsPerTaskMax)
-      throw new Refusal('QUOTA_EXCEEDED', `a task has at most ${limits.artifactsPerTaskMax} artifacts`)
-    const artifact_id = head?.id ?? newId('art')
-    const { id: task_id, project_id, root_task_id } = task
-    const made: ArtifactVersion = {
-      id: versionId(artifact_id, version),
-      artifact_id,
-      project_id,
-      root_task_id,
-      type: input.type ?? parent?.type ?? 'file',
-      provenance: { produced_by: task_id, produced_at: now, actor: actor.id },
-      version,
-      parent_version: head?.version ?? null,
-      payload: payloadOf(input.payload),
-    }
-    const nextHead = { id: artifact_id, task_id, project_id, root_task_id, version, versions: (head?.versions ?? 0) + 1 }
-    const listed: Task = { ...task, artifacts: head ? task.artifacts : [...task.artifacts, artifact_id] }
+  load: (read, input) => committing(read, input),
+  decide({ task, ...known }, input, { actor, now, newId }) {
+    const { made, head, listed } = nextVersion({ task, ...known }, input, actor.id, newId, now)
     const next = input.final === false ? listed : moved(listed, 'artifact.commit', { via: 'handoff', reason: 'artifact.commit', now })
     return {
-      facts: [fact('artifact.committed', [image(ArtifactVersion, made), image(ArtifactHead, nextHead), image(Task, next)])],
+      facts: [fact('artifact.committed', [image(ArtifactVersion, made), image(ArtifactHead, head), image(Task, next)])],
       puts: taskTimers(task, next),
       output: { artifact: artifactOf(made, []), task: next },
     }
@@ -70,6 +45,83 @@ const commit = command({
     given: 'in_progress',
     as: 'devin',
     input: ({ task }) => ({ task_id: task.id, type: 'patch', payload: { kind: 'inline', uri: 'data:text/plain,hello' } }),
+  },
+})
+
+type CommitInput = {
+  readonly task_id: string
+  readonly artifact_id?: string
+  readonly type?: string
+  readonly version?: string
+  readonly parent_version?: string | null
+  readonly payload: Static<typeof PayloadInput>
+  readonly kind?: 'plan' | 'deliverable'
+}
+type Committing = {
+  readonly task: Task
+  readonly head: ArtifactHead | null
+  readonly parent: ArtifactVersion | null
+  readonly same: ArtifactVersion | null
+}
+
+async function committing(read: Read, { task_id, artifact_id, version, parent_version = null }: CommitInput): Promise<Committing> {
+  const task = await read(Task, task_id)
+  const head = artifact_id === undefined ? null : await read(ArtifactHead, artifact_id)
+  if (head && head.task_id !== task_id) throw new Refusal('NOT_FOUND', `there is no artifact ${artifact_id} of this task`)
+  const find = (one: string | null | undefined) => (artifact_id && one ? read.maybe(ArtifactVersion, versionId(artifact_id, one)) : null)
+  return { task, head, parent: await find(parent_version), same: await find(version) }
+}
+
+/** The version that comes next, the head that points to it, and the task that lists it. */
+function nextVersion({ task, head, parent, same }: Committing, input: CommitInput, actor: string, newId: NewId, now: string) {
+  if (same) throw new Refusal('IMMUTABLE_VIOLATION', `version ${input.version} exists and never changes: commit a new one`)
+  refuseWrongParent(head, parent, input)
+  const versions = (head?.versions ?? 0) + 1
+  const version = `v${versions}`
+  if (input.version !== undefined && input.version !== version) throw new Refusal('INVALID_SPEC', `the next version is ${version}`, { field: 'version' })
+  if (!head && task.artifacts.length >= limits.artifactsPerTaskMax) throw new Refusal('QUOTA_EXCEEDED', `a task has at most ${limits.artifactsPerTaskMax} artifacts`)
+  const artifact_id = head?.id ?? newId('art')
+  const { id: task_id, project_id, root_task_id } = task
+  const made: ArtifactVersion = {
+    id: versionId(artifact_id, version),
+    artifact_id,
+    project_id,
+    root_task_id,
+    type: input.type ?? parent?.type ?? 'file',
+    provenance: { produced_by: task_id, produced_at: now, actor },
+    version,
+    parent_version: head?.version ?? null,
+    payload: payloadOf(input.payload),
+    kind: input.kind ?? parent?.kind ?? 'deliverable',
+  }
+  const listed: Task = { ...task, artifacts: head ? task.artifacts : [...task.artifacts, artifact_id] }
+  return { made, head: { id: artifact_id, task_id, project_id, root_task_id, version, versions }, listed }
+}
+
+const edit = command({
+  name: 'artifact.edit',
+  summary: 'A person’s own version of an artifact while the task waits for them; the task does not move.',
+  draft: 'continuous control: edited_artifact_ref; ours, because artifact.commit needs in_progress',
+  input: t.Object({
+    task_id: Id,
+    artifact_id: Id,
+    type: t.Optional(t.String({ minLength: 1, maxLength: limits.labelCharsMax })),
+    parent_version: Version,
+    payload: PayloadInput,
+  }),
+  output: t.Object({ artifact: Artifact, task: Task.schema }),
+  callers: [principal, reviewer],
+  requires: [rule<Committing>('PRECONDITION_FAILED', 'the task waits for a person', ({ task }) => task.state === 'blocked')],
+  audit: 'artifact.edited',
+  load: (read, input) => committing(read, input),
+  decide(state, input, { actor, now, newId }) {
+    const { made, head } = nextVersion(state, input, actor.id, newId, now)
+    return { facts: [fact('artifact.edited', [image(ArtifactVersion, made), image(ArtifactHead, head)])], output: { artifact: artifactOf(made, []), task: state.task } }
+  },
+  example: {
+    given: 'blocked_with_artifact',
+    as: 'alice',
+    input: ({ task, artifact }) => ({ task_id: task.id, artifact_id: artifact.id, parent_version: 'v1', payload: { kind: 'inline', uri: 'data:text/plain,hello%20world' } }),
   },
 })
 
@@ -152,4 +204,4 @@ const reference = command({
   },
 })
 
-export const artifactOperations = [commit, get, reference]
+export const artifactOperations = [commit, edit, get, reference]

@@ -1,4 +1,5 @@
 // Checkpoints: the agent asks, a person answers, and nobody waits for ever without somebody being told.
+import { canonical } from '#kernel/canonical.ts'
 import { timestampOf } from '#kernel/clock.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
@@ -7,6 +8,7 @@ import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
 import { t, type Static } from '#kernel/schema.ts'
+import { mergePatch, refuseMismatch } from '#kernel/foreign.ts'
 import { durationMs, futureTimestamp } from '#kernel/time.ts'
 import { expired } from '../cancellation.ts'
 import { fitting, fittingDefault, raisedOn, successorOf, type Asked } from '../checkpoints.ts'
@@ -22,6 +24,7 @@ import {
   Evidence,
   ExpiryPolicy,
   Id,
+  ProposedAction,
   Task,
   Timestamp,
   versionId,
@@ -33,6 +36,9 @@ const RaiseInput = t.Object({
   prompt: t.String({ minLength: 1, maxLength: limits.promptCharsMax }),
   options: t.Optional(t.Array(CheckpointOption, { maxItems: limits.optionsMax })),
   context: t.Optional(t.Array(Evidence, { maxItems: limits.evidenceMax })),
+  proposed_actions: t.Optional(t.Array(ProposedAction, { maxItems: limits.actionsMax })),
+  state: t.Optional(t.Unknown({ description: 'what the agent would go on from; the person may patch it' })),
+  state_schema: t.Optional(t.Object({}, { additionalProperties: true, description: 'a JSON Schema (2020-12) that a patched state must match' })),
   expires_at: t.Optional(t.Union([Timestamp, t.Null()])),
   expires_in: t.Optional(Duration),
   on_expiry: t.Optional(ExpiryPolicy),
@@ -81,7 +87,7 @@ const raise = command({
 })
 
 function askedBy(raised_by: string, task: Task, input: Static<typeof RaiseInput>, now: string): Asked {
-  const { kind, prompt, options = [], context = [], on_expiry = 'hold' } = input
+  const { kind, prompt, options = [], context = [], proposed_actions = [], on_expiry = 'hold' } = input
   const wrong = (words: string, field: string): never => {
     throw new Refusal('INVALID_SPEC', words, { field })
   }
@@ -93,16 +99,13 @@ function askedBy(raised_by: string, task: Task, input: Static<typeof RaiseInput>
   if (!allowed.includes(on_expiry)) wrong(`the task's spec does not allow on_expiry ${on_expiry} (constraints.on_expiry)`, 'on_expiry')
   if (on_expiry !== 'hold' && expires_at === null) wrong(`on_expiry ${on_expiry} needs expires_at or expires_in`, 'expires_at')
   if ((on_expiry === 'default') !== (input.default !== undefined)) wrong('default belongs to on_expiry default', 'default')
-  return {
-    kind,
-    prompt,
-    options,
-    context,
-    expires_at,
-    on_expiry,
-    default: input.default ? fittingDefault({ kind, options }, input.default) : null,
-    raised_by,
-  }
+  if (new Set(proposed_actions.map((action) => action.id)).size < proposed_actions.length) wrong('two proposed actions have the same id', 'proposed_actions')
+  const state_shown = input.state ?? null
+  const state_schema = input.state_schema ?? null
+  if (Buffer.byteLength(canonical([state_shown, state_schema])) > limits.stateBytesMax) wrong(`state and its schema are at most ${limits.stateBytesMax} bytes`, 'state')
+  if (state_schema !== null) refuseMismatch(state_schema, state_shown, 'INVALID_SPEC', 'state')
+  const answer = input.default ? fittingDefault({ kind, options, proposed_actions }, input.default) : null
+  return { kind, prompt, options, context, proposed_actions, state_shown, state_schema, expires_at, on_expiry, default: answer, raised_by, takeover: false }
 }
 
 function expiryOf({ expires_at, expires_in }: Static<typeof RaiseInput>, now: string): string | null {
@@ -120,8 +123,9 @@ async function checkpointAndTask(read: Read, checkpoint_id: string): Promise<Res
 }
 
 /** The task after an answer: a reject ends it with its principal; any other answer hands it on. */
-function answered({ checkpoint, task }: Resolving, answer: Static<typeof Answer>, by: string, now: string): Resolving {
-  const resolved: Checkpoint = { ...checkpoint, state: 'resolved', resolution: { by, ...answer, at: now } }
+export function answered({ checkpoint, task }: Resolving, answer: Answer, by: string, now: string): Resolving {
+  const state = patchedState(checkpoint, answer)
+  const resolved: Checkpoint = { ...checkpoint, state: 'resolved', resolution: { by, ...answer, ...(state === undefined ? {} : { state }), at: now } }
   const free: Task = { ...task, pending_checkpoint: null }
   const event = `checkpoint.resolve/${answer.action}`
   if (answer.action === 'reject') {
@@ -134,6 +138,16 @@ function answered({ checkpoint, task }: Resolving, answer: Static<typeof Answer>
   return { checkpoint: resolved, task: moved(next, event, hand) }
 }
 
+/** The agent resumes from the state that the person edited; it must still be a state that the agent understands. */
+function patchedState({ state_shown, state_schema }: Checkpoint, { state_patch }: Answer): unknown {
+  if (state_patch === undefined) return undefined
+  if (state_shown === null) throw new Refusal('INVALID_SPEC', 'the checkpoint shows no state to patch', { field: 'state_patch' })
+  const patched = mergePatch(state_shown, state_patch)
+  if (Buffer.byteLength(canonical(patched)) > limits.stateBytesMax) throw new Refusal('INVALID_SPEC', `the patched state is more than ${limits.stateBytesMax} bytes`, { field: 'state_patch' })
+  if (state_schema !== null) refuseMismatch(state_schema, patched, 'INVALID_SPEC', 'state_patch')
+  return patched
+}
+
 const resolve = command({
   name: 'checkpoint.resolve',
   summary: 'Answer a pending checkpoint: the task goes on, or ends if it is rejected.',
@@ -143,9 +157,14 @@ const resolve = command({
   callers: [principal, reviewer],
   requires: [isNotExpired, isPending],
   audit: 'task.checkpoint.resolved',
-  async load(read, { checkpoint_id, action, reassign_to }) {
+  async load(read, { checkpoint_id, action, reassign_to, edited_artifact_ref }) {
     const loaded = await checkpointAndTask(read, checkpoint_id)
     if (action === 'reassign' && reassign_to !== undefined) await agentFor(read, reassign_to, loaded.task.project_id)
+    if (edited_artifact_ref) {
+      const { artifact_id, version } = edited_artifact_ref
+      const edited = await read.maybe(ArtifactVersion, versionId(artifact_id, version))
+      if (edited?.provenance.produced_by !== loaded.task.id) throw new Refusal('NOT_FOUND', `there is no version ${version} of ${artifact_id} of this task`)
+    }
     return loaded
   },
   decide(state, { checkpoint_id: _, ...answer }, { actor, now }) {

@@ -8,7 +8,7 @@ import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/pagi
 import { t } from '#kernel/schema.ts'
 import { moved, taskTimers } from '../ownership.ts'
 import { principal, reviewer } from '../rules.ts'
-import { ArtifactHead, ArtifactVersion, Comment, Id, Review, ReviewComment, Task, Verdict, versionId } from '../schema.ts'
+import { ArtifactHead, ArtifactVersion, Comment, Id, Review, ReviewComment, ReviewKind, Task, Verdict, versionId } from '../schema.ts'
 
 type Reviewing = { readonly task: Task; readonly artifact_version: string; readonly taken: boolean }
 
@@ -27,6 +27,7 @@ const submit = command({
     artifact_id: Id,
     artifact_version: t.Optional(t.String({ minLength: 1, maxLength: 40 })),
     review_id: t.Optional(Id),
+    kind: t.Optional(ReviewKind),
     verdict: Verdict,
     comments: t.Optional(t.Array(ReviewComment, { maxItems: limits.commentsMax })),
     requested_changes: t.Optional(t.Array(t.String({ minLength: 1, maxLength: limits.textCharsMax }), { maxItems: limits.changesMax })),
@@ -48,7 +49,9 @@ const submit = command({
     const version = await reviewedVersion(read, task, artifact_id, artifact_version)
     return { task, ...version, taken: review_id !== undefined && (await read.maybe(Review, review_id)) !== null }
   },
-  decide({ task, artifact_version, head }, { artifact_id, verdict, comments = [], requested_changes = [] }, { actor, now, newId }) {
+  decide({ task, artifact_version, head, kind }, { artifact_id, verdict, comments = [], requested_changes = [], ...input }, { actor, now, newId }) {
+    if (input.kind !== undefined && input.kind !== kind) throw new Refusal('INVALID_SPEC', `${artifact_id} ${artifact_version} is a ${kind}`, { field: 'kind' })
+    if (kind === 'plan' && verdict === 'rejected') throw new Refusal('INVALID_SPEC', 'a plan is approved or sent back, not rejected', { field: 'verdict' })
     if (artifact_version !== head)
       throw new Refusal('CONFLICT', `${artifact_version} is not the newest version of ${artifact_id}: that is ${head}`, { head })
     const { id: task_id, project_id, root_task_id } = task
@@ -60,6 +63,7 @@ const submit = command({
       artifact_id,
       artifact_version,
       reviewer: actor.id,
+      kind,
       verdict,
       comments,
       requested_changes,
@@ -68,12 +72,13 @@ const submit = command({
     // Both edges in one batch: the review that begins is the review that ends.
     const hand = { via: verdict === 'approved' ? 'approve' : 'reject', reason: 'review.submit', now } as const
     const begun = task.state === 'review_ready' ? moved(task, 'review.submit', hand) : task
-    const ended = moved(begun, `review.submit/${verdict}`, hand)
+    const moving = moved(begun, `review.submit/${kind === 'plan' ? 'plan' : verdict}`, hand)
+    const ended: Task = { ...moving, plan_approved: task.plan_approved || (kind === 'plan' && verdict === 'approved') }
     const next: Task =
       verdict === 'rejected' ? { ...ended, outcome: 'rejected_in_review', outcome_reason: comments[0]?.body ?? null } : ended
     const path = [...new Set([task.state, begun.state, next.state])]
     return {
-      facts: [fact('review.submitted', [image(Review, review), image(Task, next)], { detail: { path, verdict } })],
+      facts: [fact('review.submitted', [image(Review, review), image(Task, next)], { detail: { path, verdict, kind } })],
       puts: taskTimers(task, next),
       output: { review, task: next },
     }
@@ -90,9 +95,10 @@ async function reviewedVersion(read: Read, task: Task, artifact_id: string, want
   const head = await read.maybe(ArtifactHead, artifact_id)
   if (!head || head.task_id !== task.id) throw new Refusal('NOT_FOUND', `there is no artifact ${artifact_id} of this task`)
   const artifact_version = wanted ?? head.version
-  if (!(await read.maybe(ArtifactVersion, versionId(artifact_id, artifact_version))))
+  const found = await read.maybe(ArtifactVersion, versionId(artifact_id, artifact_version))
+  if (!found)
     throw new Refusal('NOT_FOUND', `there is no version ${artifact_version} of ${artifact_id}`)
-  return { artifact_version, head: head.version }
+  return { artifact_version, head: head.version, kind: found.kind }
 }
 
 const comment = command({

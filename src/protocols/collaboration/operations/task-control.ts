@@ -8,7 +8,7 @@ import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/pagi
 import { either, t, type Static } from '#kernel/schema.ts'
 import { durationMs, futureTimestamp } from '#kernel/time.ts'
 import { expired } from '../cancellation.ts'
-import { raisedOn, successorOf } from '../checkpoints.ts'
+import { plainQuestion, raisedOn, successorOf } from '../checkpoints.ts'
 import { activeUntil, checkpointTimers, moved, taskTimers } from '../ownership.ts'
 import { isActive, principal, reviewerFor } from '../rules.ts'
 import { Checkpoint, Duration, Id, Task, Timestamp } from '../schema.ts'
@@ -38,7 +38,8 @@ const list = query({
     if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
     const states = [...new Set(typeof state === 'string' ? [state] : state)]
     const seesAll = actor.projects === 'all' || ownsProject(actor, project_id)
-    const prefixes = states.map((one) => (seesAll ? [project_id, one] : [actor.id, project_id, one]))
+    const whose = [actor.id, ...(actor.actsFor ?? [])]
+    const prefixes = states.flatMap((one) => (seesAll ? [[project_id, one]] : whose.map((who) => [who, project_id, one])))
     const items: Task[] = []
     let place = placeOf('task.list', input)
     for (let examined = 0; examined < limits.examinedMax;) {
@@ -174,17 +175,7 @@ function askAbout(
   // Nobody works on it, or it is with a person already: that it is late is all there is to say.
   if (task.state !== 'assigned' && task.state !== 'in_progress') return { facts: [], puts: [], task }
   const started = task.state === 'assigned' ? moved(task, 'task.start', { via: 'handoff', reason: 'task.start', now }) : task
-  const question = {
-    kind: 'escalation',
-    prompt: words,
-    options: [],
-    context: [],
-    expires_at: null,
-    on_expiry: 'hold',
-    default: null,
-    raised_by: SYSTEM_ID,
-  } as const
-  const raised = raisedOn(started, id, { ...question, options: [], context: [] }, now)
+  const raised = raisedOn(started, id, plainQuestion('escalation', words, SYSTEM_ID), now)
   const start = task.state === 'assigned' ? [fact('task.started', [image(Task, started)], { cause: 0 })] : []
   return {
     facts: [...start, fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint), image(Task, raised.task)], { cause: 0 })],

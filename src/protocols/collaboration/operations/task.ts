@@ -138,6 +138,8 @@ export function newTask({
     max_duration: spec.constraints?.max_duration ?? null,
     active_ms: 0,
     active_since: null,
+    plan_approved: false,
+    amendments: 0,
   }
 }
 

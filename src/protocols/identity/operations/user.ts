@@ -31,7 +31,7 @@ const add = command({
   decide({ taken }, { id, name, role = 'member', project_id = DEFAULT_PROJECT }, { now, newId }) {
     if (taken) throw new Refusal('CONFLICT', `there is a user ${id} already`)
     const projects = project_id === null ? [] : [{ project_id, role: 'member' as const }]
-    const user: User = { id: id ?? newId('user'), kind: 'human', name, role, projects, disabled: false, created_at: now }
+    const user: User = { id: id ?? newId('user'), kind: 'human', name, role, projects, acts_for: [], disabled: false, created_at: now }
     return { facts: [fact('user.added', [image(User, user)])], output: { user } }
   },
   example: { given: 'empty', as: 'admin', input: { id: 'user_nora', name: 'Nora' } },

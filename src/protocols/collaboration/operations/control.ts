@@ -1,0 +1,133 @@
+// Continuous control: the person interrupts, redirects and takes over without starting anew.
+import { fact, image } from '#kernel/facts.ts'
+import { anyone } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, rule } from '#kernel/operation.ts'
+import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { t } from '#kernel/schema.ts'
+import { plainQuestion, raisedOn } from '../checkpoints.ts'
+import { checkpointTimers, taskTimers } from '../ownership.ts'
+import { allows, principal } from '../rules.ts'
+import { Amendment, Checkpoint, Id, Intent, Task } from '../schema.ts'
+import { answered } from './checkpoint.ts'
+
+type OfTask = { readonly task: Task }
+const Reason = t.Optional(t.String({ minLength: 1, maxLength: limits.promptCharsMax }))
+
+/** The agent stops where it is, and a checkpoint of kind interrupt says so; only people raise that kind. */
+function interrupted(task: Task, action: string, words: string, takeover: boolean, id: string, by: string, now: string) {
+  const raised = raisedOn(task, id, { ...plainQuestion('interrupt', words, by), takeover }, now, 'task.interrupt')
+  return {
+    facts: [
+      fact(action, [image(Task, raised.task)]),
+      fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint)], { cause: 0 }),
+    ],
+    puts: taskTimers(task, raised.task),
+    output: raised,
+  }
+}
+
+const interrupt = command({
+  name: 'task.interrupt',
+  summary: 'Stop the agent where it is; the task waits until the person answers the interrupt.',
+  draft: 'continuous control: task.interrupt',
+  input: t.Object({ task_id: Id, reason: Reason }),
+  output: t.Object({ task: Task.schema, checkpoint: Checkpoint.schema }),
+  callers: [principal],
+  requires: [allows('task.interrupt')],
+  audit: 'task.interrupted',
+  load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
+  decide: ({ task }, { reason = 'Interrupted by the principal.' }, { actor, now, newId }) =>
+    interrupted(task, 'task.interrupted', reason, false, newId('ckpt'), actor.id, now),
+  example: { given: 'in_progress', as: 'alice', input: ({ task }) => ({ task_id: task.id, reason: 'Wait, wrong branch.' }) },
+})
+
+const takeover = command({
+  name: 'task.takeover',
+  summary: 'Take the work into your own hands; the agent waits until task.return.',
+  draft: 'continuous control: take-over',
+  input: t.Object({ task_id: Id, reason: Reason }),
+  output: t.Object({ task: Task.schema, checkpoint: Checkpoint.schema }),
+  callers: [principal],
+  requires: [allows('task.interrupt')],
+  audit: 'task.taken_over',
+  load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
+  decide: ({ task }, { reason = 'Taken over by the principal.' }, { actor, now, newId }) =>
+    interrupted(task, 'task.taken_over', reason, true, newId('ckpt'), actor.id, now),
+  example: { given: 'in_progress', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
+})
+
+type Returning = { readonly task: Task; readonly checkpoint: Checkpoint | null }
+
+const giveBack = command({
+  name: 'task.return',
+  summary: 'Give a task that you took over back to whoever worked on it.',
+  draft: 'continuous control: take-over',
+  input: t.Object({
+    task_id: Id,
+    comment: t.Optional(t.String({ maxLength: limits.textCharsMax })),
+  }),
+  output: t.Object({ task: Task.schema, checkpoint: Checkpoint.schema }),
+  callers: [principal],
+  requires: [rule<Returning>('PRECONDITION_FAILED', 'the task was taken over', ({ checkpoint }) => checkpoint?.takeover === true && checkpoint.state === 'pending')],
+  audit: 'task.returned',
+  async load(read, { task_id }) {
+    const task = await read(Task, task_id)
+    return { task, checkpoint: task.pending_checkpoint === null ? null : await read(Checkpoint, task.pending_checkpoint) }
+  },
+  decide({ task, checkpoint }, { comment }, { actor, now }) {
+    const done = answered({ task, checkpoint: checkpoint! }, { action: 'approve', ...(comment === undefined ? {} : { comment }) }, actor.id, now)
+    return {
+      facts: [
+        fact('task.checkpoint.resolved', [image(Checkpoint, done.checkpoint), image(Task, done.task)]),
+        fact('task.returned', [image(Task, done.task)], { cause: 0 }),
+      ],
+      puts: [...checkpointTimers(checkpoint, done.checkpoint), ...taskTimers(task, done.task)],
+      output: done,
+    }
+  },
+  example: { given: 'taken_over', as: 'alice', input: ({ task }) => ({ task_id: task.id, comment: 'The config is fixed; go on.' }) },
+})
+
+const amend = command({
+  name: 'task.amend',
+  summary: 'Redirect the running agent without restarting it: append to the steering log. The spec never changes.',
+  draft: 'continuous control: task.amend',
+  input: t.Object({ task_id: Id, text: t.String({ minLength: 1, maxLength: limits.textCharsMax }), intent: Intent }),
+  output: t.Object({ task: Task.schema, amendment: Amendment.schema }),
+  callers: [principal],
+  requires: [
+    rule<OfTask>('PRECONDITION_FAILED', 'the task is in progress or blocked', ({ task }) => task.state === 'in_progress' || task.state === 'blocked'),
+    rule<OfTask>('QUOTA_EXCEEDED', `a task is amended at most ${limits.amendmentsPerTaskMax} times`, ({ task }) => task.amendments < limits.amendmentsPerTaskMax),
+  ],
+  audit: 'task.amended',
+  load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
+  decide({ task }, { text, intent }, { actor, now, newId }) {
+    const { id: task_id, project_id, root_task_id } = task
+    const amendment = { id: newId('amd'), task_id, project_id, root_task_id, text, intent, by: actor.id, at: now }
+    const next: Task = { ...task, amendments: task.amendments + 1 }
+    return { facts: [fact('task.amended', [image(Amendment, amendment), image(Task, next)], { detail: { intent } })], output: { task: next, amendment } }
+  },
+  example: { given: 'in_progress', as: 'alice', input: ({ task }) => ({ task_id: task.id, text: 'Leave the old API alone.', intent: 'constrain' }) },
+})
+
+const steering = query({
+  name: 'task.steering',
+  summary: 'Read the steering log of a task, oldest first.',
+  draft: 'continuous control: steering_log',
+  input: t.Object({ task_id: Id, ...pageInput }),
+  output: t.Object({ items: t.Array(Amendment.schema), next_cursor: nextCursor }),
+  callers: [anyone],
+  async load(read, input) {
+    await read(Task, input.task_id)
+    const listed = await read.list(Amendment, 'task', [[input.task_id]], { after: placeOf('task.steering', input), limit: pageSize(input) })
+    return { listed, items: await Promise.all(listed.map(({ id }) => read(Amendment, id))) }
+  },
+  view({ listed, items }, input) {
+    const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
+    return { items, next_cursor: last ? cursorOf('task.steering', input, last.at) : null }
+  },
+  example: { given: 'in_progress', as: 'devin', input: ({ task }) => ({ task_id: task.id }) },
+})
+
+export const controlOperations = [interrupt, takeover, giveBack, amend, steering]

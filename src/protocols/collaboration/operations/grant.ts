@@ -1,0 +1,149 @@
+// Grants: what the principal allows or forbids beforehand, so that nobody has to be asked. An append-only log; the last one for a
+// scope wins; every use is recorded with the grant as its basis.
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image } from '#kernel/facts.ts'
+import { anyone } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, rule, type Read } from '#kernel/operation.ts'
+import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { either, nullable, refusedAs, t } from '#kernel/schema.ts'
+import { futureTimestamp } from '#kernel/time.ts'
+import { executor, isActive, isInTime, principal } from '../rules.ts'
+import { Grant, GrantHead, grantHeadId, GrantScope, GrantUntil, Id, Task } from '../schema.ts'
+
+const add = command({
+  name: 'grant.add',
+  summary: 'Allow or deny a scope beforehand: for this run, for the task, or until a time; at will for a number of uses.',
+  draft: 'continuous control: constraints.grants; ours, because a spec is immutable',
+  input: t.Object({
+    task_id: Id,
+    scope: GrantScope,
+    decision: refusedAs('INVALID_SPEC', either('allow', 'deny')),
+    until: GrantUntil,
+    uses: t.Optional(t.Integer({ minimum: 1, maximum: 1_000_000 })),
+  }),
+  output: t.Object({ grant: Grant.schema }),
+  callers: [principal],
+  requires: [isActive],
+  audit: 'grant.added',
+  async load(read, { task_id, scope }) {
+    const task = await read(Task, task_id)
+    return { task, head: await read.maybe(GrantHead, grantHeadId(task_id, scope)) }
+  },
+  decide({ task }, { scope, decision, until, uses = null }, { actor, now, newId }) {
+    // A substitute speaks only as long as they are one, so what they allow must end with a time.
+    const isOwn = actor.id === task.ownership.principal
+    if (!isOwn && decision === 'allow' && until === 'task') throw new Refusal('UNAUTHORIZED', 'a substitute grants for this run or until a time, not for the whole task')
+    const { id: task_id, project_id, root_task_id } = task
+    const grant: Grant = {
+      id: newId('grant'),
+      task_id,
+      project_id,
+      root_task_id,
+      scope,
+      decision,
+      until: until === 'session' || until === 'task' ? until : futureTimestamp(until, now, 'INVALID_SPEC', 'until'),
+      uses,
+      used: 0,
+      granted_by: actor.id,
+      granted_at: now,
+      revoked_at: null,
+      executor: until === 'session' ? task.executor : null,
+    }
+    const head = { id: grantHeadId(task_id, scope), task_id, project_id, root_task_id, grant_id: grant.id }
+    const max = limits.grantsPerTaskMax
+    return {
+      facts: [fact('grant.added', [image(Grant, grant), image(GrantHead, head)], { detail: { scope, decision } })],
+      atMost: [{ doc: Grant, index: 'task', prefix: [task_id], max, words: `a task has at most ${max} grants` }],
+      output: { grant },
+    }
+  },
+  example: { given: 'in_progress', as: 'alice', input: ({ task }) => ({ task_id: task.id, scope: 'deploy:staging', decision: 'allow', until: 'task', uses: 3 }) },
+})
+
+const revoke = command({
+  name: 'grant.revoke',
+  summary: 'Take a grant back, with effect from the next use.',
+  draft: 'continuous control: constraints.grants',
+  input: t.Object({ grant_id: Id }),
+  output: t.Object({ grant: Grant.schema }),
+  callers: [principal],
+  requires: [rule<{ grant: Grant }>('PRECONDITION_FAILED', 'the grant was not revoked before', ({ grant }) => grant.revoked_at === null)],
+  audit: 'grant.revoked',
+  async load(read, { grant_id }) {
+    const grant = await read(Grant, grant_id)
+    return { grant, task: await read(Task, grant.task_id) }
+  },
+  decide({ grant }, _, { now }) {
+    const next: Grant = { ...grant, revoked_at: now }
+    return { facts: [fact('grant.revoked', [image(Grant, next)], { detail: { scope: grant.scope } })], output: { grant: next } }
+  },
+  example: { given: 'granted', as: 'alice', input: ({ grant }) => ({ grant_id: grant.id }) },
+})
+
+/** The grant that speaks for a scope: the scope itself before its families, `deploy:staging` before `deploy:*`. */
+async function speakingFor(read: Read, task: Task, scope: string, now: string): Promise<Grant | null> {
+  for (const candidate of familiesOf(scope)) {
+    const head = await read.maybe(GrantHead, grantHeadId(task.id, candidate))
+    const grant = head && (await read(Grant, head.grant_id))
+    if (grant && isInForce(grant, task, now)) return grant
+  }
+  return null
+}
+
+function familiesOf(scope: string): string[] {
+  const words = scope.split(':')
+  return [scope, ...words.slice(1).map((_, i) => [...words.slice(0, words.length - 1 - i), '*'].join(':'))]
+}
+
+function isInForce(grant: Grant, task: Task, now: string): boolean {
+  if (grant.revoked_at !== null || (grant.uses !== null && grant.used >= grant.uses)) return false
+  if (grant.until === 'session') return grant.executor === task.executor
+  return grant.until === 'task' || grant.until > now
+}
+
+const use = command({
+  name: 'grant.use',
+  summary: 'Ask whether a scope is allowed beforehand. An allowed one needs no checkpoint; a denied one must not run.',
+  draft: 'continuous control: "An allowed scope may skip a checkpoint, a denied scope must not run"',
+  input: t.Object({ task_id: Id, scope: GrantScope }),
+  output: t.Object({ decision: either('allow', 'deny', 'ask'), grant: nullable(Grant.schema) }),
+  callers: [executor],
+  requires: [isInTime, rule<{ task: Task }>('PRECONDITION_FAILED', 'the task is in progress', ({ task }) => task.state === 'in_progress')],
+  audit: 'grant.used',
+  async load(read, { task_id, scope }, { now }) {
+    const task = await read(Task, task_id)
+    return { task, grant: await speakingFor(read, task, scope, now) }
+  },
+  decide({ grant }, { scope }) {
+    if (!grant) return { facts: [], output: { decision: 'ask' as const, grant: null } }
+    const next: Grant = { ...grant, used: grant.used + 1 }
+    const basis = { kind: 'grant', id: grant.id } as const
+    return {
+      facts: [fact('grant.used', [image(Grant, next)], { detail: { scope, decision: grant.decision }, basis, behalf: grant.granted_by })],
+      output: { decision: grant.decision, grant: next },
+    }
+  },
+  example: { given: 'granted', as: 'devin', input: ({ task, grant }) => ({ task_id: grant.task_id ?? task.id, scope: 'deploy:staging' }) },
+})
+
+const list = query({
+  name: 'grant.list',
+  summary: 'List the grants of a task, oldest first.',
+  draft: 'continuous control: constraints.grants',
+  input: t.Object({ task_id: Id, ...pageInput }),
+  output: t.Object({ items: t.Array(Grant.schema), next_cursor: nextCursor }),
+  callers: [anyone],
+  async load(read, input) {
+    await read(Task, input.task_id)
+    const listed = await read.list(Grant, 'task', [[input.task_id]], { after: placeOf('grant.list', input), limit: pageSize(input) })
+    return { listed, items: await Promise.all(listed.map(({ id }) => read(Grant, id))) }
+  },
+  view({ listed, items }, input) {
+    const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
+    return { items, next_cursor: last ? cursorOf('grant.list', input, last.at) : null }
+  },
+  example: { given: 'granted', as: 'devin', input: ({ task }) => ({ task_id: task.id }) },
+})
+
+export const grantOperations = [add, revoke, use, list]
