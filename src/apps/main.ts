@@ -28,14 +28,20 @@ async function run(config: Config): Promise<void> {
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
 
-  server = await startServer(config, { log, onFatal: die(EXIT_STORE, 'the store failed and nobody knows what is on the disk'), signal: stopping.signal })
+  server = await startServer(config, {
+    log,
+    onFatal: die(EXIT_STORE, 'the store failed and nobody knows what is on the disk'),
+    signal: stopping.signal,
+  })
   if (stopping.signal.aborted) {
     await server.stop()
     process.exit(0)
   }
   const link = await server.ownerLink()
   process.stdout.write(`countersign ready ${server.url}\n`)
-  process.stdout.write(`${link === null ? 'the owner is switched off' : `sign in once as the owner: ${link}`} - the admin key is in ${server.folder.adminKey}\n`)
+  process.stdout.write(
+    `${link === null ? 'the owner is switched off' : `sign in once as the owner: ${link}`} - the admin key is in ${server.folder.adminKey}\n`,
+  )
 }
 
 async function main(): Promise<void> {

@@ -9,7 +9,9 @@ type Json = Record<string, unknown>
 type Served = { readonly protocol: Protocol; readonly op: Exclude<Operation, { kind: 'stream' }> }
 
 export function openapiOf(protocols: readonly Protocol[], version: string): Json {
-  const served = protocols.flatMap((protocol) => protocol.operations.flatMap((op): Served[] => (op.kind === 'stream' ? [] : [{ protocol, op }])))
+  const served = protocols.flatMap((protocol) =>
+    protocol.operations.flatMap((op): Served[] => (op.kind === 'stream' ? [] : [{ protocol, op }])),
+  )
   const named = namedSchemas(served)
   const codes: Readonly<Record<string, Fault>> = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes))
   return {
@@ -30,7 +32,12 @@ export function openapiOf(protocols: readonly Protocol[], version: string): Json
       parameters: { IdempotencyKey: idempotencyKey },
       securitySchemes: {
         key: { type: 'http', scheme: 'bearer', description: 'An API key, from identity/key.issue' },
-        session: { type: 'apiKey', in: 'cookie', name: 'countersign', description: 'The session of a browser; __Host-countersign behind a proxy with TLS' },
+        session: {
+          type: 'apiKey',
+          in: 'cookie',
+          name: 'countersign',
+          description: 'The session of a browser; __Host-countersign behind a proxy with TLS',
+        },
       },
     },
   }
@@ -124,8 +131,15 @@ function namedSchemas(served: readonly Served[]): Named {
     if (times < 2 || field === undefined) continue
     const plain = pascal(field)
     const taken = new Set(names.values())
-    const candidates = [plain, pascal(`${protocol}_${field}`), ...Array.from({ length: 50 }, (_, i) => `${pascal(`${protocol}_${field}`)}${i + 2}`)]
-    names.set(text, candidates.find((name) => !taken.has(name) && name !== 'Error')!)
+    const candidates = [
+      plain,
+      pascal(`${protocol}_${field}`),
+      ...Array.from({ length: 50 }, (_, i) => `${pascal(`${protocol}_${field}`)}${i + 2}`),
+    ]
+    names.set(
+      text,
+      candidates.find((name) => !taken.has(name) && name !== 'Error')!,
+    )
   }
 
   const inner = (schema: unknown): unknown => {

@@ -8,7 +8,8 @@ export const collaborationContracts: Contract[] = [
     on: 'collaboration/review.submitted',
     call: 'collaboration/task.complete',
     as: 'system',
-    input: ({ subject }) => Promise.resolve(subject.verdict === 'approved' && subject.kind === 'deliverable' ? { task_id: subject.task_id } : null),
+    input: ({ subject }) =>
+      Promise.resolve(subject.verdict === 'approved' && subject.kind === 'deliverable' ? { task_id: subject.task_id } : null),
   },
   {
     name: 'collaboration/expiry-cancels',

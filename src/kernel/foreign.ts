@@ -26,7 +26,7 @@ function validatorOf(schema: object, code: string, field: string): ValidateFunct
   if (!validate) {
     try {
       // A new one for each schema: ids and definitions of one must not be visible to another.
-      validate = new Ajv2020({ strict: false, allErrors: false, validateFormats: false, code: { regExp: linear as never } }).compile(schema)
+      validate = new Ajv2020({ strict: false, allErrors: false, validateFormats: false, code: { regExp: linear } }).compile(schema)
     } catch (error) {
       throw new Refusal(code, `the schema of ${field} cannot be used: ${(error as Error).message.slice(0, 200)}`, { field })
     }
@@ -41,7 +41,9 @@ export function refuseMismatch(schema: unknown, value: unknown, code: string, fi
   const validate = validatorOf(schema as object, code, field)
   if (validate(value)) return
   const first = validate.errors?.[0]
-  throw new Refusal(code, `${field}${first?.instancePath.replaceAll('/', '.') ?? ''} ${first?.message ?? 'does not match its schema'}`, { field })
+  throw new Refusal(code, `${field}${first?.instancePath.replaceAll('/', '.') ?? ''} ${first?.message ?? 'does not match its schema'}`, {
+    field,
+  })
 }
 
 /** RFC 7396. Null removes; an object is merged; anything else replaces. */

@@ -41,7 +41,8 @@ export const isIn = (actor: Actor, scope: string): boolean =>
 export const ownsProject = (actor: Actor, project: string): boolean => actor.projects !== 'all' && actor.projects.get(project) === 'owner'
 
 /** Themself, or as the dated substitute of somebody. */
-export const speaksFor = (actor: Actor, id: string): boolean => actor.id === id || (actor.kind === 'human' && actor.actsFor?.has(id) === true)
+export const speaksFor = (actor: Actor, id: string): boolean =>
+  actor.id === id || (actor.kind === 'human' && actor.actsFor?.has(id) === true)
 
 /** A role reads as a word and says whether the actor has it for this state, and in whose place where it is not their own. */
 export type Role<S> = { readonly name: string; is(actor: Actor, state: S): boolean; behalf(actor: Actor, state: S): string | null }

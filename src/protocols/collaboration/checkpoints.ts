@@ -25,7 +25,8 @@ export function fitting(question: Question, answer: Answer): Answer {
   const { action, choice, input, reassign_to, comment, state_patch, edited_artifact_ref } = answer
   const allowed = actionsFor[question.kind]
   if (!allowed.includes(action)) wrong(`a checkpoint of kind ${question.kind} is answered with one of: ${allowed.join(', ')}`, 'action')
-  if (action === 'reject' && (state_patch !== undefined || edited_artifact_ref !== undefined)) wrong('a reject ends the task: there is nothing to go on from', 'state_patch')
+  if (action === 'reject' && (state_patch !== undefined || edited_artifact_ref !== undefined))
+    wrong('a reject ends the task: there is nothing to go on from', 'state_patch')
   const said = {
     ...(comment === undefined ? {} : { comment }),
     ...(state_patch === undefined ? {} : { state_patch }),
@@ -34,17 +35,25 @@ export function fitting(question: Question, answer: Answer): Answer {
   }
   if (action === 'choose') {
     const ids = question.options.map((option) => option.id)
-    return choice === undefined || !ids.includes(choice) ? wrong(`choice must be one of: ${ids.join(', ')}`, 'choice') : { action, choice, ...said }
+    return choice === undefined || !ids.includes(choice)
+      ? wrong(`choice must be one of: ${ids.join(', ')}`, 'choice')
+      : { action, choice, ...said }
   }
-  if (action === 'provide') return input === undefined ? wrong('input is required with the action provide', 'input') : { action, input, ...said }
+  if (action === 'provide')
+    return input === undefined ? wrong('input is required with the action provide', 'input') : { action, input, ...said }
   if (action === 'reassign') {
-    return reassign_to === undefined ? wrong('reassign_to is required with the action reassign', 'reassign_to') : { action, reassign_to, ...said }
+    return reassign_to === undefined
+      ? wrong('reassign_to is required with the action reassign', 'reassign_to')
+      : { action, reassign_to, ...said }
   }
   return { action, ...said }
 }
 
 /** One checkpoint may ask about many things: with lists, what is not named is denied; a plain approve approves them all. */
-function decidedActions({ proposed_actions }: Question, { action, approved_actions, denied_actions }: Answer): Pick<Answer, 'approved_actions' | 'denied_actions'> {
+function decidedActions(
+  { proposed_actions }: Question,
+  { action, approved_actions, denied_actions }: Answer,
+): Pick<Answer, 'approved_actions' | 'denied_actions'> {
   const proposed = proposed_actions.map(({ id }) => id)
   for (const [field, named] of Object.entries({ approved_actions, denied_actions })) {
     const unknown = named?.find((id) => !proposed.includes(id))
@@ -70,7 +79,19 @@ export function fittingDefault(question: Question, answer: Answer): Answer {
   return fitted
 }
 
-type AskedFields = 'kind' | 'prompt' | 'options' | 'context' | 'proposed_actions' | 'state_shown' | 'state_schema' | 'expires_at' | 'on_expiry' | 'default' | 'raised_by' | 'takeover'
+type AskedFields =
+  | 'kind'
+  | 'prompt'
+  | 'options'
+  | 'context'
+  | 'proposed_actions'
+  | 'state_shown'
+  | 'state_schema'
+  | 'expires_at'
+  | 'on_expiry'
+  | 'default'
+  | 'raised_by'
+  | 'takeover'
 export type Asked = Pick<Checkpoint, AskedFields>
 
 /** A question that nobody but a person or the system asks, with all the time in the world. */
@@ -90,7 +111,13 @@ export const plainQuestion = (kind: 'escalation' | 'interrupt', prompt: string, 
 })
 
 /** A pending checkpoint and the task that waits for it. checkpoint.raise MUST move the task to blocked. */
-export function raisedOn(task: Task, id: string, asked: Asked, now: string, event = 'checkpoint.raise'): { checkpoint: Checkpoint; task: Task } {
+export function raisedOn(
+  task: Task,
+  id: string,
+  asked: Asked,
+  now: string,
+  event = 'checkpoint.raise',
+): { checkpoint: Checkpoint; task: Task } {
   const room = limits.checkpointsPerTaskMax + (asked.raised_by === SYSTEM_ID ? limits.checkpointsPerTaskMax : 0)
   if (task.checkpoints.length >= room) {
     throw new Refusal('QUOTA_EXCEEDED', `a task has at most ${limits.checkpointsPerTaskMax} checkpoints: go on in a new task`, {

@@ -29,12 +29,23 @@ const blocked_with_artifact: Step[] = [
     call: 'collaboration/artifact.commit',
     input: ({ task }) => ({ task_id: task.id, final: false, payload: { kind: 'inline', uri: 'data:text/plain,hello' } }),
   },
-  { as: 'devin', call: 'collaboration/checkpoint.raise', input: ({ task }) => ({ task_id: task.id, kind: 'approval', prompt: 'Like this?' }) },
+  {
+    as: 'devin',
+    call: 'collaboration/checkpoint.raise',
+    input: ({ task }) => ({ task_id: task.id, kind: 'approval', prompt: 'Like this?' }),
+  },
 ]
-const taken_over: Step[] = [...in_progress, { as: 'alice', call: 'collaboration/task.takeover', input: ({ task }) => ({ task_id: task.id }) }]
+const taken_over: Step[] = [
+  ...in_progress,
+  { as: 'alice', call: 'collaboration/task.takeover', input: ({ task }) => ({ task_id: task.id }) },
+]
 const granted: Step[] = [
   ...in_progress,
-  { as: 'alice', call: 'collaboration/grant.add', input: ({ task }) => ({ task_id: task.id, scope: 'deploy:staging', decision: 'allow', until: 'task' }) },
+  {
+    as: 'alice',
+    call: 'collaboration/grant.add',
+    input: ({ task }) => ({ task_id: task.id, scope: 'deploy:staging', decision: 'allow', until: 'task' }),
+  },
 ]
 /** A checkpoint on hold whose time has passed. */
 const waiting: Step[] = [
@@ -87,6 +98,9 @@ export const scenes = {
   in_progress,
   delegable,
   blocked,
+  blocked_with_artifact,
+  taken_over,
+  granted,
   waiting,
   late,
   review_ready,

@@ -75,5 +75,12 @@ async function actorOf(store: Store, subject: string, now: string, proof: Proof)
   const projects = new Map(found.projects.map(({ project_id, role }) => [project_id, role]))
   if (found.kind === 'agent') return { id: found.id, kind: 'agent', projects, proof }
   const current = found.acts_for.filter(({ from, until }) => from <= now && now < until)
-  return { id: found.id, kind: 'human', projects, owner: found.role === 'owner', actsFor: new Set(current.map(({ user_id }) => user_id)), proof }
+  return {
+    id: found.id,
+    kind: 'human',
+    projects,
+    owner: found.role === 'owner',
+    actsFor: new Set(current.map(({ user_id }) => user_id)),
+    proof,
+  }
 }

@@ -78,8 +78,10 @@ function nextVersion({ task, head, parent, same }: Committing, input: CommitInpu
   refuseWrongParent(head, parent, input)
   const versions = (head?.versions ?? 0) + 1
   const version = `v${versions}`
-  if (input.version !== undefined && input.version !== version) throw new Refusal('INVALID_SPEC', `the next version is ${version}`, { field: 'version' })
-  if (!head && task.artifacts.length >= limits.artifactsPerTaskMax) throw new Refusal('QUOTA_EXCEEDED', `a task has at most ${limits.artifactsPerTaskMax} artifacts`)
+  if (input.version !== undefined && input.version !== version)
+    throw new Refusal('INVALID_SPEC', `the next version is ${version}`, { field: 'version' })
+  if (!head && task.artifacts.length >= limits.artifactsPerTaskMax)
+    throw new Refusal('QUOTA_EXCEEDED', `a task has at most ${limits.artifactsPerTaskMax} artifacts`)
   const artifact_id = head?.id ?? newId('art')
   const { id: task_id, project_id, root_task_id } = task
   const made: ArtifactVersion = {
@@ -116,12 +118,20 @@ const edit = command({
   load: (read, input) => committing(read, input),
   decide(state, input, { actor, now, newId }) {
     const { made, head } = nextVersion(state, input, actor.id, newId, now)
-    return { facts: [fact('artifact.edited', [image(ArtifactVersion, made), image(ArtifactHead, head)])], output: { artifact: artifactOf(made, []), task: state.task } }
+    return {
+      facts: [fact('artifact.edited', [image(ArtifactVersion, made), image(ArtifactHead, head)])],
+      output: { artifact: artifactOf(made, []), task: state.task },
+    }
   },
   example: {
     given: 'blocked_with_artifact',
     as: 'alice',
-    input: ({ task, artifact }) => ({ task_id: task.id, artifact_id: artifact.id, parent_version: 'v1', payload: { kind: 'inline', uri: 'data:text/plain,hello%20world' } }),
+    input: ({ task, artifact }) => ({
+      task_id: task.id,
+      artifact_id: artifact.id,
+      parent_version: 'v1',
+      payload: { kind: 'inline', uri: 'data:text/plain,hello%20world' },
+    }),
   },
 })
 

@@ -38,7 +38,9 @@ const RaiseInput = t.Object({
   context: t.Optional(t.Array(Evidence, { maxItems: limits.evidenceMax })),
   proposed_actions: t.Optional(t.Array(ProposedAction, { maxItems: limits.actionsMax })),
   state: t.Optional(t.Unknown({ description: 'what the agent would go on from; the person may patch it' })),
-  state_schema: t.Optional(t.Object({}, { additionalProperties: true, description: 'a JSON Schema (2020-12) that a patched state must match' })),
+  state_schema: t.Optional(
+    t.Object({}, { additionalProperties: true, description: 'a JSON Schema (2020-12) that a patched state must match' }),
+  ),
   expires_at: t.Optional(t.Union([Timestamp, t.Null()])),
   expires_in: t.Optional(Duration),
   on_expiry: t.Optional(ExpiryPolicy),
@@ -99,13 +101,28 @@ function askedBy(raised_by: string, task: Task, input: Static<typeof RaiseInput>
   if (!allowed.includes(on_expiry)) wrong(`the task's spec does not allow on_expiry ${on_expiry} (constraints.on_expiry)`, 'on_expiry')
   if (on_expiry !== 'hold' && expires_at === null) wrong(`on_expiry ${on_expiry} needs expires_at or expires_in`, 'expires_at')
   if ((on_expiry === 'default') !== (input.default !== undefined)) wrong('default belongs to on_expiry default', 'default')
-  if (new Set(proposed_actions.map((action) => action.id)).size < proposed_actions.length) wrong('two proposed actions have the same id', 'proposed_actions')
+  if (new Set(proposed_actions.map((action) => action.id)).size < proposed_actions.length)
+    wrong('two proposed actions have the same id', 'proposed_actions')
   const state_shown = input.state ?? null
   const state_schema = input.state_schema ?? null
-  if (Buffer.byteLength(canonical([state_shown, state_schema])) > limits.stateBytesMax) wrong(`state and its schema are at most ${limits.stateBytesMax} bytes`, 'state')
+  if (Buffer.byteLength(canonical([state_shown, state_schema])) > limits.stateBytesMax)
+    wrong(`state and its schema are at most ${limits.stateBytesMax} bytes`, 'state')
   if (state_schema !== null) refuseMismatch(state_schema, state_shown, 'INVALID_SPEC', 'state')
   const answer = input.default ? fittingDefault({ kind, options, proposed_actions }, input.default) : null
-  return { kind, prompt, options, context, proposed_actions, state_shown, state_schema, expires_at, on_expiry, default: answer, raised_by, takeover: false }
+  return {
+    kind,
+    prompt,
+    options,
+    context,
+    proposed_actions,
+    state_shown,
+    state_schema,
+    expires_at,
+    on_expiry,
+    default: answer,
+    raised_by,
+    takeover: false,
+  }
 }
 
 function expiryOf({ expires_at, expires_in }: Static<typeof RaiseInput>, now: string): string | null {
@@ -125,7 +142,11 @@ async function checkpointAndTask(read: Read, checkpoint_id: string): Promise<Res
 /** The task after an answer: a reject ends it with its principal; any other answer hands it on. */
 export function answered({ checkpoint, task }: Resolving, answer: Answer, by: string, now: string): Resolving {
   const state = patchedState(checkpoint, answer)
-  const resolved: Checkpoint = { ...checkpoint, state: 'resolved', resolution: { by, ...answer, ...(state === undefined ? {} : { state }), at: now } }
+  const resolved: Checkpoint = {
+    ...checkpoint,
+    state: 'resolved',
+    resolution: { by, ...answer, ...(state === undefined ? {} : { state }), at: now },
+  }
   const free: Task = { ...task, pending_checkpoint: null }
   const event = `checkpoint.resolve/${answer.action}`
   if (answer.action === 'reject') {
@@ -143,7 +164,8 @@ function patchedState({ state_shown, state_schema }: Checkpoint, { state_patch }
   if (state_patch === undefined) return undefined
   if (state_shown === null) throw new Refusal('INVALID_SPEC', 'the checkpoint shows no state to patch', { field: 'state_patch' })
   const patched = mergePatch(state_shown, state_patch)
-  if (Buffer.byteLength(canonical(patched)) > limits.stateBytesMax) throw new Refusal('INVALID_SPEC', `the patched state is more than ${limits.stateBytesMax} bytes`, { field: 'state_patch' })
+  if (Buffer.byteLength(canonical(patched)) > limits.stateBytesMax)
+    throw new Refusal('INVALID_SPEC', `the patched state is more than ${limits.stateBytesMax} bytes`, { field: 'state_patch' })
   if (state_schema !== null) refuseMismatch(state_schema, patched, 'INVALID_SPEC', 'state_patch')
   return patched
 }
@@ -163,7 +185,8 @@ const resolve = command({
     if (edited_artifact_ref) {
       const { artifact_id, version } = edited_artifact_ref
       const edited = await read.maybe(ArtifactVersion, versionId(artifact_id, version))
-      if (edited?.provenance.produced_by !== loaded.task.id) throw new Refusal('NOT_FOUND', `there is no version ${version} of ${artifact_id} of this task`)
+      if (edited?.provenance.produced_by !== loaded.task.id)
+        throw new Refusal('NOT_FOUND', `there is no version ${version} of ${artifact_id} of this task`)
     }
     return loaded
   },

@@ -18,10 +18,7 @@ const Reason = t.Optional(t.String({ minLength: 1, maxLength: limits.promptChars
 function interrupted(task: Task, action: string, words: string, takeover: boolean, id: string, by: string, now: string) {
   const raised = raisedOn(task, id, { ...plainQuestion('interrupt', words, by), takeover }, now, 'task.interrupt')
   return {
-    facts: [
-      fact(action, [image(Task, raised.task)]),
-      fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint)], { cause: 0 }),
-    ],
+    facts: [fact(action, [image(Task, raised.task)]), fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint)], { cause: 0 })],
     puts: taskTimers(task, raised.task),
     output: raised,
   }
@@ -69,14 +66,25 @@ const giveBack = command({
   }),
   output: t.Object({ task: Task.schema, checkpoint: Checkpoint.schema }),
   callers: [principal],
-  requires: [rule<Returning>('PRECONDITION_FAILED', 'the task was taken over', ({ checkpoint }) => checkpoint?.takeover === true && checkpoint.state === 'pending')],
+  requires: [
+    rule<Returning>(
+      'PRECONDITION_FAILED',
+      'the task was taken over',
+      ({ checkpoint }) => checkpoint?.takeover === true && checkpoint.state === 'pending',
+    ),
+  ],
   audit: 'task.returned',
   async load(read, { task_id }) {
     const task = await read(Task, task_id)
     return { task, checkpoint: task.pending_checkpoint === null ? null : await read(Checkpoint, task.pending_checkpoint) }
   },
   decide({ task, checkpoint }, { comment }, { actor, now }) {
-    const done = answered({ task, checkpoint: checkpoint! }, { action: 'approve', ...(comment === undefined ? {} : { comment }) }, actor.id, now)
+    const done = answered(
+      { task, checkpoint: checkpoint! },
+      { action: 'approve', ...(comment === undefined ? {} : { comment }) },
+      actor.id,
+      now,
+    )
     return {
       facts: [
         fact('task.checkpoint.resolved', [image(Checkpoint, done.checkpoint), image(Task, done.task)]),
@@ -97,8 +105,16 @@ const amend = command({
   output: t.Object({ task: Task.schema, amendment: Amendment.schema }),
   callers: [principal],
   requires: [
-    rule<OfTask>('PRECONDITION_FAILED', 'the task is in progress or blocked', ({ task }) => task.state === 'in_progress' || task.state === 'blocked'),
-    rule<OfTask>('QUOTA_EXCEEDED', `a task is amended at most ${limits.amendmentsPerTaskMax} times`, ({ task }) => task.amendments < limits.amendmentsPerTaskMax),
+    rule<OfTask>(
+      'PRECONDITION_FAILED',
+      'the task is in progress or blocked',
+      ({ task }) => task.state === 'in_progress' || task.state === 'blocked',
+    ),
+    rule<OfTask>(
+      'QUOTA_EXCEEDED',
+      `a task is amended at most ${limits.amendmentsPerTaskMax} times`,
+      ({ task }) => task.amendments < limits.amendmentsPerTaskMax,
+    ),
   ],
   audit: 'task.amended',
   load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
@@ -106,9 +122,16 @@ const amend = command({
     const { id: task_id, project_id, root_task_id } = task
     const amendment = { id: newId('amd'), task_id, project_id, root_task_id, text, intent, by: actor.id, at: now }
     const next: Task = { ...task, amendments: task.amendments + 1 }
-    return { facts: [fact('task.amended', [image(Amendment, amendment), image(Task, next)], { detail: { intent } })], output: { task: next, amendment } }
+    return {
+      facts: [fact('task.amended', [image(Amendment, amendment), image(Task, next)], { detail: { intent } })],
+      output: { task: next, amendment },
+    }
   },
-  example: { given: 'in_progress', as: 'alice', input: ({ task }) => ({ task_id: task.id, text: 'Leave the old API alone.', intent: 'constrain' }) },
+  example: {
+    given: 'in_progress',
+    as: 'alice',
+    input: ({ task }) => ({ task_id: task.id, text: 'Leave the old API alone.', intent: 'constrain' }),
+  },
 })
 
 const steering = query({

@@ -33,7 +33,8 @@ const add = command({
   decide({ task }, { scope, decision, until, uses = null }, { actor, now, newId }) {
     // A substitute speaks only as long as they are one, so what they allow must end with a time.
     const isOwn = actor.id === task.ownership.principal
-    if (!isOwn && decision === 'allow' && until === 'task') throw new Refusal('UNAUTHORIZED', 'a substitute grants for this run or until a time, not for the whole task')
+    if (!isOwn && decision === 'allow' && until === 'task')
+      throw new Refusal('UNAUTHORIZED', 'a substitute grants for this run or until a time, not for the whole task')
     const { id: task_id, project_id, root_task_id } = task
     const grant: Grant = {
       id: newId('grant'),
@@ -58,7 +59,11 @@ const add = command({
       output: { grant },
     }
   },
-  example: { given: 'in_progress', as: 'alice', input: ({ task }) => ({ task_id: task.id, scope: 'deploy:staging', decision: 'allow', until: 'task', uses: 3 }) },
+  example: {
+    given: 'in_progress',
+    as: 'alice',
+    input: ({ task }) => ({ task_id: task.id, scope: 'deploy:staging', decision: 'allow', until: 'task', uses: 3 }),
+  },
 })
 
 const revoke = command({

@@ -49,9 +49,15 @@ const submit = command({
     const version = await reviewedVersion(read, task, artifact_id, artifact_version)
     return { task, ...version, taken: review_id !== undefined && (await read.maybe(Review, review_id)) !== null }
   },
-  decide({ task, artifact_version, head, kind }, { artifact_id, verdict, comments = [], requested_changes = [], ...input }, { actor, now, newId }) {
-    if (input.kind !== undefined && input.kind !== kind) throw new Refusal('INVALID_SPEC', `${artifact_id} ${artifact_version} is a ${kind}`, { field: 'kind' })
-    if (kind === 'plan' && verdict === 'rejected') throw new Refusal('INVALID_SPEC', 'a plan is approved or sent back, not rejected', { field: 'verdict' })
+  decide(
+    { task, artifact_version, head, kind },
+    { artifact_id, verdict, comments = [], requested_changes = [], ...input },
+    { actor, now, newId },
+  ) {
+    if (input.kind !== undefined && input.kind !== kind)
+      throw new Refusal('INVALID_SPEC', `${artifact_id} ${artifact_version} is a ${kind}`, { field: 'kind' })
+    if (kind === 'plan' && verdict === 'rejected')
+      throw new Refusal('INVALID_SPEC', 'a plan is approved or sent back, not rejected', { field: 'verdict' })
     if (artifact_version !== head)
       throw new Refusal('CONFLICT', `${artifact_version} is not the newest version of ${artifact_id}: that is ${head}`, { head })
     const { id: task_id, project_id, root_task_id } = task
@@ -96,8 +102,7 @@ async function reviewedVersion(read: Read, task: Task, artifact_id: string, want
   if (!head || head.task_id !== task.id) throw new Refusal('NOT_FOUND', `there is no artifact ${artifact_id} of this task`)
   const artifact_version = wanted ?? head.version
   const found = await read.maybe(ArtifactVersion, versionId(artifact_id, artifact_version))
-  if (!found)
-    throw new Refusal('NOT_FOUND', `there is no version ${artifact_version} of ${artifact_id}`)
+  if (!found) throw new Refusal('NOT_FOUND', `there is no version ${artifact_version} of ${artifact_id}`)
   return { artifact_version, head: head.version, kind: found.kind }
 }
 

@@ -38,7 +38,10 @@ const add = command({
     const end = futureTimestamp(until, now, 'INVALID_REQUEST', 'until')
     if (timestampOf(start) >= end) throw new Refusal('INVALID_REQUEST', 'until is not after from', { field: 'until' })
     const others = substitute.acts_for.filter(({ user_id }) => user_id !== person.id)
-    const next: User = { ...substitute, acts_for: [...others, { user_id: person.id, from: timestampOf(start), until: end, granted_by: actor.id }] }
+    const next: User = {
+      ...substitute,
+      acts_for: [...others, { user_id: person.id, from: timestampOf(start), until: end, granted_by: actor.id }],
+    }
     return { facts: [fact('substitute.added', [image(User, next)], { detail: { person: person.id, until: end } })], output: { user: next } }
   },
   example: { given: 'empty', as: 'alice', input: { person: 'user_alice', substitute: 'user_bob', until: '2026-02-01T00:00:00Z' } },
