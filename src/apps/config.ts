@@ -10,9 +10,13 @@ export type Config = {
   readonly port: number
   readonly host: string
   readonly hosts: readonly string[]
+  readonly origins: readonly string[]
   readonly proxied: boolean
   readonly log: LogLevel
   readonly quota: boolean
+  readonly blobBytesMax: number
+  /** Where the JSON-RPC socket is; null: there is none. */
+  readonly socket: string | null
   readonly skipVerify: boolean
 }
 
@@ -31,7 +35,7 @@ type Setting = {
   readonly example: string
 }
 
-const settings = [
+export const settings = [
   {
     flag: 'data',
     env: 'COUNTERSIGN_DATA',
@@ -65,6 +69,14 @@ const settings = [
     example: '--hosts tasks.example.com',
   },
   {
+    flag: 'origins',
+    env: 'COUNTERSIGN_ORIGINS',
+    value: '<origins>',
+    usual: '',
+    words: 'pages of other origins that may open a WebSocket, with commas',
+    example: '--origins https://desk.example.com',
+  },
+  {
     flag: 'proxy',
     env: 'COUNTERSIGN_PROXY',
     value: 'trusted',
@@ -87,6 +99,22 @@ const settings = [
     usual: 'on',
     words: 'off: agents may ask people as often as they like',
     example: '--quota off',
+  },
+  {
+    flag: 'blob-max',
+    env: 'COUNTERSIGN_BLOB_MAX',
+    value: '<size>',
+    usual: '64MiB',
+    words: 'the largest upload, in bytes or with KiB, MiB or GiB',
+    example: '--blob-max 1GiB',
+  },
+  {
+    flag: 'socket',
+    env: 'COUNTERSIGN_SOCKET',
+    value: '<path>|off',
+    usual: '<data>/countersign.sock',
+    words: 'the Unix socket for JSON-RPC; off: none',
+    example: '--socket /run/countersign/countersign.sock',
   },
   {
     flag: 'skip-verify',
@@ -124,9 +152,12 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
       port: portOf(of('port')),
       host: hostOf(of('host'), proxied),
       hosts: hostsOf(of('hosts')),
+      origins: originsOf(of('origins')),
       proxied,
       log: oneOf(of('log'), ['silent', 'error', 'warn', 'info', 'debug']),
       quota: oneOf(of('quota'), ['on', 'off']) === 'on',
+      blobBytesMax: sizeOf(of('blob-max')),
+      socket: socketOf(of('socket'), resolve(of('data').value)),
       skipVerify: flags.has('skip-verify'),
     },
   }
@@ -181,6 +212,30 @@ function portOf({ value, name }: Named): number {
   return port
 }
 
+/** The system keeps a socket's path in 108 bytes, the last of which is NUL. */
+const SOCKET_BYTES_MAX = 107 - '.new'.length
+
+function socketOf({ value, name }: Named, data: string): string | null {
+  if (value === 'off') return null
+  const isUsual = value.startsWith('<data>')
+  const path = resolve(isUsual ? value.replace('<data>', data) : value)
+  if (Buffer.byteLength(path) <= SOCKET_BYTES_MAX) return path
+  // Nobody asked for it: a data folder far down does without.
+  if (isUsual) return null
+  throw new ConfigError(`${name} is ${path}, which is longer than ${SOCKET_BYTES_MAX} bytes: choose a shorter path, or off`)
+}
+
+const unitBytes = { '': 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 } as const
+
+function sizeOf({ value, name }: Named): number {
+  const [, digits, unit] = /^(\d{1,12})(KiB|MiB|GiB|)$/.exec(value) ?? []
+  const bytes = Number(digits) * unitBytes[unit as keyof typeof unitBytes]
+  if (!(bytes >= 1 && bytes <= BLOB_BYTES_MAX))
+    throw new ConfigError(`${name} must be a size from 1 to 100GiB such as 64MiB, not ${JSON.stringify(value)}`)
+  return bytes
+}
+const BLOB_BYTES_MAX = 100 * 2 ** 30
+
 const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host)
 
 /** Plain HTTP beyond this machine would carry credentials in the open. */
@@ -202,22 +257,33 @@ function hostsOf({ value, name }: Named): string[] {
     })
 }
 
+function originsOf({ value, name }: Named): string[] {
+  const origins = value.split(',').map((origin) => origin.trim())
+  return origins
+    .filter((origin) => origin !== '')
+    .map((origin) => {
+      if (!URL.canParse(origin) || new URL(origin).origin !== origin)
+        throw new ConfigError(`${name} lists origins such as https://desk.example.com, not ${JSON.stringify(origin)}`)
+      return origin
+    })
+}
+
 /** As it stands in a URL. */
 export const hostInUrl = (host: string): string => (isIPv6(host) ? `[${host}]` : host)
 
-export function helpText(): string {
+export function helpText(command = 'node src/apps/main.ts'): string {
   const rows = settings.map(({ flag, value, env, usual, words }) => {
     const left = `  --${flag}${value === null ? '' : ` ${value}`}`.padEnd(22)
     return `${left}${words}${usual === '' ? '' : ` (default ${usual})`}${env === null ? '' : `\n${' '.repeat(22)}or ${env}`}`
   })
   return `Countersign: the control plane for work that people delegate to agents.
 
-Usage: node src/apps/main.ts [options]
+Usage: ${command} [options]
 
 ${rows.join('\n')}
 
 Examples:
-${settings.map(({ example }) => `  node src/apps/main.ts ${example}`).join('\n')}
+${settings.map(({ example }) => `  ${command} ${example}`).join('\n')}
 
 The server prints one line when it is ready and a second one with a one-time login link. SIGTERM or Ctrl-C stops it: calls that are
 under way are finished first.

@@ -13,6 +13,7 @@ export type DataFolder = {
   readonly path: string
   readonly database: string
   readonly adminKey: string
+  readonly blobs: string
   readonly marker: MarkerFile
   release(): void
 }
@@ -28,6 +29,7 @@ export function openDataFolder(path: string): DataFolder {
     path,
     database: join(path, 'countersign.db'),
     adminKey: join(path, 'admin.key'),
+    blobs: join(path, 'blobs'),
     marker: markerFile(join(path, 'verified.json')),
     release,
   }

@@ -2,7 +2,8 @@
 import { ConfigError, helpText, readConfig, type Config } from './config.ts'
 import { StartError } from './data-folder.ts'
 import { createLog } from './log.ts'
-import { startServer, version, type Server } from './server.ts'
+import { startServer, type Server } from './server.ts'
+import { version } from './version.ts'
 
 const EXIT_USAGE = 2
 /** What the shell calls EX_SOFTWARE: the disk did not keep its promise; a supervisor starts us again and the store recovers. */
@@ -44,10 +45,11 @@ async function run(config: Config): Promise<void> {
   )
 }
 
-async function main(): Promise<void> {
+/** The server of this process. `command` is how it was called, for its help. */
+export async function main(argv: readonly string[], command?: string): Promise<void> {
   try {
-    const wish = readConfig(process.argv.slice(2), process.env)
-    if (wish.kind === 'help') process.stdout.write(helpText())
+    const wish = readConfig(argv, process.env)
+    if (wish.kind === 'help') process.stdout.write(helpText(command))
     else if (wish.kind === 'version') process.stdout.write(`${version}\n`)
     else await run(wish.config)
   } catch (error) {
@@ -57,4 +59,4 @@ async function main(): Promise<void> {
   }
 }
 
-await main()
+if (import.meta.main) await main(process.argv.slice(2))

@@ -1,15 +1,19 @@
 // The server: which parts there are, in which order they start, and in which order they stop.
-import { readFileSync } from 'node:fs'
 import type { Logger } from 'pino'
 import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http.ts'
+import { createJsonRpc, type JsonRpcServer } from '#bindings/jsonrpc.ts'
 import { contracts } from '#contracts/index.ts'
+import type { Blobs } from '#kernel/blobs.ts'
 import { timestampOf, type Clock } from '#kernel/clock.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Store } from '#kernel/store.ts'
+import { authenticate } from '#protocols/identity/authenticate.ts'
 import { directory } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
+import { openBlobs } from '#stores/blobs.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
+import { runCollector } from '#workers/collector.ts'
 import { runSweeper } from '#workers/sweeper.ts'
 import { runTimers } from '#workers/timers.ts'
 import { NOTHING_VERIFIED, runVerifier, verifyNow, type Checked, type Verifier } from '#workers/verifier.ts'
@@ -19,8 +23,8 @@ import { hostInUrl, type Config } from './config.ts'
 import { openDataFolder, StartError, type DataFolder } from './data-folder.ts'
 import { createSessions } from './sessions.ts'
 import { ownerLogin, setUp } from './setup.ts'
-
-export const version = (JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }).version
+import { version } from './version.ts'
+import { listenOn } from './socket-file.ts'
 
 export type ServerOptions = {
   readonly log: Logger
@@ -36,6 +40,7 @@ export type Server = {
   readonly url: string
   readonly port: number
   readonly kernel: Kernel
+  readonly rpc: JsonRpcServer
   readonly folder: DataFolder
   /** A link that signs the owner in, once; null when the owner was switched off. */
   ownerLink(): Promise<string | null>
@@ -61,17 +66,25 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const store = openStore(folder.database, onFatal)
   undo.push(() => within(store.close(), STORE_MS))
   const checked = await checkRecord(store, folder, config, clock, log, signal)
+  const blobs = await openBlobs(folder.blobs, { fatal: onFatal })
   const asksPerMinute = config.quota ? limits.asksPerMinute : null
-  const kernel = createKernel({ store, protocols, contracts, directory, now: clock.now, entropy: realEntropy, asksPerMinute })
+  const kernel = createKernel({ store, blobs, protocols, contracts, directory, now: clock.now, entropy: realEntropy, asksPerMinute })
   await setUp(kernel, folder.adminKey)
   const verifier = checked.difference ? null : runVerifier(store, checked.marker, folder.marker, clock, log)
-  const workers: Worker[] = [runTimers(kernel, clock, log), runSweeper(kernel, clock, log), ...(verifier ? [verifier] : [])]
+  const workers: Worker[] = [
+    runTimers(kernel, clock, log),
+    runSweeper(kernel, clock, log),
+    runCollector(store, blobs, clock, log),
+    ...(verifier ? [verifier] : []),
+  ]
   undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
-  const http = httpOf(kernel, config, options, checked, verifier)
-  undo.push(http.stop)
+  const http = httpOf(kernel, blobs, config, options, checked, verifier)
+  const rpc = createJsonRpc({ kernel, log, authenticate: (credential) => authenticate(kernel.store, credential, kernel.now()) })
+  undo.push(() => Promise.all([http.stop(), rpc.stop()]))
+  if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
   const port = await listen(http, config)
   const url = `http://${hostInUrl(config.host)}:${port}`
-  log.info({ port, host: config.host, data: folder.path, version }, 'ready')
+  log.info({ port, host: config.host, socket: config.socket, data: folder.path, version }, 'ready')
   let stopped: Promise<void> | undefined
   async function stop(): Promise<void> {
     log.info({}, 'stopping')
@@ -82,6 +95,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     url,
     port,
     kernel,
+    rpc,
     folder,
     async ownerLink() {
       const path = await ownerLogin(kernel)
@@ -129,6 +143,7 @@ async function checkRecord(
 
 function httpOf(
   kernel: Kernel,
+  blobs: Blobs,
   config: Config,
   { log, clock = realClock, bounds }: ServerOptions,
   checked: Checked,
@@ -144,6 +159,13 @@ function httpOf(
     version,
     hosts: config.hosts,
     proxied: config.proxied,
+    live: {
+      aliases: { '/v1/events': 'collaboration/audit.follow' },
+      origins: config.origins,
+      recheck: sessions.recheck,
+      redeem: sessions.redeem,
+    },
+    bytes: { blobs, bytesMax: config.blobBytesMax },
     ...(bounds ? { bounds } : {}),
     health: () => ({
       store: 'sqlite',

@@ -4,7 +4,7 @@ import { SYSTEM, type Actor } from '#kernel/identity.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { keyOf } from '#kernel/schema.ts'
-import { authenticate, partsOf, type Credential } from '#protocols/identity/authenticate.ts'
+import { authenticate, authenticateAgain, partsOf, type Bearer, type Credential } from '#protocols/identity/authenticate.ts'
 import { Session } from '#protocols/identity/schema.ts'
 
 /** Often enough that nobody who works is signed out, seldom enough that looking at pages does not fill the record. */
@@ -12,6 +12,10 @@ const TOUCH_MS = limits.sessionIdleMs / 6
 
 export type Sessions = {
   authenticate(credential: Credential): Promise<Actor>
+  /** The same without counting as use. */
+  recheck(credential: Credential): Promise<Actor>
+  /** Uses a ticket up; the answer finds out, as often as it is asked, who came with it. */
+  redeem(ticket: string): Promise<() => Promise<Actor>>
   open(token: string): Promise<{ session: string; expiresAt: string }>
   close(session: string): Promise<void>
 }
@@ -42,6 +46,11 @@ export function createSessions(kernel: Kernel): Sessions {
       await touch(idOf(credential.token))
       // The touch may have made a new version of what the first look relied on.
       return authenticate(kernel.store, credential, kernel.now())
+    },
+    recheck: (credential) => authenticate(kernel.store, credential, kernel.now()),
+    async redeem(ticket) {
+      const bearer = (await kernel.call('identity/ticket.redeem', { ticket }, SYSTEM)) as Bearer
+      return () => authenticateAgain(kernel.store, bearer, kernel.now())
     },
     async open(token) {
       const opened = (await kernel.call('identity/session.open', { token }, SYSTEM)) as { session: string; expires_at: string }

@@ -1,15 +1,17 @@
 // The HTTP binding: every command and query of the kernel is a POST. It knows no protocol by name and nothing of what it carries.
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { STATUS_CODES } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { administrator, installationOwner, type Actor } from '#kernel/identity.ts'
 import { decode } from '#kernel/json.ts'
 import type { Caller, CallOptions, Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
-import { failureOf, internalFailure, prepare, rawAnswer, securityHeaders, transportFailure, type Failure } from './http/answers.ts'
+import { failureOf, internalFailure, prepare, securityHeaders, transportFailure, type Failure } from './http/answers.ts'
+import { boundArrival, refuseSocket } from './http/arrival.ts'
+import { registerBytes, type Body, type ByteStore, type Work } from './http/bytes.ts'
 import { createGuard, idempotencyKeyIn, isLocal, type Credential } from './http/guard.ts'
+import { isSocketRequest, registerLive, type Live, type LiveOptions } from './http/live.ts'
 import { registerLogin, type Logins } from './http/login.ts'
-import { createMetrics, type CallMeter, type Metrics } from './http/metrics.ts'
+import { createMetrics, type Metrics } from './http/metrics.ts'
 import { openapiOf } from './openapi.ts'
 
 export type HttpLog = {
@@ -19,11 +21,18 @@ export type HttpLog = {
 }
 
 /** What a test may shrink. */
-export type HttpBounds = { readonly requestMs: number; readonly connections: number; readonly stopMs: number; readonly keepAliveMs: number }
+export type HttpBounds = {
+  readonly requestMs: number
+  readonly connections: number
+  readonly stopMs: number
+  readonly keepAliveMs: number
+  readonly readMs: number
+}
 const usualBounds: HttpBounds = {
   requestMs: limits.requestMsMax,
   connections: limits.connectionsMax,
   stopMs: limits.stopMsMax - 1_000, // the workers and the store stop after it
+  readMs: limits.downloadIdleMsMax,
   keepAliveMs: 72_000, // longer than the 60 s of the usual proxies, so that the proxy is the one who closes
 }
 const HEALTH_MEMORY_MS = 10_000
@@ -40,6 +49,10 @@ export type HttpOptions = {
   readonly proxied: boolean
   /** What /health tells besides the status. */
   health(): object
+  /** Where bytes go and come from; without it none are carried. */
+  readonly bytes?: ByteStore
+  /** Where live streams are found besides their operations, and who may open sockets. */
+  readonly live?: LiveOptions
   readonly bounds?: Partial<HttpBounds>
 }
 
@@ -80,15 +93,24 @@ export function createHttp(options: HttpOptions): HttpServer {
     )
   })
   registerOperations(app, state)
+  if (state.bytes) {
+    const handler = (name: string, changes: boolean, work: Work) => handlerOf(name, changes, state, work)
+    registerBytes(app, { ...state.bytes, kernel: state.kernel, bounds, handler })
+  }
+  const live = registerLive(app, { ...state, isStopping: () => state.stopping })
   registerLogin(app, { ...state, secure: state.proxied, now: state.kernel.now })
-  registerFigures(app, state)
+  registerFigures(app, state, live)
   app.setNotFoundHandler((request, reply) => reply.send(prepare(reply, absence(request, allow))))
   return {
     async listen(port, host) {
       await app.listen({ port, host })
       return (app.server.address() as AddressInfo).port
     },
-    stop: () => stop(app, state, bounds.stopMs),
+    stop() {
+      state.stopping = true
+      live.stop()
+      return stop(app, state, bounds.stopMs)
+    },
   }
 }
 
@@ -96,15 +118,15 @@ function createApp(state: State, bounds: HttpBounds): FastifyInstance {
   const app = fastify({
     logger: false,
     bodyLimit: limits.bodyBytesMax,
-    requestTimeout: bounds.requestMs,
     keepAliveTimeout: bounds.keepAliveMs,
     return503OnClosing: false, // our own hook says it in our own words
     http: {
       maxHeaderSize: limits.headerBytesMax,
       headersTimeout: bounds.requestMs,
-      requestTimeout: bounds.requestMs,
+      requestTimeout: 0, // bodies are bounded one by one
       connectionsCheckingInterval: Math.min(1_000, bounds.requestMs / 2),
       requireHostHeader: false, // Node would answer without a body
+      shouldUpgradeCallback: isSocketRequest,
     },
     frameworkErrors: (_, _request, reply) => {
       reply.headers(securityHeaders)
@@ -120,9 +142,15 @@ function createApp(state: State, bounds: HttpBounds): FastifyInstance {
   const headers = state.proxied ? { ...securityHeaders, 'strict-transport-security': 'max-age=31536000' } : securityHeaders
   app.addHook('onRequest', (request, reply, next) => {
     reply.headers(headers)
+    boundArrival(request.raw, bounds.requestMs)
     const refused = refusalOf(request, state)
     if (refused) void reply.send(prepare(reply, refused))
     else next()
+  })
+  // Whoever asks before sending a large body is answered when it is known whether it is wanted.
+  app.server.on('checkContinue', (incoming, outgoing) => {
+    if (incoming.method !== 'PUT') outgoing.writeContinue()
+    app.server.emit('request', incoming, outgoing)
   })
   // Raw bytes: they are decoded after the credential was checked, by the one decoder that all bindings share.
   app.removeAllContentTypeParsers()
@@ -165,49 +193,37 @@ function failed(error: unknown, request: FastifyRequest, reply: FastifyReply, st
   return internalFailure
 }
 
-/** Bytes that are no request, too many headers, or nothing at all for too long. */
-function refuseSocket(error: Error & { code?: string }, socket: Socket): void {
-  // Writing into an answer that has begun would garble it.
-  const begun = (socket as { _httpMessage?: { _headerSent?: boolean } | null })._httpMessage?._headerSent === true
-  if (error.code === 'ECONNRESET' || !socket.writable || begun) {
-    socket.destroy()
-    return
-  }
-  const failure =
-    error.code === 'HPE_HEADER_OVERFLOW'
-      ? transportFailure(431, 'TOO_LARGE', `the headers have at most ${limits.headerBytesMax} bytes`)
-      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-        ? transportFailure(408, 'INVALID_REQUEST', 'the request took too long to arrive')
-        : transportFailure(400, 'INVALID_REQUEST', 'this is not HTTP')
-  socket.end(rawAnswer(failure, STATUS_CODES[failure.status]!))
-}
-
 function registerOperations(app: FastifyInstance, state: State): void {
   for (const protocol of state.kernel.protocols) {
     for (const op of protocol.operations) {
       if (op.kind === 'stream') continue
       const name = `${protocol.name}/${op.name}`
-      app.post(`/v1/${name}`, handlerOf(name, op.kind === 'command', state, state.metrics.of(name)))
+      app.post(`/v1/${name}`, handlerOf(name, op.kind === 'command', state, decoded(name, state)))
     }
   }
 }
 
 const NO_OPTIONS: CallOptions = {}
 
-function handlerOf(name: string, changes: boolean, state: State, meter: CallMeter) {
-  const { kernel, guard, log, authenticate } = state
-  return async (request: FastifyRequest, reply: FastifyReply): Promise<string> => {
+const decoded = (name: string, { kernel }: State): Work =>
+  async function call(request, _, caller) {
+    const key = idempotencyKeyIn(request.raw.headers)
+    const bytes = request.body as Buffer | undefined
+    const input = bytes === undefined || bytes === null || bytes.length === 0 ? {} : decode(bytes)
+    return JSON.stringify(await kernel.call(name, input, caller, key === undefined ? NO_OPTIONS : { key }))
+  }
+
+function handlerOf(name: string, changes: boolean, state: State, work: Work) {
+  const { guard, log, authenticate } = state
+  const meter = state.metrics.of(name)
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<Body> => {
     const began = performance.now()
     let code = 'OK'
-    let body: string
+    let body: Body
     try {
-      const { headers } = request.raw
-      const credential = guard.credentialOf(headers)
+      const credential = guard.credentialOf(request.raw.headers)
       const actor = await authenticate(credential)
-      const key = idempotencyKeyIn(headers)
-      const bytes = request.body as Buffer | undefined
-      const input = bytes === undefined || bytes === null || bytes.length === 0 ? {} : decode(bytes)
-      body = JSON.stringify(await kernel.call(name, input, callerOf(state, credential, actor), key === undefined ? NO_OPTIONS : { key }))
+      body = await work(request, reply, callerOf(state, credential, actor), actor)
       if (changes) state.unwritableAt = 0
     } catch (error) {
       const failure = failed(error, request, reply, state)
@@ -232,7 +248,7 @@ function callerOf({ authenticate }: State, credential: Credential, actor: Actor)
   }
 }
 
-function registerFigures(app: FastifyInstance, state: State): void {
+function registerFigures(app: FastifyInstance, state: State, live: Live): void {
   const { kernel, metrics, guard } = state
   const description = JSON.stringify(openapiOf(kernel.protocols, state.version))
   app.get('/openapi.json', (_, reply) => reply.send(description))
@@ -252,12 +268,11 @@ function registerFigures(app: FastifyInstance, state: State): void {
       }
     }
     reply.header('content-type', 'text/plain; version=0.0.4; charset=utf-8')
-    return metrics.text(kernel, state.sockets.size)
+    return metrics.text(kernel, state.sockets.size, live.size())
   })
 }
 
 async function stop(app: FastifyInstance, state: State, stopMs: number): Promise<void> {
-  state.stopping = true
   const closing = app.close()
   // Sockets that never sent anything are not idle for Node, and answers under way become idle one by one.
   const closeIdle = (): void => {

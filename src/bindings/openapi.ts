@@ -19,13 +19,14 @@ export function openapiOf(protocols: readonly Protocol[], version: string): Json
     info: {
       title: 'Countersign',
       version,
-      description: 'The control plane for work that people delegate to agents. Every operation is a POST with a JSON body.',
+      description:
+        'The control plane for work that people delegate to agents. Every operation is a POST with a JSON body; bytes go with PUT and come with GET.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],
     security: [{ key: [] }, { session: [] }],
     tags: protocols.map(({ name, title, version: own }) => ({ name, description: `${title} (version ${own})` })),
-    paths: Object.fromEntries(served.map((one) => [`/v1/${one.protocol.name}/${one.op.name}`, { post: operationOf(one, named) }])),
+    paths: Object.fromEntries(served.map((one) => [`/v1/${one.protocol.name}/${one.op.name}`, methodsOf(one, named)])),
     components: {
       schemas: { Error: errorSchema(Object.keys(codes).sort()), ...named.components() },
       responses: Object.fromEntries(Object.keys(statuses).map((fault) => [fault, responseOf(fault as Fault, codes)])),
@@ -41,6 +42,25 @@ export function openapiOf(protocols: readonly Protocol[], version: string): Json
       },
     },
   }
+}
+
+/** Every operation is a POST; bytes are sent with PUT and fetched with GET, with the input in the query. */
+function methodsOf(one: Served, named: Named): Json {
+  const { op } = one
+  const post = operationOf(one, named)
+  const { requestBody: _, operationId, responses, ...rest } = post as { requestBody: Json; operationId: string; responses: Json }
+  const octets = { content: { 'application/octet-stream': {} } }
+  const parameters = [...(((rest as Json)['parameters'] as Json[] | undefined) ?? []), ...queryOf(op.input)]
+  if (op.kind === 'command' && op.upload)
+    return { put: { ...rest, operationId, parameters, requestBody: { required: true, ...octets }, responses } }
+  if (op.kind !== 'query' || !op.download) return { post }
+  const bytes = { 200: { description: 'The bytes.', ...octets }, 206: { description: 'The part that Range asks for.', ...octets } }
+  return { post, get: { ...rest, operationId: `${operationId}.bytes`, parameters, responses: { ...responses, ...bytes } } }
+}
+
+function queryOf(input: unknown): Json[] {
+  const { properties = {}, required = [] } = input as { properties?: Json; required?: string[] }
+  return Object.entries(properties).map(([name, schema]) => ({ name, in: 'query', required: required.includes(name), schema }))
 }
 
 function operationOf({ protocol, op }: Served, named: Named): Json {

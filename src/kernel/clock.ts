@@ -10,4 +10,9 @@ export type Clock = {
 /** `count` random bytes. */
 export type Entropy = (count: number) => Uint8Array
 
-export const timestampOf = (ms: number): string => new Date(ms).toISOString()
+// Many calls share a millisecond, and writing it costs more than reading a document.
+let written = { ms: Number.NaN, text: '' }
+export function timestampOf(ms: number): string {
+  if (written.ms !== ms) written = { ms, text: new Date(ms).toISOString() }
+  return written.text
+}

@@ -1,13 +1,17 @@
 // What one call has read and decided so far, and how that becomes a batch.
+import type { Received } from './blobs.ts'
 import { canonical } from './canonical.ts'
-import type { Bound } from './operation.ts'
-import { entriesOf, idOf, kindOf, prefixOf } from './schema.ts'
-import type { Batch, Fact, Image, Key, Put, Value } from './store.ts'
+import type { Actor } from './identity.ts'
+import type { NewId } from './ids.ts'
+import type { Bound, Decision } from './operation.ts'
+import { entriesOf, idOf, keyOf, kindOf, prefixOf } from './schema.ts'
+import type { Basis, Batch, Fact, Image, Key, Put, Value } from './store.ts'
 
 export type DraftFact = Omit<Fact, 'images'> & { readonly images: readonly { readonly key: Key; readonly value: Value }[] }
 
 export type Draft = {
   readonly at: string
+  readonly received: Received | undefined
   scope: string | null
   readonly expect: Map<Key, number>
   readonly before: Map<Key, Value | null>
@@ -20,8 +24,9 @@ export type Draft = {
   consequences: number
 }
 
-export const draftAt = (at: string): Draft => ({
+export const draftAt = (at: string, received?: Received): Draft => ({
   at,
+  received,
   scope: null,
   expect: new Map(),
   before: new Map(),
@@ -34,6 +39,40 @@ export const draftAt = (at: string): Draft => ({
 })
 
 export const isEmpty = (draft: Draft): boolean => draft.facts.length === 0 && draft.puts.size === 0
+
+/** What was decided, with who did it and by what right. */
+export function record(
+  draft: Draft,
+  newId: NewId,
+  protocol: string,
+  decision: Decision<unknown>,
+  actor: Actor,
+  basis: Basis,
+  cause: number | null,
+): void {
+  const first = draft.facts.length
+  for (const made of decision.facts) {
+    const subject = made.images[0]!
+    const scope = decision.scope ?? subject.doc.scopeOf(subject.after)
+    draft.scope ??= scope
+    if (draft.scope !== scope) throw new Error(`one batch, one chain: ${made.action} belongs to ${scope}, not ${draft.scope}`)
+    draft.facts.push({
+      id: made.id ?? newId('aud'),
+      action: `${protocol}/${made.action}`,
+      actor: actor.id,
+      behalf: made.behalf ?? actor.behalf ?? null,
+      basis: made.basis ?? basis,
+      cause: made.cause === null ? cause : first + made.cause,
+      subject: keyOf(subject.doc, subject.id),
+      task: subject.doc.taskOf(subject.after),
+      root: subject.doc.rootOf(subject.after),
+      detail: made.detail,
+      images: made.images.map(({ doc, id, after }) => ({ key: keyOf(doc, id), value: after })),
+    })
+    for (const { doc, id, after } of made.images) draft.after.set(keyOf(doc, id), after)
+  }
+  draft.bounds.push(...(decision.atMost ?? []))
+}
 
 /** Texts of the images, and the index entries that differ between before and after. */
 export function batchOf(draft: Draft): Batch {

@@ -1,24 +1,29 @@
 // One entrance for every binding: check the shape, load, authorize, check the rules, decide, draw the consequences, commit.
 // A decision that lost a race is loaded and taken again, which is safe because deciding has no effects.
+import type { Received } from './blobs.ts'
 import { canonical } from './canonical.ts'
 import { sha256 } from './chain.ts'
 import { timestampOf, type Entropy } from './clock.ts'
 import { bookkeeping, Reply } from './delivery.ts'
-import { batchOf, draftAt, isEmpty, type Draft, type DraftFact } from './draft.ts'
+import { batchOf, draftAt, isEmpty, record, type Draft, type DraftFact } from './draft.ts'
 import { Conflict, kernelCodes, Refusal, type Fault } from './errors.ts'
 import { authorize, refuseFalseClaims, SYSTEM, SYSTEM_SCOPE, type Actor } from './identity.ts'
-import { createIds, type NewId } from './ids.ts'
+import { createIds } from './ids.ts'
+import { createLanes } from './lanes.ts'
 import { limits } from './limits.ts'
-import type { Command, Context, Contract, ContractFact, Decision, Operation, Protocol, Query } from './operation.ts'
+import type { Command, Context, Contract, ContractFact, Decision, Operation, Protocol, Query, Read } from './operation.ts'
 import { createMeter } from './meter.ts'
-import { readerOf, type Directory } from './reader.ts'
+import { readerOf, type BlobSizes, type Directory } from './reader.ts'
 import { assertMatches, keyOf, kindOf, parse } from './schema.ts'
-import type { Basis, Key, Store, Value } from './store.ts'
-import { followStream, type Followed, type FollowOptions } from './streams.ts'
+import type { Store, Value } from './store.ts'
+import { createStreams, type Caller, type Streams } from './streams.ts'
 
-/** The actor, or how to find out who it is: asked again with every attempt, so that a revoked credential cannot win a race. */
-export type Caller = Actor | (() => Promise<Actor>)
-export type CallOptions = { readonly key?: string | undefined }
+export type { Caller } from './streams.ts'
+export type CallOptions = {
+  readonly key?: string | undefined
+  /** The bytes that came with the call, as the server itself has counted and hashed them. */
+  readonly received?: Received
+}
 
 export type Kernel = {
   readonly store: Store
@@ -26,17 +31,19 @@ export type Kernel = {
   readonly codes: Readonly<Record<string, Fault>>
   // oxlint-disable-next-line typescript/no-explicit-any -- the answer of whichever operation was called; its schema describes it
   call(operation: string, input: unknown, caller: Caller, options?: CallOptions): Promise<any>
-  /** The items of a stream operation from a place on, until the signal aborts. Each names the place to go on from. */
-  follow(operation: string, input: unknown, caller: Caller, options: FollowOptions): AsyncIterable<Followed>
+  /** Whether a command would get as far as its decision: asked before bytes are taken for it. Refuses as the call itself would. */
+  check(operation: string, input: unknown, caller: Caller, options?: CallOptions): Promise<void>
   now(): number
   stats(): { conflicts: number; denials: number }
-}
+} & Streams
 
 export type KernelOptions = {
   readonly store: Store
   readonly protocols: readonly Protocol[]
   readonly contracts: readonly Contract[]
   readonly directory: Directory
+  /** Where large bytes are kept; without it there are none. */
+  readonly blobs?: BlobSizes
   now(): number
   readonly entropy: Entropy
   /** null: no quotas, for development and tests. */
@@ -54,20 +61,24 @@ export function createKernel(options: KernelOptions): Kernel {
     if (registry.get(contract.call)?.op.kind !== 'command') throw new Error(`${contract.name} calls ${contract.call}, which is no command`)
   }
   const newId = createIds(now, entropy)
+  const readerAs = (draft: Draft, actor: Actor): Read => readerOf(store, directory, options.blobs, draft, actor)
   const secret = (): string => Buffer.from(entropy(32)).toString('base64url')
   const lanes = createLanes()
   const denialMeter = createMeter(limits.denialsPerMinute, now)
   const askMeter = options.asksPerMinute === null ? null : createMeter(options.asksPerMinute, now)
   const stats = { conflicts: 0, denials: 0 }
 
-  async function call(name: string, raw: unknown, caller: Caller, { key }: CallOptions = {}): Promise<unknown> {
+  async function call(name: string, raw: unknown, caller: Caller, { key, received }: CallOptions = {}): Promise<unknown> {
     const found = registry.get(name)
     if (!found || found.op.kind === 'stream') throw new Refusal('NOT_FOUND', `there is no operation ${name}`)
     const { protocol, op } = found
+    // Whoever names a checksum need not have the bytes: that they were sent is proven by receiving them.
+    if (op.kind === 'command' && op.upload && !received)
+      throw new Refusal('INVALID_REQUEST', `${name} takes bytes: send them with PUT over HTTP`)
     let leave: (() => void) | undefined
     try {
       for (let attempt = 1; ; attempt++) {
-        const draft = draftAt(timestampOf(now()))
+        const draft = draftAt(timestampOf(now()), received)
         const actor = typeof caller === 'function' ? await caller() : caller
         try {
           return op.kind === 'query' ? await ask(draft, op, raw, actor) : await once(draft, protocol, op, raw, actor, key)
@@ -90,7 +101,7 @@ export function createKernel(options: KernelOptions): Kernel {
   async function ask(draft: Draft, op: Query, raw: unknown, actor: Actor): Promise<unknown> {
     const input = inputOf(op, raw, actor)
     const context: Context = { actor, now: draft.at, newId, secret }
-    const read = readerOf(store, directory, draft, actor)
+    const read = readerAs(draft, actor)
     const state = await op.load(read, input, context)
     authorize(op.name, op.callers, actor, state)
     const output = await op.view(state, input, context, read)
@@ -102,9 +113,9 @@ export function createKernel(options: KernelOptions): Kernel {
     const input = inputOf(op, raw, actor)
     const name = `${protocol}/${op.name}`
     const replyId = key === undefined ? undefined : `${actor.id}/${key}`
-    const digest = key === undefined ? '' : sha256(`${name} ${canonical(input)}`)
+    const digest = key === undefined ? '' : sha256(`${name} ${canonical(input)}${draft.received?.checksum ?? ''}`)
     if (replyId !== undefined) {
-      const reply = await readerOf(store, directory, draft, SYSTEM).maybe(Reply, replyId)
+      const reply = await readerAs(draft, SYSTEM).maybe(Reply, replyId)
       if (reply && reply.digest !== digest)
         throw new Refusal('CONFLICT', 'this idempotency key came before with another body', { reason: 'idempotency_key_reused' })
       if (reply) return reply.output
@@ -132,18 +143,14 @@ export function createKernel(options: KernelOptions): Kernel {
     cause: number | null,
   ): Promise<unknown> {
     if (++draft.consequences > limits.consequencesMax) throw new Error('contracts call each other without end')
-    const context: Context = { actor, now: draft.at, newId, secret }
-    const read = readerOf(store, directory, draft, actor)
-    const state: unknown = await op.load(read, input, context)
-    const allowed = authorize(op.name, op.callers, actor, state)
-    for (const rule of op.requires) if (!rule.holds(state, input, context)) throw new Refusal(rule.code, rule.words)
+    const { state, allowed, context } = await admit(draft, op, input, actor)
     const decision = op.decide(state, input, context)
     const first = draft.facts.length
     const behalf = actor.behalf ?? allowed.behalf(actor, state)
     const as: Actor = behalf === null ? actor : { ...actor, behalf }
     record(draft, newId, protocol, decision, as, actor.basis ?? { kind: 'role', id: allowed.name }, cause)
     for (const { doc, id, value } of decision.puts ?? []) {
-      await readerOf(store, directory, draft, SYSTEM).raw(doc, id)
+      await readerAs(draft, SYSTEM).raw(doc, id)
       draft.after.set(keyOf(doc, id), value)
       draft.puts.add(keyOf(doc, id))
     }
@@ -154,11 +161,36 @@ export function createKernel(options: KernelOptions): Kernel {
     return output
   }
 
+  /** Everything but the decision: what it is about is there, the actor may, and the rules hold. */
+  async function admit(draft: Draft, op: Command, input: unknown, actor: Actor) {
+    const context: Context = { actor, now: draft.at, newId, secret, received: draft.received }
+    const state: unknown = await op.load(readerAs(draft, actor), input, context)
+    const allowed = authorize(op.name, op.callers, actor, state)
+    for (const rule of op.requires) if (!rule.holds(state, input, context)) throw new Refusal(rule.code, rule.words)
+    return { state, allowed, context }
+  }
+
+  async function check(name: string, raw: unknown, caller: Caller, { key }: CallOptions = {}): Promise<void> {
+    const op = registry.get(name)?.op
+    if (op?.kind !== 'command') throw new Refusal('NOT_FOUND', `there is no command ${name}`)
+    const draft = draftAt(timestampOf(now()))
+    const actor = typeof caller === 'function' ? await caller() : caller
+    const input = inputOf(op, raw, actor)
+    // A call that is repeated gets the answer that it had, whatever has changed since.
+    if (key !== undefined && (await readerAs(draft, SYSTEM).maybe(Reply, `${actor.id}/${key}`))) return
+    try {
+      await admit(draft, op, input, actor)
+    } catch (error) {
+      if (error instanceof Refusal) await recordDenial(draft, name, actor, error)
+      throw error
+    }
+  }
+
   async function drawConsequences(draft: Draft, made: DraftFact, cause: number, actor: Actor): Promise<void> {
     for (const contract of following.get(made.action) ?? []) {
       const { protocol, op } = registry.get(contract.call) as { protocol: string; op: Command }
       const about: ContractFact = { action: made.action, subject: draft.after.get(made.subject), detail: made.detail }
-      const input = await contract.input(about, readerOf(store, directory, draft, SYSTEM))
+      const input = await contract.input(about, readerAs(draft, SYSTEM))
       if (input === null) continue
       const basis = contract.basis?.(about) ?? { kind: 'contract', id: contract.name }
       const as: Actor = contract.as === 'actor' ? actor : { ...SYSTEM, behalf: actor.behalf ?? actor.id, basis }
@@ -194,20 +226,22 @@ export function createKernel(options: KernelOptions): Kernel {
   }
 
   const codes = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes)) as Record<string, Fault>
-  function follow(name: string, raw: unknown, caller: Caller, how: FollowOptions): AsyncIterable<Followed> {
-    const op = registry.get(name)?.op
-    if (op?.kind !== 'stream') throw new Refusal('NOT_FOUND', `there is no stream ${name}`)
-    return followStream(store, op, how, async () => {
-      const draft = draftAt(timestampOf(now()))
-      const actor = typeof caller === 'function' ? await caller() : caller
+  const streams = createStreams(store, {
+    now,
+    streamOf(name) {
+      const op = registry.get(name)?.op
+      return op?.kind === 'stream' ? op : undefined
+    },
+    async load(draft, op, raw, actor) {
       const input = inputOf(op, raw, actor)
-      const state: unknown = await op.load(readerOf(store, directory, draft, actor), input, { actor, now: draft.at, newId, secret })
+      const state: unknown = await op.load(readerAs(draft, actor), input, { actor, now: draft.at, newId, secret })
       authorize(op.name, op.callers, actor, state)
-      return state
-    })
-  }
+      return { input, state }
+    },
+    denied: recordDenial,
+  })
 
-  return { store, protocols: options.protocols, codes, call, follow, now, stats: () => ({ ...stats }) }
+  return { store, protocols: options.protocols, codes, call, check, ...streams, now, stats: () => ({ ...stats }) }
 }
 
 function registryOf(protocols: readonly Protocol[]): Map<string, Served> {
@@ -227,39 +261,6 @@ function inputOf(op: Operation, raw: unknown, actor: Actor): unknown {
   return input
 }
 
-function record(
-  draft: Draft,
-  newId: NewId,
-  protocol: string,
-  decision: Decision<unknown>,
-  actor: Actor,
-  basis: Basis,
-  cause: number | null,
-): void {
-  const first = draft.facts.length
-  for (const made of decision.facts) {
-    const subject = made.images[0]!
-    const scope = decision.scope ?? subject.doc.scopeOf(subject.after)
-    draft.scope ??= scope
-    if (draft.scope !== scope) throw new Error(`one batch, one chain: ${made.action} belongs to ${scope}, not ${draft.scope}`)
-    draft.facts.push({
-      id: made.id ?? newId('aud'),
-      action: `${protocol}/${made.action}`,
-      actor: actor.id,
-      behalf: made.behalf ?? actor.behalf ?? null,
-      basis: made.basis ?? basis,
-      cause: made.cause === null ? cause : first + made.cause,
-      subject: keyOf(subject.doc, subject.id),
-      task: subject.doc.taskOf(subject.after),
-      root: subject.doc.rootOf(subject.after),
-      detail: made.detail,
-      images: made.images.map(({ doc, id, after }) => ({ key: keyOf(doc, id), value: after })),
-    })
-    for (const { doc, id, after } of made.images) draft.after.set(keyOf(doc, id), after)
-  }
-  draft.bounds.push(...(decision.atMost ?? []))
-}
-
 /** The answer shows each document as the whole batch leaves it, consequences included. */
 function asLeftByTheBatch(draft: Draft, { facts, output }: Decision<unknown>): unknown {
   const latest = new Map<unknown, Value>()
@@ -270,21 +271,4 @@ function asLeftByTheBatch(draft: Draft, { facts, output }: Decision<unknown>): u
 /** What is shown once is not kept: a repeated call gets null in its place. */
 function withoutSecrets(op: Command, output: Value): Value {
   return op.once ? { ...output, ...Object.fromEntries(op.once.map((field) => [field, null])) } : output
-}
-
-function createLanes(): { enter(key: Key): Promise<() => void> } {
-  const lanes = new Map<Key, Promise<unknown>>()
-  return {
-    async enter(key) {
-      const before = lanes.get(key) ?? Promise.resolve()
-      const { promise: mine, resolve: leave } = Promise.withResolvers<void>()
-      const tail = before.then(() => mine)
-      lanes.set(key, tail)
-      await before
-      return () => {
-        leave()
-        if (lanes.get(key) === tail) lanes.delete(key)
-      }
-    },
-  }
 }

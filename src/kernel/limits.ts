@@ -14,6 +14,52 @@ export const limits = {
   /** How long a stop waits for calls under way; a supervisor is told that the whole stop takes at most 5 s. */
   stopMsMax: 4_000,
 
+  /** One line of JSON-RPC: the same as one body. */
+  lineBytesMax: 256 * 1024,
+  /** Calls in one JSON-RPC batch. */
+  batchMax: 100,
+  /** Calls under way for one connection; what comes beyond waits in the sender's own buffer. */
+  callsPerConnectionMax: 64,
+  followsPerConnectionMax: 16,
+  /** Answers that a connection has not taken: beyond the first its calls and streams wait, beyond the second it is closed. */
+  unsentBytesHigh: 256 * 1024,
+  unsentBytesMax: 16 * 1024 * 1024,
+  /** Processes of this machine that speak JSON-RPC. */
+  rpcConnectionsMax: 256,
+
+  /** Streams of one actor, and of all together: each costs a socket and a look at its rights twice a second. */
+  streamsPerActorMax: 200,
+  streamsMax: 10_000,
+  streamsPerSocketMax: 32,
+  /** How often it is asked whether a subscriber still may: what was revoked ends within a second. */
+  streamRecheckMs: 500,
+  /** Shorter than the 60 s after which the usual proxies take a silent connection for dead. */
+  streamBeatMs: 15_000,
+  /** What is handed to one socket at a time; the rest waits where all subscribers share it. */
+  streamPortionBytes: 256 * 1024,
+  streamPortionEvents: 256,
+  /** A subscriber that takes nothing for the time while this much more waits for it is closed, and told where to go on. */
+  streamUnsentBytesMax: 1024 * 1024,
+  streamUnsentEventsMax: 256,
+  streamSlowMs: 1_000,
+  /** However little waits: what is not taken in this time is not read by anybody. */
+  streamStuckMs: 30_000,
+  /** After its last words a connection may take this long to read them; less when the whole server stops. */
+  streamLingerMs: 5_000,
+  streamStopMs: 1_000,
+  /** Events that wait for subscribers of one question; who is further behind reads them from the store. */
+  streamRingEventsMax: 2_048,
+  streamRingBytesMax: 8 * 1024 * 1024,
+  /** Written events that are kept for the next who asks for them, over all streams. */
+  streamWrittenBytesMax: 16 * 1024 * 1024,
+
+  socketsMax: 10_000,
+  socketFrameBytesMax: 64 * 1024,
+  socketCommandsPerMinute: 600,
+  /** A socket must say who it is within this time, and few may be silent about it at once. */
+  socketSilentMs: 5_000,
+  socketsSilentPerAddressMax: 50,
+
   nameCharsMax: 200,
   idCharsMax: 80,
   goalCharsMax: 10_000,
@@ -37,6 +83,23 @@ export const limits = {
   ledgerValueBytesMax: 64 * 1024,
   inlineBytesMax: 128 * 1024,
   idempotencyKeyCharsMax: 255,
+
+  /** The bytes of one artifact, unless the operator says otherwise. */
+  blobBytesMax: 64 * 1024 * 1024,
+  /** Uploads that one actor and that all together may have under way: each holds a file and a socket. */
+  uploadsPerActorMax: 4,
+  uploadsMax: 64,
+  downloadsPerActorMax: 16,
+  downloadsMax: 256,
+  /** Bytes that must arrive in each `requestMsMax` spent waiting for them: a large file may take its time, a held socket may not. */
+  uploadProgressBytesMin: 16 * 1024,
+  /** A client that reads nothing for this long is not downloading. */
+  downloadIdleMsMax: 30_000,
+  uploadsPerTaskMax: 500,
+  /** Uploads of one actor that no artifact names yet. */
+  uploadsOpenMax: 100,
+  /** Bytes that nothing has come to refer to are kept this long. */
+  uploadMs: 24 * 3_600_000,
 
   pageDefault: 50,
   pageMax: 200,
@@ -65,6 +128,9 @@ export const limits = {
   sessionIdleMs: 30 * 60_000,
   sessionMs: 12 * 3_600_000,
   loginMs: 15 * 60_000,
+  /** A ticket goes from one answer into the next request: half a minute is plenty, and a stolen one is worth little. */
+  ticketMs: 30_000,
+  ticketsOpenMax: 50,
 
   /** A losing decision is taken again at most this often before the caller is told. */
   attemptsMax: 8,

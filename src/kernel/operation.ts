@@ -1,4 +1,5 @@
 // An operation is one plain object. Routes, methods, help, types, OpenAPI and a suite of tests are derived from it.
+import type { Received } from './blobs.ts'
 import type { Fault } from './errors.ts'
 import type { Actor, Role, Subject } from './identity.ts'
 import type { NewId } from './ids.ts'
@@ -12,6 +13,8 @@ export type Context = {
   readonly newId: NewId
   /** 256 random bits as text, for credentials. */
   secret(): string
+  /** For an operation that takes bytes: those that the server has received. */
+  readonly received?: Received | undefined
 }
 
 export type Listed = { readonly id: string; readonly at: string }
@@ -32,6 +35,8 @@ export type Read = {
   head(scope: string): Promise<{ readonly seq: number; readonly hash: string }>
   /** A registered person, agent or service, whoever asks; null when there is none. */
   subject(id: string): Promise<Subject | null>
+  /** Bytes that are stored here; null when they are not. */
+  blob(checksum: string): Promise<{ readonly size: number } | null>
 }
 
 /** One audit event: the first document is its subject, the others changed with it. */
@@ -79,13 +84,16 @@ export type Example = {
   readonly input: object | ((refs: Refs) => object)
   /** The code it answers, for an operation that no single call can bring to succeed. */
   readonly refused?: string
+  /** What is sent along, for an operation that takes bytes. */
+  readonly bytes?: string
 }
 export type Step =
   | { readonly as: string; readonly call: string; readonly input: object | ((refs: Refs) => object) }
   | { readonly advanceMs: number }
 
-type Common<I extends TSchema, O extends TSchema> = {
-  readonly name: string
+type Common<I extends TSchema, O extends TSchema, N extends string> = {
+  /** Kept as a literal type: the SDK's methods are derived from it. */
+  readonly name: N
   readonly summary: string
   /** The clause that it implements, or `ours` with the reason. */
   readonly draft: string
@@ -94,7 +102,7 @@ type Common<I extends TSchema, O extends TSchema> = {
   readonly example: Example
 }
 
-export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S = unknown> = Common<I, O> & {
+export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S = unknown, N extends string = string> = Common<I, O, N> & {
   readonly kind: 'command'
   /** Who may call it; `NoInfer`, so that the type of the state comes from `load`. */
   readonly callers: readonly Role<NoInfer<S>>[]
@@ -105,37 +113,53 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   readonly once?: readonly string[]
   /** It takes a person's attention, so an agent may do it only so often. */
   readonly asks?: boolean
+  /** It takes bytes beside its input: only a binding that has received and stored them can call it. */
+  readonly upload?: boolean
   load(read: Read, input: Static<I>, context: Context): Promise<S>
   decide(state: S, input: Static<I>, context: Context): Decision<Static<O>>
 }
-export type Query<I extends TSchema = TSchema, O extends TSchema = TSchema, S = unknown> = Common<I, O> & {
+export type Query<I extends TSchema = TSchema, O extends TSchema = TSchema, S = unknown, N extends string = string> = Common<I, O, N> & {
   readonly kind: 'query'
   readonly callers: readonly Role<NoInfer<S>>[]
+  /** Its answer names bytes (`uri`, `checksum`, `size`, `name`), which a binding that can carry them sends instead. */
+  readonly download?: boolean
   load(read: Read, input: Static<I>, context: Context): Promise<S>
   view(state: S, input: Static<I>, context: Context, read: Read): Static<O> | Promise<Static<O>>
 }
-/** Facts as they become durable, viewed for one subscriber; it goes on from a place until the subscriber leaves. */
-export type Stream<I extends TSchema = TSchema, O extends TSchema = TSchema, S = unknown> = Common<I, O> & {
+/**
+ * Facts as they become durable; it goes on from a place until the subscriber leaves. `wants` and `view` know nothing of who
+ * subscribed, so that a fact is chosen once for a question and written once for everybody.
+ */
+export type Stream<I extends TSchema = TSchema, O extends TSchema = TSchema, S = unknown, N extends string = string> = Common<I, O, N> & {
   readonly kind: 'stream'
   readonly callers: readonly Role<NoInfer<S>>[]
-  /** Run again before each portion, so that who may not read any more gets no more. */
+  /** Run again and again while the stream is open, so that who may not read any more gets no more. */
   load(read: Read, input: Static<I>, context: Context): Promise<S>
   of(state: S): FactsOf
-  /** null: not for this subscriber. */
-  view(state: S, fact: StoredFact): Static<O> | null
+  /** Whether the question asks for this fact; without it, for all of them. */
+  wants?(input: Static<I>, fact: StoredFact): boolean
+  /** Which of the facts this subscriber may see, where `load` alone cannot say so for all of them; null: it can. */
+  sees?(state: S): ((fact: StoredFact) => Promise<boolean>) | null
+  view(fact: StoredFact): Static<O>
 }
 // oxlint-disable-next-line typescript/no-explicit-any -- a list of operations of many shapes
 export type Operation = Command<any, any, any> | Query<any, any, any> | Stream<any, any, any>
 
-export const command = <I extends TSchema, O extends TSchema, S>(op: Omit<Command<I, O, S>, 'kind'>): Command<I, O, S> => ({
+export const command = <I extends TSchema, O extends TSchema, S, N extends string>(
+  op: Omit<Command<I, O, S, N>, 'kind'>,
+): Command<I, O, S, N> => ({
   kind: 'command',
   ...op,
 })
-export const query = <I extends TSchema, O extends TSchema, S>(op: Omit<Query<I, O, S>, 'kind'>): Query<I, O, S> => ({
+export const query = <I extends TSchema, O extends TSchema, S, N extends string>(
+  op: Omit<Query<I, O, S, N>, 'kind'>,
+): Query<I, O, S, N> => ({
   kind: 'query',
   ...op,
 })
-export const stream = <I extends TSchema, O extends TSchema, S>(op: Omit<Stream<I, O, S>, 'kind'>): Stream<I, O, S> => ({
+export const stream = <I extends TSchema, O extends TSchema, S, N extends string>(
+  op: Omit<Stream<I, O, S, N>, 'kind'>,
+): Stream<I, O, S, N> => ({
   kind: 'stream',
   ...op,
 })

@@ -9,7 +9,10 @@ import type { Store, Value } from './store.ts'
 /** Where people, agents and services are registered. */
 export type Directory = (read: Read, id: string) => Promise<Subject | null>
 
-export function readerOf(store: Store, directory: Directory, draft: Draft, actor: Actor): Read {
+/** How large stored bytes are; null: they are not here. */
+export type BlobSizes = { size(checksum: string): Promise<number | null> }
+
+export function readerOf(store: Store, directory: Directory, blobs: BlobSizes | undefined, draft: Draft, actor: Actor): Read {
   async function raw(kind: AnyDoc, id: string): Promise<Value | null> {
     const key = keyOf(kind, id)
     const pending = draft.after.get(key)
@@ -71,6 +74,10 @@ export function readerOf(store: Store, directory: Directory, draft: Draft, actor
     seek: store.seek.bind(store),
     head: store.head.bind(store),
     subject: (id: string) => directory(reader, id),
+    async blob(checksum: string) {
+      const size = (await blobs?.size(checksum)) ?? null
+      return size === null ? null : { size }
+    },
   }) as Read
   return reader
 }

@@ -81,6 +81,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
   let writing = false
   let deferred = false
   let position = backend.lastPosition()
+  let durable = position
   let imageId = backend.lastImage()
 
   function get(key: Key): Cached | undefined {
@@ -179,6 +180,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       }
     }
     // Durable. From here on it may be seen.
+    durable = position
     for (const [key, { version, value, text, image }] of docs) {
       if (value === null) cache.delete(key)
       else cache.set(key, { version, value, image }, costOf(text!))
@@ -300,7 +302,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
-    stats: () => ({ ...stats, waiting: queue.length, position }),
+    stats: () => ({ ...stats, waiting: queue.length, position: durable }),
     async close() {
       while (writing || queue.length > 0) await new Promise<void>((done) => defer(done))
       await backend.close()

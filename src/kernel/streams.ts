@@ -1,7 +1,26 @@
 // Following the record: the facts are the truth, the store's subscription only says when to look again. Nothing is skipped,
 // nothing is sent before it is durable, and who may not read any more is asked again before each portion.
+import { timestampOf } from './clock.ts'
+import { draftAt, type Draft } from './draft.ts'
+import { Refusal } from './errors.ts'
+import type { Actor } from './identity.ts'
 import type { Stream } from './operation.ts'
-import type { Sealed, Store } from './store.ts'
+import type { FactsOf, Sealed, Store, StoredFact } from './store.ts'
+
+/** The actor, or how to find out who it is: asked again with every attempt, so that a revoked credential cannot win a race. */
+export type Caller = Actor | (() => Promise<Actor>)
+
+/** Somebody who may follow a stream, as of now. */
+export type Admission = {
+  readonly actor: Actor
+  readonly op: Stream
+  readonly input: object
+  readonly of: FactsOf
+  /** Whether this subscriber may see the fact; null: all that the stream holds. */
+  readonly sees: ((fact: StoredFact) => Promise<boolean>) | null
+  /** The same for the present: who calls is found out anew, what they may read is loaded anew. */
+  again(): Promise<Admission>
+}
 
 export type FollowOptions = {
   /** The place of the last item seen; null begins at the first. */
@@ -10,27 +29,79 @@ export type FollowOptions = {
 }
 export type Followed = { readonly place: number; readonly item: unknown }
 
+export type Streams = {
+  /** Whether somebody may follow a stream operation. A refusal is written down as that of a call is. */
+  admit(operation: string, input: unknown, caller: Caller): Promise<Admission>
+  /** The items of a stream operation from a place on, until the signal aborts. Each names the place to go on from. */
+  follow(operation: string, input: unknown, caller: Caller, options: FollowOptions): AsyncIterable<Followed>
+}
+
+type Wiring = {
+  now(): number
+  streamOf(name: string): Stream | undefined
+  /** Checks the shape, loads and authorizes. */
+  load(draft: Draft, op: Stream, raw: unknown, actor: Actor): Promise<{ readonly input: unknown; readonly state: unknown }>
+  denied(draft: Draft, operation: string, actor: Actor, refusal: Refusal): Promise<void>
+}
+
+export function createStreams(store: Store, { now, streamOf, load, denied }: Wiring): Streams {
+  function opOf(name: string): Stream {
+    const op = streamOf(name)
+    if (!op) throw new Refusal('NOT_FOUND', `there is no stream ${name}`)
+    return op
+  }
+
+  async function admit(name: string, raw: unknown, caller: Caller, isFirst: boolean): Promise<Admission> {
+    const op = opOf(name)
+    const draft = draftAt(timestampOf(now()))
+    const actor = typeof caller === 'function' ? await caller() : caller
+    try {
+      const { input, state } = await load(draft, op, raw, actor)
+      const sees = op.sees?.(state) ?? null
+      return { actor, op, input: input as object, of: op.of(state), sees, again: () => admit(name, raw, caller, false) }
+    } catch (error) {
+      // A right that ended is no reach for what is somebody else's.
+      if (isFirst && error instanceof Refusal) await denied(draft, name, actor, error)
+      throw error
+    }
+  }
+
+  return {
+    admit: (name, raw, caller) => admit(name, raw, caller, true),
+    follow(name, raw, caller, options) {
+      opOf(name)
+      return followStream(store, options, (isFirst) => admit(name, raw, caller, isFirst))
+    },
+  }
+}
+
+/** A chain is walked by its own numbers, everything else by positions. */
+export const placeIn = (of: FactsOf, fact: { readonly seq: number; readonly position: number }): number =>
+  of.by === 'scope' || of.by === 'actor' ? fact.seq : fact.position
+
+/** The place of the last fact that there is. */
+export const lastPlace = async (store: Store, of: FactsOf): Promise<number> =>
+  of.by === 'scope' || of.by === 'actor' ? (await store.head(of.scope)).seq : store.stats().position
+
 const PORTION = 100
 
-export async function* followStream(
+async function* followStream(
   store: Store,
-  op: Stream,
   { after, signal }: FollowOptions,
-  admit: () => Promise<unknown>,
+  admit: (isFirst: boolean) => Promise<Admission>,
 ): AsyncIterable<Followed> {
   const wake = createWake(store, signal)
   try {
     let place = after
-    while (!signal.aborted) {
+    for (let isFirst = true; !signal.aborted; isFirst = false) {
       const seen = wake.generation()
-      const state = await admit()
-      const of = op.of(state)
+      const { op, of, input, sees } = await admit(isFirst)
       const portion = await store.facts(of, { after: place, limit: PORTION })
       for (const stored of portion) {
         if (signal.aborted) return
-        place = of.by === 'scope' || of.by === 'actor' ? stored.seq : stored.position
-        const item: unknown = op.view(state, stored)
-        if (item !== null) yield { place, item }
+        place = placeIn(of, stored)
+        if (op.wants && !op.wants(input, stored)) continue
+        if (sees === null || (await sees(stored))) yield { place, item: op.view(stored) }
       }
       if (portion.length < PORTION) await wake.since(seen)
     }

@@ -1,6 +1,12 @@
 // The protocols that this installation speaks: one folder and one line each.
 import type { Protocol } from '#kernel/operation.ts'
-import { collaboration } from './collaboration/index.ts'
-import { identity } from './identity/index.ts'
+import { collaboration, type CollaborationOperation } from './collaboration/index.ts'
+import { identity, type IdentityOperation } from './identity/index.ts'
 
 export const protocols: readonly Protocol[] = [identity, collaboration]
+
+/** The operations of each, for clients that take their types from them. */
+export type Operations = {
+  readonly identity: IdentityOperation
+  readonly collaboration: CollaborationOperation
+}

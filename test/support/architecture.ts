@@ -15,8 +15,8 @@ export const layers: Readonly<Record<string, Layer>> = {
   kernel: { folders: [], drivers: [], pure: true },
   protocols: { folders: ['kernel'], drivers: [], pure: true },
   contracts: { folders: ['kernel', 'protocols'], drivers: [], pure: true },
-  stores: { folders: ['kernel'], drivers: ['node:crypto', 'node:sqlite'], pure: false },
-  bindings: { folders: ['kernel'], drivers: ['fastify', 'node:crypto', 'node:http', 'node:net', 'node:perf_hooks', 'node:stream'], pure: false },
+  stores: { folders: ['kernel'], drivers: ['node:crypto', 'node:fs/promises', 'node:path', 'node:sqlite'], pure: false },
+  bindings: { folders: ['kernel'], drivers: ['fastify', 'node:crypto', 'node:http', 'node:net', 'node:perf_hooks', 'node:stream', 'ws'], pure: false },
   workers: { folders: ['kernel', 'protocols'], drivers: [], pure: false },
   sdk: { folders: ['kernel', 'protocols'], drivers: [], pure: false },
   apps: { folders: ['kernel', 'protocols', 'contracts', 'stores', 'bindings', 'workers', 'sdk'], drivers: 'any', pure: false },
@@ -30,6 +30,7 @@ export const doors: readonly { file: string; module: string; names: readonly str
   { file: 'kernel/foreign-schema.ts', module: 'ajv', names: 'any', why: 'the one file for schemas that others wrote' },
   { file: 'kernel/foreign-schema.ts', module: 're2js', names: 'any', why: 'patterns that others wrote, in linear time' },
   { file: 'kernel/chain.ts', module: 'node:crypto', names: ['hash', 'sign', 'verify', 'createPublicKey'], why: 'hashing is a function of its input' },
+  { file: 'sdk/jsonrpc.ts', module: 'node:net', names: ['connect'], why: 'the one transport that browsers cannot have' },
   { file: 'protocols/identity/authenticate.ts', module: 'node:crypto', names: ['timingSafeEqual'], why: 'secrets are compared in constant time' },
 ]
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { contracts } from '#contracts/index.ts'
 import { SYSTEM, type Actor, type ProjectRole } from '#kernel/identity.ts'
-import { createKernel, type Kernel } from '#kernel/kernel.ts'
+import { createKernel, type Kernel, type KernelOptions } from '#kernel/kernel.ts'
 import type { Operation, Protocol, Refs, Step } from '#kernel/operation.ts'
 import { END } from '#kernel/schema.ts'
 import type { Store } from '#kernel/store.ts'
@@ -59,6 +59,7 @@ export type WorldOptions = {
   protocols?: readonly Protocol[]
   asksPerMinute?: number | null
   populated?: boolean
+  blobs?: KernelOptions['blobs']
   startMs?: number
 }
 
@@ -67,6 +68,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
   let now = options.startMs ?? START_MS
   const kernel = createKernel({
     store,
+    blobs: options.blobs ?? { size: (checksum) => Promise.resolve(sentBytes.get(checksum) ?? null) },
     protocols: options.protocols ?? protocols,
     contracts,
     directory,
@@ -82,7 +84,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     advance(ms) {
       now += ms
     },
-    call: (as, operation, input = {}, more = {}) => kernel.call(operation, input, cast[as]!, more),
+    call: (as, operation, input = {}, more = {}) => kernel.call(operation, input, cast[as]!, { ...receivedWith(kernel, operation, input), ...more }),
     async play(steps, refs = {}) {
       for (const step of steps) {
         if ('advanceMs' in step) world.advance(step.advanceMs)
@@ -94,6 +96,19 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
   }
   if (options.populated ?? true) await populate(world)
   return world
+}
+
+/** Sizes of all bytes that were ever sent in this process: the same checksum is the same bytes everywhere. */
+const sentBytes = new Map<string, number>()
+
+/** What a binding would have received with an operation that takes bytes: just what was announced. */
+function receivedWith(kernel: Kernel, operation: string, input: object): { received?: { checksum: string; size: number } } {
+  const { checksum, size } = input as { checksum?: string; size?: number }
+  if (checksum === undefined || size === undefined) return {}
+  const op = kernel.protocols.flatMap(({ name, operations }) => operations.filter((one) => `${name}/${one.name}` === operation))[0]
+  if (op?.kind !== 'command' || !op.upload) return {}
+  sentBytes.set(checksum, size)
+  return { received: { checksum, size } }
 }
 
 export const castSteps: readonly Step[] = [

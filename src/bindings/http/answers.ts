@@ -38,8 +38,19 @@ export type Failure = {
 export const bodyOf = ({ code, message, details }: Pick<Failure, 'code' | 'message' | 'details'>): string =>
   JSON.stringify({ error: { code, message, details } })
 
+/** A refusal with a status of its own, thrown. */
+export class TransportRefusal extends Error {
+  override name = 'TransportRefusal'
+  readonly failure: Failure
+  constructor(...failure: Parameters<typeof transportFailure>) {
+    super(failure[2])
+    this.failure = transportFailure(...failure)
+  }
+}
+
 /** A refusal as an answer; null for what is no refusal but a bug. */
 export function failureOf(error: unknown, codes: Readonly<Record<string, Fault>>): Failure | null {
+  if (error instanceof TransportRefusal) return error.failure
   if (!(error instanceof Refusal)) return null
   const fault = codes[error.code]
   if (fault === undefined || fault === 'internal') return null

@@ -86,9 +86,12 @@ function cookieIn(header: string | undefined, name: string): string | undefined 
 export function idempotencyKeyIn(headers: IncomingHttpHeaders): string | undefined {
   const key = headers['idempotency-key']
   if (key === undefined) return undefined
-  if (typeof key === 'string' && key.length <= limits.idempotencyKeyCharsMax && /^[\x21-\x7e]+$/.test(key)) return key
-  throw new Refusal('INVALID_REQUEST', `Idempotency-Key must be 1 to ${limits.idempotencyKeyCharsMax} visible ASCII characters`)
+  if (isIdempotencyKey(key)) return key
+  throw new Refusal('INVALID_REQUEST', `Idempotency-Key ${IDEMPOTENCY_KEY_WORDS}`)
 }
+export const isIdempotencyKey = (key: unknown): key is string =>
+  typeof key === 'string' && key.length <= limits.idempotencyKeyCharsMax && /^[\x21-\x7e]+$/.test(key)
+export const IDEMPOTENCY_KEY_WORDS = `must be 1 to ${limits.idempotencyKeyCharsMax} visible ASCII characters`
 
 /** A client on this machine that no proxy stands in front of. */
 export function isLocal(address: string | undefined, headers: IncomingHttpHeaders, proxied: boolean): boolean {

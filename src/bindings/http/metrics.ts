@@ -4,10 +4,10 @@ import type { Kernel } from '#kernel/kernel.ts'
 
 const BOUNDS_MS = [1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500]
 
-export type CallMeter = { count(code: string, ms: number): void }
+type CallMeter = { count(code: string, ms: number): void }
 export type Metrics = {
   of(operation: string): CallMeter
-  text(kernel: Kernel, connections: number): string
+  text(kernel: Kernel, connections: number, streams: number): string
   close(): void
 }
 
@@ -19,7 +19,7 @@ export function createMetrics(): Metrics {
   delay.enable()
 
   function of(operation: string): CallMeter {
-    const counted: Counted = { codes: new Map(), buckets: BOUNDS_MS.map(() => 0), sumMs: 0, total: 0 }
+    const counted: Counted = calls.get(operation) ?? { codes: new Map(), buckets: BOUNDS_MS.map(() => 0), sumMs: 0, total: 0 }
     calls.set(operation, counted)
     return {
       count(code, ms) {
@@ -32,7 +32,7 @@ export function createMetrics(): Metrics {
     }
   }
 
-  function text(kernel: Kernel, connections: number): string {
+  function text(kernel: Kernel, connections: number, streams: number): string {
     const store = kernel.store.stats()
     const { conflicts, denials } = kernel.stats()
     const lines = [
@@ -44,6 +44,7 @@ export function createMetrics(): Metrics {
       ...single('countersign_conflicts_total', 'counter', 'Decisions that lost a race and were taken again.', conflicts),
       ...single('countersign_denials_total', 'counter', 'Calls that were refused for want of authority.', denials),
       ...single('countersign_connections', 'gauge', 'Open connections.', connections),
+      ...single('countersign_streams', 'gauge', 'Open streams.', streams),
       ...single('process_resident_memory_bytes', 'gauge', 'Resident memory.', process.memoryUsage.rss()),
       ...single(
         'countersign_event_loop_delay_p99_seconds',

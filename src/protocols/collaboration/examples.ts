@@ -72,6 +72,20 @@ const review_ready: Step[] = [
     input: ({ task }) => ({ task_id: task.id, type: 'patch', payload: { kind: 'inline', uri: 'data:text/plain,hello' } }),
   },
 ]
+/** An upload that no artifact has named in its time. */
+const upload_forgotten: Step[] = [
+  ...in_progress,
+  {
+    as: 'devin',
+    call: 'collaboration/artifact.upload',
+    input: ({ task }) => ({
+      task_id: task.id,
+      checksum: 'sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824',
+      size: 5,
+    }),
+  },
+  { advanceMs: 25 * HOUR_MS },
+]
 const reviewed = (verdict: string): Step[] => [
   ...review_ready,
   {
@@ -104,6 +118,7 @@ export const scenes = {
   waiting,
   late,
   review_ready,
+  upload_forgotten,
   completed,
   rejected,
   written,

@@ -3,6 +3,7 @@ import type { Protocol } from '#kernel/operation.ts'
 import { scenes } from './examples.ts'
 import { artifactOperations } from './operations/artifact.ts'
 import { auditOperations } from './operations/audit.ts'
+import { blobOperations } from './operations/blob.ts'
 import { checkpointOperations } from './operations/checkpoint.ts'
 import { controlOperations } from './operations/control.ts'
 import { grantOperations } from './operations/grant.ts'
@@ -13,22 +14,26 @@ import { taskControlOperations } from './operations/task-control.ts'
 import { taskOperations } from './operations/task.ts'
 import { codes } from './wire.ts'
 
+const operations = [
+  ...taskOperations,
+  ...taskControlOperations,
+  ...checkpointOperations,
+  ...controlOperations,
+  ...grantOperations,
+  ...ownershipOperations,
+  ...reviewOperations,
+  ...artifactOperations,
+  ...blobOperations,
+  ...ledgerOperations,
+  ...auditOperations,
+]
+export type CollaborationOperation = (typeof operations)[number]
+
 export const collaboration: Protocol = {
   name: 'collaboration',
   title: 'HACP: Human-Agent Collaboration Protocol',
   version: '0.1.0',
-  operations: [
-    ...taskOperations,
-    ...taskControlOperations,
-    ...checkpointOperations,
-    ...controlOperations,
-    ...grantOperations,
-    ...ownershipOperations,
-    ...reviewOperations,
-    ...artifactOperations,
-    ...ledgerOperations,
-    ...auditOperations,
-  ],
+  operations,
   codes,
   scenes,
 }

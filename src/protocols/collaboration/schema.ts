@@ -209,12 +209,23 @@ export const Checksum = refusedAs(
   'INVALID_SPEC',
   t.String({ pattern: '^sha256:[0-9a-f]{64}$', description: 'sha256: and 64 hexadecimal digits' }),
 )
+export const FileName = refusedAs(
+  'INVALID_SPEC',
+  t.String({ minLength: 1, maxLength: limits.nameCharsMax, description: 'a file name without its path' }),
+)
+export const MediaType = refusedAs(
+  'INVALID_SPEC',
+  t.String({ maxLength: 200, pattern: '^[!-~]+/[ -~]+$', description: 'a media type such as text/plain' }),
+)
 const ArtifactPayload = t.Object({
   kind: either('diff', 'blob', 'ref', 'inline'),
   uri: text(limits.uriCharsMax),
   checksum: Checksum,
   size: t.Integer({ minimum: 0 }),
   verified: t.Boolean(), // ours: the server itself has hashed the bytes
+  // As they were uploaded.
+  name: t.Optional(FileName),
+  media_type: t.Optional(MediaType),
 })
 const references = either('input', 'output')
 export const ReferenceAs = refusedAs('INVALID_SPEC', either('input', 'output'))

@@ -4,7 +4,7 @@ import { sha256 } from '#kernel/chain.ts'
 import { Refusal } from '#kernel/errors.ts'
 import type { Actor, ProjectRole } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { keyOf, type Doc, type Static, type TSchema } from '#kernel/schema.ts'
+import { idOf, keyOf, type Doc, type Static, type TSchema } from '#kernel/schema.ts'
 import type { Key as StoreKey, Store } from '#kernel/store.ts'
 import { ADMIN_SERVICE, Agent, Key, Project, Session, User } from './schema.ts'
 
@@ -38,6 +38,19 @@ export async function authenticate(store: Store, credential: Credential, nowMs: 
   return credential.kind === 'bearer' ? byKey(store, `key_${id}`, secret, now, proof) : bySession(store, `sess_${id}`, secret, nowMs, proof)
 }
 
+/** Who somebody is that came with a ticket: by the subject and, where there was one, the credential that asked for it. */
+export type Bearer = { readonly subject: string; readonly credential: StoreKey | null }
+
+/** The same actor for the present. What was revoked, closed or switched off since is refused, as the credential itself would be. */
+export async function authenticateAgain(store: Store, { subject, credential }: Bearer, nowMs: number): Promise<Actor> {
+  const now = new Date(nowMs).toISOString()
+  const proof: Proof = new Map()
+  if (credential === null) return actorOf(store, subject, now, proof)
+  const id = idOf(credential)
+  const isKey = credential === keyOf(Key, id)
+  return isKey ? byKey(store, id, null, now, proof) : bySession(store, id, null, nowMs, proof)
+}
+
 async function proven<S extends TSchema>(store: Store, doc: Doc<S>, id: string, proof: Proof): Promise<Static<S>> {
   const key = keyOf(doc, id)
   const [found] = await store.read([key])
@@ -46,9 +59,12 @@ async function proven<S extends TSchema>(store: Store, doc: Doc<S>, id: string, 
   return found.value as Static<S>
 }
 
-async function byKey(store: Store, id: string, secret: string, now: string, proof: Proof): Promise<Actor> {
+/** null: it was proven before, and the secret was not kept. */
+const isHeld = (secret: string | null, digest: string): boolean => secret === null || matches(secret, digest)
+
+async function byKey(store: Store, id: string, secret: string | null, now: string, proof: Proof): Promise<Actor> {
   const key = await proven(store, Key, id, proof)
-  if (!matches(secret, key.digest) || key.revoked_at !== null) throw refused()
+  if (!isHeld(secret, key.digest) || key.revoked_at !== null) throw refused()
   if (key.expires_at !== null && key.expires_at <= now) throw refused()
   const actor = await actorOf(store, key.subject, now, proof)
   if (key.project_id === null || actor.projects === 'all') return actor
@@ -56,11 +72,11 @@ async function byKey(store: Store, id: string, secret: string, now: string, proo
   return { ...actor, owner: false, projects: new Map(role ? [[key.project_id, role]] : []) }
 }
 
-async function bySession(store: Store, id: string, secret: string, nowMs: number, proof: Proof): Promise<Actor> {
+async function bySession(store: Store, id: string, secret: string | null, nowMs: number, proof: Proof): Promise<Actor> {
   const session = await proven(store, Session, id, proof)
   const isIdle = Date.parse(session.seen_at) + limits.sessionIdleMs <= nowMs
   const isOver = Date.parse(session.expires_at) <= nowMs || session.closed_at !== null
-  if (!matches(secret, session.digest) || isIdle || isOver) throw refused()
+  if (!isHeld(secret, session.digest) || isIdle || isOver) throw refused()
   return actorOf(store, session.user_id, new Date(nowMs).toISOString(), proof)
 }
 

@@ -7,8 +7,10 @@ const withKey: Step[] = [{ as: 'admin', call: 'identity/key.issue', input: { sub
 const withLogin: Step[] = [{ as: 'admin', call: 'identity/login.issue', input: { user_id: 'user_alice' } }]
 const withSession: Step[] = [...withLogin, { as: 'system', call: 'identity/session.open', input: ({ token }) => ({ token }) }]
 
+const withTicket: Step[] = [{ as: 'alice', call: 'identity/ticket.issue', input: {} }]
+
 const substituted: Step[] = [
   { as: 'alice', call: 'identity/substitute.add', input: { person: 'user_alice', substitute: 'user_bob', until: '2026-02-01T00:00:00Z' } },
 ]
 
-export const scenes = { empty: [], substituted, withKey, withLogin, withSession }
+export const scenes = { empty: [], substituted, withKey, withLogin, withSession, withTicket }

@@ -5,14 +5,25 @@ import { agentOperations } from './operations/agent.ts'
 import { credentialOperations } from './operations/credential.ts'
 import { projectOperations } from './operations/project.ts'
 import { substituteOperations } from './operations/substitute.ts'
+import { ticketOperations } from './operations/ticket.ts'
 import { userOperations } from './operations/user.ts'
 import { codes } from './wire.ts'
+
+const operations = [
+  ...userOperations,
+  ...substituteOperations,
+  ...agentOperations,
+  ...projectOperations,
+  ...credentialOperations,
+  ...ticketOperations,
+]
+export type IdentityOperation = (typeof operations)[number]
 
 export const identity: Protocol = {
   name: 'identity',
   title: 'Identity: people, agents, projects, credentials',
   version: '1',
-  operations: [...userOperations, ...substituteOperations, ...agentOperations, ...projectOperations, ...credentialOperations],
+  operations,
   codes,
   scenes,
 }

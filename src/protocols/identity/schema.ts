@@ -111,6 +111,21 @@ export const Login = doc(
   { scopeOf: () => SYSTEM_SCOPE },
 )
 
+/** Opens one socket, once, within half a minute, for whoever holds the credential that asked for it. */
+export const Ticket = doc(
+  'identity.ticket',
+  t.Object({
+    id: t.String(),
+    subject: t.String(),
+    /** The document of the credential; null where the actor came without one. */
+    credential: nullable(t.String()),
+    digest: t.String(),
+    expires_at: Timestamp,
+  }),
+  { scopeOf: () => SYSTEM_SCOPE, indexes: { subject: index((ticket) => [[ticket.subject, ticket.expires_at]], 1) } },
+)
+export type Ticket = Static<typeof Ticket.schema>
+
 /** A person at a browser. */
 export const Session = doc(
   'identity.session',

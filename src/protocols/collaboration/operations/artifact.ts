@@ -9,6 +9,7 @@ import { refusedAs, t, type Static } from '#kernel/schema.ts'
 import { moved, taskTimers } from '../ownership.ts'
 import { payloadOf, PayloadInput } from '../payload.ts'
 import { allows, executor, hasPlanFirst, isInTime, isNotReadOnly, principal, reviewer } from '../rules.ts'
+import { committed, uploadFor, type Upload } from '../upload.ts'
 import { Artifact, ArtifactHead, artifactOf, ArtifactVersion, Id, Reference, ReferenceAs, ReviewKind, Task, versionId } from '../schema.ts'
 
 const Version = t.String({ minLength: 1, maxLength: 40 })
@@ -34,10 +35,11 @@ const commit = command({
   load: (read, input) => committing(read, input),
   decide({ task, ...known }, input, { actor, now, newId }) {
     const { made, head, listed } = nextVersion({ task, ...known }, input, actor.id, newId, now)
+    const kept = committed(known.upload)
     const next = input.final === false ? listed : moved(listed, 'artifact.commit', { via: 'handoff', reason: 'artifact.commit', now })
     return {
-      facts: [fact('artifact.committed', [image(ArtifactVersion, made), image(ArtifactHead, head), image(Task, next)])],
-      puts: taskTimers(task, next),
+      facts: [fact('artifact.committed', [image(ArtifactVersion, made), image(ArtifactHead, head), image(Task, next), ...kept.images])],
+      puts: [...taskTimers(task, next), ...kept.puts],
       output: { artifact: artifactOf(made, []), task: next },
     }
   },
@@ -62,18 +64,20 @@ type Committing = {
   readonly head: ArtifactHead | null
   readonly parent: ArtifactVersion | null
   readonly same: ArtifactVersion | null
+  /** The bytes that the payload names by a cas: URI. */
+  readonly upload: Upload | null
 }
 
-async function committing(read: Read, { task_id, artifact_id, version, parent_version = null }: CommitInput): Promise<Committing> {
+async function committing(read: Read, { task_id, artifact_id, version, parent_version = null, payload }: CommitInput): Promise<Committing> {
   const task = await read(Task, task_id)
   const head = artifact_id === undefined ? null : await read(ArtifactHead, artifact_id)
   if (head && head.task_id !== task_id) throw new Refusal('NOT_FOUND', `there is no artifact ${artifact_id} of this task`)
   const find = (one: string | null | undefined) => (artifact_id && one ? read.maybe(ArtifactVersion, versionId(artifact_id, one)) : null)
-  return { task, head, parent: await find(parent_version), same: await find(version) }
+  return { task, head, parent: await find(parent_version), same: await find(version), upload: await uploadFor(read, task_id, payload.uri) }
 }
 
 /** The version that comes next, the head that points to it, and the task that lists it. */
-function nextVersion({ task, head, parent, same }: Committing, input: CommitInput, actor: string, newId: NewId, now: string) {
+function nextVersion({ task, head, parent, same, upload }: Committing, input: CommitInput, actor: string, newId: NewId, now: string) {
   if (same) throw new Refusal('IMMUTABLE_VIOLATION', `version ${input.version} exists and never changes: commit a new one`)
   refuseWrongParent(head, parent, input)
   const versions = (head?.versions ?? 0) + 1
@@ -93,7 +97,7 @@ function nextVersion({ task, head, parent, same }: Committing, input: CommitInpu
     provenance: { produced_by: task_id, produced_at: now, actor },
     version,
     parent_version: head?.version ?? null,
-    payload: payloadOf(input.payload),
+    payload: payloadOf(input.payload, upload),
     kind: input.kind ?? parent?.kind ?? 'deliverable',
   }
   const listed: Task = { ...task, artifacts: head ? task.artifacts : [...task.artifacts, artifact_id] }
@@ -118,8 +122,10 @@ const edit = command({
   load: (read, input) => committing(read, input),
   decide(state, input, { actor, now, newId }) {
     const { made, head } = nextVersion(state, input, actor.id, newId, now)
+    const kept = committed(state.upload)
     return {
-      facts: [fact('artifact.edited', [image(ArtifactVersion, made), image(ArtifactHead, head)])],
+      facts: [fact('artifact.edited', [image(ArtifactVersion, made), image(ArtifactHead, head), ...kept.images])],
+      puts: kept.puts,
       output: { artifact: artifactOf(made, []), task: state.task },
     }
   },

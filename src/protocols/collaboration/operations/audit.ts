@@ -62,8 +62,7 @@ const auditQuery = query({
         after = of.by === 'scope' || of.by === 'actor' ? stored.seq : stored.position
         const line = lineIn(stored)
         if (reverse ? from !== null && line.at < from : to !== null && line.at > to) return { items, next_cursor: null }
-        if (fits(stored, line, input, from, to) && (line.task === null || project_id !== null || (await mayRead(line.task))))
-          items.push(eventOf(stored))
+        if (fits(stored, line, input, from, to) && (project_id !== null || (await mayRead(line.task)))) items.push(eventOf(stored))
         if (items.length === pageSize(input)) return { items, next_cursor: cursorOf('audit.query', input, String(after)) }
       }
       examined += page.length
@@ -74,7 +73,8 @@ const auditQuery = query({
   example: { given: 'completed', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
 })
 
-function factsOf(project_id: string | null, { task_id, root_task_id, actor }: QueryInput): FactsOf {
+type Asked = Pick<QueryInput, 'task_id' | 'root_task_id' | 'actor'>
+function factsOf(project_id: string | null, { task_id, root_task_id, actor }: Asked): FactsOf {
   if (task_id !== undefined) return { by: 'task', task: task_id }
   if (root_task_id !== undefined) return { by: 'root', root: root_task_id }
   return actor === undefined ? { by: 'scope', scope: project_id! } : { by: 'actor', scope: project_id!, actor }
@@ -116,9 +116,10 @@ function fits(
 }
 
 /** A reader of the root need not be a reader of every descendant. */
-function taskGate(read: Read): (task: string) => Promise<boolean> {
+function taskGate(read: Read): (task: string | null) => Promise<boolean> {
   const known = new Map<string, boolean>()
   return async (task) => {
+    if (task === null) return true
     if (!known.has(task)) known.set(task, (await read.maybe(Task, task)) !== null)
     return known.get(task)!
   }
@@ -251,20 +252,37 @@ const verify = query({
   example: { given: 'completed', as: 'admin', input: {} },
 })
 
+const FollowInput = t.Object({
+  task_id: t.Optional(Id),
+  root_task_id: t.Optional(Id),
+  project_id: t.Optional(Id),
+  action: t.Optional(t.String({ maxLength: 100 })),
+})
+
 const follow = stream({
   name: 'audit.follow',
-  summary: 'Follow the audit events of a task or of a project as they become durable.',
+  summary: 'Follow the audit events of a task, of a task with all its descendants, or of a project, as they become durable.',
   draft: 'ours: HACP leaves notification to the host',
-  input: t.Object({ task_id: t.Optional(Id), project_id: t.Optional(Id) }),
+  input: FollowInput,
   output: t.Object({ event: AuditEvent }),
   callers: [system, administrator, recordKeeper],
-  async load(read, { task_id, project_id = 'project_default' }, { actor }) {
-    if (task_id !== undefined) return { project_id: null, of: { by: 'task', task: (await read(Task, task_id)).id } as FactsOf }
-    refuseForeignProject(project_id, actor)
-    return { project_id, of: { by: 'scope', scope: project_id } as FactsOf }
+  async load(read, input, { actor }) {
+    const tasks = [input.task_id, input.root_task_id].filter((id) => id !== undefined)
+    for (const id of tasks) await read(Task, id)
+    const { project_id = 'project_default' } = input
+    if (tasks.length === 0) refuseForeignProject(project_id, actor)
+    return { project_id: tasks.length === 0 ? project_id : null, of: factsOf(project_id, input), mayRead: taskGate(read) }
   },
   of: ({ of }) => of,
-  view: (_, stored) => ({ event: eventOf(stored) }),
+  wants({ task_id, root_task_id, project_id, action }, stored) {
+    if (project_id !== undefined && stored.scope !== project_id) return false
+    if (action === undefined && (task_id === undefined || root_task_id === undefined)) return true
+    const line = lineIn(stored)
+    const isBelow = root_task_id === undefined || line.task === root_task_id || line.root === root_task_id
+    return isBelow && (action === undefined || actionIn(line) === action)
+  },
+  sees: ({ of, mayRead }) => (of.by === 'root' ? (stored) => mayRead(lineIn(stored).task) : null),
+  view: (stored) => ({ event: eventOf(stored) }),
   example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
 })
 

@@ -1,0 +1,170 @@
+// JSON-RPC round trips on a Unix socket: a cheap query with its credential checked, beside a server that parses each line and
+// answers with the same result at once. Servers run in processes of their own, the load in this one; rounds alternate.
+//
+//   node bench/jsonrpc.ts [milliseconds a round]
+import assert from 'node:assert/strict'
+import { fork, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { connect, createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { readConfig, type Config } from '#apps/config.ts'
+import { createLog } from '#apps/log.ts'
+import { startServer } from '#apps/server.ts'
+import { SYSTEM } from '#kernel/identity.ts'
+import { authenticate } from '#protocols/identity/authenticate.ts'
+import { createWorld } from '#test/support/world.ts'
+
+const LF = 10
+const ROUNDS = 3
+const shapes = [
+  { clients: 1, inFlight: 1 },
+  { clients: 64, inFlight: 16 },
+] as const
+
+type Shape = (typeof shapes)[number]
+type Rate = { readonly perSecond: number; /** By the time that the server really had. */ readonly perCpuSecond: number }
+export type RoundTrips = Shape & { readonly echo: Rate; readonly ours: Rate; readonly ratio: number; readonly cpuRatio: number }
+
+export async function roundTrips(ms = 1_500): Promise<RoundTrips[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'countersign-bench-'))
+  const ours = await started('ours', folder)
+  const echo = await started('echo', folder)
+  try {
+    const measured: RoundTrips[] = []
+    for (const shape of shapes) {
+      await load(echo, shape, ms / 3)
+      await load(ours, shape, ms / 3)
+      const rates: { echo: Rate[]; ours: Rate[] } = { echo: [], ours: [] }
+      for (let round = 0; round < ROUNDS; round++) {
+        rates.echo.push(await load(echo, shape, ms))
+        rates.ours.push(await load(ours, shape, ms))
+      }
+      const [reference, own] = [median(rates.echo), median(rates.ours)]
+      const ratio = own.perSecond / reference.perSecond
+      measured.push({ ...shape, echo: reference, ours: own, ratio, cpuRatio: own.perCpuSecond / reference.perCpuSecond })
+    }
+    return measured
+  } finally {
+    for (const { child } of [ours, echo]) {
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+    }
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+const median = (rates: Rate[]): Rate => rates.toSorted((a, b) => a.perSecond - b.perSecond)[Math.floor(rates.length / 2)]!
+
+// --- Load ------------------------------------------------------------------------------------------------------------------
+
+type Running = { readonly child: ChildProcess; readonly path: string; readonly greeting: string; readonly call: string }
+
+async function started(which: 'ours' | 'echo', folder: string): Promise<Running> {
+  const child = fork(import.meta.filename, [which, folder], { execArgv: ['--max-semi-space-size=8'] })
+  const [{ path, greeting, call }] = (await once(child, 'message')) as [Omit<Running, 'child'>]
+  return { child, path, greeting, call }
+}
+
+async function cpuMs({ child }: Running): Promise<number> {
+  child.send('cpu')
+  const [ms] = (await once(child, 'message')) as [number]
+  return ms
+}
+
+async function load(server: Running, { clients, inFlight }: Shape, ms: number): Promise<Rate> {
+  const sockets = await Promise.all(Array.from({ length: clients }, () => opened(server)))
+  const cpuBefore = await cpuMs(server)
+  const began = performance.now()
+  const until = began + ms
+  const counts = await Promise.all(sockets.map((socket) => drive(socket, server.call, inFlight, until)))
+  const seconds = (performance.now() - began) / 1_000
+  const cpuSeconds = ((await cpuMs(server)) - cpuBefore) / 1_000
+  const total = counts.reduce((sum, count) => sum + count, 0)
+  for (const socket of sockets) socket.destroy()
+  return { perSecond: total / seconds, perCpuSecond: total / cpuSeconds }
+}
+
+async function opened({ path, greeting }: Running): Promise<Socket> {
+  const socket = connect(path)
+  socket.write(greeting)
+  await once(socket, 'data')
+  return socket
+}
+
+/** Keeps so many calls in flight until the time is over; every answer is one line. */
+function drive(socket: Socket, call: string, inFlight: number, until: number): Promise<number> {
+  return new Promise((done) => {
+    let answers = 0
+    let waiting = inFlight
+    socket.on('data', (chunk) => {
+      let came = 0
+      for (let at = (chunk as Buffer).indexOf(LF); at !== -1; at = (chunk as Buffer).indexOf(LF, at + 1)) came++
+      answers += came
+      if (performance.now() < until) socket.write(call.repeat(came))
+      else if ((waiting -= came) === 0) done(answers)
+    })
+    socket.write(call.repeat(inFlight))
+  })
+}
+
+// --- Servers ---------------------------------------------------------------------------------------------------------------
+
+const spec = { goal: 'count', acceptance_criteria: ['done'] }
+
+async function serveOurs(folder: string): Promise<void> {
+  const wish = readConfig(['--data', folder, '--port', '0', '--log', 'error'], {}) as { config: Config }
+  const { kernel } = await startServer(wish.config, { log: createLog('error'), onFatal: (error) => assert.fail(String(error)) })
+  const { key } = await kernel.call('identity/key.issue', { subject: 'user_owner' }, SYSTEM)
+  const owner = await authenticate(kernel.store, { kind: 'bearer', token: key }, kernel.now())
+  const { task } = await kernel.call('collaboration/task.create', { spec }, owner)
+  const call = line('collaboration/task.get', { task_id: task.id })
+  process.send!({ path: wish.config.socket, greeting: line('rpc.authenticate', { token: key }), call })
+}
+
+/** No kernel, no credential, no checks: what a line costs by itself. */
+async function serveEcho(folder: string): Promise<void> {
+  const world = await createWorld()
+  const result = await world.call('alice', 'collaboration/task.create', { spec })
+  const path = join(folder, 'echo')
+  const server = createServer((socket) => {
+    let rest: Buffer | null = null
+    socket.on('data', (chunk) => {
+      const bytes: Buffer = rest === null ? (chunk as Buffer) : Buffer.concat([rest, chunk as Buffer])
+      const out: string[] = []
+      let from = 0
+      for (let at = bytes.indexOf(LF); at !== -1; at = bytes.indexOf(LF, from)) {
+        const { id } = JSON.parse(bytes.toString('utf8', from, at)) as { id: number }
+        out.push(`${JSON.stringify({ jsonrpc: '2.0', id, result })}\n`)
+        from = at + 1
+      }
+      rest = from < bytes.length ? bytes.subarray(from) : null
+      if (out.length > 0) socket.write(out.join(''))
+    })
+    socket.on('error', () => undefined)
+  })
+  server.listen(path, () =>
+    process.send!({ path, greeting: line('hello', {}), call: line('get', { task_id: 'task_01K00000000000000000000000' }) }),
+  )
+}
+
+const line = (method: string, params: object): string => `${JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })}\n`
+
+if (process.send) {
+  const [which, folder] = process.argv.slice(2) as [string, string]
+  process.on('message', () => {
+    const { user, system } = process.cpuUsage()
+    process.send!((user + system) / 1_000)
+  })
+  await (which === 'ours' ? serveOurs(folder) : serveEcho(folder))
+} else if (import.meta.main) {
+  const measured = await roundTrips(Number(process.argv[2] ?? 1_500))
+  for (const { clients, inFlight, echo, ours, ratio, cpuRatio } of measured) {
+    const shown = ({ perSecond, perCpuSecond }: Rate): string =>
+      `${Math.round(perSecond).toLocaleString('en')}/s (${Math.round(perCpuSecond).toLocaleString('en')} a CPU second)`
+    console.log(
+      `${clients} clients x ${inFlight} in flight: echo ${shown(echo)}, task.get ${shown(ours)}; ratio ${ratio.toFixed(2)}, by CPU ${cpuRatio.toFixed(2)}`,
+    )
+  }
+}

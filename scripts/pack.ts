@@ -1,0 +1,99 @@
+// `npm run pack`: the package as others install it. Node strips types nowhere under node_modules, so it holds JavaScript: every file
+// with its types blanked out, imports that end in .js, and declarations for those who write TypeScript.
+import { spawnSync } from 'node:child_process'
+import { chmodSync, copyFileSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { stripTypeScriptTypes } from 'node:module'
+import { dirname, join, resolve } from 'node:path'
+
+const root = join(import.meta.dirname, '..')
+
+type Manifest = Record<string, unknown> & {
+  readonly bin: Record<string, string>
+  readonly exports: Record<string, string>
+  readonly imports: Record<string, string>
+}
+
+/** `./src/kernel/*.ts` as it is called in the package. */
+const built = (path: string, extension = '.js'): string => path.replace(/^(\.{1,2}\/)src\//, '$1dist/').replace(/\.ts$/, extension)
+
+/** What is imported by path ends in .js; what is imported by `#` is for the manifest. */
+const renamed = (code: string): string =>
+  code.replaceAll(
+    /(\bfrom\s*|\bimport\s*\(?\s*)(['"])(\.{1,2}\/[^'"\n]+\.ts)\2/g,
+    (_, words: string, quote: string, path: string) => words + quote + built(path) + quote,
+  )
+
+/** JavaScript with the same lines and columns. */
+export const javascriptOf = (typescript: string): string => renamed(stripTypeScriptTypes(typescript, { mode: 'strip' }))
+
+/** What users of the package need to know of it; nothing of how it is developed. */
+export function manifestOf({ bin, exports, imports, ...all }: Manifest): Record<string, unknown> {
+  const { name, version, description, license, type, engines, dependencies } = all
+  const both = (path: string) => ({ types: built(path, '.d.ts'), default: built(path) })
+  const own = Object.entries(imports).filter(([, path]) => path.startsWith('./src/'))
+  return {
+    ...{ name, version, description, license, type, engines, bin },
+    exports: Object.fromEntries(Object.entries(exports).map(([from, path]) => [from, both(path)])),
+    imports: Object.fromEntries(own.map(([from, path]) => [from, both(path)])),
+    dependencies,
+  }
+}
+
+function run(command: string, args: readonly string[], cwd: string): string {
+  const { status, stdout, stderr, error } = spawnSync(command, args, { cwd, encoding: 'utf8' })
+  if (status !== 0) throw new Error(`${command} ${args.join(' ')} failed: ${error?.message ?? stdout + stderr}`)
+  return stdout
+}
+
+/** Writes the package's folder. */
+function build(folder: string): void {
+  rmSync(folder, { recursive: true, force: true })
+  for (const path of globSync('src/**/*.ts', { cwd: root })) {
+    const to = join(folder, built(`./${path}`))
+    mkdirSync(dirname(to), { recursive: true })
+    writeFileSync(to, javascriptOf(readFileSync(join(root, path), 'utf8')))
+  }
+  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest
+  for (const path of Object.values(manifest.bin)) {
+    const to = join(folder, path)
+    mkdirSync(dirname(to), { recursive: true })
+    writeFileSync(to, javascriptOf(readFileSync(join(root, path), 'utf8')))
+    chmodSync(to, 0o755)
+  }
+  writeFileSync(join(folder, 'package.json'), `${JSON.stringify(manifestOf(manifest), null, 2)}\n`)
+  for (const name of ['LICENSE', 'README.md', 'CHANGELOG.md'])
+    if (existsSync(join(root, name))) copyFileSync(join(root, name), join(folder, name))
+}
+
+/** Types for users of the SDK: its own, and those that they come from. */
+function declare(folder: string): void {
+  const config = join(folder, 'tsconfig.json')
+  const compilerOptions = {
+    noEmit: false,
+    declaration: true,
+    emitDeclarationOnly: true,
+    rootDir: join(root, 'src'),
+    outDir: join(folder, 'dist'),
+  }
+  writeFileSync(config, JSON.stringify({ extends: join(root, 'tsconfig.json'), compilerOptions, include: [join(root, 'src', 'sdk')] }))
+  run(join(root, 'node_modules', '.bin', 'tsc'), ['-p', config], root)
+  rmSync(config)
+  for (const path of globSync('dist/**/*.d.ts', { cwd: folder })) {
+    writeFileSync(join(folder, path), renamed(readFileSync(join(folder, path), 'utf8')))
+  }
+}
+
+/** Builds and packs; returns the tarball. */
+export function pack(to: string): string {
+  const folder = join(root, 'dist')
+  build(folder)
+  declare(folder)
+  mkdirSync(to, { recursive: true })
+  const packed = JSON.parse(run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', to], folder)) as { filename: string }[]
+  return join(to, packed[0]!.filename)
+}
+
+if (import.meta.main) {
+  const to = resolve(process.argv[2] ?? root)
+  console.log(pack(to))
+}

@@ -1,0 +1,119 @@
+// The record: checked to its end, page by page, and rebuilt for one task. What is not in order ends with exit code 1.
+import type { Operation, Protocol } from '#kernel/operation.ts'
+import { derivedSpec, inputOf } from './derived.ts'
+import { exits, type Exit } from './exits.ts'
+import { flag } from './flags.ts'
+import { listings } from './nouns.ts'
+import type { Remote } from './remote.ts'
+import { tableFor, writeJson } from './show.ts'
+import type { Context, Spec } from './spec.ts'
+import { startProgress } from './terminal.ts'
+import { inert } from './text.ts'
+
+type Difference = { readonly project_id: string; readonly seq: number; readonly what: string }
+type Stretch = {
+  readonly verified: number
+  readonly to_seq: number
+  readonly head: { readonly seq: number; readonly hash: string }
+  readonly valid: boolean
+  readonly difference: Difference | null
+  readonly next_cursor: string | null
+}
+type Verified = {
+  readonly project_id: string
+  readonly verified: number
+  readonly head: Stretch['head']
+  readonly valid: boolean
+  readonly difference: Difference | null
+}
+
+export function verifySpec(protocol: Protocol, op: Operation): Spec {
+  const derived = derivedSpec(protocol, op)
+  const made: Spec = {
+    ...derived,
+    summary: 'Verify the hash chain of a project from its first event to its last.',
+    flags: [
+      ...derived.flags.filter(({ name }) => name !== 'cursor'),
+      flag('all', null, 'every project, and the record of people and keys'),
+    ],
+    examples: ['countersign audit verify', 'countersign audit verify --all', 'countersign audit verify --all --data ./data'],
+    async run(context, given) {
+      const { project_id = 'project_default' } = (await inputOf(context, op, made, given)) as { project_id?: string }
+      const remote = await context.remote()
+      const scopes = given.get('all') === true ? await scopesOf(remote) : [project_id]
+      const results: Verified[] = []
+      const progress = startProgress(context.io.err, 'verifying the record')
+      try {
+        for (const scope of scopes) results.push(await verified(remote, derived.operation!, scope, progress.say))
+      } finally {
+        progress.stop()
+      }
+      return told(context, results)
+    },
+  }
+  return made
+}
+
+/** Every project that can be seen, and the chain of identity facts. */
+async function scopesOf(remote: Remote): Promise<string[]> {
+  const found: string[] = ['system']
+  for (let cursor: string | null = ''; cursor !== null;) {
+    const page: { items: { id: string }[]; next_cursor: string | null } = await remote.call(
+      'identity/project.list',
+      cursor === '' ? {} : { cursor },
+    )
+    found.push(...page.items.map(({ id }) => id))
+    cursor = page.next_cursor
+  }
+  return found
+}
+
+async function verified(remote: Remote, operation: string, project_id: string, say: (words: string) => void): Promise<Verified> {
+  let count = 0
+  for (let cursor: string | null = null; ;) {
+    const stretch: Stretch = await remote.call(operation, { project_id, ...(cursor === null ? {} : { cursor }) })
+    count += stretch.verified
+    const { head, valid, difference } = stretch
+    if (stretch.next_cursor === null || !valid) return { project_id, verified: count, head, valid, difference }
+    say(`verifying ${project_id}: ${stretch.to_seq} of ${head.seq}`)
+    cursor = stretch.next_cursor
+  }
+}
+
+function told(context: Context, results: readonly Verified[]): Exit {
+  const isInOrder = results.every(({ valid }) => valid)
+  if (context.json) writeJson(context, { valid: isInOrder, projects: results })
+  else for (const result of results) context.io.out.write(`${sentenceOf(result, context)}\n`)
+  return isInOrder ? exits.ok : exits.refused
+}
+
+function sentenceOf({ project_id, verified: count, head, valid, difference }: Verified, { paint }: Context): string {
+  if (valid)
+    return `${paint('green', '✔')} ${inert(project_id)}: ${count} events in order, the last is number ${head.seq} ${paint('dim', head.hash)}`
+  return `${paint('red', '✖')} ${inert(project_id)}: number ${difference?.seq ?? '?'} is not what was recorded: ${inert(difference?.what ?? '')}`
+}
+
+export function replaySpec(protocol: Protocol, op: Operation): Spec {
+  const derived = derivedSpec(protocol, op)
+  const made: Spec = {
+    ...derived,
+    async run(context, given) {
+      const input = await inputOf(context, op, made, given)
+      const answer: { events: Record<string, unknown>[]; matches: boolean; difference: Difference | null; documents: unknown[] } = await (
+        await context.remote()
+      ).call(derived.operation!, input)
+      if (context.json) writeJson(context, answer)
+      else {
+        const { io, paint } = context
+        const steps = listings.find(({ marks }) => marks.includes('seq'))!
+        io.out.write(tableFor(answer.events, steps, io.out, paint))
+        const words = answer.matches
+          ? `${paint('green', '✔')} rebuilt from ${answer.events.length} events: all ${answer.documents.length} documents are as they are stored`
+          : `${paint('red', '✖')} number ${answer.difference?.seq ?? '?'}: ${inert(answer.difference?.what ?? '')}`
+        io.out.write(`${words}\n`)
+      }
+      return answer.matches ? exits.ok : exits.refused
+    },
+  }
+  return made
+}

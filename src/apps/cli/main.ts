@@ -1,0 +1,20 @@
+// The process: arguments in, an exit code out.
+import { homedir } from 'node:os'
+import { protocols } from '#protocols/index.ts'
+import { version } from '../version.ts'
+import { createCli } from './program.ts'
+import { nouns, specsOf } from './specs.ts'
+import { up, wordsForUp } from './up.ts'
+
+// `countersign task list | head -1` closes our output: that is no error.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
+}
+
+const argv = process.argv.slice(2)
+const words = wordsForUp(argv)
+if (words) await up(words)
+else {
+  const io = { out: process.stdout, err: process.stderr, input: process.stdin, env: process.env, cwd: process.cwd(), home: homedir() }
+  process.exitCode = await createCli({ io, specs: specsOf(protocols), nouns, version }).run(argv)
+}

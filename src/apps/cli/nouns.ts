@@ -1,0 +1,144 @@
+// What cannot be derived: which fields are given without a name, and which columns a list of things has.
+
+/** By operation. Where nothing stands here, the id of the operation's own noun comes first, else the first required id. */
+export const positionals: Readonly<Record<string, readonly string[]>> = {
+  'agent.add': ['name'],
+  'grant.add': ['task_id', 'scope'],
+  'grant.use': ['task_id', 'scope'],
+  'key.issue': ['subject'],
+  'key.list': ['subject'],
+  'ledger.history': ['key'],
+  'ledger.read': ['key'],
+  'ledger.write': ['key', 'value'],
+  'ownership.delegate': ['task_id', 'to'],
+  'ownership.transfer': ['task_id', 'to'],
+  'project.add': ['name'],
+  'project.join': ['project_id', 'subject'],
+  'project.leave': ['project_id', 'subject'],
+  'reviewer.add': ['task_id', 'user'],
+  'reviewer.remove': ['task_id', 'user'],
+  'review.comment': ['task_id', 'body'],
+  'substitute.add': ['person', 'substitute'],
+  'substitute.remove': ['person', 'substitute'],
+  'task.amend': ['task_id', 'text'],
+  'task.assign': ['task_id', 'assignee'],
+  'user.add': ['name'],
+}
+
+/** Title, and where its value stands. The first kind whose marks are all there is the one. */
+export type Listing = { readonly marks: readonly string[]; readonly columns: readonly (readonly [title: string, path: string])[] }
+
+export const listings: readonly Listing[] = [
+  {
+    marks: ['spec', 'ownership', 'state'],
+    columns: [
+      ['TASK', 'id'],
+      ['STATE', 'state'],
+      ['TYPE', 'type'],
+      ['HELD BY', 'ownership.assignee'],
+      ['CREATED', 'created_at'],
+      ['GOAL', 'spec.goal'],
+    ],
+  },
+  {
+    marks: ['prompt', 'raised_at'],
+    columns: [
+      ['CHECKPOINT', 'id'],
+      ['STATE', 'state'],
+      ['KIND', 'kind'],
+      ['ASKED BY', 'raised_by'],
+      ['RAISED', 'raised_at'],
+      ['QUESTION', 'prompt'],
+    ],
+  },
+  {
+    marks: ['seq', 'action', 'actor'],
+    columns: [
+      ['SEQ', 'seq'],
+      ['AT', 'at'],
+      ['ACTION', 'action'],
+      ['ACTOR', 'actor'],
+      ['SUBJECT', 'subject.id'],
+    ],
+  },
+  {
+    marks: ['verdict', 'reviewer'],
+    columns: [
+      ['REVIEW', 'id'],
+      ['VERDICT', 'verdict'],
+      ['ARTIFACT', 'artifact_id'],
+      ['VERSION', 'artifact_version'],
+      ['REVIEWER', 'reviewer'],
+      ['AT', 'at'],
+    ],
+  },
+  {
+    marks: ['scope', 'decision', 'until'],
+    columns: [
+      ['GRANT', 'id'],
+      ['SCOPE', 'scope'],
+      ['DECISION', 'decision'],
+      ['UNTIL', 'until'],
+      ['USES', 'uses'],
+      ['USED', 'used'],
+      ['BY', 'granted_by'],
+      ['REVOKED', 'revoked_at'],
+    ],
+  },
+  {
+    marks: ['key', 'value', 'version'],
+    columns: [
+      ['KEY', 'key'],
+      ['VERSION', 'version'],
+      ['VALUE', 'value'],
+      ['BY', 'by'],
+      ['WRITTEN', 'written_at'],
+    ],
+  },
+  {
+    marks: ['text', 'intent'],
+    columns: [
+      ['AT', 'at'],
+      ['INTENT', 'intent'],
+      ['BY', 'by'],
+      ['TEXT', 'text'],
+    ],
+  },
+  {
+    marks: ['subject', 'label', 'issued_by'],
+    columns: [
+      ['KEY', 'id'],
+      ['SUBJECT', 'subject'],
+      ['LABEL', 'label'],
+      ['PROJECT', 'project_id'],
+      ['CREATED', 'created_at'],
+      ['EXPIRES', 'expires_at'],
+    ],
+  },
+  {
+    marks: ['owner', 'description', 'name'],
+    columns: [
+      ['AGENT', 'id'],
+      ['NAME', 'name'],
+      ['OWNER', 'owner'],
+      ['DISABLED', 'disabled'],
+    ],
+  },
+  {
+    marks: ['role', 'acts_for'],
+    columns: [
+      ['USER', 'id'],
+      ['NAME', 'name'],
+      ['ROLE', 'role'],
+      ['DISABLED', 'disabled'],
+    ],
+  },
+  {
+    marks: ['id', 'name', 'created_at'],
+    columns: [
+      ['PROJECT', 'id'],
+      ['NAME', 'name'],
+      ['CREATED', 'created_at'],
+    ],
+  },
+]

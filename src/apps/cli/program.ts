@@ -1,0 +1,252 @@
+// The parser: commander, told everything by the specs. Nothing here ends the process; a run answers with its exit code.
+import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander'
+import { shownAs } from './derived.ts'
+import { CliError, exits, usage, type Exit } from './exits.ts'
+import { fieldOf, kebab, valueFrom, type Flag, type Given } from './flags.ts'
+import { openRemote, type Remote } from './remote.ts'
+import { allFlags, type Context, type Globals, type Spec } from './spec.ts'
+import { inertJson, inertLines } from './text.ts'
+import { columnsOf, paintFor, type Io } from './terminal.ts'
+
+export type Cli = { run(argv: readonly string[]): Promise<Exit> }
+export type CliOptions = {
+  readonly io: Io
+  readonly specs: readonly Spec[]
+  /** What nouns are about, for the first page of the help. */
+  readonly nouns: Readonly<Record<string, string>>
+  readonly version: string
+  /** Runs a command that was understood; a test may do something else. */
+  perform?(spec: Spec, context: Context, given: Given): Promise<Exit | void>
+}
+
+export const globalFlags = [
+  ['--url <url>', 'the server (or COUNTERSIGN_URL)'],
+  ['--api-key <key>', 'who you are (or COUNTERSIGN_KEY; `countersign login` stores one)'],
+  ['--data <folder>', 'read this data folder without a server'],
+  ['--json', 'one JSON document, or JSON lines for a stream'],
+  ['--no-color', 'no colours (or NO_COLOR)'],
+] as const
+
+export function createCli(options: CliOptions): Cli {
+  const { io, specs, nouns, version, perform = (spec, context, given) => spec.run(context, given) } = options
+  let outcome: Exit = exits.ok
+  const program = new Command('countersign')
+  const settle = (command: Command): Command =>
+    command
+      .exitOverride()
+      .enablePositionalOptions()
+      .showSuggestionAfterError()
+      .configureOutput({
+        writeOut: (text) => void io.out.write(text),
+        writeErr: (text) => void io.err.write(text),
+        outputError: () => undefined,
+        getOutHelpWidth: () => (io.out.isTTY === true ? columnsOf(io.out) : 120),
+        getErrHelpWidth: () => (io.err.isTTY === true ? columnsOf(io.err) : 120),
+        getOutHasColors: () => false,
+        getErrHasColors: () => false,
+      })
+      .configureHelp({ sortSubcommands: false })
+      .helpOption('-h, --help', 'show this and exit')
+  settle(program)
+    .description('The control plane for work that people delegate to agents.')
+    .version(version, '-V, --version', 'show the version and exit')
+    .usage('<noun> <verb> [arguments] [options]')
+    .addHelpText('after', FIRST_PAGE)
+  withGlobals(program)
+
+  const commands = new Map<string, Command>()
+  const isHidden = (noun: string): boolean => specs.every(({ words, hidden }) => words[0] !== noun || hidden)
+  /** `login` is a command of its own and the noun of `login issue`. */
+  const commandFor = (words: readonly string[], hidden: boolean): Command => {
+    const name = words.join(' ')
+    let found = commands.get(name)
+    if (!found) {
+      const parent = words.length === 1 ? program : commandFor(words.slice(0, -1), isHidden(words[0]!))
+      found = settle(parent.command(words.at(-1)!, { hidden })).description(words.length === 1 ? (nouns[name] ?? '') : '')
+      commands.set(name, found)
+    }
+    return found
+  }
+  for (const spec of specs) {
+    const command = commandFor(spec.words, spec.hidden)
+    describe(command, spec)
+    command.action(async () => {
+      const context = contextOf(io, globalsOf(program, command))
+      try {
+        const given = givenTo(command, spec)
+        refuseMissing(spec, given)
+        outcome = (await perform(spec, context, given)) ?? exits.ok
+      } finally {
+        await context.close()
+      }
+    })
+  }
+
+  return {
+    async run(argv) {
+      outcome = exits.ok
+      try {
+        if (argv.length === 0) program.outputHelp()
+        else await program.parseAsync([...argv], { from: 'user' })
+        return outcome
+      } catch (error) {
+        return failed(io, error, argv, specs)
+      }
+    },
+  }
+}
+
+const FIRST_PAGE = `
+Examples:
+  countersign up                                 start a server here
+  countersign login                              store its address and your key
+  countersign task create --goal 'Fix the login bug' --criteria 'tests pass'
+  countersign checkpoint answer                  answer what waits for you, with one key each
+  countersign task follow <task_id>              watch a task live
+  countersign audit verify                       check the record
+
+Exit codes: 0 done, 1 refused or not in order, 2 not understood, 3 server not reachable, 4 no valid key.
+`
+
+function withGlobals(command: Command): void {
+  for (const [flags, words] of globalFlags) command.addOption(new Option(flags, words).helpGroup('Global options:'))
+}
+
+function describe(command: Command, spec: Spec): void {
+  const { summary, positionals, examples } = spec
+  command.description(summary).allowExcessArguments(false)
+  for (const one of positionals) command.addArgument(new Argument(`[${fieldOf(one)}]`, wordsFor(one)))
+  const shown = positionals.map((one) => (one.required ? `<${fieldOf(one)}>` : `[${fieldOf(one)}]`))
+  command.usage([...shown, '[options]'].join(' '))
+  for (const one of allFlags(spec)) for (const option of optionsFor(one, positionals.includes(one))) command.addOption(option)
+  withGlobals(command)
+  if (examples.length > 0) command.addHelpText('after', `\nExamples:\n${examples.map((line) => `  ${line}\n`).join('')}`)
+}
+
+const wordsFor = ({ words, required }: Flag): string => (required ? `${words}${words === '' ? '' : '; '}required` : words)
+
+function optionsFor(one: Flag, isPositional: boolean): Option[] {
+  const { name, also, shape, placeholder } = one
+  const made: Option[] = []
+  const add = (long: string, isHidden: boolean): void => {
+    const value = shape.kind === 'switch' ? '' : ` <${placeholder}>`
+    const option = new Option(`--${long}${value}`, isHidden ? '' : wordsFor(one)).hideHelp(isHidden)
+    if (shape.kind !== 'switch') option.argParser((text, before) => collected(text, before, one))
+    if (shape.choices) option.argChoices = [...shape.choices]
+    made.push(option)
+    if (shape.kind === 'switch' || shape.nullable) made.push(new Option(`--no-${long}`, 'the opposite, or none').hideHelp())
+  }
+  add(name, isPositional)
+  for (const other of also) add(other, true)
+  return made
+}
+
+function collected(text: string, before: unknown, { shape }: Flag): unknown {
+  let value: unknown
+  try {
+    value = valueFrom(text, shape)
+  } catch (error) {
+    throw new InvalidArgumentError((error as Error).message)
+  }
+  if (shape.many) return [...((before as unknown[] | undefined) ?? []), value]
+  if (before !== undefined) throw new InvalidArgumentError('is given twice')
+  return value
+}
+
+/** What was given, by the name of its flag, wherever and however it was spelled. */
+function givenTo(command: Command, { positionals, flags }: Spec): Given {
+  const given = new Map<string, unknown>()
+  const values = command.opts<Record<string, unknown>>()
+  for (const one of [...positionals, ...flags]) {
+    for (const spelled of [one.name, ...one.also]) {
+      const value = values[new Option(`--${spelled}`).attributeName()]
+      if (value === undefined) continue
+      if (given.has(one.name)) throw usage(`--${one.name} is given twice (as --${spelled} too)`)
+      // The --no- form of what is no switch clears it.
+      given.set(one.name, value === false && one.shape.kind !== 'switch' ? null : value)
+    }
+  }
+  for (const [i, one] of positionals.entries()) {
+    const word = command.args[i]
+    if (word === undefined) continue
+    if (given.has(one.name)) throw usage(`${fieldOf(one)} is given twice`)
+    try {
+      const value = valueFrom(word, one.shape)
+      given.set(one.name, one.shape.many ? [value] : value)
+    } catch (error) {
+      throw usage(`<${fieldOf(one)}> ${(error as Error).message}`)
+    }
+  }
+  return given
+}
+
+/** An operation's own input is looked at as a whole, since it may also come as JSON. */
+function refuseMissing({ operation, positionals, flags }: Spec, given: Given): void {
+  if (operation !== null) return
+  const missing = [...positionals, ...flags].filter(({ required, name }) => required && !given.has(name))
+  if (missing.length > 0) throw usage(`missing: ${missing.map((one) => shownAs(one, positionals)).join(', ')}`)
+}
+
+function globalsOf(program: Command, command: Command): Globals {
+  const [outer, inner] = [program.opts<Record<string, unknown>>(), command.opts<Record<string, unknown>>()]
+  const text = (name: string): string | undefined => (inner[name] ?? outer[name]) as string | undefined
+  return {
+    url: text('url'),
+    apiKey: text('apiKey'),
+    data: text('data'),
+    json: inner['json'] === true || outer['json'] === true,
+    color: inner['color'] !== false && outer['color'] !== false,
+  }
+}
+
+function contextOf(io: Io, globals: Globals): Context & { close(): Promise<void> } {
+  const paintErr = paintFor(io.err, io.env, globals.color)
+  let remote: Promise<Remote> | undefined
+  return {
+    io,
+    globals,
+    json: globals.json,
+    paint: paintFor(io.out, io.env, globals.color),
+    paintErr,
+    remote: () => (remote ??= openRemote(io, globals, paintErr)),
+    // One that could not be opened was reported already.
+    close: async () => void (await remote?.then((open) => open.close()).catch(() => undefined)),
+  }
+}
+
+/** The sentence, the hint and the exit code of whatever was thrown. */
+function failed(io: Io, error: unknown, argv: readonly string[], specs: readonly Spec[]): Exit {
+  if (error instanceof CommanderError) {
+    if (error.code === 'commander.helpDisplayed' || error.code === 'commander.version' || error.code === 'commander.help') {
+      return error.exitCode === 0 ? exits.ok : exits.usage
+    }
+    return report(io, usage(error.message.replace(/^error: /, ''), hintFor(argv, specs)), argv)
+  }
+  if (error instanceof CliError) {
+    return report(io, error.code === 'USAGE' && error.hint === null ? usage(error.message, hintFor(argv, specs)) : error, argv)
+  }
+  throw error
+}
+
+function hintFor(argv: readonly string[], specs: readonly Spec[]): string {
+  const words = argv.filter((word) => !word.startsWith('-'))
+  const operation = words[0]?.replace(/^\w+\//, '').split('.')
+  const meant =
+    operation && operation.length > 1 ? specs.find((spec) => spec.words.join(' ') === operation.map(kebab).join(' ')) : undefined
+  if (meant) return `did you mean \`countersign ${meant.words.join(' ')}\`?`
+  const known = specs.find((spec) => spec.words.every((word, i) => words[i] === word))
+  const noun = specs.some((spec) => spec.words.length > 1 && spec.words[0] === words[0]) ? words[0] : undefined
+  return `see \`countersign ${known ? `${known.words.join(' ')} ` : noun === undefined ? '' : `${noun} `}--help\``
+}
+
+function report(io: Io, { exit, code, message, hint, details }: CliError, argv: readonly string[]): Exit {
+  if (argv.includes('--json')) {
+    io.err.write(`${inertJson({ error: { code, message, hint, details } }, 0)}\n`)
+    return exit
+  }
+  if (exit === exits.interrupted) return exit
+  const paint = paintFor(io.err, io.env, !argv.includes('--no-color'))
+  io.err.write(`${paint('red', 'countersign:')} ${inertLines(message)}${code === 'USAGE' ? '' : ` ${paint('dim', `[${code}]`)}`}\n`)
+  if (hint !== null) io.err.write(`${paint('dim', '  →')} ${inertLines(hint)}\n`)
+  return exit
+}

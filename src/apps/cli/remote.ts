@@ -1,0 +1,45 @@
+// What commands call: a server over HTTP, or a folder that is read without one.
+import type { Downloaded, Progress } from '#sdk/transport.ts'
+import { CliError, exits } from './exits.ts'
+import { openFolder } from './offline.ts'
+import { openServer } from './http.ts'
+import { dataFolder, targetOf } from './settings.ts'
+import type { Globals } from './spec.ts'
+import type { Io, Paint } from './terminal.ts'
+
+export type Answer = Readonly<Record<string, unknown>>
+export type Followed = { readonly cursor: string; readonly item: Answer }
+export type Remote = {
+  /** The server's address or the folder's path. */
+  readonly where: string
+  readonly isOffline: boolean
+  // oxlint-disable-next-line typescript/no-explicit-any -- the answer of whichever operation was called; its schema describes it
+  call(operation: string, input: object, options?: { readonly key?: string }): Promise<any>
+  /** Goes on after a cut, from where it was; ends when the signal aborts. */
+  follow(
+    operation: string,
+    input: object,
+    options: { readonly after: string | null; readonly signal: AbortSignal },
+  ): AsyncIterable<Followed>
+  upload(operation: string, input: object, bytes: Blob, onProgress: Progress): Promise<Answer>
+  download(operation: string, input: object, onProgress: Progress): Promise<Downloaded>
+  close(): Promise<void>
+}
+
+export async function openRemote(io: Io, globals: Globals, paintErr: Paint): Promise<Remote> {
+  if (globals.data !== undefined) return openFolder(dataFolder(io, globals))
+  const target = await targetOf(io, globals)
+  if (target.key === null) {
+    throw new CliError(
+      exits.unauthenticated,
+      'UNAUTHENTICATED',
+      `there is no key for ${target.url}`,
+      'store one with `countersign login`, set COUNTERSIGN_KEY, or give --api-key; the administrator issues keys with `countersign key issue`',
+    )
+  }
+  if (target.source === 'admin.key') {
+    const words = `note: using the administrator's key in ${dataFolder(io, globals)}, which administers and reads but decides nothing`
+    io.err.write(`${paintErr('yellow', words)}\n`)
+  }
+  return openServer(target.url, target.key)
+}

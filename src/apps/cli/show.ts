@@ -1,0 +1,142 @@
+// Answers as people read them: a list is a table, one thing is a card. Programs ask for --json and get the answer as it is.
+import type { styleText } from 'node:util'
+import { listings, type Listing } from './nouns.ts'
+import type { Context } from './spec.ts'
+import { columnsOf, tableOf, type Paint } from './terminal.ts'
+import { inert, inertJson, inertLines, padded, widthOf, wrapped } from './text.ts'
+
+type Value = Readonly<Record<string, unknown>>
+const isValue = (value: unknown): value is Value => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isList = (answer: unknown): answer is { items: Value[]; next_cursor?: string | null } =>
+  isValue(answer) && Array.isArray(answer['items'])
+
+export function writeJson({ io }: Pick<Context, 'io'>, value: unknown): void {
+  io.out.write(`${inertJson(value, io.out.isTTY === true ? 2 : 0)}\n`)
+}
+
+export function show(context: Context, operation: string, answer: unknown): void {
+  if (context.json) return writeJson(context, answer)
+  if (isList(answer)) return showList(context, answer)
+  if (isValue(answer)) context.io.out.write(cardsOf(answer, operation.split('.')[0]!, columnsOf(context.io.out), context.paint))
+}
+
+// --- Lists -----------------------------------------------------------------------------------------------------------------
+
+export function at(value: unknown, path: string): unknown {
+  let inner = value
+  for (const step of path.split('.')) inner = isValue(inner) ? inner[step] : undefined
+  return inner
+}
+
+const cellOf = (value: unknown): string =>
+  value === null || value === undefined
+    ? '-'
+    : typeof value === 'string'
+      ? value
+      : typeof value === 'boolean'
+        ? value
+          ? 'yes'
+          : 'no'
+        : JSON.stringify(value)
+
+function listingOf(item: Value): Listing {
+  const known = listings.find(({ marks }) => marks.every((mark) => Object.hasOwn(item, mark)))
+  const scalars = Object.keys(item).filter((field) => !isValue(item[field]) && !Array.isArray(item[field]))
+  return known ?? { marks: [], columns: scalars.slice(0, 6).map((field) => [field.toUpperCase(), field] as const) }
+}
+
+function showList({ io, paint, paintErr }: Context, { items, next_cursor }: { items: Value[]; next_cursor?: string | null }): void {
+  const first = items[0]
+  if (!first) io.err.write(`${paintErr('dim', 'nothing there')}\n`)
+  else io.out.write(tableFor(items, listingOf(first), io.out, paint))
+  if (next_cursor) io.err.write(`${paintErr('dim', `there is more: add --cursor ${inert(next_cursor)}`)}\n`)
+}
+
+export function tableFor(items: readonly Value[], { columns }: Listing, output: Context['io']['out'], paint: Paint): string {
+  const shown = columns.map(([title]) => ({ title, style: styleOf }))
+  const rows = items.map((item) => columns.map(([, path]) => cellOf(at(item, path))))
+  return tableOf(shown, rows, output, paint)
+}
+
+type Style = Parameters<typeof styleText>[0]
+const styles: readonly [Style, readonly string[]][] = [
+  ['green', ['completed', 'accepted', 'approved', 'allow', 'resolved', 'verified', 'ok']],
+  ['yellow', ['blocked', 'pending', 'review_ready', 'under_review', 'changes_requested', 'warn']],
+  ['red', ['rejected', 'expired', 'deny', 'changed', 'fail']],
+  ['cyan', ['in_progress', 'assigned']],
+]
+/** States and verdicts have colours; everything else is plain. */
+export const styleOf = (word: string): Style | null => styles.find(([, words]) => words.includes(word))?.[0] ?? null
+
+// --- Cards -----------------------------------------------------------------------------------------------------------------
+
+/** The thing that the command is about in full, the others in a line each. */
+export function cardsOf(answer: Value, noun: string, columns: number, paint: Paint): string {
+  const things = Object.entries(answer).filter(([, value]) => isValue(value)) as [string, Value][]
+  const scalars = Object.fromEntries(Object.entries(answer).filter(([, value]) => !isValue(value)))
+  const main = things.find(([name]) => name === noun) ?? things[0]
+  const parts: string[] = []
+  if (Object.values(scalars).some((value) => !isEmpty(value))) parts.push(fieldsOf(scalars, '', columns, paint))
+  if (main) parts.push(`${paint('bold', titleOf(main[0], main[1]))}\n${fieldsOf(main[1], '  ', columns, paint)}`)
+  const others = things.filter((thing) => thing !== main)
+  if (others.length > 0) parts.push(others.map(([name, value]) => `${lineOf(name, value, paint)}\n`).join(''))
+  return parts.join('\n')
+}
+
+const titleOf = (name: string, { id }: Value): string => (typeof id === 'string' ? `${inert(name)} ${inert(id)}` : inert(name))
+
+function lineOf(name: string, value: Value, paint: Paint): string {
+  const state = typeof value['state'] === 'string' ? ` ${painted(value['state'], paint)}` : ''
+  return titleOf(name, value) + state
+}
+
+const painted = (word: string, paint: Paint): string => {
+  const style = styleOf(word)
+  return style === null ? inert(word) : paint(style, inert(word))
+}
+
+const isEmpty = (value: unknown): boolean =>
+  value === null ||
+  value === undefined ||
+  value === '' ||
+  (Array.isArray(value) && value.length === 0) ||
+  (isValue(value) && Object.keys(value).length === 0)
+
+const LINES_MAX = 8
+
+function fieldsOf(value: Value, indent: string, columns: number, paint: Paint): string {
+  const rows = rowsOf(value, '', value['id']).filter(([name]) => name !== 'id' || indent === '')
+  const width = Math.max(0, ...rows.map(([name]) => widthOf(name)))
+  const room = Math.max(24, columns - indent.length - width - 2)
+  return rows
+    .flatMap(([name, lines]) => {
+      const shown = lines.flatMap((line) => wrapped(inertLines(line), room))
+      const kept = shown.length > LINES_MAX ? [...shown.slice(0, LINES_MAX), `… ${shown.length - LINES_MAX} more lines; see --json`] : shown
+      return kept.map((line, i) => {
+        const style = lines.length === 1 ? styleOf(line) : null
+        return `${indent}${i === 0 ? paint('dim', padded(name, width)) : ' '.repeat(width)}  ${style === null ? line : paint(style, line)}`.trimEnd()
+      })
+    })
+    .map((line) => `${line}\n`)
+    .join('')
+}
+
+/** Every field with its lines; the fields of a thing inside are named by their path. */
+function rowsOf(value: Value, prefix: string, id: unknown): [string, string[]][] {
+  return Object.entries(value).flatMap(([field, inner]): [string, string[]][] => {
+    const name = inert(prefix + field)
+    // What is not so, what there is none of and what only repeats the title says nothing; --json has it all.
+    if (isEmpty(inner) || inner === false || inner === 0 || (inner === id && field !== 'id')) return []
+    if (isValue(inner)) return rowsOf(inner, `${prefix}${field}.`, id)
+    if (!Array.isArray(inner)) return [[name, [cellOf(inner)]]]
+    return [[name, inner.every((item) => typeof item === 'string' && !/\s/.test(item)) ? [inner.join(', ')] : inner.map(itemOf)]]
+  })
+}
+
+const itemOf = (item: unknown): string =>
+  isValue(item)
+    ? Object.entries(item)
+        .filter(([, inner]) => !isEmpty(inner))
+        .map(([field, inner]) => `${field}=${cellOf(inner)}`)
+        .join(' ')
+    : `- ${cellOf(item)}`

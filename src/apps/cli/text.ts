@@ -1,0 +1,75 @@
+// Text for a terminal. What agents write may hold escape sequences that move the cursor, hide lines or turn text around: it is
+// shown, never obeyed.
+
+/** Controls (tab and newline too), what turns text around, and what cannot be seen. */
+const HOSTILE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029\u200b\u2060-\u2064\ufeff\u{e0000}-\u{e007f}]|\p{Surrogate}/gu
+
+const escaped = (char: string): string => {
+  const code = char.codePointAt(0)!
+  if (char === '\n') return String.raw`\n`
+  if (char === '\t') return String.raw`\t`
+  if (char === '\r') return String.raw`\r`
+  if (code <= 0xff) return String.raw`\x${code.toString(16).padStart(2, '0')}`
+  return code <= 0xffff ? String.raw`\u${code.toString(16).padStart(4, '0')}` : String.raw`\u{${code.toString(16)}}`
+}
+
+/** On one line, every character visible. */
+export const inert = (text: string): string => text.replaceAll(HOSTILE, escaped)
+
+/** The same where lines and tabs mean what they say. */
+export const inertLines = (text: string): string =>
+  text.replaceAll(HOSTILE, (char) => (char === '\n' || char === '\t' ? char : escaped(char)))
+
+/** One JSON document that no terminal obeys: the same value, since JSON may escape any character. */
+export const inertJson = (value: unknown, indent: number): string =>
+  JSON.stringify(value, null, indent).replaceAll(HOSTILE, (char) => {
+    // Newlines can only be those of the indentation: within strings JSON has escaped them.
+    if (char === '\n') return char
+    return [...Array(char.length).keys()].map((i) => String.raw`\u${char.charCodeAt(i).toString(16).padStart(4, '0')}`).join('')
+  })
+
+const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
+const WIDE =
+  /^[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}|\ufe0f/u
+const ASCII = /^[ -~]*$/
+
+/** Columns that a text takes. */
+export function widthOf(text: string): number {
+  if (ASCII.test(text)) return text.length
+  let width = 0
+  for (const { segment } of graphemes.segment(text)) width += /^\p{Mark}+$/u.test(segment) ? 0 : WIDE.test(segment) ? 2 : 1
+  return width
+}
+
+/** Cut to so many columns, the last one an ellipsis. */
+export function fitted(text: string, columns: number): string {
+  if (widthOf(text) <= columns) return text
+  let kept = ''
+  let width = 0
+  for (const { segment } of graphemes.segment(text)) {
+    width += widthOf(segment)
+    if (width > columns - 1) break
+    kept += segment
+  }
+  return `${kept}…`
+}
+
+export const padded = (text: string, columns: number): string => text + ' '.repeat(Math.max(0, columns - widthOf(text)))
+
+/** Lines of at most so many columns, broken between words. */
+export function wrapped(text: string, columns: number): string[] {
+  return text.split('\n').flatMap((line) => {
+    const lines: string[] = []
+    let current = ''
+    for (const word of line.split(' ')) {
+      if (current !== '' && widthOf(current) + 1 + widthOf(word) > columns) {
+        lines.push(current)
+        current = word
+      } else current = current === '' && lines.length === 0 && word === '' ? ' ' : current === '' ? word : `${current} ${word}`
+    }
+    return [...lines, current]
+  })
+}
+
+/** As a shell takes it. */
+export const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`)

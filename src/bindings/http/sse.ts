@@ -1,0 +1,127 @@
+// Streams as server-sent events: every stream operation of the kernel is a GET that does not end.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import { sha256 } from '#kernel/chain.ts'
+import { Refusal } from '#kernel/errors.ts'
+import type { Actor } from '#kernel/identity.ts'
+import { decodeText } from '#kernel/json.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Protocol } from '#kernel/operation.ts'
+import type { Hub, Portion, Sink } from '../events.ts'
+import type { Credential, Guard } from './guard.ts'
+
+export type SseOptions = {
+  readonly protocols: readonly Protocol[]
+  readonly guard: Guard
+  readonly hub: Hub
+  /** Further paths: from a path to the stream operation that it stands for. */
+  readonly aliases: Readonly<Record<string, string>>
+  readonly lingerMs: number
+  authenticate(credential: Credential): Promise<Actor>
+  /** The same without counting as use: a page that is only open must not keep a session from ending. */
+  recheck(credential: Credential): Promise<Actor>
+}
+
+export function registerSse(app: FastifyInstance, options: SseOptions): void {
+  const inputs = new Map<string, Properties>()
+  for (const protocol of options.protocols) {
+    for (const op of protocol.operations) {
+      if (op.kind === 'stream') inputs.set(`${protocol.name}/${op.name}`, (op.input as { properties: Properties }).properties)
+    }
+  }
+  const paths = [...[...inputs.keys()].map((name) => [`/v1/${name}`, name] as const), ...Object.entries(options.aliases)]
+  for (const [path, name] of paths) {
+    const properties = inputs.get(name)
+    if (!properties) throw new Error(`${path} stands for ${name}, which is no stream operation`)
+    app.get(path, { exposeHeadRoute: false }, handlerOf(name, properties, options))
+  }
+}
+
+function handlerOf(name: string, properties: Properties, { guard, hub, authenticate, recheck, lingerMs }: SseOptions) {
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+    const { headers } = request.raw
+    const credential = guard.credentialOf(headers)
+    await authenticate(credential)
+    const { after, input } = questionIn(request.url, properties)
+    // A browser that connects again says where it was; the address still says where it began.
+    const seen = headers['last-event-id']
+    const wish = {
+      name,
+      input,
+      after: typeof seen === 'string' && seen !== '' ? seen : after,
+      who: sha256(`${credential.kind} ${credential.token}`),
+      caller: () => recheck(credential),
+    }
+    const subscription = await hub.subscribe(wish, (cursor) => openSink(reply, cursor, lingerMs))
+    reply.raw.once('close', subscription.close)
+    if (reply.raw.destroyed || request.raw.socket.destroyed) subscription.close()
+    return reply
+  }
+}
+
+type Properties = Readonly<Record<string, { readonly type?: string }>>
+
+/** The query as an input: a text, or a number or a truth value where the operation declares one. */
+function questionIn(url: string, properties: Properties): { input: unknown; after: string | null } {
+  const fields: [string, unknown][] = []
+  let after: string | null = null
+  for (const [name, text] of new URL(url, 'http://localhost').searchParams) {
+    if (name === 'after') {
+      if (after !== null) throw new Refusal('INVALID_REQUEST', 'after is given twice', { field: 'after' })
+      after = text
+    } else fields.push([name, valueOf(text, properties[name]?.type)])
+  }
+  // Through the one door for JSON: a name that stands twice, NUL and half characters are refused there.
+  const text = `{${fields.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join()}}`
+  return { input: decodeText(text), after }
+}
+
+function valueOf(text: string, type: string | undefined): unknown {
+  if ((type === 'integer' || type === 'number') && /^-?\d{1,15}(\.\d{1,15})?$/.test(text)) return Number(text)
+  if (type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true'
+  return text
+}
+
+/** What a client waits before it connects again. */
+const RETRY_MS = 1_000
+
+function openSink(reply: FastifyReply, cursor: string, lingerMs: number): Sink {
+  reply.hijack()
+  const { raw } = reply
+  // A client that is gone is noticed by 'close'.
+  raw.on('error', () => undefined)
+  raw.shouldKeepAlive = false
+  const headers = reply.getHeaders() as OutgoingHttpHeaders
+  raw.writeHead(200, { ...headers, 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' })
+  raw.write(`retry: ${RETRY_MS}\nid: ${cursor}\n\n`)
+  return {
+    send: (portion, taken) => void raw.write(framesOf(portion), () => taken()),
+    // Without data it is no event, but the place moves.
+    beat: (place) => void raw.write(`: beat\nid: ${place}\n\n`),
+    end({ reason, code, message }, place) {
+      const event = reason === 'slow' || reason === 'stopping' ? reason : 'error'
+      raw.end(`event: ${event}\nid: ${place}\ndata: ${JSON.stringify({ code, message, cursor: place })}\n\n`)
+      destroyLater(raw, reason === 'stopping' ? Math.min(lingerMs, limits.streamStopMs) : lingerMs)
+    },
+  }
+}
+
+/** One text for all who get these entries. */
+function framesOf({ entries, memo }: Portion): Buffer {
+  let frames = memo.get('sse')
+  if (!frames) {
+    const parts = entries.flatMap(({ cursor, written }) => [
+      Buffer.from(`id: ${cursor}\nevent: ${written.action}\ndata: `),
+      written.json,
+      BLANK,
+    ])
+    memo.set('sse', (frames = Buffer.concat(parts)))
+  }
+  return frames
+}
+const BLANK = Buffer.from('\n\n')
+
+function destroyLater(raw: ServerResponse, ms: number): void {
+  const timer = setTimeout(() => raw.destroy(), ms)
+  raw.once('close', () => clearTimeout(timer))
+}

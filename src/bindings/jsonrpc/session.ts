@@ -1,0 +1,323 @@
+// One connection: lines in, lines out. Nothing is read that there is no room for: beyond a number of calls under way or of bytes
+// that the other side has not taken, its own buffer fills up and it waits.
+import type { Readable, Writable } from 'node:stream'
+import type { Actor } from '#kernel/identity.ts'
+import { decode } from '#kernel/json.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import { createLines, type Lines } from '#kernel/lines.ts'
+import { Refusal } from '#kernel/errors.ts'
+import * as answers from './answers.ts'
+import type { Failure, Id } from './answers.ts'
+
+export type Credential = { readonly kind: 'bearer'; readonly token: string }
+
+/** What a test may shrink. */
+export type JsonRpcBounds = {
+  readonly lineBytes: number
+  readonly lineMs: number
+  readonly stallMs: number
+  readonly calls: number
+  readonly follows: number
+  readonly batch: number
+  readonly unsentHigh: number
+  readonly unsentMax: number
+  readonly connections: number
+  readonly stopMs: number
+}
+
+export type Method = (session: Session, params: object) => Promise<unknown>
+
+export type Shared = {
+  readonly kernel: Kernel
+  authenticate(credential: Credential): Promise<Actor>
+  readonly log: { error(fields: object, words: string): void }
+  readonly bounds: JsonRpcBounds
+  readonly methods: ReadonlyMap<string, Method>
+}
+
+export type Peer = {
+  readonly input: Readable
+  readonly output: Writable
+  destroy(): void
+}
+
+export type Session = {
+  readonly shared: Shared
+  readonly peer: Peer
+  readonly openedAt: number
+  readonly follows: Map<number, AbortController>
+  lastFollow: number
+  credential: Credential | null
+  /** A call that comes right behind rpc.authenticate waits for it. */
+  authenticating: Promise<unknown> | null
+  /** Who the connection's credential stands for, for the calls of one portion. */
+  identified: Promise<Actor> | null
+  /** Somebody has shown a good credential here. */
+  known: boolean
+  readonly lines: Lines
+  /** When the line began whose end has not come; null while it is not the sender who keeps us waiting. */
+  begunAt: number | null
+  underWay: number
+  readonly out: string[]
+  outChars: number
+  readonly waiting: (() => void)[]
+  inputOver: boolean
+  /** open: reads. draining: answers what it has taken. over: only lets the other side read. closed: gone. */
+  state: 'open' | 'draining' | 'over' | 'closed'
+  readonly onClosed: () => void
+}
+
+/** After the last answer, so that one who is still writing reads it before the socket goes away under them. */
+const LINGER_MS = 1_000
+
+export function openSession(shared: Shared, peer: Peer, onClosed: () => void): Session {
+  const session: Session = {
+    shared,
+    peer,
+    openedAt: performance.now(),
+    follows: new Map(),
+    lastFollow: 0,
+    credential: null,
+    authenticating: null,
+    identified: null,
+    known: false,
+    lines: createLines(shared.bounds.lineBytes),
+    begunAt: null,
+    underWay: 0,
+    out: [],
+    outChars: 0,
+    waiting: [],
+    inputOver: false,
+    state: 'open',
+    onClosed,
+  }
+  const { input, output } = peer
+  input.on('data', (chunk: Uint8Array) => {
+    if (session.state !== 'open') return
+    session.lines.push(chunk)
+    work(session)
+  })
+  input.on('end', () => {
+    session.inputOver = true
+    work(session)
+  })
+  const gone = (): void => close(session)
+  output.on('error', gone).on('close', gone)
+  // Where input and output are two streams, the first is gone as soon as it has ended, and its calls still want their answers.
+  if (input !== (output as unknown)) input.on('error', gone).on('close', () => session.inputOver || gone())
+  return session
+}
+
+const unsent = ({ peer, outChars }: Session): number => peer.output.writableLength + outChars
+const hasRoom = (session: Session): boolean =>
+  session.underWay < session.shared.bounds.calls && unsent(session) <= session.shared.bounds.unsentHigh
+
+function work(session: Session): void {
+  const { lines, peer, shared } = session
+  while (session.state === 'open' && hasRoom(session)) {
+    const line = lines.next()
+    if (line === null) break
+    session.begunAt = null
+    receive(session, line)
+  }
+  if (session.state !== 'open') return
+  if (lines.tooLong) return fail(session, answers.tooLarge(`a line has at most ${shared.bounds.lineBytes} bytes`))
+  if (!hasRoom(session)) {
+    peer.input.pause()
+    session.begunAt = null
+    return
+  }
+  if (session.inputOver) return drain(session, null)
+  session.begunAt = lines.begun === 0 ? null : (session.begunAt ?? performance.now())
+  if (peer.input.isPaused()) peer.input.resume()
+}
+
+/** Room again, for calls and for streams. */
+function proceed(session: Session): void {
+  if (session.state === 'draining' && session.underWay === 0) return finish(session)
+  if (unsent(session) > session.shared.bounds.unsentHigh) return
+  for (const go of session.waiting.splice(0)) go()
+  work(session)
+}
+
+/** Resolves when there is room for one more item, or when the connection ends. */
+export function room(session: Session): Promise<void> {
+  if (session.state === 'closed' || unsent(session) <= session.shared.bounds.unsentHigh) return Promise.resolve()
+  return new Promise((go) => session.waiting.push(go))
+}
+
+// --- Lines in --------------------------------------------------------------------------------------------------------------
+
+const CR = 13
+const isBlank = (line: Uint8Array): boolean => line.length === 0 || (line.length === 1 && line[0] === CR)
+
+function receive(session: Session, line: Uint8Array): void {
+  if (isBlank(line)) return
+  let message: unknown
+  try {
+    message = decode(line)
+  } catch (error) {
+    send(session, answers.failureLine(null, answers.notJson((error as Error).message)))
+    return
+  }
+  if (Array.isArray(message)) return receiveBatch(session, message)
+  session.underWay++
+  void answerTo(session, message).then((answer) => settle(session, 1, answer))
+}
+
+function receiveBatch(session: Session, batch: readonly unknown[]): void {
+  const { bounds } = session.shared
+  if (batch.length === 0 || batch.length > bounds.batch) {
+    send(session, answers.failureLine(null, answers.notRequest(`a batch holds 1 to ${bounds.batch} calls`)))
+    return
+  }
+  session.underWay += batch.length
+  void Promise.all(batch.map((message) => answerTo(session, message))).then((all) => {
+    const lines = all.filter((answer) => answer !== null)
+    settle(session, batch.length, lines.length === 0 ? null : `[${lines.join(',')}]`)
+  })
+}
+
+function settle(session: Session, calls: number, answer: string | null): void {
+  if (answer !== null) send(session, answer)
+  session.underWay -= calls
+  if (session.state === 'draining' || session.peer.input.isPaused()) proceed(session)
+}
+
+type Request = { readonly method: string; readonly params?: object }
+
+/** The line to answer with; null for a notification. It never rejects. */
+async function answerTo(session: Session, message: unknown): Promise<string | null> {
+  const id = idIn(message)
+  const problem = problemOf(message)
+  if (problem) return answers.failureLine(id ?? null, problem)
+  const { method, params = {} } = message as Request
+  const run = session.shared.methods.get(method)
+  if (!run) return id === undefined ? null : answers.failureLine(id, answers.noMethod(method))
+  try {
+    const result = await run(session, params)
+    return id === undefined ? null : answers.resultLine(id, result)
+  } catch (error) {
+    const failure = explain(session, error, method)
+    return id === undefined ? null : answers.failureLine(id, failure)
+  }
+}
+
+/** undefined: there is none, so nobody waits for an answer. */
+function idIn(message: unknown): Id | undefined {
+  if (typeof message !== 'object' || message === null || !Object.hasOwn(message, 'id')) return undefined
+  const { id } = message as { id: unknown }
+  return typeof id === 'string' || typeof id === 'number' ? id : null
+}
+
+function problemOf(message: unknown): Failure | null {
+  if (typeof message !== 'object' || message === null || Array.isArray(message)) return answers.notRequest('a request is an object')
+  const { jsonrpc, method, params, id } = message as Record<string, unknown>
+  if (jsonrpc !== '2.0') return answers.notRequest('jsonrpc must be "2.0"')
+  if (typeof method !== 'string') return answers.notRequest('method must be a string')
+  if (id !== undefined && id !== null && typeof id !== 'string' && typeof id !== 'number')
+    return answers.notRequest('id must be a string, a number or null')
+  if (params === undefined) return null
+  if (typeof params !== 'object' || params === null) return answers.notRequest('params must be an object')
+  return Array.isArray(params) ? answers.notParams('params must be an object, not an array') : null
+}
+
+/** Whatever was thrown, as an answer. What is not expected is logged with its cause and answered without it. */
+export function explain({ shared }: Session, error: unknown, method: string): Failure {
+  const failure = answers.failureOf(error, shared.kernel.codes)
+  if (failure) return failure
+  shared.log.error({ err: error, method }, 'a call failed')
+  return answers.internal
+}
+
+// --- Who calls -------------------------------------------------------------------------------------------------------------
+
+/** Asked with every attempt of a call and before each portion of a stream, so that what was revoked stops at once. */
+export function callerOf(session: Session, own: Credential | undefined): () => Promise<Actor> {
+  if (own !== undefined) return () => identify(session, own)
+  return async () => {
+    if (session.authenticating) await session.authenticating
+    if (session.credential === null)
+      throw new Refusal('UNAUTHENTICATED', 'call rpc.authenticate with a token first, or put one into params._meta')
+    return (session.identified ??= identifiedNow(session, session.credential))
+  }
+}
+
+async function identify(session: Session, credential: Credential): Promise<Actor> {
+  const actor = await session.shared.authenticate(credential)
+  session.known = true
+  return actor
+}
+
+/** Calls that arrive in one portion ask in one breath: nothing can be revoked between the first of them and the last. */
+function identifiedNow(session: Session, credential: Credential): Promise<Actor> {
+  process.nextTick(forget, session)
+  return identify(session, credential)
+}
+const forget = (session: Session): void => {
+  session.identified = null
+}
+
+// --- Lines out -------------------------------------------------------------------------------------------------------------
+
+export function send(session: Session, line: string): void {
+  if (session.state === 'over' || session.state === 'closed') return
+  // A single answer may be as large as it is; what piles up behind one that is not taken may not.
+  if (unsent(session) > session.shared.bounds.unsentMax) return close(session)
+  session.out.push(line)
+  session.outChars += line.length + 1
+  // After everything that can be answered now, so that many answers are one write.
+  if (session.out.length === 1) process.nextTick(flush, session)
+}
+
+function flush(session: Session): void {
+  if (session.out.length === 0 || session.state === 'closed') return
+  session.out.push('')
+  const text = session.out.join('\n')
+  session.out.length = 0
+  session.outChars = 0
+  session.peer.output.write(text, () => {
+    if (session.state !== 'closed' && (session.waiting.length > 0 || session.peer.input.isPaused())) proceed(session)
+  })
+}
+
+// --- The end ---------------------------------------------------------------------------------------------------------------
+
+/** Says why, answers what was taken, and ends. */
+export function fail(session: Session, failure: Failure): void {
+  if (session.state !== 'open') return
+  send(session, answers.failureLine(null, failure))
+  drain(session, failure)
+}
+
+/** Takes nothing more; ends when the calls under way are answered. */
+export function drain(session: Session, why: Failure | null): void {
+  if (session.state !== 'open') return
+  session.state = 'draining'
+  session.begunAt = null
+  for (const [id, stop] of session.follows) {
+    stop.abort()
+    send(session, answers.endLine(id, why))
+  }
+  session.peer.input.resume()
+  if (session.underWay === 0) finish(session)
+}
+
+function finish(session: Session): void {
+  flush(session)
+  session.state = 'over'
+  session.peer.output.end(() => {
+    if (session.inputOver) close(session)
+    else setTimeout(() => close(session), LINGER_MS).unref()
+  })
+}
+
+export function close(session: Session): void {
+  if (session.state === 'closed') return
+  session.state = 'closed'
+  for (const stop of session.follows.values()) stop.abort()
+  for (const go of session.waiting.splice(0)) go()
+  session.out.length = 0
+  session.peer.destroy()
+  session.onClosed()
+}

@@ -1,0 +1,142 @@
+// The bytes of artifacts: sent before a commit names them, fetched by whoever may read the artifact.
+import { casUri, mediaTypeIn, isDataUri } from '#kernel/blobs.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image } from '#kernel/facts.ts'
+import { anyone, system } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, rule } from '#kernel/operation.ts'
+import { nullable, t } from '#kernel/schema.ts'
+import { executor, isActive, isInTime, principal, reviewer } from '../rules.ts'
+import { ArtifactHead, ArtifactVersion, Checksum, FileName, Id, MediaType, Task, versionId } from '../schema.ts'
+import { expiryOf, Upload, uploadId, uploadTimer } from '../upload.ts'
+
+type Uploading = { readonly task: Task; readonly known: Upload | null; readonly open: number; readonly ofTask: number }
+
+/** Controls, and what turns a name around or hides in it: `evil\u202Egnp.exe` must not be shown as `evilexe.png`. */
+const DECEPTIVE = /[\p{Cc}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}\u2800/\\]/u
+
+const upload = command({
+  name: 'artifact.upload',
+  summary: 'Send bytes for a task; the cas: URI in the answer then goes into a payload. What no artifact names within a day is forgotten.',
+  draft: 'ours: HACP 0.1.0 leaves open how the bytes of an artifact come to the server',
+  upload: true,
+  input: t.Object({
+    task_id: Id,
+    checksum: t.Optional(Checksum),
+    size: t.Optional(t.Integer({ minimum: 0, description: 'bytes; as checksum, compared with what comes' })),
+    media_type: t.Optional(MediaType),
+    name: t.Optional(FileName),
+  }),
+  output: t.Object({ uri: t.String(), checksum: Checksum, size: t.Integer() }),
+  callers: [executor, principal, reviewer],
+  requires: [
+    isActive,
+    isInTime,
+    rule<unknown, { readonly name?: string }>(
+      'INVALID_SPEC',
+      'a name has no slash, no control and no invisible character',
+      (_, { name = 'file' }) => !DECEPTIVE.test(name) && !/^\.*$/.test(name),
+    ),
+    // The bound itself is checked at the commit; here it saves sending bytes that could not be kept.
+    rule<Uploading>(
+      'QUOTA_EXCEEDED',
+      `a task keeps at most ${limits.uploadsPerTaskMax} uploads, and an actor has at most ${limits.uploadsOpenMax} that no artifact names`,
+      ({ known, open, ofTask }) => known !== null || (open < limits.uploadsOpenMax && ofTask < limits.uploadsPerTaskMax),
+    ),
+  ],
+  audit: 'artifact.uploaded',
+  async load(read, { task_id }, { actor, received }): Promise<Uploading> {
+    const task = await read(Task, task_id)
+    const known = received ? await read.maybe(Upload, uploadId(task_id, received.checksum)) : null
+    const [open, ofTask] = await Promise.all([read.count(Upload, 'open', [actor.id]), read.count(Upload, 'task', [task_id])])
+    return { task, known, open, ofTask }
+  },
+  decide({ task, known }, { media_type = null, name = null, ...announced }, { actor, now, received }) {
+    const { checksum, size } = received!
+    if (announced.checksum !== undefined && announced.checksum !== checksum)
+      throw new Refusal('INVALID_SPEC', 'checksum does not match the bytes', { field: 'checksum' })
+    if (announced.size !== undefined && announced.size !== size)
+      throw new Refusal('INVALID_SPEC', `size does not match the bytes: there are ${size}`, { field: 'size' })
+    const { id: task_id, project_id, root_task_id } = task
+    const id = uploadId(task_id, checksum)
+    const state = known?.state === 'committed' ? 'committed' : 'open'
+    const made: Upload = { id, task_id, project_id, root_task_id, checksum, size, media_type, name, by: actor.id, at: now, state }
+    return {
+      facts: [fact('artifact.uploaded', [image(Upload, made)])],
+      puts: [uploadTimer(made)],
+      atMost: [
+        { doc: Upload, index: 'task', prefix: [task_id], max: limits.uploadsPerTaskMax, words: 'the task keeps too many uploads' },
+        { doc: Upload, index: 'open', prefix: [actor.id], max: limits.uploadsOpenMax, words: 'too many uploads that no artifact names' },
+      ],
+      output: { uri: casUri(checksum), checksum, size },
+    }
+  },
+  example: {
+    given: 'in_progress',
+    as: 'devin',
+    input: ({ task }) => ({
+      task_id: task.id,
+      checksum: 'sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824',
+      size: 5,
+      media_type: 'text/plain',
+      name: 'hello.txt',
+    }),
+    bytes: 'hello',
+  },
+})
+
+const download = query({
+  name: 'artifact.download',
+  summary: 'Where the bytes of an artifact are, and what they are called; GET over HTTP answers the bytes themselves.',
+  draft: 'ours: HACP 0.1.0 leaves open how the bytes of an artifact leave the server',
+  download: true,
+  input: t.Object({ artifact_id: Id, version: t.Optional(t.String({ minLength: 1, maxLength: 40 })) }),
+  output: t.Object({
+    uri: t.String(),
+    checksum: Checksum,
+    size: t.Integer(),
+    media_type: nullable(t.String()),
+    name: t.String(),
+    verified: t.Boolean(),
+  }),
+  callers: [anyone],
+  async load(read, { artifact_id, version }) {
+    const head = await read(ArtifactHead, artifact_id)
+    const wanted = version ?? head.version
+    const found = await read.maybe(ArtifactVersion, versionId(artifact_id, wanted))
+    if (!found) throw new Refusal('NOT_FOUND', `there is no version ${wanted} of ${artifact_id}`)
+    return { found }
+  },
+  view({ found: { artifact_id, version, payload } }) {
+    const { uri, checksum, size, verified, name = `${artifact_id}-${version}`, media_type } = payload
+    // What lies elsewhere is named, never fetched.
+    if (!verified) throw new Refusal('PRECONDITION_FAILED', 'the bytes of this ref were never uploaded here', { uri })
+    return { uri, checksum, size, media_type: media_type ?? (isDataUri(uri) ? mediaTypeIn(uri) : null), name, verified }
+  },
+  example: { given: 'review_ready', as: 'alice', input: ({ artifact }) => ({ artifact_id: artifact.id, version: 'v1' }) },
+})
+
+const expire = command({
+  name: 'upload.expire',
+  summary: 'Forget an upload that no artifact named in time; its bytes go when nothing else needs them.',
+  draft: 'ours: bytes that nothing refers to',
+  input: t.Object({ task_id: Id, checksum: Checksum }),
+  output: t.Object({ upload: Upload.schema }),
+  callers: [system],
+  requires: [
+    rule<{ upload: Upload }>(
+      'PRECONDITION_FAILED',
+      'no artifact names the upload, and its time is over',
+      ({ upload: { state, ...rest } }, _, { now }) => state === 'open' && expiryOf({ state, ...rest }) <= now,
+    ),
+  ],
+  audit: 'artifact.upload_expired',
+  load: async (read, { task_id, checksum }) => ({ upload: await read(Upload, uploadId(task_id, checksum)) }),
+  decide({ upload: known }) {
+    const next: Upload = { ...known, state: 'expired' }
+    return { facts: [fact('artifact.upload_expired', [image(Upload, next)])], puts: [uploadTimer(next)], output: { upload: next } }
+  },
+  example: { given: 'upload_forgotten', as: 'system', input: ({ task, checksum }) => ({ task_id: task.id, checksum }) },
+})
+
+export const blobOperations = [upload, download, expire]

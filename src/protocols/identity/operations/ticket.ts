@@ -1,0 +1,71 @@
+// Tickets: a browser cannot put a key into the headers of a WebSocket, and a cookie alone would let any page open one.
+import { sha256 } from '#kernel/chain.ts'
+import { timestampOf } from '#kernel/clock.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { put } from '#kernel/facts.ts'
+import { anyone, system, type Actor } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command } from '#kernel/operation.ts'
+import { keyOf, nullable, t } from '#kernel/schema.ts'
+import { matches, partsOf, tokenOf } from '../authenticate.ts'
+import { Key, Session, Ticket, Timestamp } from '../schema.ts'
+
+/** The credential's own document, among those that prove who the actor is. */
+function credentialOf({ proof }: Actor): string | null {
+  const isCredential = (key: string): boolean => key.startsWith(keyOf(Key, '')) || key.startsWith(keyOf(Session, ''))
+  return [...(proof?.keys() ?? [])].find(isCredential) ?? null
+}
+
+const issue = command({
+  name: 'ticket.issue',
+  summary: 'Make a ticket that opens one WebSocket, once, within 30 seconds. It is worth no more than the credential that asks for it.',
+  draft: 'ours: identity',
+  input: t.Object({}),
+  output: t.Object({ ticket: nullable(t.String()), expires_at: Timestamp }),
+  callers: [anyone],
+  requires: [],
+  audit: null,
+  once: ['ticket'],
+  async load(read, _, { actor, now }) {
+    const listed = await read.list(Ticket, 'subject', [[actor.id]], { limit: limits.ticketsOpenMax })
+    const tickets = await Promise.all(listed.map(({ id }) => read(Ticket, id)))
+    return { stale: tickets.filter(({ expires_at }) => expires_at <= now) }
+  },
+  decide({ stale }, _, { actor, now, newId, secret }) {
+    const hidden = secret()
+    const expires_at = timestampOf(Date.parse(now) + limits.ticketMs)
+    const ticket = { id: newId('tick'), subject: actor.id, credential: credentialOf(actor), digest: sha256(hidden), expires_at }
+    const max = limits.ticketsOpenMax
+    return {
+      facts: [],
+      // Nobody comes for those that were never used: the next one of the same subject takes them away.
+      puts: [put(Ticket, ticket.id, ticket), ...stale.map(({ id }) => put(Ticket, id, null))],
+      atMost: [{ doc: Ticket, index: 'subject', prefix: [actor.id], max, words: `at most ${max} tickets wait to be used at a time` }],
+      output: { ticket: tokenOf(ticket.id, hidden), expires_at },
+    }
+  },
+  example: { given: 'empty', as: 'alice', input: {} },
+})
+
+const redeem = command({
+  name: 'ticket.redeem',
+  summary: 'Use a ticket up and learn whom it stands for.',
+  draft: 'ours: identity',
+  input: t.Object({ ticket: t.String({ maxLength: 200 }) }),
+  output: t.Object({ subject: t.String(), credential: nullable(t.String()) }),
+  callers: [system],
+  requires: [],
+  audit: null,
+  async load(read, input, { now }) {
+    const { id, secret } = partsOf(input.ticket)
+    const ticket = await read.maybe(Ticket, `tick_${id}`)
+    if (ticket === null || !matches(secret, ticket.digest) || ticket.expires_at <= now)
+      throw new Refusal('UNAUTHENTICATED', 'this ticket was used before, has expired, or never existed')
+    return { ticket }
+  },
+  // It is gone with its use. Of two that come at once the second one's read has moved, and then it finds nothing.
+  decide: ({ ticket: { id, subject, credential } }) => ({ facts: [], puts: [put(Ticket, id, null)], output: { subject, credential } }),
+  example: { given: 'withTicket', as: 'system', input: ({ ticket }) => ({ ticket }) },
+})
+
+export const ticketOperations = [issue, redeem]

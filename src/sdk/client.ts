@@ -1,0 +1,132 @@
+// The client: `client.collaboration.task.create({...})`, with types that come from the operations themselves. Only types: not a line
+// of the server is loaded, and a new operation needs nothing here.
+import type { Static, TSchema } from '#kernel/schema.ts'
+import type { Operations } from '#protocols/index.ts'
+import { CountersignError } from './errors.ts'
+import { httpTransport, type HttpTransportOptions } from './http.ts'
+import type { BytesOptions, CallOptions, Downloaded, Followed, FollowOptions, Transport, UploadOptions } from './transport.ts'
+
+type ProtocolName = keyof Operations
+type OfKind<P extends ProtocolName, K extends string> = Extract<Operations[P], { readonly kind: K }>
+type NamesOfKind<K extends string> = { [P in ProtocolName]: `${P}/${OfKind<P, K>['name']}` }[ProtocolName]
+
+export type CallName = NamesOfKind<'command' | 'query'>
+export type StreamName = NamesOfKind<'stream'>
+type Named<N extends string> = N extends `${infer P extends ProtocolName}/${infer M}` ? Extract<Operations[P], { readonly name: M }> : never
+
+type InOf<Op> = Op extends { readonly input: infer I extends TSchema } ? Static<I> : never
+type OutOf<Op> = Op extends { readonly output: infer O extends TSchema } ? Static<O> : never
+/** What an operation takes and answers, by its full name. */
+export type Input<N extends CallName | StreamName> = InOf<Named<N>>
+export type Output<N extends CallName | StreamName> = OutOf<Named<N>>
+
+/** An input whose fields are all optional may be left out. */
+type Method<Op> =
+  object extends InOf<Op>
+    ? (input?: InOf<Op>, options?: CallOptions) => Promise<OutOf<Op>>
+    : (input: InOf<Op>, options?: CallOptions) => Promise<OutOf<Op>>
+
+type NounOf<N extends string> = N extends `${infer Noun}.${string}` ? Noun : never
+type VerbOf<N extends string> = N extends `${string}.${infer Verb}` ? Verb : never
+type Nouns<Op extends { readonly name: string }> = {
+  readonly [Noun in NounOf<Op['name']>]: {
+    readonly [One in Extract<Op, { readonly name: `${Noun}.${string}` }> as VerbOf<One['name']>]: Method<One>
+  }
+}
+
+export type Protocols = { readonly [P in ProtocolName]: Nouns<OfKind<P, 'command' | 'query'>> }
+
+type Announced = 'checksum' | 'size'
+export type Client = Protocols & {
+  /** Any command or query by its full name. */
+  call<N extends CallName>(operation: N, input: Input<N>, options?: CallOptions): Promise<Output<N>>
+  /** The items of a stream operation as they come, from the first or from a cursor on; it outlives connections and servers. */
+  follow<N extends StreamName>(operation: N, input: Input<N>, options?: FollowOptions): AsyncIterable<Followed<Output<N>>>
+  /** Calls an operation that takes bytes; size and checksum are computed here and compared by the server. */
+  upload<N extends CallName>(
+    operation: N,
+    input: Omit<Input<N>, Announced>,
+    bytes: Blob | Uint8Array<ArrayBuffer>,
+    options?: UploadOptions,
+  ): Promise<Output<N>>
+  /** The bytes that an operation names, compared with their checksum. */
+  download<N extends CallName>(operation: N, input: Input<N>, options?: BytesOptions): Promise<Downloaded>
+  close(): Promise<void>
+}
+
+export type ClientOptions = HttpTransportOptions | { readonly transport: Transport }
+
+export function createClient(options: ClientOptions): Client {
+  const transport = 'transport' in options ? options.transport : httpTransport(options)
+  const own: Record<string, unknown> = {
+    call: transport.call,
+    follow: transport.follow,
+    upload: (operation: string, input: object, bytes: Blob | Uint8Array<ArrayBuffer>, more?: UploadOptions) =>
+      carrier(transport.upload)(operation, input, bytes instanceof Blob ? bytes : new Blob([bytes]), more),
+    download: (operation: string, input: object, more?: BytesOptions) => carrier(transport.download)(operation, input, more),
+    close: transport.close,
+  }
+  return named((protocol) =>
+    Object.hasOwn(own, protocol)
+      ? own[protocol]
+      : named((noun) =>
+          named(
+            (verb) =>
+              (input: object = {}, more?: CallOptions) =>
+                transport.call(`${protocol}/${noun}.${verb}`, input, more),
+          ),
+        ),
+  ) as Client
+}
+
+function carrier<T>(carries: T | undefined): T {
+  if (carries) return carries
+  throw new CountersignError({ code: 'UNSUPPORTED', status: null, message: 'bytes are carried over HTTP only', retryable: false })
+}
+
+/** An object that has whatever it is asked for, made once. */
+function named(make: (name: string) => unknown): object {
+  const made = new Map<string, unknown>()
+  return new Proxy(Object.create(null) as object, {
+    get(_, name) {
+      // `await` asks everything whether it is a promise, and tools ask for symbols.
+      if (typeof name !== 'string' || name === 'then' || name === 'toJSON') return undefined
+      if (!made.has(name)) made.set(name, make(name))
+      return made.get(name)
+    },
+  })
+}
+
+type Page = { readonly items: readonly unknown[]; readonly next_cursor: string | null }
+type List = (input: never, options?: CallOptions) => Promise<Page>
+
+/** Every item of a list, page by page: `for await (const task of each(client.collaboration.task.list, { state: 'blocked' }))`. */
+export async function* each<L extends List>(
+  list: L,
+  input: NonNullable<Parameters<L>[0]>,
+  options?: CallOptions,
+): AsyncIterable<Awaited<ReturnType<L>>['items'][number]> {
+  let cursor: string | null = null
+  do {
+    const page: Page = await list((cursor === null ? input : { ...(input as object), cursor }) as never, options)
+    yield* page.items as Awaited<ReturnType<L>>['items'][number][]
+    cursor = page.next_cursor
+  } while (cursor !== null)
+}
+
+/** Sends the bytes of an artifact and commits them as its next version. */
+export async function deliver(
+  client: Pick<Client, 'upload' | 'call'>,
+  {
+    name,
+    media_type,
+    ...commit
+  }: Omit<Input<'collaboration/artifact.commit'>, 'payload'> & { readonly name?: string; readonly media_type?: string },
+  bytes: Blob | Uint8Array<ArrayBuffer>,
+  options: UploadOptions = {},
+): Promise<Output<'collaboration/artifact.commit'>> {
+  const about = { task_id: commit.task_id, ...(name === undefined ? {} : { name }), ...(media_type === undefined ? {} : { media_type }) }
+  const { uri, checksum, size } = await client.upload('collaboration/artifact.upload', about, bytes, options)
+  const { signal } = options
+  return client.call('collaboration/artifact.commit', { ...commit, payload: { kind: 'blob', uri, checksum, size } }, { signal })
+}

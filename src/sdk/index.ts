@@ -1,0 +1,15 @@
+// The SDK as others see it, for Node and for browsers. The transport over a Unix socket is for Node alone: `countersign/node`.
+export {
+  createClient,
+  deliver,
+  each,
+  type CallName,
+  type Client,
+  type ClientOptions,
+  type Input,
+  type Output,
+  type StreamName,
+} from './client.ts'
+export { CountersignError } from './errors.ts'
+export { httpTransport, type HttpTransportOptions } from './http.ts'
+export type { CallOptions, Downloaded, Followed, FollowOptions, Progress, Transport, UploadOptions } from './transport.ts'

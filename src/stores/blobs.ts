@@ -1,0 +1,276 @@
+// Bytes in files that are named by their content: <folder>/ab/cd/<64 hexadecimal digits>. A file gets its name when it is whole
+// and durable, so whatever has a name can be referred to; what an interrupted upload leaves is swept at the next start.
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdir, open, readdir, rename, rm, stat, utimes, type FileHandle } from 'node:fs/promises'
+import { join } from 'node:path'
+import {
+  isChecksum,
+  type Announced,
+  type Blobs,
+  type ByteRange,
+  type Checksum,
+  type Held,
+  type Received,
+  type Stored,
+} from '#kernel/blobs.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { createLanes } from '#kernel/lanes.ts'
+
+export type BlobOptions = {
+  /** The disk did not keep its promise: a synced file or folder may not be there after a power cut. */
+  fatal(error: unknown): void
+}
+
+const INCOMING = 'incoming'
+const READ_BYTES = 256 * 1024
+const WRITE_BYTES = 512 * 1024
+
+export async function openBlobs(path: string, { fatal }: BlobOptions): Promise<Blobs> {
+  const incoming = join(path, INCOMING)
+  await mkdir(incoming, { recursive: true, mode: 0o700 })
+  // One server uses the folder at a time, so nobody is writing these any more.
+  for (const name of await readdir(incoming)) await rm(join(incoming, name), { recursive: true })
+
+  const lanes = createLanes()
+  const pins = new Map<Checksum, { count: number; shared: boolean }>()
+  const files = filesIn(path, fatal)
+
+  async function put(source: AsyncIterable<Uint8Array>, announced: Announced, bytesMax: number): Promise<Held> {
+    const temporary = join(incoming, randomBytes(16).toString('hex'))
+    try {
+      const received = await writeOut(temporary, source, announced, bytesMax, files.sync)
+      const leave = await lanes.enter(received.checksum)
+      try {
+        return hold(received, await files.adopt(temporary, received))
+      } finally {
+        leave()
+      }
+    } catch (error) {
+      await rm(temporary, { force: true })
+      throw isOutOfRoom(error) ? noRoom() : error
+    }
+  }
+
+  function hold(received: Received, created: boolean): Held {
+    const { checksum } = received
+    const pin = pins.get(checksum) ?? { count: 0, shared: false }
+    pin.shared = pin.count > 0
+    pin.count++
+    pins.set(checksum, pin)
+    let over = false
+    const release = (): void => {
+      if (over) return
+      over = true
+      if (--pin.count === 0) pins.delete(checksum)
+    }
+    const discard = async (): Promise<void> => {
+      const leave = await lanes.enter(checksum)
+      try {
+        if (!over && created && !pin.shared) await files.drop(checksum)
+      } finally {
+        release()
+        leave()
+      }
+    }
+    return { ...received, release, discard }
+  }
+
+  async function remove(checksum: Checksum, isUnused: () => Promise<boolean>): Promise<boolean> {
+    const leave = await lanes.enter(checksum)
+    try {
+      if (pins.has(checksum) || !(await isUnused())) return false
+      await files.drop(checksum)
+      return true
+    } finally {
+      leave()
+    }
+  }
+
+  return { put, remove, open: files.open, size: files.size, list: (after, limit) => listIn(path, after, limit) }
+}
+
+/** Writes, counts and hashes, and stops at the first byte too many. */
+async function writeOut(
+  temporary: string,
+  source: AsyncIterable<Uint8Array>,
+  { checksum: expected, size: announced }: Announced,
+  bytesMax: number,
+  sync: (file: FileHandle) => Promise<void>,
+): Promise<Received> {
+  const most = Math.min(announced ?? bytesMax, bytesMax)
+  const tooMany = (): Refusal =>
+    most === bytesMax
+      ? new Refusal('TOO_LARGE', `at most ${bytesMax} bytes are taken at once`, { max: bytesMax })
+      : new Refusal('INVALID_REQUEST', `there are more than the ${announced} bytes that were announced`, { field: 'size' })
+  if (announced !== undefined && announced > bytesMax) throw tooMany()
+  const file = await open(temporary, 'wx', 0o600)
+  const writer = writerTo(file)
+  try {
+    const hash = createHash('sha256')
+    let size = 0
+    for await (const chunk of source) {
+      size += chunk.length
+      if (size > most) throw tooMany()
+      await writer.write(chunk)
+      hash.update(chunk)
+    }
+    await writer.flush()
+    if (announced !== undefined && size < announced)
+      throw new Refusal('INVALID_REQUEST', `${announced} bytes were announced, ${size} came`, { field: 'size' })
+    const checksum = `sha256:${hash.digest('hex')}`
+    if (expected !== undefined && expected !== checksum)
+      throw new Refusal('INVALID_REQUEST', `the bytes are ${checksum}, not what was announced`, { field: 'checksum' })
+    await sync(file)
+    return { checksum, size }
+  } finally {
+    await writer.settled()
+    await file.close()
+  }
+}
+
+/** Writes in large portions, and takes the next one while the last is being written. */
+function writerTo(file: FileHandle) {
+  let waiting: Uint8Array[] = []
+  let bytes = 0
+  let writing: Promise<void> = Promise.resolve()
+  async function begin(): Promise<void> {
+    await writing
+    writing = writeAll(file, waiting, bytes)
+    // It is awaited with the next portion; until then nobody else looks at it.
+    writing.catch(() => undefined)
+    waiting = []
+    bytes = 0
+  }
+  return {
+    async write(chunk: Uint8Array): Promise<void> {
+      waiting.push(chunk)
+      bytes += chunk.length
+      if (bytes >= WRITE_BYTES) await begin()
+    },
+    async flush(): Promise<void> {
+      await begin()
+      await writing
+    },
+    settled: () => writing.catch(() => undefined),
+  }
+}
+
+async function writeAll(file: FileHandle, chunks: readonly Uint8Array[], bytes: number): Promise<void> {
+  if (bytes === 0) return
+  const { bytesWritten } = await file.writev(chunks)
+  if (bytesWritten === bytes) return
+  // A disk that fills up may take a part before it takes nothing.
+  const all = Buffer.concat(chunks)
+  for (let at = bytesWritten; at < bytes;) at += (await file.write(all, at)).bytesWritten
+}
+
+const hexIn = (checksum: Checksum): string => checksum.slice('sha256:'.length)
+
+/** The files that have a name. */
+function filesIn(path: string, fatal: (error: unknown) => void) {
+  /** Folders whose own entry is known to be durable. */
+  const known = new Set<string>()
+  const pathOf = (checksum: Checksum): string => {
+    const hex = hexIn(checksum)
+    return join(path, hex.slice(0, 2), hex.slice(2, 4), hex)
+  }
+
+  /** After a failed sync nobody knows what is on the disk, and asking again would hear that all is well. */
+  async function sync(file: FileHandle): Promise<void> {
+    try {
+      await file.sync()
+    } catch (error) {
+      if (!isOutOfRoom(error)) fatal(error)
+      throw error
+    }
+  }
+
+  async function syncFolder(folder: string): Promise<void> {
+    const handle = await open(folder, 'r')
+    try {
+      await sync(handle)
+    } finally {
+      await handle.close()
+    }
+  }
+
+  async function ensureFolder(parent: string, name: string): Promise<string> {
+    const folder = join(parent, name)
+    if (known.has(folder)) return folder
+    await mkdir(folder, { mode: 0o700 }).catch((error: unknown) => {
+      if (codeOf(error) !== 'EEXIST') throw error
+    })
+    await syncFolder(parent)
+    known.add(folder)
+    return folder
+  }
+
+  async function size(checksum: Checksum): Promise<number | null> {
+    if (!isChecksum(checksum)) return null
+    return (await orNull(stat(pathOf(checksum))))?.size ?? null
+  }
+
+  return {
+    sync,
+    size,
+    /** Whether they are new. What was there already with another size was damaged, and is replaced. */
+    async adopt(temporary: string, received: Received): Promise<boolean> {
+      const hex = hexIn(received.checksum)
+      const target = pathOf(received.checksum)
+      const created = (await size(received.checksum)) !== received.size
+      const folder = await ensureFolder(await ensureFolder(path, hex.slice(0, 2)), hex.slice(2, 4))
+      if (created) {
+        await rename(temporary, target)
+      } else {
+        const now = new Date()
+        await utimes(target, now, now)
+        await rm(temporary)
+      }
+      // Also for what was there: it may have got its name in a process that ended before it came to this line.
+      await syncFolder(folder)
+      return created
+    },
+    drop: (checksum: Checksum) => rm(pathOf(checksum), { force: true }),
+    async open(checksum: Checksum, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | null> {
+      if (!isChecksum(checksum)) return null
+      const file = await orNull(open(pathOf(checksum), 'r'))
+      // From here on the bytes can be read to the end, also if the file loses its name.
+      return file?.createReadStream({ highWaterMark: READ_BYTES, ...(range ? { start: range.first, end: range.last } : {}) }) ?? null
+    },
+  }
+}
+
+async function listIn(path: string, after: Checksum | null, limit: number): Promise<Stored[]> {
+  const from = after === null ? '' : hexIn(after)
+  const found: Stored[] = []
+  const entries = async (folder: string, digits: number): Promise<string[]> =>
+    ((await orNull(readdir(folder))) ?? []).filter((name) => name.length === digits && /^[0-9a-f]+$/.test(name)).sort()
+  for (const top of await entries(path, 2)) {
+    if (top < from.slice(0, 2)) continue
+    for (const middle of await entries(join(path, top), 2)) {
+      if (top + middle < from.slice(0, 4)) continue
+      for (const hex of await entries(join(path, top, middle), 64)) {
+        if (hex <= from) continue
+        const info = await orNull(stat(join(path, top, middle, hex)))
+        if (info) found.push({ checksum: `sha256:${hex}`, size: info.size, at: info.mtimeMs })
+        if (found.length === limit) return found
+      }
+    }
+  }
+  return found
+}
+
+const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException).code
+/** No space, no quota, a file size limit, no inodes, or a disk that went read-only: it may be otherwise later. */
+const isOutOfRoom = (error: unknown): boolean => ['ENOSPC', 'EDQUOT', 'EFBIG', 'EROFS'].includes(codeOf(error) ?? '')
+const noRoom = (): Refusal => new Refusal('UNAVAILABLE', 'the disk has no room for these bytes', { retry_after: 60 })
+
+/** null: there is no such file. */
+async function orNull<T>(looking: Promise<T>): Promise<T | null> {
+  try {
+    return await looking
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return null
+    throw error
+  }
+}

@@ -1,0 +1,479 @@
+// The command line against a server process: what it prints, through pipes and in a terminal.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, cpSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { after, before, describe, test } from 'node:test'
+import { stripVTControlCharacters } from 'node:util'
+import { masked, root, runInTerminal, runPiped, startUp, temporary, type Press, type Ran, type Running } from './support/cli.ts'
+
+const home = temporary('cli-flows')
+const data = join(home, 'data')
+let server: Running
+const keys = { owner: '', agent: '' }
+
+before(async () => {
+  server = await startUp(data)
+  const admin = async (...argv: string[]) => JSON.parse((await run(argv, { as: null })).out)
+  await admin('agent', 'add', 'Robot', '--id', 'agent_robot', '--owner', 'user_owner', '--json')
+  keys.owner = (await admin('key', 'issue', 'user_owner', '--json')).key
+  keys.agent = (await admin('key', 'issue', 'agent_robot', '--json')).key
+})
+after(async () => {
+  await server.stop()
+  rmSync(home, { recursive: true, force: true })
+})
+
+type As = { as?: keyof typeof keys | null; input?: string; env?: Record<string, string> }
+const envFor = (as: keyof typeof keys | null): Record<string, string> => ({
+  HOME: home,
+  COUNTERSIGN_URL: server.url,
+  ...(as === null ? {} : { COUNTERSIGN_KEY: keys[as] }),
+})
+const run = (argv: readonly string[], { as = 'owner', input = '', env = {} }: As = {}): Promise<Ran> =>
+  runPiped(argv, { env: { ...envFor(as), ...env }, cwd: home, input })
+const inTerminal = (argv: readonly string[], presses: readonly Press[], as: keyof typeof keys = 'owner'): Promise<Ran> =>
+  runInTerminal(argv, presses, { env: envFor(as), cwd: home })
+
+/** One that is expected to work, as JSON. */
+async function ask(argv: readonly string[], as: keyof typeof keys = 'owner'): Promise<any> {
+  const { code, out, err } = await run([...argv, '--json'], { as })
+  assert.equal(code, 0, err)
+  return JSON.parse(out)
+}
+
+async function startedTask(goal: string): Promise<string> {
+  const { task } = await ask(['task', 'create', '--goal', goal])
+  await ask(['task', 'assign', task.id, 'agent_robot'])
+  await ask(['task', 'start', task.id], 'agent')
+  return task.id
+}
+async function blockedTask(...question: string[]): Promise<{ task: string; checkpoint: string }> {
+  const task = await startedTask('Ask')
+  const { checkpoint } = await ask(['checkpoint', 'raise', task, ...question], 'agent')
+  return { task, checkpoint: checkpoint.id }
+}
+const stateOf = async (task: string): Promise<string> => (await ask(['task', 'get', task])).task.state
+
+describe('what people see', () => {
+  test('a task from its creation to its end', async () => {
+    const { code, out, err } = await run([
+      'task',
+      'create',
+      '--goal',
+      'Fix the login bug',
+      '--criteria',
+      'tests pass',
+      '--criteria',
+      'no\u001b[31m red',
+    ])
+    assert.deepEqual({ code, err }, { code: 0, err: '' })
+    assert.equal(
+      masked(out),
+      String.raw`task task_ID
+  project_id                project_default
+  type                      task
+  spec.goal                 Fix the login bug
+  spec.acceptance_criteria  - tests pass
+                            - no\x1b[31m red
+  ownership.principal       user_owner
+  ownership.assignee        user_owner
+  state                     created
+  created_at                TIME
+  audit_trail               aud_ID
+`,
+    )
+    const id = /task_\w{26}/.exec(out)![0]
+    await ask(['task', 'assign', id, 'agent_robot'])
+    await ask(['task', 'start', id], 'agent')
+    writeFileSync(join(home, 'a.txt'), 'one\ntwo\nthree\n')
+    writeFileSync(join(home, 'b.txt'), 'one\n2\nthree\n')
+    const { artifact } = await ask(['artifact', 'commit', id, '--file', 'a.txt', '--type', 'text'], 'agent')
+    await ask(['review', 'changes', id, '--change', 'Digits, please.'])
+    // The version before is found by itself.
+    await ask(['artifact', 'commit', id, '--artifact-id', artifact.id, '--file', 'b.txt'], 'agent')
+    assert.match(masked((await run(['review', 'show', id])).out), /\n--- v1\n\+\+\+ v2\n one\n-two\n\+2\n three\n$/)
+    assert.match(
+      masked((await run(['review', 'approve', id, '--comment', 'Good.'])).out),
+      /verdict {11}approved\n[^]*\n\ntask task_ID completed\n$/,
+    )
+    assert.equal(
+      masked((await run(['audit', 'replay', id])).out),
+      `SEQ  AT                        ACTION              ACTOR         SUBJECT
+1    TIME  task.created        user_owner    task_ID
+2    TIME  task.assigned       user_owner    task_ID
+3    TIME  task.started        agent_robot   task_ID
+4    TIME  artifact.committed  agent_robot   art_ID
+5    TIME  review.submitted    user_owner    rev_ID
+6    TIME  artifact.committed  agent_robot   art_ID
+7    TIME  review.submitted    user_owner    rev_ID
+8    TIME  task.completed      agent_system  task_ID
+✔ rebuilt from 8 events: all 6 documents are as they are stored
+`,
+    )
+    const followed = await run(['task', 'follow', id])
+    assert.equal(followed.code, 0, 'it ends with the task')
+    assert.equal(masked(followed.out).split('\n')[0], 'TIME  task.created                user_owner        task_ID  created')
+    assert.equal(followed.out.trim().split('\n').length, 8)
+    const lines = (await run(['task', 'follow', id, '--json'])).out
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    assert.deepEqual(lines.map(({ event }) => event.action).at(-1), 'task.completed')
+    const rest = await run(['task', 'follow', id, '--json', '--after', lines[5].cursor])
+    assert.deepEqual(
+      rest.out
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line).event.seq),
+      [7, 8],
+      'it goes on behind a cursor',
+    )
+  })
+
+  test('lists, an empty one, and more than one page', async () => {
+    const table = await run(['task', 'list', '--state', 'completed'])
+    assert.equal(
+      masked(table.out),
+      'TASK                             STATE      TYPE  HELD BY     CREATED                   GOAL\ntask_ID  completed  task  user_owner  TIME  Fix the login bug\n',
+    )
+    assert.deepEqual(await run(['task', 'list', '--state', 'rejected']), { code: 0, out: '', err: 'nothing there\n' })
+    const first = await run(['audit', 'query', '--limit', '2'])
+    const cursor = /add --cursor (\S+)/.exec(first.err)?.[1]
+    assert.ok(cursor, 'it says how to go on')
+    assert.equal((await run(['audit', 'query', '--limit', '2', '--cursor', cursor])).code, 0)
+  })
+
+  test('who they are, and that the administrator key is used where there is no other', async () => {
+    assert.equal(
+      masked((await run(['whoami'])).out),
+      'id        user_owner\nkind      human\nowner     yes\nprojects  project_id=project_default role=owner\nserver    URL\nkey_from  COUNTERSIGN_KEY\n',
+    )
+    const { out, err } = await run(['whoami'], { as: null })
+    assert.match(out, /^id +service_admin$/m)
+    assert.match(err, /^note: using the administrator's key in .*data, which administers and reads but decides nothing\n$/)
+    const refused = await run(['task', 'create', '--goal', 'x'], { as: null })
+    assert.equal(refused.code, 1, 'it decides nothing')
+  })
+
+  test('refusals with their code, a hint and an exit code', async () => {
+    assert.deepEqual(await run(['task', 'get', 'task_nowhere']), {
+      code: 1,
+      out: '',
+      err: 'countersign: there is no task task_nowhere [NOT_FOUND]\n  → what is not yours is not shown either; `countersign task list` shows what there is\n',
+    })
+    const bad = await run(['task', 'list'], { env: { COUNTERSIGN_KEY: 'cs_nobody' } })
+    assert.deepEqual([bad.code, bad.err.split('\n')[0]], [4, 'countersign: a valid API key or session is required [UNAUTHENTICATED]'])
+    const gone = await run(['task', 'list'], { env: { COUNTERSIGN_URL: 'http://127.0.0.1:9' } })
+    assert.deepEqual([gone.code, /\[UNREACHABLE\]/.test(gone.err)], [3, true])
+  })
+})
+
+describe('a pipe', () => {
+  test('takes no colours, gives its input, and may be closed early', async () => {
+    const made = await run(['task', 'create', '--file', '-', '--json'], { input: '{"spec":{"goal":"from a pipe"}}' })
+    assert.equal(JSON.parse(made.out).task.spec.goal, 'from a pipe')
+    assert.equal(made.out.split('\n').length, 2, 'one document on one line')
+    const forced = await run(['task', 'list'], { env: { FORCE_COLOR: '1' } })
+    assert.match(forced.out, /\u001b\[/)
+    assert.doesNotMatch((await run(['task', 'list'])).out, /\u001b/)
+    const command = `'${process.execPath}' '${join(root, 'bin', 'countersign.js')}' audit query --limit 200 | head -n 1`
+    const child = spawn('bash', ['-o', 'pipefail', '-c', command], { env: { ...process.env, ...envFor('owner') }, cwd: home })
+    let said = ''
+    child.stdout.on('data', (part) => (said += String(part)))
+    child.stderr.on('data', (part) => (said += String(part)))
+    assert.deepEqual(await once(child, 'close').then(([code]) => code as number), 0)
+    assert.match(said, /^SEQ {2}.*\n$/)
+  })
+
+  test('carries artifacts both ways', async () => {
+    const task = await startedTask('Deliver')
+    const text = 'x'.repeat(70_000)
+    const { code, out, err } = await run(['artifact', 'commit', task, '--file', '-', '--json'], { as: 'agent', input: text })
+    assert.equal(code, 0, err)
+    const { artifact } = JSON.parse(out)
+    assert.deepEqual([artifact.payload.kind, artifact.payload.size, artifact.payload.verified], ['blob', 70_000, true])
+    assert.equal((await run(['artifact', 'download', artifact.id, '--output', '-'])).out, text)
+    assert.equal((await run(['artifact', 'download', artifact.id, '--output', 'got.bin'])).code, 0)
+    assert.equal(readFileSync(join(home, 'got.bin'), 'utf8'), text)
+    const again = await run(['artifact', 'download', artifact.id, '--output', 'got.bin'])
+    assert.deepEqual([again.code, /is there already/.test(again.err)], [2, true])
+    assert.equal((await run(['artifact', 'download', artifact.id, '--output', 'got.bin', '--force'])).code, 0)
+    assert.equal(existsSync(join(home, 'got.bin.part')), false)
+  })
+})
+
+describe('a terminal', () => {
+  test('answers a question with one key', async () => {
+    const { task, checkpoint } = await blockedTask(
+      '--kind',
+      'approval',
+      '--prompt',
+      'Deploy?\u001b[2J',
+      '--context',
+      'kind=text,text=All tests pass.',
+    )
+    const { code, out } = await inTerminal(['checkpoint', 'answer', checkpoint], [['later  ?', 'a']])
+    assert.equal(code, 0, out)
+    const shown = stripVTControlCharacters(out)
+    assert.ok(shown.includes(String.raw`Deploy?\x1b[2J`), 'what the agent wrote is shown, not obeyed')
+    assert.ok(shown.includes('| All tests pass.'))
+    assert.match(shown, /✔ approve: task task_\w+ is in_progress/)
+    assert.equal(await stateOf(task), 'in_progress')
+  })
+
+  test('chooses by number, provides a text, and leaves for later', async () => {
+    const choice = await blockedTask(
+      '--kind',
+      'choice',
+      '--prompt',
+      'Where?',
+      '--options',
+      'id=a,label=Staging,risk=low',
+      '--options',
+      'id=b,label=Production,risk=high',
+    )
+    assert.equal((await inTerminal(['checkpoint', 'answer', choice.checkpoint], [['later  ?', 'q']])).code, 0)
+    assert.equal(await stateOf(choice.task), 'blocked')
+    // A key that is no answer, and a paste, change nothing.
+    assert.equal(
+      (
+        await inTerminal(
+          ['checkpoint', 'answer', choice.checkpoint],
+          [
+            ['later  ?', 'x'],
+            ['', 'aa2'],
+            ['', '2'],
+          ],
+        )
+      ).code,
+      0,
+    )
+    const { checkpoint } = await ask(['checkpoint', 'get', choice.checkpoint])
+    assert.deepEqual([checkpoint.resolution.action, checkpoint.resolution.choice], ['choose', 'b'])
+    const input = await blockedTask('--kind', 'input', '--prompt', 'Which name?')
+    assert.equal(
+      (
+        await inTerminal(
+          ['checkpoint', 'answer', input.checkpoint],
+          [
+            ['later  ?', 'p'],
+            ['go on with?', 'Ada\r'],
+          ],
+        )
+      ).code,
+      0,
+    )
+    assert.equal((await ask(['checkpoint', 'get', input.checkpoint])).checkpoint.resolution.input, 'Ada')
+  })
+
+  test('asks twice before a reject, and Ctrl-C leaves everything as it was', async () => {
+    const { task, checkpoint } = await blockedTask('--kind', 'approval', '--prompt', 'Delete it?')
+    const left = await inTerminal(['checkpoint', 'answer', checkpoint], [['later  ?', '\u0003']])
+    assert.equal(left.code, 130)
+    const second = await inTerminal(
+      ['checkpoint', 'answer', checkpoint],
+      [
+        ['later  ?', 'r'],
+        ['Reject?', '\u0003'],
+      ],
+    )
+    assert.equal(second.code, 130)
+    assert.equal(await stateOf(task), 'blocked')
+    const third = await inTerminal(
+      ['checkpoint', 'answer', checkpoint],
+      [
+        ['later  ?', 'r'],
+        ['Reject?', 'y'],
+        ['Why?', 'No.\r'],
+      ],
+    )
+    assert.equal(third.code, 0, third.out)
+    assert.equal((await ask(['task', 'get', task])).task.outcome_reason, 'No.')
+  })
+
+  test('sees colours in tables and a bar while something large is sent', async () => {
+    assert.match((await inTerminal(['task', 'list'], [])).out, /\u001b\[33mblocked|\u001b\[32mcompleted/)
+    const task = await startedTask('Large')
+    writeFileSync(join(home, 'large.bin'), Buffer.alloc(50_000_000, 7))
+    const { code, out } = await inTerminal(['artifact', 'commit', task, '--file', 'large.bin'], [], 'agent')
+    assert.equal(code, 0, out)
+    assert.match(out, /uploading [█░]{24} +\d+ % of 50\.0 MB/)
+    assert.match(stripVTControlCharacters(out), /payload\.size +50000000/)
+  })
+
+  test('Ctrl-C ends a stream', async () => {
+    const task = await startedTask('Watch')
+    const { code, out } = await inTerminal(['task', 'follow', task], [['task.started', '\u0003']])
+    assert.equal(code, 130, out)
+  })
+
+  test('stores a key that is typed and never shown', async () => {
+    const presses: Press[] = [
+      ['Address of the server', `${server.url}\r`],
+      ['Key for', `${keys.owner}\r`],
+    ]
+    const { code, out } = await runInTerminal(['login'], presses, { env: { HOME: home }, cwd: home })
+    assert.equal(code, 0, out)
+    assert.doesNotMatch(out, new RegExp(keys.owner))
+    const file = join(home, '.config', 'countersign', 'config.json')
+    assert.equal(statSync(file).mode & 0o777, 0o600)
+    assert.deepEqual(JSON.parse(readFileSync(file, 'utf8')), { url: server.url, key: keys.owner })
+    const me = await runPiped(['whoami'], { env: { HOME: home }, cwd: home })
+    assert.match(me.out, /^key_from +login$/m)
+    // It is for that server alone.
+    const elsewhere = await runPiped(['whoami', '--url', 'http://127.0.0.1:9'], {
+      env: { HOME: home, COUNTERSIGN_DATA: '/nowhere' },
+      cwd: home,
+    })
+    assert.deepEqual([elsewhere.code, /there is no key/.test(elsewhere.err)], [4, true])
+    assert.equal((await runPiped(['logout'], { env: { HOME: home }, cwd: home })).code, 0)
+    assert.equal(existsSync(file), false)
+  })
+
+  test('a key comes from standard input too, and a wrong one is not stored', async () => {
+    const wrong = await run(['login'], { as: null, input: 'cs_wrong\n' })
+    assert.equal(wrong.code, 4)
+    const right = await run(['login', '--json'], { as: null, input: `${keys.agent}\n` })
+    assert.equal(JSON.parse(right.out).id, 'agent_robot')
+    await run(['logout'])
+  })
+})
+
+describe('without a server', () => {
+  test('a data folder is read, and nothing in it can be changed', async () => {
+    const offline = ['--data', data]
+    assert.equal((await run(['task', 'list', ...offline, '--json'], { as: null })).out, (await run(['task', 'list', '--json'])).out)
+    const { items } = await ask(['task', 'list', '--state', 'completed'])
+    for (const argv of [
+      ['task', 'get', items[0].id],
+      ['audit', 'query', '--task-id', items[0].id],
+      ['audit', 'replay', items[0].id],
+    ]) {
+      const [off, on] = await Promise.all([run([...argv, ...offline, '--json'], { as: null }), run([...argv, '--json'])])
+      assert.equal(off.code, 0, off.err)
+      assert.deepEqual(JSON.parse(off.out), JSON.parse(on.out))
+    }
+    const verified = await run(['audit', 'verify', '--all', ...offline], { as: null })
+    assert.match(
+      masked(verified.out),
+      /^✔ system: \d+ events in order, the last is number \d+ HASH\n✔ project_default: \d+ events in order/,
+    )
+    for (const argv of [
+      ['task', 'create', '--goal', 'x'],
+      ['task', 'follow', 'task_1'],
+      ['artifact', 'download', 'art_1'],
+    ]) {
+      const { code, err } = await run([...argv, ...offline], { as: null })
+      assert.deepEqual([code, /needs a running server/.test(err)], [2, true], argv.join(' '))
+    }
+    assert.equal((await run(['task', 'list', '--data', 'nowhere'], { as: null })).code, 1)
+  })
+
+  test('every query that has an example answers or refuses, and none of them fails', async () => {
+    for (const argv of [
+      ['user', 'list'],
+      ['agent', 'list'],
+      ['project', 'list'],
+      ['session', 'list'],
+      ['checkpoint', 'list'],
+      ['me', 'get'],
+      ['key', 'list', 'user_owner'],
+      ['ledger', 'read', 'k'],
+      ['project', 'get', 'project_default'],
+    ]) {
+      const { code, err } = await run([...argv, '--data', data], { as: null })
+      assert.ok(code === 0 || code === 1, `${argv.join(' ')}: ${code} ${err}`)
+      assert.doesNotMatch(err, /\n {4}at /, 'no stack')
+    }
+  })
+})
+
+describe('the record', () => {
+  test('verifies to its end, and one changed letter ends with exit code 1', async () => {
+    assert.equal((await run(['audit', 'verify'])).code, 0)
+    const copy = join(home, 'copy')
+    await server.stop()
+    spawnCopy(data, copy)
+    const db = new DatabaseSync(join(copy, 'countersign.db'))
+    db.exec(`UPDATE images SET text = replace(text, 'Fix the login bug', 'Fix the login bag') WHERE text LIKE '%Fix the login bug%'`)
+    db.close()
+    const { code, out } = await runPiped(['audit', 'verify', '--data', copy], { env: { HOME: home }, cwd: home })
+    assert.equal(code, 1)
+    assert.match(out, /^✖ project_default: number 1 is not what was recorded: /)
+    const doctor = await runPiped(['doctor', '--data', copy, '--url', 'http://127.0.0.1:1'], { env: { HOME: home }, cwd: home })
+    assert.equal(doctor.code, 1)
+    assert.match(doctor.out, /✖ record {5}project project_default, number 1: /)
+    server = await startUp(data)
+  })
+})
+
+function spawnCopy(from: string, to: string): void {
+  rmSync(to, { recursive: true, force: true })
+  cpSync(from, to, { recursive: true })
+}
+
+describe('the doctor', () => {
+  test('finds a healthy installation healthy', async () => {
+    const { code, out } = await run(['doctor'])
+    assert.equal(code, 0, out)
+    assert.deepEqual(out.match(/^. \S+/gm), [
+      '✔ node',
+      '✔ data',
+      '✔ admin.key',
+      '✔ database',
+      '✔ record',
+      '✔ clock',
+      '✔ disk',
+      '✔ server',
+      '✔ key',
+    ])
+    assert.equal(JSON.parse((await run(['doctor', '--json', '--quick'])).out).ok, true)
+  })
+
+  test('says what to do about what is not', async () => {
+    const key = join(data, 'admin.key')
+    chmodSync(key, 0o644)
+    chmodSync(data, 0o755)
+    const { code, out } = await run(['doctor'], { env: { COUNTERSIGN_KEY: 'cs_wrong' } })
+    chmodSync(key, 0o600)
+    chmodSync(data, 0o700)
+    assert.equal(code, 1)
+    assert.match(out, /✖ data +others may look into .*\(mode 755\)\n +→ chmod 700 /)
+    assert.match(out, /✖ admin\.key +others may read .*\(mode 644\)\n +→ delete it/)
+    assert.match(out, /✖ key +the key from COUNTERSIGN_KEY does not work/)
+    const nowhere = await runPiped(['doctor', '--data', 'nowhere', '--url', server.url], {
+      env: { HOME: home, COUNTERSIGN_KEY: keys.owner },
+      cwd: home,
+    })
+    assert.match(nowhere.out, /! data +there is no data folder/)
+  })
+})
+
+describe('completion', () => {
+  test('completes nouns, verbs, flags and choices in bash', async () => {
+    const script = (await run(['completion', 'bash'])).out
+    const completed = async (line: string): Promise<string[]> => {
+      const words = line.split(' ')
+      const body = `${script}\nCOMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}; _countersign; printf '%s\\n' "\${COMPREPLY[@]}"`
+      const child = spawn('bash', ['-c', body])
+      let said = ''
+      child.stdout.on('data', (part) => (said += String(part)))
+      await once(child, 'close')
+      return said.trim().split('\n')
+    }
+    assert.deepEqual(await completed('countersign che'), ['checkpoint'])
+    assert.deepEqual(await completed('countersign task f'), ['follow'])
+    assert.deepEqual(await completed('countersign task create --aut'), ['--autonomy'])
+    assert.deepEqual(await completed('countersign checkpoint resolve x --action re'), ['reject', 'reassign'])
+    assert.deepEqual(await completed('countersign doctor --q'), ['--quick'])
+    assert.deepEqual(await completed('countersign completion z'), ['zsh'])
+    assert.match(
+      (await run(['completion', 'fish'])).out,
+      /^complete -c countersign -n '__fish_seen_subcommand_from task; and __fish_seen_subcommand_from create' -l goal -r /m,
+    )
+    assert.match((await run(['completion', 'zsh'])).out, /bashcompinit/)
+  })
+})
