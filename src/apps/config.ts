@@ -32,14 +32,70 @@ type Setting = {
 }
 
 const settings = [
-  { flag: 'data', env: 'COUNTERSIGN_DATA', value: '<folder>', usual: './data', words: 'where everything is kept', example: '--data /var/lib/countersign' },
-  { flag: 'port', env: 'COUNTERSIGN_PORT', value: '<number>', usual: '3402', words: 'port to listen on; 0 takes a free one', example: '--port 8080' },
-  { flag: 'host', env: 'COUNTERSIGN_HOST', value: '<address>', usual: '127.0.0.1', words: 'address to listen on; other than loopback only with --proxy trusted', example: '--host ::1' },
-  { flag: 'hosts', env: 'COUNTERSIGN_HOSTS', value: '<names>', usual: '', words: 'further host names that clients may ask for, with commas', example: '--hosts tasks.example.com' },
-  { flag: 'proxy', env: 'COUNTERSIGN_PROXY', value: 'trusted', usual: '', words: 'a proxy in front ends TLS and sets X-Forwarded-Host', example: '--proxy trusted --host 0.0.0.0' },
-  { flag: 'log', env: 'COUNTERSIGN_LOG', value: '<level>', usual: 'info', words: 'silent, error, warn, info or debug; JSON lines on stderr', example: '--log debug' },
-  { flag: 'quota', env: 'COUNTERSIGN_QUOTA', value: 'on|off', usual: 'on', words: 'off: agents may ask people as often as they like', example: '--quota off' },
-  { flag: 'skip-verify', env: null, value: null, usual: '', words: 'start even if the record was changed; /health says so', example: '--skip-verify' },
+  {
+    flag: 'data',
+    env: 'COUNTERSIGN_DATA',
+    value: '<folder>',
+    usual: './data',
+    words: 'where everything is kept',
+    example: '--data /var/lib/countersign',
+  },
+  {
+    flag: 'port',
+    env: 'COUNTERSIGN_PORT',
+    value: '<number>',
+    usual: '3402',
+    words: 'port to listen on; 0 takes a free one',
+    example: '--port 8080',
+  },
+  {
+    flag: 'host',
+    env: 'COUNTERSIGN_HOST',
+    value: '<address>',
+    usual: '127.0.0.1',
+    words: 'address to listen on; other than loopback only with --proxy trusted',
+    example: '--host ::1',
+  },
+  {
+    flag: 'hosts',
+    env: 'COUNTERSIGN_HOSTS',
+    value: '<names>',
+    usual: '',
+    words: 'further host names that clients may ask for, with commas',
+    example: '--hosts tasks.example.com',
+  },
+  {
+    flag: 'proxy',
+    env: 'COUNTERSIGN_PROXY',
+    value: 'trusted',
+    usual: '',
+    words: 'a proxy in front ends TLS and sets X-Forwarded-Host',
+    example: '--proxy trusted --host 0.0.0.0',
+  },
+  {
+    flag: 'log',
+    env: 'COUNTERSIGN_LOG',
+    value: '<level>',
+    usual: 'info',
+    words: 'silent, error, warn, info or debug; JSON lines on stderr',
+    example: '--log debug',
+  },
+  {
+    flag: 'quota',
+    env: 'COUNTERSIGN_QUOTA',
+    value: 'on|off',
+    usual: 'on',
+    words: 'off: agents may ask people as often as they like',
+    example: '--quota off',
+  },
+  {
+    flag: 'skip-verify',
+    env: null,
+    value: null,
+    usual: '',
+    words: 'start even if the record was changed; /health says so',
+    example: '--skip-verify',
+  },
   { flag: 'help', env: null, value: null, usual: '', words: 'show this and exit', example: '--help' },
   { flag: 'version', env: null, value: null, usual: '', words: 'show the version and exit', example: '--version' },
 ] as const satisfies readonly Setting[]
@@ -87,7 +143,8 @@ function readFlags(argv: readonly string[]): Given {
     if (given.has(name)) throw new ConfigError(`--${name} is given twice`)
     if (setting.value === null && value !== undefined) throw new ConfigError(`--${name} takes no value`)
     const its = setting.value === null ? 'on' : (value ?? argv[++i])
-    if (its === undefined || (value === undefined && its.startsWith('--'))) throw new ConfigError(`--${name} needs a value: --${name} ${setting.value}`)
+    if (its === undefined || (value === undefined && its.startsWith('--')))
+      throw new ConfigError(`--${name} needs a value: --${name} ${setting.value}`)
     given.set(name, its)
   }
   return given
@@ -113,7 +170,8 @@ type Named = { readonly value: string; readonly name: string }
 
 function oneOf<const W extends string>({ value, name }: Named, words: readonly W[]): W {
   const found = words.find((word) => word === value)
-  if (found === undefined) throw new ConfigError(`${name} must be ${words.filter((word) => word !== '').join(', ')}, not ${JSON.stringify(value)}`)
+  if (found === undefined)
+    throw new ConfigError(`${name} must be ${words.filter((word) => word !== '').join(', ')}, not ${JSON.stringify(value)}`)
   return found
 }
 
@@ -135,10 +193,13 @@ function hostOf({ value, name }: Named, proxied: boolean): string {
 
 function hostsOf({ value, name }: Named): string[] {
   const hosts = value.split(',').map((host) => host.trim())
-  return hosts.filter((host) => host !== '').map((host) => {
-    if (!/^(\[[0-9a-f:.]+\]|[a-z0-9.-]+)$/i.test(host)) throw new ConfigError(`${name} lists host names without port or path, not ${JSON.stringify(host)}`)
-    return host
-  })
+  return hosts
+    .filter((host) => host !== '')
+    .map((host) => {
+      if (!/^(\[[0-9a-f:.]+\]|[a-z0-9.-]+)$/i.test(host))
+        throw new ConfigError(`${name} lists host names without port or path, not ${JSON.stringify(host)}`)
+      return host
+    })
 }
 
 /** As it stands in a URL. */

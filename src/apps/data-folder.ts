@@ -46,7 +46,8 @@ function lock(path: string): () => void {
     db.exec('BEGIN EXCLUSIVE')
   } catch (error) {
     db.close()
-    if (((error as { errcode?: number }).errcode ?? 0) !== SQLITE_BUSY) throw new StartError(`${file} cannot be locked: ${(error as Error).message}`)
+    if (((error as { errcode?: number }).errcode ?? 0) !== SQLITE_BUSY)
+      throw new StartError(`${file} cannot be locked: ${(error as Error).message}`)
     throw new StartError(`another Countersign server uses ${path}: stop it first, or choose another folder with --data`)
   }
   return () => db.close()

@@ -1,5 +1,4 @@
 // The server: which parts there are, in which order they start, and in which order they stop.
-import { readFileSync } from 'node:fs'
 import type { Logger } from 'pino'
 import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http.ts'
 import { contracts } from '#contracts/index.ts'
@@ -19,8 +18,7 @@ import { hostInUrl, type Config } from './config.ts'
 import { openDataFolder, StartError, type DataFolder } from './data-folder.ts'
 import { createSessions } from './sessions.ts'
 import { ownerLogin, setUp } from './setup.ts'
-
-export const version = (JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }).version
+import { version } from './version.ts'
 
 export type ServerOptions = {
   readonly log: Logger
@@ -109,7 +107,14 @@ function openStore(path: string, fatal: (error: unknown) => void): Store {
   }
 }
 
-async function checkRecord(store: Store, folder: DataFolder, config: Config, clock: Clock, log: Logger, signal: AbortSignal): Promise<Checked> {
+async function checkRecord(
+  store: Store,
+  folder: DataFolder,
+  config: Config,
+  clock: Clock,
+  log: Logger,
+  signal: AbortSignal,
+): Promise<Checked> {
   const from = (await folder.marker.read()) ?? NOTHING_VERIFIED
   const { marker, difference } = await verifyNow(store, from, clock, signal)
   if (marker.position > from.position) await folder.marker.write(marker)
@@ -120,7 +125,13 @@ async function checkRecord(store: Store, folder: DataFolder, config: Config, clo
   return { marker, difference }
 }
 
-function httpOf(kernel: Kernel, config: Config, { log, clock = realClock, bounds }: ServerOptions, checked: Checked, verifier: Verifier | null): HttpServer {
+function httpOf(
+  kernel: Kernel,
+  config: Config,
+  { log, clock = realClock, bounds }: ServerOptions,
+  checked: Checked,
+  verifier: Verifier | null,
+): HttpServer {
   const sessions = createSessions(kernel)
   const started_at = timestampOf(clock.now())
   return createHttp({
@@ -146,7 +157,8 @@ async function listen(http: HttpServer, { port, host }: Config): Promise<number>
     return await http.listen(port, host)
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
-    if (code === 'EADDRINUSE') throw new StartError(`port ${port} on ${host} is taken: stop what uses it, or choose another with --port (0 takes a free one)`)
+    if (code === 'EADDRINUSE')
+      throw new StartError(`port ${port} on ${host} is taken: stop what uses it, or choose another with --port (0 takes a free one)`)
     if (code === 'EACCES') throw new StartError(`this user may not listen on port ${port}: choose one above 1023 with --port`)
     throw new StartError(`cannot listen on ${host}, port ${port}: ${message} (see --host and --port)`)
   }

@@ -25,7 +25,9 @@ export async function setUp(kernel: Kernel, adminKey: string): Promise<void> {
 
 async function ensureAdminKey(kernel: Kernel, path: string): Promise<void> {
   const good = await idOfGoodKey(kernel, path)
-  const { items } = (await kernel.call('identity/key.list', { subject: ADMIN_SERVICE, limit: limits.pageMax }, SYSTEM)) as { items: { id: string }[] }
+  const { items } = (await kernel.call('identity/key.list', { subject: ADMIN_SERVICE, limit: limits.pageMax }, SYSTEM)) as {
+    items: { id: string }[]
+  }
   // Only the server issues these: any other one is left from a file that is gone or from a start that did not finish.
   for (const { id } of items) if (id !== good) await kernel.call('identity/key.revoke', { key_id: id }, SYSTEM)
   if (good !== null) return chmod(path, 0o600)

@@ -60,11 +60,24 @@ type State = HttpOptions & {
 
 export function createHttp(options: HttpOptions): HttpServer {
   const bounds = { ...usualBounds, ...options.bounds }
-  const state: State = { ...options, guard: createGuard(options), metrics: createMetrics(), sockets: new Set(), stopping: false, unwritableAt: 0 }
+  const state: State = {
+    ...options,
+    guard: createGuard(options),
+    metrics: createMetrics(),
+    sockets: new Set(),
+    stopping: false,
+    unwritableAt: 0,
+  }
   const app = createApp(state, bounds)
   const allow = new Map<string, string>()
   app.addHook('onRoute', ({ url, method }) => {
-    allow.set(url, [allow.get(url), method].flat().filter((name) => name !== undefined).join(', '))
+    allow.set(
+      url,
+      [allow.get(url), method]
+        .flat()
+        .filter((name) => name !== undefined)
+        .join(', '),
+    )
   })
   registerOperations(app, state)
   registerLogin(app, { ...state, secure: state.proxied, now: state.kernel.now })
@@ -95,7 +108,7 @@ function createApp(state: State, bounds: HttpBounds): FastifyInstance {
     },
     frameworkErrors: (_, _request, reply) => {
       reply.headers(securityHeaders)
-      void (reply as FastifyReply).send(prepare(reply as FastifyReply, transportFailure(400, 'INVALID_REQUEST', 'the URL cannot be read')))
+      void (reply as FastifyReply).send(prepare(reply, transportFailure(400, 'INVALID_REQUEST', 'the URL cannot be read')))
     },
     clientErrorHandler: refuseSocket,
   })
@@ -124,7 +137,8 @@ function refusalOf({ raw, url }: FastifyRequest, { guard, stopping }: State): Fa
       ? transportFailure(400, 'INVALID_REQUEST', 'the Host header is missing')
       : transportFailure(421, 'INVALID_REQUEST', 'this server does not go by that host name (see --hosts)')
   }
-  if (stopping && url !== '/health') return transportFailure(503, 'UNAVAILABLE', 'the server is stopping', { 'retry-after': '1', connection: 'close' })
+  if (stopping && url !== '/health')
+    return transportFailure(503, 'UNAVAILABLE', 'the server is stopping', { 'retry-after': '1', connection: 'close' })
   return null
 }
 

@@ -13,6 +13,8 @@ export type Actor = {
   readonly projects: ReadonlyMap<string, ProjectRole> | 'all'
   /** An owner of this installation. */
   readonly owner?: boolean
+  /** The credential carries less than the whole of them: it must not be traded for one that carries more. */
+  readonly narrowed?: boolean
   readonly behalf?: string
   readonly basis?: Basis
   /** The credential's documents and their versions: a commit fails if one of them was changed or revoked in between. */

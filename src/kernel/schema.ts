@@ -190,7 +190,8 @@ function objectCleanerOf(properties: Record<string, SchemaNode>): (value: unknow
   return (value) => {
     const kept: Record<string, unknown> = {}
     for (const [name, clean] of cleaners) {
-      const held = (value as Record<string, unknown>)[name]
+      // What every object inherits (`constructor`) is not a field that somebody sent.
+      const held = Object.hasOwn(value as object, name) ? (value as Record<string, unknown>)[name] : undefined
       if (held !== undefined) kept[name] = clean(held)
     }
     return kept

@@ -65,7 +65,8 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
     // What follows a failure in its lane is sent again after it: twice rather than out of order.
     const spoken = channel.ordered && failed !== -1 ? done.slice(0, failed + 1) : done
     await Promise.all(spoken.map((result, i) => settle(outcomeOf(deliveries[i]!, result))))
-    if (failed !== -1) log.warn({ channel: channel.name, lane, error: wordsOf((done[failed] as PromiseRejectedResult).reason) }, 'a delivery failed')
+    if (failed !== -1)
+      log.warn({ channel: channel.name, lane, error: wordsOf((done[failed] as PromiseRejectedResult).reason) }, 'a delivery failed')
     return failed === -1
   }
 
@@ -77,7 +78,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
 
   async function workInOrder(lane: string): Promise<void> {
     const first = keyOf(Delivery, `${channel.name}/${lane}/`)
-    for (let going = true; going && !stopping.signal.aborted; ) {
+    for (let going = true; going && !stopping.signal.aborted;) {
       const rows = await readAll(await store.keys(first, first + END, channel.window))
       if (rows.length === 0) return
       const now = nowText()
@@ -95,7 +96,10 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
       // Read again: while the ones before were sent, this one may have been moved or taken back.
       const rows = await readAll(ids.slice(i, i + channel.window).map((id) => keyOf(Delivery, id)))
       const now = nowText()
-      await deliver(lane, rows.filter(({ due }) => due <= now))
+      await deliver(
+        lane,
+        rows.filter(({ due }) => due <= now),
+      )
     }
   }
 
@@ -124,7 +128,10 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
         if (lanes.has(lane) || (held.get(lane) ?? '') > now) continue
         if (lanes.size >= channel.lanesMax) return false // one that ends wakes us
         held.delete(lane)
-        start(lane, deliveries.map(({ id }) => id))
+        start(
+          lane,
+          deliveries.map(({ id }) => id),
+        )
       }
       if (entries.length < PAGE) {
         place = prefix
@@ -185,7 +192,10 @@ function createSettler(kernel: Kernel, clock: Clock, stopping: AbortSignal, log:
         await kernel.call('kernel/delivery.settle', { outcomes: some }, SYSTEM)
         return
       } catch (error) {
-        log[isPassing(error) ? 'warn' : 'error']({ error: wordsOf(error), outcomes: some.length }, 'outcomes could not be recorded; trying again')
+        log[isPassing(error) ? 'warn' : 'error'](
+          { error: wordsOf(error), outcomes: some.length },
+          'outcomes could not be recorded; trying again',
+        )
         // What is not recorded is sent again after the next start.
         if (stopping.aborted) return
         await clock.sleep(Math.min(PAUSE_MS_MAX, 100 * 2 ** attempt), stopping)

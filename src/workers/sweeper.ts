@@ -14,7 +14,7 @@ export function runSweeper(kernel: Kernel, clock: Clock, log: WorkerLog): Worker
   const { signal } = stopping
 
   async function sweep(): Promise<void> {
-    for (let more = true; more && !signal.aborted; ) {
+    for (let more = true; more && !signal.aborted;) {
       const swept = (await kernel.call('kernel/reply.forget', {}, SYSTEM)) as { forgotten: number; more: boolean }
       more = swept.more
       if (more) await clock.sleep(REST_MS, signal)

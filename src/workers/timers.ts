@@ -29,4 +29,5 @@ export const timers = (kernel: Kernel, log: WorkerLog): Channel => ({
   },
 })
 
-export const runTimers = (kernel: Kernel, clock: Clock, log: WorkerLog): ReturnType<typeof runOutbox> => runOutbox(kernel, timers(kernel, log), clock, log)
+export const runTimers = (kernel: Kernel, clock: Clock, log: WorkerLog): ReturnType<typeof runOutbox> =>
+  runOutbox(kernel, timers(kernel, log), clock, log)

@@ -51,7 +51,8 @@ export function createVerification(store: Store, from: Marker): { next(): Promis
   async function differenceOf(fact: StoredFact): Promise<Difference | null> {
     const wrong = (what: string): Difference => ({ scope: fact.scope, seq: fact.seq, what })
     // Positions are given without gaps, so the last fact of a chain cannot be taken away unseen.
-    if (fact.position !== marker.position + 1) return wrong(`the facts at positions ${marker.position + 1} to ${fact.position - 1} are missing`)
+    if (fact.position !== marker.position + 1)
+      return wrong(`the facts at positions ${marker.position + 1} to ${fact.position - 1} are missing`)
     const tip = tips.get(fact.scope) ?? (await tipBefore(store, fact))
     if (tip === null || tip.seq !== fact.seq - 1) return wrong(`it does not follow number ${fact.seq - 1} of its project`)
     if (tips.size >= TIPS_MAX) tips.clear()
@@ -68,7 +69,8 @@ export function createVerification(store: Store, from: Marker): { next(): Promis
 
 async function differenceAt(store: Store, { position, hash }: Marker): Promise<Difference | null> {
   const [found] = await store.facts({ by: 'position' }, { after: position - 1, limit: 1 })
-  if (found?.position !== position) return { scope: 'all', seq: position, what: `the record ends before position ${position}, which was verified before` }
+  if (found?.position !== position)
+    return { scope: 'all', seq: position, what: `the record ends before position ${position}, which was verified before` }
   if (found.hash !== hash) return { scope: found.scope, seq: found.seq, what: 'it is not the fact that was verified before' }
   return null
 }
@@ -83,7 +85,13 @@ async function tipBefore(store: Store, { scope, seq }: StoredFact): Promise<Tip 
  * Everything after the marker, before the server answers anybody. After a long time under full load that could take hours: then
  * the newest facts are verified now and the marker stays where it is, so that the others follow while the server runs.
  */
-export async function verifyNow(store: Store, from: Marker, clock: Clock, signal: AbortSignal, factsMax = FACTS_AT_START_MAX): Promise<Checked> {
+export async function verifyNow(
+  store: Store,
+  from: Marker,
+  clock: Clock,
+  signal: AbortSignal,
+  factsMax = FACTS_AT_START_MAX,
+): Promise<Checked> {
   const last = store.stats().position
   const [skipped] = last - from.position > factsMax ? await store.facts({ by: 'position' }, { after: last - factsMax - 1, limit: 1 }) : []
   const difference = skipped && from.position > 0 ? await differenceAt(store, from) : null
@@ -91,7 +99,8 @@ export async function verifyNow(store: Store, from: Marker, clock: Clock, signal
   const verification = createVerification(store, skipped ?? from)
   for (;;) {
     const slice = await verification.next()
-    if (slice.difference || slice.facts === 0 || signal.aborted) return { marker: skipped ? from : slice.marker, difference: slice.difference }
+    if (slice.difference || slice.facts === 0 || signal.aborted)
+      return { marker: skipped ? from : slice.marker, difference: slice.difference }
     await clock.sleep(0, signal)
   }
 }

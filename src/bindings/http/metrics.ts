@@ -45,8 +45,18 @@ export function createMetrics(): Metrics {
       ...single('countersign_denials_total', 'counter', 'Calls that were refused for want of authority.', denials),
       ...single('countersign_connections', 'gauge', 'Open connections.', connections),
       ...single('process_resident_memory_bytes', 'gauge', 'Resident memory.', process.memoryUsage.rss()),
-      ...single('countersign_event_loop_delay_p99_seconds', 'gauge', 'Delay of the event loop since the last look.', delay.percentile(99) / 1e9),
-      ...single('countersign_event_loop_delay_max_seconds', 'gauge', 'Longest delay of the event loop since the last look.', delay.max / 1e9),
+      ...single(
+        'countersign_event_loop_delay_p99_seconds',
+        'gauge',
+        'Delay of the event loop since the last look.',
+        delay.percentile(99) / 1e9,
+      ),
+      ...single(
+        'countersign_event_loop_delay_max_seconds',
+        'gauge',
+        'Longest delay of the event loop since the last look.',
+        delay.max / 1e9,
+      ),
     ]
     delay.reset()
     return `${lines.join('\n')}\n`

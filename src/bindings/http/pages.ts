@@ -16,43 +16,55 @@ const style =
   'a{color:#0b57d0}code{background:#f1f1f1;padding:.1em .3em}button{font:inherit;padding:.4em 1em}' +
   '@media(prefers-color-scheme:dark){body{color:#eee;background:#161616}a{color:#8ab4f8}code{background:#2a2a2a}}'
 
+/** Whole, because its hash in the header covers every character between the tags. */
+const styleElement: Html = { markup: `<style>${style}</style>` }
+
 /** No script at all, and only this one style. */
 export const pageHeaders = {
   'content-type': 'text/html; charset=utf-8',
-  'content-security-policy':
-    `default-src 'none'; style-src 'sha256-${hash('sha256', style, 'base64')}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,
+  'content-security-policy': `default-src 'none'; style-src 'sha256-${hash('sha256', style, 'base64')}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,
   'x-frame-options': 'DENY',
 } as const
 
 function page(title: string, body: Html): string {
   return html`<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title><style>${{ markup: style }}</style></head>
-<body><main><h1>${title}</h1>
-${body}
-</main></body>
-</html>
-`.markup
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <title>${title}</title>
+        ${styleElement}
+      </head>
+      <body>
+        <main>
+          <h1>${title}</h1>
+          ${body}
+        </main>
+      </body>
+    </html> `.markup
 }
 
 const whereToLook = html`<h2>For programs</h2>
-<p>The API is described in <a href="/openapi.json">/openapi.json</a>; every operation is <code>POST /v1/&lt;protocol&gt;/&lt;operation&gt;</code> with
-<code>Authorization: Bearer &lt;key&gt;</code>. The documentation is in the folder <code>docs</code> of the source, with the generated list of operations in
-<code>docs/api/operations.md</code>. Whether the server is well: <a href="/health">/health</a>.</p>`
+  <p>
+    The API is described in <a href="/openapi.json">/openapi.json</a>; every operation is
+    <code>POST /v1/&lt;protocol&gt;/&lt;operation&gt;</code> with <code>Authorization: Bearer &lt;key&gt;</code>. The documentation is in
+    the folder <code>docs</code> of the source, with the generated list of operations in <code>docs/api/operations.md</code>. Whether the
+    server is well: <a href="/health">/health</a>.
+  </p>`
 
 /** `actor`: who is signed in, or null. */
 export function homePage(actor: string | null): string {
   const who =
     actor === null
-      ? html`<p>You are not signed in. Open the one-time link that the server printed when it started, or ask an owner for one
-(<code>identity/login.issue</code>).</p>`
-      : html`<p>You are signed in as <strong>${actor}</strong>.</p><form method="post" action="/logout"><button>Sign out</button></form>`
-  return page('Countersign', html`${who}\n${whereToLook}`)
+      ? html`<p>You are not signed in. Open the one-time link that the server printed when it started, or ask an owner for one.</p>`
+      : html`<p>You are signed in as <strong>${actor}</strong>.</p>
+          <form method="post" action="/logout"><button>Sign out</button></form>`
+  return page('Countersign', html`${who} ${whereToLook}`)
 }
 
 export const badLinkPage = (): string =>
   page(
     'This link does not work',
     html`<p>A login link works once and for a short time; this one was used before, has expired, or never existed.</p>
-<p>Ask an owner for a new one, or restart the server: it prints one for the owner. <a href="/">Back to the start</a></p>`,
+      <p>Ask an owner for a new one, or restart the server: it prints one for the owner. <a href="/">Back to the start</a></p>`,
   )

@@ -9,10 +9,11 @@ import { taskMoves } from './states.ts'
 /** A task, the checkpoint it waits for, and its descendants. */
 export type Family = { readonly task: Task; readonly pending: Checkpoint | null; readonly children: readonly Family[] }
 
+/** Whoever may end a task need not be a reader of every task below it: those end all the same. */
 export async function familyOf(read: Read, task: Task): Promise<Family> {
-  const pending = task.pending_checkpoint === null ? null : await read(Checkpoint, task.pending_checkpoint)
-  const children = await Promise.all(task.children.map(async (id) => familyOf(read, await read(Task, id))))
-  return { task, pending, children }
+  const pending = task.pending_checkpoint === null ? null : await read.raw(Checkpoint, task.pending_checkpoint)
+  const children = (await Promise.all(task.children.map((id) => read.raw(Task, id)))).filter((child) => child !== null)
+  return { task, pending, children: await Promise.all(children.map((child) => familyOf(read, child))) }
 }
 
 export function expired(checkpoint: Checkpoint): Checkpoint {

@@ -1,6 +1,6 @@
 // Who is who on a task, and what must hold. Roles and rules read as sentences.
 import { Refusal } from '#kernel/errors.ts'
-import { ownsProject, role, type Subject } from '#kernel/identity.ts'
+import { role, type Subject } from '#kernel/identity.ts'
 import { rule, type Read } from '#kernel/operation.ts'
 import { canMove } from '#kernel/transitions.ts'
 import { isTerminal, type Checkpoint, type Task } from './schema.ts'
@@ -20,7 +20,6 @@ export const reviewer = role<OfTask>(
 /** Who works on it, also while a person holds it: so that a call in the wrong state is told about the state. */
 export const executor = role<OfTask>('executor', (actor, { task }) => actor.id === task.executor)
 export const executingAgent = role<OfTask>('executing agent', (actor, { task }) => actor.kind === 'agent' && actor.id === task.executor)
-export const projectOwner = role<OfTask>('project owner', (actor, { task }) => ownsProject(actor, task.project_id))
 
 /** A precondition by the state table: the draft's PRECONDITION_FAILED. */
 export const allows = (event: string) =>

@@ -53,7 +53,7 @@ async function byKey(store: Store, id: string, secret: string, now: string, proo
   const actor = await actorOf(store, key.subject, proof)
   if (key.project_id === null || actor.projects === 'all') return actor
   const role = actor.projects.get(key.project_id)
-  return { ...actor, owner: false, projects: new Map(role ? [[key.project_id, role]] : []) }
+  return { ...actor, owner: false, narrowed: true, projects: new Map(role ? [[key.project_id, role]] : []) }
 }
 
 async function bySession(store: Store, id: string, secret: string, nowMs: number, proof: Proof): Promise<Actor> {

@@ -5,7 +5,7 @@ import { fact, image } from '#kernel/facts.ts'
 import { administrator, anyone, system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
-import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { t, type Static } from '#kernel/schema.ts'
 import { durationMs, futureTimestamp } from '#kernel/time.ts'
 import { expired } from '../cancellation.ts'
@@ -109,7 +109,7 @@ function expiryOf({ expires_at, expires_in }: Static<typeof RaiseInput>, now: st
   if (expires_at && expires_in !== undefined)
     throw new Refusal('INVALID_SPEC', 'give expires_at or expires_in, not both', { field: 'expires_in' })
   if (expires_in !== undefined) return timestampOf(Date.parse(now) + durationMs(expires_in, 'INVALID_SPEC', 'expires_in'))
-  return expires_at ? futureTimestamp(expires_at, now, 'INVALID_SPEC', 'expires_at') : null
+  return expires_at === undefined || expires_at === null ? null : futureTimestamp(expires_at, now, 'INVALID_SPEC', 'expires_at')
 }
 
 type Resolving = { readonly checkpoint: Checkpoint; readonly task: Task }
@@ -268,14 +268,11 @@ const list = query({
   async load(read, input, { actor }) {
     if (input.task_id !== undefined) await read(Task, input.task_id)
     const [name, prefix] = input.task_id === undefined ? ['waiting', actor.id] : ['task', input.task_id]
-    const listed = await read.list(Checkpoint, name, [[prefix]], { after: placeOf('checkpoint.list', input), limit: pageSize(input) })
+    const listed = await read.list(Checkpoint, name, [[prefix]], pageIn('checkpoint.list', input))
     const found = await Promise.all(listed.map(({ id }) => read.maybe(Checkpoint, id)))
     return { listed, items: found.filter((checkpoint) => checkpoint !== null) }
   },
-  view({ listed, items }, input) {
-    const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
-    return { items, next_cursor: last ? cursorOf('checkpoint.list', input, last.at) : null }
-  },
+  view: ({ listed, items }, input) => pageOf('checkpoint.list', input, listed, items),
   example: { given: 'blocked', as: 'alice', input: {} },
 })
 

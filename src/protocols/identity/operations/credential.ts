@@ -6,7 +6,7 @@ import { fact, image } from '#kernel/facts.ts'
 import { administrator, anyone, human, installationOwner, role, system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
-import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { nullable, t } from '#kernel/schema.ts'
 import { futureTimestamp } from '#kernel/time.ts'
 import { matches, partsOf, tokenOf } from '../authenticate.ts'
@@ -110,13 +110,10 @@ const list = query({
   callers: [...administrators, keeper],
   async load(read, input) {
     const subject = await subjectOf(read, input.subject)
-    const listed = await read.list(Key, 'subject', [[input.subject]], { after: placeOf('key.list', input), limit: pageSize(input) })
+    const listed = await read.list(Key, 'subject', [[input.subject]], pageIn('key.list', input))
     return { subject, listed, keys: await Promise.all(listed.map(({ id }) => read(Key, id))) }
   },
-  view({ listed, keys }, input) {
-    const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
-    return { items: keys.map(withoutDigest), next_cursor: last ? cursorOf('key.list', input, last.at) : null }
-  },
+  view: ({ listed, keys }, input) => pageOf('key.list', input, listed, keys.map(withoutDigest)),
   example: { given: 'withKey', as: 'alice', input: { subject: 'agent_devin' } },
 })
 
@@ -226,13 +223,10 @@ const listSessions = query({
   output: t.Object({ items: t.Array(SessionView), next_cursor: nextCursor }),
   callers: [human],
   async load(read: Read, input, { actor }) {
-    const listed = await read.list(Session, 'user', [[actor.id]], { after: placeOf('session.list', input), limit: pageSize(input) })
+    const listed = await read.list(Session, 'user', [[actor.id]], pageIn('session.list', input))
     return { listed, sessions: await Promise.all(listed.map(({ id }) => read(Session, id))) }
   },
-  view({ listed, sessions }, input) {
-    const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
-    return { items: sessions.map(withoutDigest), next_cursor: last ? cursorOf('session.list', input, last.at) : null }
-  },
+  view: ({ listed, sessions }, input) => pageOf('session.list', input, listed, sessions.map(withoutDigest)),
   example: { given: 'withSession', as: 'alice', input: {} },
 })
 

@@ -3,9 +3,9 @@ import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
 import { anyone } from '#kernel/identity.ts'
 import { command, query } from '#kernel/operation.ts'
-import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { either, t } from '#kernel/schema.ts'
-import { administrators } from '../rules.ts'
+import { administrators, eachOnce, seenProjects } from '../rules.ts'
 import { DEFAULT_PROJECT, Name, Project, ProjectId, User, UserId } from '../schema.ts'
 
 const add = command({
@@ -56,19 +56,21 @@ const list = query({
   input: t.Object({ project_id: t.Optional(ProjectId), ...pageInput }),
   output: t.Object({ items: t.Array(User.schema), next_cursor: nextCursor }),
   callers: [anyone],
-  async load(read, input) {
+  async load(read, input, { actor }) {
     const { project_id } = input
     if (project_id !== undefined) await read(Project, project_id)
-    const listed = await read.list(User, project_id === undefined ? 'all' : 'project', [project_id === undefined ? [] : [project_id]], {
-      after: placeOf('user.list', input),
-      limit: pageSize(input),
-    })
-    return { listed, users: await Promise.all(listed.map(({ id }) => read.maybe(User, id))) }
+    const projects = project_id === undefined ? seenProjects(actor) : [project_id]
+    const [name, prefixes] = projects === null ? ['all', [[]]] : ['project', projects.map((id) => [id])]
+    const listed = await read.list(User, name, prefixes, pageIn('user.list', input))
+    return { listed, users: await Promise.all(eachOnce(listed).map((id) => read.maybe(User, id))) }
   },
-  view({ listed, users }, input) {
-    const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
-    return { items: users.filter((user) => user !== null), next_cursor: last ? cursorOf('user.list', input, last.at) : null }
-  },
+  view: ({ listed, users }, input) =>
+    pageOf(
+      'user.list',
+      input,
+      listed,
+      users.filter((user) => user !== null),
+    ),
   example: { given: 'empty', as: 'alice', input: { project_id: DEFAULT_PROJECT } },
 })
 

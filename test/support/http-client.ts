@@ -2,7 +2,12 @@
 import { request, type OutgoingHttpHeaders } from 'node:http'
 import { connect } from 'node:net'
 
-export type Answer = { readonly status: number; readonly headers: Record<string, string | string[] | undefined>; readonly text: string; readonly json: any }
+export type Answer = {
+  readonly status: number
+  readonly headers: Record<string, string | string[] | undefined>
+  readonly text: string
+  readonly json: any
+}
 export type Sent = { readonly method?: string; readonly headers?: OutgoingHttpHeaders; readonly body?: string | Uint8Array }
 
 const parsed = (text: string): unknown => {
@@ -35,7 +40,7 @@ export function sendBytes(port: number, bytes: string | Uint8Array): Promise<str
   return new Promise((done, failed) => {
     const socket = connect(port, '127.0.0.1', () => socket.write(bytes))
     const chunks: Buffer[] = []
-    socket.on('data', (chunk) => chunks.push(chunk))
+    socket.on('data', (chunk: Buffer) => chunks.push(chunk))
     socket.on('error', failed)
     socket.on('close', () => done(Buffer.concat(chunks).toString()))
   })

@@ -1,0 +1,103 @@
+// A durable, audited mutation over HTTP beside an echo of the same body: two server processes, the same load, alternating rounds.
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { enroll, spawnServer, startServer } from '#test/support/server.ts'
+import { load, requestBytes, type Load } from './load.ts'
+import { median, ms, rate, times, usageOf, type Bench, type Row } from './report.ts'
+
+const CONNECTIONS = 64
+const ROUNDS = 5
+const ROUND_MS = 3_000
+const WARM_MS = 3_000
+const RSS_MB_MAX = 200
+
+const sentence = 'When the password field is empty, the login form answers with a stack trace instead of a message. '
+const body = JSON.stringify({
+  type: 'code',
+  spec: {
+    goal: sentence.repeat(3).trim(),
+    acceptance_criteria: ['the form says what is missing', 'a test holds it', 'nothing else changes'],
+  },
+})
+
+type Target = { readonly name: string; readonly pid: number; readonly port: number; readonly path: string; readonly bearer: string | null }
+
+/** wrk, where it is installed, as a second opinion. */
+function wrk({ port, path, bearer }: Target, folder: string): string | null {
+  const script = join(folder, 'post.lua')
+  const quoted = (text: string): string => JSON.stringify(text)
+  const headers = [
+    `wrk.headers["content-type"] = "application/json"`,
+    ...(bearer === null ? [] : [`wrk.headers["authorization"] = ${quoted(`Bearer ${bearer}`)}`]),
+  ]
+  writeFileSync(script, `wrk.method = "POST"\nwrk.body = ${quoted(body)}\n${headers.join('\n')}\n`)
+  const run = spawnSync('wrk', ['-t1', `-c${CONNECTIONS}`, '-d3s', '-s', script, `http://127.0.0.1:${port}${path}`], { encoding: 'utf8' })
+  return /Requests\/sec:\s+([\d.]+)/.exec(run.stdout ?? '')?.[1] ?? null
+}
+
+async function roundsOf(targets: readonly Target[], say: (line: string) => void): Promise<Map<Target, Load[]>> {
+  const measured = new Map<Target, Load[]>(targets.map((target) => [target, []]))
+  const run = ({ port, path, bearer }: Target, forMs: number): Promise<Load> =>
+    load(port, CONNECTIONS, requestBytes(path, bearer, body), forMs)
+  for (const target of targets) await run(target, WARM_MS)
+  for (let round = 1; round <= ROUNDS; round++) {
+    for (const target of targets) measured.get(target)!.push(await run(target, ROUND_MS))
+    say(
+      `round ${round} of ${ROUNDS}: ${targets.map((target) => `${target.name} ${rate(measured.get(target)!.at(-1)!.perSecond)}`).join(', ')}`,
+    )
+  }
+  return measured
+}
+
+function rowOf(target: Target, rounds: readonly Load[], cpuSeconds: number | undefined, asWrk: string | null): Row {
+  const of = (figure: keyof Load): number => median(rounds.map((round) => round[figure]))
+  const answers = rounds.reduce((sum, round) => sum + round.answers, 0)
+  const cpu = cpuSeconds === undefined ? '' : `, ${Math.round((cpuSeconds * 1e6) / answers)} us CPU each`
+  return {
+    what: target.name,
+    value: rate(of('perSecond')),
+    more: `p50 ${ms(of('p50'))}, p99 ${ms(of('p99'))}${cpu}${asWrk === null ? '' : `, wrk ${asWrk}/s`}`,
+  }
+}
+
+export const http: Bench = {
+  name: 'http',
+  words: `task.create over HTTP at ${CONNECTIONS} connections, beside a Fastify echo of the same ${body.length} bytes`,
+  async run(say) {
+    const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
+    const server = await startServer(join(folder, 'data'))
+    const echo = await spawnServer([join(import.meta.dirname, 'echo.ts')])
+    try {
+      const { alice } = await enroll(server.port, server.adminKey)
+      const ours: Target = { name: 'task.create', pid: server.pid, port: server.port, path: '/v1/collaboration/task.create', bearer: alice }
+      const theirs: Target = { name: 'echo', pid: echo.pid, port: echo.port, path: '/echo', bearer: null }
+      const before = [ours, theirs].map(({ pid }) => usageOf(pid)?.cpuSeconds)
+      const measured = await roundsOf([ours, theirs], say)
+      const after = [ours, theirs].map(({ pid }) => usageOf(pid))
+      const rows = [ours, theirs].map((target, i) => {
+        const share = (ROUNDS * ROUND_MS) / (ROUNDS * ROUND_MS + WARM_MS)
+        const spent = before[i] === undefined || !after[i] ? undefined : (after[i].cpuSeconds - before[i]) * share
+        return rowOf(target, measured.get(target)!, spent, wrk(target, folder))
+      })
+      const ratio = median(measured.get(ours)!.map(({ perSecond }, i) => perSecond / measured.get(theirs)![i]!.perSecond))
+      const [usage] = after
+      return [
+        ...rows,
+        { what: 'task.create against echo', value: times(ratio), goal: { words: '>= 0.35x', met: ratio >= 0.35 } },
+        ...(usage ? [memoryRow(usage)] : []),
+      ]
+    } finally {
+      await Promise.all([server.end('SIGTERM'), echo.end('SIGKILL')])
+      rmSync(folder, { recursive: true, force: true })
+    }
+  },
+}
+
+const memoryRow = ({ rssMb, peakMb }: { rssMb: number; peakMb: number }): Row => ({
+  what: 'resident memory of the server after it',
+  value: `${Math.round(rssMb)} MB`,
+  more: `at most ${Math.round(peakMb)} MB`,
+  goal: { words: `< ${RSS_MB_MAX} MB`, met: rssMb < RSS_MB_MAX },
+})
