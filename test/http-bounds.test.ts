@@ -1,5 +1,6 @@
 // Rude clients of the HTTP binding: bad bodies, too much of everything, too slowly. Nothing is changed, nothing breaks.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import { test } from 'node:test'
 import { limits } from '#kernel/limits.ts'
@@ -72,6 +73,22 @@ test('a client that sends 10 MB still gets its 413, with a length and without', 
   assertError(await call('note.write', body), 413, 'TOO_LARGE')
   const chunked = await call('note.write', body, { headers: { ...JSON_HEADERS, 'transfer-encoding': 'chunked' } })
   assertError(chunked, 413, 'TOO_LARGE')
+})
+
+test('a client that reads only when it has sent everything still finds the 413', async (t) => {
+  const { port } = await httpWorld(t)
+  const body = Buffer.alloc(10 * 1024 * 1024, 0x20)
+  const head = `POST /v1/toy/note.write HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n`
+  const socket = connect(port, '127.0.0.1')
+  t.after(() => socket.destroy())
+  await new Promise((sent, failed) => {
+    socket.on('error', failed)
+    socket.write(head)
+    socket.write(body, sent)
+  })
+  await new Promise((done) => setTimeout(done, 100))
+  const [answer] = (await once(socket, 'data')) as [Buffer]
+  assert.match(String(answer), /^HTTP\/1\.1 413 /)
 })
 
 test('headers beyond their bound are 431, as JSON', async (t) => {

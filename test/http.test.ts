@@ -1,5 +1,7 @@
 // The HTTP binding on real sockets, with a toy protocol behind it: every status, every header, how calls come and go.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { Agent } from 'node:http'
 import { connect } from 'node:net'
 import { test } from 'node:test'
 import { Conflict } from '#kernel/errors.ts'
@@ -48,6 +50,8 @@ test('a bug is a 500 without detail, and its cause is in the log', async (t) => 
   assertError(answer, 500, 'INTERNAL')
   assert.doesNotMatch(answer.text, /trouble/)
   assert.match(logged.join(), /the cause of the trouble/)
+  assertError(await call('note.odd', { id: 'one' }), 500, 'INTERNAL')
+  assert.match(logged.join(), /an odd refusal/)
 })
 
 test('a store that cannot write is 503 with Retry-After, and /health says so until it can', async (t) => {
@@ -231,8 +235,10 @@ test('a stop finishes the call under way, closes idle and silent connections at 
   const gate = Promise.withResolvers<void>()
   const { call, stop, port } = await httpWorld(t, { gate: gate.promise })
   const silent = connect(port, '127.0.0.1')
-  await new Promise((done) => silent.once('connect', done))
-  const waiting = call('note.wait', { id: 'one' })
+  await once(silent, 'connect')
+  const kept = new Agent({ keepAlive: true })
+  t.after(() => kept.destroy())
+  const waiting = call('note.wait', { id: 'one' }, { agent: kept })
   await new Promise((done) => setTimeout(done, 50))
   let stopped = false
   const stopping = stop().then(() => (stopped = true))

@@ -97,6 +97,26 @@ test('thousands behind a lane that is held do not hide another lane', async () =
   await worker.stop()
 })
 
+test('one that is posted anew while it is being sent is another one, and is sent too', async () => {
+  const w = workerWorld()
+  const channel = postChannel()
+  let again = true
+  const send = async (delivery: Delivery): Promise<void> => {
+    if (again) {
+      again = false
+      w.clock.step(1)
+      await post(w, 'a', ['1'])
+    }
+    return channel.send(delivery)
+  }
+  const worker = runOutbox(w.kernel, { ...channel, send }, w.clock, silent)
+  await post(w, 'a', ['1'])
+  await w.clock.advance(1_000)
+  assert.deepEqual(channel.sent, ['a1', 'a1'])
+  assert.deepEqual(await deliveries(w.store), [])
+  await worker.stop()
+})
+
 test('outcomes of one turn are settled in one commit', async () => {
   const w = workerWorld()
   const worker = runOutbox(w.kernel, { ...postChannel({ ordered: false, window: 50 }), send: () => Promise.resolve() }, w.clock, silent)

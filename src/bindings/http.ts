@@ -259,13 +259,8 @@ function registerFigures(app: FastifyInstance, state: State): void {
 async function stop(app: FastifyInstance, state: State, stopMs: number): Promise<void> {
   state.stopping = true
   const closing = app.close()
-  // Sockets that never sent anything are not idle for Node, and answers under way become idle one by one.
-  const closeIdle = (): void => {
-    app.server.closeIdleConnections()
-    for (const socket of state.sockets) if (socket.bytesRead === 0) socket.destroy()
-  }
-  closeIdle()
-  const sweep = setInterval(closeIdle, 20)
+  // A connection that is kept alive becomes idle only when its answer is out.
+  const sweep = setInterval(() => app.server.closeIdleConnections(), 20)
   const deadline = setTimeout(() => app.server.closeAllConnections(), stopMs)
   await closing
   clearInterval(sweep)

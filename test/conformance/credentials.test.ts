@@ -158,6 +158,39 @@ for (const maker of storeMakers()) {
       await close()
     })
 
+    test('a key that ends issues no credential that outlives it', async () => {
+      const { issue, who, kernel, store, close } = await open()
+      const before = await stateHash(store)
+      const { token } = await issue('user_owner', { expires_at: '2026-02-01T00:00:00Z' })
+      const ending = await who(token)
+      assert.notEqual(await stateHash(store), before)
+      for (const [operation, input] of [
+        ['identity/key.issue', { subject: 'user_owner' }],
+        ['identity/key.issue', { subject: 'agent_devin' }],
+        ['identity/login.issue', { user_id: 'user_owner' }],
+      ] as const) {
+        assert.equal((await refusalOf(kernel.call(operation, input, ending))).code, 'UNAUTHORIZED')
+      }
+      assert.equal(
+        (await kernel.call('identity/user.add', { name: 'Nora' }, ending)).user.name,
+        'Nora',
+        'what it may do otherwise it still may',
+      )
+      await close()
+    })
+
+    test('of the projects of others one sees those that one is in', async () => {
+      const { call, close } = await open()
+      const { member } = await call('mallory', 'identity/project.join', { project_id: 'project_other', subject: 'user_bob' })
+      assert.deepEqual(member.projects, [{ project_id: 'project_other', role: 'member' }])
+      const seen = await call('alice', 'identity/user.get', { user_id: 'user_bob' })
+      assert.deepEqual(seen.user.projects, [{ project_id: 'project_default', role: 'member' }])
+      const { items } = await call('alice', 'identity/user.list')
+      assert.equal(JSON.stringify(items).includes('project_other'), false)
+      assert.equal((await call('admin', 'identity/user.get', { user_id: 'user_bob' })).user.projects.length, 2)
+      await close()
+    })
+
     test('a key of a project reads all of it and decides nothing', async () => {
       const { issue, who, kernel, play, close } = await open()
       const refs = await play(collaboration.scenes['blocked']!)

@@ -159,6 +159,15 @@ must('H29-children', 'a child that somebody else answers for, and that the cance
   assert.equal((await call('alice', 'task.cancel', { task_id: root })).task.outcome, 'cancelled')
   assert.deepEqual([(await task(child)).state, (await task(child)).outcome_reason], ['completed', 'parent_cancelled'])
 })
+must('H29-children', 'a reject at a checkpoint ends the task, and its active children with it', async () => {
+  const { refs, call, task } = await stage('delegable')
+  const root = refs['task'].id
+  const { child } = await call('devin', 'ownership.delegate', { task_id: root, to: 'agent_robin', spec })
+  const { checkpoint } = await call('devin', 'checkpoint.raise', { task_id: root, kind: 'approval', prompt: 'Go on?' })
+  await call('alice', 'checkpoint.resolve', { checkpoint_id: checkpoint.id, action: 'reject' })
+  assert.equal((await task(root)).outcome, 'rejected_at_checkpoint')
+  assert.deepEqual([(await task(child.id)).state, (await task(child.id)).outcome_reason], ['completed', 'parent_cancelled'])
+})
 must('LOOPS-5', 'cancelling checks who calls', async () => {
   const { refs, refused } = await stage('in_progress')
   for (const as of ['devin', 'rita', 'owner', 'admin', 'project'])

@@ -2,9 +2,8 @@
 // told is held against the disk at the moment it is said.
 import { canonical } from '#kernel/canonical.ts'
 import { Refusal } from '#kernel/errors.ts'
-import type { Operation } from '#kernel/operation.ts'
 import { authenticate } from '#protocols/identity/authenticate.ts'
-import { protocols } from '#protocols/index.ts'
+import { leaves, marked, markerIn, operations, targetOf } from './authors.ts'
 import type { Machine } from './machine.ts'
 import type { Random } from './random.ts'
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
@@ -34,23 +33,6 @@ export type Intent = Plan & {
   done: boolean
 }
 
-/** Their own words stand in what they leave. */
-const marked = new Set(
-  [
-    'task.create',
-    'task.cancel',
-    'checkpoint.raise',
-    'checkpoint.resolve',
-    'artifact.commit',
-    'review.submit',
-    'review.comment',
-    'ledger.write',
-  ].map((name) => `collaboration/${name}`),
-)
-
-const operations = new Map<string, Operation>(
-  protocols.flatMap(({ name, operations: own }) => own.map((op) => [`${name}/${op.name}`, op] as const)),
-)
 const WEEK_MS = 7 * 24 * 3_600_000
 
 export type Clients = {
@@ -67,6 +49,8 @@ export type Clients = {
   claim(fact: SeenFact): void
   onCrash(): void
   onClock(): void
+  /** Whether all calls began within the time for which answers are kept. */
+  areRecent(): boolean
   settle(): void
 }
 
@@ -273,34 +257,7 @@ export function createClients({ machine, random, record, tokens, fail, happened 
     claim,
     onCrash,
     onClock: () => open.forEach(isRecent),
+    areRecent: () => open.every(isRecent),
     settle,
   }
-}
-
-/** Where the client's own words stand in what its call leaves: they tell one call from another. */
-function markerIn(action: string, after: any): number | null {
-  const words: Record<string, unknown> = {
-    'collaboration/task.created': after?.spec?.goal,
-    'collaboration/task.cancelled': after?.outcome_reason,
-    'collaboration/task.checkpoint.raised': after?.prompt,
-    'collaboration/task.checkpoint.resolved': after?.resolution?.comment,
-    'collaboration/artifact.committed': after?.payload?.uri,
-    'collaboration/review.submitted': after?.comments?.[0]?.body,
-    'collaboration/review.commented': after?.body,
-    'collaboration/ledger.written': after?.value,
-    'identity/key.issued': after?.label,
-    'identity/agent.updated': after?.description,
-  }
-  const found = /~(\d+)~/.exec(String(words[action]))
-  return found ? Number(found[1]) : null
-}
-
-const targetOf = ({ input }: Plan): string | null => input.checkpoint_id ?? input.task_id ?? input.key_id ?? input.agent_id ?? null
-
-function leaves({ op }: Intent, action: string): boolean {
-  const operation = operations.get(op)!
-  if (operation.kind !== 'command') return false
-  // An expiry with a stated default resolves.
-  if (op === 'collaboration/checkpoint.expire' && action === 'collaboration/task.checkpoint.resolved') return true
-  return action === `${op.slice(0, op.indexOf('/'))}/${operation.audit}`
 }

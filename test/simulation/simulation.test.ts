@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { protocols } from '#protocols/index.ts'
 import { mistakes } from './mistakes.ts'
 import { explain, report, runSeeds, type SeedsResult } from './seeds.ts'
@@ -29,7 +29,7 @@ const faults = [
 const bySystem = new Set(['collaboration/task.complete', 'collaboration/task.overdue', 'collaboration/checkpoint.overdue'])
 
 async function run(...args: string[]): Promise<{ code: number; output: string }> {
-  const child = spawn(process.execPath, [join(import.meta.dirname, 'run.ts'), ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, [fileURLToPath(import.meta.resolve('./run.ts')), ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
   let output = ''
   child.stdout.setEncoding('utf8').on('data', (part: string) => (output += part))
   const [code] = (await once(child, 'close')) as [number]

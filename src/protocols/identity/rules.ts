@@ -43,3 +43,10 @@ export async function subjectOf(read: Read, id: string): Promise<Subject> {
   const { owner, disabled } = await read(Agent, id)
   return { kind: 'agent', id, owner, disabled }
 }
+
+/** A person or an agent as the actor may see them: of their projects only those that exist for the actor. */
+export function shownTo<M extends User | Agent>(actor: Actor, member: M): M {
+  if (actor.projects === 'all' || actor.owner || actor.id === member.id) return member
+  const { projects } = actor
+  return { ...member, projects: member.projects.filter(({ project_id }) => projects.has(project_id)) }
+}

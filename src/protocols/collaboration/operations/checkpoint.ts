@@ -8,7 +8,7 @@ import { command, query, rule, type Read } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { t, type Static } from '#kernel/schema.ts'
 import { durationMs, futureTimestamp } from '#kernel/time.ts'
-import { expired } from '../cancellation.ts'
+import { expired, familyOf, withoutChildren } from '../cancellation.ts'
 import { fitting, fittingDefault, raisedOn, successorOf, type Asked } from '../checkpoints.ts'
 import { checkpointTimers, moved, taskTimers, withExecutor } from '../ownership.ts'
 import { agentFor, allows, executor, isInTime, isNotExpired, isPending, principal, reviewer } from '../rules.ts'
@@ -146,15 +146,17 @@ const resolve = command({
   async load(read, { checkpoint_id, action, reassign_to }) {
     const loaded = await checkpointAndTask(read, checkpoint_id)
     if (action === 'reassign' && reassign_to !== undefined) await agentFor(read, reassign_to, loaded.task.project_id)
-    return loaded
+    // A reject ends the task, and with it what hangs on it.
+    return { ...loaded, family: action === 'reject' ? await familyOf(read, loaded.task) : null }
   },
-  decide(state, { checkpoint_id: _, ...answer }, { actor, now }) {
+  decide({ family, ...state }, { checkpoint_id: _, ...answer }, { actor, now }) {
     const { checkpoint, task } = answered(state, fitting(state.checkpoint, answer), actor.id, now)
     const facts = [fact('task.checkpoint.resolved', [image(Checkpoint, checkpoint), image(Task, task)])]
     if (task.outcome) facts.push(fact('task.completed', [image(Task, task)], { detail: { outcome: task.outcome }, cause: 0 }))
+    const rest = family ? withoutChildren(family, facts, now) : { facts, puts: [] }
     return {
-      facts,
-      puts: [...checkpointTimers(state.checkpoint, checkpoint), ...taskTimers(state.task, task)],
+      facts: rest.facts,
+      puts: [...checkpointTimers(state.checkpoint, checkpoint), ...taskTimers(state.task, task), ...rest.puts],
       output: { checkpoint, task },
     }
   },

@@ -6,7 +6,7 @@ import { limits } from '#kernel/limits.ts'
 import { command, query, rule } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { t } from '#kernel/schema.ts'
-import { administrators, eachOnce, keeper, seenProjects } from '../rules.ts'
+import { administrators, eachOnce, keeper, seenProjects, shownTo } from '../rules.ts'
 import { Agent, AgentId, DEFAULT_PROJECT, Name, Project, ProjectId, User, UserId } from '../schema.ts'
 
 type Adding = { readonly owner: User }
@@ -50,7 +50,7 @@ const get = query({
   output: t.Object({ agent: Agent.schema }),
   callers: [anyone],
   load: async (read, { agent_id }) => ({ agent: await read(Agent, agent_id) }),
-  view: ({ agent }) => ({ agent }),
+  view: ({ agent }, _, { actor }) => ({ agent: shownTo(actor, agent) }),
   example: { given: 'empty', as: 'alice', input: { agent_id: 'agent_devin' } },
 })
 
@@ -71,9 +71,15 @@ const list = query({
     const listed = await read.list(Agent, name, prefixes, pageIn('agent.list', input))
     return { listed, agents: await Promise.all(eachOnce(listed).map((id) => read.maybe(Agent, id))) }
   },
-  view({ listed, agents }, input) {
+  view({ listed, agents }, input, { actor }) {
     const fits = (agent: Agent): boolean => input.owner === undefined || agent.owner === input.owner
-    return pageOf('agent.list', input, listed, agents.filter((agent) => agent !== null).filter(fits))
+    const seen = agents.filter((agent) => agent !== null).filter(fits)
+    return pageOf(
+      'agent.list',
+      input,
+      listed,
+      seen.map((agent) => shownTo(actor, agent)),
+    )
   },
   example: { given: 'empty', as: 'alice', input: { project_id: DEFAULT_PROJECT } },
 })

@@ -29,6 +29,13 @@ import {
 type OfSubject = { readonly subject: Subject }
 const isAdminService = ({ subject }: OfSubject): boolean => subject.id === ADMIN_SERVICE
 
+/** A key that ends, or is for one project only, must not be traded for a credential that is neither. */
+const mayPassOn = rule<unknown>(
+  'UNAUTHORIZED',
+  'your key is not a narrowed one: such a key issues no credentials',
+  (_, __, { actor }) => !actor.narrowed,
+)
+
 const issue = command({
   name: 'key.issue',
   summary: 'Issue an API key for a person, an agent or a project. The key is shown once.',
@@ -47,6 +54,7 @@ const issue = command({
       'only the server issues keys of the admin service',
       (state, _, { actor }) => !isAdminService(state) || actor.kind === 'system',
     ),
+    mayPassOn,
     rule<OfSubject>('PRECONDITION_FAILED', 'the subject is active', ({ subject }) => !subject.disabled),
   ],
   audit: 'key.issued',
@@ -124,7 +132,7 @@ const issueLogin = command({
   input: t.Object({ user_id: UserId }),
   output: t.Object({ token: nullable(t.String()), expires_at: Timestamp }),
   callers: [system, administrator, installationOwner],
-  requires: [rule<{ user: User }>('PRECONDITION_FAILED', 'the person is active', ({ user }) => !user.disabled)],
+  requires: [mayPassOn, rule<{ user: User }>('PRECONDITION_FAILED', 'the person is active', ({ user }) => !user.disabled)],
   audit: 'login.issued',
   once: ['token'],
   load: async (read, { user_id }) => ({ user: await read(User, user_id) }),
@@ -149,11 +157,12 @@ const openSession = command({
   once: ['session'],
   async load(read, { token }, { now }) {
     const { id, secret } = partsOf(token)
-    const login = await read.maybe(Login, `login_${id}`)
-    const user = login && (await read(User, login.user_id))
+    const login = await read.raw(Login, `login_${id}`)
     const isGood = login !== null && matches(secret, login.digest) && login.used_at === null && login.expires_at > now
-    if (!isGood || !user || user.disabled)
+    const user = isGood ? await read.raw(User, login.user_id) : null
+    if (!isGood || !user || user.disabled) {
       throw new Refusal('UNAUTHENTICATED', 'this login link was used before, has expired, or never existed')
+    }
     return { login, user }
   },
   decide({ login, user }, _, { now, newId, secret }) {

@@ -5,7 +5,7 @@ import { anyone } from '#kernel/identity.ts'
 import { command, query } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { either, t } from '#kernel/schema.ts'
-import { administrators, eachOnce, seenProjects } from '../rules.ts'
+import { administrators, eachOnce, seenProjects, shownTo } from '../rules.ts'
 import { DEFAULT_PROJECT, Name, Project, ProjectId, User, UserId } from '../schema.ts'
 
 const add = command({
@@ -45,7 +45,7 @@ const get = query({
   output: t.Object({ user: User.schema }),
   callers: [anyone],
   load: async (read, { user_id }) => ({ user: await read(User, user_id) }),
-  view: ({ user }) => ({ user }),
+  view: ({ user }, _, { actor }) => ({ user: shownTo(actor, user) }),
   example: { given: 'empty', as: 'alice', input: { user_id: 'user_alice' } },
 })
 
@@ -64,13 +64,10 @@ const list = query({
     const listed = await read.list(User, name, prefixes, pageIn('user.list', input))
     return { listed, users: await Promise.all(eachOnce(listed).map((id) => read.maybe(User, id))) }
   },
-  view: ({ listed, users }, input) =>
-    pageOf(
-      'user.list',
-      input,
-      listed,
-      users.filter((user) => user !== null),
-    ),
+  view({ listed, users }, input, { actor }) {
+    const seen = users.filter((user) => user !== null).map((user) => shownTo(actor, user))
+    return pageOf('user.list', input, listed, seen)
+  },
   example: { given: 'empty', as: 'alice', input: { project_id: DEFAULT_PROJECT } },
 })
 
