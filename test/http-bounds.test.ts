@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { test } from 'node:test'
 import { limits } from '#kernel/limits.ts'
-import { sendBytes } from './support/http-client.ts'
+import { send, sendBytes } from './support/http-client.ts'
 import { assertError, httpWorld, JSON_HEADERS } from './support/http-world.ts'
 
 const deep = (levels: number): string => `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`
@@ -147,6 +147,23 @@ function slowly(port: number, head: string, rest = ''): Promise<string> {
     })
   })
 }
+
+test('a client that never reads its answers is let go, with what waits for it', async (t) => {
+  const { port, call } = await httpWorld(t, { bounds: { stuckMs: 300 } })
+  const connections = async (): Promise<string> =>
+    /^countersign_connections (\d+)$/m.exec((await send(port, '/metrics', { method: 'GET' })).text)![1]!
+  await call('note.write', { id: 'one', text: 'x'.repeat(190_000) })
+  const socket = connect(port, '127.0.0.1')
+  t.after(() => socket.destroy())
+  socket.pause()
+  const ask =
+    'POST /v1/toy/note.get HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer key-alice\r\ncontent-type: application/json\r\ncontent-length: 12\r\n\r\n{"id":"one"}'
+  socket.write(ask.repeat(200))
+  await new Promise((done) => setTimeout(done, 100))
+  assert.equal(await connections(), '2')
+  for (let i = 0; i < 50 && (await connections()) !== '1'; i++) await new Promise((done) => setTimeout(done, 50))
+  assert.equal(await connections(), '1')
+})
 
 test('connections beyond the bound are not accepted, and the others go on', async (t) => {
   const { port, call } = await httpWorld(t, { bounds: { connections: 3 } })

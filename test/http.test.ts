@@ -56,7 +56,7 @@ test('a bug is a 500 without detail, and its cause is in the log', async (t) => 
 
 test('a store that cannot write is 503 with Retry-After, and /health says so until it can', async (t) => {
   let full = true
-  const { call, port } = await httpWorld(t, {
+  const { call, port, logged } = await httpWorld(t, {
     store: {
       onWrite(_, apply) {
         if (full) throw Object.assign(new Error('full'), { failure: 'full' })
@@ -71,6 +71,8 @@ test('a store that cannot write is 503 with Retry-After, and /health says so unt
   const ill = await send(port, '/health', { method: 'GET' })
   assert.equal(ill.status, 503)
   assert.equal(ill.json.status, 'degraded')
+  await call('note.write', { id: 'one' })
+  assert.equal(logged.filter((line) => line.includes('the store cannot write')).length, 1, 'said once')
   full = false
   assert.equal((await call('note.write', { id: 'one' })).status, 200)
   const well = await send(port, '/health', { method: 'GET' })

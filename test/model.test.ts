@@ -21,6 +21,7 @@ import {
   sees,
   start,
   transfer,
+  workers,
   type Model,
   type ModelTask,
   type Real,
@@ -104,7 +105,7 @@ const none = fc.constant(null)
 const creates = fc
   .tuple(person, fc.constantFrom([], ['rita']), fc.boolean())
   .map(([as, reviewers, delegable]) => creating(as, reviewers, delegable))
-const assigns = on(person, agent, assign)
+const assigns = on(person, fc.constantFrom(...workers), assign)
 const starts = on(worker, none, start)
 const raises = on(worker, fc.constantFrom('approval', 'choice', 'input', 'escalation'), raise)
 const answers = fc.tuple(fc.constantFrom('approve', 'approve', 'choose', 'provide', 'reassign', 'reject'), agent)

@@ -140,6 +140,26 @@ test('a timer that is set anew while it fires is kept', async () => {
   await worker.stop()
 })
 
+test('a timer that is moved while it waits behind another of its lane does not fire early', async () => {
+  const w = workerWorld()
+  const kernel: Kernel = {
+    ...w.kernel,
+    async call(name, input, ...rest) {
+      const answer: unknown = await w.kernel.call(name, input, ...rest)
+      if (name === 'toy/note.keep' && (input as { id: string }).id === 'first') await remind(w, 'second', 60_000)
+      return answer
+    },
+  }
+  await remind(w, 'first', 0)
+  await remind(w, 'second', 0)
+  const worker = runTimers(kernel, w.clock, silent)
+  await w.clock.advance(30_000)
+  assert.deepEqual([await timesOf(w.store, 'first'), await timesOf(w.store, 'second')], [1, 0])
+  await w.clock.advance(40_000)
+  assert.equal(await timesOf(w.store, 'second'), 1)
+  await worker.stop()
+})
+
 test('the sweeper forgets answers after their time, at the start and every hour, until none is left', async () => {
   const w = workerWorld()
   const replies = (): Promise<string[]> => w.store.keys(`${Reply.kind}/`, `${Reply.kind}/${END}`, 1_000)

@@ -20,6 +20,9 @@ async function run(config: Config): Promise<void> {
   process.on('uncaughtException', die(1, 'an error that nobody caught'))
   process.on('unhandledRejection', die(1, 'a rejection that nobody caught'))
 
+  // Whoever reads the first line and goes away does not take the server along.
+  process.stdout.on('error', () => undefined)
+
   const stopping = new AbortController()
   const onFatal = die(EXIT_STORE, 'the store failed and nobody knows what is on the disk')
   const starting = startServer(config, { log, onFatal, signal: stopping.signal })

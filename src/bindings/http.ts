@@ -19,12 +19,19 @@ export type HttpLog = {
 }
 
 /** What a test may shrink. */
-export type HttpBounds = { readonly requestMs: number; readonly connections: number; readonly stopMs: number; readonly keepAliveMs: number }
+export type HttpBounds = {
+  readonly requestMs: number
+  readonly connections: number
+  readonly stopMs: number
+  readonly keepAliveMs: number
+  readonly stuckMs: number
+}
 const usualBounds: HttpBounds = {
   requestMs: limits.requestMsMax,
   connections: limits.connectionsMax,
   stopMs: limits.stopMsMax - 1_000, // the workers and the store stop after it
   keepAliveMs: 72_000, // longer than the 60 s of the usual proxies, so that the proxy is the one who closes
+  stuckMs: 120_000, // a client that takes no answer for this long holds memory, not a conversation
 }
 const HEALTH_MEMORY_MS = 10_000
 
@@ -98,6 +105,7 @@ function createApp(state: State, bounds: HttpBounds): FastifyInstance {
     bodyLimit: limits.bodyBytesMax,
     requestTimeout: bounds.requestMs,
     keepAliveTimeout: bounds.keepAliveMs,
+    connectionTimeout: bounds.stuckMs,
     return503OnClosing: false, // our own hook says it in our own words
     http: {
       maxHeaderSize: limits.headerBytesMax,
@@ -212,7 +220,7 @@ function handlerOf(name: string, changes: boolean, state: State, meter: CallMete
     } catch (error) {
       const failure = failed(error, request, reply, state)
       code = failure.code
-      if (code === 'UNAVAILABLE') state.unwritableAt = began
+      if (code === 'UNAVAILABLE') noteUnwritable(state, began)
       body = prepare(reply, failure)
     }
     const ms = performance.now() - began
@@ -220,6 +228,12 @@ function handlerOf(name: string, changes: boolean, state: State, meter: CallMete
     if (log.level === 'debug') log.debug({ operation: name, code, ms: Math.round(ms) }, 'call')
     return body
   }
+}
+
+function noteUnwritable(state: State, at: number): void {
+  // Once, not with every call that is refused for it.
+  if (state.unwritableAt === 0) state.log.error({}, 'the store cannot write: what would change something is refused until it can')
+  state.unwritableAt = at
 }
 
 /** The actor that was just authenticated serves the first attempt; every further one asks again. */

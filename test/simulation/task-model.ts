@@ -20,6 +20,8 @@ export type Real = { readonly world: World; readonly tasks: { id: string; questi
 
 export const PRINCIPAL = 'alice'
 export const agents = ['devin', 'robin'] as const
+/** A person may be given work too, and then does not review it. */
+export const workers = [...agents, 'rita'] as const
 export const actors = [PRINCIPAL, 'rita', 'bob', ...agents, 'mallory', 'spy'] as const
 const FAILED = 'PRECONDITION_FAILED'
 const isOver = (state: string): boolean => state === 'completed' || state === 'rejected'
@@ -148,7 +150,7 @@ export const delegate = (as: string, to: string): Try => ({
   words: `${as} delegates it to ${to}`,
   as,
   expected(task) {
-    if (as !== task.executor) return 'UNAUTHORIZED'
+    if (as !== task.executor || !agents.includes(as as 'devin')) return 'UNAUTHORIZED'
     const isHeld = task.state === 'assigned' || task.state === 'in_progress'
     return task.delegable && isHeld && task.depth < 3 && to !== as ? null : FAILED
   },
@@ -182,10 +184,13 @@ export const nothing: ModelTask = {
 export function leading(task: ModelTask, pick: number): Try {
   const who = task.executor ?? 'devin'
   const judge = task.reviewers[pick % 2] ?? PRINCIPAL
+  const passing = delegate(who, who === 'devin' ? 'robin' : 'devin')
   const steps: Record<string, readonly Try[]> = {
-    created: agents.map((to) => assign(PRINCIPAL, to)),
-    assigned: [start(who)],
+    created: workers.map((to) => assign(PRINCIPAL, to)),
+    assigned: [start(who), start(who), passing],
     in_progress: [
+      passing,
+      passing,
       ...Object.keys(fits).map((kind) => raise(who, kind)),
       ...(['none', 'head', 'first'] as const).flatMap((parent) => [commit(who, true, parent), commit(who, false, parent)]),
     ],
