@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { enroll, spawnServer, startServer } from '#test/support/server.ts'
 import { load, requestBytes, type Load } from './load.ts'
 import { median, ms, rate, times, usageOf, type Bench, type Row } from './report.ts'
@@ -26,7 +27,8 @@ const body = JSON.stringify({
 
 type Target = { readonly name: string; readonly pid: number; readonly port: number; readonly path: string; readonly bearer: string | null }
 
-/** wrk, where it is installed, as a second opinion. */
+/** Where it is installed, as a second opinion. */
+const WRK = 'wrk'
 function wrk({ port, path, bearer }: Target, folder: string): string | null {
   const script = join(folder, 'post.lua')
   const quoted = (text: string): string => JSON.stringify(text)
@@ -35,7 +37,7 @@ function wrk({ port, path, bearer }: Target, folder: string): string | null {
     ...(bearer === null ? [] : [`wrk.headers["authorization"] = ${quoted(`Bearer ${bearer}`)}`]),
   ]
   writeFileSync(script, `wrk.method = "POST"\nwrk.body = ${quoted(body)}\n${headers.join('\n')}\n`)
-  const run = spawnSync('wrk', ['-t1', `-c${CONNECTIONS}`, '-d3s', '-s', script, `http://127.0.0.1:${port}${path}`], { encoding: 'utf8' })
+  const run = spawnSync(WRK, ['-t1', `-c${CONNECTIONS}`, '-d3s', '-s', script, `http://127.0.0.1:${port}${path}`], { encoding: 'utf8' })
   return /Requests\/sec:\s+([\d.]+)/.exec(run.stdout ?? '')?.[1] ?? null
 }
 
@@ -81,7 +83,7 @@ export const http: Bench = {
   async run(say) {
     const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
     const server = await startServer(join(folder, 'data'))
-    const echo = await spawnServer([join(import.meta.dirname, 'echo.ts')])
+    const echo = await spawnServer([fileURLToPath(import.meta.resolve('./echo.ts'))])
     try {
       const { alice } = await enroll(server.port, server.adminKey)
       const ours: Target = { name: 'task.create', pid: server.pid, port: server.port, path: '/v1/collaboration/task.create', bearer: alice }

@@ -265,8 +265,9 @@ test('a disk that fails in the middle of a write ends it with 70, and what was a
 test('an error that nobody caught is logged and ends it with 1', async (t) => {
   for (const trouble of ['Promise.reject(new Error("boom"))', 'throw new Error("boom")']) {
     const server = await start(t, ['--data', dataFolder(t)], {
-      node: ['--import', `data:text/javascript,setTimeout(()=>{${trouble}},1500)`],
+      node: ['--import', `data:text/javascript,process.on("SIGUSR2",()=>{${trouble}})`],
     })
+    server.child.kill('SIGUSR2')
     const { code, stderr } = await server.ended()
     assert.equal(code, 1)
     assert.match(stderr, /"level":"fatal".*boom/)
