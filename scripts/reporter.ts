@@ -27,6 +27,9 @@ function fileOf(path: string | undefined): File {
   return file
 }
 
+/** The file that was run: a test may be declared by a helper that it imports. */
+const entryOf = (test: Test): string | undefined => (test as { entryFile?: string }).entryFile ?? test.file
+
 /** Each file is a test to Node as well. */
 const isFile = ({ name, file }: Test): boolean => file !== undefined && resolve(name) === resolve(file)
 
@@ -43,7 +46,7 @@ function explain(error: Failure | undefined): string {
 }
 
 function endTest(result: EventData.TestComplete): void {
-  const file = fileOf(result.file)
+  const file = fileOf(entryOf(result))
   const { passed, type } = result.details
   const error: Failure | undefined = result.details.error
   if (type !== 'suite') file.tests += 1
@@ -93,7 +96,7 @@ export default async function* report(events: AsyncIterable<TestEvent>): AsyncGe
   const watchdog = watch()
   for await (const { type, data } of events) {
     watchdog.touch()
-    if (type === 'test:dequeue' && !isFile(data)) fileOf(data.file).open.set(data.testId, data)
+    if (type === 'test:dequeue' && !isFile(data)) fileOf(entryOf(data)).open.set(data.testId, data)
     if (type === 'test:complete' && isFile(data)) yield endFile(data)
     else if (type === 'test:complete') endTest(data)
     if (type === 'test:stdout' || type === 'test:stderr') {

@@ -13,7 +13,7 @@ import { Refusal } from '#kernel/errors.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import type { Example, Refs } from '#kernel/operation.ts'
 import { openBlobs } from '#stores/blobs.ts'
-import { send } from './http-client.ts'
+import { send } from './support/http-client.ts'
 import { authenticateCast, rpcClient } from './support/rpc.ts'
 import { createWorld, operationsOf, protocols, stateHash, type World } from './support/world.ts'
 

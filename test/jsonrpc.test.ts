@@ -11,7 +11,7 @@ import { scenes } from '#protocols/collaboration/examples.ts'
 import { memoryStore } from '#stores/memory.ts'
 import { rpcClient, serveRpc, type RpcClient } from './support/rpc.ts'
 import { createWorld } from './support/world.ts'
-import { toyKernel, toyKeys } from './toy.ts'
+import { toyKernel, toyKeys } from './support/toy.ts'
 
 type Toy = {
   readonly path: string

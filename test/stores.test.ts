@@ -6,8 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, describe, test, type TestContext } from 'node:test'
+import { isDeepStrictEqual } from 'node:util'
 import { differenceIn } from '#kernel/chain.ts'
-import type { Conflict, Refusal } from '#kernel/errors.ts'
+import { Refusal, type Conflict } from '#kernel/errors.ts'
 import { END } from '#kernel/schema.ts'
 import type { SequencerOptions } from '#kernel/sequencer.ts'
 import type { Batch, Fact, FactsOf, Put, Sealed, Store, Value } from '#kernel/store.ts'
@@ -84,9 +85,10 @@ const isConflict =
     assert.equal(error.key, key)
     return true
   }
+const codeOf = (error: unknown): string => (error instanceof Refusal ? error.code : 'error')
 async function codesOf(commits: Promise<unknown>[]): Promise<string[]> {
   const settled = await Promise.allSettled(commits)
-  return settled.map((one) => (one.status === 'fulfilled' ? 'ok' : ((one.reason as Refusal).code ?? 'error')))
+  return settled.map((one) => (one.status === 'fulfilled' ? 'ok' : codeOf(one.reason)))
 }
 async function allFacts(store: Store, of: FactsOf = { by: 'position' }): Promise<number[]> {
   return (await store.facts(of, { after: null, limit: 1_000 })).map((stored) => stored.position)
@@ -192,7 +194,9 @@ function countingTests({ open }: Maker): void {
     ])
     assert.equal(await store.count('open\0'), 2)
     assert.deepEqual(await store.keys('', END, 10), ['a', 'b'], 'the refused batches left nothing')
-    await store.commit(batchOf({ expect: new Map([['a', 1]]), puts: [putOf('a', null)], drop: ['open\0a'], count: new Map([['open\0', -1]]) }))
+    await store.commit(
+      batchOf({ expect: new Map([['a', 1]]), puts: [putOf('a', null)], drop: ['open\0a'], count: new Map([['open\0', -1]]) }),
+    )
     assert.equal(await store.count('open\0'), 1)
     await store.close()
     const again = reopen()
@@ -229,7 +233,11 @@ function committingTests({ open }: Maker): void {
   })
 
   const refusals: [title: string, batch: Batch, key: string][] = [
-    ['a document has moved since it was read', batchOf({ ...updating('k/a', 1), puts: [putOf('p/x', {})], create: new Set(['p/x']) }), 'k/a'],
+    [
+      'a document has moved since it was read',
+      batchOf({ ...updating('k/a', 1), puts: [putOf('p/x', {})], create: new Set(['p/x']) }),
+      'k/a',
+    ],
     ['a document that was not there when it was read exists now', batchOf({ ...creating('k/x'), expect: new Map([['k/b', 0]]) }), 'k/b'],
     ['a document that was read is gone', batchOf({ ...creating('k/x'), expect: new Map([['k/gone', 1]]) }), 'k/gone'],
     ['a document that must be new exists', batchOf({ ...creating('k/x', 'k/b') }), 'k/b'],
@@ -294,6 +302,24 @@ function committingTests({ open }: Maker): void {
     const again = reopen()
     assert.deepEqual(await versionsOf(again, ['k/a', 'k/bad', 'k/b']), [2, undefined, 1])
     await assertChain(again)
+    await again.close()
+  })
+
+  test('a batch that cannot be sealed fails alone and leaves no gap in the record', async () => {
+    const { store, reopen } = open()
+    const broken = batchOf({
+      create: new Set(['k/bad']),
+      facts: [factOf({ 'k/bad': {} }), factOf({ 'k/bad': {} }, { detail: { x: undefined } })],
+    })
+    assert.deepEqual(await codesOf([creating('k/a'), broken, creating('k/b')].map((batch) => store.commit(batch))), ['ok', 'error', 'ok'])
+    await store.commit(updating('k/b', 1))
+    assert.deepEqual(await allFacts(store), [1, 2, 3])
+    await store.close()
+    const again = reopen()
+    assert.deepEqual(
+      (await again.read(['k/a', 'k/bad', 'k/b'])).map((found) => found?.value),
+      [{ id: 'k/a', n: 1 }, undefined, { id: 'k/b', n: 2 }],
+    )
     await again.close()
   })
 
@@ -610,3 +636,376 @@ describe('a store whose disk is slow or fails', () => {
     }
   })
 })
+
+// --- SQLite on a real file -------------------------------------------------------------------------------------------------
+
+const inFile = <T>(file: string, look: (db: DatabaseSync) => T): T => {
+  const db = new DatabaseSync(file, { timeout: 5_000 })
+  try {
+    return look(db)
+  } finally {
+    db.close()
+  }
+}
+const numberIn = (file: string, sql: string): number => inFile(file, (db) => Number(Object.values(db.prepare(sql).get()!)[0]))
+
+describe('the sqlite store on its file', () => {
+  const broken: [setting: string, ineffective: string, message: RegExp][] = [
+    ['journal_mode = WAL', 'journal_mode = DELETE', /SQLite refused journal_mode=wal \(it is delete\)/],
+    ['synchronous = FULL', 'synchronous = NORMAL', /SQLite refused synchronous=2 \(it is 1\)/],
+  ]
+  for (const [setting, ineffective, message] of broken) {
+    test(`it does not start where ${setting} does not take`, (context: TestContext) => {
+      const exec = DatabaseSync.prototype.exec
+      context.mock.method(DatabaseSync.prototype, 'exec', function (this: DatabaseSync, sql: string) {
+        exec.call(this, sql.replace(setting, ineffective))
+      })
+      assert.throws(() => sqliteStore(newFile()), message)
+    })
+  }
+
+  test('a file of another version is refused and left alone', async () => {
+    const file = newFile()
+    const store = sqliteStore(file)
+    await store.commit(creating('k/a'))
+    await store.close()
+    inFile(file, (db) => db.exec('PRAGMA user_version = 99'))
+    assert.throws(() => sqliteStore(file), /was written by another version of Countersign \(schema 99\)/)
+    assert.equal(numberIn(file, 'PRAGMA user_version'), 99)
+    assert.equal(numberIn(file, 'SELECT count(*) FROM docs'), 1)
+  })
+
+  test('what is published and answered is in the file already, for every other connection', async () => {
+    const file = newFile()
+    const store = sqliteStore(file)
+    const rows = (): number => numberIn(file, 'SELECT count(*) FROM facts')
+    const atPublication: number[] = []
+    store.subscribe(() => atPublication.push(rows()))
+    await store.commit(creating('k/a'))
+    await Promise.all([store.commit(creating('k/b')), store.commit(creating('k/c'))])
+    assert.deepEqual(atPublication, [1, 3])
+    await store.close()
+  })
+
+  test('a store opened for reading reads beside the writer and refuses to write', async () => {
+    const file = newFile()
+    const store = sqliteStore(file)
+    await store.commit(creating('k/a'))
+    const reader = sqliteStore(file, { readOnly: true })
+    assert.deepEqual(await versionsOf(reader, ['k/a']), [1])
+    await assert.rejects(reader.commit(creating('k/b')), /opened for reading/)
+    assert.deepEqual(await versionsOf(store, ['k/a', 'k/b']), [1, undefined])
+    await reader.close()
+    await store.close()
+  })
+})
+
+describe('the sqlite store on a full disk', () => {
+  const big = 'x'.repeat(2_000)
+  const filling = (key: string): Batch =>
+    batchOf({ create: new Set([key]), facts: [factOf({ [key]: { id: key, big } })], add: [`e/${key}`] })
+  const pages: SqliteOptions = { pagesMax: 60 }
+
+  /** Commits until the disk is full; returns how many were acknowledged. */
+  async function fill(store: Store): Promise<number> {
+    for (let n = 0; ; n++) {
+      try {
+        await store.commit(filling(`k/${n}`))
+      } catch (error) {
+        assert.equal((error as Refusal).code, 'UNAVAILABLE')
+        assert.match((error as Refusal).message, /the disk is full: nothing was changed/)
+        return n
+      }
+    }
+  }
+
+  test('writes are refused as UNAVAILABLE and change nothing, while reads go on', async () => {
+    const file = newFile()
+    const store = sqliteStore(file, pages)
+    const acknowledged = await fill(store)
+    assert.ok(acknowledged > 10, `${acknowledged} fit before the disk was full`)
+    const before = await everything(store)
+    assert.deepEqual(await codesOf([store.commit(filling('k/x')), store.commit(filling('k/y'))]), ['UNAVAILABLE', 'UNAVAILABLE'])
+    assert.deepEqual(await everything(store), before)
+    assert.equal((await store.keys('k/', END, 1_000)).length, acknowledged)
+    await assertChain(store)
+    await store.close()
+    assert.equal(numberIn(file, 'SELECT count(*) FROM docs'), acknowledged, 'rows = acknowledged')
+    assert.equal(numberIn(file, 'SELECT count(*) FROM facts'), acknowledged)
+    assert.equal(numberIn(file, 'SELECT count(*) FROM entries'), acknowledged)
+    assert.equal(
+      inFile(file, (db) => db.prepare('PRAGMA integrity_check').get()!['integrity_check']),
+      'ok',
+    )
+  })
+
+  test('when there is room again, writing goes on without a restart', async () => {
+    const file = newFile()
+    const store = sqliteStore(file, pages)
+    const keys = ['p/0', 'p/1', 'p/2', 'p/3', 'p/4']
+    await store.commit(batchOf({ create: new Set(keys), puts: keys.map((key) => putOf(key, { big })) }))
+    const acknowledged = await fill(store)
+    await store.commit(batchOf({ expect: new Map(keys.map((key) => [key, 1])), puts: keys.map((key) => putOf(key, null)) }))
+    const later = await store.commit(filling('k/later'))
+    assert.equal(later[0]!.position, acknowledged + 1, 'the refused ones left no gap')
+    await assertChain(store)
+    await store.close()
+    assert.equal(numberIn(file, 'SELECT count(*) FROM facts'), acknowledged + 1)
+    assert.equal(
+      inFile(file, (db) => db.prepare('PRAGMA integrity_check').get()!['integrity_check']),
+      'ok',
+    )
+  })
+})
+
+describe('the sqlite store on a failing disk', () => {
+  /** SQLITE_IOERR_FSYNC, SQLITE_IOERR_WRITE, SQLITE_CORRUPT. */
+  for (const errcode of [1034, 778, 11]) {
+    test(`after error ${errcode} at COMMIT a real process ends non-zero and acknowledges nothing more`, async () => {
+      const file = newFile()
+      const child = spawnSync(process.execPath, ['--input-type=module', '-e', failingProcess(file, errcode)], {
+        cwd: join(import.meta.dirname, '..'),
+        encoding: 'utf8',
+        timeout: 20_000,
+      })
+      assert.equal(child.stdout, 'acknowledged 1\n')
+      assert.match(child.stderr, /the disk broke/)
+      assert.equal(child.status, 1)
+      const store = sqliteStore(file)
+      assert.deepEqual(await versionsOf(store, ['k/1', 'k/2', 'k/3']), [1, undefined, undefined])
+      await assertChain(store)
+      await store.close()
+    })
+  }
+})
+
+/** One commit on a good disk, then two on one whose COMMIT fails. */
+const failingProcess = (file: string, errcode: number): string => `
+import { StatementSync } from 'node:sqlite'
+import { sqliteStore } from '#stores/sqlite.ts'
+const { run } = StatementSync.prototype
+let isBroken = false
+StatementSync.prototype.run = function (...args) {
+  if (isBroken && this.sourceSQL === 'COMMIT') throw Object.assign(new Error('the disk broke'), { errcode: ${errcode} })
+  return run.apply(this, args)
+}
+const store = sqliteStore(${JSON.stringify(file)})
+const commit = (n) => store.commit({ scope: 's', at: '', expect: new Map(), create: new Set(['k/' + n]), facts: [],
+  puts: [{ key: 'k/' + n, value: {}, text: '{}' }], add: [], drop: [], count: new Map(), atMost: [] })
+await commit(1)
+process.stdout.write('acknowledged 1\\n')
+isBroken = true
+for (const n of [2, 3]) commit(n).then(() => process.stdout.write('acknowledged ' + n + '\\n'), () => process.stdout.write('refused ' + n + '\\n'))
+await new Promise((done) => setTimeout(done, 5_000))
+`
+
+// --- Tampering -------------------------------------------------------------------------------------------------------------
+
+type Tampered = { readonly world: World; readonly file: string; readonly task: string; reopen(): Promise<void> }
+
+/** Three tasks of which the second one went through a whole flow. */
+async function tampering(): Promise<Tampered> {
+  const file = newFile()
+  const open = (populated: boolean): Promise<World> => createWorld({ store: sqliteStore(file), populated })
+  let world = await open(true)
+  const create = () => world.call('alice', 'collaboration/task.create', { spec: { goal: 'Fix it' }, reviewers: ['user_rita'] })
+  await create()
+  const { task } = await create()
+  await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
+  await world.call('devin', 'collaboration/task.start', { task_id: task.id })
+  await create()
+  await world.call('devin', 'collaboration/checkpoint.raise', { task_id: task.id, kind: 'approval', prompt: 'Deploy?' })
+  return {
+    get world() {
+      return world
+    },
+    file,
+    task: task.id,
+    async reopen() {
+      await world.close()
+      world = await open(false)
+    },
+  }
+}
+
+const rowsOf = (db: DatabaseSync, sql: string, ...args: (string | number)[]): any[] => db.prepare(sql).all(...args)
+/** The facts of project_default in order; the fourth is task.started. */
+const chainIn = (db: DatabaseSync): any[] => rowsOf(db, "SELECT * FROM facts WHERE scope = 'project_default' ORDER BY seq")
+const rewrite = (db: DatabaseSync, position: number, change: (line: string) => string): unknown =>
+  db
+    .prepare('UPDATE facts SET line = ? WHERE position = ?')
+    .run(change((db.prepare('SELECT line FROM facts WHERE position = ?').get(position) as { line: string }).line), position)
+
+type Mutation = { readonly name: string; apply(db: DatabaseSync): unknown; readonly verify: RegExp | null; readonly replay: RegExp | null }
+const mutations: Mutation[] = [
+  {
+    name: 'a byte of a sealed line is flipped',
+    apply: (db) => rewrite(db, chainIn(db)[3].position, (line) => line.replace('task.started', 'task.startef')),
+    verify: /does not match its hash/,
+    replay: /does not match its hash/,
+  },
+  {
+    name: 'the actor is changed in the line',
+    apply: (db) => rewrite(db, chainIn(db)[3].position, (line) => line.replace('agent_devin', 'agent_robin')),
+    verify: /does not match its hash/,
+    replay: /does not match its hash/,
+  },
+  {
+    name: 'the actor is changed in the column that queries look at',
+    apply: (db) => db.prepare("UPDATE facts SET actor = 'agent_robin' WHERE position = ?").run(chainIn(db)[3].position),
+    verify: /filed under another time, actor or task/,
+    replay: /filed under another time, actor or task/,
+  },
+  {
+    name: 'one fact is deleted',
+    apply: (db) => db.prepare('DELETE FROM facts WHERE position = ?').run(chainIn(db)[3].position),
+    verify: /an event is missing/,
+    replay: /version 3 of collaboration.task\/\S+ is missing from the record/,
+  },
+  {
+    name: 'one fact is inserted, with a good hash of its own',
+    apply(db) {
+      const [, , , victim] = chainIn(db)
+      db.exec("UPDATE facts SET seq = -(seq + 1), position = position + 1000 WHERE scope = 'project_default' AND seq >= 4")
+      db.exec('UPDATE facts SET seq = -seq WHERE seq < 0')
+      db.prepare('INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)').run(...Object.values<string>(victim))
+    },
+    verify: /an image is missing|another place in the record|does not follow/,
+    replay: /another place in the record|an image is missing/,
+  },
+  {
+    name: 'two facts are swapped',
+    apply(db) {
+      const [, , , a, b] = chainIn(db)
+      const set = db.prepare('UPDATE facts SET hash = ?, line = ? WHERE position = ?')
+      set.run(a.hash, a.line, b.position)
+      set.run(b.hash, b.line, a.position)
+    },
+    verify: /another place in the record/,
+    replay: /another place in the record/,
+  },
+  {
+    name: 'the image of a document is replaced',
+    apply(db) {
+      const { position } = chainIn(db)[3]
+      db.prepare("UPDATE images SET text = replace(text, 'Fix it', 'Break it') WHERE position = ?").run(position)
+    },
+    verify: /the image of collaboration.task\/\S+ was changed/,
+    replay: /the image of collaboration.task\/\S+ was changed/,
+  },
+  {
+    name: 'a stored document is set back to an earlier image',
+    apply: (db) => db.prepare("UPDATE docs SET image = image - 4 WHERE key LIKE 'collaboration.task/%' AND version = 4").run(),
+    verify: null,
+    replay: /the stored collaboration.task\/\S+ differs from what its last event says/,
+  },
+  {
+    name: 'a stored document gets a text of its own',
+    apply(db) {
+      const [{ key, text }] = rowsOf(
+        db,
+        "SELECT d.key, i.text FROM docs d JOIN images i ON i.id = d.image WHERE d.version = 4 AND d.key LIKE 'collaboration.task/%'",
+      )
+      db.prepare('UPDATE docs SET text = ? WHERE key = ?').run(text.replace('Fix it', 'Break it'), key)
+    },
+    verify: null,
+    replay: /the stored collaboration.task\/\S+ differs from what its last event says/,
+  },
+]
+
+describe('a record that somebody changed in the file', () => {
+  test('is found in order as long as nobody did', async () => {
+    const tampered = await tampering()
+    await tampered.reopen()
+    assert.equal((await tampered.world.call('admin', 'collaboration/audit.verify')).valid, true)
+    assert.equal((await tampered.world.call('admin', 'collaboration/audit.replay', { task_id: tampered.task })).matches, true)
+    await tampered.world.close()
+  })
+
+  for (const { name, apply, verify, replay } of mutations) {
+    test(`${name}: ${verify ? 'audit.verify' : 'audit.replay'} says where`, async () => {
+      const tampered = await tampering()
+      inFile(tampered.file, apply)
+      await tampered.reopen()
+      const verified = await tampered.world.call('admin', 'collaboration/audit.verify')
+      assert.equal(verified.valid, verify === null)
+      if (verify) assert.match(verified.difference.what, verify)
+      const replayed = await tampered.world.call('admin', 'collaboration/audit.replay', { task_id: tampered.task })
+      assert.equal(replayed.matches, replay === null)
+      if (replay) assert.match(replayed.difference.what, replay)
+      await tampered.world.close()
+    })
+  }
+
+  // The chain alone cannot know that it once was longer: whoever noted an earlier head can.
+  test('a tail that is cut off cleanly is seen only by who remembers the head', async () => {
+    const tampered = await tampering()
+    const { head } = await tampered.world.call('admin', 'collaboration/audit.verify')
+    inFile(tampered.file, (db) => {
+      const { position } = chainIn(db).at(-1)
+      for (const { key, previous, version } of rowsOf(db, 'SELECT * FROM images WHERE position = ?', position)) {
+        if (previous === null) db.prepare('DELETE FROM docs WHERE key = ?').run(key)
+        else db.prepare('UPDATE docs SET image = ?, version = ? WHERE key = ?').run(previous, version - 1, key)
+      }
+      db.prepare('DELETE FROM images WHERE position = ?').run(position)
+      db.prepare('DELETE FROM facts WHERE position = ?').run(position)
+    })
+    await tampered.reopen()
+    const verified = await tampered.world.call('admin', 'collaboration/audit.verify')
+    assert.equal(verified.valid, true)
+    assert.equal((await tampered.world.call('admin', 'collaboration/audit.replay', { task_id: tampered.task })).matches, true)
+    assert.equal(verified.head.seq, head.seq - 1)
+    assert.notEqual(verified.head.hash, head.hash)
+    await tampered.world.close()
+  })
+
+  test('every single changed byte of facts and images is detected, or changes nothing that is shown', async () => {
+    const { world, file } = await tampering()
+    const verify = async (): Promise<boolean> => {
+      const scopes = ['project_default', 'system']
+      const answers = await Promise.all(scopes.map((project_id) => world.call('admin', 'collaboration/audit.verify', { project_id })))
+      return answers.every((answer) => answer.valid)
+    }
+    const shown = async (): Promise<any[]> => {
+      const pages = ['project_default', 'system'].map((project_id) => world.call('admin', 'collaboration/audit.query', { project_id }))
+      return (await Promise.all(pages)).flatMap(({ items }) => items.flatMap((item: any) => item.changes))
+    }
+    // A pointer to another image may lead nowhere, but never to something that was not so.
+    const isHarmless = async (): Promise<boolean> =>
+      (await shown()).every(({ before }, i) => before === null || isDeepStrictEqual(before, asItWas[i].before))
+    const asItWas = await shown()
+    const db = new DatabaseSync(file, { timeout: 5_000 })
+    const columns = {
+      facts: ['scope', 'seq', 'at', 'actor', 'task', 'root', 'hash', 'line'],
+      images: ['position', 'key', 'version', 'previous', 'salt', 'text'],
+    }
+    const missed: string[] = []
+    for (const [table, names] of Object.entries(columns)) {
+      const id = table === 'facts' ? 'position' : 'id'
+      for (const name of names) {
+        for (const row of rowsOf(
+          db,
+          `SELECT ${id} AS id, ${name} AS value FROM ${table} WHERE ${name} IS NOT NULL ORDER BY ${id} DESC LIMIT 12`,
+        )) {
+          const set = db.prepare(`UPDATE ${table} SET ${name} = ? WHERE ${id} = ?`)
+          set.run(name === 'previous' ? row.value - 1 : flipped(row.value, row.id), row.id)
+          const isFound = !(await verify())
+          if (!isFound && !(name === 'previous' && (await isHarmless()))) missed.push(`${table}.${name} of ${row.id}`)
+          set.run(row.value, row.id)
+        }
+      }
+    }
+    db.close()
+    assert.deepEqual(missed, [])
+    assert.deepEqual(await shown(), asItWas)
+    assert.equal(await verify(), true)
+    await world.close()
+  })
+})
+
+/** Another value that differs in one bit, at a place that depends on the row. */
+function flipped(value: string | number, place: number): string | number {
+  if (typeof value === 'number') return value + 1_000
+  const at = (place * 7) % value.length
+  return value.slice(0, at) + String.fromCharCode(value.charCodeAt(at) ^ 1) + value.slice(at + 1)
+}

@@ -9,8 +9,8 @@ import { hashOf } from '#kernel/chain.ts'
 import type { Store } from '#kernel/store.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
 import { NOTHING_VERIFIED, runVerifier, verifyNow, type Checked, type Marker } from '#workers/verifier.ts'
-import { manualClock } from './manual-clock.ts'
-import { alice, toyKernel } from './toy.ts'
+import { manualClock } from './support/manual-clock.ts'
+import { alice, toyKernel } from './support/toy.ts'
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} }
 const never = new AbortController().signal
@@ -47,7 +47,8 @@ function tamper(path: string, change: (db: DatabaseSync) => void): void {
   change(db)
   db.close()
 }
-const factAt = (db: DatabaseSync, position: number) => db.prepare('SELECT * FROM facts WHERE position = ?').get(position) as { scope: string; seq: number; line: string; hash: string }
+const factAt = (db: DatabaseSync, position: number) =>
+  db.prepare('SELECT * FROM facts WHERE position = ?').get(position) as { scope: string; seq: number; line: string; hash: string }
 
 test('an untouched record is in order, and the marker stands at its last fact', async (t) => {
   const path = await recorded(t, 450)
@@ -65,7 +66,7 @@ const changes: Record<string, { what: RegExp; change(db: DatabaseSync): void }> 
     what: /does not follow the one before/,
     change(db) {
       const line = factAt(db, 5).line.replace('user_alice', 'user_robin')
-      db.prepare('UPDATE facts SET line = ?, hash = ? WHERE position = 5').run(line, hashOf(line))
+      db.prepare(`UPDATE facts SET line = ?, hash = ?, actor = 'user_robin' WHERE position = 5`).run(line, hashOf(line))
     },
   },
   'a line that is no JSON, with a fitting hash': {
@@ -88,13 +89,23 @@ const changes: Record<string, { what: RegExp; change(db: DatabaseSync): void }> 
       update.run(a.line, a.hash, 6)
     },
   },
-  'a changed image': { what: /image of toy.note\/note-0 was changed/, change: (db) => db.exec(`UPDATE images SET text = replace(text, 'text 5', 'TEXT 5') WHERE position = 5`) },
+  'a changed image': {
+    what: /image of toy.note\/note-0 was changed/,
+    change: (db) => db.exec(`UPDATE images SET text = replace(text, 'text 5', 'TEXT 5') WHERE position = 5`),
+  },
+  'a fact filed under somebody else': {
+    what: /filed under another time, actor or task/,
+    change: (db) => db.exec(`UPDATE facts SET actor = 'user_robin' WHERE position = 5`),
+  },
   'a removed image': { what: /image is missing/, change: (db) => db.exec('DELETE FROM images WHERE position = 5') },
   'an added image': {
     what: /missing or was added/,
     change: (db) => db.exec(`INSERT INTO images SELECT 1000, position, key, version, previous, salt, text FROM images WHERE position = 5`),
   },
-  'an image moved to another document': { what: /was exchanged/, change: (db) => db.exec(`UPDATE images SET key = 'toy.note/other' WHERE position = 5`) },
+  'an image moved to another document': {
+    what: /was exchanged/,
+    change: (db) => db.exec(`UPDATE images SET key = 'toy.note/other' WHERE position = 5`),
+  },
 }
 
 for (const [name, { what, change }] of Object.entries(changes)) {

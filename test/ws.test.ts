@@ -5,7 +5,7 @@ import { connect, type Socket as Plain } from 'node:net'
 import { test } from 'node:test'
 import { limits } from '#kernel/limits.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
-import { send } from './http-client.ts'
+import { send } from './support/http-client.ts'
 import { liveWorld, pause, until, type LiveWorld, type Socket } from './support/live.ts'
 
 const scenes = collaboration.scenes as Record<string, any>

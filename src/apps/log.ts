@@ -7,7 +7,13 @@ const secrets = ['authorization', 'body', 'cookie', 'headers', 'input', 'key', '
 
 export function createLog(level: LogLevel): Logger {
   const paths = secrets.flatMap((name) => [name, `*.${name}`])
-  const options = { level, base: null, timestamp: pino.stdTimeFunctions.isoTime, redact: { paths, censor: '[redacted]' } }
+  const options = {
+    level,
+    base: null,
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label: string) => ({ level: label }) },
+    redact: { paths, censor: '[redacted]' },
+  }
   // Synchronous: the last line before the end is the one that is needed.
   return pino(options, pino.destination({ fd: 2, sync: true }))
 }

@@ -2,7 +2,7 @@
 import { ConfigError, helpText, readConfig, type Config } from './config.ts'
 import { StartError } from './data-folder.ts'
 import { createLog } from './log.ts'
-import { startServer, type Server } from './server.ts'
+import { startServer } from './server.ts'
 import { version } from './version.ts'
 
 const EXIT_USAGE = 2
@@ -10,6 +10,8 @@ const EXIT_USAGE = 2
 const EXIT_STORE = 70
 
 async function run(config: Config): Promise<void> {
+  // Whatever this process creates is for its own user alone.
+  process.umask(0o077)
   const log = createLog(config.log)
   const die = (code: number, words: string) => (error: unknown) => {
     log.fatal({ err: error }, words)
@@ -18,26 +20,29 @@ async function run(config: Config): Promise<void> {
   process.on('uncaughtException', die(1, 'an error that nobody caught'))
   process.on('unhandledRejection', die(1, 'a rejection that nobody caught'))
 
+  // Whoever reads the first line and goes away does not take the server along.
+  process.stdout.on('error', () => undefined)
+
   const stopping = new AbortController()
-  let server: Server | undefined
+  const onFatal = die(EXIT_STORE, 'the store failed and nobody knows what is on the disk')
+  const starting = startServer(config, { log, onFatal, signal: stopping.signal })
   const stop = (): void => {
     // A second signal changes nothing: what is under way is finished, and that takes seconds at most.
     if (stopping.signal.aborted) return
     stopping.abort()
-    void server?.stop().then(() => process.exit(0))
+    // A start that fails is told where it is waited for.
+    void starting
+      .then((server) => server.stop())
+      .then(
+        () => process.exit(0),
+        () => undefined,
+      )
   }
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
 
-  server = await startServer(config, {
-    log,
-    onFatal: die(EXIT_STORE, 'the store failed and nobody knows what is on the disk'),
-    signal: stopping.signal,
-  })
-  if (stopping.signal.aborted) {
-    await server.stop()
-    process.exit(0)
-  }
+  const server = await starting
+  if (stopping.signal.aborted) return
   const link = await server.ownerLink()
   process.stdout.write(`countersign ready ${server.url}\n`)
   process.stdout.write(

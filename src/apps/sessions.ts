@@ -24,10 +24,10 @@ export function createSessions(kernel: Kernel): Sessions {
   const touching = new Set<string>()
   const idOf = (token: string): string => `sess_${partsOf(token).id}`
 
-  async function touch(id: string): Promise<void> {
-    if (touching.has(id)) return
+  async function touch(id: string): Promise<boolean> {
+    if (touching.has(id)) return false
     const [found] = await kernel.store.read([keyOf(Session, id)])
-    if (!found || kernel.now() - Date.parse(found.value['seen_at'] as string) < TOUCH_MS) return
+    if (!found || kernel.now() - Date.parse(found.value['seen_at'] as string) < TOUCH_MS) return false
     touching.add(id)
     try {
       await kernel.call('identity/session.touch', { session_id: id }, SYSTEM)
@@ -37,15 +37,15 @@ export function createSessions(kernel: Kernel): Sessions {
     } finally {
       touching.delete(id)
     }
+    return true
   }
 
   return {
     async authenticate(credential) {
       const actor = await authenticate(kernel.store, credential, kernel.now())
       if (credential.kind !== 'session') return actor
-      await touch(idOf(credential.token))
-      // The touch may have made a new version of what the first look relied on.
-      return authenticate(kernel.store, credential, kernel.now())
+      // A touch makes a new version of the session, which the first look does not know.
+      return (await touch(idOf(credential.token))) ? authenticate(kernel.store, credential, kernel.now()) : actor
     },
     recheck: (credential) => authenticate(kernel.store, credential, kernel.now()),
     async redeem(ticket) {

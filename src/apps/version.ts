@@ -1,4 +1,5 @@
-// The version of this package, wherever it is installed.
+// The version of this installation, as the package says.
 import { readFileSync } from 'node:fs'
 
-export const version = (JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }).version
+const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
+export const version = manifest.version

@@ -27,6 +27,7 @@ export type HttpBounds = {
   readonly stopMs: number
   readonly keepAliveMs: number
   readonly readMs: number
+  readonly stuckMs: number
 }
 const usualBounds: HttpBounds = {
   requestMs: limits.requestMsMax,
@@ -34,6 +35,7 @@ const usualBounds: HttpBounds = {
   stopMs: limits.stopMsMax - 1_000, // the workers and the store stop after it
   readMs: limits.downloadIdleMsMax,
   keepAliveMs: 72_000, // longer than the 60 s of the usual proxies, so that the proxy is the one who closes
+  stuckMs: 120_000, // a client that takes no answer for this long holds memory, not a conversation
 }
 const HEALTH_MEMORY_MS = 10_000
 
@@ -119,6 +121,7 @@ function createApp(state: State, bounds: HttpBounds): FastifyInstance {
     logger: false,
     bodyLimit: limits.bodyBytesMax,
     keepAliveTimeout: bounds.keepAliveMs,
+    connectionTimeout: bounds.stuckMs,
     return503OnClosing: false, // our own hook says it in our own words
     http: {
       maxHeaderSize: limits.headerBytesMax,
@@ -228,7 +231,7 @@ function handlerOf(name: string, changes: boolean, state: State, work: Work) {
     } catch (error) {
       const failure = failed(error, request, reply, state)
       code = failure.code
-      if (code === 'UNAVAILABLE') state.unwritableAt = began
+      if (code === 'UNAVAILABLE') noteUnwritable(state, began)
       body = prepare(reply, failure)
     }
     const ms = performance.now() - began
@@ -236,6 +239,12 @@ function handlerOf(name: string, changes: boolean, state: State, work: Work) {
     if (log.level === 'debug') log.debug({ operation: name, code, ms: Math.round(ms) }, 'call')
     return body
   }
+}
+
+function noteUnwritable(state: State, at: number): void {
+  // Once, not with every call that is refused for it.
+  if (state.unwritableAt === 0) state.log.error({}, 'the store cannot write: what would change something is refused until it can')
+  state.unwritableAt = at
 }
 
 /** The actor that was just authenticated serves the first attempt; every further one asks again. */
@@ -274,13 +283,8 @@ function registerFigures(app: FastifyInstance, state: State, live: Live): void {
 
 async function stop(app: FastifyInstance, state: State, stopMs: number): Promise<void> {
   const closing = app.close()
-  // Sockets that never sent anything are not idle for Node, and answers under way become idle one by one.
-  const closeIdle = (): void => {
-    app.server.closeIdleConnections()
-    for (const socket of state.sockets) if (socket.bytesRead === 0) socket.destroy()
-  }
-  closeIdle()
-  const sweep = setInterval(closeIdle, 20)
+  // A connection that is kept alive becomes idle only when its answer is out.
+  const sweep = setInterval(() => app.server.closeIdleConnections(), 20)
   const deadline = setTimeout(() => app.server.closeAllConnections(), stopMs)
   await closing
   clearInterval(sweep)

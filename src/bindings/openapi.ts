@@ -32,7 +32,7 @@ export function openapiOf(protocols: readonly Protocol[], version: string): Json
       responses: Object.fromEntries(Object.keys(statuses).map((fault) => [fault, responseOf(fault as Fault, codes)])),
       parameters: { IdempotencyKey: idempotencyKey },
       securitySchemes: {
-        key: { type: 'http', scheme: 'bearer', description: 'An API key, from identity/key.issue' },
+        key: { type: 'http', scheme: 'bearer', description: 'An API key' },
         session: {
           type: 'apiKey',
           in: 'cookie',
@@ -71,7 +71,7 @@ function operationOf({ protocol, op }: Served, named: Named): Json {
     operationId: `${protocol.name}.${op.name}`,
     tags: [protocol.name],
     summary: op.summary,
-    description: `Draft: ${op.draft}. For: ${callers.join(', ')}.${isCommand && op.audit !== null ? ` Leaves \`${protocol.name}/${op.audit}\` in the record.` : ''}`,
+    description: `For: ${callers.join(', ')}. Draft: ${op.draft}.`,
     ...(isCommand ? { parameters: [{ $ref: '#/components/parameters/IdempotencyKey' }] } : {}),
     requestBody: {
       required: ((op.input as { required?: string[] }).required ?? []).length > 0,
@@ -82,7 +82,13 @@ function operationOf({ protocol, op }: Served, named: Named): Json {
       ...Object.fromEntries(Object.entries(statuses).map(([fault, status]) => [status, { $ref: `#/components/responses/${fault}` }])),
     },
     'x-callers': callers,
-    ...(isCommand ? { 'x-audit': op.audit, 'x-codes': [...new Set(op.requires.map((rule) => rule.code))].sort() } : {}),
+    'x-draft': op.draft,
+    ...(isCommand
+      ? {
+          'x-audit': op.audit === null ? null : `${protocol.name}/${op.audit}`,
+          'x-codes': [...new Set(op.requires.map((rule) => rule.code))].sort(),
+        }
+      : {}),
     ...(isCommand && op.once ? { 'x-shown-once': op.once } : {}),
   }
 }
@@ -143,23 +149,21 @@ function namedSchemas(served: readonly Served[]): Named {
       else visit(inner, field, protocol)
     }
   }
-  for (const { protocol, op } of served) for (const schema of [op.input, op.output]) visit(schema, '', protocol.name)
+  // Answers first: what is stored gets the plain name, what only comes in gets the longer one.
+  for (const { protocol, op } of served) visit(op.output, '', protocol.name)
+  const answered = new Set(found.keys())
+  for (const { protocol, op } of served) visit(op.input, '', protocol.name)
 
   const names = new Map<string, string>()
+  const taken = new Set(['Error'])
   for (const [text, { times, fields, protocol }] of found) {
     const [field] = fields
     if (times < 2 || field === undefined) continue
-    const plain = pascal(field)
-    const taken = new Set(names.values())
-    const candidates = [
-      plain,
-      pascal(`${protocol}_${field}`),
-      ...Array.from({ length: 50 }, (_, i) => `${pascal(`${protocol}_${field}`)}${i + 2}`),
-    ]
-    names.set(
-      text,
-      candidates.find((name) => !taken.has(name) && name !== 'Error')!,
-    )
+    const longer = answered.has(text) ? pascal(`${protocol}_${field}`) : `${pascal(field)}Input`
+    const candidates = [pascal(field), longer, ...Array.from({ length: 50 }, (_, i) => `${longer}${i + 2}`)]
+    const name = candidates.find((candidate) => !taken.has(candidate))!
+    taken.add(name)
+    names.set(text, name)
   }
 
   const inner = (schema: unknown): unknown => {

@@ -1,37 +1,51 @@
 // RFC 8785 text of a JSON value. Written for speed and proven equal to the `canonicalize` package by a test. It refuses what
 // JSON cannot hold (undefined above all), so the object in memory and the text on disk can never differ.
 
-const orders = new Map<string, string[]>()
-const ORDERS_MAX = 4_096
-
 export function canonical(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value)
   if (value === null || typeof value === 'boolean') return String(value)
   if (typeof value === 'number' && Number.isFinite(value)) return JSON.stringify(value)
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
   if (typeof value !== 'object') throw new TypeError(`${typeof value} has no JSON`)
-  let text = ''
   const object = value as Record<string, unknown>
-  for (const key of sortedKeys(object)) {
-    const held = object[key]
+  const { sorted, labels } = shapeOf(Object.keys(object))
+  let text = '{'
+  for (let i = 0; i < sorted.length; i++) {
+    const held = object[sorted[i]!]
     // Strings are most of what documents hold: spare them a call.
-    text += `${text === '' ? '{' : ','}${JSON.stringify(key)}:${typeof held === 'string' ? JSON.stringify(held) : canonical(held)}`
+    text += labels[i]! + (typeof held === 'string' ? JSON.stringify(held) : canonical(held))
   }
-  return text === '' ? '{}' : `${text}}`
+  return `${text}}`
 }
 
-function sortedKeys(object: object): string[] {
-  const keys = Object.keys(object)
-  if (isSorted(keys)) return keys
-  const shape = keys.join('\0')
-  const known = orders.get(shape)
-  if (known) return known
-  keys.sort()
-  if (orders.size < ORDERS_MAX) orders.set(shape, keys)
-  return keys
+/** The keys of an object as they come, as they are written, and each with its quotes, colon and the comma before it. */
+type Shape = { readonly keys: readonly string[]; readonly sorted: readonly string[]; readonly labels: readonly string[] }
+
+// The documents have few shapes, so most are known; comparing keys one by one is cheaper than making one text of them. Whoever
+// sends other shapes can fill a few megabytes at most.
+const shapes = new Map<string, Shape[]>()
+const SHAPES_MAX = 1_000
+const SHAPES_PER_FIRST_KEY_MAX = 16
+const KEYS_MAX = 64
+const KEY_CHARS_MAX = 64
+let known = 0
+
+function shapeOf(keys: readonly string[]): Shape {
+  const first = keys[0] ?? ''
+  const alike = shapes.get(first) ?? []
+  for (const shape of alike) if (isSame(shape.keys, keys)) return shape
+  const sorted = keys.toSorted()
+  const shape = { keys, sorted, labels: sorted.map((key, i) => `${i === 0 ? '' : ','}${JSON.stringify(key)}:`) }
+  const isSmall = keys.length <= KEYS_MAX && keys.every((key) => key.length <= KEY_CHARS_MAX)
+  if (isSmall && known < SHAPES_MAX && alike.length < SHAPES_PER_FIRST_KEY_MAX) {
+    known++
+    shapes.set(first, [...alike, shape])
+  }
+  return shape
 }
 
-function isSorted(keys: string[]): boolean {
-  for (let i = 1; i < keys.length; i++) if (keys[i - 1]! > keys[i]!) return false
+function isSame(a: readonly string[], b: readonly string[]): boolean {
+  if (a.length !== b.length) return false
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false
   return true
 }

@@ -53,6 +53,9 @@ export function differenceIn(stored: StoredFact, previous: string | null): Diffe
   if (hashOf(stored.line) !== stored.hash) return wrong('the line does not match its hash')
   const line = JSON.parse(stored.line) as Line
   if (line.seq !== stored.seq || line.scope !== stored.scope) return wrong('the line belongs to another place in the record')
+  const { at, actor, task, root } = line
+  if (at !== stored.at || actor !== stored.actor || task !== stored.task || root !== stored.root)
+    return wrong('it is filed under another time, actor or task than the line says')
   if (previous !== null && line.prev !== previous) return wrong('the line does not follow the one before it')
   if (line.images.length !== stored.images.length) return wrong('an image is missing or was added')
   for (const [i, image] of stored.images.entries()) {

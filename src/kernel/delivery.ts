@@ -63,8 +63,10 @@ const settle = command({
   decide({ all }, _, { now }) {
     const puts = all.flatMap(({ outcome, delivery }) => {
       if (delivery === null || (outcome.taken !== undefined && outcome.taken !== delivery.due)) return []
-      if (outcome.ok) return [put(Delivery, delivery.id, null)]
-      const again = { ...delivery, attempt: delivery.attempt + 1, due: outcome.due ?? now, error: outcome.error ?? null }
+      // A clock that stepped back after the timer was taken: its call was refused as too early, so it stays, and never earlier.
+      const early = delivery.channel === CALL_CHANNEL && delivery.due > now ? delivery.due : null
+      if (outcome.ok) return early === null ? [put(Delivery, delivery.id, null)] : []
+      const again = { ...delivery, attempt: delivery.attempt + 1, due: early ?? outcome.due ?? now, error: outcome.error ?? null }
       return [put(Delivery, delivery.id, again)]
     })
     return { facts: [], puts, output: { settled: puts.length } }

@@ -15,6 +15,8 @@ export type Actor = {
   readonly owner?: boolean
   /** People for whom this person decides at present, each within dates that they set. */
   readonly actsFor?: ReadonlySet<string>
+  /** The credential carries less than the whole of them: it must not be traded for one that carries more. */
+  readonly narrowed?: boolean
   readonly behalf?: string
   readonly basis?: Basis
   /** The credential's documents and their versions: a commit fails if one of them was changed or revoked in between. */

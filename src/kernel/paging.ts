@@ -33,3 +33,20 @@ export function placeOf(name: string, input: Paged & Record<string, unknown>): s
 }
 
 export const pageSize = (input: Paged): number => input.limit ?? limits.pageDefault
+
+/** Where a page of a list begins and how long it is. */
+export const pageIn = (name: string, input: Paged & Record<string, unknown>): { after: string | undefined; limit: number } => ({
+  after: placeOf(name, input),
+  limit: pageSize(input),
+})
+
+/** The page as it is answered: a full one may have another after it. */
+export function pageOf<T>(
+  name: string,
+  input: Paged & Record<string, unknown>,
+  listed: readonly { readonly at: string }[],
+  items: T[],
+): { items: T[]; next_cursor: string | null } {
+  const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
+  return { items, next_cursor: last ? cursorOf(name, input, last.at) : null }
+}

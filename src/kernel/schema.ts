@@ -42,6 +42,8 @@ export type Doc<S extends TSchema = TSchema> = {
 export type AnyDoc = Doc<any>
 
 type DocOptions<S extends TSchema> = {
+  /** What a refusal calls it, where that is not the kind's own name. */
+  readonly noun?: string
   readonly indexes?: Readonly<Record<string, Index<Static<S>>>>
   readonly scopeOf: (value: Static<S>) => string
   readonly taskOf?: (value: Static<S>) => string | null
@@ -57,7 +59,7 @@ export function doc<S extends TSchema>(kind: string, schema: S, options: DocOpti
   const nothing = (): null => null
   const made: Doc<S> = {
     kind,
-    noun: kind.slice(kind.indexOf('.') + 1),
+    noun: options.noun ?? kind.slice(kind.indexOf('.') + 1),
     schema,
     indexes: options.indexes ?? {},
     scopeOf: options.scopeOf,
@@ -190,7 +192,8 @@ function objectCleanerOf(properties: Record<string, SchemaNode>): (value: unknow
   return (value) => {
     const kept: Record<string, unknown> = {}
     for (const [name, clean] of cleaners) {
-      const held = (value as Record<string, unknown>)[name]
+      // What every object inherits (`constructor`) is not a field that somebody sent.
+      const held = Object.hasOwn(value as object, name) ? (value as Record<string, unknown>)[name] : undefined
       if (held !== undefined) kept[name] = clean(held)
     }
     return kept

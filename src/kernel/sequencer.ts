@@ -117,8 +117,12 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     try {
       await writeGroup(jobs, false)
     } catch (error) {
-      if (failureOf(error) === 'fatal') return fatal(error)
-      await settleFailure(jobs, error)
+      try {
+        await settleFailure(jobs, error)
+      } catch (lost) {
+        // What is on the disk is unknown, so nobody is answered.
+        return fatal(lost)
+      }
     }
     writing = false
     stats.groups++
@@ -131,8 +135,9 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     schedule()
   }
 
-  /** A full disk refuses all. Otherwise one batch may carry what the database refuses: alone it fails alone. */
+  /** A full disk refuses all. Otherwise one batch may carry what the database refuses: alone it fails alone. Throws what is fatal. */
   async function settleFailure(jobs: Job[], error: unknown): Promise<void> {
+    if (failureOf(error) === 'fatal') throw error
     if (failureOf(error) === 'full') {
       for (const job of jobs) job.error = new Refusal('UNAVAILABLE', 'the disk is full: nothing was changed', { retry_after: 5 })
       return
@@ -141,7 +146,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       try {
         await writeGroup([job], true)
       } catch (alone) {
-        if (failureOf(alone) === 'fatal') return fatal(alone)
+        if (failureOf(alone) === 'fatal') throw alone
         job.error =
           failureOf(alone) === 'full' ? new Refusal('UNAVAILABLE', 'the disk is full: nothing was changed', { retry_after: 5 }) : alone
       }
@@ -157,27 +162,19 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       group: { facts: [], images: [], create: [], update: [], remove: [], add: [], drop: [], counts: [] },
     }
     const before = { position, imageId }
-    for (const job of jobs) {
-      job.error = refusalOf(job.batch, staging, careful)
-      job.sealed = job.error === undefined ? stage(job.batch, staging) : []
-    }
-    const { docs, entries, tips, sums, group } = staging
-    for (const [key, { version, value, text, image, fresh }] of docs) {
-      if (value === null) {
-        if (!fresh) group.remove.push(key)
-      } else (fresh ? group.create : group.update).push({ key, version, image, text: image === null ? text : null })
-    }
-    // The last word of the group on an entry counts, whichever batches spoke before.
-    for (const [entry, present] of entries) (present ? group.add : group.drop).push(entry)
-    group.counts.push(...sums)
-    if (docs.size > 0 || group.facts.length > 0) {
-      try {
-        await backend.write(group)
-      } catch (error) {
-        position = before.position
-        imageId = before.imageId
-        throw error
+    const { docs, tips, sums } = staging
+    try {
+      for (const job of jobs) {
+        job.error = refusalOf(job.batch, staging, careful)
+        job.sealed = job.error === undefined ? stage(job.batch, staging) : []
       }
+      const group = groupOf(staging)
+      if (docs.size > 0 || group.facts.length > 0) await backend.write(group)
+    } catch (error) {
+      // Also a batch that could not even be sealed leaves no gap.
+      position = before.position
+      imageId = before.imageId
+      throw error
     }
     // Durable. From here on it may be seen.
     durable = position
@@ -308,6 +305,19 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       await backend.close()
     },
   }
+}
+
+/** The rows of what was staged. */
+function groupOf({ docs, entries, sums, group }: Staging): Group {
+  for (const [key, { version, value, text, image, fresh }] of docs) {
+    if (value === null) {
+      if (!fresh) group.remove.push(key)
+    } else (fresh ? group.create : group.update).push({ key, version, image, text: image === null ? text : null })
+  }
+  // The last word of the group on an entry counts, whichever batches spoke before.
+  for (const [entry, present] of entries) (present ? group.add : group.drop).push(entry)
+  group.counts.push(...sums)
+  return group
 }
 
 const envelopeOf = ({ id, action, actor, behalf, basis, subject, task, root, detail }: Fact) => ({

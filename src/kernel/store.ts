@@ -65,6 +65,11 @@ export type StoredFact = {
   readonly position: number
   readonly scope: string
   readonly seq: number
+  // What facts are found by. The line says the same, sealed.
+  readonly at: string
+  readonly actor: string
+  readonly task: string | null
+  readonly root: string | null
   readonly hash: string
   readonly line: string
   readonly images: readonly StoredImage[]

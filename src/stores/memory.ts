@@ -118,14 +118,10 @@ function pageOf(facts: readonly FactRow[], of: FactsOf, { after, limit, reverse 
   return all.filter((row) => placeOf(row) > (after ?? 0)).slice(0, limit)
 }
 
-function storedOf({ position, scope, seq, hash, line }: FactRow, images: readonly ImageRow[]): StoredFact {
-  const own = images.filter((image) => image.position === position)
+function storedOf(row: FactRow, images: readonly ImageRow[]): StoredFact {
+  const own = images.filter((image) => image.position === row.position)
   return {
-    position,
-    scope,
-    seq,
-    hash,
-    line,
+    ...row,
     images: own.map(({ key, version, salt, text, previous }) => ({
       key,
       version,

@@ -125,7 +125,7 @@ function firstSeq(last: number, isLateEnough: (seq: number) => boolean): number 
 }
 
 function factsReader(db: DatabaseSync): Store['facts'] {
-  const columns = 'position, scope, seq, hash, line'
+  const columns = 'position, scope, seq, at, actor, task, root, hash, line'
   const wheres: Record<FactsOf['by'], { where: string[]; place: string }> = {
     position: { where: ['TRUE'], place: 'position' },
     scope: { where: ['scope = :a'], place: 'seq' },
@@ -146,8 +146,11 @@ function factsReader(db: DatabaseSync): Store['facts'] {
     }
     return statement
   }
+  // A pointer that somebody bent may lead nowhere, but never to a document that was not the one before.
   const images = db.prepare(
-    'SELECT i.key, i.version, i.salt, i.text, p.text AS before FROM images i LEFT JOIN images p ON p.id = i.previous WHERE i.position = ? ORDER BY i.id',
+    `SELECT i.key, i.version, i.salt, i.text, p.text AS before
+     FROM images i LEFT JOIN images p ON p.id = i.previous AND p.key = i.key AND p.version = i.version - 1
+     WHERE i.position = ? ORDER BY i.id`,
   )
   return (of: FactsOf, { after, limit, reverse = false }: FactsPage) => {
     const place = after ?? (reverse ? Number.MAX_SAFE_INTEGER : 0)

@@ -41,7 +41,7 @@ const wordsOf = (error: unknown): string => (error instanceof Error ? error.mess
 /** Expected while the store is under load; anything else is worth an operator's look. */
 const isPassing = (error: unknown): boolean => error instanceof Refusal && ['BUSY', 'UNAVAILABLE', 'CONFLICT'].includes(error.code)
 
-export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: WorkerLog): Worker & { busy(): number } {
+export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: WorkerLog): Worker {
   const { store } = kernel
   const prefix = prefixIn(channel)
   const lanes = new Map<string, Promise<void>>()
@@ -170,7 +170,6 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
   const unsubscribe = store.subscribe(wake) // a hint; the index is the truth
   const running = loop()
   return {
-    busy: () => lanes.size,
     async stop() {
       unsubscribe()
       stopping.abort()

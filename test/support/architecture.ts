@@ -16,7 +16,11 @@ export const layers: Readonly<Record<string, Layer>> = {
   protocols: { folders: ['kernel'], drivers: [], pure: true },
   contracts: { folders: ['kernel', 'protocols'], drivers: [], pure: true },
   stores: { folders: ['kernel'], drivers: ['node:crypto', 'node:fs/promises', 'node:path', 'node:sqlite'], pure: false },
-  bindings: { folders: ['kernel'], drivers: ['fastify', 'node:crypto', 'node:http', 'node:net', 'node:perf_hooks', 'node:stream', 'ws'], pure: false },
+  bindings: {
+    folders: ['kernel'],
+    drivers: ['fastify', 'node:crypto', 'node:http', 'node:net', 'node:perf_hooks', 'node:stream', 'ws'],
+    pure: false,
+  },
   workers: { folders: ['kernel', 'protocols'], drivers: [], pure: false },
   sdk: { folders: ['kernel', 'protocols'], drivers: [], pure: false },
   apps: { folders: ['kernel', 'protocols', 'contracts', 'stores', 'bindings', 'workers', 'sdk'], drivers: 'any', pure: false },
@@ -29,9 +33,19 @@ export const doors: readonly { file: string; module: string; names: readonly str
   { file: 'kernel/canonical.ts', module: 'canonicalize', names: 'any', why: 'the one file that writes canonical JSON' },
   { file: 'kernel/foreign-schema.ts', module: 'ajv', names: 'any', why: 'the one file for schemas that others wrote' },
   { file: 'kernel/foreign-schema.ts', module: 're2js', names: 'any', why: 'patterns that others wrote, in linear time' },
-  { file: 'kernel/chain.ts', module: 'node:crypto', names: ['hash', 'sign', 'verify', 'createPublicKey'], why: 'hashing is a function of its input' },
+  {
+    file: 'kernel/chain.ts',
+    module: 'node:crypto',
+    names: ['hash', 'sign', 'verify', 'createPublicKey'],
+    why: 'hashing is a function of its input',
+  },
   { file: 'sdk/jsonrpc.ts', module: 'node:net', names: ['connect'], why: 'the one transport that browsers cannot have' },
-  { file: 'protocols/identity/authenticate.ts', module: 'node:crypto', names: ['timingSafeEqual'], why: 'secrets are compared in constant time' },
+  {
+    file: 'protocols/identity/authenticate.ts',
+    module: 'node:crypto',
+    names: ['timingSafeEqual'],
+    why: 'secrets are compared in constant time',
+  },
 ]
 
 /** Files over the limit, each with its reason. One that fits again must leave this list. */
@@ -69,13 +83,16 @@ function importProblems(path: string, layer: Layer, { specifier, values, line }:
   const foreign = door.names === 'any' ? [] : values.filter((name) => !door.names.includes(name))
   return foreign.length === 0
     ? []
-    : problem(`only ${(door.names as string[]).join(', ')} of ${module} may be imported here, not ${foreign.join(', ')}; chance and keys are passed in`)
+    : problem(
+        `only ${(door.names as string[]).join(', ')} of ${module} may be imported here, not ${foreign.join(', ')}; chance and keys are passed in`,
+      )
 }
 
 function insteadOf(module: string, path: string): string {
   const home = doors.find((door) => door.module === module && door.file.startsWith('kernel/'))
   if (home) return `use what ${home.file} exports`
-  if (layers[path.split('/')[0]!]?.pure) return 'a pure folder is given what it needs: a parameter, the context of decide, or a worker that acts on the fact'
+  if (layers[path.split('/')[0]!]?.pure)
+    return 'a pure folder is given what it needs: a parameter, the context of decide, or a worker that acts on the fact'
   return 'a driver is a row in the table of test/support/architecture.ts and in ARCHITECTURE.md'
 }
 
@@ -92,7 +109,8 @@ function acrossProblems(path: string, layer: Layer, specifier: string): string[]
 }
 
 function insteadOfFolder(own: string, to: string): string {
-  if (to === 'protocols' && own === 'bindings') return 'a binding carries any operation: take what you need from the kernel’s list of protocols'
+  if (to === 'protocols' && own === 'bindings')
+    return 'a binding carries any operation: take what you need from the kernel’s list of protocols'
   if (to === 'protocols' && own === 'kernel') return 'let the protocol pass it in, as createKernel takes its directory'
   return 'pass it in from src/apps, where the parts are put together'
 }
@@ -106,7 +124,9 @@ function insideProblems(path: string, specifier: string): string[] {
   if (to !== own) return [`${specifier} leaves the folder ${own}: write #${target.replace(/^(\.\.\/)+/, '')}`]
   // protocols/index.ts is the list of protocols and the only one who knows them all.
   if (own === 'protocols' && unit !== 'index.ts' && toUnit !== unit)
-    return [`protocols never import one another (${unit} -> ${toUnit}); join them with a contract in src/contracts, or a port in the kernel`]
+    return [
+      `protocols never import one another (${unit} -> ${toUnit}); join them with a contract in src/contracts, or a port in the kernel`,
+    ]
   return []
 }
 
@@ -212,10 +232,14 @@ export function protocolProblems(files: readonly string[], list: string): string
     ...protocolFiles
       .filter((file) => !files.includes(`protocols/${name}/${file}`))
       .map((file) => `src/protocols/${name}: ${file} is missing; every protocol has the same files, see CONTRIBUTING.md`),
-    ...(listed.includes(`./${name}/index.ts`) ? [] : [`src/protocols/${name} is not in the list of src/protocols/index.ts; nothing would serve it`]),
+    ...(listed.includes(`./${name}/index.ts`)
+      ? []
+      : [`src/protocols/${name} is not in the list of src/protocols/index.ts; nothing would serve it`]),
   ])
 }
 
 /** An address in the lock file would tie every install to one registry. */
 export const lockProblems = (lock: string): string[] =>
-  [...lock.matchAll(/"resolved": *"([^"]*)"/g)].map(([, address]) => `package-lock.json names ${address}; run npm with the .npmrc of this folder`)
+  [...lock.matchAll(/"resolved": *"([^"]*)"/g)].map(
+    ([, address]) => `package-lock.json names ${address}; run npm with the .npmrc of this folder`,
+  )

@@ -120,7 +120,13 @@ function valuesBefore(tokens: readonly Token[], end: number): string[] {
     text === '*' ? ['*'] : kind === 'word' && text !== 'as' ? ['default'] : [],
   )
   if (open === -1) return whole
-  const names = clause.slice(open + 1, clause.findIndex(({ text }) => text === '}'))
-  const parts = names.map(({ text }) => text).join(' ').split(' , ')
+  const names = clause.slice(
+    open + 1,
+    clause.findIndex(({ text }) => text === '}'),
+  )
+  const parts = names
+    .map(({ text }) => text)
+    .join(' ')
+    .split(' , ')
   return [...whole, ...parts.filter((part) => part !== '' && !part.startsWith('type ')).map((part) => part.split(' ')[0]!)]
 }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import type { Refusal } from '#kernel/errors.ts'
 import type { Refs, Step } from '#kernel/operation.ts'
+import { END } from '#kernel/schema.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
 import { memoryDisk, memoryStore, type MemoryDisk } from '#stores/memory.ts'
 import { createWorld, stateHash, type World } from './world.ts'
@@ -21,15 +22,15 @@ export type Stage = {
   /** The task's audit events, oldest first. */
   events(id?: string): Promise<any[]>
   actions(id?: string): Promise<string[]>
+  /** Runs the timers that are due, as the worker would; answers what they called. */
+  ring(): Promise<string[]>
 }
-
-export type SceneName = keyof typeof collaboration.scenes
 
 export async function stage(scene: string | readonly Step[] = 'empty', options: { asksPerMinute?: number } = {}): Promise<Stage> {
   const disk = memoryDisk()
   const world = await createWorld({ store: memoryStore({ disk }), ...options })
   const steps = typeof scene === 'string' ? collaboration.scenes[scene] : scene
-  assert.ok(steps, `there is a scene ${String(scene)}`)
+  assert.ok(steps, `there is a scene ${JSON.stringify(scene)}`)
   return stageOf(world, await world.play(steps), disk)
 }
 
@@ -63,6 +64,19 @@ function stageOf(world: World, refs: Refs, disk: MemoryDisk): Stage {
     },
     task: async (id = refs['task'].id) => (await call('admin', 'task.get', { task_id: id })).task,
     actions: async (id) => (await events(id)).map((event) => event.action as string),
+    async ring() {
+      const called: string[] = []
+      const now = new Date(world.kernel.now()).toISOString()
+      for (const key of await world.store.keys('kernel.delivery/call/', `kernel.delivery/call/${END}`, 1_000)) {
+        const [found] = await world.store.read([key])
+        const timer = found?.value as { id: string; due: string; body: { call: string; input: object } } | undefined
+        if (!timer || timer.due > now) continue
+        await call('system', timer.body.call, timer.body.input)
+        await call('system', 'kernel/delivery.settle', { outcomes: [{ id: timer.id, taken: timer.due, ok: true }] })
+        called.push(timer.body.call)
+      }
+      return called
+    },
   }
 }
 
@@ -82,4 +96,11 @@ export async function refusalOf(calling: Promise<unknown>): Promise<Refusal> {
 export async function linesOf(world: World): Promise<any[]> {
   const facts = await world.store.facts({ by: 'position' }, { after: null, limit: 100_000 })
   return facts.map((stored) => JSON.parse(stored.line))
+}
+
+/** Of several calls at once: what each answered, in a word, or its code; sorted, since nobody knows who wins. */
+export async function raced(calls: readonly Promise<any>[], word: (answer: any) => string): Promise<string[]> {
+  const settled = await Promise.allSettled(calls)
+  const words = settled.map((one): string => (one.status === 'fulfilled' ? word(one.value) : (one.reason as Refusal).code))
+  return words.toSorted()
 }

@@ -167,7 +167,9 @@ type Called = Exclude<Operation, { kind: 'stream' }>
 /** Commands and queries; a stream is followed, not called. */
 export function operationsOf(all: readonly Protocol[]): { protocol: Protocol; op: Called; name: string }[] {
   return all.flatMap((protocol) =>
-    protocol.operations.filter((op): op is Called => op.kind !== 'stream').map((op) => ({ protocol, op, name: `${protocol.name}/${op.name}` })),
+    protocol.operations
+      .filter((op): op is Called => op.kind !== 'stream')
+      .map((op) => ({ protocol, op, name: `${protocol.name}/${op.name}` })),
   )
 }
 export { protocols }

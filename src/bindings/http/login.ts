@@ -46,7 +46,7 @@ export function registerLogin(app: FastifyInstance, { guard, logins, secure, now
     reply.headers(pageHeaders).send('')
   })
 
-  app.get('/login', { exposeHeadRoute: false }, async (request, reply) => {
+  app.get('/login', async (request, reply) => {
     const token = new URL(request.url, 'http://localhost').searchParams.get('token') ?? ''
     try {
       const { session, expiresAt } = await logins.open(token)

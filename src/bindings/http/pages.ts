@@ -16,6 +16,9 @@ const style =
   'a{color:#0b57d0}code{background:#f1f1f1;padding:.1em .3em}button{font:inherit;padding:.4em 1em}' +
   '@media(prefers-color-scheme:dark){body{color:#eee;background:#161616}a{color:#8ab4f8}code{background:#2a2a2a}}'
 
+/** Whole, because its hash in the header covers every character between the tags. */
+const styleElement: Html = { markup: `<style>${style}</style>` }
+
 /** No script at all, and only this one style. */
 export const pageHeaders = {
   'content-type': 'text/html; charset=utf-8',
@@ -30,9 +33,7 @@ function page(title: string, body: Html): string {
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <title>${title}</title>
-        <style>
-          ${{ markup: style }}
-        </style>
+        ${styleElement}
       </head>
       <body>
         <main>
@@ -55,10 +56,7 @@ const whereToLook = html`<h2>For programs</h2>
 export function homePage(actor: string | null): string {
   const who =
     actor === null
-      ? html`<p>
-          You are not signed in. Open the one-time link that the server printed when it started, or ask an owner for one
-          (<code>identity/login.issue</code>).
-        </p>`
+      ? html`<p>You are not signed in. Open the one-time link that the server printed when it started, or ask an owner for one.</p>`
       : html`<p>You are signed in as <strong>${actor}</strong>.</p>
           <form method="post" action="/logout"><button>Sign out</button></form>`
   return page('Countersign', html`${who} ${whereToLook}`)

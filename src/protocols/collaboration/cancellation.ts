@@ -9,10 +9,11 @@ import { taskMoves } from './states.ts'
 /** A task, the checkpoint it waits for, and its descendants. */
 export type Family = { readonly task: Task; readonly pending: Checkpoint | null; readonly children: readonly Family[] }
 
+/** Whoever may end a task need not be a reader of every task below it: those end all the same. */
 export async function familyOf(read: Read, task: Task): Promise<Family> {
-  const pending = task.pending_checkpoint === null ? null : await read(Checkpoint, task.pending_checkpoint)
-  const children = await Promise.all(task.children.map(async (id) => familyOf(read, await read(Task, id))))
-  return { task, pending, children }
+  const pending = task.pending_checkpoint === null ? null : await read.raw(Checkpoint, task.pending_checkpoint)
+  const children = (await Promise.all(task.children.map((id) => read.raw(Task, id)))).filter((child) => child !== null)
+  return { task, pending, children: await Promise.all(children.map((child) => familyOf(read, child))) }
 }
 
 export function expired(checkpoint: Checkpoint): Checkpoint {
@@ -21,10 +22,22 @@ export function expired(checkpoint: Checkpoint): Checkpoint {
 
 /** Facts in the order in which one led to the other. */
 export function cancelled(family: Family, reason: string | null, now: string): { facts: Made[]; puts: Change[]; ended: Task } {
-  const facts: Made[] = []
+  const ending = createEnding([], now)
+  const ended = ending.end(family, reason, null)
+  return { ...ending, ended }
+}
+
+/** What a task that ended otherwise leaves behind: its active children end as well. `before` are the facts that ended it. */
+export function withoutChildren(family: Family, before: readonly Made[], now: string): { facts: Made[]; puts: Change[] } {
+  const ending = createEnding(before, now)
+  ending.endChildren(family.children, before.length - 1)
+  return ending
+}
+
+function createEnding(before: readonly Made[], now: string) {
+  const facts: Made[] = [...before]
   const puts: Change[] = []
-  const ended = end(family, reason, null)
-  return { facts, puts, ended }
+  return { facts, puts, end, endChildren }
 
   function end({ task, pending, children }: Family, why: string | null, cause: number | null): Task {
     const moving = moved(task, 'task.cancel', { via: 'handoff', reason: 'task.cancel', now })
@@ -36,8 +49,12 @@ export function cancelled(family: Family, reason: string | null, now: string): {
       facts.push(fact('task.checkpoint.expired', [image(Checkpoint, over)], { cause: own }))
       puts.push(...checkpointTimers(pending, over))
     }
-    // A child in review stays with its principal: the draft ends it by a review only.
-    for (const child of children) if (canMove(taskMoves, child.task.state, 'task.cancel')) end(child, 'parent_cancelled', own)
+    endChildren(children, own)
     return next
+  }
+
+  /** A child in review stays with its principal: the draft ends it by a review only. */
+  function endChildren(children: readonly Family[], cause: number): void {
+    for (const child of children) if (canMove(taskMoves, child.task.state, 'task.cancel')) end(child, 'parent_cancelled', cause)
   }
 }

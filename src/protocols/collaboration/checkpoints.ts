@@ -154,7 +154,8 @@ export function successorOf(
   now: string,
   words?: string,
 ): { checkpoint: Checkpoint; task: Task } {
-  const people = [task.ownership.principal, ...task.reviewers]
+  // Each of those who may answer, once: somebody named twice would be asked for ever and the others never.
+  const people = [...new Set([task.ownership.principal, ...task.reviewers.filter((id) => id !== task.executor)])]
   const next = people.indexOf(checkpoint.routed_to) + 1
   const isLast = words !== undefined || next >= people.length - 1
   const patience = checkpoint.expires_at === null ? null : Date.parse(checkpoint.expires_at) - Date.parse(checkpoint.raised_at)

@@ -26,7 +26,6 @@ const inPlaceOf = (actor: Actor, whose: string): string | null => (actor.id === 
 /** Who works on it, also while a person holds it: so that a call in the wrong state is told about the state. */
 export const executor = role<OfTask>('executor', (actor, { task }) => actor.id === task.executor)
 export const executingAgent = role<OfTask>('executing agent', (actor, { task }) => actor.kind === 'agent' && actor.id === task.executor)
-export const projectOwner = role<OfTask>('project owner', (actor, { task }) => ownsProject(actor, task.project_id))
 
 /** A precondition by the state table: the draft's PRECONDITION_FAILED. */
 export const allows = (event: string) =>

@@ -261,6 +261,7 @@ export const ArtifactHead = doc(
   'collaboration.artifact_head',
   t.Object({ id: Id, task_id: Id, project_id: Id, root_task_id: Id, version: text(40), versions: t.Integer() }),
   {
+    noun: 'artifact',
     scopeOf: (head) => head.project_id,
     taskOf: (head) => head.task_id,
     rootOf: (head) => head.root_task_id,

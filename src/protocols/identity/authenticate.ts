@@ -67,9 +67,10 @@ async function byKey(store: Store, id: string, secret: string | null, now: strin
   if (!isHeld(secret, key.digest) || key.revoked_at !== null) throw refused()
   if (key.expires_at !== null && key.expires_at <= now) throw refused()
   const actor = await actorOf(store, key.subject, now, proof)
-  if (key.project_id === null || actor.projects === 'all') return actor
+  // A key that ends, like one for a single project, cannot issue one that does not.
+  if (key.project_id === null || actor.projects === 'all') return key.expires_at === null ? actor : { ...actor, narrowed: true }
   const role = actor.projects.get(key.project_id)
-  return { ...actor, owner: false, projects: new Map(role ? [[key.project_id, role]] : []) }
+  return { ...actor, owner: false, narrowed: true, projects: new Map(role ? [[key.project_id, role]] : []) }
 }
 
 async function bySession(store: Store, id: string, secret: string | null, nowMs: number, proof: Proof): Promise<Actor> {

@@ -1,15 +1,22 @@
 // Who may administer whom. Reads as: the administrator, an owner of this installation, or whoever the thing belongs to.
-import { administrator, installationOwner, ownsProject, role, system } from '#kernel/identity.ts'
+import { administrator, installationOwner, ownsProject, role, system, type Actor } from '#kernel/identity.ts'
 import { Refusal } from '#kernel/errors.ts'
 import type { Read } from '#kernel/operation.ts'
 import { ADMIN_SERVICE, Agent, Project, User } from './schema.ts'
 
 export const administrators = [system, administrator, installationOwner]
 
+/**
+ * The projects to look through for those whom the actor may see; null: all there are. A list that went through everybody and left
+ * some out would name them in its cursors.
+ */
+export const seenProjects = (actor: Actor): string[] | null =>
+  actor.projects === 'all' || (actor.kind === 'human' && actor.owner === true) ? null : [...actor.projects.keys()]
+
 type OfSubject = { readonly subject: Subject }
 /** An agent's owner, a project's owner, or the person themself. */
 export const keeper = role<OfSubject>('keeper', (actor, { subject }) => {
-  if (actor.kind !== 'human') return false
+  if (actor.kind !== 'human' || actor.narrowed) return false
   if (subject.kind === 'agent') return subject.owner === actor.id
   if (subject.kind === 'project') return ownsProject(actor, subject.id)
   return subject.kind === 'human' && subject.id === actor.id
@@ -19,10 +26,6 @@ type OfProject = { readonly project: { readonly id: string } }
 export const projectOwner = role<OfProject>(
   'project owner',
   (actor, { project }) => actor.kind === 'human' && ownsProject(actor, project.id),
-)
-export const projectMember = role<OfProject>(
-  'project member',
-  (actor, { project }) => actor.projects !== 'all' && actor.projects.has(project.id),
 )
 
 export type Subject =
@@ -37,4 +40,11 @@ export async function subjectOf(read: Read, id: string): Promise<Subject> {
   if (!id.startsWith('agent_')) throw new Refusal('NOT_FOUND', `there is no subject ${id}`)
   const { owner, disabled } = await read(Agent, id)
   return { kind: 'agent', id, owner, disabled }
+}
+
+/** A person or an agent as the actor may see them: of their projects only those that exist for the actor. */
+export function shownTo<M extends User | Agent>(actor: Actor, member: M): M {
+  if (actor.projects === 'all' || actor.owner || actor.id === member.id) return member
+  const { projects } = actor
+  return { ...member, projects: member.projects.filter(({ project_id }) => projects.has(project_id)) }
 }

@@ -65,8 +65,7 @@ export const Agent = doc(
     visibleTo: (agent, actor) => agent.id === actor.id || agent.owner === actor.id || isOwner(actor) || sharesProject(agent, actor),
     indexes: {
       all: index(() => [[]]),
-      project: index((agent) => agent.projects.map(({ project_id }) => [project_id])),
-      owner: index((agent) => [[agent.owner]]),
+      under: index((agent) => [...agent.projects.map(({ project_id }) => [project_id]), [agent.owner]]), // a project or an owner
     },
   },
 )

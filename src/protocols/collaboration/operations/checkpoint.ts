@@ -6,11 +6,11 @@ import { fact, image } from '#kernel/facts.ts'
 import { administrator, anyone, system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
-import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { t, type Static } from '#kernel/schema.ts'
-import { mergePatch, refuseMismatch } from '#kernel/foreign.ts'
+import { mergePatch, refuseMismatch } from '#kernel/foreign-schema.ts'
 import { durationMs, futureTimestamp } from '#kernel/time.ts'
-import { expired } from '../cancellation.ts'
+import { expired, familyOf, withoutChildren } from '../cancellation.ts'
 import { fitting, fittingDefault, raisedOn, successorOf, type Asked } from '../checkpoints.ts'
 import { checkpointTimers, moved, taskTimers, withExecutor } from '../ownership.ts'
 import { agentFor, allows, executor, isInTime, isNotExpired, isPending, principal, reviewer } from '../rules.ts'
@@ -129,7 +129,7 @@ function expiryOf({ expires_at, expires_in }: Static<typeof RaiseInput>, now: st
   if (expires_at && expires_in !== undefined)
     throw new Refusal('INVALID_SPEC', 'give expires_at or expires_in, not both', { field: 'expires_in' })
   if (expires_in !== undefined) return timestampOf(Date.parse(now) + durationMs(expires_in, 'INVALID_SPEC', 'expires_in'))
-  return expires_at ? futureTimestamp(expires_at, now, 'INVALID_SPEC', 'expires_at') : null
+  return expires_at === undefined || expires_at === null ? null : futureTimestamp(expires_at, now, 'INVALID_SPEC', 'expires_at')
 }
 
 type Resolving = { readonly checkpoint: Checkpoint; readonly task: Task }
@@ -188,15 +188,17 @@ const resolve = command({
       if (edited?.provenance.produced_by !== loaded.task.id)
         throw new Refusal('NOT_FOUND', `there is no version ${version} of ${artifact_id} of this task`)
     }
-    return loaded
+    // A reject ends the task, and with it what hangs on it.
+    return { ...loaded, family: action === 'reject' ? await familyOf(read, loaded.task) : null }
   },
-  decide(state, { checkpoint_id: _, ...answer }, { actor, now }) {
+  decide({ family, ...state }, { checkpoint_id: _, ...answer }, { actor, now }) {
     const { checkpoint, task } = answered(state, fitting(state.checkpoint, answer), actor.id, now)
     const facts = [fact('task.checkpoint.resolved', [image(Checkpoint, checkpoint), image(Task, task)])]
     if (task.outcome) facts.push(fact('task.completed', [image(Task, task)], { detail: { outcome: task.outcome }, cause: 0 }))
+    const rest = family ? withoutChildren(family, facts, now) : { facts, puts: [] }
     return {
-      facts,
-      puts: [...checkpointTimers(state.checkpoint, checkpoint), ...taskTimers(state.task, task)],
+      facts: rest.facts,
+      puts: [...checkpointTimers(state.checkpoint, checkpoint), ...taskTimers(state.task, task), ...rest.puts],
       output: { checkpoint, task },
     }
   },
@@ -310,14 +312,11 @@ const list = query({
   async load(read, input, { actor }) {
     if (input.task_id !== undefined) await read(Task, input.task_id)
     const [name, prefix] = input.task_id === undefined ? ['waiting', actor.id] : ['task', input.task_id]
-    const listed = await read.list(Checkpoint, name, [[prefix]], { after: placeOf('checkpoint.list', input), limit: pageSize(input) })
+    const listed = await read.list(Checkpoint, name, [[prefix]], pageIn('checkpoint.list', input))
     const found = await Promise.all(listed.map(({ id }) => read.maybe(Checkpoint, id)))
     return { listed, items: found.filter((checkpoint) => checkpoint !== null) }
   },
-  view({ listed, items }, input) {
-    const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
-    return { items, next_cursor: last ? cursorOf('checkpoint.list', input, last.at) : null }
-  },
+  view: ({ listed, items }, input) => pageOf('checkpoint.list', input, listed, items),
   example: { given: 'blocked', as: 'alice', input: {} },
 })
 

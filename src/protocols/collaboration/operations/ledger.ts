@@ -5,7 +5,7 @@ import { anyone, type Actor } from '#kernel/identity.ts'
 import { canonical } from '#kernel/canonical.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
-import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { t } from '#kernel/schema.ts'
 import { executor, isInTime, principal } from '../rules.ts'
 import { Id, Ledger, LedgerEntry, LedgerHead, ledgerHeadId, LedgerKey, LedgerScope, Task } from '../schema.ts'
@@ -111,16 +111,10 @@ const history = query({
     const { scope = DEFAULT_SCOPE, key } = input
     refuseForeign(scope, actor)
     const { ledger_id } = await newest(read, scope, key)
-    const listed = await read.list(LedgerEntry, 'history', [[ledger_id, key]], {
-      after: placeOf('ledger.history', input),
-      limit: pageSize(input),
-    })
+    const listed = await read.list(LedgerEntry, 'history', [[ledger_id, key]], pageIn('ledger.history', input))
     return { listed, items: await Promise.all(listed.map(({ id }) => read(LedgerEntry, id))) }
   },
-  view({ listed, items }, input) {
-    const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
-    return { items, next_cursor: last ? cursorOf('ledger.history', input, last.at) : null }
-  },
+  view: ({ listed, items }, input) => pageOf('ledger.history', input, listed, items),
   example: { given: 'written', as: 'bob', input: { key: 'release' } },
 })
 

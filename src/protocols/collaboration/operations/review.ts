@@ -4,7 +4,7 @@ import { fact, image } from '#kernel/facts.ts'
 import { anyone } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
-import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { t } from '#kernel/schema.ts'
 import { moved, taskTimers } from '../ownership.ts'
 import { principal, reviewer } from '../rules.ts'
@@ -175,17 +175,14 @@ const list = query({
   callers: [anyone],
   async load(read, input) {
     await read(Task, input.task_id)
-    const page = { after: placeOf('review.list', input), limit: pageSize(input) }
+    const page = pageIn('review.list', input)
     const listed = await read.list(Review, 'task', [[input.task_id]], page)
     // Remarks come with the first page: they are few, and they explain the reviews.
     const remarks = page.after === undefined ? await read.list(Comment, 'task', [[input.task_id]], { limit: limits.pageMax }) : []
     const reviews = await Promise.all(listed.map(({ id }) => read(Review, id)))
     return { listed, reviews, comments: await Promise.all(remarks.map(({ id }) => read(Comment, id))) }
   },
-  view({ listed, reviews, comments }, input) {
-    const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
-    return { items: reviews, comments, next_cursor: last ? cursorOf('review.list', input, last.at) : null }
-  },
+  view: ({ listed, reviews, comments }, input) => ({ ...pageOf('review.list', input, listed, reviews), comments }),
   example: { given: 'completed', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
 })
 

@@ -92,7 +92,11 @@ const extend = command({
   load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
   decide({ task }, input, { now }) {
     const deadline =
-      input.deadline === undefined ? task.deadline : input.deadline && futureTimestamp(input.deadline, now, 'INVALID_SPEC', 'deadline')
+      input.deadline === undefined
+        ? task.deadline
+        : input.deadline === null
+          ? null
+          : futureTimestamp(input.deadline, now, 'INVALID_SPEC', 'deadline')
     const max_duration = input.max_duration === undefined ? task.max_duration : input.max_duration
     if (input.deadline !== undefined && deadline !== null && task.deadline !== null && deadline <= task.deadline)
       throw new Refusal('INVALID_SPEC', 'deadline is not later than the current one', { field: 'deadline' })

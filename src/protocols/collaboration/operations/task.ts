@@ -122,7 +122,7 @@ export function newTask({
     parent_task: parent?.id ?? null,
     root_task_id: parent?.root_task_id ?? id,
     created_at: now,
-    deadline: deadline ? futureTimestamp(deadline, now, 'INVALID_SPEC', 'deadline') : null,
+    deadline: deadline === undefined || deadline === null ? null : futureTimestamp(deadline, now, 'INVALID_SPEC', 'deadline'),
     checkpoints: [],
     artifacts: [],
     audit_trail: event,

@@ -4,9 +4,9 @@ import { fact, image } from '#kernel/facts.ts'
 import { anyone, role } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule } from '#kernel/operation.ts'
-import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { t } from '#kernel/schema.ts'
-import { administrators, keeper } from '../rules.ts'
+import { administrators, keeper, seenProjects, shownTo } from '../rules.ts'
 import { Agent, AgentId, DEFAULT_PROJECT, Name, Project, ProjectId, User, UserId } from '../schema.ts'
 
 type Adding = { readonly owner: User }
@@ -50,7 +50,7 @@ const get = query({
   output: t.Object({ agent: Agent.schema }),
   callers: [anyone],
   load: async (read, { agent_id }) => ({ agent: await read(Agent, agent_id) }),
-  view: ({ agent }) => ({ agent }),
+  view: ({ agent }, _, { actor }) => ({ agent: shownTo(actor, agent) }),
   example: { given: 'empty', as: 'alice', input: { agent_id: 'agent_devin' } },
 })
 
@@ -61,22 +61,25 @@ const list = query({
   input: t.Object({ project_id: t.Optional(ProjectId), owner: t.Optional(UserId), ...pageInput }),
   output: t.Object({ items: t.Array(Agent.schema), next_cursor: nextCursor }),
   callers: [anyone],
-  async load(read, input) {
+  async load(read, input, { actor }) {
     const { project_id, owner } = input
     if (project_id !== undefined) await read(Project, project_id)
-    const [name, prefix] = owner !== undefined ? ['owner', [owner]] : project_id !== undefined ? ['project', [project_id]] : ['all', []]
-    const listed = await read.list(Agent, name, [prefix], {
-      after: placeOf('agent.list', input),
-      limit: pageSize(input),
-    })
+    const seen = seenProjects(actor)
+    const under = project_id ?? (seen === null || owner === actor.id ? owner : undefined)
+    const places = under === undefined ? seen && [...seen, actor.id] : [under]
+    const [name, prefixes] = places === null ? ['all', [[]]] : ['under', places.map((id) => [id])]
+    const listed = await read.list(Agent, name, prefixes, pageIn('agent.list', input))
     return { listed, agents: await Promise.all(listed.map(({ id }) => read.maybe(Agent, id))) }
   },
-  view({ listed, agents }, input) {
-    const inProject = (agent: Agent): boolean =>
-      input.project_id === undefined || agent.projects.some((p) => p.project_id === input.project_id)
-    const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
-    const items = agents.filter((agent) => agent !== null).filter(inProject)
-    return { items, next_cursor: last ? cursorOf('agent.list', input, last.at) : null }
+  view({ listed, agents }, input, { actor }) {
+    const fits = (agent: Agent): boolean => input.owner === undefined || agent.owner === input.owner
+    const seen = agents.filter((agent) => agent !== null).filter(fits)
+    return pageOf(
+      'agent.list',
+      input,
+      listed,
+      seen.map((agent) => shownTo(actor, agent)),
+    )
   },
   example: { given: 'empty', as: 'alice', input: { project_id: DEFAULT_PROJECT } },
 })

@@ -6,7 +6,7 @@ import { fact, image } from '#kernel/facts.ts'
 import { administrator, anyone, human, installationOwner, role, system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
-import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { nullable, t } from '#kernel/schema.ts'
 import { futureTimestamp } from '#kernel/time.ts'
 import { matches, partsOf, tokenOf } from '../authenticate.ts'
@@ -29,6 +29,13 @@ import {
 type OfSubject = { readonly subject: Subject }
 const isAdminService = ({ subject }: OfSubject): boolean => subject.id === ADMIN_SERVICE
 
+/** A key that ends, or is for one project only, must not be traded for a credential that is neither. */
+const mayPassOn = rule<unknown>(
+  'UNAUTHORIZED',
+  'your key is not a narrowed one: such a key issues no credentials',
+  (_, __, { actor }) => !actor.narrowed,
+)
+
 const issue = command({
   name: 'key.issue',
   summary: 'Issue an API key for a person, an agent or a project. The key is shown once.',
@@ -47,6 +54,7 @@ const issue = command({
       'only the server issues keys of the admin service',
       (state, _, { actor }) => !isAdminService(state) || actor.kind === 'system',
     ),
+    mayPassOn,
     rule<OfSubject>('PRECONDITION_FAILED', 'the subject is active', ({ subject }) => !subject.disabled),
   ],
   audit: 'key.issued',
@@ -110,13 +118,10 @@ const list = query({
   callers: [...administrators, keeper],
   async load(read, input) {
     const subject = await subjectOf(read, input.subject)
-    const listed = await read.list(Key, 'subject', [[input.subject]], { after: placeOf('key.list', input), limit: pageSize(input) })
+    const listed = await read.list(Key, 'subject', [[input.subject]], pageIn('key.list', input))
     return { subject, listed, keys: await Promise.all(listed.map(({ id }) => read(Key, id))) }
   },
-  view({ listed, keys }, input) {
-    const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
-    return { items: keys.map(withoutDigest), next_cursor: last ? cursorOf('key.list', input, last.at) : null }
-  },
+  view: ({ listed, keys }, input) => pageOf('key.list', input, listed, keys.map(withoutDigest)),
   example: { given: 'withKey', as: 'alice', input: { subject: 'agent_devin' } },
 })
 
@@ -127,7 +132,7 @@ const issueLogin = command({
   input: t.Object({ user_id: UserId }),
   output: t.Object({ token: nullable(t.String()), expires_at: Timestamp }),
   callers: [system, administrator, installationOwner],
-  requires: [rule<{ user: User }>('PRECONDITION_FAILED', 'the person is active', ({ user }) => !user.disabled)],
+  requires: [mayPassOn, rule<{ user: User }>('PRECONDITION_FAILED', 'the person is active', ({ user }) => !user.disabled)],
   audit: 'login.issued',
   once: ['token'],
   load: async (read, { user_id }) => ({ user: await read(User, user_id) }),
@@ -152,11 +157,12 @@ const openSession = command({
   once: ['session'],
   async load(read, { token }, { now }) {
     const { id, secret } = partsOf(token)
-    const login = await read.maybe(Login, `login_${id}`)
-    const user = login && (await read(User, login.user_id))
+    const login = await read.raw(Login, `login_${id}`)
     const isGood = login !== null && matches(secret, login.digest) && login.used_at === null && login.expires_at > now
-    if (!isGood || !user || user.disabled)
+    const user = isGood ? await read.raw(User, login.user_id) : null
+    if (!isGood || !user || user.disabled) {
       throw new Refusal('UNAUTHENTICATED', 'this login link was used before, has expired, or never existed')
+    }
     return { login, user }
   },
   decide({ login, user }, _, { now, newId, secret }) {
@@ -226,13 +232,10 @@ const listSessions = query({
   output: t.Object({ items: t.Array(SessionView), next_cursor: nextCursor }),
   callers: [human],
   async load(read: Read, input, { actor }) {
-    const listed = await read.list(Session, 'user', [[actor.id]], { after: placeOf('session.list', input), limit: pageSize(input) })
+    const listed = await read.list(Session, 'user', [[actor.id]], pageIn('session.list', input))
     return { listed, sessions: await Promise.all(listed.map(({ id }) => read(Session, id))) }
   },
-  view({ listed, sessions }, input) {
-    const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
-    return { items: sessions.map(withoutDigest), next_cursor: last ? cursorOf('session.list', input, last.at) : null }
-  },
+  view: ({ listed, sessions }, input) => pageOf('session.list', input, listed, sessions.map(withoutDigest)),
   example: { given: 'withSession', as: 'alice', input: {} },
 })
 

@@ -1,12 +1,12 @@
 // Projects: the scope of visibility, of `seq` and of the chain. What is not in a project of yours does not exist for you.
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
-import { anyone, type ProjectRole } from '#kernel/identity.ts'
+import { anyone, type Actor, type ProjectRole } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
 import { either, t } from '#kernel/schema.ts'
-import { administrators, projectOwner } from '../rules.ts'
+import { administrators, projectOwner, shownTo } from '../rules.ts'
 import { Agent, DEFAULT_PROJECT, MemberId, Name, Project, ProjectId, User } from '../schema.ts'
 
 const add = command({
@@ -80,10 +80,13 @@ const list = query({
 type Joining = { readonly project: Project; readonly member: User | Agent }
 const memberOutput = t.Object({ member: t.Union([User.schema, Agent.schema]) })
 
-function moved({ project, member }: Joining, action: string, role: ProjectRole | null) {
+function moved({ project, member }: Joining, action: string, role: ProjectRole | null, actor: Actor) {
   const next = { ...member, projects: withRole(member.projects, project.id, role) }
   const imaged = next.kind === 'human' ? image(User, next) : image(Agent, next)
-  return { facts: [fact(action, [imaged], { detail: { project_id: project.id, ...(role ? { role } : {}) } })], output: { member: next } }
+  return {
+    facts: [fact(action, [imaged], { detail: { project_id: project.id, ...(role ? { role } : {}) } })],
+    output: { member: shownTo(actor, next) },
+  }
 }
 
 const join = command({
@@ -107,7 +110,7 @@ const join = command({
   ],
   audit: 'project.joined',
   load: async (read, { project_id, subject }) => ({ project: await read(Project, project_id), member: await memberOf(read, subject) }),
-  decide: (state, { role = 'member' }) => moved(state, 'project.joined', role),
+  decide: (state, { role = 'member' }, { actor }) => moved(state, 'project.joined', role, actor),
   example: { given: 'empty', as: 'admin', input: { project_id: DEFAULT_PROJECT, subject: 'user_mallory' } },
 })
 
@@ -125,7 +128,7 @@ const leave = command({
   ],
   audit: 'project.left',
   load: async (read, { project_id, subject }) => ({ project: await read(Project, project_id), member: await memberOf(read, subject) }),
-  decide: (state) => moved(state, 'project.left', null),
+  decide: (state, _, { actor }) => moved(state, 'project.left', null, actor),
   example: { given: 'empty', as: 'admin', input: { project_id: DEFAULT_PROJECT, subject: 'user_bob' } },
 })
 

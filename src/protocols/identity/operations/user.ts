@@ -3,9 +3,9 @@ import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
 import { anyone } from '#kernel/identity.ts'
 import { command, query } from '#kernel/operation.ts'
-import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { either, t } from '#kernel/schema.ts'
-import { administrators } from '../rules.ts'
+import { administrators, seenProjects, shownTo } from '../rules.ts'
 import { DEFAULT_PROJECT, Name, Project, ProjectId, User, UserId } from '../schema.ts'
 
 const add = command({
@@ -45,7 +45,7 @@ const get = query({
   output: t.Object({ user: User.schema }),
   callers: [anyone],
   load: async (read, { user_id }) => ({ user: await read(User, user_id) }),
-  view: ({ user }) => ({ user }),
+  view: ({ user }, _, { actor }) => ({ user: shownTo(actor, user) }),
   example: { given: 'empty', as: 'alice', input: { user_id: 'user_alice' } },
 })
 
@@ -56,18 +56,17 @@ const list = query({
   input: t.Object({ project_id: t.Optional(ProjectId), ...pageInput }),
   output: t.Object({ items: t.Array(User.schema), next_cursor: nextCursor }),
   callers: [anyone],
-  async load(read, input) {
+  async load(read, input, { actor }) {
     const { project_id } = input
     if (project_id !== undefined) await read(Project, project_id)
-    const listed = await read.list(User, project_id === undefined ? 'all' : 'project', [project_id === undefined ? [] : [project_id]], {
-      after: placeOf('user.list', input),
-      limit: pageSize(input),
-    })
+    const projects = project_id === undefined ? seenProjects(actor) : [project_id]
+    const [name, prefixes] = projects === null ? ['all', [[]]] : ['project', projects.map((id) => [id])]
+    const listed = await read.list(User, name, prefixes, pageIn('user.list', input))
     return { listed, users: await Promise.all(listed.map(({ id }) => read.maybe(User, id))) }
   },
-  view({ listed, users }, input) {
-    const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
-    return { items: users.filter((user) => user !== null), next_cursor: last ? cursorOf('user.list', input, last.at) : null }
+  view({ listed, users }, input, { actor }) {
+    const seen = users.filter((user) => user !== null).map((user) => shownTo(actor, user))
+    return pageOf('user.list', input, listed, seen)
   },
   example: { given: 'empty', as: 'alice', input: { project_id: DEFAULT_PROJECT } },
 })

@@ -1,9 +1,19 @@
 // A client that sends exactly what it is told, also what no well-behaved client would.
-import { request, type OutgoingHttpHeaders } from 'node:http'
+import { request, type Agent, type OutgoingHttpHeaders } from 'node:http'
 import { connect } from 'node:net'
 
-export type Answer = { readonly status: number; readonly headers: Record<string, string | string[] | undefined>; readonly text: string; readonly json: any }
-export type Sent = { readonly method?: string; readonly headers?: OutgoingHttpHeaders; readonly body?: string | Uint8Array }
+export type Answer = {
+  readonly status: number
+  readonly headers: Record<string, string | string[] | undefined>
+  readonly text: string
+  readonly json: any
+}
+export type Sent = {
+  readonly method?: string
+  readonly headers?: OutgoingHttpHeaders
+  readonly body?: string | Uint8Array
+  readonly agent?: Agent
+}
 
 const parsed = (text: string): unknown => {
   try {
@@ -13,10 +23,10 @@ const parsed = (text: string): unknown => {
   }
 }
 
-/** One request on a connection of its own. */
-export function send(port: number, path: string, { method = 'POST', headers = {}, body }: Sent = {}): Promise<Answer> {
+/** One request, on a connection of its own where no agent keeps one. */
+export function send(port: number, path: string, { method = 'POST', headers = {}, body, agent }: Sent = {}): Promise<Answer> {
   return new Promise((done, failed) => {
-    const outgoing = request({ host: '127.0.0.1', port, path, method, headers, agent: false }, (incoming) => {
+    const outgoing = request({ host: '127.0.0.1', port, path, method, headers, agent: agent ?? false }, (incoming) => {
       const chunks: Buffer[] = []
       incoming.on('data', (chunk: Buffer) => chunks.push(chunk))
       incoming.on('error', failed)
@@ -35,7 +45,7 @@ export function sendBytes(port: number, bytes: string | Uint8Array): Promise<str
   return new Promise((done, failed) => {
     const socket = connect(port, '127.0.0.1', () => socket.write(bytes))
     const chunks: Buffer[] = []
-    socket.on('data', (chunk) => chunks.push(chunk))
+    socket.on('data', (chunk: Buffer) => chunks.push(chunk))
     socket.on('error', failed)
     socket.on('close', () => done(Buffer.concat(chunks).toString()))
   })

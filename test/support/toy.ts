@@ -76,6 +76,15 @@ const crash = command({
   },
 })
 
+const odd = command({
+  ...write,
+  name: 'note.odd',
+  summary: 'It refuses with a code that stands in no table.',
+  decide() {
+    throw new Refusal('ODD', 'an odd refusal')
+  },
+})
+
 const remind = command({
   name: 'note.remind',
   summary: 'Call an operation later.',
@@ -130,7 +139,7 @@ export const toyProtocol = (gate: Promise<void> = Promise.resolve()): Protocol =
   name: 'toy',
   title: 'A toy',
   version: '1',
-  operations: [write, get, keep, burn, ask, crash, remind, post, waitCommand(gate)],
+  operations: [write, get, keep, burn, ask, crash, odd, remind, post, waitCommand(gate)],
   codes: { NOTE_GONE: 'gone' },
   scenes: { empty: [] },
 })

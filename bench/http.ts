@@ -1,0 +1,113 @@
+// A durable, audited mutation over HTTP beside an echo of the same body: two server processes, the same load, alternating rounds.
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { enroll, spawnServer, startServer } from '#test/support/server.ts'
+import { load, requestBytes, type Load } from './load.ts'
+import { median, ms, rate, times, usageOf, type Bench, type Row } from './report.ts'
+
+const CONNECTIONS = 64
+const ROUNDS = 5
+const ROUND_MS = 3_000
+/** A server runs for months: what the first seconds cost, while its code is not compiled yet, is not the question here. */
+const WARM_ANSWERS = 40_000
+const WARM_MS_MAX = 20_000
+const RSS_MB_MAX = 200
+
+const sentence = 'When the password field is empty, the login form answers with a stack trace instead of a message. '
+const body = JSON.stringify({
+  type: 'code',
+  spec: {
+    goal: sentence.repeat(3).trim(),
+    acceptance_criteria: ['the form says what is missing', 'a test holds it', 'nothing else changes'],
+  },
+})
+
+type Target = { readonly name: string; readonly pid: number; readonly port: number; readonly path: string; readonly bearer: string | null }
+
+/** Where it is installed, as a second opinion. */
+const WRK = 'wrk'
+function wrk({ port, path, bearer }: Target, folder: string): string | null {
+  const script = join(folder, 'post.lua')
+  const quoted = (text: string): string => JSON.stringify(text)
+  const headers = [
+    `wrk.headers["content-type"] = "application/json"`,
+    ...(bearer === null ? [] : [`wrk.headers["authorization"] = ${quoted(`Bearer ${bearer}`)}`]),
+  ]
+  writeFileSync(script, `wrk.method = "POST"\nwrk.body = ${quoted(body)}\n${headers.join('\n')}\n`)
+  const run = spawnSync(WRK, ['-t1', `-c${CONNECTIONS}`, '-d3s', '-s', script, `http://127.0.0.1:${port}${path}`], { encoding: 'utf8' })
+  return /Requests\/sec:\s+([\d.]+)/.exec(run.stdout ?? '')?.[1] ?? null
+}
+
+/** CPU time of the server that each answer took; where the machine is busy with other things it is the steadier figure. */
+type Measured = Load & { readonly cpuUs: number | null }
+
+async function roundsOf(targets: readonly Target[], say: (line: string) => void): Promise<Map<Target, Measured[]>> {
+  const measured = new Map<Target, Measured[]>(targets.map((target) => [target, []]))
+  const run = async ({ port, path, bearer, pid }: Target, forMs: number): Promise<Measured> => {
+    const before = usageOf(pid)
+    const loaded = await load(port, CONNECTIONS, requestBytes(path, bearer, body), forMs)
+    const after = usageOf(pid)
+    return { ...loaded, cpuUs: before && after ? ((after.cpuSeconds - before.cpuSeconds) * 1e6) / loaded.answers : null }
+  }
+  for (const target of targets) {
+    const began = performance.now()
+    for (let answers = 0; answers < WARM_ANSWERS && performance.now() - began < WARM_MS_MAX;) answers += (await run(target, 1_000)).answers
+  }
+  for (let round = 1; round <= ROUNDS; round++) {
+    for (const target of targets) measured.get(target)!.push(await run(target, ROUND_MS))
+    say(
+      `round ${round} of ${ROUNDS}: ${targets.map((target) => `${target.name} ${rate(measured.get(target)!.at(-1)!.perSecond)}`).join(', ')}`,
+    )
+  }
+  return measured
+}
+
+function rowOf(target: Target, rounds: readonly Measured[], asWrk: string | null): Row {
+  const of = (figure: 'perSecond' | 'p50' | 'p99'): number => median(rounds.map((round) => round[figure]))
+  const cpu = cpuOf(rounds)
+  const more = [`p50 ${ms(of('p50'))}`, `p99 ${ms(of('p99'))}`, ...(cpu === null ? [] : [`${Math.round(cpu)} us CPU each`])]
+  return { what: target.name, value: rate(of('perSecond')), more: [...more, ...(asWrk === null ? [] : [`wrk ${asWrk}/s`])].join(', ') }
+}
+
+function cpuOf(rounds: readonly Measured[]): number | null {
+  const known = rounds.flatMap(({ cpuUs }) => (cpuUs === null ? [] : [cpuUs]))
+  return known.length === 0 ? null : median(known)
+}
+
+export const http: Bench = {
+  name: 'http',
+  words: `task.create over HTTP at ${CONNECTIONS} connections, beside a Fastify echo of the same ${body.length} bytes`,
+  async run(say) {
+    const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
+    const server = await startServer(join(folder, 'data'))
+    const echo = await spawnServer([fileURLToPath(import.meta.resolve('./echo.ts'))])
+    try {
+      const { alice } = await enroll(server.port, server.adminKey)
+      const ours: Target = { name: 'task.create', pid: server.pid, port: server.port, path: '/v1/collaboration/task.create', bearer: alice }
+      const theirs: Target = { name: 'echo', pid: echo.pid, port: echo.port, path: '/echo', bearer: null }
+      const measured = await roundsOf([ours, theirs], say)
+      const usage = usageOf(server.pid)
+      const ratio = median(measured.get(ours)!.map(({ perSecond }, i) => perSecond / measured.get(theirs)![i]!.perSecond))
+      const cpu = [ours, theirs].map((target) => cpuOf(measured.get(target)!))
+      return [
+        ...[ours, theirs].map((target) => rowOf(target, measured.get(target)!, wrk(target, folder))),
+        { what: 'task.create against echo', value: times(ratio), goal: { words: '>= 0.35x', met: ratio >= 0.35 } },
+        ...(cpu[0] && cpu[1] ? [{ what: 'task.create against echo, by CPU time alone', value: times(cpu[1] / cpu[0]) }] : []),
+        ...(usage ? [memoryRow(usage)] : []),
+      ]
+    } finally {
+      await Promise.all([server.end('SIGTERM'), echo.end('SIGKILL')])
+      rmSync(folder, { recursive: true, force: true })
+    }
+  },
+}
+
+const memoryRow = ({ rssMb, peakMb }: { rssMb: number; peakMb: number }): Row => ({
+  what: 'resident memory of the server after it',
+  value: `${Math.round(rssMb)} MB`,
+  more: `at most ${Math.round(peakMb)} MB`,
+  goal: { words: `< ${RSS_MB_MAX} MB`, met: rssMb < RSS_MB_MAX },
+})

@@ -1,0 +1,26 @@
+// `npm run bench`: everything that docs/benchmarks.md tells, measured here and now. `npm run bench -- store http` runs a part.
+import { cpus } from 'node:os'
+import { flow } from './flow.ts'
+import { http } from './http.ts'
+import { tableOf, type Bench, type Row } from './report.ts'
+import { store } from './store.ts'
+
+const benches: readonly Bench[] = [store, http, flow]
+const wanted = process.argv.slice(2)
+for (const name of wanted) {
+  if (benches.some((bench) => bench.name === name)) continue
+  console.error(`there is no benchmark ${name}: ${benches.map((bench) => bench.name).join(', ')}`)
+  process.exit(2)
+}
+
+console.log(`Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model.trim() ?? 'unknown'})`)
+const rows: Row[] = []
+for (const { name, words, run } of benches.filter((bench) => wanted.length === 0 || wanted.includes(bench.name))) {
+  console.log(`\n=== ${name}: ${words}`)
+  const measured = await run((line) => console.log(line))
+  rows.push(...measured.map((row) => ({ ...row, what: `${name}: ${row.what}` })))
+}
+console.log(`\n${tableOf(rows)}`)
+const missed = rows.filter(({ goal }) => goal && !goal.met)
+if (missed.length > 0) console.log(`\nMISSED: ${missed.map(({ what, goal }) => `${what} ${goal!.words}`).join('; ')}`)
+process.exitCode = missed.length === 0 ? 0 : 1

@@ -1,0 +1,67 @@
+// Settings: where they come from, and what is said about one that is wrong.
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { ConfigError, readConfig, type Config } from '#apps/config.ts'
+
+const started = (argv: string[], env: Record<string, string> = {}): Config => {
+  const wish = readConfig(argv, env)
+  assert.equal(wish.kind, 'start')
+  return (wish as { config: Config }).config
+}
+
+test('settings come from flags, then the environment, then the defaults', () => {
+  const usual = started([])
+  assert.deepEqual(usual, {
+    data: join(process.cwd(), 'data'),
+    port: 3402,
+    host: '127.0.0.1',
+    hosts: [],
+    proxied: false,
+    log: 'info',
+    quota: true,
+    skipVerify: false,
+  })
+  const env = {
+    COUNTERSIGN_PORT: '1',
+    COUNTERSIGN_LOG: 'debug',
+    COUNTERSIGN_QUOTA: 'off',
+    COUNTERSIGN_HOSTS: 'a.example, b.example',
+    COUNTERSIGN_HOST: '',
+  }
+  const config = started(['--port=2', '--data', '/tmp/x', '--skip-verify'], env)
+  assert.deepEqual(
+    [config.port, config.data, config.log, config.quota, config.hosts, config.host, config.skipVerify],
+    [2, '/tmp/x', 'debug', false, ['a.example', 'b.example'], '127.0.0.1', true],
+  )
+  assert.equal(started(['--proxy', 'trusted', '--host', '0.0.0.0']).proxied, true)
+})
+
+for (const [argv, words] of [
+  [['--port', 'x'], /--port must be a port from 0 to 65535, not "x"/],
+  [['--port', '65536'], /--port must be a port/],
+  [['--port', '-1'], /--port must be a port/],
+  [['--port'], /--port needs a value/],
+  [['--port', '--log'], /--port needs a value/],
+  [['--port', '1', '--port', '2'], /--port is given twice/],
+  [['--skip-verify=yes'], /--skip-verify takes no value/],
+  [['--log', 'loud'], /--log must be silent, error, warn, info, debug, not "loud"/],
+  [['--quota', 'maybe'], /--quota must be on, off/],
+  [['--proxy', 'yes'], /--proxy must be trusted/],
+  [['--hosts', 'http://a.example'], /--hosts lists host names without port or path/],
+  [['--host', '0.0.0.0'], /others can reach.*--proxy trusted/],
+  [['--host', 'example.com'], /others can reach/],
+  [['serve'], /what is "serve"/],
+  [['--zzzzzzzz'], /there is no option --zzzzzzzz; see --help/],
+] as const) {
+  test(`${argv.join(' ')} is refused with a sentence`, () => {
+    assert.throws(
+      () => readConfig(argv, {}),
+      (error) => error instanceof ConfigError && words.test(error.message),
+    )
+  })
+}
+
+test('a bad variable is named as it is spelled', () => {
+  assert.throws(() => readConfig([], { COUNTERSIGN_PORT: 'x' }), /COUNTERSIGN_PORT must be a port/)
+})

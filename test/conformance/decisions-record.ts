@@ -1,0 +1,155 @@
+// Decisions about the record, readers, the ledger and the wire.
+import assert from 'node:assert/strict'
+import type { Actor } from '#kernel/identity.ts'
+import { linesOf, refusalOf, stage } from '../support/stage.ts'
+import { decisions } from './decisions-cited.ts'
+
+const { must } = decisions
+const spec = { goal: 'Fix it' }
+
+must('H16', 'what the system does stands under agent_system, which is neither an agent nor a person', async () => {
+  const { refs, call, events, refused } = await stage('blocked')
+  await call('system', 'checkpoint.expire', { checkpoint_id: refs['checkpoint'].id })
+  assert.equal((await events()).at(-1)!.actor, 'agent_system')
+  await refused('UNAUTHORIZED', 'system', 'task.create', { spec })
+  const created = await stage('created')
+  for (const id of ['agent_system', 'system', 'service_admin']) {
+    await created.refused('NOT_FOUND', 'alice', 'task.assign', { task_id: created.refs['task'].id, assignee: id })
+    await created.refused('NOT_FOUND', 'alice', 'reviewer.add', { task_id: created.refs['task'].id, user: id })
+  }
+})
+must('H16', 'the last executor, the assignee and the principal write to the ledger, also after the end; nobody else', async () => {
+  const { refs, call, refused } = await stage('completed')
+  const write = { task_id: refs['task'].id, key: 'k', value: 1 }
+  for (const as of ['devin', 'alice']) assert.equal((await call(as, 'ledger.write', write)).entry.by, refs['task'].id)
+  for (const as of ['rita', 'owner', 'admin', 'system', 'project']) await refused('UNAUTHORIZED', as, 'ledger.write', write)
+})
+
+must('H22-seq', 'seq counts within the project, without a gap, over all its tasks; audit_trail is the first event', async () => {
+  const { world, call, events } = await stage('written')
+  const second = (await call('bob', 'task.create', { spec })).task
+  const [first] = await events(second.id)
+  assert.equal(second.audit_trail, first.id)
+  const seqs = (await linesOf(world)).filter((line) => line.scope === 'project_default').map((line) => line.seq)
+  assert.deepEqual(
+    seqs,
+    Array.from(seqs, (_, i) => i + 1),
+  )
+  assert.equal(first.seq, seqs.length)
+})
+must('H22-ledger', 'a scope has one ledger, made at the first write; org is another; versions are optional to name', async () => {
+  const { refs, call, refused } = await stage('completed')
+  const write = { task_id: refs['task'].id, key: 'k' }
+  const one = (await call('devin', 'ledger.write', { ...write, value: 1, expected_version: 0 })).entry
+  const other = (await call('devin', 'ledger.write', { ...write, key: 'other', value: 1 })).entry
+  const org = (await call('devin', 'ledger.write', { ...write, value: 'all', scope: 'org' })).entry
+  assert.equal(one.ledger_id, other.ledger_id)
+  assert.notEqual(one.ledger_id, org.ledger_id)
+  await refused('CONFLICT', 'devin', 'ledger.write', { ...write, value: 2, expected_version: 0 })
+  await call('devin', 'ledger.write', { ...write, value: 2, expected_version: 1 })
+  assert.equal((await call('alice', 'ledger.write', { ...write, value: 3 })).entry.version, 3, 'the last write wins')
+  assert.equal((await call('bob', 'ledger.read', { key: 'k' })).entry.value, 3)
+  assert.equal((await call('bob', 'ledger.read', { key: 'k', scope: 'org' })).entry.value, 'all')
+  await refused('INVALID_REQUEST', 'devin', 'ledger.write', { ...write, value: 1, scope: 'galaxy' })
+  await refused('INVALID_SPEC', 'devin', 'ledger.write', { ...write, value: 'x'.repeat(70_000) })
+})
+
+must('H23-codes', 'each code of the draft has its class', async () => {
+  const { world } = await stage()
+  const classes = {
+    INVALID_SPEC: 'invalid',
+    INVALID_REQUEST: 'invalid',
+    UNAUTHENTICATED: 'unauthenticated',
+    UNAUTHORIZED: 'forbidden',
+    NOT_FOUND: 'missing',
+    CONFLICT: 'conflict',
+    PRECONDITION_FAILED: 'conflict',
+    IMMUTABLE_VIOLATION: 'conflict',
+    DEADLINE_EXCEEDED: 'conflict',
+    CHECKPOINT_EXPIRED: 'gone',
+    TOO_LARGE: 'too_large',
+    QUOTA_EXCEEDED: 'quota',
+    BUSY: 'busy',
+  } as const
+  for (const [code, fault] of Object.entries(classes)) assert.equal(world.kernel.codes[code], fault, code)
+})
+must('H23-order', 'shape comes before existence, existence before authority, authority before the precondition', async () => {
+  const { refs, refused } = await stage('completed')
+  const missing = { task_id: 'task_none', assignee: 'agent_devin' }
+  await refused('INVALID_REQUEST', 'devin', 'task.assign', { task_id: 'task_none' })
+  await refused('NOT_FOUND', 'devin', 'task.assign', missing)
+  await refused('UNAUTHORIZED', 'devin', 'task.assign', { ...missing, task_id: refs['task'].id })
+  await refused('PRECONDITION_FAILED', 'alice', 'task.assign', { ...missing, task_id: refs['task'].id })
+})
+
+must('H25', 'readers are the principal, the reviewers, everyone who ever executed it, and owners of the project', async () => {
+  const { refs, call, refused } = await stage('delegable')
+  const task_id = refs['task'].id
+  await refused('NOT_FOUND', 'robin', 'task.get', { task_id })
+  await call('devin', 'ownership.delegate', { task_id, to: 'agent_robin' })
+  for (const as of ['alice', 'rita', 'devin', 'robin', 'owner', 'project', 'admin']) await call(as, 'task.get', { task_id })
+  for (const as of ['bob', 'mallory', 'spy']) await refused('NOT_FOUND', as, 'task.get', { task_id })
+})
+must('H25', 'who has left the project reads nothing of it any more', async () => {
+  const { refs, world } = await stage('created')
+  const gone: Actor = { ...world.cast['alice']!, projects: new Map() }
+  assert.equal((await refusalOf(world.kernel.call('collaboration/task.get', { task_id: refs['task'].id }, gone))).code, 'NOT_FOUND')
+})
+must('H26', 'expire and transfer are for the system and the admin key, and for no person', async () => {
+  for (const as of ['system', 'admin']) {
+    const blocked = await stage('blocked')
+    await blocked.call(as, 'checkpoint.expire', { checkpoint_id: blocked.refs['checkpoint'].id })
+    const working = await stage('in_progress')
+    await working.call(as, 'ownership.transfer', { task_id: working.refs['task'].id, to: 'agent_robin' })
+    assert.equal((await working.events()).at(-1)!.actor, working.world.cast[as]!.id)
+  }
+  const blocked = await stage('blocked')
+  for (const as of ['alice', 'rita', 'owner', 'devin', 'project']) {
+    await blocked.refused('UNAUTHORIZED', as, 'checkpoint.expire', { checkpoint_id: blocked.refs['checkpoint'].id })
+    await blocked.refused('UNAUTHORIZED', as, 'ownership.transfer', { task_id: blocked.refs['task'].id, to: 'agent_robin' })
+  }
+})
+must('H27', 'for every changed document an event carries the image before and the image after, and they join up', async () => {
+  const { events } = await stage('written')
+  const known = new Map<string, unknown>()
+  for (const { changes, after, before } of await events()) {
+    assert.deepEqual([before, after], [changes[0].before, changes[0].after])
+    for (const change of changes) {
+      const name = `${change.kind} ${change.after.id}`
+      assert.deepEqual(change.before, known.get(name) ?? null, name)
+      known.set(name, change.after)
+    }
+  }
+  assert.ok(known.size >= 6)
+})
+must('H31', 'times with an offset become UTC; fields that nobody knows are ignored, at any depth, and never stored', async () => {
+  const { call, world } = await stage()
+  const input = {
+    spec: { ...spec, mood: 'good', constraints: { max_duration: 'PT1H', colour: 'red' } },
+    deadline: '2027-06-01T02:00:00.5+02:00',
+    state: 'completed',
+    outcome: 'accepted',
+    id: 'task_mine',
+    __proto__: { polluted: true },
+  }
+  const { task } = await call('alice', 'task.create', JSON.parse(JSON.stringify(input)))
+  assert.deepEqual([task.deadline, task.state, task.outcome], ['2027-06-01T00:00:00.500Z', 'created', null])
+  const [stored] = await world.store.read([`collaboration.task/${task.id}`])
+  assert.doesNotMatch(JSON.stringify(stored), /mood|colour|task_mine|polluted/)
+})
+
+must('LOOPS-3', 'a person is who is registered as one: neither a spelling without agent_ nor the system counts', async () => {
+  const { refs, world } = await stage('blocked')
+  const projects = new Map([['project_default', 'owner' as const]])
+  const answer = { checkpoint_id: refs['checkpoint'].id, action: 'approve' }
+  const strangers: Actor[] = [
+    { id: 'system', kind: 'system', projects: 'all' },
+    { id: 'user_alice', kind: 'agent', projects },
+    { id: 'user_rita', kind: 'service', projects },
+    { id: 'bot', kind: 'agent', projects },
+  ]
+  for (const actor of strangers) {
+    assert.equal((await refusalOf(world.kernel.call('collaboration/checkpoint.resolve', answer, actor))).code, 'UNAUTHORIZED', actor.id)
+    assert.equal((await refusalOf(world.kernel.call('collaboration/task.create', { spec }, actor))).code, 'UNAUTHORIZED', actor.id)
+  }
+})

@@ -1,0 +1,166 @@
+// The life of a task against a small model of it that shares no code with it: whatever anybody tries, in whatever order, the answer
+// is the one that the model gives, on every store.
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import fc from 'fast-check'
+import {
+  actors,
+  agents,
+  assign,
+  call,
+  cancel,
+  commit,
+  delegate,
+  idOf,
+  leading,
+  nothing,
+  PRINCIPAL,
+  raise,
+  resolve,
+  review,
+  sees,
+  start,
+  transfer,
+  workers,
+  type Model,
+  type ModelTask,
+  type Real,
+  type Try,
+} from './simulation/task-model.ts'
+import { createWorld, stateHash, storeMakers, type World } from './support/world.ts'
+
+type Command = fc.AsyncCommand<Model, Real>
+/** How often each kind of try worked: a model that refuses everything proves nothing. */
+const worked = new Map<string, number>()
+
+const creating = (as: string, reviewers: readonly string[], delegable: boolean): Command => ({
+  check: () => true,
+  async run(model, { world, tasks }) {
+    const expected = as === 'mallory' || as === 'spy' ? 'NOT_FOUND' : agents.includes(as as 'devin') ? 'UNAUTHORIZED' : null
+    // Tasks of other people would only be more of the same.
+    if (expected === null && as !== PRINCIPAL) return
+    const input = { spec: { goal: 'g' }, reviewers: reviewers.map(idOf), delegable }
+    const { code, output } = await outcomeOf(call(world, as, 'task.create', input))
+    assert.equal(code, expected)
+    if (expected !== null) return
+    tasks.push({ id: output.task.id, question: 'ckpt_none', artifacts: [] })
+    model.tasks.push({ ...nothing, reviewers, delegable, executors: new Set(), artifacts: [] })
+  },
+  toString: () => `${as} creates a task`,
+})
+
+/** The try is made when its turn comes: only then is it known who works on the task. */
+const trying = (which: number, make: (task: ModelTask) => Try): Command => ({
+  check: ({ tasks }) => tasks.length > 0,
+  async run(model, { world, tasks }) {
+    const index = which % model.tasks.length
+    const [task, ids] = [model.tasks[index]!, tasks[index]!]
+    const tried = make(task)
+    const wanted = tried.as === 'admin' || sees(task, tried.as) ? tried.expected(task) : 'NOT_FOUND'
+    const { code, output } = await outcomeOf(tried.call(ids, world, task))
+    assert.equal(code, wanted, `${tried.words} while it is ${task.state}`)
+    if (wanted === null) {
+      tried.effect(task)
+      const kind = tried.words.slice(tried.words.indexOf(' ') + 1)
+      worked.set(kind, (worked.get(kind) ?? 0) + 1)
+    }
+    if (output?.checkpoint) ids.question = output.checkpoint.id
+    if (output?.task) ids.artifacts = output.task.artifacts
+    await compare(world, task, ids.id)
+  },
+  toString: () => `on task ${which}: ${make({ ...nothing, executor: EXECUTOR }).words}`,
+})
+
+async function outcomeOf(calling: Promise<any>): Promise<{ code: string | null; output?: any }> {
+  try {
+    return { code: null, output: await calling }
+  } catch (error) {
+    return { code: (error as { code?: string }).code ?? String(error) }
+  }
+}
+
+async function compare(world: World, task: ModelTask, task_id: string): Promise<void> {
+  const { task: real } = await call(world, PRINCIPAL, 'task.get', { task_id })
+  const holder = task.state === 'assigned' || task.state === 'in_progress' ? task.executor! : PRINCIPAL
+  assert.deepEqual(
+    { state: real.state, assignee: real.ownership.assignee, waits: real.pending_checkpoint !== null, artifacts: real.artifacts.length },
+    { state: task.state, assignee: idOf(holder), waits: task.question?.state === 'pending', artifacts: task.artifacts.length },
+  )
+}
+
+const EXECUTOR = 'its executor'
+const actor = fc.constantFrom(...actors)
+const agent = fc.constantFrom(...agents)
+// Most tries come from somebody who may: otherwise few histories would get far.
+const worker = fc.oneof({ weight: 6, arbitrary: fc.constant(EXECUTOR) }, { weight: 1, arbitrary: actor })
+const person = fc.oneof({ weight: 5, arbitrary: fc.constantFrom(PRINCIPAL, PRINCIPAL, 'rita') }, { weight: 1, arbitrary: actor })
+
+/** Somebody tries something with a detail of its own on one of the first three tasks. */
+function on<T>(who: fc.Arbitrary<string>, detail: fc.Arbitrary<T>, make: (as: string, detail: T) => Try): fc.Arbitrary<Command> {
+  return fc
+    .tuple(fc.nat(2), who, detail)
+    .map(([which, name, more]) => trying(which, (task) => make(name === EXECUTOR ? (task.executor ?? 'devin') : name, more)))
+}
+const none = fc.constant(null)
+const creates = fc
+  .tuple(person, fc.constantFrom([], ['rita']), fc.boolean())
+  .map(([as, reviewers, delegable]) => creating(as, reviewers, delegable))
+const assigns = on(person, fc.constantFrom(...workers), assign)
+const starts = on(worker, none, start)
+const raises = on(worker, fc.constantFrom('approval', 'choice', 'input', 'escalation'), raise)
+const answers = fc.tuple(fc.constantFrom('approve', 'approve', 'choose', 'provide', 'reassign', 'reject'), agent)
+const resolves = on(person, answers, (as, [action, to]) => resolve(as, action, to))
+const commits = on(worker, fc.tuple(fc.boolean(), fc.constantFrom('none', 'head', 'first')), (as, [final, parent]) =>
+  commit(as, final, parent),
+)
+const reviews = on(person, fc.constantFrom('changes_requested', 'changes_requested', 'approved', 'rejected'), review)
+const others = [on(worker, agent, delegate), on(fc.constant('admin'), agent, (_, to) => transfer(to)), on(actor, none, cancel)]
+
+const leads = fc.tuple(fc.nat(2), fc.nat(1_000)).map(([which, pick]) => trying(which, (task) => leading(task, pick)))
+
+// Half of the time a history moves on, half of the time anybody tries anything.
+const tries = [creates, assigns, starts, raises, resolves, commits, reviews, ...others]
+const histories = fc.commands([...tries, ...tries.map(() => leads)], { maxCommands: 40, size: 'max' })
+
+describe('the model of a task', () => {
+  const [memory, sqlite] = storeMakers() as [ReturnType<typeof storeMakers>[0], ReturnType<typeof storeMakers>[0]]
+  after(() => sqlite.dispose())
+
+  async function play(commands: Iterable<Command>, world: World): Promise<string> {
+    const real: Real = { world, tasks: [] }
+    const setup = async () => {
+      const model: Model = { tasks: [] }
+      await creating(PRINCIPAL, ['rita'], true).run(model, real)
+      await creating(PRINCIPAL, [], false).run(model, real)
+      return { model, real }
+    }
+    await fc.asyncModelRun(setup, commands)
+    for (const { id } of real.tasks) {
+      const { matches, difference } = await call(world, PRINCIPAL, 'audit.replay', { task_id: id })
+      assert.ok(matches, JSON.stringify(difference))
+    }
+    assert.equal((await call(world, 'admin', 'audit.verify', {})).valid, true)
+    const hash = await stateHash(world.store)
+    await world.close()
+    return hash
+  }
+
+  // A failure names its seed and path: `fc.assert(..., { seed, path })` plays it again.
+  test('answers as the installation does, on memory', async () => {
+    await fc.assert(
+      fc.asyncProperty(histories, async (commands) => void (await play(commands, await createWorld({ store: memory.open() })))),
+      { numRuns: 300, unbiased: true },
+    )
+    assert.ok(worked.size >= 24, `of all that can be tried, only this ever worked: ${[...worked.keys()].join(', ')}`)
+  })
+
+  test('answers as the installation does, on SQLite, and leaves the same documents as on memory', async () => {
+    await fc.assert(
+      fc.asyncProperty(histories, async (commands) => {
+        const first = await play(commands, await createWorld({ store: memory.open() }))
+        assert.equal(await play(commands, await createWorld({ store: sqlite.open() })), first)
+      }),
+      { numRuns: 40, unbiased: true },
+    )
+  })
+})

@@ -1,0 +1,50 @@
+// Whose call left a fact: by the client's own words where they stand in it, else by what the call was about.
+import type { Operation } from '#kernel/operation.ts'
+import { protocols } from '#protocols/index.ts'
+import type { Plan } from './clients.ts'
+
+export const operations = new Map<string, Operation>(
+  protocols.flatMap(({ name, operations: own }) => own.map((op) => [`${name}/${op.name}`, op] as const)),
+)
+
+/** Their own words stand in what they leave. */
+export const marked = new Set(
+  [
+    'task.create',
+    'task.cancel',
+    'checkpoint.raise',
+    'checkpoint.resolve',
+    'artifact.commit',
+    'review.submit',
+    'review.comment',
+    'ledger.write',
+  ].map((name) => `collaboration/${name}`),
+)
+
+/** Where the client's own words stand in what its call leaves: they tell one call from another. */
+export function markerIn(action: string, after: any): number | null {
+  const words: Record<string, unknown> = {
+    'collaboration/task.created': after?.spec?.goal,
+    'collaboration/task.cancelled': after?.outcome_reason,
+    'collaboration/task.checkpoint.raised': after?.prompt,
+    'collaboration/task.checkpoint.resolved': after?.resolution?.comment,
+    'collaboration/artifact.committed': after?.payload?.uri,
+    'collaboration/review.submitted': after?.comments?.[0]?.body,
+    'collaboration/review.commented': after?.body,
+    'collaboration/ledger.written': after?.value,
+    'identity/key.issued': after?.label,
+    'identity/agent.updated': after?.description,
+  }
+  const found = /~(\d+)~/.exec(String(words[action]))
+  return found ? Number(found[1]) : null
+}
+
+export const targetOf = ({ input }: Plan): string | null => input.checkpoint_id ?? input.task_id ?? input.key_id ?? input.agent_id ?? null
+
+export function leaves({ op }: Plan, action: string): boolean {
+  const operation = operations.get(op)!
+  if (operation.kind !== 'command') return false
+  // An expiry with a stated default resolves.
+  if (op === 'collaboration/checkpoint.expire' && action === 'collaboration/task.checkpoint.resolved') return true
+  return action === `${op.slice(0, op.indexOf('/'))}/${operation.audit}`
+}

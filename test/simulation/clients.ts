@@ -1,0 +1,263 @@
+// The clients: they send, lose answers, send again under the same key or twice at once, and remember every answer. What they were
+// told is held against the disk at the moment it is said.
+import { canonical } from '#kernel/canonical.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { authenticate } from '#protocols/identity/authenticate.ts'
+import { leaves, marked, markerIn, operations, targetOf } from './authors.ts'
+import type { Machine } from './machine.ts'
+import type { Random } from './random.ts'
+import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
+import { ADMIN } from './world.ts'
+
+export type Plan = {
+  readonly as: string
+  readonly op: string
+  readonly input: any
+  /** Whatever happens, this must be refused. */
+  readonly mustFail?: boolean
+  /** Sent under an idempotency key, so that it may be sent again. */
+  readonly keyed: boolean
+}
+export type Intent = Plan & {
+  readonly id: number
+  /** Between which times the server's clock was since the first attempt. */
+  since: number
+  until: number
+  inFlight: number
+  /** Answers on their way to the client, and times that it will be sent again. */
+  queued: number
+  effects: number
+  /** Attempts of which nobody heard. */
+  lost: number
+  answer: string | null
+  done: boolean
+}
+
+const WEEK_MS = 7 * 24 * 3_600_000
+
+export type Clients = {
+  start(plan: Plan): Intent
+  /** Sends once more what nobody has heard of; answers whether there was something. */
+  retryOne(): boolean
+  waiting(): number
+  started(): number
+  /** Whose outcome is open. */
+  inFlight(): readonly Intent[]
+  /** Whether a call is under way whose fact could not be told from the one that this plan leaves. */
+  isTaken(plan: Plan): boolean
+  /** The fact that somebody's call left: it must be a call that is under way, and the call's only one. */
+  claim(fact: SeenFact): void
+  onCrash(): void
+  onClock(): void
+  /** Whether all calls began within the time for which answers are kept. */
+  areRecent(): boolean
+  settle(): void
+}
+
+export type ClientOptions = {
+  readonly machine: Machine
+  readonly random: Random
+  readonly record: FactRecord
+  readonly tokens: Map<string, string>
+  readonly fail: Fail
+  readonly happened: (what: string) => void
+}
+
+export function createClients({ machine, random, record, tokens, fail, happened }: ClientOptions): Clients {
+  const intents: Intent[] = []
+  let open: Intent[] = []
+  const retries: Intent[] = []
+
+  function start(plan: Plan): Intent {
+    const intent = {
+      ...plan,
+      id: intents.length,
+      since: machine.now(),
+      until: machine.now(),
+      inFlight: 0,
+      queued: 0,
+      effects: 0,
+      lost: 0,
+      answer: null,
+      done: false,
+    }
+    intents.push(intent)
+    open.push(intent)
+    send(intent)
+    if (intent.keyed && machine.isFaulty() && random.chance(0.15)) {
+      happened('duplicate')
+      send(intent)
+    }
+    return intent
+  }
+
+  function send(intent: Intent): void {
+    const kernel = machine.kernel()
+    if (kernel === null) return queue(intent)
+    const mine = machine.process()
+    const sent = { facts: record.size(), answered: intent.answer !== null }
+    intent.inFlight++
+    const caller = () => authenticate(kernel.store, { kind: 'bearer', token: tokens.get(intent.as)! }, machine.now())
+    const key = intent.keyed ? `key-${intent.id}` : undefined
+    kernel.call(intent.op, intent.input, caller, { key }).then(
+      (output: any) => machine.process() === mine && answered(intent, () => accept(intent, output, sent)),
+      (error: unknown) => machine.process() === mine && answered(intent, () => refuse(intent, error, sent)),
+    )
+  }
+
+  /** What was said was said, whether or not it is heard. */
+  function answered(intent: Intent, judge: () => () => void): void {
+    intent.inFlight--
+    const hear = judge()
+    const isLost = machine.isFaulty() && random.chance(0.06)
+    if (isLost) {
+      happened('answer lost')
+      intent.lost++
+      again(intent)
+      return
+    }
+    intent.queued++
+    machine.park('answer', () => {
+      intent.queued--
+      hear()
+    })
+  }
+
+  /** Answers are kept for eight days by the server's clock; a client that waits longer gives up. */
+  function again(intent: Intent): void {
+    if (intent.keyed && isRecent(intent)) queue(intent)
+    else close(intent)
+  }
+
+  function isRecent(intent: Intent): boolean {
+    intent.since = Math.min(intent.since, machine.now())
+    intent.until = Math.max(intent.until, machine.now())
+    return intent.until - intent.since < WEEK_MS
+  }
+
+  function queue(intent: Intent): void {
+    intent.queued++
+    retries.push(intent)
+  }
+
+  function close(intent: Intent): void {
+    intent.done = true
+  }
+
+  type Sent = { readonly facts: number; readonly answered: boolean }
+
+  function accept(intent: Intent, output: any, sent: Sent): () => void {
+    const { op, as } = intent
+    happened(`${op} ok`)
+    if (intent.mustFail) fail(`${op} by ${as} was allowed: ${JSON.stringify(intent.input)}`)
+    const operation = operations.get(op)!
+    if (operation.kind === 'command' && operation.audit !== null && intent.effects !== 1)
+      fail(`${op} by ${as} was acknowledged with ${intent.effects} effects on the disk`)
+    checkDurable(op, output)
+    if (op.endsWith('audit.replay') && !output.matches && record.size() === sent.facts) fail(`replay: ${JSON.stringify(output.difference)}`)
+    if (op.endsWith('audit.verify') && !output.valid) fail(`verify: ${JSON.stringify(output.difference)}`)
+    // The secret of a key is shown once.
+    const told = canonical(op.endsWith('key.issue') ? { ...output, key: null } : output)
+    if (operation.kind === 'command' && intent.answer !== null && intent.answer !== told)
+      fail(`${op} by ${as} got two different answers under one key`)
+    intent.answer = told
+    return () => {
+      if (op.endsWith('key.issue') && output.key !== null && intent.input.subject !== ADMIN) tokens.set(intent.input.subject, output.key)
+      if (intent.keyed && machine.isFaulty() && random.chance(0.03)) {
+        happened('repeated after its answer')
+        again(intent)
+      } else close(intent)
+    }
+  }
+
+  function refuse(intent: Intent, error: unknown, sent: Sent): () => void {
+    const code = error instanceof Refusal ? error.code : 'INTERNAL'
+    happened(`${intent.op} ${code}`)
+    if (code === 'INTERNAL' && machine.refusals() === 0)
+      fail(`${intent.op} by ${intent.as} met a bug: ${error instanceof Error ? error.stack : String(error)}`)
+    const isCommand = operations.get(intent.op)!.kind === 'command'
+    if (isCommand && sent.answered && code !== 'UNAUTHENTICATED' && machine.refusals() === 0)
+      fail(`${intent.op} by ${intent.as} was acknowledged, and then refused as ${code} under the same key`)
+    const isPassing = code === 'UNAVAILABLE' || code === 'BUSY' || code === 'CONFLICT' || code === 'INTERNAL'
+    return () => (isPassing && random.chance(0.5) ? again(intent) : close(intent))
+  }
+
+  /** Whatever an answer shows stood on the disk before it was given. */
+  function checkDurable(op: string, output: any): void {
+    const shown = (kind: string, value: any): void => {
+      if (value && !record.held(`${kind}/${value.id}`, canonical(value))) fail(`${op} shows a ${kind} that is not on the disk: ${value.id}`)
+    }
+    shown('collaboration.task', output.task)
+    shown('collaboration.task', output.child)
+    shown('collaboration.checkpoint', output.checkpoint)
+    shown('collaboration.review', output.review)
+    shown('collaboration.entry', output.entry)
+    shown('collaboration.comment', output.comment)
+    shown('identity.agent', output.agent)
+    if (op.endsWith('task.list')) for (const task of output.items) shown('collaboration.task', task)
+    const { artifact } = output
+    const version = artifact && record.docs.get(`collaboration.artifact/${artifact.id}@${artifact.version}`)
+    if (artifact && version?.value.payload.checksum !== artifact.payload.checksum)
+      fail(`${op} shows an artifact that is not on the disk: ${artifact.id}`)
+  }
+
+  function claim({ line, images }: SeenFact): void {
+    if (line.cause !== null || line.actor === 'agent_system' || line.action === 'kernel/authorization.denied') return
+    const marker = markerIn(line.action, images[0]?.after)
+    const ids = [line.task, ...images.map(({ key }) => key.slice(key.indexOf('/') + 1))]
+    const fits = (intent: Intent): boolean =>
+      intent.as === line.actor && leaves(intent, line.action) && (marker === null ? ids.includes(targetOf(intent)) : marker === intent.id)
+    const candidates = open.filter(fits)
+    const found = candidates.find(({ effects }) => effects === 0) ?? candidates[0]
+    if (!found) return fail(`${line.action} by ${line.actor}: nobody has a call under way that would leave it`)
+    if (++found.effects > 1) fail(`${found.op} by ${found.as} under one key had ${found.effects} effects`)
+    if (found.inFlight === 0) fail(`${found.op} by ${found.as} had its effect after it was answered`)
+    checkAgainstInput(found, images[0]!.after)
+  }
+
+  function checkAgainstInput({ op, input }: Intent, made: any): void {
+    if (op.endsWith('artifact.commit') && made.parent_version !== (input.parent_version ?? null))
+      fail(`${op}: the version says that it follows ${made.parent_version}, its author said ${input.parent_version}`)
+    if (op.endsWith('review.submit') && input.artifact_version !== undefined && made.artifact_version !== input.artifact_version)
+      fail(`${op}: another version was reviewed than the one that was named`)
+  }
+
+  function onCrash(): void {
+    for (const intent of open) {
+      if (intent.inFlight === 0) continue
+      intent.lost += intent.inFlight
+      intent.inFlight = 0
+      again(intent)
+    }
+  }
+
+  /** Those that are finished and can have no effect any more. */
+  function settle(): void {
+    for (const intent of open)
+      if (intent.effects > 0 && intent.answer === null && intent.lost === 0 && intent.inFlight === 0)
+        fail(`${intent.op} by ${intent.as} was refused and happened all the same`)
+    open = open.filter(({ done, inFlight, queued }) => !done || inFlight + queued > 0)
+  }
+
+  return {
+    start,
+    retryOne() {
+      const intent = retries.splice(machine.isFaulty() ? random.below(retries.length) : 0, 1)[0]
+      if (!intent) return false
+      intent.queued--
+      if (isRecent(intent)) send(intent)
+      else close(intent)
+      return true
+    },
+    waiting: () => retries.length,
+    started: () => intents.length,
+    inFlight: () => open,
+    isTaken: (plan) =>
+      !marked.has(plan.op) && open.some((other) => other.as === plan.as && other.op === plan.op && targetOf(other) === targetOf(plan)),
+    claim,
+    onCrash,
+    onClock: () => open.forEach(isRecent),
+    areRecent: () => open.every(isRecent),
+    settle,
+  }
+}

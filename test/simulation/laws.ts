@@ -1,0 +1,225 @@
+// What must be true of every fact, written down a second time from the draft's tables and apart from the code that is tested.
+import type { Group } from '#kernel/sequencer.ts'
+import type { MemoryDisk } from '#stores/memory.ts'
+import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
+
+const TASK = 'collaboration.task/'
+const CHECKPOINT = 'collaboration.checkpoint/'
+const TIMER = 'kernel.delivery/call/'
+
+/** Which steps of a task's state each event may show; null: the task is new. */
+const steps: Record<string, readonly (readonly [string | null, string])[]> = {
+  'task.created': [[null, 'created']],
+  'task.assigned': [['created', 'assigned']],
+  'task.started': [['assigned', 'in_progress']],
+  'task.checkpoint.raised': [
+    ['in_progress', 'blocked'],
+    ['blocked', 'blocked'],
+  ],
+  'task.checkpoint.resolved': [
+    ['blocked', 'in_progress'],
+    ['blocked', 'completed'],
+  ],
+  'task.checkpoint.expired': [['blocked', 'blocked']],
+  'task.completed': [
+    ['accepted', 'completed'],
+    ['completed', 'completed'],
+  ],
+  'artifact.committed': [
+    ['in_progress', 'review_ready'],
+    ['in_progress', 'in_progress'],
+  ],
+  'review.submitted': [
+    ['review_ready', 'in_progress'],
+    ['review_ready', 'accepted'],
+    ['review_ready', 'rejected'],
+  ],
+  'task.cancelled': [
+    ['created', 'completed'],
+    ['assigned', 'completed'],
+    ['in_progress', 'completed'],
+    ['blocked', 'completed'],
+  ],
+  'ownership.delegated': [
+    ['assigned', 'assigned'],
+    ['in_progress', 'in_progress'],
+  ],
+}
+const staysAsItIs = new Set([
+  'ownership.transferred',
+  'task.extended',
+  'task.overdue',
+  'task.reviewer_added',
+  'task.reviewer_removed',
+  'task.child_added',
+])
+const executorHolds = new Set(['assigned', 'in_progress'])
+export const isOver = (state: string): boolean => state === 'completed' || state === 'rejected'
+
+const neverChanges = [
+  'collaboration.artifact/',
+  'collaboration.review/',
+  'collaboration.entry/',
+  'collaboration.comment/',
+  'collaboration.reference/',
+]
+/** Decisions that are for people, whatever else happens. */
+const forPeople = new Set([
+  'task.checkpoint.resolved',
+  'review.submitted',
+  'task.created',
+  'task.cancelled',
+  'task.extended',
+  'task.reviewer_added',
+])
+const SYSTEM = 'agent_system'
+const ADMIN = 'service_admin'
+
+export type Laws = {
+  judge(fact: SeenFact): void
+  /** What must hold between documents once a transaction is whole. */
+  judgeGroup(group: Group): void
+}
+
+export function createLaws(disk: MemoryDisk, record: FactRecord, fail: Fail): Laws {
+  const activeKeys = new Map<string, Set<string>>()
+  const pendingOf = new Map<string, Set<string>>()
+  let touched = new Set<string>()
+  const docOf = (key: string): any => record.docs.get(key)?.value ?? null
+
+  function judge(fact: SeenFact): void {
+    const { line, images } = fact
+    const action = line.action.slice(line.action.indexOf('/') + 1)
+    for (const { key, before, after } of images) {
+      if (before !== null && neverChanges.some((prefix) => key.startsWith(prefix))) fail(`${action} changes ${key}, which never changes`)
+      if (key.startsWith(TASK)) judgeTask(action, before, after, fail)
+      if (key.startsWith(CHECKPOINT)) judgeCheckpoint(fact, before, after)
+      if (key.startsWith('identity.key/')) noteKey(after)
+      if (key.startsWith(TASK) || key.startsWith(CHECKPOINT)) touched.add(key)
+    }
+    if (action !== 'authorization.denied') judgeActor(fact, action)
+  }
+
+  function noteKey({ id, subject, revoked_at }: { id: string; subject: string; revoked_at: string | null }): void {
+    const keys = activeKeys.get(subject) ?? new Set()
+    activeKeys.set(subject, keys)
+    if (revoked_at === null) keys.add(id)
+    else keys.delete(id)
+  }
+
+  function judgeCheckpoint({ line }: SeenFact, before: any, after: any): void {
+    const what = `${line.action} on ${after.id}`
+    if (before !== null && before.state !== 'pending') fail(`${what}: it was ${before.state} already`)
+    const open = pendingOf.get(after.task_id) ?? new Set()
+    pendingOf.set(after.task_id, open)
+    if (after.state === 'pending') open.add(after.id)
+    else open.delete(after.id)
+    const byItsTime = (after.state === 'expired' && line.detail?.['on_expiry'] !== undefined) || (after.overdue && !before?.overdue)
+    // The administrator may end what is due; with a stated default it is the principal's policy that answers then.
+    const byDefault = after.state === 'resolved' && (line.actor === SYSTEM || line.actor === ADMIN)
+    if ((byItsTime || byDefault) && after.expires_at !== null && line.at < after.expires_at) fail(`${what}: before its time`)
+    if (byDefault && (after.on_expiry !== 'default' || line.basis.kind !== 'policy'))
+      fail(`${what}: ${line.actor} decided without a policy`)
+  }
+
+  /** The identity documents are as they were when the fact was made: facts are judged in the order of the record. */
+  function judgeActor({ line, images }: SeenFact, action: string): void {
+    const { actor } = line
+    if (actor === SYSTEM || actor.startsWith('service_')) {
+      if (actor !== SYSTEM && forPeople.has(action) && line.cause === null && line.basis.kind !== 'policy')
+        fail(`${actor} decided: ${action}`)
+      return
+    }
+    const person = docOf(`identity.user/${actor}`)
+    const known = person ?? docOf(`identity.agent/${actor}`)
+    if (known === null) return fail(`${action} by ${actor}, whom nobody registered`)
+    if (known.disabled) fail(`${action} by ${actor}, who is switched off`)
+    if (!activeKeys.get(actor)?.size) fail(`${action} by ${actor}, whose keys are all revoked`)
+    if (person === null && line.cause === null && forPeople.has(action)) fail(`an agent decided: ${action} by ${actor}`)
+    if (!known.projects.some(({ project_id }: { project_id: string }) => project_id === line.scope || line.scope === 'system'))
+      fail(`${action} by ${actor}, who is not in ${line.scope}`)
+    const task = images.find(({ key }) => key.startsWith(TASK))?.before ?? docOf(`${TASK}${line.task}`)
+    if (line.cause === null && task !== null && !isParty(action, actor, task)) fail(`${action} by ${actor}, whose task it is not`)
+  }
+
+  function judgeGroup(group: Group): void {
+    for (const { key } of [...group.create, ...group.update]) if (key.startsWith(TIMER)) touched.add(ownerOf(key))
+    for (const key of group.remove) if (key.startsWith(TIMER)) touched.add(ownerOf(key))
+    const all = touched
+    touched = new Set()
+    for (const key of all) {
+      const value = docOf(key)
+      if (value === null) fail(`a timer of ${key}, which does not exist`)
+      else if (key.startsWith(TASK)) judgeWaiting(value)
+      else judgeTimer(value.id, 'expiry', value.state === 'pending' && !value.overdue ? value.expires_at : null)
+    }
+  }
+
+  function judgeWaiting(task: any): void {
+    const open = pendingOf.get(task.id)?.size ?? 0
+    if (open !== (task.state === 'blocked' ? 1 : 0)) fail(`${task.id} is ${task.state} with ${open} pending checkpoints`)
+    if ((task.pending_checkpoint === null) !== (open === 0))
+      fail(`${task.id} waits for ${task.pending_checkpoint}, and ${open} are pending`)
+    if (task.pending_checkpoint !== null && !pendingOf.get(task.id)?.has(task.pending_checkpoint))
+      fail(`${task.id} waits for a decided one`)
+    const isTimed = !isOver(task.state) && !task.overdue
+    judgeTimer(task.id, 'deadline', isTimed ? task.deadline : null)
+    const spentAt =
+      task.max_duration === null || task.active_since === null
+        ? null
+        : Date.parse(task.active_since) + minutes(task.max_duration) - task.active_ms
+    judgeTimer(task.id, 'max_duration', isTimed && spentAt !== null ? new Date(spentAt).toISOString() : null)
+  }
+
+  function judgeTimer(lane: string, name: string, due: string | null): void {
+    const stored = disk.docs.get(`${TIMER}${lane}/${name}`)
+    if (due === null) return stored && fail(`the timer ${name} of ${lane} is still set`)
+    if (!stored) return fail(`the timer ${name} of ${lane} is gone, though it waits for ${due}`)
+    const delivery = JSON.parse(stored.text) as { due: string; attempt: number }
+    // A failed attempt comes again when its pause is over.
+    if (delivery.attempt === 0 && delivery.due !== due) fail(`the timer ${name} of ${lane} is set to ${delivery.due} instead of ${due}`)
+  }
+
+  return { judge, judgeGroup }
+}
+
+const ownerOf = (timer: string): string => {
+  const lane = timer.slice(TIMER.length, timer.lastIndexOf('/'))
+  return (lane.startsWith('task_') ? TASK : CHECKPOINT) + lane
+}
+const minutes = (duration: string): number => Number(/^PT(\d+)M$/.exec(duration)![1]) * 60_000
+
+function judgeTask(action: string, before: any, after: any, fail: Fail): void {
+  const from: string | null = before?.state ?? null
+  const isStep = steps[action]?.some(([a, b]) => a === from && b === after.state) ?? (staysAsItIs.has(action) && from === after.state)
+  if (!isStep) fail(`${action} takes ${after.id} from ${from} to ${after.state}`)
+  const { principal, assignee, chain } = after.ownership
+  const holder = executorHolds.has(after.state) ? after.executor : principal
+  if (assignee !== holder) fail(`${after.id} is ${after.state} and held by ${assignee}, not by ${holder}`)
+  let hand = principal
+  for (const { from: giver, to } of chain) {
+    if (giver !== hand) fail(`${after.id}: ${giver} handed on what ${hand} held`)
+    hand = to
+  }
+  if (hand !== assignee) fail(`${after.id}: the chain ends with ${hand}, not with ${assignee}`)
+  if (before === null) return
+  if (before.ownership.principal !== principal) fail(`${action} changes the principal of ${after.id}`)
+  if (JSON.stringify(before.spec) !== JSON.stringify(after.spec)) fail(`${action} changes the spec of ${after.id}`)
+  if (JSON.stringify(chain.slice(0, before.ownership.chain.length)) !== JSON.stringify(before.ownership.chain))
+    fail(`${action} rewrites the chain of ${after.id}`)
+  if (isOver(before.state) && action !== 'task.completed') fail(`${action} changes ${after.id}, which has ended`)
+}
+
+/** Whose event it is on this task. */
+function isParty(action: string, actor: string, task: any): boolean {
+  const isPrincipal = actor === task.ownership.principal
+  const isReviewer = task.reviewers.includes(actor) && actor !== task.executor
+  const isExecutor = actor === task.executor
+  if (action === 'task.checkpoint.resolved' || action === 'review.submitted' || action === 'review.commented')
+    return isPrincipal || isReviewer
+  if (action === 'task.started' || action === 'task.checkpoint.raised' || action === 'artifact.committed') return isExecutor
+  if (action === 'ownership.delegated') return isExecutor && task.ownership.delegable
+  if (action === 'ledger.written' || action === 'artifact.referenced') return isExecutor || isPrincipal || actor === task.ownership.assignee
+  if (action === 'ownership.transferred' || action === 'task.checkpoint.expired') return actor === ADMIN
+  return isPrincipal
+}

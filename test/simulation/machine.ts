@@ -1,0 +1,177 @@
+// The process under test and everything around it that can go wrong: the shipped kernel, sequencer, protocols, contracts and
+// timers run on a memory store whose every turn, write, read and sleep waits for the scheduler.
+import { contracts } from '#contracts/index.ts'
+import { createKernel, type Kernel } from '#kernel/kernel.ts'
+import type { Group } from '#kernel/sequencer.ts'
+import type { Store } from '#kernel/store.ts'
+import { directory } from '#protocols/identity/directory.ts'
+import { protocols } from '#protocols/index.ts'
+import { memoryStore, type MemoryDisk } from '#stores/memory.ts'
+import { runTimers } from '#workers/timers.ts'
+import type { Random } from './random.ts'
+
+/** Something that can happen next. What the process waits for dies with it; what is on the network arrives all the same. */
+type Runnable = { readonly what: string; readonly ofProcess: boolean; run(): void }
+type Sleeper = { readonly at: number; wake(): void }
+
+export const START_MS = Date.UTC(2026, 0, 1)
+const DAY_MS = 24 * 3_600_000
+
+export type Machine = {
+  /** The running process, or null while it is down. */
+  kernel(): Kernel | null
+  /** Each start of the process has its own number. */
+  process(): number
+  now(): number
+  park(what: string, run: () => void): void
+  runnables(): number
+  /** Runs one of the things that can happen. */
+  runOne(): string
+  pass(ms: number): void
+  stepClock(ms: number): void
+  crash(why: string): void
+  boot(): void
+  /** From now on everything works. */
+  heal(): void
+  isFaulty(): boolean
+  /** Writes that the database refused to this process. */
+  refusals(): number
+}
+
+export type MachineOptions = {
+  readonly random: Random
+  readonly disk: MemoryDisk
+  readonly happened: (what: string) => void
+  readonly onApplied: (group: Group) => void
+  readonly onCrash: () => void
+}
+
+const fates = [
+  [90, 'ok'],
+  [3, 'disk full'],
+  [2, 'write refused'],
+  [1, 'fsync error'],
+  [2, 'crash before the write'],
+  [2, 'crash after the write'],
+] as const
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} }
+const failing = (failure: string): Error => Object.assign(new Error(failure), { failure })
+
+export function createMachine({ random, disk, happened, onApplied, onCrash }: MachineOptions): Machine {
+  let kernel: Kernel | null = null
+  let generation = 0
+  let elapsed = 0
+  let offset = 0
+  let faulty = true
+  let refusals = 0
+  let runnables: Runnable[] = []
+  let sleepers: Sleeper[] = []
+
+  const now = (): number => START_MS + offset + elapsed
+  const park = (what: string, run: () => void, ofProcess = false): void => void runnables.push({ what, ofProcess, run })
+
+  /** A whole transaction or nothing, as the store promises; only whether, and who hears of it, is open. */
+  function write(group: Group, apply: () => void, ok: () => void, no: (error: Error) => void): void {
+    const fate = faulty ? random.weighted(fates) : 'ok'
+    if (fate !== 'ok') happened(fate)
+    if (fate === 'disk full') return no(failing('full'))
+    if (fate === 'write refused') {
+      refusals++
+      return no(failing('refused'))
+    }
+    if (fate === 'crash before the write') return crash(fate)
+    // After a failed fsync nobody knows what is on the disk.
+    if (fate !== 'fsync error' || random.chance(0.5)) {
+      apply()
+      onApplied(group)
+    }
+    if (fate === 'fsync error') return no(failing('fatal'))
+    if (fate === 'crash after the write') return crash(fate)
+    ok()
+  }
+
+  function boot(): void {
+    const mine = ++generation
+    refusals = 0
+    // What a dead process still had in mind never happens.
+    const wait = (what: string, run: () => void): void => {
+      if (generation === mine) park(what, run, true)
+    }
+    const store = memoryStore({
+      disk,
+      defer: (run) => wait('flush', run),
+      salt: () => Buffer.from(random.bytes(6)).toString('base64url'),
+      fatal: () => void (generation === mine && crash('fsync error')),
+      onWrite: (group, apply) => new Promise<void>((ok, no) => wait('write', () => write(group, apply, ok, no))),
+    })
+    // A read that takes its time lets others go between it and the decision.
+    const slow: Store = {
+      ...store,
+      read(keys) {
+        if (!faulty || !random.chance(0.12)) return store.read(keys)
+        return new Promise((done) => wait('read', () => done(store.read(keys))))
+      },
+    }
+    kernel = createKernel({ store: slow, protocols, contracts, directory, now, entropy: random.bytes, asksPerMinute: null })
+    runTimers(kernel, { now, sleep: (ms, signal) => sleep(ms, signal, mine) }, silent)
+  }
+
+  function sleep(ms: number, signal: AbortSignal, its: number): Promise<void> {
+    return new Promise((done) => {
+      if (signal.aborted) return done()
+      if (its !== generation) return
+      const wake = (): void => {
+        signal.removeEventListener('abort', aborted)
+        done()
+      }
+      const sleeper = { at: elapsed + ms, wake }
+      const aborted = (): void => {
+        sleepers = sleepers.filter((other) => other !== sleeper)
+        wake()
+      }
+      sleepers.push(sleeper)
+      signal.addEventListener('abort', aborted)
+    })
+  }
+
+  function crash(why: string): void {
+    if (kernel === null) return
+    happened(`down: ${why}`)
+    kernel = null
+    generation++
+    runnables = runnables.filter(({ ofProcess }) => !ofProcess)
+    sleepers = []
+    onCrash()
+  }
+
+  function pass(ms: number): void {
+    elapsed += ms
+    const due = sleepers.filter(({ at }) => at <= elapsed)
+    sleepers = sleepers.filter(({ at }) => at > elapsed)
+    for (const { wake } of due) park('wake', wake, true)
+  }
+
+  return {
+    kernel: () => kernel,
+    process: () => generation,
+    now,
+    park,
+    runnables: () => runnables.length,
+    runOne() {
+      const [{ what, run }] = runnables.splice(faulty ? random.below(runnables.length) : 0, 1) as [Runnable]
+      run()
+      return what
+    },
+    pass,
+    stepClock(ms) {
+      // The clock stays within the years that a process may meet.
+      offset = Math.max(-300 * DAY_MS, Math.min(300 * DAY_MS, offset + ms))
+    },
+    crash,
+    boot,
+    heal: () => void (faulty = false),
+    isFaulty: () => faulty,
+    refusals: () => refusals,
+  }
+}

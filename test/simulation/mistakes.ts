@@ -1,0 +1,165 @@
+// Mistakes to plant in the real source as it is imported, one at a time: the simulation must find each of them. A snippet that is
+// no longer there exactly once is an error, so that no mistake is planted into nothing.
+import { readFileSync } from 'node:fs'
+import { registerHooks } from 'node:module'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+
+type Patch = { readonly file: string; readonly find: string; readonly replace: string }
+export type Mistake = { readonly name: string; readonly patches: readonly Patch[] }
+
+const root = join(import.meta.dirname, '../../src')
+const one = (name: string, file: string, find: string, replace: string): Mistake => ({ name, patches: [{ file, find, replace }] })
+
+const WRITE = 'if (docs.size > 0 || group.facts.length > 0) await backend.write(group)'
+const COMMIT = 'if (!isEmpty(draft)) await store.commit(batchOf(draft))'
+
+export const mistakes: readonly Mistake[] = [
+  one('commit-without-versions', 'kernel/sequencer.ts', 'if (versionOf(key, staging) !== version)', 'if (version < 0)'),
+  one(
+    'answer-before-write',
+    'kernel/sequencer.ts',
+    WRITE,
+    `for (const job of jobs) if (job.error === undefined) job.ok(job.sealed)
+      ${WRITE}`,
+  ),
+  one(
+    'visible-before-durable',
+    'kernel/sequencer.ts',
+    WRITE,
+    `for (const [key, { version, value, text, image }] of docs) if (value !== null) cache.set(key, { version, value, image }, costOf(text!))
+      ${WRITE}`,
+  ),
+  one(
+    'head-before-durable',
+    'kernel/sequencer.ts',
+    WRITE,
+    `for (const [scope, head] of tips) heads.set(scope, head)
+      ${WRITE}`,
+  ),
+  one('position-not-taken-back', 'kernel/sequencer.ts', 'position = before.position', ''),
+  one('clock-turns-the-record', 'kernel/sequencer.ts', 'const at = batch.at > head.at ? batch.at : head.at', 'const at = batch.at'),
+  one('full-disk-acknowledged', 'kernel/sequencer.ts', "if (failureOf(error) === 'full') {", "if (failureOf(error) === 'full') { return"),
+  one(
+    'failed-write-leaves-rows',
+    'stores/memory.ts',
+    'await onWrite(group, () => {',
+    `const tearing = async (run: () => void): Promise<void> => {
+        try {
+          await onWrite(group, run)
+        } catch (error) {
+          facts.push(...group.facts.slice(0, 1))
+          throw error
+        }
+      }
+      await tearing(() => {`,
+  ),
+  one('index-entry-stays', 'kernel/draft.ts', 'drop.push(entry)', ''),
+  one('count-only-grows', 'kernel/draft.ts', 'sum(counted, -1)', ''),
+  one('reply-not-looked-up', 'kernel/kernel.ts', 'if (reply) return reply.output', ''),
+  {
+    name: 'reply-in-a-batch-of-its-own',
+    patches: [
+      { file: 'kernel/kernel.ts', find: 'draft.puts.add(keyOf(Reply, replyId))', replace: 'draft.after.delete(keyOf(Reply, replyId))' },
+      {
+        file: 'kernel/kernel.ts',
+        find: COMMIT,
+        replace: `${COMMIT}
+    if (replyId !== undefined) {
+      const note = draftAt(draft.at)
+      note.after.set(keyOf(Reply, replyId), { id: replyId, digest, output: withoutSecrets(op, output as Value), at: draft.at })
+      note.puts.add(keyOf(Reply, replyId))
+      await store.commit(batchOf(note))
+    }`,
+      },
+    ],
+  },
+  one(
+    'loser-does-not-decide-again',
+    'kernel/kernel.ts',
+    COMMIT,
+    `if (!isEmpty(draft)) {
+      const batch = batchOf(draft)
+      await store.commit(batch).catch(async (error: unknown) => {
+        if (!(error instanceof Conflict)) throw error
+        const rows = await store.read([...batch.expect.keys()])
+        const expect = new Map([...batch.expect.keys()].map((key, i) => [key, rows[i]?.version ?? 0]))
+        return store.commit({ ...batch, expect })
+      })
+    }`,
+  ),
+  one('revoked-credential-wins', 'kernel/kernel.ts', 'draft.expect.set(proven, version)', 'void version'),
+  one(
+    'everyone-is-authorized',
+    'kernel/identity.ts',
+    'if (!found) throw',
+    'if (!found && callers.length > 0) return callers[0]!; if (!found) throw',
+  ),
+  one('lies-are-believed', 'kernel/identity.ts', "if (typeof raw !== 'object' || raw === null) return", 'if (raw !== undefined) return'),
+  one('everything-is-visible', 'kernel/reader.ts', 'if (!isIn(actor, kind.scopeOf(value))) return false', 'if (value) return true'),
+  one('early-timer-is-done', 'kernel/delivery.ts', 'delivery.channel === CALL_CHANNEL && delivery.due > now', 'delivery.attempt < 0'),
+  one(
+    'timer-done-before-its-call',
+    'workers/outbox.ts',
+    'const done = await Promise.allSettled(',
+    'await Promise.all(deliveries.map((delivery) => settle({ id: delivery.id, taken: delivery.due, ok: true })))\n    const done = await Promise.allSettled(',
+  ),
+  one(
+    'timer-stays-set',
+    'protocols/collaboration/ownership.ts',
+    'is === null ? noTimer(lane, name)',
+    'is === null ? timer(lane, name, was!, call, input)',
+  ),
+  one('timer-is-not-set', 'protocols/collaboration/operations/checkpoint.ts', '...checkpointTimers(null, raised.checkpoint), ', ''),
+  one('expires-before-its-time', 'protocols/collaboration/operations/checkpoint.ts', '    isPending,\n    isDue,\n', '    isPending,\n'),
+  one(
+    'resolves-what-is-decided',
+    'protocols/collaboration/operations/checkpoint.ts',
+    'requires: [isNotExpired, isPending],',
+    'requires: [],',
+  ),
+  one(
+    'cancel-leaves-its-question',
+    'protocols/collaboration/cancellation.ts',
+    "if (pending?.state === 'pending')",
+    'if (pending?.state === null)',
+  ),
+  one(
+    'commits-in-any-state',
+    'protocols/collaboration/operations/artifact.ts',
+    "requires: [isInTime, allows('artifact.commit')],",
+    'requires: [isInTime],',
+  ),
+  one(
+    'any-version-may-be-the-parent',
+    'protocols/collaboration/operations/artifact.ts',
+    'if (parent_version !== head.version)',
+    'if (parent_version === null)',
+  ),
+  one(
+    'executor-passes-for-the-principal',
+    'protocols/collaboration/rules.ts',
+    "actor.kind === 'human' && actor.id === task.ownership.principal",
+    'actor.id === task.executor || actor.id === task.ownership.principal',
+  ),
+]
+
+export function plant({ patches }: Mistake): void {
+  const patched = new Map<string, string>()
+  for (const { file, find, replace } of patches) {
+    const url = pathToFileURL(join(root, file)).href
+    const source = patched.get(url) ?? readFileSync(join(root, file), 'utf8')
+    const found = source.split(find).length - 1
+    if (found !== 1) throw new Error(`${file} holds this ${found} times instead of once: ${find}`)
+    patched.set(
+      url,
+      source.replace(find, () => replace),
+    )
+  }
+  registerHooks({
+    load(url, context, next) {
+      const source = patched.get(url)
+      return source === undefined ? next(url, context) : { ...next(url, context), source }
+    },
+  })
+}

@@ -1,0 +1,40 @@
+// Runs seeds from the command line: `node test/simulation/run.ts --seeds 100000`, or one of them with all that happens in it:
+// `node test/simulation/run.ts --seed 17 --trace`. `--mistake <name>` plants a mistake in the source first and expects to find it.
+import { parseArgs } from 'node:util'
+import { mistakes, plant } from './mistakes.ts'
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: 'string' },
+    seeds: { type: 'string', default: '2000' },
+    from: { type: 'string', default: '1' },
+    steps: { type: 'string' },
+    trace: { type: 'boolean', default: false },
+    mistake: { type: 'string' },
+  },
+})
+if (values.mistake !== undefined) {
+  const mistake = mistakes.find(({ name }) => name === values.mistake)
+  if (!mistake) throw new Error(`there is no mistake ${values.mistake}: ${mistakes.map(({ name }) => name).join(', ')}`)
+  plant(mistake)
+}
+// Only now: what is imported from here on is what was planted.
+const { runSeeds, report, explain } = await import('./seeds.ts')
+const from = Number(values.seed ?? values.from)
+const options = {
+  from,
+  count: values.seed === undefined ? Number(values.seeds) : 1,
+  steps: values.steps === undefined ? undefined : Number(values.steps),
+}
+const result = await runSeeds({ ...options, trace: values.trace })
+const { failed, last } = result
+if (values.trace) for (const line of last.trace) console.log(line)
+if (values.mistake !== undefined) {
+  const found = failed ? `found with seed ${failed.seed}: ${failed.violations[0]}` : `not found in ${result.seeds} seeds`
+  console.log(`${values.mistake}: ${found}`)
+} else {
+  console.log(report(result))
+  if (values.seed !== undefined) console.log(`hash ${last.hash}`)
+  if (failed) console.log(explain(failed))
+}
+process.exitCode = (failed === undefined) === (values.mistake === undefined) ? 0 : 1

@@ -1,0 +1,236 @@
+// One seed, one history: a scheduler picks what happens next, faults included, and every law is held after every step. Then the
+// faults end, time passes, and whatever was promised must have come true.
+import { createHash } from 'node:crypto'
+import { SYSTEM } from '#kernel/identity.ts'
+import { createClients, type Clients, type Plan } from './clients.ts'
+import { createLaws, isOver } from './laws.ts'
+import { createMachine, type Machine } from './machine.ts'
+import { createPlanner, type Planner } from './plans.ts'
+import { createRandom, type Random } from './random.ts'
+import { createRecord, type Record as FactRecord } from './record.ts'
+import { copyOf, type Template } from './world.ts'
+
+export type Outcome = {
+  readonly seed: number
+  readonly steps: number
+  readonly facts: number
+  /** How often each operation and each fault happened. */
+  readonly happened: ReadonlyMap<string, number>
+  readonly violations: readonly string[]
+  /** Equal for equal seeds. */
+  readonly hash: string
+  readonly trace: readonly string[]
+}
+export type SimulateOptions = { readonly steps?: number; readonly trace?: boolean }
+
+const STEPS = 150
+const IN_FLIGHT_MAX = 6
+const TURNS_MAX = 5_000
+const ROUNDS_MAX = 300
+const MINUTE_MS = 60_000
+const DAY_MS = 24 * 60 * MINUTE_MS
+
+type Simulation = {
+  readonly machine: Machine
+  readonly clients: Clients
+  readonly planner: Planner
+  readonly record: FactRecord
+  readonly random: Random
+  readonly violations: string[]
+  note(what: string): void
+  fail(words: string): void
+  due(): { id: string; due: string }[]
+}
+
+export async function simulate(seed: number, template: Template, options: SimulateOptions = {}): Promise<Outcome> {
+  const trace: string[] = []
+  const happened = new Map<string, number>()
+  const hash = createHash('sha256')
+  const count = (what: string): void => {
+    happened.set(what, (happened.get(what) ?? 0) + 1)
+    note(`  ${what}`)
+  }
+  const note = (what: string): void => {
+    hash.update(what)
+    if (options.trace) trace.push(what)
+  }
+  const sim = assemble(seed, template, note, count)
+  const limit = options.steps ?? STEPS
+  let steps = 0
+  while (steps < limit && sim.violations.length === 0) {
+    note(`${++steps} ${step(sim, count)}`)
+    await settled()
+    sim.clients.settle()
+  }
+  if (sim.violations.length === 0) await quiesce(sim)
+  if (sim.violations.length === 0) sim.record.checkAll()
+  hash.update(sim.record.heads())
+  return { seed, steps, facts: sim.record.size(), happened, violations: sim.violations, hash: hash.digest('hex'), trace }
+}
+
+/** Lets every promise run that can run. Nothing else is waiting on the event loop, so nothing else gets in between. */
+const settled = (): Promise<void> => new Promise((done) => setImmediate(done))
+
+function assemble(seed: number, template: Template, note: (what: string) => void, happened: (what: string) => void): Simulation {
+  const random = createRandom(seed)
+  const disk = copyOf(template.disk)
+  const violations: string[] = []
+  const fail = (words: string): void => {
+    violations.push(words)
+    note(`VIOLATED: ${words}`)
+  }
+  const record = createRecord(disk, fail)
+  const laws = createLaws(disk, record, fail)
+  const machine = createMachine({
+    random,
+    disk,
+    happened,
+    onApplied(group) {
+      record.observe((fact) => {
+        happened(`fact ${fact.line.action}`)
+        note(`  number ${fact.line.seq} of ${fact.line.scope}: by ${fact.line.actor} on ${fact.line.subject}`)
+        laws.judge(fact)
+        clients.claim(fact)
+      })
+      laws.judgeGroup(group)
+    },
+    onCrash: () => clients.onCrash(),
+  })
+  const clients: Clients = createClients({ machine, random, record, tokens: new Map(template.tokens), fail, happened })
+  record.observe((fact) => laws.judge(fact))
+  machine.boot()
+  const due = (): { id: string; due: string }[] =>
+    [...disk.docs]
+      .filter(([key]) => key.startsWith('kernel.delivery/'))
+      .map(([, { text }]) => JSON.parse(text) as { id: string; due: string })
+  return { machine, clients, planner: createPlanner(random, record, machine.now), record, random, violations, note, fail, due }
+}
+
+/** One thing happens. */
+function step(sim: Simulation, count: (what: string) => void): string {
+  const { machine, clients, random } = sim
+  machine.pass(1 + random.below(4))
+  if (machine.kernel() === null) {
+    if (random.chance(0.7)) {
+      machine.boot()
+      return 'start of the process'
+    }
+    return 'the process is down'
+  }
+  const choice = random.weighted([
+    [machine.runnables() > 0 ? 60 : 0, 'run'],
+    [clients.inFlight().length < IN_FLIGHT_MAX ? 30 : 0.5, 'plan'],
+    [clients.waiting() > 0 ? 12 : 0, 'retry'],
+    [3, 'time passes'],
+    [1.5, 'clock step'],
+    [0.7, 'kill'],
+    // A call that has been under way for longer than answers are kept is past all promises.
+    [clients.areRecent() ? 0.3 : 0, 'sweep'],
+  ])
+  if (choice === 'run') return machine.runOne()
+  if (choice === 'plan') return begin(sim)
+  count(choice)
+  if (choice === 'retry') clients.retryOne()
+  if (choice === 'time passes')
+    machine.pass(
+      random.weighted([
+        [3, 1_000],
+        [3, MINUTE_MS],
+        [2, 40 * MINUTE_MS],
+        [1, DAY_MS],
+      ]),
+    )
+  if (choice === 'clock step') machine.stepClock((random.chance(0.5) ? 1 : -1) * Math.floor(1_000 * (30 * 86_400) ** random.next()))
+  if (choice === 'time passes' || choice === 'clock step') clients.onClock()
+  if (choice === 'kill') machine.crash('killed')
+  if (choice === 'sweep')
+    void machine
+      .kernel()!
+      .call('kernel/reply.forget', {}, SYSTEM)
+      .catch(() => undefined)
+  return `${choice}, it is ${new Date(machine.now()).toISOString()}`
+}
+
+function begin({ clients, planner }: Simulation): string {
+  const plan = planner.next(clients.started())
+  if (clients.isTaken(plan)) return 'nothing'
+  clients.start(plan)
+  return `${plan.as} ${plan.op} ${JSON.stringify(plan.input)}`
+}
+
+/** The faults are over: what is under way ends, and time goes on past everything that waits for it. */
+async function quiesce(sim: Simulation): Promise<void> {
+  const { machine, fail, due } = sim
+  sim.note('the faults are over')
+  machine.heal()
+  if (machine.kernel() === null) machine.boot()
+  await idle(sim)
+  for (let round = 0; due().length > 0; round++) {
+    if (round === ROUNDS_MAX)
+      return fail(
+        `still waiting: ${due()
+          .map((delivery) => `${delivery.id} due ${delivery.due}`)
+          .join(', ')}`,
+      )
+    const last = Math.max(...due().map((delivery) => Date.parse(delivery.due)))
+    machine.pass(Math.max(MINUTE_MS, last - machine.now() + 1))
+    await idle(sim)
+  }
+  const now = new Date(machine.now()).toISOString()
+  for (const [key, { value }] of sim.record.docs) {
+    const isForgotten =
+      key.startsWith('collaboration.checkpoint/') && value.state === 'pending' && !value.overdue && value.expires_at !== null
+    if (isForgotten && value.expires_at <= now) fail(`${key} waits past its time and nobody was told`)
+  }
+  await endAll(sim)
+}
+
+async function idle({ machine, clients, fail }: Simulation): Promise<void> {
+  for (let turn = 0; ; turn++) {
+    await settled()
+    clients.settle()
+    if (machine.runnables() > 0) machine.runOne()
+    else if (!clients.retryOne()) break
+    if (turn === TURNS_MAX) return fail('it does not come to rest')
+  }
+  for (const { op, as } of clients.inFlight()) fail(`${op} by ${as} is never answered`)
+}
+
+/** No task may be stranded: the person who answers for it can bring each one to an end. */
+async function endAll(sim: Simulation): Promise<void> {
+  const { planner, clients, fail, due } = sim
+  for (let turn = 0; turn < TURNS_MAX && sim.violations.length === 0; turn++) {
+    const task = planner.tasks().find(({ state }) => !isOver(state))
+    if (task === undefined) break
+    const intent = clients.start(ending(task, clients.started(), sim.random))
+    await idle(sim)
+    if (intent.answer === null) fail(`${task.id} is ${task.state}, and its principal cannot end it`)
+  }
+  if (due().length > 0)
+    fail(
+      `timers are left though every task has ended: ${due()
+        .map(({ id }) => id)
+        .join(', ')}`,
+    )
+}
+
+function ending(task: any, id: number, random: Random): Plan {
+  const by = { as: task.ownership.principal as string, keyed: true }
+  const words = `~${id}~`
+  if (task.state === 'review_ready') {
+    const input = {
+      task_id: task.id,
+      artifact_id: task.artifacts.at(-1),
+      verdict: 'rejected',
+      comments: [{ severity: 'nit', body: words }],
+    }
+    return { ...by, op: 'collaboration/review.submit', input }
+  }
+  if (task.state === 'blocked' && random.chance(0.5))
+    return {
+      ...by,
+      op: 'collaboration/checkpoint.resolve',
+      input: { checkpoint_id: task.pending_checkpoint, action: 'reject', comment: words },
+    }
+  return { ...by, op: 'collaboration/task.cancel', input: { task_id: task.id, reason: words } }
+}

@@ -1,0 +1,202 @@
+// A task's life once more, small and apart from the code that is tested: who may do what in which state, what they are told
+// otherwise, and what becomes of the task.
+import type { World } from '../support/world.ts'
+
+export type ModelTask = {
+  state: string
+  readonly reviewers: readonly string[]
+  delegable: boolean
+  executor: string | null
+  executors: Set<string>
+  depth: number
+  /** The last question: what kind it is and what became of it. */
+  question: { kind: string; state: 'pending' | 'resolved' | 'expired' } | null
+  /** How many versions each artifact has. */
+  artifacts: number[]
+}
+export type Model = { tasks: ModelTask[] }
+/** The ids that the installation gave to what the model counts. */
+export type Real = { readonly world: World; readonly tasks: { id: string; question: string; artifacts: string[] }[] }
+
+export const PRINCIPAL = 'alice'
+export const agents = ['devin', 'robin'] as const
+/** A person may be given work too, and then does not review it. */
+export const workers = [...agents, 'rita'] as const
+export const actors = [PRINCIPAL, 'rita', 'bob', ...agents, 'mallory', 'spy'] as const
+const FAILED = 'PRECONDITION_FAILED'
+const isOver = (state: string): boolean => state === 'completed' || state === 'rejected'
+export const sees = (task: ModelTask, who: string): boolean => who === PRINCIPAL || task.reviewers.includes(who) || task.executors.has(who)
+const decides = (task: ModelTask, who: string): boolean => who === PRINCIPAL || (task.reviewers.includes(who) && who !== task.executor)
+export const idOf = (name: string): string => `${agents.includes(name as 'devin') ? 'agent' : 'user'}_${name}`
+
+/** What somebody tries on a task: what the model says to it (a code, or null with its effect), and the call itself. */
+export type Try = {
+  readonly words: string
+  readonly as: string
+  expected(task: ModelTask): string | null
+  effect(task: ModelTask): void
+  call(ids: Real['tasks'][number], world: World, task: ModelTask): Promise<any>
+}
+
+export const call = (world: World, as: string, op: string, input: object): Promise<any> => world.call(as, `collaboration/${op}`, input)
+const give = (task: ModelTask, to: string): void => {
+  task.executor = to
+  task.executors.add(to)
+}
+
+export const assign = (as: string, to: string): Try => ({
+  words: `${as} assigns it to ${to}`,
+  as,
+  expected: (task) => (as !== PRINCIPAL ? 'UNAUTHORIZED' : task.state !== 'created' ? FAILED : null),
+  effect(task) {
+    task.state = 'assigned'
+    give(task, to)
+  },
+  call: ({ id }, world) => call(world, as, 'task.assign', { task_id: id, assignee: idOf(to) }),
+})
+
+export const start = (as: string): Try => ({
+  words: `${as} starts it`,
+  as,
+  expected: (task) => (as !== task.executor ? 'UNAUTHORIZED' : task.state !== 'assigned' ? FAILED : null),
+  effect: (task) => void (task.state = 'in_progress'),
+  call: ({ id }, world) => call(world, as, 'task.start', { task_id: id }),
+})
+
+export const raise = (as: string, kind: string): Try => ({
+  words: `${as} asks for ${kind}`,
+  as,
+  expected: (task) => (as !== task.executor ? 'UNAUTHORIZED' : task.state !== 'in_progress' ? FAILED : null),
+  effect(task) {
+    task.state = 'blocked'
+    task.question = { kind, state: 'pending' }
+  },
+  call({ id }, world) {
+    const options = kind === 'choice' ? [{ id: 'a', label: 'A', risk: 'low' }] : []
+    return call(world, as, 'checkpoint.raise', { task_id: id, kind, prompt: '?', options })
+  },
+})
+
+const fits: Record<string, readonly string[]> = {
+  approval: ['approve', 'reject', 'reassign'],
+  choice: ['choose', 'reject', 'reassign'],
+  input: ['provide', 'reject', 'reassign'],
+  escalation: ['approve', 'choose', 'provide', 'reject', 'reassign'],
+}
+export const resolve = (as: string, action: string, to: string): Try => ({
+  words: `${as} answers ${action}`,
+  as,
+  expected({ question, ...task }) {
+    if (question === null) return 'NOT_FOUND'
+    if (!decides({ question, ...task }, as)) return 'UNAUTHORIZED'
+    if (question.state !== 'pending') return question.state === 'expired' ? 'CHECKPOINT_EXPIRED' : FAILED
+    const isEmptyChoice = action === 'choose' && question.kind === 'escalation'
+    return fits[question.kind]!.includes(action) && !isEmptyChoice ? null : 'INVALID_SPEC'
+  },
+  effect(task) {
+    task.question!.state = 'resolved'
+    task.state = action === 'reject' ? 'completed' : 'in_progress'
+    if (action === 'reassign') give(task, to)
+  },
+  call({ question }, world) {
+    return call(world, as, 'checkpoint.resolve', { checkpoint_id: question, action, choice: 'a', input: 'yes', reassign_to: idOf(to) })
+  },
+})
+
+export const cancel = (as: string): Try => ({
+  words: `${as} cancels it`,
+  as,
+  expected: ({ state }) =>
+    as !== PRINCIPAL ? 'UNAUTHORIZED' : ['created', 'assigned', 'in_progress', 'blocked'].includes(state) ? null : FAILED,
+  effect(task) {
+    task.state = 'completed'
+    if (task.question?.state === 'pending') task.question.state = 'expired'
+  },
+  call: ({ id }, world) => call(world, as, 'task.cancel', { task_id: id }),
+})
+
+export const commit = (as: string, final: boolean, parent: 'none' | 'head' | 'first'): Try => ({
+  words: `${as} commits ${final ? 'for review' : 'on the way'}, parent ${parent}`,
+  as,
+  expected(task) {
+    if (as !== task.executor) return 'UNAUTHORIZED'
+    if (task.state !== 'in_progress') return FAILED
+    return parent === 'first' && task.artifacts.length > 0 && task.artifacts[0]! > 1 ? 'CONFLICT' : null
+  },
+  effect(task) {
+    if (parent === 'none' || task.artifacts.length === 0) task.artifacts.push(1)
+    else task.artifacts[0]!++
+    if (final) task.state = 'review_ready'
+  },
+  call({ id, artifacts }, world, task) {
+    const version = parent === 'head' ? `v${task.artifacts[0]}` : 'v1'
+    const next = parent === 'none' || artifacts.length === 0 ? {} : { artifact_id: artifacts[0], parent_version: version }
+    return call(world, as, 'artifact.commit', { task_id: id, payload: { kind: 'inline', uri: 'data:,x' }, final, ...next })
+  },
+})
+
+export const review = (as: string, verdict: string): Try => ({
+  words: `${as} says ${verdict}`,
+  as,
+  // Existence comes before authority.
+  expected: (task) =>
+    task.artifacts.length === 0 ? 'NOT_FOUND' : !decides(task, as) ? 'UNAUTHORIZED' : task.state !== 'review_ready' ? FAILED : null,
+  effect: (task) => void (task.state = { approved: 'completed', changes_requested: 'in_progress' }[verdict] ?? 'rejected'),
+  call: ({ id, artifacts }, world) =>
+    call(world, as, 'review.submit', { task_id: id, artifact_id: artifacts.at(-1) ?? 'art_none', verdict, requested_changes: ['more'] }),
+})
+
+export const delegate = (as: string, to: string): Try => ({
+  words: `${as} delegates it to ${to}`,
+  as,
+  expected(task) {
+    if (as !== task.executor || !agents.includes(as as 'devin')) return 'UNAUTHORIZED'
+    const isHeld = task.state === 'assigned' || task.state === 'in_progress'
+    return task.delegable && isHeld && task.depth < 3 && to !== as ? null : FAILED
+  },
+  effect(task) {
+    task.depth++
+    give(task, to)
+  },
+  call: ({ id }, world) => call(world, as, 'ownership.delegate', { task_id: id, to: idOf(to) }),
+})
+
+export const transfer = (to: string): Try => ({
+  words: `the administrator hands it to ${to}`,
+  as: 'admin',
+  expected: (task) => (isOver(task.state) || task.executor === null || task.executor === to ? FAILED : null),
+  effect: (task) => give(task, to),
+  call: ({ id }, world) => call(world, 'admin', 'ownership.transfer', { task_id: id, to: idOf(to) }),
+})
+
+export const nothing: ModelTask = {
+  state: 'created',
+  reviewers: [],
+  delegable: false,
+  executor: null,
+  executors: new Set(),
+  depth: 0,
+  question: null,
+  artifacts: [],
+}
+
+/** One of the steps that lead on from the state in which the task is. */
+export function leading(task: ModelTask, pick: number): Try {
+  const who = task.executor ?? 'devin'
+  const judge = task.reviewers[pick % 2] ?? PRINCIPAL
+  const passing = delegate(who, who === 'devin' ? 'robin' : 'devin')
+  const steps: Record<string, readonly Try[]> = {
+    created: workers.map((to) => assign(PRINCIPAL, to)),
+    assigned: [start(who), start(who), passing],
+    in_progress: [
+      passing,
+      passing,
+      ...Object.keys(fits).map((kind) => raise(who, kind)),
+      ...(['none', 'head', 'first'] as const).flatMap((parent) => [commit(who, true, parent), commit(who, false, parent)]),
+    ],
+    blocked: fits[task.question?.kind ?? 'approval']!.map((action) => resolve(judge, action, agents[pick % 2]!)),
+    review_ready: ['changes_requested', 'approved', 'changes_requested', 'rejected'].map((verdict) => review(judge, verdict)),
+  }
+  const open = steps[task.state] ?? [cancel(PRINCIPAL)]
+  return open[pick % open.length]!
+}

@@ -1,0 +1,52 @@
+// The installation that every run starts from: made once, copied for each seed. Two projects, two people with tasks, a reviewer
+// for both, four agents of which one is hostile, and the admin key.
+import { contracts } from '#contracts/index.ts'
+import { SYSTEM } from '#kernel/identity.ts'
+import { createKernel } from '#kernel/kernel.ts'
+import { ADMIN_SERVICE } from '#protocols/identity/schema.ts'
+import { directory } from '#protocols/identity/directory.ts'
+import { protocols } from '#protocols/index.ts'
+import { memoryDisk, memoryStore, type MemoryDisk } from '#stores/memory.ts'
+import { START_MS } from './machine.ts'
+import { createRandom } from './random.ts'
+
+export const projects = {
+  project_default: { principal: 'user_alice', agents: ['agent_devin', 'agent_robin'] },
+  project_other: { principal: 'user_bob', agents: ['agent_nemo', 'agent_mole'] },
+} as const
+export type ProjectName = keyof typeof projects
+export const REVIEWER = 'user_rita'
+export const HOSTILE = 'agent_mole'
+export const ADMIN = ADMIN_SERVICE
+
+export type Template = { readonly disk: MemoryDisk; readonly tokens: ReadonlyMap<string, string> }
+
+export async function createTemplate(): Promise<Template> {
+  const disk = memoryDisk()
+  const random = createRandom(0)
+  let now = START_MS - 1_000
+  const store = memoryStore({ disk, salt: () => Buffer.from(random.bytes(6)).toString('base64url') })
+  const kernel = createKernel({ store, protocols, contracts, directory, now: () => now++, entropy: random.bytes, asksPerMinute: null })
+  const call = (operation: string, input: object): Promise<any> => kernel.call(operation, input, SYSTEM)
+
+  for (const [id, { principal, agents }] of Object.entries(projects)) {
+    await call('identity/project.add', { id, name: id })
+    await call('identity/user.add', { id: principal, name: principal, project_id: id })
+    for (const agent of agents) await call('identity/agent.add', { id: agent, name: agent, owner: principal, project_id: id })
+  }
+  await call('identity/user.add', { id: REVIEWER, name: REVIEWER })
+  await call('identity/project.join', { project_id: 'project_other', subject: REVIEWER })
+  const tokens = new Map<string, string>()
+  for (const subject of [ADMIN, REVIEWER, ...Object.values(projects).flatMap(({ principal, agents }) => [principal, ...agents])])
+    tokens.set(subject, ((await call('identity/key.issue', { subject })) as { key: string }).key)
+  await store.close()
+  return { disk, tokens }
+}
+
+export const copyOf = ({ facts, images, docs, entries, counts }: MemoryDisk): MemoryDisk => ({
+  facts: [...facts],
+  images: [...images],
+  docs: new Map(docs),
+  entries: new Set(entries),
+  counts: new Map(counts),
+})
