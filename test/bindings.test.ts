@@ -51,7 +51,9 @@ async function overHttp(kernel: Kernel, blobs: Blobs): Promise<Binding> {
         ...(key === undefined ? {} : { 'idempotency-key': key }),
       }
       const takesBytes = op.kind === 'command' && op.upload === true
-      const query = takesBytes ? `?${new URLSearchParams(Object.entries(input).map(([field, value]) => [field, String(value)]))}` : ''
+      const query = takesBytes
+        ? `?${new URLSearchParams(Object.entries(input).map(([field, value]) => [field, String(value)])).toString()}`
+        : ''
       const { status, json } = await send(port, `/v1/${name}${query}`, {
         method: takesBytes ? 'PUT' : 'POST',
         headers: { ...credential, 'content-type': takesBytes ? 'application/octet-stream' : 'application/json' },

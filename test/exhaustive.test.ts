@@ -16,8 +16,8 @@ const everybody = ['alice', 'rita', 'bob', 'owner', 'mallory', 'devin', 'robin',
 type Who = (typeof everybody)[number]
 
 // --- The scenes ------------------------------------------------------------------------------------------------------------
-// From in_progress on, each task has a resolved checkpoint and an artifact behind it, so that no operation is refused merely
-// because there is nothing to point at.
+// From in_progress on, each task has a resolved checkpoint, an artifact, a grant and an upload behind it, so that no operation is
+// refused merely because there is nothing to point at.
 
 const step = (as: string, call: string, input: (refs: Refs) => object): Step => ({ as, call: `collaboration/${call}`, input })
 const ofTask =
@@ -28,6 +28,8 @@ const ofArtifact =
   (refs: Refs): object => ({ task_id: refs['task'].id, artifact_id: refs['artifact'].id, ...more })
 const inline = { payload: { kind: 'inline', uri: 'data:,x' } }
 
+const hello = { checksum: 'sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824', size: 5 }
+
 const created = [step('alice', 'task.create', () => ({ spec: { goal: 'Fix it' }, reviewers: ['user_rita'] }))]
 const assigned = [...created, step('alice', 'task.assign', ofTask({ assignee: 'agent_devin', delegable: true }))]
 const in_progress = [
@@ -37,6 +39,8 @@ const in_progress = [
   step('alice', 'checkpoint.resolve', (refs) => ({ checkpoint_id: refs['checkpoint'].id, action: 'approve' })),
   step('devin', 'artifact.commit', ofTask(inline)),
   step('alice', 'review.submit', ofArtifact({ verdict: 'changes_requested', requested_changes: ['name it'] })),
+  step('alice', 'grant.add', ofTask({ scope: 'deploy:staging', decision: 'allow', until: 'task' })),
+  step('devin', 'artifact.upload', ofTask(hello)),
 ]
 const blocked = [
   ...in_progress,
@@ -62,7 +66,7 @@ type Row = {
   /** The states that allow it, and the state of the task afterwards (`=`: the same). */
   readonly to: Partial<Record<State, string>>
   /** What it points at: without it everybody is told that it is not there. */
-  readonly needs?: 'checkpoint' | 'artifact'
+  readonly needs?: 'checkpoint' | 'artifact' | 'grant' | 'upload'
 }
 const same = (...of: readonly State[]): Partial<Record<State, string>> => Object.fromEntries(of.map((state) => [state, '=']))
 const from = (of: readonly State[], to: string): Partial<Record<State, string>> => Object.fromEntries(of.map((state) => [state, to]))
@@ -95,6 +99,18 @@ const table: Record<string, Row> = {
     to: same('blocked'),
     needs: 'checkpoint',
   },
+  'task.interrupt': { input: ofTask({ reason: 'Wait.' }), who: ['alice'], to: { in_progress: 'blocked' } },
+  'task.takeover': { input: ofTask(), who: ['alice'], to: { in_progress: 'blocked' } },
+  'task.return': { input: ofTask(), who: ['alice'], to: {} }, // no scene was taken over; its decision shows it
+  'task.amend': { input: ofTask({ text: 'Not there.', intent: 'constrain' }), who: ['alice'], to: same('in_progress', 'blocked') },
+  'grant.add': { input: ofTask({ scope: 'shell:*', decision: 'deny', until: 'session' }), who: ['alice'], to: same(...open) },
+  'grant.revoke': {
+    input: (refs) => ({ grant_id: refs['grant']?.id ?? 'grant_none' }),
+    who: ['alice'],
+    to: same(...states),
+    needs: 'grant',
+  },
+  'grant.use': { input: ofTask({ scope: 'deploy:staging' }), who: ['devin'], to: same('in_progress') },
   'ownership.transfer': {
     input: ofTask({ to: 'agent_robin' }),
     who: ['system', 'admin'],
@@ -114,6 +130,14 @@ const table: Record<string, Row> = {
     needs: 'artifact',
   },
   'artifact.commit': { input: ofTask(inline), who: ['devin'], to: { in_progress: 'review_ready' } },
+  'artifact.edit': {
+    input: (refs) => ({ task_id: refs['task'].id, artifact_id: refs['artifact']?.id ?? 'art_none', parent_version: 'v1', ...inline }),
+    who: ['alice', 'rita'],
+    to: same('blocked'),
+    needs: 'artifact',
+  },
+  'artifact.upload': { input: ofTask(hello), who: ['alice', 'rita', 'devin'], to: same(...open) },
+  'upload.expire': { input: ofTask({ checksum: hello.checksum }), who: ['system'], to: {}, needs: 'upload' }, // none is a day old
   'artifact.reference': {
     input: (refs) => ({ task_id: refs['task'].id, artifact_id: refs['artifact']?.id ?? 'art_none', version: 'v1' }),
     who: ['alice', 'devin'],

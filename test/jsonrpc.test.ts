@@ -187,6 +187,7 @@ test('without a credential nothing can be called; a bad one makes nobody of who 
   assertError(await call('rpc.authenticate', { token: 'wrong' }), -32_000, 'UNAUTHENTICATED')
   assertError(await call('toy/note.write', { id: 'one' }), -32_000, 'UNAUTHENTICATED')
   await call('rpc.authenticate', { token: 'key-alice' })
+  assert.ok((await call('toy/note.write', { id: 'one' })).result)
   keys.delete('key-alice')
   assertError(await call('toy/note.write', { id: 'one' }), -32_000, 'UNAUTHENTICATED')
 })
@@ -403,6 +404,9 @@ test('a stream tells what was and what comes, goes on from any place, and ends w
   assert.deepEqual((await call('rpc.unfollow', { id: result.id })).result, {})
   assertError(await call('rpc.unfollow', { id: result.id }), -32_000, 'NOT_FOUND')
   await world.call('devin', 'collaboration/task.start', { task_id: task.id })
+  const beyond = Buffer.from(`${Buffer.from(first.params.cursor, 'base64url').toString().slice(0, 12)}999999`).toString('base64url')
+  const ahead = await call('rpc.follow', { stream: 'collaboration/audit.follow', input: { task_id: task.id }, after: beyond })
+  assertError(ahead, -32_602, 'INVALID_REQUEST', /no cursor of this stream/)
   await call('rpc.follow', { stream: 'collaboration/audit.follow', input: { task_id: task.id }, after: first.params.cursor })
   const rest = [await next(), await next()]
   assert.deepEqual(
@@ -425,10 +429,10 @@ test('a stream that may not be read is a refusal of rpc.follow', async (t) => {
   assertError(await follow('collaboration/audit.follow', { task_id: 7 }), -32_602, 'INVALID_REQUEST')
   assertError(await follow('collaboration/task.get', {}), -32_000, 'NOT_FOUND')
   assertError(await follow('collaboration/audit.follow', 7), -32_602, 'INVALID_REQUEST')
-  for (const after of ['x', 7, '', Buffer.from('aaaaaaaaaaaa1').toString('base64url')])
-    assertError(await follow('collaboration/audit.follow', {}, { after }), -32_602, 'INVALID_REQUEST')
-  assertError(await follow(undefined), -32_602, 'INVALID_REQUEST')
   const mine = { project_id: 'project_other' }
+  for (const after of ['x', 7, '', Buffer.from('aaaaaaaaaaaa1').toString('base64url')])
+    assertError(await follow('collaboration/audit.follow', mine, { after }), -32_602, 'INVALID_REQUEST')
+  assertError(await follow(undefined), -32_602, 'INVALID_REQUEST')
   assert.ok((await follow('collaboration/audit.follow', mine)).result)
   assertError(await follow('collaboration/audit.follow', mine), -32_000, 'QUOTA_EXCEEDED', /at most 1 stream/)
   const stranger = await rpcClient(path)
@@ -453,7 +457,7 @@ test('who loses the right to read gets the end of the stream with its reason', a
 test('a stop ends the streams with a reason, and a follower who does not read holds nothing up', async (t) => {
   const world = await createWorld()
   const { task } = await world.play(scenes.created)
-  const { path, server } = await serveRpc(t, world.kernel, undefined, { unsentHigh: 20_000 })
+  const { path, server } = await serveRpc(t, world.kernel, undefined, { unsentHigh: 20_000, unsentMax: 100_000 })
   const { call, next } = await rpcClient(path, 'alice')
   const mute = await rpcClient(path, 'alice')
   const follow = { stream: 'collaboration/audit.follow', input: { task_id: task.id } }
@@ -465,10 +469,12 @@ test('a stop ends the streams with a reason, and a follower who does not read ho
       .call('alice', 'collaboration/reviewer.add', { task_id: task.id, user: 'user_bob' })
       .then(() => world.call('alice', 'collaboration/reviewer.remove', { task_id: task.id, user: 'user_bob' }))
   for (let i = 0; i < 601; i++) assert.equal((await next()).method, 'rpc.item')
+  // What it did not read was not piled up for it: it waited in the record.
+  mute.socket.resume()
+  for (let i = 0; i < 601; i++) assert.equal((await mute.next())?.method, 'rpc.item')
   const stopping = server.stop()
   const end = await next()
   assert.deepEqual([end.method, end.params.id, end.params.error.data.code], ['rpc.end', result.id, 'UNAVAILABLE'])
-  mute.socket.resume()
   await stopping
 })
 

@@ -407,7 +407,7 @@ test('bytes that were changed on the way are refused by the server and by the cl
   const task_id = await taskInProgress()
   const lying = { task_id, checksum: `sha256:${'1'.repeat(64)}` }
   await assert.rejects(
-    fetch(`${server.url}/v1/collaboration/artifact.upload?${new URLSearchParams(lying)}`, {
+    fetch(`${server.url}/v1/collaboration/artifact.upload?${new URLSearchParams(lying).toString()}`, {
       method: 'PUT',
       headers: { authorization: `Bearer ${keys.devin}`, 'content-type': 'application/octet-stream' },
       body: 'hello',

@@ -158,6 +158,7 @@ type SchemaNode = {
   enum?: string[]
   description?: string
   properties?: Record<string, SchemaNode>
+  additionalProperties?: boolean | SchemaNode
   items?: SchemaNode
   anyOf?: SchemaNode[]
   'x-refusal'?: string
@@ -179,7 +180,8 @@ function schemaAt(schema: TSchema, path: string): { code: string; node: SchemaNo
 function cleanerOf(schema: TSchema): (value: unknown) => unknown {
   const node = schema as SchemaNode
   if (node.anyOf) return unionCleanerOf(node.anyOf)
-  if (node.properties) return objectCleanerOf(node.properties)
+  // An open object belongs to whoever sent it; nothing in it is ours to drop.
+  if (node.properties && node.additionalProperties !== true) return objectCleanerOf(node.properties)
   if (node.items) {
     const clean = cleanerOf(node.items)
     return (value) => (value as unknown[]).map(clean)

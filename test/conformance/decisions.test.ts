@@ -5,5 +5,7 @@ import './decisions-time.ts'
 import './decisions-work.ts'
 import './decisions-ownership.ts'
 import './decisions-record.ts'
+import './decisions-control.ts'
+import './decisions-substitutes.ts'
 
 decisions.assertAllCited()

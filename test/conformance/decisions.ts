@@ -3,7 +3,11 @@
 import type { Requirement } from '../support/requirements.ts'
 
 const row = (id: string, text: string, later?: Requirement['later']): Requirement => {
-  const clause = id.startsWith('LOOPS') ? 'Known defects of the reference implementation' : 'Decisions'
+  const clause = id.startsWith('LOOPS')
+    ? 'Known defects of the reference implementation'
+    : id.startsWith('C-')
+      ? 'Continuous control'
+      : 'Decisions'
   return later ? { id, clause, text, later } : { id, clause, text }
 }
 
@@ -20,7 +24,7 @@ export const decisionRows: readonly Requirement[] = [
   row('H7-default', 'default: resolved with the stated default by the person whose policy it is; actor system, basis policy.'),
   row('H7-allowed', 'fail and default are for the principal to allow; a default never approves and never takes a risk.'),
   row('H8', 'Authority is the principal and the reviewers, whoever it is routed to; first valid answer wins; reassign hands over.'),
-  row('H9', 'The principal never changes; dated acting_for delegation, audited as "B for A".', 'control'),
+  row('H9', 'The principal never changes; dated acting_for delegation, audited as "B for A".'),
   row('H10', 'A comment is a record of its own, audited, never a verdict. A reference is audited too.'),
   row('H11', 'Only review.submit moves the state, both edges in one batch; a comment moves nothing.'),
   row('H12', 'A review names its version, the head by default; a version that is no longer the head is CONFLICT.'),
@@ -48,7 +52,9 @@ export const decisionRows: readonly Requirement[] = [
   row('H22-ledger', 'Ledger scope is a project or org; last write wins; expected_version is optional.'),
   row('H23-codes', 'Each code has its class: invalid, forbidden, missing, conflict, gone.'),
   row('H23-order', 'The order of checks is shape, existence, authority, precondition.'),
-  row('H24', 'Grants, take-over and edits while blocked.', 'control'),
+  row('H24-grants', 'Grants are an append-only log of their own; the last one for a scope wins, and each use names its grant.'),
+  row('H24-takeover', 'task.takeover blocks the agent with an interrupt, task.return resumes it.'),
+  row('H24-edit', 'While blocked a person edits by artifact.edit; artifact.commit stays refused there.'),
   row('H25', 'Readers: principal, reviewers, every agent in the chain, project owners.'),
   row('H26', 'Caller system is the system itself and the admin key.'),
   row('H27', 'Every audit event served carries the images before and after of each changed document.'),
@@ -59,8 +65,16 @@ export const decisionRows: readonly Requirement[] = [
   row('H30-ref', 'A ref without uploaded bytes is stored as verified: false.'),
   row('H30-inputs', 'An artifact input needs a version that exists in the project; cross-project references are refused.'),
   row('H31', 'Timestamps are normalised to UTC; unknown fields are ignored everywhere and never stored.'),
-  row('H32', 'A plan is approved or sent back, never rejected.', 'control'),
+  row('H32', 'A plan is approved or sent back, never rejected.'),
   row('H33', 'One pending checkpoint per task.'),
+  row('C-interrupt', 'task.interrupt: task.interrupted, then a checkpoint of kind interrupt; only people raise that kind.'),
+  row('C-amend', 'task.amend appends to the steering log while in progress or blocked; state and spec stay.'),
+  row('C-actions', 'One checkpoint asks about many actions; what an answer does not name is denied.'),
+  row('C-patch', 'The agent resumes from the state that the person edited, which must match its schema.'),
+  row('C-plan', 'A review of a plan returns the task to in_progress, approved or not.'),
+  row('D8-read_only', 'read_only refuses every commit.'),
+  row('D8-plan', 'plan_then_implement refuses a deliverable before an approved plan.'),
+  row('D8-confirm', 'confirm_each_action refuses an invocation without an approved action or a grant.', 'delegation'),
   row('LOOPS-1', 'Reassign must not resume the old executor.'),
   row('LOOPS-2', 'review.comment must not copy the verdict into a new review.'),
   row('LOOPS-3', 'What does not start with agent_ must not count as human for it, "system" least of all.'),

@@ -128,7 +128,8 @@ must(['H-IMM-04', 'H-IMM-05', 'H-LED-01', 'H-AUD-02'], 'there is no operation th
   const names = world.kernel.protocols.find(({ name }) => name === 'collaboration')!.operations.map((op) => op.name)
   assert.deepEqual(
     names.filter((name) => /delete|remove|erase|purge|edit|update/.test(name)),
-    ['reviewer.remove'],
+    // An edit of an artifact is a new version.
+    ['reviewer.remove', 'artifact.edit'],
   )
   const facts = await linesOf(world)
   const entries = (await call('alice', 'ledger.history', { key: 'release' })).items

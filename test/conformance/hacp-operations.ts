@@ -38,9 +38,9 @@ must(
   'H-OP-02',
   'a person creates a task and is its principal; only the principal assigns and cancels (and the system, by policy)',
   async () => {
-    await isFor('empty', 'task.create', () => ({ spec }), ['alice', 'rita', 'bob', 'owner'])
-    await isFor('created', 'task.assign', ofTask({ assignee: 'agent_devin' }), ['alice'])
-    await isFor('in_progress', 'task.cancel', ofTask(), ['alice', 'system'])
+    await isFor('empty', 'task.create', () => ({ spec }), ['alice', 'rita', 'bob', 'owner', 'deputy'])
+    await isFor('created', 'task.assign', ofTask({ assignee: 'agent_devin' }), ['alice', 'deputy'])
+    await isFor('in_progress', 'task.cancel', ofTask(), ['alice', 'deputy', 'system'])
   },
 )
 must('H-OP-03', 'only the executing agent raises, commits and delegates', async () => {
@@ -49,10 +49,11 @@ must('H-OP-03', 'only the executing agent raises, commits and delegates', async 
   await isFor('delegable', 'ownership.delegate', ofTask({ to: 'agent_robin' }), ['devin'])
 })
 must('H-OP-04', 'only people of the task resolve, review and comment', async () => {
+  const people = ['alice', 'rita', 'deputy']
   const ofArtifact = (more: object) => (refs: Stage['refs']) => ({ task_id: refs['task'].id, artifact_id: refs['artifact'].id, ...more })
-  await isFor('blocked', 'checkpoint.resolve', (refs) => ({ checkpoint_id: refs['checkpoint'].id, action: 'approve' }), ['alice', 'rita'])
-  await isFor('review_ready', 'review.submit', ofArtifact({ verdict: 'approved' }), ['alice', 'rita'])
-  await isFor('review_ready', 'review.comment', ofArtifact({ severity: 'nit', body: 'x' }), ['alice', 'rita'])
+  await isFor('blocked', 'checkpoint.resolve', (refs) => ({ checkpoint_id: refs['checkpoint'].id, action: 'approve' }), people)
+  await isFor('review_ready', 'review.submit', ofArtifact({ verdict: 'approved' }), people)
+  await isFor('review_ready', 'review.comment', ofArtifact({ severity: 'nit', body: 'x' }), people)
 })
 must('H-OP-05', 'only the system and the admin key expire and transfer', async () => {
   await isFor('blocked', 'checkpoint.expire', (refs) => ({ checkpoint_id: refs['checkpoint'].id }), ['system', 'admin'])
@@ -60,11 +61,11 @@ must('H-OP-05', 'only the system and the admin key expire and transfer', async (
 })
 must('H-OP-06', 'only who acts for the task references and writes', async () => {
   const edge = (refs: Stage['refs']): object => ({ task_id: refs['task'].id, artifact_id: refs['artifact'].id, version: 'v1' })
-  await isFor('review_ready', 'artifact.reference', edge, ['alice', 'devin'])
-  await isFor('in_progress', 'ledger.write', ofTask({ key: 'k', value: 1 }), ['alice', 'devin'])
+  await isFor('review_ready', 'artifact.reference', edge, ['alice', 'deputy', 'devin'])
+  await isFor('in_progress', 'ledger.write', ofTask({ key: 'k', value: 1 }), ['alice', 'deputy', 'devin'])
 })
 must('H-OP-07', 'who may read a task reads it, its artifacts and its record; the ledger is for the project', async () => {
-  const readers = ['alice', 'rita', 'devin', 'owner', 'project', 'admin', 'system']
+  const readers = ['alice', 'deputy', 'rita', 'devin', 'owner', 'project', 'admin', 'system']
   const members = [...readers, 'bob', 'robin']
   await isFor('written', 'task.get', ofTask(), readers)
   await isFor('written', 'task.list', () => ({}), members)

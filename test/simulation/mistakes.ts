@@ -110,7 +110,7 @@ export const mistakes: readonly Mistake[] = [
     'is === null ? noTimer(lane, name)',
     'is === null ? timer(lane, name, was!, call, input)',
   ),
-  one('timer-is-not-set', 'protocols/collaboration/operations/checkpoint.ts', '...checkpointTimers(null, raised.checkpoint), ', ''),
+  one('timer-is-not-set', 'protocols/collaboration/operations/checkpoint-raise.ts', '...checkpointTimers(null, raised.checkpoint), ', ''),
   one('expires-before-its-time', 'protocols/collaboration/operations/checkpoint.ts', '    isPending,\n    isDue,\n', '    isPending,\n'),
   one(
     'resolves-what-is-decided',
@@ -127,8 +127,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'commits-in-any-state',
     'protocols/collaboration/operations/artifact.ts',
-    "requires: [isInTime, allows('artifact.commit')],",
-    'requires: [isInTime],',
+    "requires: [isInTime, allows('artifact.commit'), ",
+    'requires: [isInTime, ',
   ),
   one(
     'any-version-may-be-the-parent',
@@ -139,8 +139,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'executor-passes-for-the-principal',
     'protocols/collaboration/rules.ts',
-    "actor.kind === 'human' && actor.id === task.ownership.principal",
-    'actor.id === task.executor || actor.id === task.ownership.principal',
+    "actor.kind === 'human' && speaksFor(actor, task.ownership.principal) && !judgesOwnWork(actor, task)",
+    'actor.id === task.executor || speaksFor(actor, task.ownership.principal)',
   ),
 ]
 

@@ -32,6 +32,7 @@ export const doors: readonly { file: string; module: string; names: readonly str
   { file: 'kernel/schema.ts', module: 'typebox/compile', names: 'any', why: 'the same library' },
   { file: 'kernel/canonical.ts', module: 'canonicalize', names: 'any', why: 'the one file that writes canonical JSON' },
   { file: 'kernel/foreign-schema.ts', module: 'ajv', names: 'any', why: 'the one file for schemas that others wrote' },
+  { file: 'kernel/foreign-schema.ts', module: 'ajv/dist/2020.js', names: 'any', why: 'the same library, for the draft of 2020-12' },
   { file: 'kernel/foreign-schema.ts', module: 're2js', names: 'any', why: 'patterns that others wrote, in linear time' },
   {
     file: 'kernel/chain.ts',

@@ -46,7 +46,7 @@ const program = join(root, 'bin', 'countersign.js')
 /** `countersign up` as a process. */
 export async function startUp(data: string, env: Record<string, string> = {}): Promise<Running> {
   const args = [program, 'up', '--port', '0', '--data', data, '--log', 'error']
-  const server = spawn(process.execPath, args, { cwd: data, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'inherit'] })
+  const server = spawn(process.execPath, args, { cwd: tmpdir(), env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'inherit'] })
   const { promise, resolve, reject } = Promise.withResolvers<string>()
   let said = ''
   server.stdout.setEncoding('utf8').on('data', (part: string) => {
@@ -54,7 +54,7 @@ export async function startUp(data: string, env: Record<string, string> = {}): P
     const url = /^countersign ready (\S+)$/m.exec(said)?.[1]
     if (url !== undefined) resolve(url)
   })
-  server.on('exit', () => reject(new Error(`the server did not start: ${said}`)))
+  server.on('error', reject).on('exit', () => reject(new Error(`the server did not start: ${said}`)))
   return {
     url: await promise,
     data,

@@ -36,6 +36,8 @@ export const cast: Record<string, Actor> = {
   alice: { id: 'user_alice', kind: 'human', projects: inDefault('member') },
   rita: { id: 'user_rita', kind: 'human', projects: inDefault('member') },
   bob: { id: 'user_bob', kind: 'human', projects: inDefault('member') },
+  // Bob on the days on which he stands in for Alice.
+  deputy: { id: 'user_bob', kind: 'human', projects: inDefault('member'), actsFor: new Set(['user_alice']) },
   mallory: { id: 'user_mallory', kind: 'human', projects: new Map([['project_other', 'owner']]) },
   devin: { id: 'agent_devin', kind: 'agent', projects: inDefault('member') },
   robin: { id: 'agent_robin', kind: 'agent', projects: inDefault('member') },
@@ -84,7 +86,8 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     advance(ms) {
       now += ms
     },
-    call: (as, operation, input = {}, more = {}) => kernel.call(operation, input, cast[as]!, { ...receivedWith(kernel, operation, input), ...more }),
+    call: (as, operation, input = {}, more = {}) =>
+      kernel.call(operation, input, cast[as]!, { ...receivedWith(kernel, operation, input), ...more }),
     async play(steps, refs = {}) {
       for (const step of steps) {
         if ('advanceMs' in step) world.advance(step.advanceMs)

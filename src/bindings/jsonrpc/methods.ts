@@ -8,7 +8,8 @@ import type { FactsOf } from '#kernel/store.ts'
 import { lastPlace } from '#kernel/streams.ts'
 import { isIdempotencyKey, IDEMPOTENCY_KEY_WORDS } from '../http/guard.ts'
 import { endLine, itemLine } from './answers.ts'
-import { callerOf, explain, room, send, type Credential, type Method, type Session } from './session.ts'
+import { explain } from './requests.ts'
+import { callerOf, room, send, type Credential, type Method, type Session } from './session.ts'
 
 export function methodsOf(kernel: Kernel): Map<string, Method> {
   const methods = new Map<string, Method>([

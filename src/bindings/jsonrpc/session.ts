@@ -7,7 +7,8 @@ import type { Kernel } from '#kernel/kernel.ts'
 import { createLines, type Lines } from '#kernel/lines.ts'
 import { Refusal } from '#kernel/errors.ts'
 import * as answers from './answers.ts'
-import type { Failure, Id } from './answers.ts'
+import type { Failure } from './answers.ts'
+import { answerTo } from './requests.ts'
 
 export type Credential = { readonly kind: 'bearer'; readonly token: string }
 
@@ -182,52 +183,6 @@ function settle(session: Session, calls: number, answer: string | null): void {
   if (answer !== null) send(session, answer)
   session.underWay -= calls
   if (session.state === 'draining' || session.peer.input.isPaused()) proceed(session)
-}
-
-type Request = { readonly method: string; readonly params?: object }
-
-/** The line to answer with; null for a notification. It never rejects. */
-async function answerTo(session: Session, message: unknown): Promise<string | null> {
-  const id = idIn(message)
-  const problem = problemOf(message)
-  if (problem) return answers.failureLine(id ?? null, problem)
-  const { method, params = {} } = message as Request
-  const run = session.shared.methods.get(method)
-  if (!run) return id === undefined ? null : answers.failureLine(id, answers.noMethod(method))
-  try {
-    const result = await run(session, params)
-    return id === undefined ? null : answers.resultLine(id, result)
-  } catch (error) {
-    const failure = explain(session, error, method)
-    return id === undefined ? null : answers.failureLine(id, failure)
-  }
-}
-
-/** undefined: there is none, so nobody waits for an answer. */
-function idIn(message: unknown): Id | undefined {
-  if (typeof message !== 'object' || message === null || !Object.hasOwn(message, 'id')) return undefined
-  const { id } = message as { id: unknown }
-  return typeof id === 'string' || typeof id === 'number' ? id : null
-}
-
-function problemOf(message: unknown): Failure | null {
-  if (typeof message !== 'object' || message === null || Array.isArray(message)) return answers.notRequest('a request is an object')
-  const { jsonrpc, method, params, id } = message as Record<string, unknown>
-  if (jsonrpc !== '2.0') return answers.notRequest('jsonrpc must be "2.0"')
-  if (typeof method !== 'string') return answers.notRequest('method must be a string')
-  if (id !== undefined && id !== null && typeof id !== 'string' && typeof id !== 'number')
-    return answers.notRequest('id must be a string, a number or null')
-  if (params === undefined) return null
-  if (typeof params !== 'object' || params === null) return answers.notRequest('params must be an object')
-  return Array.isArray(params) ? answers.notParams('params must be an object, not an array') : null
-}
-
-/** Whatever was thrown, as an answer. What is not expected is logged with its cause and answered without it. */
-export function explain({ shared }: Session, error: unknown, method: string): Failure {
-  const failure = answers.failureOf(error, shared.kernel.codes)
-  if (failure) return failure
-  shared.log.error({ err: error, method }, 'a call failed')
-  return answers.internal
 }
 
 // --- Who calls -------------------------------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ async function actorOf(store: Store, subject: string, now: string, proof: Proof)
   const found = subject.startsWith('user_') ? await proven(store, User, subject, proof) : await proven(store, Agent, subject, proof)
   if (found.disabled) throw refused()
   const projects = new Map(found.projects.map(({ project_id, role }) => [project_id, role]))
-  if (found.kind === 'agent') return { id: found.id, kind: 'agent', projects, proof }
+  if (found.kind === 'agent') return { id: found.id, kind: 'agent', projects, owner: false, proof }
   const current = found.acts_for.filter(({ from, until }) => from <= now && now < until)
   return {
     id: found.id,

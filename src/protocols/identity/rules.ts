@@ -46,5 +46,7 @@ export async function subjectOf(read: Read, id: string): Promise<Subject> {
 export function shownTo<M extends User | Agent>(actor: Actor, member: M): M {
   if (actor.projects === 'all' || actor.owner || actor.id === member.id) return member
   const { projects } = actor
-  return { ...member, projects: member.projects.filter(({ project_id }) => projects.has(project_id)) }
+  const shown = { ...member, projects: member.projects.filter(({ project_id }) => projects.has(project_id)) }
+  // Whom somebody stands in for concerns those two alone.
+  return 'acts_for' in shown ? { ...shown, acts_for: shown.acts_for.filter(({ user_id }) => user_id === actor.id) } : shown
 }

@@ -3,7 +3,7 @@ import { fact, image } from '#kernel/facts.ts'
 import { anyone } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule } from '#kernel/operation.ts'
-import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { t } from '#kernel/schema.ts'
 import { plainQuestion, raisedOn } from '../checkpoints.ts'
 import { checkpointTimers, taskTimers } from '../ownership.ts'
@@ -143,13 +143,10 @@ const steering = query({
   callers: [anyone],
   async load(read, input) {
     await read(Task, input.task_id)
-    const listed = await read.list(Amendment, 'task', [[input.task_id]], { after: placeOf('task.steering', input), limit: pageSize(input) })
+    const listed = await read.list(Amendment, 'task', [[input.task_id]], pageIn('task.steering', input))
     return { listed, items: await Promise.all(listed.map(({ id }) => read(Amendment, id))) }
   },
-  view({ listed, items }, input) {
-    const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
-    return { items, next_cursor: last ? cursorOf('task.steering', input, last.at) : null }
-  },
+  view: ({ listed, items }, input) => pageOf('task.steering', input, listed, items),
   example: { given: 'in_progress', as: 'devin', input: ({ task }) => ({ task_id: task.id }) },
 })
 

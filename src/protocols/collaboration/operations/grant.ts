@@ -5,7 +5,7 @@ import { fact, image } from '#kernel/facts.ts'
 import { anyone } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
-import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { either, nullable, refusedAs, t } from '#kernel/schema.ts'
 import { futureTimestamp } from '#kernel/time.ts'
 import { executor, isActive, isInTime, principal } from '../rules.ts'
@@ -141,13 +141,10 @@ const list = query({
   callers: [anyone],
   async load(read, input) {
     await read(Task, input.task_id)
-    const listed = await read.list(Grant, 'task', [[input.task_id]], { after: placeOf('grant.list', input), limit: pageSize(input) })
+    const listed = await read.list(Grant, 'task', [[input.task_id]], pageIn('grant.list', input))
     return { listed, items: await Promise.all(listed.map(({ id }) => read(Grant, id))) }
   },
-  view({ listed, items }, input) {
-    const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
-    return { items, next_cursor: last ? cursorOf('grant.list', input, last.at) : null }
-  },
+  view: ({ listed, items }, input) => pageOf('grant.list', input, listed, items),
   example: { given: 'granted', as: 'devin', input: ({ task }) => ({ task_id: task.id }) },
 })
 

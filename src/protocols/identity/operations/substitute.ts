@@ -8,11 +8,14 @@ import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/operation.ts'
 import { t } from '#kernel/schema.ts'
 import { futureTimestamp, parseTimestamp } from '#kernel/time.ts'
-import { administrators } from '../rules.ts'
+import { administrators, shownTo } from '../rules.ts'
 import { Timestamp, User, UserId } from '../schema.ts'
 
 type Substituting = { readonly person: User; readonly substitute: User }
-const personThemself = role<Substituting>('the person themself', (actor, { person }) => actor.kind === 'human' && actor.id === person.id)
+const personThemself = role<Substituting>(
+  'the person themself',
+  (actor, { person }) => actor.kind === 'human' && !actor.narrowed && actor.id === person.id,
+)
 
 const add = command({
   name: 'substitute.add',
@@ -42,7 +45,10 @@ const add = command({
       ...substitute,
       acts_for: [...others, { user_id: person.id, from: timestampOf(start), until: end, granted_by: actor.id }],
     }
-    return { facts: [fact('substitute.added', [image(User, next)], { detail: { person: person.id, until: end } })], output: { user: next } }
+    return {
+      facts: [fact('substitute.added', [image(User, next)], { detail: { person: person.id, until: end } })],
+      output: { user: shownTo(actor, next) },
+    }
   },
   example: { given: 'empty', as: 'alice', input: { person: 'user_alice', substitute: 'user_bob', until: '2026-02-01T00:00:00Z' } },
 })
@@ -61,9 +67,12 @@ const remove = command({
   ],
   audit: 'substitute.removed',
   load: async (read, input) => ({ person: await read(User, input.person), substitute: await read(User, input.substitute) }),
-  decide({ person, substitute }) {
+  decide({ person, substitute }, _, { actor }) {
     const next: User = { ...substitute, acts_for: substitute.acts_for.filter(({ user_id }) => user_id !== person.id) }
-    return { facts: [fact('substitute.removed', [image(User, next)], { detail: { person: person.id } })], output: { user: next } }
+    return {
+      facts: [fact('substitute.removed', [image(User, next)], { detail: { person: person.id } })],
+      output: { user: shownTo(actor, next) },
+    }
   },
   example: { given: 'substituted', as: 'alice', input: { person: 'user_alice', substitute: 'user_bob' } },
 })

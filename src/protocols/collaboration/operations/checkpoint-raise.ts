@@ -1,0 +1,130 @@
+// Asking: what an agent may put before the people of its task.
+import { canonical } from '#kernel/canonical.ts'
+import { timestampOf } from '#kernel/clock.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image } from '#kernel/facts.ts'
+import { refuseMismatch } from '#kernel/foreign-schema.ts'
+import { limits } from '#kernel/limits.ts'
+import { command } from '#kernel/operation.ts'
+import { t, type Static } from '#kernel/schema.ts'
+import { durationMs, futureTimestamp } from '#kernel/time.ts'
+import { fittingDefault, raisedOn, type Asked } from '../checkpoints.ts'
+import { checkpointTimers, taskTimers } from '../ownership.ts'
+import { allows, executor, isInTime } from '../rules.ts'
+import {
+  Answer,
+  ArtifactVersion,
+  Checkpoint,
+  CheckpointKind,
+  CheckpointOption,
+  Duration,
+  Evidence,
+  ExpiryPolicy,
+  Id,
+  ProposedAction,
+  Task,
+  Timestamp,
+  versionId,
+} from '../schema.ts'
+
+const RaiseInput = t.Object({
+  task_id: Id,
+  kind: CheckpointKind,
+  prompt: t.String({ minLength: 1, maxLength: limits.promptCharsMax }),
+  options: t.Optional(t.Array(CheckpointOption, { maxItems: limits.optionsMax })),
+  context: t.Optional(t.Array(Evidence, { maxItems: limits.evidenceMax })),
+  proposed_actions: t.Optional(t.Array(ProposedAction, { maxItems: limits.actionsMax })),
+  state: t.Optional(t.Unknown({ description: 'what the agent would go on from; the person may patch it' })),
+  state_schema: t.Optional(
+    t.Object({}, { additionalProperties: true, description: 'a JSON Schema (2020-12) that a patched state must match' }),
+  ),
+  expires_at: t.Optional(t.Union([Timestamp, t.Null()])),
+  expires_in: t.Optional(Duration),
+  on_expiry: t.Optional(ExpiryPolicy),
+  default: t.Optional(Answer),
+})
+
+export const raise = command({
+  name: 'checkpoint.raise',
+  summary: 'Ask the people of the task to decide; the task is blocked until they do.',
+  draft: 'HACP 0.1.0, Checkpoint; Operation Preconditions',
+  input: RaiseInput,
+  output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
+  callers: [executor],
+  requires: [isInTime, allows('checkpoint.raise')],
+  audit: 'task.checkpoint.raised',
+  asks: true,
+  async load(read, { task_id, context = [] }) {
+    const task = await read(Task, task_id)
+    for (const evidence of context) {
+      if (evidence.kind === 'artifact' && !(await read.maybe(ArtifactVersion, versionId(evidence.artifact_id, evidence.version)))) {
+        throw new Refusal('INVALID_SPEC', `context: there is no artifact ${evidence.artifact_id} ${evidence.version}`, { field: 'context' })
+      }
+    }
+    return { task }
+  },
+  decide({ task }, input, { actor, now, newId }) {
+    const raised = raisedOn(task, newId('ckpt'), askedBy(actor.id, task, input, now), now)
+    const max = limits.asksOpenMax
+    return {
+      facts: [fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint), image(Task, raised.task)])],
+      puts: [...checkpointTimers(null, raised.checkpoint), ...taskTimers(task, raised.task)],
+      atMost: [{ doc: Checkpoint, index: 'open', prefix: [actor.id], max, words: `at most ${max} questions of one agent may be open` }],
+      output: raised,
+    }
+  },
+  example: {
+    given: 'in_progress',
+    as: 'devin',
+    input: ({ task }) => ({
+      task_id: task.id,
+      kind: 'approval',
+      prompt: 'Deploy to production?',
+      context: [{ kind: 'text', text: 'All tests pass.' }],
+    }),
+  },
+})
+
+function askedBy(raised_by: string, task: Task, input: Static<typeof RaiseInput>, now: string): Asked {
+  const { kind, prompt, options = [], context = [], proposed_actions = [], on_expiry = 'hold' } = input
+  const wrong = (words: string, field: string): never => {
+    throw new Refusal('INVALID_SPEC', words, { field })
+  }
+  if (kind === 'choice' && options.length === 0) wrong('options are required for a choice', 'options')
+  if (new Set(options.map((option) => option.id)).size < options.length) wrong('two options have the same id', 'options')
+  const expires_at = expiryOf(input, now)
+  // Waiting, and asking the next person, harm nobody. Ending or answering without a person is for the principal to allow.
+  const allowed = ['hold', 'escalate', ...(task.spec.constraints.on_expiry ?? [])]
+  if (!allowed.includes(on_expiry)) wrong(`the task's spec does not allow on_expiry ${on_expiry} (constraints.on_expiry)`, 'on_expiry')
+  if (on_expiry !== 'hold' && expires_at === null) wrong(`on_expiry ${on_expiry} needs expires_at or expires_in`, 'expires_at')
+  if ((on_expiry === 'default') !== (input.default !== undefined)) wrong('default belongs to on_expiry default', 'default')
+  if (new Set(proposed_actions.map((action) => action.id)).size < proposed_actions.length)
+    wrong('two proposed actions have the same id', 'proposed_actions')
+  const state_shown = input.state ?? null
+  const state_schema = input.state_schema ?? null
+  if (Buffer.byteLength(canonical([state_shown, state_schema])) > limits.stateBytesMax)
+    wrong(`state and its schema are at most ${limits.stateBytesMax} bytes`, 'state')
+  if (state_schema !== null) refuseMismatch(state_schema, state_shown, 'INVALID_SPEC', 'state')
+  const answer = input.default ? fittingDefault({ kind, options, proposed_actions }, input.default) : null
+  return {
+    kind,
+    prompt,
+    options,
+    context,
+    proposed_actions,
+    state_shown,
+    state_schema,
+    expires_at,
+    on_expiry,
+    default: answer,
+    raised_by,
+    takeover: false,
+  }
+}
+
+function expiryOf({ expires_at, expires_in }: Static<typeof RaiseInput>, now: string): string | null {
+  if (expires_at && expires_in !== undefined)
+    throw new Refusal('INVALID_SPEC', 'give expires_at or expires_in, not both', { field: 'expires_in' })
+  if (expires_in !== undefined) return timestampOf(Date.parse(now) + durationMs(expires_in, 'INVALID_SPEC', 'expires_in'))
+  return expires_at === undefined || expires_at === null ? null : futureTimestamp(expires_at, now, 'INVALID_SPEC', 'expires_at')
+}
