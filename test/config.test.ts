@@ -17,9 +17,12 @@ test('settings come from flags, then the environment, then the defaults', () => 
     port: 3402,
     host: '127.0.0.1',
     hosts: [],
+    origins: [],
     proxied: false,
     log: 'info',
     quota: true,
+    blobBytesMax: 64 * 2 ** 20,
+    socket: join(process.cwd(), 'data', 'countersign.sock'),
     skipVerify: false,
   })
   const env = {
@@ -35,6 +38,15 @@ test('settings come from flags, then the environment, then the defaults', () => 
     [2, '/tmp/x', 'debug', false, ['a.example', 'b.example'], '127.0.0.1', true],
   )
   assert.equal(started(['--proxy', 'trusted', '--host', '0.0.0.0']).proxied, true)
+})
+
+test('the socket is beside the data, elsewhere, or nowhere; a path that the system cannot hold is refused unless nobody asked for it', () => {
+  assert.equal(started(['--data', '/tmp/x']).socket, '/tmp/x/countersign.sock')
+  assert.equal(started(['--data', '/tmp/x'], { COUNTERSIGN_SOCKET: '/run/c.sock' }).socket, '/run/c.sock')
+  assert.equal(started(['--socket', 'off']).socket, null)
+  const deep = `/tmp/${'x'.repeat(100)}`
+  assert.equal(started(['--data', deep]).socket, null)
+  assert.throws(() => readConfig(['--socket', `${deep}/c.sock`], {}), /--socket is .* longer than 103 bytes/)
 })
 
 for (const [argv, words] of [

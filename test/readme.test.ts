@@ -194,7 +194,7 @@ describe('what the documentation says about the code', () => {
     for (const [, flag, rest] of helpText().matchAll(/^ {2}--([\w-]+)(.*(?:\n {10,}.*)?)$/gm)) {
       const row = guide.find(([cell]) => new RegExp(`\`--${flag}[ \`]`).test(cell!))?.join(' ')
       assert.ok(row, `docs/operating.md does not name --${flag}`)
-      const [usual, variable] = [/\(default (.*?)\)/.exec(rest!)?.[1], /\bor (\w+)/.exec(rest!)?.[1]]
+      const [usual, variable] = [/\(default (.*?)\)/.exec(rest!)?.[1], /\bor (COUNTERSIGN_\w+)/.exec(rest!)?.[1]]
       for (const word of [usual, variable]) assert.ok(word === undefined || row.includes(`\`${word}\``), `--${flag}: ${word}`)
     }
   })

@@ -18,6 +18,10 @@ export const marked = new Set(
     'review.submit',
     'review.comment',
     'ledger.write',
+    'task.amend',
+    'task.return',
+    'artifact.edit',
+    'artifact.upload',
   ].map((name) => `collaboration/${name}`),
 )
 
@@ -32,6 +36,9 @@ export function markerIn(action: string, after: any): number | null {
     'collaboration/review.submitted': after?.comments?.[0]?.body,
     'collaboration/review.commented': after?.body,
     'collaboration/ledger.written': after?.value,
+    'collaboration/task.amended': after?.text,
+    'collaboration/artifact.edited': after?.payload?.uri,
+    'collaboration/artifact.uploaded': after?.name,
     'identity/key.issued': after?.label,
     'identity/agent.updated': after?.description,
   }
@@ -39,12 +46,15 @@ export function markerIn(action: string, after: any): number | null {
   return found ? Number(found[1]) : null
 }
 
-export const targetOf = ({ input }: Plan): string | null => input.checkpoint_id ?? input.task_id ?? input.key_id ?? input.agent_id ?? null
+export const targetOf = ({ input }: Plan): string | null =>
+  input.checkpoint_id ?? input.task_id ?? input.grant_id ?? input.key_id ?? input.agent_id ?? null
 
 export function leaves({ op }: Plan, action: string): boolean {
   const operation = operations.get(op)!
   if (operation.kind !== 'command') return false
   // An expiry with a stated default resolves.
   if (op === 'collaboration/checkpoint.expire' && action === 'collaboration/task.checkpoint.resolved') return true
+  // Giving back answers the interrupt; that the task was returned follows from it.
+  if (op === 'collaboration/task.return') return action === 'collaboration/task.checkpoint.resolved'
   return action === `${op.slice(0, op.indexOf('/'))}/${operation.audit}`
 }

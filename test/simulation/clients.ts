@@ -99,7 +99,9 @@ export function createClients({ machine, random, record, tokens, fail, happened 
     intent.inFlight++
     const caller = () => authenticate(kernel.store, { kind: 'bearer', token: tokens.get(intent.as)! }, machine.now())
     const key = intent.keyed ? `key-${intent.id}` : undefined
-    kernel.call(intent.op, intent.input, caller, { key }).then(
+    const { checksum, size } = intent.input
+    const bytes = intent.op.endsWith('artifact.upload') ? { received: { checksum, size } } : {}
+    kernel.call(intent.op, intent.input, caller, { key, ...bytes }).then(
       (output: any) => machine.process() === mine && answered(intent, () => accept(intent, output, sent)),
       (error: unknown) => machine.process() === mine && answered(intent, () => refuse(intent, error, sent)),
     )
@@ -151,7 +153,9 @@ export function createClients({ machine, random, record, tokens, fail, happened 
     happened(`${op} ok`)
     if (intent.mustFail) fail(`${op} by ${as} was allowed: ${JSON.stringify(intent.input)}`)
     const operation = operations.get(op)!
-    if (operation.kind === 'command' && operation.audit !== null && intent.effects !== 1)
+    // What nobody granted is asked for, and nothing happens.
+    const wanted = output.decision === 'ask' ? 0 : 1
+    if (operation.kind === 'command' && operation.audit !== null && intent.effects !== wanted)
       fail(`${op} by ${as} was acknowledged with ${intent.effects} effects on the disk`)
     checkDurable(op, output)
     if (op.endsWith('audit.replay') && !output.matches && record.size() === sent.facts) fail(`replay: ${JSON.stringify(output.difference)}`)
@@ -193,6 +197,8 @@ export function createClients({ machine, random, record, tokens, fail, happened 
     shown('collaboration.review', output.review)
     shown('collaboration.entry', output.entry)
     shown('collaboration.comment', output.comment)
+    shown('collaboration.amendment', output.amendment)
+    shown('collaboration.grant', output.grant)
     shown('identity.agent', output.agent)
     if (op.endsWith('task.list')) for (const task of output.items) shown('collaboration.task', task)
     const { artifact } = output
@@ -216,7 +222,7 @@ export function createClients({ machine, random, record, tokens, fail, happened 
   }
 
   function checkAgainstInput({ op, input }: Intent, made: any): void {
-    if (op.endsWith('artifact.commit') && made.parent_version !== (input.parent_version ?? null))
+    if (/artifact\.(commit|edit)$/.test(op) && made.parent_version !== (input.parent_version ?? null))
       fail(`${op}: the version says that it follows ${made.parent_version}, its author said ${input.parent_version}`)
     if (op.endsWith('review.submit') && input.artifact_version !== undefined && made.artifact_version !== input.artifact_version)
       fail(`${op}: another version was reviewed than the one that was named`)

@@ -5,6 +5,8 @@ import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
 
 const TASK = 'collaboration.task/'
 const CHECKPOINT = 'collaboration.checkpoint/'
+const UPLOAD = 'collaboration.upload/'
+const GRANT = 'collaboration.grant/'
 const TIMER = 'kernel.delivery/call/'
 
 /** Which steps of a task's state each event may show; null: the task is new. */
@@ -14,6 +16,13 @@ const steps: Record<string, readonly (readonly [string | null, string])[]> = {
   'task.started': [['assigned', 'in_progress']],
   'task.checkpoint.raised': [
     ['in_progress', 'blocked'],
+    ['blocked', 'blocked'],
+  ],
+  'task.interrupted': [['in_progress', 'blocked']],
+  'task.taken_over': [['in_progress', 'blocked']],
+  'task.returned': [['in_progress', 'in_progress']],
+  'task.amended': [
+    ['in_progress', 'in_progress'],
     ['blocked', 'blocked'],
   ],
   'task.checkpoint.resolved': [
@@ -62,6 +71,7 @@ const neverChanges = [
   'collaboration.entry/',
   'collaboration.comment/',
   'collaboration.reference/',
+  'collaboration.amendment/',
 ]
 /** Decisions that are for people, whatever else happens. */
 const forPeople = new Set([
@@ -71,6 +81,13 @@ const forPeople = new Set([
   'task.cancelled',
   'task.extended',
   'task.reviewer_added',
+  'task.interrupted',
+  'task.taken_over',
+  'task.returned',
+  'task.amended',
+  'grant.added',
+  'grant.revoked',
+  'artifact.edited',
 ])
 const SYSTEM = 'agent_system'
 const ADMIN = 'service_admin'
@@ -95,8 +112,10 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, fail: Fail): La
       if (key.startsWith(TASK)) judgeTask(action, before, after, fail)
       if (key.startsWith(CHECKPOINT)) judgeCheckpoint(fact, before, after)
       if (key.startsWith('identity.key/')) noteKey(after)
-      if (key.startsWith(TASK) || key.startsWith(CHECKPOINT)) touched.add(key)
+      if (key.startsWith(GRANT)) judgeGrant(fact, before, after, fail)
+      if ([TASK, CHECKPOINT, UPLOAD].some((prefix) => key.startsWith(prefix))) touched.add(key)
     }
+    if (action === 'artifact.committed') judgePlan(fact, fail)
     if (action !== 'authorization.denied') judgeActor(fact, action)
   }
 
@@ -114,6 +133,7 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, fail: Fail): La
     pendingOf.set(after.task_id, open)
     if (after.state === 'pending') open.add(after.id)
     else open.delete(after.id)
+    if (after.kind === 'interrupt' && !after.raised_by.startsWith('user_')) fail(`${what}: only people interrupt`)
     const byItsTime = (after.state === 'expired' && line.detail?.['on_expiry'] !== undefined) || (after.overdue && !before?.overdue)
     // The administrator may end what is due; with a stated default it is the principal's policy that answers then.
     const byDefault = after.state === 'resolved' && (line.actor === SYSTEM || line.actor === ADMIN)
@@ -151,6 +171,8 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, fail: Fail): La
       const value = docOf(key)
       if (value === null) fail(`a timer of ${key}, which does not exist`)
       else if (key.startsWith(TASK)) judgeWaiting(value)
+      else if (key.startsWith(UPLOAD))
+        judgeTimer(value.task_id, `upload/${value.checksum}`, value.state === 'open' ? dayAfter(value.at) : null)
       else judgeTimer(value.id, 'expiry', value.state === 'pending' && !value.overdue ? value.expires_at : null)
     }
   }
@@ -184,9 +206,11 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, fail: Fail): La
 }
 
 const ownerOf = (timer: string): string => {
-  const lane = timer.slice(TIMER.length, timer.lastIndexOf('/'))
+  const [lane, name, checksum] = timer.slice(TIMER.length).split('/') as [string, string, string | undefined]
+  if (name === 'upload') return `${UPLOAD}${lane}/${checksum}`
   return (lane.startsWith('task_') ? TASK : CHECKPOINT) + lane
 }
+const dayAfter = (at: string): string => new Date(Date.parse(at) + 24 * 3_600_000).toISOString()
 const minutes = (duration: string): number => Number(/^PT(\d+)M$/.exec(duration)![1]) * 60_000
 
 function judgeTask(action: string, before: any, after: any, fail: Fail): void {
@@ -210,13 +234,34 @@ function judgeTask(action: string, before: any, after: any, fail: Fail): void {
   if (isOver(before.state) && action !== 'task.completed') fail(`${action} changes ${after.id}, which has ended`)
 }
 
+/** Nothing about a grant changes but how often it was used, and that it was taken back; what has ended is not used. */
+function judgeGrant({ line }: SeenFact, before: any, after: any, fail: Fail): void {
+  if (before === null) return
+  const { used, revoked_at, ...rest } = before
+  const what = `${line.action} on ${after.id}`
+  if (JSON.stringify(rest) !== JSON.stringify((({ used: _, revoked_at: __, ...same }) => same)(after))) fail(`${what} rewrites it`)
+  if (revoked_at !== null) fail(`${what}: it was revoked`)
+  if (after.used !== used && (after.used !== used + 1 || line.basis.id !== after.id)) fail(`${what}: it was used ${after.used} times`)
+  if (after.uses !== null && after.used > after.uses) fail(`${what}: it was used more often than it may be`)
+}
+
+/** Autonomy has teeth. */
+function judgePlan({ line, images }: SeenFact, fail: Fail): void {
+  const made = images.find(({ key }) => key.startsWith('collaboration.artifact/'))!.after
+  const task = images.find(({ key }) => key.startsWith(TASK))!.before
+  if (task.spec.constraints.autonomy === 'plan_then_implement' && made.kind !== 'plan' && !task.plan_approved)
+    fail(`${line.action} on ${task.id}: delivered before a plan was approved`)
+}
+
 /** Whose event it is on this task. */
 function isParty(action: string, actor: string, task: any): boolean {
   const isPrincipal = actor === task.ownership.principal
   const isReviewer = task.reviewers.includes(actor) && actor !== task.executor
   const isExecutor = actor === task.executor
-  if (action === 'task.checkpoint.resolved' || action === 'review.submitted' || action === 'review.commented')
+  if (['task.checkpoint.resolved', 'review.submitted', 'review.commented', 'artifact.edited'].includes(action))
     return isPrincipal || isReviewer
+  if (action === 'artifact.uploaded') return isPrincipal || isReviewer || isExecutor
+  if (action === 'grant.used') return isExecutor
   if (action === 'task.started' || action === 'task.checkpoint.raised' || action === 'artifact.committed') return isExecutor
   if (action === 'ownership.delegated') return isExecutor && task.ownership.delegable
   if (action === 'ledger.written' || action === 'artifact.referenced') return isExecutor || isPrincipal || actor === task.ownership.assignee

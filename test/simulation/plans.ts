@@ -1,4 +1,5 @@
 // What the actors try next: mostly what moves a task on, sometimes what they may not, often several at once.
+import { sha256Hex } from '#kernel/chain.ts'
 import type { Plan } from './clients.ts'
 import { isOver } from './laws.ts'
 import type { Random } from './random.ts'
@@ -30,7 +31,11 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
       project_id: project,
       spec: {
         goal: words(id),
-        constraints: { on_expiry: ['fail', 'default'], max_duration: some(0.2, () => random.pick(['PT5M', 'PT60M'])) },
+        constraints: {
+          on_expiry: ['fail', 'default'],
+          max_duration: some(0.2, () => random.pick(['PT5M', 'PT60M'])),
+          autonomy: some(0.25, () => 'plan_then_implement'),
+        },
       },
       deadline: some(0.2, later),
       reviewers: some(0.7, () => [REVIEWER]),
@@ -55,7 +60,9 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     const expiry = timed
       ? { on_expiry, expires_in: random.pick(['PT1M', 'PT30M', 'PT24H']), default: on_expiry === 'default' ? answer : undefined }
       : {}
-    return { as: task.executor, op: 'checkpoint.raise', input: { task_id: task.id, kind, prompt: words(id), options, ...expiry } }
+    const proposed_actions = some(0.2, () => ['read', 'drop'].map((one) => ({ id: one, kind: 'sql', summary: one, risk: 'high' })))
+    const input = { task_id: task.id, kind, prompt: words(id), options, proposed_actions, ...expiry }
+    return { as: task.executor, op: 'checkpoint.raise', input }
   }
 
   function resolve(id: number, task: any, as = person(task)): Made {
@@ -68,7 +75,9 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
       [1, 'reject'],
       [1, 'reassign'],
     ])
-    const input = { checkpoint_id: chosen, action, choice: 'a', input: 'yes', reassign_to: random.pick(agentsIn(task)), comment: words(id) }
+    const approved_actions = some(0.2, () => ['read'])
+    const reassign_to = random.pick(agentsIn(task))
+    const input = { checkpoint_id: chosen, action, choice: 'a', input: 'yes', reassign_to, comment: words(id), approved_actions }
     return { as, op: 'checkpoint.resolve', input }
   }
 
@@ -76,7 +85,55 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     const payload = { kind: 'inline', uri: `data:text/plain,${words(id)}` }
     const head = task.artifacts.length > 0 ? record.docs.get(`collaboration.artifact_head/${task.artifacts[0]}`)?.value : undefined
     const next = head && random.chance(0.8) ? { artifact_id: head.id, parent_version: random.chance(0.8) ? head.version : 'v1' } : {}
-    return { as: task.executor, op: 'artifact.commit', input: { task_id: task.id, payload, ...next, final: some(0.35, () => false) } }
+    const wantsPlan = task.spec.constraints.autonomy === 'plan_then_implement' && !task.plan_approved
+    const kind = wantsPlan === random.chance(0.9) ? 'plan' : 'deliverable'
+    return { as: task.executor, op: 'artifact.commit', input: { task_id: task.id, payload, ...next, kind, final: some(0.35, () => false) } }
+  }
+
+  function edit(id: number, task: any): Made {
+    const head = record.docs.get(`collaboration.artifact_head/${task.artifacts[0]}`)?.value
+    const payload = { kind: 'inline', uri: `data:text/plain,${words(id)}` }
+    const version = { artifact_id: head?.id ?? 'art_none', parent_version: head && random.chance(0.8) ? head.version : 'v1' }
+    return { as: person(task), op: 'artifact.edit', input: { task_id: task.id, payload, ...version } }
+  }
+
+  function upload(id: number, task: any): Made {
+    const input = { task_id: task.id, checksum: `sha256:${sha256Hex(words(id))}`, size: words(id).length, name: words(id) }
+    return { as: random.chance(0.7) ? (task.executor ?? person(task)) : person(task), op: 'artifact.upload', input }
+  }
+
+  /** What a person does to an agent that works, and what they allow it beforehand. */
+  function control(id: number, task: any): Made {
+    const { id: task_id, ownership, executor, state } = task
+    const [works, waits] = [state === 'in_progress', state === 'blocked']
+    const own = { as: ownership.principal }
+    const scope = random.pick(['shell:read', 'deploy:staging'])
+    const grants = ofKind('collaboration.grant/').filter((grant) => grant.task_id === task_id)
+    const until = (): string => random.pick(['session', 'task', later()])
+    return random.weighted<() => Made>([
+      [works ? 3 : 0.3, () => ({ ...own, op: 'task.interrupt', input: { task_id, reason: words(id) } })],
+      [works ? 4 : 0.3, () => ({ ...own, op: 'task.takeover', input: { task_id } })],
+      [isTakenOver(task) ? 4 : 0.3, () => ({ ...own, op: 'task.return', input: { task_id, comment: words(id) } })],
+      [
+        works || waits ? 3 : 0.3,
+        () => ({ ...own, op: 'task.amend', input: { task_id, text: words(id), intent: random.pick(['redirect', 'clarify']) } }),
+      ],
+      [
+        3,
+        () => ({
+          ...own,
+          op: 'grant.add',
+          input: { task_id, scope, decision: random.pick(['allow', 'deny']), until: until(), uses: some(0.4, () => 1 + random.below(2)) },
+        }),
+      ],
+      [grants.length > 0 ? 2 : 0.1, () => ({ ...own, op: 'grant.revoke', input: { grant_id: grants.at(-1)?.id ?? 'grant_none' } })],
+      [
+        works ? (grants.length > 0 ? 8 : 1) : 0.2,
+        () => ({ as: executor ?? ownership.principal, op: 'grant.use', input: { task_id, scope } }),
+      ],
+      [2, () => upload(id, task)],
+      [waits && task.artifacts.length > 0 ? 8 : 0.1, () => edit(id, task)],
+    ])()
   }
 
   function review(id: number, task: any, op: 'review.submit' | 'review.comment', as = person(task)): Made {
@@ -151,6 +208,9 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     ])
   }
 
+  const isTakenOver = (task: any): boolean =>
+    record.docs.get(`collaboration.checkpoint/${task.pending_checkpoint}`)?.value.takeover === true
+
   /** The next step by the draft's table, in most cases. */
   function onTask(id: number, task: any): Made {
     const { id: task_id, state, executor, ownership } = task
@@ -158,6 +218,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     if (task.deadline !== null && !task.overdue && Date.parse(task.deadline) < now() + 10 * MINUTE_MS && random.chance(0.3))
       return extend(task)
     if (random.chance(0.2)) return aside(id, task)
+    if (random.chance(state === 'in_progress' || state === 'blocked' ? 0.2 : 0.04)) return control(id, task)
     if (state === 'created') {
       const assignee = random.chance(0.9) ? random.pick(agentsIn(task)) : REVIEWER
       return { as: ownership.principal, op: 'task.assign', input: { task_id, assignee } }
@@ -167,9 +228,11 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     if (state === 'in_progress')
       return random.weighted([
         [5, raise],
-        [5, commit],
+        [6, commit],
         [1, delegate],
       ])(id, task)
+    if (state === 'blocked' && random.chance(isTakenOver(task) ? 0.6 : 0.03))
+      return { as: ownership.principal, op: 'task.return', input: { task_id, comment: words(id) } }
     if (state === 'blocked') return resolve(id, task)
     if (state === 'review_ready') return review(id, task, random.chance(0.9) ? 'review.submit' : 'review.comment')
     return aside(id, task)
@@ -184,6 +247,9 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
       [3, { ...resolving, ...mole }],
       [task.artifacts.length > 0 ? 3 : 0.5, { ...review(id, task, 'review.submit', HOSTILE), ...mole }],
       [1, { ...mole, op: 'task.cancel', input: { task_id: task.id, reason: words(id) } }],
+      [1, { ...mole, op: 'task.interrupt', input: { task_id: task.id } }],
+      [1, { ...mole, op: 'task.amend', input: { task_id: task.id, text: words(id), intent: 'redirect' } }],
+      [1, { ...mole, op: 'grant.add', input: { task_id: task.id, scope: 'shell:read', decision: 'allow', until: 'session' } }],
       [2, { ...resolving, ...mole, input: { ...resolving.input, by: task.ownership.principal } }],
       [1, { ...mole, op: 'ledger.write', input: { task_id: task.id, key: 'a', value: words(id), actor_id: task.ownership.principal } }],
       [1, { ...mole, op: 'checkpoint.expire', input: { checkpoint_id: task.pending_checkpoint ?? 'ckpt_none' } }],
@@ -202,6 +268,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
       [1, () => raise(id, task)],
       [1, () => delegate(id, task)],
       [2, () => aside(id, task)],
+      [2, () => control(id, task)],
       [1, () => ({ as, op: 'task.start', input: { task_id: task.id } })],
     ])()
     return made.as === null || random.chance(0.6) ? { ...made, as } : made

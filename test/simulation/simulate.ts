@@ -202,7 +202,7 @@ async function endAll(sim: Simulation): Promise<void> {
   for (let turn = 0; turn < TURNS_MAX && sim.violations.length === 0; turn++) {
     const task = planner.tasks().find(({ state }) => !isOver(state))
     if (task === undefined) break
-    const intent = clients.start(ending(task, clients.started(), sim.random))
+    const intent = clients.start(ending(task, clients.started(), sim))
     await idle(sim)
     if (intent.answer === null) fail(`${task.id} is ${task.state}, and its principal cannot end it`)
   }
@@ -214,14 +214,19 @@ async function endAll(sim: Simulation): Promise<void> {
     )
 }
 
-function ending(task: any, id: number, random: Random): Plan {
+function ending(task: any, id: number, { random, record }: Simulation): Plan {
   const by = { as: task.ownership.principal as string, keyed: true }
   const words = `~${id}~`
   if (task.state === 'review_ready') {
+    const artifact_id: string = task.artifacts.at(-1)
+    const { version } = record.docs.get(`collaboration.artifact_head/${artifact_id}`)!.value
+    // A plan is sent back, never rejected; then the task is in progress and can be cancelled.
+    const isPlan = record.docs.get(`collaboration.artifact/${artifact_id}@${version}`)!.value.kind === 'plan'
     const input = {
       task_id: task.id,
-      artifact_id: task.artifacts.at(-1),
-      verdict: 'rejected',
+      artifact_id,
+      verdict: isPlan ? 'changes_requested' : 'rejected',
+      requested_changes: ['none'],
       comments: [{ severity: 'nit', body: words }],
     }
     return { ...by, op: 'collaboration/review.submit', input }

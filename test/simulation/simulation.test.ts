@@ -27,7 +27,7 @@ const faults = [
   'sweep',
 ]
 /** Called by contracts and timers only; their facts are looked for instead. */
-const bySystem = new Set(['collaboration/task.complete', 'collaboration/task.overdue', 'collaboration/checkpoint.overdue'])
+const bySystem = new Set(['task.complete', 'task.overdue', 'checkpoint.overdue', 'upload.expire'].map((name) => `collaboration/${name}`))
 
 async function run(...args: string[]): Promise<{ code: number; output: string }> {
   const child = spawn(process.execPath, [fileURLToPath(import.meta.resolve('./run.ts')), ...args], { stdio: ['ignore', 'pipe', 'inherit'] })

@@ -95,7 +95,7 @@ export function runPiped(
 
 const quoted = (word: string): string => `'${word.replaceAll("'", String.raw`'\''`)}'`
 
-/** What to press when a text has appeared on the terminal. */
+/** What to press when a text has appeared on the terminal; after an empty text, at once. */
 export type Press = readonly [on: string, keys: string]
 
 /** One command in a pseudo-terminal of 100 columns. Both outputs are one there. */
@@ -113,14 +113,17 @@ export function runInTerminal(
   const said = { out: '', err: '' }
   let seen = 0
   const waiting = [...presses]
-  child.stdout.setEncoding('utf8').on('data', (part: string) => {
-    said.out += part
+  const look = (): void => {
     const [on, keys] = waiting[0] ?? []
     if (on === undefined || !said.out.slice(seen).includes(on)) return
     seen = said.out.length
     waiting.shift()
     // A person is not faster than this either.
-    setTimeout(() => child.stdin.write(keys!), 100)
+    setTimeout(() => child.stdin.write(keys!, look), 100)
+  }
+  child.stdout.setEncoding('utf8').on('data', (part: string) => {
+    said.out += part
+    look()
   })
   child.stdin.on('error', () => undefined)
   return ended(child, said)

@@ -1,8 +1,10 @@
 // What commands call: a server over HTTP, or a folder that is read without one.
+import { protocols } from '#protocols/index.ts'
 import type { Downloaded, Progress } from '#sdk/transport.ts'
 import { CliError, exits } from './exits.ts'
-import { openFolder } from './offline.ts'
 import { openServer } from './http.ts'
+import { openFolder } from './offline.ts'
+import { ordered, outputsOf } from './order.ts'
 import { dataFolder, targetOf } from './settings.ts'
 import type { Globals } from './spec.ts'
 import type { Io, Paint } from './terminal.ts'
@@ -27,6 +29,15 @@ export type Remote = {
 }
 
 export async function openRemote(io: Io, globals: Globals, paintErr: Paint): Promise<Remote> {
+  const remote = await openAny(io, globals, paintErr)
+  const outputs = outputsOf(protocols)
+  return {
+    ...remote,
+    call: async (operation, input, options) => ordered(await remote.call(operation, input, options), outputs.get(operation)),
+  }
+}
+
+async function openAny(io: Io, globals: Globals, paintErr: Paint): Promise<Remote> {
   if (globals.data !== undefined) return openFolder(dataFolder(io, globals))
   const target = await targetOf(io, globals)
   if (target.key === null) {
