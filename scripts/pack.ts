@@ -32,7 +32,13 @@ export function manifestOf({ bin, exports, imports, ...all }: Manifest): Record<
   const both = (path: string) => ({ types: built(path, '.d.ts'), default: built(path) })
   const own = Object.entries(imports).filter(([, path]) => path.startsWith('./src/'))
   return {
-    ...{ name, version, description, license, type, engines, bin },
+    name,
+    version,
+    description,
+    license,
+    type,
+    engines,
+    bin,
     exports: Object.fromEntries(Object.entries(exports).map(([from, path]) => [from, both(path)])),
     imports: Object.fromEntries(own.map(([from, path]) => [from, both(path)])),
     dependencies,

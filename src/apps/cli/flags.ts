@@ -62,7 +62,7 @@ const isRefused = ({ type, anyOf, description }: Node): boolean =>
   type === undefined && anyOf === undefined && description?.startsWith('refused') === true
 
 export function flagsOf(schema: object): Flag[] {
-  const found = walk(schema as Node, [], true, true)
+  const found = walk(schema, [], true, true)
   const taken = new Map<string, number>()
   for (const { name } of found) taken.set(name, (taken.get(name) ?? 0) + 1)
   // A short name that two fields would share belongs to the outer one.

@@ -210,7 +210,9 @@ function contextOf(io: Io, globals: Globals): Context & { close(): Promise<void>
     paintErr,
     remote: () => (remote ??= openRemote(io, globals, paintErr)),
     // One that could not be opened was reported already.
-    close: async () => void (await remote?.then((open) => open.close()).catch(() => undefined)),
+    async close() {
+      await remote?.then((open) => open.close()).catch(() => undefined)
+    },
   }
 }
 
