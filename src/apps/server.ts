@@ -60,7 +60,16 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   undo.push(() => within(store.close(), STORE_MS))
   const checked = await checkRecord(store, folder, config, clock, log, signal)
   const asksPerMinute = config.quota ? limits.asksPerMinute : null
-  const kernel = createKernel({ store, protocols, contracts, directory, now: clock.now, entropy: realEntropy, asksPerMinute })
+  const kernel = createKernel({
+    store,
+    protocols,
+    contracts,
+    directory,
+    now: clock.now,
+    entropy: realEntropy,
+    asksPerMinute,
+    checksAnswers: false,
+  })
   await setUp(kernel, folder.adminKey)
   const verifier = checked.difference ? null : runVerifier(store, checked.marker, folder.marker, clock, log)
   const workers: Worker[] = [runTimers(kernel, clock, log), runSweeper(kernel, clock, log), ...(verifier ? [verifier] : [])]

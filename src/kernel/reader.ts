@@ -65,9 +65,9 @@ export function readerOf(store: Store, directory: Directory, draft: Draft, actor
     raw,
     list,
     count: (kind: AnyDoc, name: string, parts: readonly Part[]) => store.count(prefixOf(kind, name, parts)),
-    facts: store.facts.bind(store),
-    seek: store.seek.bind(store),
-    head: store.head.bind(store),
+    facts: store.facts,
+    seek: store.seek,
+    head: store.head,
     subject: (id: string) => directory(reader, id),
   }) as Read
   return reader
