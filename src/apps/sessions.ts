@@ -40,8 +40,8 @@ export function createSessions(kernel: Kernel): Sessions {
 
   return {
     async authenticate(credential) {
+      if (credential.kind !== 'session') return byKey(credential)
       const actor = await authenticate(kernel.store, credential, kernel.now())
-      if (credential.kind !== 'session') return actor
       // A touch makes a new version of the session, which the first look does not know.
       return (await touch(idOf(credential.token))) ? authenticate(kernel.store, credential, kernel.now()) : actor
     },
