@@ -15,6 +15,9 @@ const place = join(folder, 'place')
 const packed = join(place, 'node_modules', 'countersign')
 after(() => rmSync(folder, { recursive: true, force: true }))
 
+/** Below the time that a test has, so that the reason is told. */
+const RUN_MS_MAX = 90_000
+
 type Ran = { readonly code: number | null; readonly out: string; readonly err: string }
 let env: Record<string, string> = {}
 
@@ -29,16 +32,18 @@ function start(command: string, args: readonly string[], cwd: string): { child: 
 
 async function run(command: string, args: readonly string[], cwd = place): Promise<Ran> {
   const { child, said } = start(command, args, cwd)
+  const late = setTimeout(() => process.kill(-child.pid!, 'SIGKILL'), RUN_MS_MAX)
   const [code] = (await once(child, 'close')) as [number | null]
+  clearTimeout(late)
   return { code, ...said }
 }
 
 before(async () => {
   for (const path of [home, place]) mkdirSync(path)
-  env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_|^NODE_|^COUNTERSIGN_/i.test(name))) as Record<
-    string,
-    string
-  >
+  const isOurs = (name: string): boolean =>
+    /^COUNTERSIGN_|^NODE_(?!EXTRA_CA_CERTS)/.test(name) ||
+    /^npm_(?!config_(https?_)?(registry|proxy|noproxy|cafile|strict_ssl)$)/i.test(name)
+  env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !isOurs(name))) as Record<string, string>
   // Where packages come from is the machine's business; everything else of the user's is left behind.
   const registry = (await run('npm', ['config', 'get', 'registry'], root)).out.trim()
   const path = [dirname(process.execPath), process.env['PATH']].join(delimiter)

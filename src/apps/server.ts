@@ -68,7 +68,17 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const checked = await checkRecord(store, folder, config, clock, log, signal)
   const blobs = await openBlobs(folder.blobs, { fatal: onFatal })
   const asksPerMinute = config.quota ? limits.asksPerMinute : null
-  const kernel = createKernel({ store, blobs, protocols, contracts, directory, now: clock.now, entropy: realEntropy, asksPerMinute })
+  const kernel = createKernel({
+    store,
+    blobs,
+    protocols,
+    contracts,
+    directory,
+    now: clock.now,
+    entropy: realEntropy,
+    asksPerMinute,
+    checksAnswers: false,
+  })
   await setUp(kernel, folder.adminKey)
   const verifier = checked.difference ? null : runVerifier(store, checked.marker, folder.marker, clock, log)
   const workers: Worker[] = [

@@ -4,6 +4,7 @@ import { SYSTEM, type Actor } from '#kernel/identity.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { keyOf } from '#kernel/schema.ts'
+import type { Key, Store } from '#kernel/store.ts'
 import { authenticate, authenticateAgain, partsOf, type Bearer, type Credential } from '#protocols/identity/authenticate.ts'
 import { Session } from '#protocols/identity/schema.ts'
 
@@ -22,6 +23,7 @@ export type Sessions = {
 
 export function createSessions(kernel: Kernel): Sessions {
   const touching = new Set<string>()
+  const byKey = rememberedKeys(kernel)
   const idOf = (token: string): string => `sess_${partsOf(token).id}`
 
   async function touch(id: string): Promise<boolean> {
@@ -42,8 +44,8 @@ export function createSessions(kernel: Kernel): Sessions {
 
   return {
     async authenticate(credential) {
+      if (credential.kind !== 'session') return byKey(credential)
       const actor = await authenticate(kernel.store, credential, kernel.now())
-      if (credential.kind !== 'session') return actor
       // A touch makes a new version of the session, which the first look does not know.
       return (await touch(idOf(credential.token))) ? authenticate(kernel.store, credential, kernel.now()) : actor
     },
@@ -65,5 +67,29 @@ export function createSessions(kernel: Kernel): Sessions {
         if (!(error instanceof Refusal) || !['UNAUTHENTICATED', 'PRECONDITION_FAILED'].includes(error.code)) throw error
       }
     },
+  }
+}
+
+type Remembered = { readonly actor: Actor; readonly keys: readonly Key[]; readonly versions: readonly number[] }
+const REMEMBERED_MAX = 10_000
+
+/**
+ * Hashing a key and building its actor again for every call would be a good part of a call. What was found stays true as long as
+ * none of the documents that it rests on has another version: a revoked key is noticed with the next call, as without it.
+ */
+function rememberedKeys({ store, now }: { readonly store: Store; now(): number }): (credential: Credential) => Promise<Actor> {
+  const known = new Map<string, Remembered>()
+  return async (credential) => {
+    const found = known.get(credential.token)
+    if (found) {
+      const rows = await store.read(found.keys)
+      if (rows.every((row, i) => row?.version === found.versions[i])) return found.actor
+      known.delete(credential.token)
+    }
+    const actor = await authenticate(store, credential, now())
+    if (actor.fleeting || !actor.proof) return actor
+    if (known.size >= REMEMBERED_MAX) known.delete(known.keys().next().value!)
+    known.set(credential.token, { actor, keys: [...actor.proof.keys()], versions: [...actor.proof.values()] })
+    return actor
   }
 }

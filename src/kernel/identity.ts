@@ -15,6 +15,8 @@ export type Actor = {
   readonly owner?: boolean
   /** People for whom this person decides at present, each within dates that they set. */
   readonly actsFor?: ReadonlySet<string>
+  /** Time alone may make another actor of the same credential, so nobody may remember this one. */
+  readonly fleeting?: boolean
   /** The credential carries less than the whole of them: it must not be traded for one that carries more. */
   readonly narrowed?: boolean
   readonly behalf?: string

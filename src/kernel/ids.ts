@@ -9,18 +9,22 @@ export type NewId = (prefix: string) => string
 
 export function createIds(now: () => number, entropy: Entropy): NewId {
   let last = -1
+  let time = ''
   let tail: number[] = []
   return (prefix) => {
     const ms = Math.max(0, Math.trunc(now()))
     if (ms > last) {
       last = ms
+      time = timeChars(ms)
       tail = [...entropy(ENTROPY_CHARS)].map((byte) => byte & 31)
       // A head room of one bit: counting up from here cannot overflow within one millisecond.
       tail[0] = tail[0]! & 15
     } else {
       increment(tail)
     }
-    return `${prefix}_${timeChars(last)}${tail.map((digit) => ALPHABET[digit]).join('')}`
+    let text = `${prefix}_${time}`
+    for (const digit of tail) text += ALPHABET[digit]!
+    return text
   }
 }
 

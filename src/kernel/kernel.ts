@@ -46,6 +46,8 @@ export type KernelOptions = {
   readonly blobs?: BlobSizes
   now(): number
   readonly entropy: Entropy
+  /** false: answers are not held against their schemas, as every test does; a mismatch is a bug, not something a caller can cause. */
+  readonly checksAnswers?: boolean
   /** null: no quotas, for development and tests. */
   readonly asksPerMinute: number | null
 }
@@ -105,7 +107,7 @@ export function createKernel(options: KernelOptions): Kernel {
     const state = await op.load(read, input, context)
     authorize(op.name, op.callers, actor, state)
     const output = await op.view(state, input, context, read)
-    assertMatches(op.output, output, op.name)
+    if (options.checksAnswers ?? true) assertMatches(op.output, output, op.name)
     return output
   }
 
@@ -157,7 +159,7 @@ export function createKernel(options: KernelOptions): Kernel {
     // Depth first, in the order of the facts: the record reads as cause, then consequence.
     for (let i = 0; i < decision.facts.length; i++) await drawConsequences(draft, draft.facts[first + i]!, first + i, actor)
     const output = asLeftByTheBatch(draft, decision)
-    assertMatches(op.output, output, op.name)
+    if (options.checksAnswers ?? true) assertMatches(op.output, output, op.name)
     return output
   }
 

@@ -139,7 +139,7 @@ export const limits = {
   /** Waiting commits beyond this are refused as busy: a queue that only grows helps nobody. */
   queueMax: 2_000,
   groupMax: 512,
-  cacheBytesMax: 24 * 1024 * 1024,
+  cacheBytesMax: 8 * 1024 * 1024,
   cachedCountsMax: 100_000,
   /** Denials by one actor that are written into the record in a minute; the rest are only counted. */
   denialsPerMinute: 60,

@@ -70,9 +70,9 @@ export function readerOf(store: Store, directory: Directory, blobs: BlobSizes | 
     raw,
     list,
     count: (kind: AnyDoc, name: string, parts: readonly Part[]) => store.count(prefixOf(kind, name, parts)),
-    facts: store.facts.bind(store),
-    seek: store.seek.bind(store),
-    head: store.head.bind(store),
+    facts: store.facts,
+    seek: store.seek,
+    head: store.head,
     subject: (id: string) => directory(reader, id),
     async blob(checksum: string) {
       const size = (await blobs?.size(checksum)) ?? null

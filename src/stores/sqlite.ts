@@ -43,7 +43,7 @@ export function sqliteStore(path: string, options: SqliteOptions = {}): Store {
 
 function open(path: string, readOnly: boolean): DatabaseSync {
   const db = new DatabaseSync(path, { readOnly, timeout: 5_000 })
-  db.exec('PRAGMA cache_size = -16384; PRAGMA temp_store = memory')
+  db.exec('PRAGMA cache_size = -4096; PRAGMA temp_store = memory')
   if (readOnly) return db
   db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 1000')
   assertPragma(db, 'journal_mode', 'wal')

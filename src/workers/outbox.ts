@@ -142,20 +142,27 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
     return true
   }
 
-  async function untilNextMs(): Promise<number> {
+  /** Starts what is due and answers how long there is nothing more to do. */
+  async function turn(): Promise<number> {
     const now = clock.now()
-    const [next] = await store.scan(endOf(prefix, timestampOf(now)), prefix + END, 1)
-    if (next === undefined) return SLEEP_MS_MAX
-    const due = Date.parse(next.slice(prefix.length, next.indexOf('\0', prefix.length)))
-    return Math.min(SLEEP_MS_MAX, Math.max(REST_MS, due - now))
+    const [first] = await store.scan(prefix, prefix + END, 1)
+    // Mostly nothing is due, and then this one look was enough.
+    if (first === undefined || dueIn(first) > now) return untilMs(first, now)
+    const text = timestampOf(now)
+    if (await look(text)) return REST_MS
+    const [next] = await store.scan(endOf(prefix, text), prefix + END, 1)
+    return untilMs(next, now)
   }
+  const dueIn = (entry: string): number => Date.parse(entry.slice(prefix.length, entry.indexOf('\0', prefix.length)))
+  const untilMs = (entry: string | undefined, now: number): number =>
+    entry === undefined ? SLEEP_MS_MAX : Math.min(SLEEP_MS_MAX, Math.max(REST_MS, dueIn(entry) - now))
 
   async function loop(): Promise<void> {
     while (!stopping.signal.aborted) {
       woken = false
       let ms = REST_MS
       try {
-        ms = (await look(nowText())) ? REST_MS : await untilNextMs()
+        ms = await turn()
       } catch (error) {
         log.error({ channel: channel.name, error: wordsOf(error) }, 'the outbox could not read')
         ms = 1_000

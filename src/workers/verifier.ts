@@ -19,7 +19,7 @@ const TIPS_MAX = 10_000
 /** About ten seconds of verifying. */
 const FACTS_AT_START_MAX = 300_000
 /** The share of the time that verifying takes while the server runs is one in this many. */
-const DUTY = 20
+const DUTY = 100
 const REST_MS_MIN = 50
 const CAUGHT_UP_MS = 5_000
 const SLICES_PER_MARKER = 50

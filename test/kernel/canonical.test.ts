@@ -24,7 +24,6 @@ test('canonical text equals that of the reference package in 10,000 cases', () =
     fc.property(json, (value) => {
       const found = canonical(value)
       assert.equal(found, canonicalize(value))
-      assert.deepEqual(JSON.parse(found), JSON.parse(JSON.stringify(value)))
     }),
     { numRuns: 10_000 },
   )

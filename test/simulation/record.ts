@@ -40,9 +40,11 @@ export function createRecord(disk: MemoryDisk, fail: Fail): Record {
 
   // A later fact of the same transaction may have moved the document on already.
   function isStored(key: string): boolean {
-    const { version, text } = docs.get(key)!
+    const seen = docs.get(key)
     const stored = disk.docs.get(key)
-    return stored !== undefined && (stored.version > version || (stored.version === version && stored.text === text))
+    if (seen === undefined || stored === undefined) return false
+    const { version, text } = seen
+    return stored.version > version || (stored.version === version && stored.text === text)
   }
 
   function follow(): SeenFact {

@@ -86,13 +86,18 @@ function assemble(seed: number, template: Template, note: (what: string) => void
     disk,
     happened,
     onApplied(group) {
-      record.observe((fact) => {
-        happened(`fact ${fact.line.action}`)
-        note(`  number ${fact.line.seq} of ${fact.line.scope}: by ${fact.line.actor} on ${fact.line.subject}`)
-        laws.judge(fact)
-        clients.claim(fact)
-      })
-      laws.judgeGroup(group)
+      try {
+        record.observe((fact) => {
+          happened(`fact ${fact.line.action}`)
+          note(`  number ${fact.line.seq} of ${fact.line.scope}: by ${fact.line.actor} on ${fact.line.subject}`)
+          laws.judge(fact)
+          clients.claim(fact)
+        })
+        laws.judgeGroup(group)
+      } catch (error) {
+        // A record that is broken in one place need not be readable in the next: the first violation has said what is wrong.
+        if (violations.length === 0) throw error
+      }
     },
     onCrash: () => clients.onCrash(),
   })

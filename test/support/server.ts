@@ -45,7 +45,9 @@ async function portIn(child: ChildProcess, said: { out: string; err: string }): 
 }
 
 export async function startServer(data: string): Promise<ServerProcess> {
-  const started = await spawnServer([MAIN], {
+  // As scripts/serve runs it.
+  const started = await spawnServer(['--max-semi-space-size=8', MAIN], {
+    NODE_COMPILE_CACHE: join(import.meta.dirname, '../../node_modules/.cache/node'),
     COUNTERSIGN_DATA: data,
     COUNTERSIGN_PORT: '0',
     COUNTERSIGN_LOG: 'error',

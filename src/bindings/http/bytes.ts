@@ -24,7 +24,7 @@ type Carrying = ByteStore & {
   /** How long a sender may bring less than `limits.uploadProgressBytesMin`, and how long a reader may read nothing. */
   readonly bounds: { readonly requestMs: number; readonly readMs: number }
   /** The handler around the work: credential, figures, failures. */
-  handler(operation: string, changes: boolean, work: Work): (request: FastifyRequest, reply: FastifyReply) => Promise<Body>
+  handler(operation: string, changes: boolean, work: Work): (request: FastifyRequest, reply: FastifyReply) => Promise<Body | FastifyReply>
 }
 type Query = Record<string, unknown>
 

@@ -68,9 +68,10 @@ async function byKey(store: Store, id: string, secret: string | null, now: strin
   if (key.expires_at !== null && key.expires_at <= now) throw refused()
   const actor = await actorOf(store, key.subject, now, proof)
   // A key that ends, like one for a single project, cannot issue one that does not.
-  if (key.project_id === null || actor.projects === 'all') return key.expires_at === null ? actor : { ...actor, narrowed: true }
+  if (key.project_id === null || actor.projects === 'all')
+    return key.expires_at === null ? actor : { ...actor, narrowed: true, fleeting: true }
   const role = actor.projects.get(key.project_id)
-  return { ...actor, owner: false, narrowed: true, projects: new Map(role ? [[key.project_id, role]] : []) }
+  return { ...actor, owner: false, narrowed: true, fleeting: true, projects: new Map(role ? [[key.project_id, role]] : []) }
 }
 
 async function bySession(store: Store, id: string, secret: string | null, nowMs: number, proof: Proof): Promise<Actor> {
@@ -98,6 +99,7 @@ async function actorOf(store: Store, subject: string, now: string, proof: Proof)
     projects,
     owner: found.role === 'owner',
     actsFor: new Set(current.map(({ user_id }) => user_id)),
+    fleeting: found.acts_for.some(({ until }) => now < until),
     proof,
   }
 }
