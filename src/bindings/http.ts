@@ -3,12 +3,12 @@ import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { AddressInfo, Socket } from 'node:net'
 import { administrator, installationOwner, type Actor } from '#kernel/identity.ts'
 import { decode } from '#kernel/json.ts'
-import type { Caller, CallOptions, Kernel } from '#kernel/kernel.ts'
+import type { CallOptions, Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
-import { failureOf, internalFailure, prepare, securityHeaders, transportFailure, type Failure } from './http/answers.ts'
+import { absence, failureOf, internalFailure, prepare, securityHeaders, transportFailure, type Failure } from './http/answers.ts'
 import { boundArrival, refuseSocket } from './http/arrival.ts'
 import { registerBytes, type Body, type ByteStore, type Work } from './http/bytes.ts'
-import { createGuard, idempotencyKeyIn, isLocal, type Credential } from './http/guard.ts'
+import { callerOf, createGuard, idempotencyKeyIn, isLocal, type Credential } from './http/guard.ts'
 import { isSocketRequest, registerLive, type Live, type LiveOptions } from './http/live.ts'
 import { registerLogin, type Logins } from './http/login.ts'
 import { createMetrics, type Metrics } from './http/metrics.ts'
@@ -176,13 +176,6 @@ function refusalOf({ raw, url }: FastifyRequest, { guard, stopping }: State): Fa
   return null
 }
 
-function absence({ url, method }: FastifyRequest, allow: ReadonlyMap<string, string>): Failure {
-  const path = url.split('?', 1)[0]!
-  const methods = allow.get(path)
-  if (methods === undefined) return transportFailure(404, 'NOT_FOUND', `there is nothing at ${path.slice(0, 200)}`)
-  return transportFailure(405, 'INVALID_REQUEST', `${method} is not possible here; use ${methods}`, { allow: methods })
-}
-
 /** Whatever was thrown, as an answer. What is not expected is logged with its cause and answered without it. */
 function failed(error: unknown, request: FastifyRequest, reply: FastifyReply, state: State): Failure {
   const refusal = failureOf(error, state.kernel.codes)
@@ -237,7 +230,7 @@ function handlerOf(name: string, changes: boolean, state: State, work: Work, isP
     try {
       const credential = guard.credentialOf(request.raw.headers)
       const actor = await authenticate(credential)
-      body = await work(request, reply, callerOf(state, credential, actor), actor)
+      body = await work(request, reply, callerOf(authenticate, credential, actor), actor)
       if (changes) state.unwritableAt = 0
     } catch (error) {
       const failure = failed(error, request, reply, state)
@@ -262,16 +255,6 @@ function noteUnwritable(state: State, at: number): void {
   // Once, not with every call that is refused for it.
   if (state.unwritableAt === 0) state.log.error({}, 'the store cannot write: what would change something is refused until it can')
   state.unwritableAt = at
-}
-
-/** The actor that was just authenticated serves the first attempt; every further one asks again. */
-function callerOf({ authenticate }: State, credential: Credential, actor: Actor): Caller {
-  let known: Actor | null = actor
-  return () => {
-    const first = known
-    known = null
-    return first ? Promise.resolve(first) : authenticate(credential)
-  }
 }
 
 function registerFigures(app: FastifyInstance, state: State, live: Live): void {

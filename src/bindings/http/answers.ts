@@ -1,5 +1,5 @@
 // Statuses, headers and the one shape of an error. Only here does a class of refusal become a status.
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Refusal, type Fault } from '#kernel/errors.ts'
 
 export const statuses: Readonly<Record<Fault, number>> = {
@@ -93,4 +93,12 @@ export function rawAnswer({ status, code, message, details }: Failure, reason: s
   const body = bodyOf({ code, message, details })
   const headers = Object.entries({ ...securityHeaders, 'content-length': Buffer.byteLength(body), connection: 'close' })
   return `HTTP/1.1 ${status} ${reason}\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`
+}
+
+/** Nothing stands at that address, or not for that method. */
+export function absence({ url, method }: FastifyRequest, allow: ReadonlyMap<string, string>): Failure {
+  const path = url.split('?', 1)[0]!
+  const methods = allow.get(path)
+  if (methods === undefined) return transportFailure(404, 'NOT_FOUND', `there is nothing at ${path.slice(0, 200)}`)
+  return transportFailure(405, 'INVALID_REQUEST', `${method} is not possible here; use ${methods}`, { allow: methods })
 }

@@ -2,6 +2,8 @@
 // (DNS rebinding), and with a cookie the page is ours as well (CSRF).
 import type { IncomingHttpHeaders } from 'node:http'
 import { Refusal } from '#kernel/errors.ts'
+import type { Actor } from '#kernel/identity.ts'
+import type { Caller } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 
 export type Credential = { readonly kind: 'bearer' | 'session'; readonly token: string }
@@ -97,4 +99,14 @@ export const IDEMPOTENCY_KEY_WORDS = `must be 1 to ${limits.idempotencyKeyCharsM
 export function isLocal(address: string | undefined, headers: IncomingHttpHeaders, proxied: boolean): boolean {
   const isLoopback = address !== undefined && /^(127\.|::1$|::ffff:127\.)/.test(address)
   return isLoopback && !proxied && headers['x-forwarded-for'] === undefined && headers.forwarded === undefined
+}
+
+/** The actor that was just authenticated serves the first attempt; every further one asks again. */
+export function callerOf(authenticate: (credential: Credential) => Promise<Actor>, credential: Credential, actor: Actor): Caller {
+  let known: Actor | null = actor
+  return () => {
+    const first = known
+    known = null
+    return first ? Promise.resolve(first) : authenticate(credential)
+  }
 }
