@@ -360,6 +360,8 @@ describe('without a server', () => {
       assert.equal(off.code, 0, off.err)
       assert.deepEqual(JSON.parse(off.out), JSON.parse(on.out))
     }
+    const shown = ['task', 'get', items[0].id]
+    assert.equal((await run([...shown, ...offline], { as: null })).out, (await run(shown)).out, 'in the same order, wherever it was read')
     const verified = await run(['audit', 'verify', '--all', ...offline], { as: null })
     assert.match(
       masked(verified.out),

@@ -78,14 +78,14 @@ describe('the tarball', () => {
   })
 
   test('`npx countersign` runs from it', async () => {
-    assert.deepEqual(await run('npx', ['--no', 'countersign', '--version']), { code: 0, out: `${version}\n`, err: '' })
-    const wrong = await run('npx', ['--no', 'countersign', 'tsak'])
+    assert.deepEqual(await run('npx', ['countersign', '--version']), { code: 0, out: `${version}\n`, err: '' })
+    const wrong = await run('npx', ['countersign', 'tsak'])
     assert.equal(wrong.code, 2)
     assert.match(wrong.err, /Did you mean task\?/)
   })
 
   test('`npx countersign up` starts a server, the doctor finds it well, and a task can be made', async () => {
-    const { child, said } = start('npx', ['--no', 'countersign', 'up', '--port', '0', '--log', 'error'], place)
+    const { child, said } = start('npx', ['countersign', 'up', '--port', '0', '--log', 'error'], place)
     try {
       const { promise, resolve, reject } = Promise.withResolvers<string>()
       child.stdout!.on('data', () => {
@@ -94,7 +94,7 @@ describe('the tarball', () => {
       })
       child.on('exit', () => reject(new Error(`it did not start: ${said.out}${said.err}`)))
       const url = await promise
-      const doctor = await run('npx', ['--no', 'countersign', 'doctor', '--url', url])
+      const doctor = await run('npx', ['countersign', 'doctor', '--url', url])
       assert.equal(doctor.code, 0, doctor.out + doctor.err)
       assert.deepEqual(doctor.out.match(/^. \S+/gm), [
         '✔ node',
