@@ -212,12 +212,12 @@ export function helpText(): string {
   })
   return `Countersign: the control plane for work that people delegate to agents.
 
-Usage: node src/apps/main.ts [options]
+Usage: npm start -- [options]
 
 ${rows.join('\n')}
 
 Examples:
-${settings.map(({ example }) => `  node src/apps/main.ts ${example}`).join('\n')}
+${settings.map(({ example }) => `  npm start -- ${example}`).join('\n')}
 
 The server prints one line when it is ready and a second one with a one-time login link. SIGTERM or Ctrl-C stops it: calls that are
 under way are finished first.

@@ -149,7 +149,7 @@ function httpOf(
     logins: sessions,
     log,
     version,
-    hosts: config.hosts,
+    hosts: [...config.hosts, hostInUrl(config.host)],
     proxied: config.proxied,
     ...(bounds ? { bounds } : {}),
     health: () => ({

@@ -52,8 +52,7 @@ export type Asked = Pick<Checkpoint, 'kind' | 'prompt' | 'options' | 'context' |
 
 /** A pending checkpoint and the task that waits for it. checkpoint.raise MUST move the task to blocked. */
 export function raisedOn(task: Task, id: string, asked: Asked, now: string): { checkpoint: Checkpoint; task: Task } {
-  const room = limits.checkpointsPerTaskMax + (asked.raised_by === SYSTEM_ID ? limits.checkpointsPerTaskMax : 0)
-  if (task.checkpoints.length >= room) {
+  if (asked.raised_by !== SYSTEM_ID && task.checkpoints.length >= limits.checkpointsPerTaskMax) {
     throw new Refusal('QUOTA_EXCEEDED', `a task has at most ${limits.checkpointsPerTaskMax} checkpoints: go on in a new task`, {
       max: limits.checkpointsPerTaskMax,
     })
