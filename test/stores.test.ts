@@ -713,7 +713,7 @@ describe('the sqlite store on a full disk', () => {
         await store.commit(filling(`k/${n}`))
       } catch (error) {
         assert.equal((error as Refusal).code, 'UNAVAILABLE')
-        assert.match((error as Refusal).message, /the disk is full: nothing was changed/)
+        assert.match((error as Refusal).message, /the disk is full, or another program holds the database: nothing was changed/)
         return n
       }
     }
@@ -759,6 +759,18 @@ describe('the sqlite store on a full disk', () => {
 })
 
 describe('the sqlite store on a failing disk', () => {
+  test('a sync that fails while the log is moved into the database ends the process too', () => {
+    const file = newFile()
+    const child = spawnSync(process.execPath, ['--input-type=module', '-e', failingCheckpoint(file)], {
+      cwd: join(import.meta.dirname, '..'),
+      encoding: 'utf8',
+      timeout: 30_000,
+    })
+    assert.match(child.stderr, /the disk broke/)
+    assert.equal(child.status, 1)
+    assert.ok(Number(child.stdout) > 100 && Number(child.stdout) < 2_000, `${child.stdout} were acknowledged before`)
+  })
+
   /** SQLITE_IOERR_FSYNC, SQLITE_IOERR_WRITE, SQLITE_CORRUPT. */
   for (const errcode of [1034, 778, 11]) {
     test(`after error ${errcode} at COMMIT a real process ends non-zero and acknowledges nothing more`, async () => {
@@ -797,6 +809,25 @@ process.stdout.write('acknowledged 1\\n')
 isBroken = true
 for (const n of [2, 3]) commit(n).then(() => process.stdout.write('acknowledged ' + n + '\\n'), () => process.stdout.write('refused ' + n + '\\n'))
 await new Promise((done) => setTimeout(done, 5_000))
+`
+
+/** Commits until it must move the log, which fails. */
+const failingCheckpoint = (file: string): string => `
+import { StatementSync } from 'node:sqlite'
+import { sqliteStore } from '#stores/sqlite.ts'
+const { all } = StatementSync.prototype
+StatementSync.prototype.all = function (...args) {
+  if (this.sourceSQL.includes('wal_checkpoint')) throw Object.assign(new Error('the disk broke'), { errcode: 1034 })
+  return all.apply(this, args)
+}
+const store = sqliteStore(${JSON.stringify(file)})
+let acknowledged = 0
+process.on('exit', () => process.stdout.write(String(acknowledged)))
+for (let n = 0; n < 2_000; n++) {
+  await store.commit({ scope: 's', at: '', expect: new Map(), create: new Set(['k/' + n]), facts: [],
+    puts: [{ key: 'k/' + n, value: {}, text: '{}' }], add: [], drop: [], count: new Map(), atMost: [] })
+  acknowledged++
+}
 `
 
 // --- Tampering -------------------------------------------------------------------------------------------------------------

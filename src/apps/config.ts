@@ -271,7 +271,7 @@ function originsOf({ value, name }: Named): string[] {
 /** As it stands in a URL. */
 export const hostInUrl = (host: string): string => (isIPv6(host) ? `[${host}]` : host)
 
-export function helpText(command = 'node src/apps/main.ts'): string {
+export function helpText(command = 'npm start --'): string {
   const rows = settings.map(({ flag, value, env, usual, words }) => {
     const left = `  --${flag}${value === null ? '' : ` ${value}`}`.padEnd(22)
     return `${left}${words}${usual === '' ? '' : ` (default ${usual})`}${env === null ? '' : `\n${' '.repeat(22)}or ${env}`}`

@@ -167,7 +167,7 @@ function httpOf(
     logins: sessions,
     log,
     version,
-    hosts: config.hosts,
+    hosts: [...config.hosts, hostInUrl(config.host)],
     proxied: config.proxied,
     live: {
       aliases: { '/v1/events': 'collaboration/audit.follow' },

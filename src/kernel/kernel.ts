@@ -114,7 +114,7 @@ export function createKernel(options: KernelOptions): Kernel {
   async function once(draft: Draft, protocol: string, op: Command, raw: unknown, actor: Actor, key: string | undefined): Promise<unknown> {
     const input = inputOf(op, raw, actor)
     const name = `${protocol}/${op.name}`
-    const replyId = key === undefined ? undefined : `${actor.id}/${key}`
+    const replyId = key === undefined ? undefined : `${actor.id}/${narrowingOf(actor)}${key}`
     const digest = key === undefined ? '' : sha256(`${name} ${canonical(input)}${draft.received?.checksum ?? ''}`)
     if (replyId !== undefined) {
       const reply = await readerAs(draft, SYSTEM).maybe(Reply, replyId)
@@ -130,8 +130,7 @@ export function createKernel(options: KernelOptions): Kernel {
       draft.after.set(keyOf(Reply, replyId), { id: replyId, digest, output: withoutSecrets(op, output as Value), at: draft.at })
       draft.puts.add(keyOf(Reply, replyId))
     }
-    for (const [proven, version] of actor.proof ?? [])
-      if (!draft.expect.has(proven) && !draft.after.has(proven)) draft.expect.set(proven, version)
+    expectProof(draft, actor)
     if (!isEmpty(draft)) await store.commit(batchOf(draft))
     return output
   }
@@ -256,6 +255,17 @@ function registryOf(protocols: readonly Protocol[]): Map<string, Served> {
   }
   return registry
 }
+
+/** What the actor rests on must still be so at the commit; a decision that saw a newer version of it was taken for somebody else. */
+function expectProof(draft: Draft, { proof = new Map() }: Actor): void {
+  for (const [key, version] of proof) {
+    if ((draft.expect.get(key) ?? version) !== version) throw new Conflict(key, `${key} was changed by somebody else at the same time`)
+    if (!draft.after.has(key)) draft.expect.set(key, version)
+  }
+}
+
+/** A key for some projects only has answers of its own. */
+const narrowingOf = ({ narrowed, projects }: Actor): string => (narrowed && projects !== 'all' ? `${[...projects.keys()].join()}/` : '')
 
 function inputOf(op: Operation, raw: unknown, actor: Actor): unknown {
   const input: unknown = parse(op.input, raw)

@@ -103,6 +103,8 @@ export const limits = {
 
   pageDefault: 50,
   pageMax: 200,
+  /** A page of audit events ends after this much of their documents, however few events that is. */
+  pageBytesMax: 1024 * 1024,
   /** Rows that one filtered page may look at before it answers with a cursor, so that no query can be made expensive. */
   examinedMax: 2_000,
   /** Facts that one call of audit.verify checks; the caller goes on with the cursor. */

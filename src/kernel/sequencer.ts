@@ -139,7 +139,10 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
   async function settleFailure(jobs: Job[], error: unknown): Promise<void> {
     if (failureOf(error) === 'fatal') throw error
     if (failureOf(error) === 'full') {
-      for (const job of jobs) job.error = new Refusal('UNAVAILABLE', 'the disk is full: nothing was changed', { retry_after: 5 })
+      for (const job of jobs)
+        job.error = new Refusal('UNAVAILABLE', 'the disk is full, or another program holds the database: nothing was changed', {
+          retry_after: 5,
+        })
       return
     }
     for (const job of jobs) {
@@ -148,7 +151,9 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       } catch (alone) {
         if (failureOf(alone) === 'fatal') throw alone
         job.error =
-          failureOf(alone) === 'full' ? new Refusal('UNAVAILABLE', 'the disk is full: nothing was changed', { retry_after: 5 }) : alone
+          failureOf(alone) === 'full'
+            ? new Refusal('UNAVAILABLE', 'the disk is full, or another program holds the database: nothing was changed', { retry_after: 5 })
+            : alone
       }
     }
   }

@@ -42,10 +42,10 @@ export function sqliteStore(path: string, options: SqliteOptions = {}): Store {
 }
 
 function open(path: string, readOnly: boolean): DatabaseSync {
-  const db = new DatabaseSync(path, { readOnly, timeout: 5_000 })
+  const db = new DatabaseSync(path, { readOnly, timeout: 1_000 })
   db.exec('PRAGMA cache_size = -4096; PRAGMA temp_store = memory')
   if (readOnly) return db
-  db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 1000')
+  db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0')
   assertPragma(db, 'journal_mode', 'wal')
   assertPragma(db, 'synchronous', 2)
   const version = pragma(db, 'user_version')
@@ -155,7 +155,9 @@ function factsReader(db: DatabaseSync): Store['facts'] {
   return (of: FactsOf, { after, limit, reverse = false }: FactsPage) => {
     const place = after ?? (reverse ? Number.MAX_SAFE_INTEGER : 0)
     const rows = statementOf(of.by, reverse).all({ ...argumentsOf(of), after: place, limit }) as Omit<StoredFact, 'images'>[]
-    return Promise.resolve(rows.map((row) => ({ ...row, images: images.all(row.position) as unknown as StoredImage[] })))
+    const facts = rows.map((row) => ({ ...row, images: images.all(row.position) as unknown as StoredImage[] }))
+    // Whoever reads page after page lets others in between.
+    return new Promise((done) => setImmediate(() => done(facts)))
   }
 }
 
@@ -189,6 +191,21 @@ function writerOf(db: DatabaseSync): (group: Group) => Promise<void> {
     for (const entry of group.add) add.run(entry)
     for (const [prefix, n] of group.counts) count.run(prefix, n)
   }
+  const checkpoint = db.prepare('PRAGMA wal_checkpoint(PASSIVE)')
+  let pages = 0
+  /** SQLite would do this by itself, and would keep to itself that a sync failed: then the log is thrown away and the pages are gone. */
+  function moveLog(group: Group): void {
+    pages += pagesOf(group)
+    if (pages < PAGES_PER_CHECKPOINT) return
+    pages = 0
+    try {
+      checkpoint.all()
+    } catch (error) {
+      const failure = classified(error)
+      // The group itself is durable. A disk that is full now is tried again later; one that fails is not to be trusted any more.
+      if (failure.failure === 'fatal') throw failure
+    }
+  }
   // A rejection, not an exception, tells the sequencer that nothing was written.
   return async (group) => {
     try {
@@ -200,7 +217,15 @@ function writerOf(db: DatabaseSync): (group: Group) => Promise<void> {
       if (db.isTransaction) rollback.run()
       throw classified(error)
     }
+    moveLog(group)
   }
+}
+
+const PAGES_PER_CHECKPOINT = 1_000
+/** About as many pages as a group touches: some for each row when rows are few, shared ones when they are many. */
+function pagesOf({ facts, images, create, update, add, drop }: Group): number {
+  const rows = facts.length + images.length + create.length + update.length + add.length + drop.length
+  return Math.min(rows * 2, 12 + rows / 4)
 }
 
 function changeOne(update: StatementSync, { key, version, image, text }: DocRow): void {
@@ -209,10 +234,11 @@ function changeOne(update: StatementSync, { key, version, image, text }: DocRow)
 
 const SQLITE_IOERR = 10
 const SQLITE_CORRUPT = 11
-const SQLITE_FULL = 13
+/** The disk is full, or another program holds the file (BUSY, LOCKED), or it cannot be written to (NOMEM, READONLY, CANTOPEN, PROTOCOL). */
+const unavailable = new Set([13, 5, 6, 7, 8, 14, 15])
 /** After an I/O error nobody knows what is on the disk, and asking again may answer "fine" for pages that are gone. */
 function classified(error: unknown): Error & WriteFailure {
   const primary = ((error as { errcode?: number }).errcode ?? 0) & 0xff
-  const failure = primary === SQLITE_FULL ? 'full' : primary === SQLITE_IOERR || primary === SQLITE_CORRUPT ? 'fatal' : 'refused'
+  const failure = unavailable.has(primary) ? 'full' : primary === SQLITE_IOERR || primary === SQLITE_CORRUPT ? 'fatal' : 'refused'
   return Object.assign(error as Error, { failure } as const)
 }

@@ -8,8 +8,9 @@ import { runOutbox, type Channel } from './outbox.ts'
 import type { WorkerLog } from './worker.ts'
 
 const BACKOFF_MS_MAX = 60_000
-/** These say nothing about the world, only about the moment. */
-const passing = new Set(['CONFLICT', 'BUSY', 'UNAVAILABLE'])
+/** The world has moved on. Any other refusal may pass, and a timer that is dropped is never missed by anybody. */
+const isOvertaken = ({ codes }: Kernel, { code }: Refusal): boolean =>
+  code === 'PRECONDITION_FAILED' || codes[code] === 'missing' || codes[code] === 'gone'
 
 export const timers = (kernel: Kernel, log: WorkerLog): Channel => ({
   name: CALL_CHANNEL,
@@ -22,7 +23,7 @@ export const timers = (kernel: Kernel, log: WorkerLog): Channel => ({
     try {
       await kernel.call(call, input, { ...SYSTEM, basis: { kind: 'timer', id } })
     } catch (error) {
-      if (!(error instanceof Refusal) || passing.has(error.code)) throw error
+      if (!(error instanceof Refusal) || !isOvertaken(kernel, error)) throw error
       // The world has moved on (somebody answered first, the task is gone): there is nothing left to do.
       log.debug({ timer: id, call, code: error.code }, 'a timer came too late to matter')
     }

@@ -168,6 +168,32 @@ must('H29-children', 'a reject at a checkpoint ends the task, and its active chi
   assert.equal((await task(root)).outcome, 'rejected_at_checkpoint')
   assert.deepEqual([(await task(child.id)).state, (await task(child.id)).outcome_reason], ['completed', 'parent_cancelled'])
 })
+must('H29-children', 'what is active below a child that has ended ends as well', async () => {
+  const { refs, call, task } = await stage('delegable')
+  const root = refs['task'].id
+  const child = (await call('devin', 'ownership.delegate', { task_id: root, to: 'agent_robin', spec, delegable: true })).child.id
+  await call('robin', 'task.start', { task_id: child })
+  const below = (await call('robin', 'ownership.delegate', { task_id: child, to: 'agent_devin', spec })).child.id
+  const { artifact } = await call('robin', 'artifact.commit', { task_id: child, ...inline() })
+  await call('alice', 'review.submit', { task_id: child, artifact_id: artifact.id, verdict: 'approved' })
+  await call('alice', 'task.cancel', { task_id: root })
+  assert.deepEqual([(await task(child)).outcome, (await task(below)).outcome_reason], ['accepted', 'parent_cancelled'])
+})
+must('H29-pending', 'a task that has changed hands as often as it may can still be ended', async () => {
+  const { refs, call } = await stage('in_progress')
+  const task_id = refs['task'].id
+  await call('admin', 'ownership.transfer', { task_id, to: 'agent_robin' })
+  let last: any = null
+  for (let i = 0; last === null; i++) {
+    const as = i % 2 === 0 ? 'agent_devin' : 'agent_robin'
+    last = await call('admin', 'ownership.transfer', { task_id, to: as }).then(
+      () => null,
+      (error: unknown) => error,
+    )
+  }
+  assert.equal(last.code, 'QUOTA_EXCEEDED')
+  assert.equal((await call('alice', 'task.cancel', { task_id })).task.outcome, 'cancelled')
+})
 must('LOOPS-5', 'cancelling checks who calls', async () => {
   const { refs, refused } = await stage('in_progress')
   for (const as of ['devin', 'rita', 'owner', 'admin', 'project'])

@@ -53,8 +53,11 @@ function createEnding(before: readonly Made[], now: string) {
     return next
   }
 
-  /** A child in review stays with its principal: the draft ends it by a review only. */
+  /** A child in review stays with its principal: the draft ends it by a review only. What is below it ends all the same. */
   function endChildren(children: readonly Family[], cause: number): void {
-    for (const child of children) if (canMove(taskMoves, child.task.state, 'task.cancel')) end(child, 'parent_cancelled', cause)
+    for (const child of children) {
+      if (canMove(taskMoves, child.task.state, 'task.cancel')) end(child, 'parent_cancelled', cause)
+      else endChildren(child.children, cause)
+    }
   }
 }

@@ -118,8 +118,7 @@ export function raisedOn(
   now: string,
   event = 'checkpoint.raise',
 ): { checkpoint: Checkpoint; task: Task } {
-  const room = limits.checkpointsPerTaskMax + (asked.raised_by === SYSTEM_ID ? limits.checkpointsPerTaskMax : 0)
-  if (task.checkpoints.length >= room) {
+  if (asked.raised_by !== SYSTEM_ID && task.checkpoints.length >= limits.checkpointsPerTaskMax) {
     throw new Refusal('QUOTA_EXCEEDED', `a task has at most ${limits.checkpointsPerTaskMax} checkpoints: go on in a new task`, {
       max: limits.checkpointsPerTaskMax,
     })

@@ -33,7 +33,8 @@ export function withExecutor(task: Task, executor: string, hand: Hand): Task {
 /** Every change of assignee appends to the chain (HACP 0.1.0, Ownership). */
 function handed(ownership: Task['ownership'], to: string, { via, reason, now }: Hand): Task['ownership'] {
   if (to === ownership.assignee) return ownership
-  if (ownership.chain.length >= limits.transfersPerTaskMax) {
+  // The way back to the person is always open: a task that could not be handed back could not even be ended.
+  if (to !== ownership.principal && ownership.chain.length >= limits.transfersPerTaskMax) {
     throw new Refusal('QUOTA_EXCEEDED', `a task changes hands at most ${limits.transfersPerTaskMax} times: go on in a new task`)
   }
   return { ...ownership, assignee: to, chain: [...ownership.chain, { from: ownership.assignee, to, at: now, via, reason }] }

@@ -1,5 +1,4 @@
 // Audit: the record queried, replayed and verified. Reading it changes nothing and hides nothing from who may see it.
-import { canonical } from '#kernel/canonical.ts'
 import { differenceIn, type Difference } from '#kernel/chain.ts'
 import { timestampOf } from '#kernel/clock.ts'
 import { Refusal } from '#kernel/errors.ts'
@@ -7,10 +6,11 @@ import { administrator, anyone, ownsProject, role, SYSTEM_SCOPE, system, type Ac
 import { limits } from '#kernel/limits.ts'
 import { query, stream, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
-import { either, idOf, kindOf, nullable, t, type Static } from '#kernel/schema.ts'
+import { either, idOf, nullable, t, type Static } from '#kernel/schema.ts'
 import { parseTimestamp } from '#kernel/time.ts'
 import type { FactsOf, StoredFact } from '#kernel/store.ts'
-import { actionIn, AuditEvent, AuditStep, eventOf, lineIn, stepOf, subjectIn } from '../record.ts'
+import { actionIn, AuditEvent, AuditStep, eventOf, lineIn, subjectIn } from '../record.ts'
+import { againstStored, createFolding } from '../replay.ts'
 import { Id, Task, Timestamp } from '../schema.ts'
 
 type OfProject = { readonly project_id: string | null }
@@ -53,20 +53,25 @@ const auditQuery = query({
     const { from, to } = { from: timeIn(input, 'from'), to: timeIn(input, 'to') }
     const reverse = input.order === 'newest'
     const place = placeOf('audit.query', input)
-    let after = place === undefined ? await startOf(read, of, reverse ? null : from, reverse ? to : null) : Number(place)
+    let after = place === undefined ? await startOf(read, of, reverse ? null : from, reverse ? to : null) : numberIn(place)
     const items: AuditEvent[] = []
+    let bytes = 0
     const mayRead = taskGate(read)
     for (let examined = 0; examined < limits.examinedMax;) {
-      const page = await read.facts(of, { after, limit: limits.pageMax, reverse })
+      const page = await read.facts(of, { after, limit: PORTION, reverse })
       for (const stored of page) {
         after = of.by === 'scope' || of.by === 'actor' ? stored.seq : stored.position
         const line = lineIn(stored)
         if (reverse ? from !== null && line.at < from : to !== null && line.at > to) return { items, next_cursor: null }
         if (fits(stored, line, input, from, to) && (project_id !== null || (await mayRead(line.task)))) items.push(eventOf(stored))
-        if (items.length === pageSize(input)) return { items, next_cursor: cursorOf('audit.query', input, String(after)) }
+        // Images may be large: a page also ends when it has enough of them.
+        if (items.at(-1)?.seq === stored.seq)
+          bytes += stored.images.reduce((sum, image) => sum + (image.text?.length ?? 0) + (image.before?.length ?? 0), 0)
+        if (items.length === pageSize(input) || bytes > limits.pageBytesMax)
+          return { items, next_cursor: cursorOf('audit.query', input, String(after)) }
       }
       examined += page.length
-      if (page.length < limits.pageMax) return { items, next_cursor: null }
+      if (page.length < PORTION) return { items, next_cursor: null }
     }
     return { items, next_cursor: cursorOf('audit.query', input, String(after)) }
   },
@@ -129,7 +134,16 @@ const FoundDifference = nullable(t.Object({ project_id: t.String(), seq: t.Integ
 const shown = (difference: Difference | null): Static<typeof FoundDifference> =>
   difference && { project_id: difference.scope, seq: difference.seq, what: difference.what }
 
+/** Facts that are read at a time: few, because each brings its images along. */
+const PORTION = 25
 const REPLAYED_MAX = 20_000
+
+/** A place in the record, out of a cursor. */
+function numberIn(place: string): number {
+  const found = Number(place)
+  if (!Number.isSafeInteger(found) || found < 0) throw new Refusal('INVALID_REQUEST', 'the cursor is damaged', { field: 'cursor' })
+  return found
+}
 
 const replay = query({
   name: 'audit.replay',
@@ -144,23 +158,21 @@ const replay = query({
     difference: FoundDifference,
   }),
   callers: [anyone],
-  async load(read, { task_id }) {
-    await read(Task, task_id)
-    const facts: StoredFact[] = []
-    for (let after: number | null = null; facts.length < REPLAYED_MAX; after = facts.at(-1)!.position) {
-      const page = await read.facts({ by: 'task', task: task_id }, { after, limit: 500 })
-      facts.push(...page)
-      if (page.length < 500) break
+  load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
+  async view(_, { task_id }, __, read) {
+    const folding = createFolding(task_id)
+    let after: number | null = null
+    for (let replayed = 0; replayed < REPLAYED_MAX; replayed += PORTION) {
+      const page: StoredFact[] = await read.facts({ by: 'task', task: task_id }, { after, limit: PORTION })
+      for (const stored of page) folding.take(stored)
+      if (page.length < PORTION) break
+      after = page.at(-1)!.position
     }
-    return { facts }
-  },
-  async view({ facts }, { task_id }, _, read) {
-    const { images, difference: folded } = fold(facts, task_id)
-    const difference = folded ?? (await againstStored(read, images))
-    const task = images.get(`${Task.kind}/${task_id}`)?.text ?? null
+    const { images, events, task } = folding
+    const difference = folding.difference() ?? (await againstStored(read, images))
     return {
-      task: task === null ? null : (JSON.parse(task) as Task),
-      events: facts.map((stored) => stepOf(lineIn(stored))),
+      task: task(),
+      events,
       documents: [...images].map(([key, { version }]) => ({ ...subjectIn(key), version })),
       matches: difference === null,
       difference: shown(difference),
@@ -168,36 +180,6 @@ const replay = query({
   },
   example: { given: 'completed', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
 })
-
-type Folded = { version: number; text: string | null; scope: string; seq: number }
-
-/** The latest image of each document of the task, and the first event that is not what was sealed or does not follow. */
-function fold(facts: readonly StoredFact[], task_id: string): { images: Map<string, Folded>; difference: Difference | null } {
-  const images = new Map<string, Folded>()
-  let difference: Difference | null = null
-  for (const stored of facts) {
-    difference ??= differenceIn(stored, null)
-    for (const { key, version, text } of stored.images) {
-      // What is shared with other tasks (the newest version of a ledger key) is not this task's to rebuild.
-      if (text !== null && kindOf(key).taskOf(JSON.parse(text)) !== task_id) continue
-      const expected = (images.get(key)?.version ?? 0) + 1
-      if (version !== expected)
-        difference ??= { scope: stored.scope, seq: stored.seq, what: `version ${expected} of ${key} is missing from the record` }
-      images.set(key, { version, text, scope: stored.scope, seq: stored.seq })
-    }
-  }
-  return { images, difference }
-}
-
-async function againstStored(read: Read, images: ReadonlyMap<string, Folded>): Promise<Difference | null> {
-  for (const [key, { text, scope, seq }] of images) {
-    if (text === null) continue
-    const stored = await read.raw(kindOf(key), idOf(key))
-    if (stored === null || canonical(stored) !== canonical(JSON.parse(text)))
-      return { scope, seq, what: `the stored ${key} differs from what its last event says` }
-  }
-  return null
-}
 
 const verify = query({
   name: 'audit.verify',
@@ -220,14 +202,14 @@ const verify = query({
     return { project_id, head: { seq, hash } }
   },
   async view({ project_id, head }, input, _, read) {
-    const start = Number(placeOf('audit.verify', input) ?? 0)
+    const start = numberIn(placeOf('audit.verify', input) ?? '0')
     // The fact before the stretch is the one that its first fact must follow.
     const anchor = start === 0 ? undefined : (await read.facts({ by: 'scope', scope: project_id }, { after: start - 1, limit: 1 }))[0]
     let previous = anchor?.hash ?? ''
     let seq = start
     let difference: Difference | null = null
     while (!difference && seq < head.seq && seq - start < limits.verifiedMax) {
-      const page = await read.facts({ by: 'scope', scope: project_id }, { after: seq, limit: 500 })
+      const page = await read.facts({ by: 'scope', scope: project_id }, { after: seq, limit: PORTION })
       if (page.length === 0) difference = { scope: project_id, seq: seq + 1, what: 'the record ends before its head' }
       for (const stored of page) {
         if (stored.seq !== seq + 1) difference = { scope: project_id, seq: seq + 1, what: 'an event is missing' }

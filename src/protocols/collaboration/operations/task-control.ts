@@ -107,12 +107,17 @@ const extend = command({
     ) {
       throw new Refusal('INVALID_SPEC', 'max_duration is spent already', { field: 'max_duration' })
     }
+    if (input.max_duration && task.max_duration !== null && lengthOf(input.max_duration) <= lengthOf(task.max_duration)) {
+      throw new Refusal('INVALID_SPEC', 'max_duration is not longer than the current one', { field: 'max_duration' })
+    }
     const extended: Task = { ...task, deadline, max_duration }
     const next = { ...extended, overdue: isLate(extended, now) }
     return { facts: [fact('task.extended', [image(Task, next)])], puts: taskTimers(task, next), output: { task: next } }
   },
   example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id, deadline: '2029-06-01T00:00:00Z' }) },
 })
+
+const lengthOf = (duration: string): number => durationMs(duration, 'INVALID_SPEC', 'max_duration')
 
 function isLate(task: Task, now: string): boolean {
   const until = activeUntil(task, now)
