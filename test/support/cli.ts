@@ -98,13 +98,22 @@ const quoted = (word: string): string => `'${word.replaceAll("'", String.raw`'\'
 /** What to press when a text has appeared on the terminal; after an empty text, at once. */
 export type Press = readonly [on: string, keys: string]
 
-/** One command in a pseudo-terminal of 100 columns. Both outputs are one there. */
+/** One command in a pseudo-terminal of 100 columns, or one that does not know its size. Both outputs are one there. */
 export function runInTerminal(
   argv: readonly string[],
   presses: readonly Press[],
-  { env, cwd }: { env: Record<string, string>; cwd: string },
+  { env, cwd, columns = 100 }: { env: Record<string, string>; cwd: string; columns?: number },
 ): Promise<Ran> {
-  const line = ['stty', 'cols', '100', 'rows', '40', ';', 'exec', ...[process.execPath, program, ...argv].map(quoted)].join(' ')
+  const line = [
+    'stty',
+    'cols',
+    String(columns),
+    'rows',
+    columns === 0 ? '0' : '40',
+    ';',
+    'exec',
+    ...[process.execPath, program, ...argv].map(quoted),
+  ].join(' ')
   const child = spawn('script', ['-qec', line, '/dev/null'], {
     cwd,
     env: { PATH: process.env['PATH']!, TERM: 'xterm-256color', SHELL: '/bin/sh', ...env },

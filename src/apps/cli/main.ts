@@ -9,6 +9,8 @@ import { up, wordsForUp } from './up.ts'
 // `countersign task list | head -1` closes our output: that is no error.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
+  // A terminal that does not know its size says 0, and a question would be drawn forever.
+  if (stream.isTTY) Object.assign(stream, { columns: stream.columns || 80, rows: stream.rows || 24 })
 }
 
 const argv = process.argv.slice(2)

@@ -55,27 +55,22 @@ const streams = (io: Io): { input: NodeJS.ReadStream; output: NodeJS.WriteStream
 })
 
 /** Loaded when something is asked: most commands ask nothing. */
-async function asked<T>({ input }: Io, ask: (prompts: Prompts) => Promise<T>): Promise<Exclude<T, symbol>> {
+async function asked<T>(ask: (prompts: Prompts) => Promise<T>): Promise<Exclude<T, symbol>> {
   const prompts = await import('@clack/prompts')
-  try {
-    const answer = await ask(prompts)
-    if (prompts.isCancel(answer)) throw new Interrupted()
-    return answer as Exclude<T, symbol>
-  } finally {
-    // Otherwise the process would wait for keys that nobody asks for.
-    input.pause()
-  }
+  const answer = await ask(prompts)
+  if (prompts.isCancel(answer)) throw new Interrupted()
+  return answer as Exclude<T, symbol>
 }
 
 export const askText = (io: Io, message: string, usual = ''): Promise<string> =>
-  asked(io, ({ text }) => text({ message, ...(usual === '' ? {} : { placeholder: usual, defaultValue: usual }), ...streams(io) })).then(
+  asked(({ text }) => text({ message, ...(usual === '' ? {} : { placeholder: usual, defaultValue: usual }), ...streams(io) })).then(
     (answer) => answer ?? '',
   )
 
-export const askSecret = (io: Io, message: string): Promise<string> => asked(io, ({ password }) => password({ message, ...streams(io) }))
+export const askSecret = (io: Io, message: string): Promise<string> => asked(({ password }) => password({ message, ...streams(io) }))
 
 export const askYes = (io: Io, message: string): Promise<boolean> =>
-  asked(io, ({ confirm }) => confirm({ message, initialValue: false, ...streams(io) }))
+  asked(({ confirm }) => confirm({ message, initialValue: false, ...streams(io) }))
 
 export const askSome = (io: Io, message: string, options: { value: string; label: string; hint: string }[]): Promise<string[]> =>
-  asked(io, ({ multiselect }) => multiselect({ message, options, required: false, ...streams(io) }))
+  asked(({ multiselect }) => multiselect({ message, options, required: false, ...streams(io) }))

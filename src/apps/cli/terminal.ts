@@ -8,8 +8,8 @@ export type Output = {
   readonly columns?: number | undefined
 }
 
-/** A terminal that does not know its width says 0. */
-export const columnsOf = ({ columns }: Output): number => columns || 80
+/** What is no terminal has no width; cards are wrapped all the same. */
+export const columnsOf = ({ columns }: Output): number => columns ?? 80
 
 export type Io = {
   readonly out: Output
