@@ -282,13 +282,14 @@ describe('a terminal', () => {
     const { task, checkpoint } = await blockedTask('--kind', 'approval', '--prompt', 'Delete it?')
     const left = await inTerminal(['checkpoint', 'answer', checkpoint], [['later  ?', '\u0003']])
     assert.equal(left.code, 130)
-    const second = await inTerminal(
-      ['checkpoint', 'answer', checkpoint],
-      [
-        ['later  ?', 'r'],
-        ['Reject?', '\u0003'],
-      ],
-    )
+    const presses: Press[] = [
+      ['later  ?', 'r'],
+      ['Reject?', '\u0003'],
+    ]
+    // One that does not know its size.
+    const lost = await runInTerminal(['checkpoint', 'answer', checkpoint], presses, { env: envFor('owner'), cwd: home, columns: 0 })
+    assert.equal(lost.code, 130)
+    const second = await inTerminal(['checkpoint', 'answer', checkpoint], presses)
     assert.equal(second.code, 130)
     assert.equal(await stateOf(task), 'blocked')
     const third = await inTerminal(
