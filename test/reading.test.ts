@@ -32,6 +32,22 @@ test('a page of large events ends after a megabyte of documents, and the pages t
   assert.equal((await world.call('alice', 'collaboration/audit.replay', { task_id: task.id })).matches, true)
 })
 
+test('an artifact has a bounded number of versions', async () => {
+  const world = await createWorld()
+  const { task } = await world.play(scenes.in_progress)
+  const commit = (more: object) =>
+    world.call('devin', 'collaboration/artifact.commit', {
+      task_id: task.id,
+      final: false,
+      payload: { kind: 'inline', uri: 'data:,x' },
+      ...more,
+    })
+  const artifact_id = (await commit({})).artifact.id
+  for (let n = 1; n < limits.versionsPerArtifactMax; n++) await commit({ artifact_id, parent_version: `v${n}` })
+  const last = { artifact_id, parent_version: `v${limits.versionsPerArtifactMax}` }
+  await assert.rejects(commit(last), { code: 'QUOTA_EXCEEDED' })
+})
+
 test('a cursor whose place was bent is refused', async () => {
   const world = await createWorld()
   await world.play(scenes.completed)

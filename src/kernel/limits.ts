@@ -113,6 +113,7 @@ export const limits = {
   /** A task's image is written with every step, so what it holds is bounded: beyond this the work belongs in child tasks. */
   checkpointsPerTaskMax: 200,
   artifactsPerTaskMax: 200,
+  versionsPerArtifactMax: 500,
   transfersPerTaskMax: 500,
   executorsPerTaskMax: 50,
   childrenPerTaskMax: 50,

@@ -84,6 +84,8 @@ function nextVersion({ task, head, parent, same, upload }: Committing, input: Co
   const version = `v${versions}`
   if (input.version !== undefined && input.version !== version)
     throw new Refusal('INVALID_SPEC', `the next version is ${version}`, { field: 'version' })
+  if (versions > limits.versionsPerArtifactMax)
+    throw new Refusal('QUOTA_EXCEEDED', `an artifact has at most ${limits.versionsPerArtifactMax} versions`)
   if (!head && task.artifacts.length >= limits.artifactsPerTaskMax)
     throw new Refusal('QUOTA_EXCEEDED', `a task has at most ${limits.artifactsPerTaskMax} artifacts`)
   const artifact_id = head?.id ?? newId('art')
