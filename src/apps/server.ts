@@ -8,7 +8,6 @@ import { timestampOf, type Clock } from '#kernel/clock.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Store } from '#kernel/store.ts'
-import { authenticate } from '#protocols/identity/authenticate.ts'
 import { directory } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { openBlobs } from '#stores/blobs.ts'
@@ -21,7 +20,7 @@ import type { Worker } from '#workers/worker.ts'
 import { realClock, realEntropy } from './clock.ts'
 import { hostInUrl, type Config } from './config.ts'
 import { openDataFolder, StartError, type DataFolder } from './data-folder.ts'
-import { createSessions } from './sessions.ts'
+import { createSessions, type Sessions } from './sessions.ts'
 import { ownerLogin, setUp } from './setup.ts'
 import { version } from './version.ts'
 import { listenOn } from './socket-file.ts'
@@ -88,8 +87,9 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     ...(verifier ? [verifier] : []),
   ]
   undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
-  const http = httpOf(kernel, blobs, config, options, checked, verifier)
-  const rpc = createJsonRpc({ kernel, log, authenticate: (credential) => authenticate(kernel.store, credential, kernel.now()) })
+  const sessions = createSessions(kernel)
+  const http = httpOf(kernel, sessions, blobs, config, options, checked, verifier)
+  const rpc = createJsonRpc({ kernel, log, authenticate: sessions.authenticate })
   undo.push(() => Promise.all([http.stop(), rpc.stop()]))
   if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
   const port = await listen(http, config)
@@ -153,13 +153,13 @@ async function checkRecord(
 
 function httpOf(
   kernel: Kernel,
+  sessions: Sessions,
   blobs: Blobs,
   config: Config,
   { log, clock = realClock, bounds }: ServerOptions,
   checked: Checked,
   verifier: Verifier | null,
 ): HttpServer {
-  const sessions = createSessions(kernel)
   const started_at = timestampOf(clock.now())
   return createHttp({
     kernel,

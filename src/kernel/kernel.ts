@@ -5,7 +5,7 @@ import { canonical } from './canonical.ts'
 import { sha256 } from './chain.ts'
 import { timestampOf, type Entropy } from './clock.ts'
 import { bookkeeping, Reply } from './delivery.ts'
-import { batchOf, draftAt, isEmpty, record, type Draft, type DraftFact } from './draft.ts'
+import { batchOf, draftAt, isEmpty, readingAt, record, type Draft, type DraftFact } from './draft.ts'
 import { Conflict, kernelCodes, Refusal, type Fault } from './errors.ts'
 import { authorize, refuseFalseClaims, SYSTEM, SYSTEM_SCOPE, type Actor } from './identity.ts'
 import { createIds } from './ids.ts'
@@ -80,7 +80,8 @@ export function createKernel(options: KernelOptions): Kernel {
     let leave: (() => void) | undefined
     try {
       for (let attempt = 1; ; attempt++) {
-        const draft = draftAt(timestampOf(now()), received)
+        const at = timestampOf(now())
+        const draft = op.kind === 'query' ? readingAt(at) : draftAt(at, received)
         const asked = typeof caller === 'function' ? caller() : caller
         const actor = asked instanceof Promise ? await asked : asked
         try {
