@@ -40,6 +40,7 @@ export const decisionRows: readonly Requirement[] = [
   row('H19-in_progress', 'Late while in progress: an escalation is raised.'),
   row('H19-blocked', 'Late while blocked: a marked successor.'),
   row('H19-review', 'Late in review: a notification only.'),
+  row('H19-again', 'Whoever hands a late task to an executor is asked again: it is never left with an agent that may do nothing.'),
   row('H19-ended', 'An ended task is never late.'),
   row('H19-extend', 'The principal may extend, audited; afterwards the agent goes on and the next deadline counts.'),
   row('H19-duration', 'max_duration counts active time only.'),
