@@ -166,9 +166,11 @@ function askAbout(
   const words = `The task's ${limit} has passed. Extend it and go on, or end it: without more time it comes back to you.`
   if (task.state === 'blocked' && pending) {
     const over = expired(pending)
+    // Only the principal can give it more time, so nobody else is asked first.
     const next = successorOf(
       pending,
       task,
+      [],
       id,
       now,
       `${words} It was waiting for an answer to: ${pending.prompt}`.slice(0, limits.promptCharsMax),
