@@ -8,7 +8,7 @@ import { command, query, rule, type Read } from '#kernel/operation.ts'
 import { refusedAs, t, type Static } from '#kernel/schema.ts'
 import { moved, taskTimers } from '../ownership.ts'
 import { payloadOf, PayloadInput } from '../payload.ts'
-import { allows, executor, hasPlanFirst, isInTime, isNotReadOnly, principal, reviewer } from '../rules.ts'
+import { allows, executor, hasPlanFirst, isActive, isInTime, isNotReadOnly, principal, reviewer } from '../rules.ts'
 import { committed, uploadFor, type Upload } from '../upload.ts'
 import { Artifact, ArtifactHead, artifactOf, ArtifactVersion, Id, Reference, ReferenceAs, ReviewKind, Task, versionId } from '../schema.ts'
 
@@ -197,7 +197,7 @@ const reference = command({
   }),
   output: t.Object({ artifact: Artifact, task: Task.schema }),
   callers: [executor, principal],
-  requires: [isInTime, rule<{ known: unknown }>('CONFLICT', 'the task does not refer to it yet', ({ known }) => known === null)],
+  requires: [isActive, isInTime, rule<{ known: unknown }>('CONFLICT', 'the task does not refer to it yet', ({ known }) => known === null)],
   audit: 'artifact.referenced',
   async load(read, { task_id, artifact_id, version, as = 'input' }) {
     const task = await read(Task, task_id)
