@@ -43,6 +43,37 @@ describe('ids that look like somebody', () => {
     await refused('CONFLICT', 'admin', 'identity/agent.add', { id: 'agent_system', name: 'System', owner: 'user_alice' })
   })
 
+  test('only administrators choose ids, and they see everything: a taken id tells nobody what they could not see', async () => {
+    const on = await stage()
+    const says = async (as: string, operation: string, input: object): Promise<string> => {
+      const { code, message } = await on.refused('UNAUTHORIZED', as, operation, input)
+      return `${code} ${message}`
+    }
+    for (const [as, foreign] of [
+      ['alice', 'agent_spy'],
+      ['mallory', 'agent_devin'],
+    ] as const) {
+      await on.refused('NOT_FOUND', as, 'identity/agent.get', { agent_id: foreign })
+      const agent = { name: 'Mine', owner: `user_${as}`, project_id: null }
+      const taken = await says(as, 'identity/agent.add', { ...agent, id: foreign })
+      assert.equal(await says(as, 'identity/agent.add', { ...agent, id: 'agent_nobody' }), taken)
+      assert.match((await on.call(as, 'identity/agent.add', agent)).agent.id, /^agent_[0-9A-Z]{26}$/)
+      for (const [operation, id] of [
+        ['identity/user.add', 'user_owner'],
+        ['identity/project.add', 'project_default'],
+      ] as const)
+        assert.equal(
+          await says(as, operation, { id, name: 'X', project_id: null }),
+          await says(as, operation, { id: `${id}_2`, name: 'X', project_id: null }),
+        )
+    }
+    for (const as of ['admin', 'owner', 'system']) {
+      assert.equal((await on.call(as, 'identity/agent.get', { agent_id: 'agent_spy' })).agent.owner, 'user_mallory')
+      await on.refused('CONFLICT', as, 'identity/agent.add', { id: 'agent_spy', name: 'X', owner: 'user_alice' })
+      await on.call(as, 'identity/agent.add', { id: `agent_by_${as}`, name: 'X', owner: 'user_alice' })
+    }
+  })
+
   test('an actor is a person by what it is registered as, never by how its id is spelled', async () => {
     const blocked = await stage('blocked')
     const { world, refs } = blocked
