@@ -67,7 +67,6 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   undo.push(() => within(store.close(), STORE_MS))
   const checked = await checkRecord(store, folder, config, clock, log, signal)
   const blobs = await openBlobs(folder.blobs, { fatal: onFatal })
-  const asksPerMinute = config.quota ? limits.asksPerMinute : null
   const kernel = createKernel({
     store,
     blobs,
@@ -76,7 +75,8 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     directory,
     now: clock.now,
     entropy: realEntropy,
-    asksPerMinute,
+    asksPerMinute: config.quota === null ? null : limits.asksPerMinute,
+    changesPerMinute: config.quota,
     checksAnswers: false,
   })
   await setUp(kernel, folder.adminKey)

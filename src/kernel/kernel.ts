@@ -13,6 +13,7 @@ import { createLanes } from './lanes.ts'
 import { limits } from './limits.ts'
 import type { Command, Context, Contract, ContractFact, Decision, Operation, Protocol, Query, Read } from './operation.ts'
 import { createMeter } from './meter.ts'
+import { createQuota, type QuotaOptions } from './quota.ts'
 import { readerOf, type BlobSizes, type Directory } from './reader.ts'
 import { assertMatches, keyOf, kindOf, parse } from './schema.ts'
 import type { Store, Value } from './store.ts'
@@ -48,9 +49,7 @@ export type KernelOptions = {
   readonly entropy: Entropy
   /** false: answers are not held against their schemas, as every test does; a mismatch is a bug, not something a caller can cause. */
   readonly checksAnswers?: boolean
-  /** null: no quotas, for development and tests. */
-  readonly asksPerMinute: number | null
-}
+} & QuotaOptions
 
 type Served = { readonly protocol: string; readonly op: Operation }
 
@@ -67,7 +66,7 @@ export function createKernel(options: KernelOptions): Kernel {
   const secret = (): string => Buffer.from(entropy(32)).toString('base64url')
   const lanes = createLanes()
   const denialMeter = createMeter(limits.denialsPerMinute, now)
-  const askMeter = options.asksPerMinute === null ? null : createMeter(options.asksPerMinute, now)
+  const quota = createQuota(options)
   const stats = { conflicts: 0, denials: 0 }
 
   async function call(name: string, raw: unknown, caller: Caller, { key, received }: CallOptions = {}): Promise<unknown> {
@@ -83,7 +82,7 @@ export function createKernel(options: KernelOptions): Kernel {
         const draft = draftAt(timestampOf(now()), received)
         const actor = typeof caller === 'function' ? await caller() : caller
         try {
-          return op.kind === 'query' ? await ask(draft, op, raw, actor) : await once(draft, protocol, op, raw, actor, key)
+          return op.kind === 'query' ? await ask(draft, op, raw, actor) : await once(draft, protocol, op, raw, actor, key, attempt === 1)
         } catch (error) {
           if (error instanceof Conflict && attempt < limits.attemptsMax) {
             stats.conflicts++
@@ -111,7 +110,15 @@ export function createKernel(options: KernelOptions): Kernel {
     return output
   }
 
-  async function once(draft: Draft, protocol: string, op: Command, raw: unknown, actor: Actor, key: string | undefined): Promise<unknown> {
+  async function once(
+    draft: Draft,
+    protocol: string,
+    op: Command,
+    raw: unknown,
+    actor: Actor,
+    key: string | undefined,
+    isFirst: boolean,
+  ): Promise<unknown> {
     const input = inputOf(op, raw, actor)
     const name = `${protocol}/${op.name}`
     const replyId = key === undefined ? undefined : `${actor.id}/${narrowingOf(actor)}${key}`
@@ -122,9 +129,8 @@ export function createKernel(options: KernelOptions): Kernel {
         throw new Refusal('CONFLICT', 'this idempotency key came before with another body', { reason: 'idempotency_key_reused' })
       if (reply) return reply.output
     }
-    if (op.asks && actor.kind === 'agent' && askMeter && !askMeter.take(actor.id)) {
-      throw new Refusal('QUOTA_EXCEEDED', `an agent may ask at most ${options.asksPerMinute} questions a minute`, { retry_after: 60 })
-    }
+    // Who lost a race has paid already.
+    if (isFirst && actor.kind === 'agent') quota.take(op, actor.id)
     const output = await decideInto(draft, protocol, op, input, actor, null)
     if (replyId !== undefined) {
       draft.after.set(keyOf(Reply, replyId), { id: replyId, digest, output: withoutSecrets(op, output as Value), at: draft.at })

@@ -60,6 +60,7 @@ export type WorldOptions = {
   seed?: number
   protocols?: readonly Protocol[]
   asksPerMinute?: number | null
+  changesPerMinute?: number | null
   populated?: boolean
   blobs?: KernelOptions['blobs']
   startMs?: number
@@ -78,6 +79,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     now: () => ++now,
     entropy: seededEntropy(options.seed),
     asksPerMinute: options.asksPerMinute ?? null,
+    changesPerMinute: options.changesPerMinute ?? null,
   })
   const world: World = {
     kernel,
