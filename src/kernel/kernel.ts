@@ -90,7 +90,7 @@ export function createKernel(options: KernelOptions): Kernel {
             leave ??= await lanes.enter(error.key)
             continue
           }
-          if (error instanceof Refusal) await recordDenial(draft, name, actor, error)
+          if (error instanceof Refusal) recordDenial(draft, name, actor, error)
           throw error
         }
       }
@@ -188,7 +188,7 @@ export function createKernel(options: KernelOptions): Kernel {
     try {
       await admit(draft, op, input, actor)
     } catch (error) {
-      if (error instanceof Refusal) await recordDenial(draft, name, actor, error)
+      if (error instanceof Refusal) recordDenial(draft, name, actor, error)
       throw error
     }
   }
@@ -206,7 +206,7 @@ export function createKernel(options: KernelOptions): Kernel {
   }
 
   /** An authenticated actor reached for what is not theirs. Written down, within bounds; the refusal itself changes nothing. */
-  async function recordDenial(draft: Draft, operation: string, actor: Actor, refusal: Refusal): Promise<void> {
+  function recordDenial(draft: Draft, operation: string, actor: Actor, refusal: Refusal): void {
     const denied = refusal.code === 'UNAUTHORIZED' || (refusal.code === 'NOT_FOUND' && draft.hidden !== null)
     if (!denied || actor.kind === 'system') return
     stats.denials++
@@ -228,8 +228,9 @@ export function createKernel(options: KernelOptions): Kernel {
       detail: { operation },
       images: [],
     })
-    // The answer is a refusal either way; that it could not be written down must not turn it into something else.
-    await store.commit(batchOf(note)).catch(() => undefined)
+    // Nobody waits for it: an answer that took as long as the disk does would tell that there is something. A store that is closed
+    // writes first what it was given. That it could not be written down must not turn the refusal into something else.
+    store.commit(batchOf(note)).catch(() => undefined)
   }
 
   const codes = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes)) as Record<string, Fault>

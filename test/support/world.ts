@@ -156,6 +156,9 @@ export function storeMakers(): StoreMaker[] {
   ]
 }
 
+/** A denial is written after its answer: from here on it can be read, on every store. */
+export const settled = (): Promise<void> => new Promise((done) => setImmediate(done))
+
 /** A hash over every document: a refusal must leave it as it was. Facts do not count, since a denial is written down. */
 export async function stateHash(store: Store): Promise<string> {
   const hash = createHash('sha256')
