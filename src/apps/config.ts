@@ -2,6 +2,7 @@
 // sentence, never a default.
 import { isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
+import { limits } from '#kernel/limits.ts'
 
 export type LogLevel = 'silent' | 'error' | 'warn' | 'info' | 'debug'
 
@@ -13,7 +14,8 @@ export type Config = {
   readonly origins: readonly string[]
   readonly proxied: boolean
   readonly log: LogLevel
-  readonly quota: boolean
+  /** Changes that one agent may make in a minute; null: no quotas. */
+  readonly quota: number | null
   readonly blobBytesMax: number
   /** Where the JSON-RPC socket is; null: there is none. */
   readonly socket: string | null
@@ -95,9 +97,9 @@ export const settings = [
   {
     flag: 'quota',
     env: 'COUNTERSIGN_QUOTA',
-    value: 'on|off',
-    usual: 'on',
-    words: 'off: agents may ask people as often as they like',
+    value: '<number>|off',
+    usual: String(limits.changesPerMinute),
+    words: 'changes that one agent may make in a minute; off: as many as it likes',
     example: '--quota off',
   },
   {
@@ -155,7 +157,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
       origins: originsOf(of('origins')),
       proxied,
       log: oneOf(of('log'), ['silent', 'error', 'warn', 'info', 'debug']),
-      quota: oneOf(of('quota'), ['on', 'off']) === 'on',
+      quota: quotaOf(of('quota')),
       blobBytesMax: sizeOf(of('blob-max')),
       socket: socketOf(of('socket'), resolve(of('data').value)),
       skipVerify: flags.has('skip-verify'),
@@ -210,6 +212,12 @@ function portOf({ value, name }: Named): number {
   const port = /^\d{1,5}$/.test(value) ? Number(value) : Number.NaN
   if (!(port <= 65_535)) throw new ConfigError(`${name} must be a port from 0 to 65535, not ${JSON.stringify(value)}`)
   return port
+}
+
+function quotaOf({ value, name }: Named): number | null {
+  if (value === 'off') return null
+  if (/^[1-9]\d{0,6}$/.test(value)) return Number(value)
+  throw new ConfigError(`${name} must be a number from 1 to 9999999, or off, not ${JSON.stringify(value)}`)
 }
 
 /** The system keeps a socket's path in 108 bytes, the last of which is NUL. */

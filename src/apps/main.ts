@@ -1,8 +1,10 @@
 // The process: flags in, two lines out, signals, exit codes.
+import type { Logger } from 'pino'
+import { Refusal } from '#kernel/errors.ts'
 import { ConfigError, helpText, readConfig, type Config } from './config.ts'
 import { StartError } from './data-folder.ts'
 import { createLog } from './log.ts'
-import { startServer } from './server.ts'
+import { startServer, type Server } from './server.ts'
 import { version } from './version.ts'
 
 const EXIT_USAGE = 2
@@ -43,11 +45,21 @@ async function run(config: Config): Promise<void> {
 
   const server = await starting
   if (stopping.signal.aborted) return
-  const link = await server.ownerLink()
+  const way = await wayIn(server, log)
   process.stdout.write(`countersign ready ${server.url}\n`)
-  process.stdout.write(
-    `${link === null ? 'the owner is switched off' : `sign in once as the owner: ${link}`} - the admin key is in ${server.folder.adminKey}\n`,
-  )
+  process.stdout.write(`${way} - the admin key is in ${server.folder.adminKey}\n`)
+}
+
+/** How the owner gets in. A disk without room for a link is no reason to answer nobody. */
+async function wayIn(server: Server, log: Logger): Promise<string> {
+  try {
+    const link = await server.ownerLink()
+    return link === null ? 'the owner is switched off' : `sign in once as the owner: ${link}`
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    log.warn({ code: error.code }, `no link to sign in could be made: ${error.message}`)
+    return 'no link to sign in could be made, see the log'
+  }
 }
 
 /** The server of this process. `command` is how it was called, for its help. */

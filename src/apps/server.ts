@@ -62,11 +62,10 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const { log, clock = realClock, onFatal, signal = new AbortController().signal } = options
   const folder = openDataFolder(config.data)
   undo.push(folder.release)
-  const store = openStore(folder.database, onFatal)
+  const store = openStore(folder, onFatal, log)
   undo.push(() => within(store.close(), STORE_MS))
   const checked = await checkRecord(store, folder, config, clock, log, signal)
   const blobs = await openBlobs(folder.blobs, { fatal: onFatal })
-  const asksPerMinute = config.quota ? limits.asksPerMinute : null
   const kernel = createKernel({
     store,
     blobs,
@@ -75,10 +74,12 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     directory,
     now: clock.now,
     entropy: realEntropy,
-    asksPerMinute,
+    asksPerMinute: config.quota === null ? null : limits.asksPerMinute,
+    changesPerMinute: config.quota,
     checksAnswers: false,
   })
   await setUp(kernel, folder.adminKey)
+  folder.reserve.keep()
   const verifier = checked.difference ? null : runVerifier(store, checked.marker, folder.marker, clock, log)
   const workers: Worker[] = [
     runTimers(kernel, clock, log),
@@ -125,13 +126,20 @@ async function within(work: Promise<unknown>, ms: number): Promise<void> {
   enough.abort()
 }
 
-function openStore(path: string, fatal: (error: unknown) => void): Store {
+function openStore(folder: DataFolder, fatal: (error: unknown) => void, log: Logger): Store {
+  const { database, reserve } = folder
   try {
-    return sqliteStore(path, { fatal })
+    return sqliteStore(database, { fatal })
   } catch (error) {
-    throw new StartError(`the database cannot be opened: ${(error as Error).message} (${path})`)
+    const words = (error as Error).message
+    const mayBeFull = FULL.has(((error as { errcode?: number }).errcode ?? 0) & 0xff)
+    if (!mayBeFull || !reserve.giveUp()) throw new StartError(`the database cannot be opened: ${words} (${database})`)
+    log.warn({}, `the disk seems to be full (${words}): the reserve in the data folder was given up to open the database`)
   }
+  return openStore(folder, fatal, log)
 }
+/** IOERR, FULL, CANTOPEN: what SQLite says when it cannot make a file beside the database. */
+const FULL = new Set([10, 13, 14])
 
 async function checkRecord(
   store: Store,
@@ -143,7 +151,9 @@ async function checkRecord(
 ): Promise<Checked> {
   const from = (await folder.marker.read()) ?? NOTHING_VERIFIED
   const { marker, difference } = await verifyNow(store, from, clock, signal)
-  if (marker.position > from.position) await folder.marker.write(marker)
+  // Without it the same facts are verified again at the next start, and that is all.
+  const unsaved = (error: unknown): void => log.warn({ error: String(error) }, 'how far the record is verified could not be noted')
+  if (marker.position > from.position) await folder.marker.write(marker).catch(unsaved)
   if (!difference) return { marker, difference }
   const words = `the record in ${folder.path} was changed: project ${difference.scope}, number ${difference.seq}: ${difference.what}`
   if (!config.skipVerify) throw new StartError(`${words}. Restore a backup, or look at it with --skip-verify`)

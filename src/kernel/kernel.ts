@@ -13,6 +13,7 @@ import { createLanes } from './lanes.ts'
 import { limits } from './limits.ts'
 import type { Command, Context, Contract, ContractFact, Decision, Operation, Protocol, Query, Read } from './operation.ts'
 import { createMeter } from './meter.ts'
+import { createQuota, type QuotaOptions } from './quota.ts'
 import { readerOf, type BlobSizes, type Directory } from './reader.ts'
 import { assertMatches, keyOf, kindOf, parse } from './schema.ts'
 import type { Store, Value } from './store.ts'
@@ -48,9 +49,7 @@ export type KernelOptions = {
   readonly entropy: Entropy
   /** false: answers are not held against their schemas, as every test does; a mismatch is a bug, not something a caller can cause. */
   readonly checksAnswers?: boolean
-  /** null: no quotas, for development and tests. */
-  readonly asksPerMinute: number | null
-}
+} & QuotaOptions
 
 type Served = { readonly protocol: string; readonly op: Operation }
 
@@ -67,7 +66,7 @@ export function createKernel(options: KernelOptions): Kernel {
   const secret = (): string => Buffer.from(entropy(32)).toString('base64url')
   const lanes = createLanes()
   const denialMeter = createMeter(limits.denialsPerMinute, now)
-  const askMeter = options.asksPerMinute === null ? null : createMeter(options.asksPerMinute, now)
+  const quota = createQuota(options)
   const stats = { conflicts: 0, denials: 0 }
 
   async function call(name: string, raw: unknown, caller: Caller, { key, received }: CallOptions = {}): Promise<unknown> {
@@ -85,7 +84,7 @@ export function createKernel(options: KernelOptions): Kernel {
         const asked = typeof caller === 'function' ? caller() : caller
         const actor = asked instanceof Promise ? await asked : asked
         try {
-          return op.kind === 'query' ? await ask(draft, op, raw, actor) : await once(draft, protocol, op, raw, actor, key)
+          return op.kind === 'query' ? await ask(draft, op, raw, actor) : await once(draft, protocol, op, raw, actor, key, attempt === 1)
         } catch (error) {
           if (error instanceof Conflict && attempt < limits.attemptsMax) {
             stats.conflicts++
@@ -93,7 +92,7 @@ export function createKernel(options: KernelOptions): Kernel {
             leave ??= await lanes.enter(error.key)
             continue
           }
-          if (error instanceof Refusal) await recordDenial(draft, name, actor, error)
+          if (error instanceof Refusal) recordDenial(draft, name, actor, error)
           throw error
         }
       }
@@ -113,7 +112,15 @@ export function createKernel(options: KernelOptions): Kernel {
     return output
   }
 
-  async function once(draft: Draft, protocol: string, op: Command, raw: unknown, actor: Actor, key: string | undefined): Promise<unknown> {
+  async function once(
+    draft: Draft,
+    protocol: string,
+    op: Command,
+    raw: unknown,
+    actor: Actor,
+    key: string | undefined,
+    isFirst: boolean,
+  ): Promise<unknown> {
     const input = inputOf(op, raw, actor)
     const name = `${protocol}/${op.name}`
     const replyId = key === undefined ? undefined : `${actor.id}/${narrowingOf(actor)}${key}`
@@ -124,9 +131,8 @@ export function createKernel(options: KernelOptions): Kernel {
         throw new Refusal('CONFLICT', 'this idempotency key came before with another body', { reason: 'idempotency_key_reused' })
       if (reply) return reply.output
     }
-    if (op.asks && actor.kind === 'agent' && askMeter && !askMeter.take(actor.id)) {
-      throw new Refusal('QUOTA_EXCEEDED', `an agent may ask at most ${options.asksPerMinute} questions a minute`, { retry_after: 60 })
-    }
+    // Who lost a race has paid already.
+    if (isFirst && actor.kind === 'agent') quota.take(op, actor.id)
     const output = await decideInto(draft, protocol, op, input, actor, null)
     if (replyId !== undefined) {
       draft.after.set(keyOf(Reply, replyId), { id: replyId, digest, output: withoutSecrets(op, output as Value), at: draft.at })
@@ -185,7 +191,7 @@ export function createKernel(options: KernelOptions): Kernel {
     try {
       await admit(draft, op, input, actor)
     } catch (error) {
-      if (error instanceof Refusal) await recordDenial(draft, name, actor, error)
+      if (error instanceof Refusal) recordDenial(draft, name, actor, error)
       throw error
     }
   }
@@ -203,7 +209,7 @@ export function createKernel(options: KernelOptions): Kernel {
   }
 
   /** An authenticated actor reached for what is not theirs. Written down, within bounds; the refusal itself changes nothing. */
-  async function recordDenial(draft: Draft, operation: string, actor: Actor, refusal: Refusal): Promise<void> {
+  function recordDenial(draft: Draft, operation: string, actor: Actor, refusal: Refusal): void {
     const denied = refusal.code === 'UNAUTHORIZED' || (refusal.code === 'NOT_FOUND' && draft.hidden !== null)
     if (!denied || actor.kind === 'system') return
     stats.denials++
@@ -225,8 +231,9 @@ export function createKernel(options: KernelOptions): Kernel {
       detail: { operation },
       images: [],
     })
-    // The answer is a refusal either way; that it could not be written down must not turn it into something else.
-    await store.commit(batchOf(note)).catch(() => undefined)
+    // Nobody waits for it: an answer that took as long as the disk does would tell that there is something. A store that is closed
+    // writes first what it was given. That it could not be written down must not turn the refusal into something else.
+    store.commit(batchOf(note)).catch(() => undefined)
   }
 
   const codes = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes)) as Record<string, Fault>

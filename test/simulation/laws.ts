@@ -184,6 +184,9 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, fail: Fail): La
       fail(`${task.id} waits for ${task.pending_checkpoint}, and ${open} are pending`)
     if (task.pending_checkpoint !== null && !pendingOf.get(task.id)?.has(task.pending_checkpoint))
       fail(`${task.id} waits for a decided one`)
+    // Whoever works on it would be refused for ever, and no timer would tell anybody.
+    if (executorHolds.has(task.state) && task.overdue && task.executor !== task.ownership.principal)
+      fail(`${task.id} is late and ${task.state}, and nobody will be asked about it`)
     const isTimed = !isOver(task.state) && !task.overdue
     judgeTimer(task.id, 'deadline', isTimed ? task.deadline : null)
     const spentAt =

@@ -110,6 +110,7 @@ export const mistakes: readonly Mistake[] = [
     'is === null ? noTimer(lane, name)',
     'is === null ? timer(lane, name, was!, call, input)',
   ),
+  one('late-task-is-handed-out', 'protocols/collaboration/ownership.ts', 'overdue: task.overdue && !isHandedOut', 'overdue: task.overdue'),
   one('timer-is-not-set', 'protocols/collaboration/operations/checkpoint-raise.ts', '...checkpointTimers(null, raised.checkpoint), ', ''),
   one('expires-before-its-time', 'protocols/collaboration/operations/checkpoint.ts', '    isPending,\n    isDue,\n', '    isPending,\n'),
   one(

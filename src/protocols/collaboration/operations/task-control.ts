@@ -111,7 +111,8 @@ const extend = command({
       throw new Refusal('INVALID_SPEC', 'max_duration is not longer than the current one', { field: 'max_duration' })
     }
     const extended: Task = { ...task, deadline, max_duration }
-    const next = { ...extended, overdue: isLate(extended, now) }
+    // Never set here: that it is late is noted by its timer, together with the question to the person.
+    const next = { ...extended, overdue: task.overdue && isLate(extended, now) }
     return { facts: [fact('task.extended', [image(Task, next)])], puts: taskTimers(task, next), output: { task: next } }
   },
   example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id, deadline: '2029-06-01T00:00:00Z' }) },
@@ -162,12 +163,14 @@ function askAbout(
   id: string,
   now: string,
 ): { facts: Made[]; puts: Change[]; task: Task } {
-  const words = `The task's ${limit} has passed. Extend it and go on, hand it to somebody else, or end it.`
+  const words = `The task's ${limit} has passed. Extend it and go on, or end it: without more time it comes back to you.`
   if (task.state === 'blocked' && pending) {
     const over = expired(pending)
+    // Only the principal can give it more time, so nobody else is asked first.
     const next = successorOf(
       pending,
       task,
+      [],
       id,
       now,
       `${words} It was waiting for an answer to: ${pending.prompt}`.slice(0, limits.promptCharsMax),
