@@ -160,7 +160,7 @@ export function createKernel(options: KernelOptions): Kernel {
     record(draft, newId, protocol, decision, as, actor.basis ?? { kind: 'role', id: allowed.name }, cause)
     for (const { doc, id, value } of decision.puts ?? []) {
       await readerAs(draft, SYSTEM).raw(doc, id)
-      draft.after.set(keyOf(doc, id), value)
+      draft.after.set(keyOf(doc, id), value === null ? null : (doc.stamp(value, newId('put')) as Value))
       draft.puts.add(keyOf(doc, id))
     }
     // Depth first, in the order of the facts: the record reads as cause, then consequence.

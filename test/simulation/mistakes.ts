@@ -102,8 +102,9 @@ export const mistakes: readonly Mistake[] = [
     'timer-done-before-its-call',
     'workers/outbox.ts',
     'const done = await Promise.allSettled(',
-    'await Promise.all(deliveries.map((delivery) => settle({ id: delivery.id, taken: delivery.due, ok: true })))\n    const done = await Promise.allSettled(',
+    'await Promise.all(deliveries.map((delivery) => settle({ id: delivery.id, taken: delivery.mark, ok: true })))\n    const done = await Promise.allSettled(',
   ),
+  one('timer-set-anew-is-lost', 'kernel/delivery.ts', 'outcome.taken !== delivery.mark', "outcome.taken === 'never'"),
   one(
     'timer-stays-set',
     'protocols/collaboration/ownership.ts',
