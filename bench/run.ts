@@ -1,11 +1,12 @@
 // `npm run bench`: everything that docs/benchmarks.md tells, measured here and now. `npm run bench -- store http` runs a part.
 import { cpus } from 'node:os'
+import { bytes } from './bytes.ts'
 import { flow } from './flow.ts'
 import { http } from './http.ts'
 import { tableOf, type Bench, type Row } from './report.ts'
 import { store } from './store.ts'
 
-const benches: readonly Bench[] = [store, http, flow]
+const benches: readonly Bench[] = [store, http, flow, bytes]
 const wanted = process.argv.slice(2)
 for (const name of wanted) {
   if (benches.some((bench) => bench.name === name)) continue
