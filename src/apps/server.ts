@@ -16,7 +16,7 @@ import { sqliteStore } from '#stores/sqlite.ts'
 import { runCollector } from '#workers/collector.ts'
 import { runSweeper } from '#workers/sweeper.ts'
 import { runTimers } from '#workers/timers.ts'
-import { NOTHING_VERIFIED, runVerifier, verifyNow, type Checked, type Verifier } from '#workers/verifier.ts'
+import { NOTHING_VERIFIED, runVerifier, verifyNow, type Checked, type RecordState } from '#workers/verifier.ts'
 import type { Worker } from '#workers/worker.ts'
 import { realClock, realEntropy } from './clock.ts'
 import { hostInUrl, type Config } from './config.ts'
@@ -65,7 +65,11 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   undo.push(folder.release)
   const store = openStore(folder.database, onFatal)
   undo.push(() => within(store.close(), STORE_MS))
+  const workers: Worker[] = []
+  undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
   const checked = await checkRecord(store, folder, config, clock, log, signal)
+  const verifier = checked.difference ? null : runVerifier(store, checked.marker, folder.marker, clock, log)
+  if (verifier) workers.push(verifier)
   const blobs = await openBlobs(folder.blobs, { fatal: onFatal })
   const asksPerMinute = config.quota ? limits.asksPerMinute : null
   const kernel = createKernel({
@@ -80,15 +84,8 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     checksAnswers: false,
   })
   await setUp(kernel, folder.adminKey)
-  const verifier = checked.difference ? null : runVerifier(store, checked.marker, folder.marker, clock, log)
-  const workers: Worker[] = [
-    runTimers(kernel, clock, log),
-    runSweeper(kernel, clock, log),
-    runCollector(store, blobs, clock, log),
-    ...(verifier ? [verifier] : []),
-  ]
-  undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
-  const http = httpOf(kernel, blobs, config, options, checked, verifier)
+  workers.push(runTimers(kernel, clock, log), runSweeper(kernel, clock, log), runCollector(store, blobs, clock, log))
+  const http = httpOf(kernel, blobs, config, options, () => verifier?.record() ?? 'changed')
   const rpc = createJsonRpc({ kernel, log, authenticate: (credential) => authenticate(kernel.store, credential, kernel.now()) })
   undo.push(() => Promise.all([http.stop(), rpc.stop()]))
   if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
@@ -156,8 +153,7 @@ function httpOf(
   blobs: Blobs,
   config: Config,
   { log, clock = realClock, bounds }: ServerOptions,
-  checked: Checked,
-  verifier: Verifier | null,
+  record: () => RecordState,
 ): HttpServer {
   const sessions = createSessions(kernel)
   const started_at = timestampOf(clock.now())
@@ -181,7 +177,7 @@ function httpOf(
       store: 'sqlite',
       durability: 'every answer is on disk (WAL, synchronous=FULL)',
       started_at,
-      record: (verifier?.state() ?? checked).difference ? 'changed' : 'verified',
+      record: record(),
     }),
   })
 }
