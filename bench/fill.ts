@@ -78,7 +78,8 @@ export async function fill(data: string, tasks: number, say: (line: string) => v
   const work = async (): Promise<void> => {
     while (next < tasks) {
       const i = next++
-      await play(kernel, pairs[i % PAIRS]!, i)
+      // Shifted with each hundred, so that everybody has tasks of every kind.
+      await play(kernel, pairs[(i + Math.floor(i / wayOf.length)) % PAIRS]!, i)
       if ((i + 1) % SAY_EVERY === 0) say(`${(i + 1).toLocaleString('en')} tasks after ${seconds(began)}`)
     }
   }
