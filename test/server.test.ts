@@ -243,6 +243,27 @@ test('a record that was changed stops the start with project, number and what di
   assert.match(started.stderr(), /was changed.*because of --skip-verify/)
 })
 
+test('a start does not wait for a long backlog: /health says that the record is being verified, until it is', async (t) => {
+  const data = dataFolder(t)
+  const first = await inProcess(t, data)
+  const adding = Array.from({ length: 800 }, (_, i) => first.kernel.call('identity/user.add', { id: `user_${i}`, name: 'N' }, SYSTEM))
+  await Promise.all(adding)
+  await first.stop()
+  rmSync(join(data, 'verified.json'))
+  const recordOf = async ({ port }: Server): Promise<string> => (await send(port, '/health', { method: 'GET' })).json.record
+  // With this clock every slice takes its time, and who sleeps does so until the end.
+  let now = Date.now()
+  const clock: Clock = {
+    now: () => (now += 200),
+    sleep: (_, signal) => new Promise((done) => signal.addEventListener('abort', () => done())),
+  }
+  const second = await inProcess(t, data, clock)
+  assert.equal(await recordOf(second), 'verifying')
+  await second.stop()
+  const third = await inProcess(t, data)
+  assert.equal(await recordOf(third), 'verified')
+})
+
 test('a disk that fails in the middle of a write ends it with 70, and what was answered is there', async (t) => {
   const data = dataFolder(t)
   // No file may grow beyond some hundred kilobytes; Node must only not die of the signal that comes with it.

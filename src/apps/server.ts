@@ -15,7 +15,7 @@ import { sqliteStore } from '#stores/sqlite.ts'
 import { runCollector } from '#workers/collector.ts'
 import { runSweeper } from '#workers/sweeper.ts'
 import { runTimers } from '#workers/timers.ts'
-import { NOTHING_VERIFIED, runVerifier, verifyNow, type Checked, type Verifier } from '#workers/verifier.ts'
+import { NOTHING_VERIFIED, runVerifier, verifyNow, type Checked, type RecordState } from '#workers/verifier.ts'
 import type { Worker } from '#workers/worker.ts'
 import { realClock, realEntropy } from './clock.ts'
 import { hostInUrl, type Config } from './config.ts'
@@ -64,7 +64,11 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   undo.push(folder.release)
   const store = openStore(folder, onFatal, log)
   undo.push(() => within(store.close(), STORE_MS))
+  const workers: Worker[] = []
+  undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
   const checked = await checkRecord(store, folder, config, clock, log, signal)
+  const verifier = checked.difference ? null : runVerifier(store, checked.marker, folder.marker, clock, log)
+  if (verifier) workers.push(verifier)
   const blobs = await openBlobs(folder.blobs, { fatal: onFatal })
   const kernel = createKernel({
     store,
@@ -80,16 +84,9 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   })
   await setUp(kernel, folder.adminKey)
   folder.reserve.keep()
-  const verifier = checked.difference ? null : runVerifier(store, checked.marker, folder.marker, clock, log)
-  const workers: Worker[] = [
-    runTimers(kernel, clock, log),
-    runSweeper(kernel, clock, log),
-    runCollector(store, blobs, clock, log),
-    ...(verifier ? [verifier] : []),
-  ]
-  undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
+  workers.push(runTimers(kernel, clock, log), runSweeper(kernel, clock, log), runCollector(store, blobs, clock, log))
   const sessions = createSessions(kernel)
-  const http = httpOf(kernel, sessions, blobs, config, options, checked, verifier)
+  const http = httpOf(kernel, sessions, blobs, config, options, () => verifier?.record() ?? 'changed')
   const rpc = createJsonRpc({ kernel, log, authenticate: sessions.authenticate })
   undo.push(() => Promise.all([http.stop(), rpc.stop()]))
   if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
@@ -167,8 +164,7 @@ function httpOf(
   blobs: Blobs,
   config: Config,
   { log, clock = realClock, bounds }: ServerOptions,
-  checked: Checked,
-  verifier: Verifier | null,
+  record: () => RecordState,
 ): HttpServer {
   const started_at = timestampOf(clock.now())
   return createHttp({
@@ -191,7 +187,7 @@ function httpOf(
       store: 'sqlite',
       durability: 'every answer is on disk (WAL, synchronous=FULL)',
       started_at,
-      record: (verifier?.state() ?? checked).difference ? 'changed' : 'verified',
+      record: record(),
     }),
   })
 }
