@@ -22,6 +22,7 @@ import { protocols } from '#protocols/index.ts'
 import { memoryDisk, memoryStore } from '#stores/memory.ts'
 import { send, type Answer } from './support/http-client.ts'
 import { manualClock } from './support/manual-clock.ts'
+import { rpcClient } from './support/rpc.ts'
 import { dataFolder, runToEnd, start } from './support/server-process.ts'
 
 const keyIn = (data: string): string => readFileSync(join(data, 'admin.key'), 'utf8').trim()
@@ -147,6 +148,29 @@ test('a set-up that ends at any point is completed by the next start, with one a
     assert.equal(items.length, 1, `after ${survived} writes`)
     assert.ok(readFileSync(path, 'utf8').includes(items[0].id.slice(4)))
   }
+})
+
+test('the figures count the calls of every binding by itself, and no name that a caller made up', async (t) => {
+  const data = dataFolder(t)
+  const { port } = await start(t, ['--data', data])
+  await call(port, 'identity/me.get', keyIn(data))
+  const client = await rpcClient(join(data, 'countersign.sock'), keyIn(data))
+  for (const [method, params] of [
+    ['identity/me.get', {}],
+    ['identity/me.get', {}],
+    ['identity/user.get', { user_id: 'user_nobody' }],
+    ['made/up', {}],
+  ] as const)
+    await client.call(method, params)
+  client.socket.destroy()
+  const { text } = await send(port, '/metrics', { method: 'GET' })
+  assert.deepEqual(text.match(/^countersign_calls_total.*$/gm), [
+    'countersign_calls_total{binding="http",operation="identity/me.get",code="OK"} 1',
+    'countersign_calls_total{binding="jsonrpc",operation="rpc.authenticate",code="OK"} 1',
+    'countersign_calls_total{binding="jsonrpc",operation="identity/user.get",code="NOT_FOUND"} 1',
+    'countersign_calls_total{binding="jsonrpc",operation="identity/me.get",code="OK"} 2',
+  ])
+  assert.match(text, /^countersign_call_seconds_count\{binding="jsonrpc",operation="identity\/me\.get"\} 2$/m)
 })
 
 test('one server uses a folder at a time; a killed one leaves it free', async (t) => {

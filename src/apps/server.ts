@@ -1,6 +1,7 @@
 // The server: which parts there are, in which order they start, and in which order they stop.
 import type { Logger } from 'pino'
 import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http.ts'
+import { createMetrics, type Metrics } from '#bindings/http/metrics.ts'
 import { createJsonRpc, type JsonRpcServer } from '#bindings/jsonrpc.ts'
 import { contracts } from '#contracts/index.ts'
 import type { Blobs } from '#kernel/blobs.ts'
@@ -22,6 +23,7 @@ import { realClock, realEntropy } from './clock.ts'
 import { hostInUrl, type Config } from './config.ts'
 import { openDataFolder, StartError, type DataFolder } from './data-folder.ts'
 import { createSessions } from './sessions.ts'
+import { streamPaths } from './stream-paths.ts'
 import { ownerLogin, setUp } from './setup.ts'
 import { version } from './version.ts'
 import { listenOn } from './socket-file.ts'
@@ -88,8 +90,9 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     ...(verifier ? [verifier] : []),
   ]
   undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
-  const http = httpOf(kernel, blobs, config, options, checked, verifier)
-  const rpc = createJsonRpc({ kernel, log, authenticate: (credential) => authenticate(kernel.store, credential, kernel.now()) })
+  const metrics = createMetrics()
+  const http = httpOf(kernel, blobs, config, options, checked, verifier, metrics)
+  const rpc = createJsonRpc({ kernel, log, metrics, authenticate: (credential) => authenticate(kernel.store, credential, kernel.now()) })
   undo.push(() => Promise.all([http.stop(), rpc.stop()]))
   if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
   const port = await listen(http, config)
@@ -158,6 +161,7 @@ function httpOf(
   { log, clock = realClock, bounds }: ServerOptions,
   checked: Checked,
   verifier: Verifier | null,
+  metrics: Metrics,
 ): HttpServer {
   const sessions = createSessions(kernel)
   const started_at = timestampOf(clock.now())
@@ -170,12 +174,13 @@ function httpOf(
     hosts: [...config.hosts, hostInUrl(config.host)],
     proxied: config.proxied,
     live: {
-      aliases: { '/v1/events': 'collaboration/audit.follow' },
+      aliases: streamPaths,
       origins: config.origins,
       recheck: sessions.recheck,
       redeem: sessions.redeem,
     },
     bytes: { blobs, bytesMax: config.blobBytesMax },
+    metrics,
     ...(bounds ? { bounds } : {}),
     health: () => ({
       store: 'sqlite',
