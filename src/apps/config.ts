@@ -3,6 +3,9 @@
 import { isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
 
+/** Where the server is unless somebody says otherwise. */
+export const URL_USUAL = 'http://127.0.0.1:3402'
+
 export type LogLevel = 'silent' | 'error' | 'warn' | 'info' | 'debug'
 
 export type Config = {
@@ -170,7 +173,7 @@ function readFlags(argv: readonly string[]): Given {
     const [, name, value] = /^--([^=]+)(?:=(.*))?$/s.exec(word) ?? (word === '-h' ? [word, 'help'] : [])
     if (name === undefined) throw new ConfigError(`what is ${JSON.stringify(word)}? Options begin with --; see --help`)
     const setting = settings.find((candidate) => candidate.flag === name)
-    if (!setting) throw new ConfigError(`there is no option --${name}${suggestion(name)}; see --help`)
+    if (!setting) throw new ConfigError(`there is no option --${name}${suggestion(name)} (see --help)`)
     if (given.has(name)) throw new ConfigError(`--${name} is given twice`)
     if (setting.value === null && value !== undefined) throw new ConfigError(`--${name} takes no value`)
     const its = setting.value === null ? 'on' : (value ?? argv[++i])
@@ -183,7 +186,7 @@ function readFlags(argv: readonly string[]): Given {
 
 function suggestion(name: string): string {
   const nearest = settings.map(({ flag }) => ({ flag, distance: distanceOf(name, flag) })).toSorted((a, b) => a.distance - b.distance)[0]!
-  return nearest.distance <= 3 ? `; did you mean --${nearest.flag}?` : ''
+  return nearest.distance <= 3 ? `: did you mean --${nearest.flag}?` : ''
 }
 
 /** How many letters to add, drop or change. */
@@ -276,6 +279,7 @@ export function helpText(command = 'npm start --'): string {
     const left = `  --${flag}${value === null ? '' : ` ${value}`}`.padEnd(22)
     return `${left}${words}${usual === '' ? '' : ` (default ${usual})`}${env === null ? '' : `\n${' '.repeat(22)}or ${env}`}`
   })
+  const examples = settings.flatMap(({ flag, example }) => (flag === 'help' || flag === 'version' ? [] : [example]))
   return `Countersign: the control plane for work that people delegate to agents.
 
 Usage: ${command} [options]
@@ -283,9 +287,9 @@ Usage: ${command} [options]
 ${rows.join('\n')}
 
 Examples:
-${settings.map(({ example }) => `  ${command} ${example}`).join('\n')}
+${examples.map((words) => `  ${command} ${words}`).join('\n')}
 
-The server prints one line when it is ready and a second one with a one-time login link. SIGTERM or Ctrl-C stops it: calls that are
-under way are finished first.
+The server prints one line when it is ready, a second one with a one-time login link, and what to do next. SIGTERM or Ctrl-C stops it:
+calls that are under way are finished first.
 `
 }
