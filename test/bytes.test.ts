@@ -767,6 +767,6 @@ test('the description of the API says how bytes are sent and fetched', async (t)
     paths[UPLOAD].put.parameters.filter((one: any) => one.required).map((one: any) => one.name),
     ['task_id'],
   )
-  assert.deepEqual(Object.keys(paths[DOWNLOAD]), ['post', 'get'])
+  assert.deepEqual(Object.keys(paths[DOWNLOAD]), ['post', 'get', 'head'])
   assert.ok(paths[DOWNLOAD].get.responses[206].content['application/octet-stream'])
 })

@@ -67,7 +67,7 @@ for (const [argv, words] of [
   [['--host', '0.0.0.0'], /others can reach.*--proxy trusted/],
   [['--host', 'example.com'], /others can reach/],
   [['serve'], /what is "serve"/],
-  [['--zzzzzzzz'], /there is no option --zzzzzzzz; see --help/],
+  [['--zzzzzzzz'], /there is no option --zzzzzzzz \(see --help\)/],
 ] as const) {
   test(`${argv.join(' ')} is refused with a sentence`, () => {
     assert.throws(

@@ -135,6 +135,15 @@ test('the operation itself is a GET, and the alias answers the same', async (t) 
   assert.deepEqual(alias.frames, stream.frames)
 })
 
+test('the description of the API names the stream under both of its paths', async (t) => {
+  const { port } = await liveWorld(t)
+  const { paths } = (await (await fetch(`http://127.0.0.1:${port}/openapi.json`)).json()) as any
+  for (const path of ['/v1/events', '/v1/collaboration/audit.follow']) {
+    assert.deepEqual(Object.keys(paths[path]), ['get'])
+    assert.ok(paths[path].get.responses[200].content['text/event-stream'], path)
+  }
+})
+
 test('a stream is narrowed by task, by root, by project and by action', async (t) => {
   const world = await liveWorld(t)
   const { key } = await world.keyOf('owner')

@@ -1,6 +1,7 @@
 // The server: which parts there are, in which order they start, and in which order they stop.
 import type { Logger } from 'pino'
 import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http.ts'
+import { createMetrics, type Metrics } from '#bindings/http/metrics.ts'
 import { createJsonRpc, type JsonRpcServer } from '#bindings/jsonrpc.ts'
 import { contracts } from '#contracts/index.ts'
 import type { Blobs } from '#kernel/blobs.ts'
@@ -21,6 +22,7 @@ import { realClock, realEntropy } from './clock.ts'
 import { hostInUrl, type Config } from './config.ts'
 import { openDataFolder, StartError, type DataFolder } from './data-folder.ts'
 import { createSessions, type Sessions } from './sessions.ts'
+import { streamPaths } from './stream-paths.ts'
 import { ownerLogin, setUp } from './setup.ts'
 import { version } from './version.ts'
 import { listenOn } from './socket-file.ts'
@@ -86,8 +88,9 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   folder.reserve.keep()
   workers.push(runTimers(kernel, clock, log), runSweeper(kernel, clock, log), runCollector(store, blobs, clock, log))
   const sessions = createSessions(kernel)
-  const http = httpOf(kernel, sessions, blobs, config, options, () => verifier?.record() ?? 'changed')
-  const rpc = createJsonRpc({ kernel, log, authenticate: sessions.authenticate })
+  const metrics = createMetrics()
+  const http = httpOf(kernel, sessions, blobs, config, options, () => verifier?.record() ?? 'changed', metrics)
+  const rpc = createJsonRpc({ kernel, log, metrics, authenticate: sessions.authenticate })
   undo.push(() => Promise.all([http.stop(), rpc.stop()]))
   if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
   const port = await listen(http, config)
@@ -165,6 +168,7 @@ function httpOf(
   config: Config,
   { log, clock = realClock, bounds }: ServerOptions,
   record: () => RecordState,
+  metrics: Metrics,
 ): HttpServer {
   const started_at = timestampOf(clock.now())
   return createHttp({
@@ -176,12 +180,13 @@ function httpOf(
     hosts: [...config.hosts, hostInUrl(config.host)],
     proxied: config.proxied,
     live: {
-      aliases: { '/v1/events': 'collaboration/audit.follow' },
+      aliases: streamPaths,
       origins: config.origins,
       recheck: sessions.recheck,
       redeem: sessions.redeem,
     },
     bytes: { blobs, bytesMax: config.blobBytesMax },
+    metrics,
     ...(bounds ? { bounds } : {}),
     health: () => ({
       store: 'sqlite',

@@ -6,6 +6,7 @@ import { decode } from '#kernel/json.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { createLines, type Lines } from '#kernel/lines.ts'
 import { Refusal } from '#kernel/errors.ts'
+import type { CallMeter } from '../http/metrics.ts'
 import * as answers from './answers.ts'
 import type { Failure } from './answers.ts'
 import { answerTo } from './requests.ts'
@@ -26,7 +27,7 @@ export type JsonRpcBounds = {
   readonly stopMs: number
 }
 
-export type Method = (session: Session, params: object) => Promise<unknown>
+export type Method = { readonly meter: CallMeter; run(session: Session, params: object): Promise<unknown> }
 
 export type Shared = {
   readonly kernel: Kernel
