@@ -49,7 +49,7 @@ type DocOptions<S extends TSchema> = {
   readonly taskOf?: (value: Static<S>) => string | null
   readonly rootOf?: (value: Static<S>) => string | null
   readonly visibleTo?: (value: Static<S>, actor: Actor) => boolean
-  readonly within?: (value: Static<S>) => { readonly doc: AnyDoc; readonly id: string }
+  readonly within?: (value: Static<S>) => { readonly doc: AnyDoc; readonly id: string } | null
 }
 
 const kinds = new Map<string, AnyDoc>()

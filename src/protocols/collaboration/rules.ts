@@ -79,7 +79,7 @@ export const leavesSpecAlone = rule<unknown, { readonly spec?: unknown }>(
 export async function workerFor(read: Read, id: string, project_id: string): Promise<Subject> {
   const found = await read.subject(id)
   if (!found || !found.projects.has(project_id) || found.disabled)
-    throw new Refusal('NOT_FOUND', `there is no active person or agent ${id} in this project`)
+    throw new Refusal('NOT_FOUND', `there is no active person or agent ${id} in this project`, { aap_code: 'AGENT_NOT_FOUND' })
   return found
 }
 
