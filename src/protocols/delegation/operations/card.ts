@@ -90,6 +90,7 @@ const register = command({
     given: 'empty',
     as: 'devin',
     input: {
+      agent_id: 'agent_devin',
       name: 'Devin',
       capabilities: [{ capability_id: 'cap:code-review', version: '2.1.0' }],
       tags: ['typescript'],
