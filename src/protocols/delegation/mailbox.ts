@@ -99,10 +99,11 @@ const FORGET = 'delegation/run.forget'
 /** What is left of a run that has ended: the word that it has, for whoever works on it, and the notes, for a while. */
 export function closed(mailbox: Mailbox | null, memos: number, word: Body | null, now: string): Change[] {
   if (mailbox === null) return []
-  const isKnown = mailbox.attempt > 0 || mailbox.reach !== 'pull'
-  const word_ = word !== null && isKnown ? posted({ ...mailbox, messages: [] }, 'cancel', word, now) : [put(Mailbox, mailbox.id, null)]
+  // Nobody has ever taken it, and nobody was sent it: there is nobody to tell.
+  const isTold = word !== null && (mailbox.attempt > 0 || mailbox.reach !== 'pull')
+  const rest = isTold ? posted({ ...mailbox, messages: [] }, 'cancel', word, now) : [put(Mailbox, mailbox.id, null)]
   const forget = timer(mailbox.id, 'forget', timestampOf(Date.parse(now) + limits.memoMs), FORGET, { run_id: mailbox.id })
-  return memos > 0 || (word !== null && isKnown) ? [...word_, forget] : word_
+  return memos > 0 || isTold ? [...rest, forget] : rest
 }
 
 export const forgotten = (run_id: string): Change => noTimer(run_id, 'forget')

@@ -110,7 +110,7 @@ const ack = command({
       output: { settled: mailbox.messages.length - next.messages.length },
     }
   },
-  example: { given: 'taken', as: 'robin', input: ({ items }) => ({ run_id: items[0].run.id, attempt: 1, number: 1 }) },
+  example: { given: 'taken', as: 'robin', input: ({ run }) => ({ run_id: run.id, attempt: 1, number: 1 }) },
 })
 
 const extend = command({
@@ -143,7 +143,7 @@ const extend = command({
       output: { items: held.map(({ run_id, mailbox }) => ({ run_id, lease_until: mailbox ? until : null })) },
     }
   },
-  example: { given: 'taken', as: 'robin', input: ({ items }) => ({ runs: [{ run_id: items[0].run.id, attempt: 1 }], lease: 'PT10M' }) },
+  example: { given: 'taken', as: 'robin', input: ({ run }) => ({ runs: [{ run_id: run.id, attempt: 1 }], lease: 'PT10M' }) },
 })
 
 export const inboxOperations = [take, ack, extend]
