@@ -18,7 +18,10 @@ export const kindsIn = (items: readonly any[]): string[][] => items.map(({ messa
 export async function eventsOf({ world }: Stage, as: string, input: object, count: number, after: number | null = null): Promise<any[]> {
   const found: any[] = []
   const stop = new AbortController()
-  for await (const { item, place } of world.kernel.follow('delegation/run.follow', input, world.cast[as]!, { after, signal: stop.signal })) {
+  for await (const { item, place } of world.kernel.follow('delegation/run.follow', input, world.cast[as]!, {
+    after,
+    signal: stop.signal,
+  })) {
     found.push({ ...(item as { event: object }).event, place })
     if (found.length === count) stop.abort()
   }
