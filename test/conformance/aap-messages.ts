@@ -35,7 +35,7 @@ must('M-ORDER', 'messages of a run come in order, whatever was taken before; two
 must('M-LEASE', 'while it is held nobody else gets it; after the lease it comes again, with all that is not settled', async () => {
   const on = await stage('in_progress')
   const [one] = await take(on, 'devin', 'p1', { lease: 'PT2M' })
-  assert.equal(Date.parse(one.lease_until) - Date.parse(one.lease_until) + one.attempt, 1)
+  assert.equal(one.attempt, 1)
   await amend(on, 'faster')
   assert.deepEqual(await take(on, 'devin', 'p2'), [], 'not even what came since')
   assert.deepEqual(kindsIn(await take(on, 'devin', 'p1')), [['steer']])

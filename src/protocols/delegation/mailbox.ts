@@ -16,8 +16,10 @@ export const leaseEnd = (now: string, lease: string | undefined): string => {
 }
 
 export const isHeldBy = (mailbox: Mailbox, worker: string | null, now: string): boolean =>
-  mailbox.until !== null && now < mailbox.until && mailbox.worker === worker
-export const isFree = ({ until }: Mailbox, now: string): boolean => until === null || until <= now
+  !isFree(mailbox, now) && mailbox.worker === worker
+/** No lease is longer than the longest: a time beyond it was written before the clock was set back, and binds nobody. */
+export const isPast = (time: string, now: string): boolean => time <= now || Date.parse(time) - Date.parse(now) > limits.leaseMsMax
+export const isFree = ({ until }: Mailbox, now: string): boolean => until === null || isPast(until, now)
 
 /** The first message of a run: here is work. */
 export function opened(run: Run, reach: Mailbox['reach'], now: string): Change[] {

@@ -5,7 +5,7 @@ import { role, system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule, type Read } from '#kernel/operation.ts'
 import { nullable, t } from '#kernel/schema.ts'
-import { extended, isFree, isHeldBy, kept, leaseEnd, settled, taken } from '../mailbox.ts'
+import { extended, isFree, isHeldBy, isPast, kept, leaseEnd, settled, taken } from '../mailbox.ts'
 import { Attempt, runAgent, runOf, type OfRun } from '../rules.ts'
 import { Id, Mailbox, Message, Request, Run, Timestamp } from '../schema.ts'
 import { isActive } from '../states.ts'
@@ -31,7 +31,7 @@ const LANES = 200
 /** Runs with something to take, those that waited longest first. */
 async function lanes(read: Read, agent_id: string, now: string): Promise<string[]> {
   const listed = await read.list(Mailbox, 'due', [[agent_id]], { limit: LANES })
-  return listed.filter(({ at }) => at.slice(0, now.length) <= now).map(({ id }) => id)
+  return listed.filter(({ at }) => isPast(at.slice(0, now.length), now)).map(({ id }) => id)
 }
 
 const take = command({
@@ -55,7 +55,7 @@ const take = command({
     if (agent_id !== actor.id && actor.kind !== 'system') return { agent_id, found }
     for (const id of run_id === undefined ? await lanes(read, agent_id, now) : [run_id]) {
       const mailbox = await read.raw(Mailbox, id)
-      if (mailbox?.agent_id !== agent_id || mailbox.messages.length === 0 || mailbox.due > now) continue
+      if (mailbox?.agent_id !== agent_id || mailbox.messages.length === 0 || !isPast(mailbox.due, now)) continue
       if (!isFree(mailbox, now) && !isHeldBy(mailbox, worker, now)) continue
       const [run, request] = await Promise.all([read.raw(Run, id), read.raw(Request, id)])
       found.push({ mailbox, run: run!, request: request! })
