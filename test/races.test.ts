@@ -138,7 +138,10 @@ async function eventsAfter(store: Store, position: number): Promise<string[]> {
   const facts = await store.facts({ by: 'position' }, { after: position, limit: 100 })
   const actions = facts.map(({ line }) => (JSON.parse(line) as Line).action)
   // That somebody reached for what is not theirs stands in the record too; it is no effect.
-  return actions.filter((action) => action !== 'kernel/authorization.denied').map((action) => action.slice(action.indexOf('/') + 1))
+  // What becomes of its runs follows from the task and is held against it elsewhere.
+  return actions
+    .filter((action) => action !== 'kernel/authorization.denied' && !action.startsWith('delegation/'))
+    .map((action) => action.slice(action.indexOf('/') + 1))
 }
 
 async function race(
