@@ -57,7 +57,9 @@ must('M-LEASE', 'a lease is lengthened by asking and by progress, and is an hour
     assert.deepEqual(await take(on, 'devin', 'p2'), [])
   }
   await on.call('devin', ops('inbox.extend'), { runs: [{ run_id: run.id, attempt }], lease: 'P7D' })
-  on.world.advance(61 * MINUTE_MS)
+  on.world.advance(50 * MINUTE_MS)
+  assert.deepEqual(await take(on, 'devin', 'p2'), [])
+  on.world.advance(11 * MINUTE_MS)
   assert.equal((await take(on, 'devin', 'p2'))[0].attempt, 2)
   const extending = { runs: [{ run_id: run.id, attempt: 1 }] }
   assert.deepEqual((await on.call('devin', ops('inbox.extend'), extending)).items, [{ run_id: run.id, lease_until: null }])

@@ -104,6 +104,34 @@ must(['A-BLK-02', 'A7'], 'nobody but the runtime blocks or resumes: not the agen
   await on.refused('UNAUTHORIZED', 'devin', ops('agent.block'), { run_id, reason: 'x', checkpoint_id: 'ckpt_1' })
   await on.refused('INVALID_TRANSITION', 'devin', ops('run.complete'), { run_id })
 })
+must(['A-BLK-02', 'A7'], 'who delegated a run may steer and cancel it, but neither block nor resume it, nor speak for it', async () => {
+  const on = await stage(delegation.scenes['delegated'])
+  const run_id = on.refs['run'].id
+  const { run } = await on.call('robin', ops('agent.delegate'), { to_agent: 'agent_devin', parent_run: run_id })
+  await on.call('robin', ops('agent.steer'), { run_id: run.id, text: 'Faster.' })
+  await on.refused('UNAUTHORIZED', 'robin', ops('agent.block'), { run_id: run.id, reason: 'x', checkpoint_id: 'ckpt_1' })
+  await on.call('system', ops('agent.block'), { run_id: run.id, reason: 'x', checkpoint_id: 'ckpt_1' })
+  await on.refused('UNAUTHORIZED', 'robin', ops('agent.resume'), { run_id: run.id, resolution: { action: 'approve' } })
+  await on.refused('UNAUTHORIZED', 'robin', ops('run.fail'), { run_id: run.id, error: 'x' })
+  assert.equal((await on.call('robin', ops('agent.cancel'), { run_id: run.id })).run.reason, 'cancelled')
+})
+must('A7', 'what is not delegable is not passed on, also without a task, and stays so below', async () => {
+  const on = await stage(delegation.scenes['offered'])
+  const { run } = await on.call('devin', ops('agent.delegate'), { to_agent: 'agent_robin', delegable: false })
+  await on.refused('PRECONDITION_FAILED', 'robin', ops('agent.delegate'), { to_agent: 'agent_devin', parent_run: run.id })
+  await on.refused('PRECONDITION_FAILED', 'robin', ops('agent.handoff'), { to_agent: 'agent_devin', run_id: run.id })
+})
+must('A7', 'without a task, too, work is delegated at most three deep', async () => {
+  const on = await stage(delegation.scenes['delegated'])
+  let parent_run = on.refs['run'].id
+  for (const [as, to] of [
+    ['robin', 'devin'],
+    ['devin', 'robin'],
+    ['robin', 'devin'],
+  ] as const)
+    parent_run = (await on.call(as, ops('agent.delegate'), { to_agent: `agent_${to}`, parent_run })).run.id
+  await on.refused('PRECONDITION_FAILED', 'devin', ops('agent.delegate'), { to_agent: 'agent_robin', parent_run })
+})
 must('A-BLK-03', 'a resume without a resolution, with a reject, or for another checkpoint is refused', async () => {
   const { on, run_id } = await runIn('blocked')
   await on.refused('INVALID_REQUEST', 'system', ops('agent.resume'), { run_id })
@@ -155,6 +183,15 @@ must(['A-ERR-04', 'M-FOREIGN'], 'a run that is not there or not one’s own is n
   await on.refused('UNAUTHORIZED', 'robin', ops('inbox.take'), { agent_id: 'agent_devin' })
   assert.deepEqual((await on.call('robin', ops('run.list'), { task_id: on.refs['task'].id })).items, [])
 })
+must(['A-ERR-04', 'M-FOREIGN'], 'who once worked on a task reads all of its runs and acts on none but its own', async () => {
+  const on = await stage('in_progress')
+  await on.call('admin', 'ownership.transfer', { task_id: on.refs['task'].id, to: 'agent_robin' })
+  const [, run] = await runsOf(on)
+  assert.equal((await on.call('devin', ops('run.get'), { run_id: run.id })).run.agent_id, 'agent_robin')
+  await on.refused('RUN_NOT_FOUND', 'devin', ops('run.progress'), { run_id: run.id })
+  await on.refused('RUN_NOT_FOUND', 'devin', ops('run.fail'), { run_id: run.id, error: 'x' })
+  await on.refused('UNAUTHORIZED', 'alice', ops('run.fail'), { run_id: run.id, error: 'x' })
+})
 must(
   ['A-EVT-01', 'A-EVT-02', 'A-EVT-03', 'A-EVT-04', 'A-CONF-03', 'A-CONF-05'],
   'the events of a run, each with its correlation id, can be followed from any place on',
@@ -191,6 +228,10 @@ must(
       rest.map(({ type }) => type),
       ['run.blocked', 'run.completed'],
     )
+    const [last] = await eventsOf(on, 'alice', { run_id: runs[1] }, 1)
+    assert.deepEqual([last.type, last.run_id], ['run.failed', runs[1]], 'of one run only')
+    const [again] = await eventsOf(on, 'alice', { run_id: runs[1], all: true }, 1)
+    assert.deepEqual(again.payload, { to_agent: 'agent_devin', continues: runs[0] })
     const all = await eventsOf(on, 'devin', { run_id: runs[0], all: true }, 6)
     assert.deepEqual(
       all.map(({ type }) => type),
