@@ -1,5 +1,5 @@
 // The real clock and real chance. Everything else is given these and asks nobody.
-import { randomBytes } from 'node:crypto'
+import { randomFillSync } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Clock, Entropy } from '#kernel/clock.ts'
 
@@ -9,4 +9,12 @@ export const realClock: Clock = {
   sleep: (ms, signal) => wait(ms, undefined, { signal }).catch(() => undefined),
 }
 
-export const realEntropy: Entropy = (count) => randomBytes(count)
+// Asking for a few bytes at a time costs a hundred times what the bytes do.
+let pool = Buffer.alloc(0)
+const POOL_BYTES = 4_096
+export const realEntropy: Entropy = (count) => {
+  if (pool.length < count) pool = randomFillSync(Buffer.alloc(Math.max(POOL_BYTES, count)))
+  const taken = pool.subarray(0, count)
+  pool = pool.subarray(count)
+  return taken
+}

@@ -84,7 +84,7 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
     return FAILED
   }
 
-  const tail = createTail(store, { isWatched: rooms.isWatched, take: rooms.take, flush: rooms.flush, failed: bug })
+  const tail = createTail(store, { ...rooms, failed: bug })
 
   function refuseTooMany(actor: string): void {
     if (stopped) throw new Refusal('UNAVAILABLE', 'the server is stopping', { retry_after: 1 })
@@ -168,6 +168,7 @@ function createRooms() {
   }
 
   return {
+    isAnyWatched: (): boolean => routes.size > 0,
     isWatched: (route: string): boolean => routes.has(route),
     members: (): Subscriber[] => [...rooms.values()].flatMap(({ members }) => [...members]),
     /** The room of those who asked the same, or a new one for this channel. */

@@ -1,17 +1,18 @@
 // The HTTP binding: every command and query of the kernel is a POST. It knows no protocol by name and nothing of what it carries.
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import type { RequestListener } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { administrator, installationOwner, type Actor } from '#kernel/identity.ts'
-import { decode } from '#kernel/json.ts'
-import type { CallOptions, Kernel } from '#kernel/kernel.ts'
+import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { absence, failureOf, internalFailure, prepare, securityHeaders, transportFailure, type Failure } from './http/answers.ts'
-import { boundArrival, refuseSocket } from './http/arrival.ts'
+import { boundArrival, refuseSocket, watchArrivals } from './http/arrival.ts'
 import { registerBytes, type Body, type ByteStore, type Work } from './http/bytes.ts'
-import { callerOf, createGuard, idempotencyKeyIn, isLocal, type Credential } from './http/guard.ts'
+import { callerOf, createGuard, isLocal, type Credential } from './http/guard.ts'
 import { isSocketRequest, registerLive, type Live, type LiveOptions } from './http/live.ts'
 import { registerLogin, type Logins } from './http/login.ts'
 import { createMetrics, type Metrics } from './http/metrics.ts'
+import { operationsOf, plainListener, type Done, type Plain, type Run } from './http/operations.ts'
 import { openapiOf } from './openapi.ts'
 
 export type HttpLog = {
@@ -87,6 +88,7 @@ export function createHttp(options: HttpOptions): HttpServer {
     unwritableAt: 0,
   }
   const app = createApp(state, bounds)
+  const arrivals = watchArrivals(state.sockets, bounds.requestMs)
   const allow = new Map<string, string>()
   app.addHook('onRoute', ({ url, method }) => {
     allow.set(
@@ -97,7 +99,13 @@ export function createHttp(options: HttpOptions): HttpServer {
         .join(', '),
     )
   })
-  registerOperations(app, state)
+  const runs = operationsOf({
+    ...state,
+    failed: (error, path) => failed(error, path, state),
+    meter: (name, changes) => meterOf(name, changes, state),
+  })
+  registerOperations(app, runs, state)
+  servePlainly(app, runs, state, bounds)
   if (state.bytes) {
     const handler = (name: string, changes: boolean, work: Work) => handlerOf(name, changes, state, work)
     registerBytes(app, { ...state.bytes, kernel: state.kernel, bounds, handler })
@@ -114,7 +122,7 @@ export function createHttp(options: HttpOptions): HttpServer {
     stop() {
       state.stopping = true
       live.stop()
-      return stop(app, state, bounds.stopMs)
+      return stop(app, state, bounds.stopMs).finally(arrivals.stop)
     },
   }
 }
@@ -146,11 +154,10 @@ function createApp(state: State, bounds: HttpBounds): FastifyInstance {
     socket.once('close', () => state.sockets.delete(socket))
   })
   app.addHook('onRequest', (request, reply, next) => {
-    // An operation's own answer sets them when it is written: half the cost of an answer is its headers.
-    if (!(request.routeOptions.config as RouteConfig).isOperation) reply.headers(state.headers)
+    reply.headers(state.headers)
     boundArrival(request.raw, bounds.requestMs)
     const refused = refusalOf(request, state)
-    if (refused) void reply.headers(state.headers).send(prepare(reply, refused))
+    if (refused) void reply.send(prepare(reply, refused))
     else next()
   })
   // Whoever asks before sending a large body is answered when it is known whether it is wanted.
@@ -161,7 +168,11 @@ function createApp(state: State, bounds: HttpBounds): FastifyInstance {
   // Raw bytes: they are decoded after the credential was checked, by the one decoder that all bindings share.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_, body, done) => done(null, body))
-  app.setErrorHandler((error, request, reply) => reply.headers(state.headers).send(prepare(reply, failed(error, request, reply, state))))
+  app.setErrorHandler((error, request, reply) => {
+    // The framework asks to close the connection. Going on reading (within the time for a request) lets the client see the answer.
+    reply.removeHeader('connection')
+    return reply.headers(state.headers).send(prepare(reply, failed(error, request.url.split('?', 1)[0]!, state)))
+  })
   return app
 }
 
@@ -177,77 +188,65 @@ function refusalOf({ raw, url }: FastifyRequest, { guard, stopping }: State): Fa
 }
 
 /** Whatever was thrown, as an answer. What is not expected is logged with its cause and answered without it. */
-function failed(error: unknown, request: FastifyRequest, reply: FastifyReply, state: State): Failure {
+function failed(error: unknown, path: string, state: State): Failure {
   const refusal = failureOf(error, state.kernel.codes)
   if (refusal) return refusal
   const status = (error as { statusCode?: number }).statusCode
-  // The framework asks to close the connection. Going on reading (within the time for a request) lets the client see the answer.
-  if (status === 413) {
-    reply.removeHeader('connection')
-    return transportFailure(413, 'TOO_LARGE', `a body has at most ${limits.bodyBytesMax} bytes`)
-  }
+  if (status === 413) return transportFailure(413, 'TOO_LARGE', `a body has at most ${limits.bodyBytesMax} bytes`)
   if (status === 415) return transportFailure(415, 'INVALID_REQUEST', 'the body must be application/json')
   if (status === 400) return transportFailure(400, 'INVALID_REQUEST', 'the body could not be read')
-  state.log.error({ err: error, path: request.url.split('?', 1)[0] }, 'a request failed')
+  state.log.error({ err: error, path }, 'a request failed')
   return internalFailure
 }
 
-function registerOperations(app: FastifyInstance, state: State): void {
-  for (const protocol of state.kernel.protocols) {
-    for (const op of protocol.operations) {
-      if (op.kind === 'stream') continue
-      const name = `${protocol.name}/${op.name}`
-      app.post(
-        `/v1/${name}`,
-        { config: { isOperation: true } satisfies RouteConfig },
-        handlerOf(name, op.kind === 'command', state, decoded(name, state), true),
-      )
-    }
+function meterOf(name: string, changes: boolean, state: State): Done {
+  const { log, metrics } = state
+  const meter = metrics.of(name)
+  return (code, began) => {
+    const ms = performance.now() - began
+    meter.count(code, ms)
+    if (code === 'UNAVAILABLE') noteUnwritable(state, began)
+    else if (changes && code === 'OK') state.unwritableAt = 0
+    if (log.level === 'debug') log.debug({ operation: name, code, ms: Math.round(ms) }, 'call')
   }
 }
 
-type RouteConfig = { readonly isOperation?: boolean }
-const NO_OPTIONS: CallOptions = {}
-
-const decoded = (name: string, { kernel }: State): Work =>
-  async function call(request, _, caller) {
-    const key = idempotencyKeyIn(request.raw.headers)
-    const bytes = request.body as Buffer | undefined
-    const input = bytes === undefined || bytes === null || bytes.length === 0 ? {} : decode(bytes)
-    return JSON.stringify(await kernel.call(name, input, caller, key === undefined ? NO_OPTIONS : { key }))
+function registerOperations(app: FastifyInstance, runs: ReadonlyMap<string, Run>, state: State): void {
+  for (const [path, run] of runs) {
+    app.post(path, async ({ raw, body }, reply) => {
+      const { text, failure } = await run(raw.headers, body as Buffer | undefined)
+      return text ?? prepare(reply.headers(state.headers), failure)
+    })
   }
+}
 
-/** `isPlain`: the answer is text, and its headers are set here. */
-function handlerOf(name: string, changes: boolean, state: State, work: Work, isPlain = false) {
-  const { guard, log, authenticate } = state
-  const headers = Object.entries(state.headers).flat()
-  const meter = state.metrics.of(name)
-  return async (request: FastifyRequest, reply: FastifyReply): Promise<Body | FastifyReply> => {
+function servePlainly(app: FastifyInstance, runs: ReadonlyMap<string, Run>, state: State, { requestMs }: HttpBounds): void {
+  const [framework] = app.server.listeners('request') as RequestListener[]
+  app.server.removeAllListeners('request')
+  const isWelcome: Plain['isWelcome'] = (headers) => !state.stopping && state.guard.hostOf(headers) !== undefined
+  app.server.on(
+    'request',
+    plainListener({ runs, headers: state.headers, isWelcome, bound: (raw) => boundArrival(raw, requestMs) }, framework!),
+  )
+}
+
+/** Around work that carries bytes: credential, figures, failures. */
+function handlerOf(name: string, changes: boolean, state: State, work: Work) {
+  const { guard, authenticate } = state
+  const done = meterOf(name, changes, state)
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<Body> => {
     const began = performance.now()
-    let code = 'OK'
-    let body: Body
-    let isRefused = false
     try {
       const credential = guard.credentialOf(request.raw.headers)
       const actor = await authenticate(credential)
-      body = await work(request, reply, callerOf(authenticate, credential, actor), actor)
-      if (changes) state.unwritableAt = 0
+      const body = await work(request, reply, callerOf(authenticate, credential, actor), actor)
+      done('OK', began)
+      return body
     } catch (error) {
-      const failure = failed(error, request, reply, state)
-      code = failure.code
-      if (code === 'UNAVAILABLE') noteUnwritable(state, began)
-      isRefused = true
-      body = prepare(reply.headers(state.headers), failure)
+      const failure = failed(error, `/v1/${name}`, state)
+      done(failure.code, began)
+      return prepare(reply.headers(state.headers), failure)
     }
-    const ms = performance.now() - began
-    meter.count(code, ms)
-    if (log.level === 'debug') log.debug({ operation: name, code, ms: Math.round(ms) }, 'call')
-    if (isRefused || !isPlain || typeof body !== 'string') return body
-    // Straight to the socket: the framework would look at each header again.
-    reply.hijack()
-    reply.raw.writeHead(200, [...headers, 'content-length', String(Buffer.byteLength(body))])
-    reply.raw.end(body)
-    return reply
   }
 }
 

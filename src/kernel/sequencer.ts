@@ -5,7 +5,7 @@ import { createCache } from './cache.ts'
 import { digestOf, GENESIS, hashOf, lineOf, type Head } from './chain.ts'
 import { Conflict, Refusal } from './errors.ts'
 import { limits } from './limits.ts'
-import type { Batch, Fact, Key, Sealed, Store, Value, Versioned } from './store.ts'
+import type { Batch, Fact, Key, Listener, Sealed, Store, Value, Versioned } from './store.ts'
 
 /** The rows of one transaction. */
 export type Group = {
@@ -75,7 +75,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
   const cache = createCache<Cached>(limits.cacheBytesMax)
   const heads = new Map<string, Head>()
   const counts = new Map<string, number>()
-  const listeners = new Set<(facts: readonly Sealed[]) => void>()
+  const listeners = new Set<Listener>()
   const stats = { groups: 0, batches: 0 }
   const queue: Job[] = []
   let writing = false
@@ -190,14 +190,16 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     for (const [scope, head] of tips) heads.set(scope, head)
     for (const [prefix, count] of sums) counts.set(prefix, count)
     if (counts.size > limits.cachedCountsMax) counts.clear()
-    if (listeners.size > 0) publish(jobs.flatMap((job) => job.sealed))
+    if (listeners.size > 0) publish(jobs)
   }
 
-  function publish(facts: readonly Sealed[]): void {
+  function publish(jobs: readonly Job[]): void {
+    const facts = jobs.flatMap((job) => job.sealed)
     if (facts.length === 0) return
+    const puts = jobs.some(({ batch, error }) => error === undefined && batch.puts.length > 0)
     for (const listener of listeners) {
       try {
-        listener(facts)
+        listener(facts, puts)
       } catch {
         // It is only a hint, and what is durable must be answered as such: who cannot take it gets no more of them.
         listeners.delete(listener)

@@ -90,6 +90,9 @@ export type FactsPage = {
   readonly reverse?: boolean
 }
 
+/** `puts`: whether something was written that no fact describes, such as a timer. */
+export type Listener = (facts: readonly Sealed[], puts: boolean) => void
+
 export interface Store {
   read(keys: readonly Key[]): Promise<(Versioned | undefined)[]>
   /** Index entries in byte order: after < entry < end; in reverse from the end. */
@@ -106,7 +109,7 @@ export interface Store {
   /** The last fact of a scope. */
   head(scope: string): Promise<{ readonly seq: number; readonly hash: string }>
   /** Called after durability, in order. A hint: what must not be lost reads `facts` from a cursor. */
-  subscribe(listener: (facts: readonly Sealed[]) => void): () => void
+  subscribe(listener: Listener): () => void
   /** Figures for operators. */
   stats(): { readonly groups: number; readonly batches: number; readonly waiting: number; readonly position: number }
   close(): Promise<void>

@@ -8,7 +8,7 @@ import type { Stream } from './operation.ts'
 import type { FactsOf, Sealed, Store, StoredFact } from './store.ts'
 
 /** The actor, or how to find out who it is: asked again with every attempt, so that a revoked credential cannot win a race. */
-export type Caller = Actor | (() => Promise<Actor>)
+export type Caller = Actor | (() => Actor | Promise<Actor>)
 
 /** Somebody who may follow a stream, as of now. */
 export type Admission = {

@@ -221,7 +221,8 @@ function writerOf(db: DatabaseSync): (group: Group) => Promise<void> {
   }
 }
 
-const PAGES_PER_CHECKPOINT = 1_000
+/** Pages at the edge of a table are written again and again before they are moved once. */
+const PAGES_PER_CHECKPOINT = 4_000
 /** About as many pages as a group touches: some for each row when rows are few, shared ones when they are many. */
 function pagesOf({ facts, images, create, update, add, drop }: Group): number {
   const rows = facts.length + images.length + create.length + update.length + add.length + drop.length

@@ -174,7 +174,10 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
     }
   }
 
-  const unsubscribe = store.subscribe(wake) // a hint; the index is the truth
+  // A hint; the index is the truth.
+  const unsubscribe = store.subscribe((_, puts) => {
+    if (puts) wake()
+  })
   const running = loop()
   return {
     async stop() {

@@ -46,7 +46,8 @@ async function portIn(child: ChildProcess, said: { out: string; err: string }): 
 
 export async function startServer(data: string): Promise<ServerProcess> {
   // As scripts/serve runs it.
-  const started = await spawnServer(['--max-semi-space-size=8', MAIN], {
+  const started = await spawnServer(['--max-semi-space-size=8', '--v8-pool-size=1', MAIN], {
+    MALLOC_ARENA_MAX: '1',
     NODE_COMPILE_CACHE: join(import.meta.dirname, '../../node_modules/.cache/node'),
     COUNTERSIGN_DATA: data,
     COUNTERSIGN_PORT: '0',

@@ -26,6 +26,7 @@ export type Tail = {
 }
 
 export type TailOptions = {
+  isAnyWatched(): boolean
   isWatched(route: string): boolean
   /** In the order of the record. */
   take(fact: StoredFact, routes: ReadonlySet<string>): void
@@ -39,7 +40,7 @@ const PAGE = 128
 /** More gaps than this between what is watched are read as well: a list of them must not grow. */
 const SPANS_MAX = 1_000
 
-export function createTail(store: Store, { isWatched, take, flush, failed }: TailOptions): Tail {
+export function createTail(store: Store, { isAnyWatched, isWatched, take, flush, failed }: TailOptions): Tail {
   let known = store.stats().position
   let spans: Span[] = []
   let running = false
@@ -62,6 +63,10 @@ export function createTail(store: Store, { isWatched, take, flush, failed }: Tai
   const unsubscribe = store.subscribe((facts: readonly Sealed[]) => {
     const first = facts[0]!.position
     if (first > known + 1) want(known + 1, first - 1)
+    if (!isAnyWatched()) {
+      known = Math.max(known, facts.at(-1)!.position)
+      return
+    }
     for (const { position, scope, fact } of facts) {
       if (position <= known) continue
       known = position

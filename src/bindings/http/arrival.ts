@@ -5,27 +5,44 @@ import type { Socket } from 'node:net'
 import { limits } from '#kernel/limits.ts'
 import { rawAnswer, transportFailure } from './answers.ts'
 
-const arriving = new WeakMap<IncomingMessage, { timer: NodeJS.Timeout }>()
+/** The request that a connection sends at present, and until when its body may take. */
+type Arrival = { raw: IncomingMessage | null; until: number }
+const arrivals = new WeakMap<Socket, Arrival>()
+/** One look at all connections now and then costs less than a timer for each request. */
+const LOOKS_PER_BOUND = 4
+const LOOK_MS_MAX = 1_000
+
+/** Lets go of connections whose body takes longer than `ms`. */
+export function watchArrivals(sockets: ReadonlySet<Socket>, ms: number): { stop(): void } {
+  const look = (): void => {
+    const now = performance.now()
+    for (const socket of sockets) {
+      const arrival = arrivals.get(socket)
+      if (!arrival?.raw || arrival.until > now) continue
+      const { raw } = arrival
+      arrival.raw = null
+      if (!raw.complete && !socket.destroyed) refuseSocket(tooLate, socket)
+    }
+  }
+  const timer = setInterval(look, Math.min(LOOK_MS_MAX, ms / LOOKS_PER_BOUND)).unref()
+  return { stop: () => clearInterval(timer) }
+}
 
 export function boundArrival(raw: IncomingMessage, ms: number): void {
-  if (raw.headers['content-length'] === undefined && raw.headers['transfer-encoding'] === undefined) return
-  const arrival = { timer: timerFor(raw, ms) }
-  arriving.set(raw, arrival)
-  raw.once('end', () => clearTimeout(arrival.timer))
+  const until = performance.now() + ms
+  const arrival = arrivals.get(raw.socket)
+  if (!arrival) arrivals.set(raw.socket, { raw, until })
+  else {
+    arrival.raw = raw
+    arrival.until = until
+  }
 }
 
 /** From here on another part watches over the body; or, with a time, nobody else does any more. */
-export function takesItsTime(raw: IncomingMessage, ms?: number): void {
-  const arrival = arriving.get(raw)
-  if (!arrival) return
-  clearTimeout(arrival.timer)
-  if (ms !== undefined && !raw.complete) arrival.timer = timerFor(raw, ms)
+export function takesItsTime(raw: IncomingMessage, ms = Number.POSITIVE_INFINITY): void {
+  const arrival = arrivals.get(raw.socket)
+  if (arrival?.raw === raw) arrival.until = performance.now() + ms
 }
-
-const timerFor = (raw: IncomingMessage, ms: number): NodeJS.Timeout =>
-  setTimeout(() => {
-    if (!raw.complete && !raw.socket.destroyed) refuseSocket(tooLate, raw.socket)
-  }, ms).unref()
 
 const tooLate = Object.assign(new Error('too late'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
 

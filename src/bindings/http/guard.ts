@@ -107,6 +107,6 @@ export function callerOf(authenticate: (credential: Credential) => Promise<Actor
   return () => {
     const first = known
     known = null
-    return first ? Promise.resolve(first) : authenticate(credential)
+    return first ?? authenticate(credential)
   }
 }

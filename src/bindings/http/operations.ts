@@ -1,0 +1,103 @@
+// The operations themselves. Most of what a server does all day is a small JSON body for one of them: such a request is answered
+// without the framework, which would look at everything in it once more. Whatever is not plain goes the long way and is refused there.
+import type { IncomingHttpHeaders, IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import type { Actor } from '#kernel/identity.ts'
+import { decode } from '#kernel/json.ts'
+import type { CallOptions, Kernel } from '#kernel/kernel.ts'
+import { limits } from '#kernel/limits.ts'
+import { bodyOf, type Failure } from './answers.ts'
+import { callerOf, idempotencyKeyIn, type Credential, type Guard } from './guard.ts'
+
+export type Answer = { readonly text: string; readonly failure: null } | { readonly text: null; readonly failure: Failure }
+/** Never rejects. `body`: as it came; none is an empty object. */
+export type Run = (headers: IncomingHttpHeaders, body: Buffer | undefined) => Promise<Answer>
+
+export type Done = (code: string, began: number) => void
+export type Serving = {
+  readonly kernel: Kernel
+  readonly guard: Guard
+  authenticate(credential: Credential): Promise<Actor>
+  failed(error: unknown, path: string): Failure
+  /** Who is told of every answer to the operation. */
+  meter(operation: string, changes: boolean): Done
+}
+
+const NO_OPTIONS: CallOptions = {}
+
+/** Each operation by its path. */
+export function operationsOf(serving: Serving): Map<string, Run> {
+  const runs = new Map<string, Run>()
+  for (const protocol of serving.kernel.protocols) {
+    for (const op of protocol.operations) {
+      if (op.kind === 'stream') continue
+      const name = `${protocol.name}/${op.name}`
+      runs.set(`/v1/${name}`, runOf(name, op.kind === 'command', serving))
+    }
+  }
+  return runs
+}
+
+function runOf(name: string, changes: boolean, { kernel, guard, authenticate, failed, meter }: Serving): Run {
+  const done = meter(name, changes)
+  return async (headers, body) => {
+    const began = performance.now()
+    try {
+      const credential = guard.credentialOf(headers)
+      const actor = await authenticate(credential)
+      const key = idempotencyKeyIn(headers)
+      const input = body === undefined || body === null || body.length === 0 ? {} : decode(body)
+      const caller = callerOf(authenticate, credential, actor)
+      const text = JSON.stringify(await kernel.call(name, input, caller, key === undefined ? NO_OPTIONS : { key }))
+      done('OK', began)
+      return { text, failure: null }
+    } catch (error) {
+      const failure = failed(error, `/v1/${name}`)
+      done(failure.code, began)
+      return { text: null, failure }
+    }
+  }
+}
+
+export type Plain = {
+  readonly runs: ReadonlyMap<string, Run>
+  /** On every answer. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Whether a request may be taken at all; what may not is refused on the long way. */
+  isWelcome(headers: IncomingHttpHeaders): boolean
+  bound(raw: IncomingMessage): void
+}
+
+/** Answers plain requests; all others go to `otherwise`. */
+export function plainListener({ runs, headers, isWelcome, bound }: Plain, otherwise: RequestListener): RequestListener {
+  const fixed = Object.entries(headers).flat()
+  return (raw, response) => {
+    const run = raw.method === 'POST' ? runs.get(raw.url!) : undefined
+    const size = run && sizeOf(raw.headers)
+    if (!run || size === undefined || !isWelcome(raw.headers)) return otherwise(raw, response)
+    bound(raw)
+    let parts: Buffer | Buffer[] | undefined
+    raw.on('data', (part: Buffer) => {
+      if (parts === undefined) parts = part
+      else if (Array.isArray(parts)) parts.push(part)
+      else parts = [parts, part]
+    })
+    raw.on('end', () => {
+      const body = Array.isArray(parts) ? Buffer.concat(parts, size) : parts
+      void run(raw.headers, body).then((answer) => send(response, fixed, answer))
+    })
+  }
+}
+
+/** The length of a body that is small, whole and JSON; undefined for every other one. */
+function sizeOf(headers: IncomingHttpHeaders): number | undefined {
+  if (headers['content-type'] !== 'application/json' || headers['transfer-encoding'] !== undefined || headers.expect !== undefined) return
+  const size = Number(headers['content-length'])
+  return size > 0 && size <= limits.bodyBytesMax ? size : undefined
+}
+
+function send(response: ServerResponse, fixed: readonly string[], { text, failure }: Answer): void {
+  const body = text ?? bodyOf(failure)
+  const more = failure === null ? [] : Object.entries(failure.headers).flat()
+  response.writeHead(failure?.status ?? 200, [...fixed, ...more, 'content-length', String(Buffer.byteLength(body))])
+  response.end(body)
+}
