@@ -75,6 +75,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     contracts,
     directory,
     now: clock.now,
+    sleep: clock.sleep,
     entropy: realEntropy,
     asksPerMinute,
     checksAnswers: false,
@@ -91,6 +92,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const http = httpOf(kernel, blobs, config, options, checked, verifier)
   const rpc = createJsonRpc({ kernel, log, authenticate: (credential) => authenticate(kernel.store, credential, kernel.now()) })
   undo.push(() => Promise.all([http.stop(), rpc.stop()]))
+  undo.push(kernel.release)
   if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
   const port = await listen(http, config)
   const url = `http://${hostInUrl(config.host)}:${port}`

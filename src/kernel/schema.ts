@@ -37,6 +37,8 @@ export type Doc<S extends TSchema = TSchema> = {
   visibleTo(value: Static<S>, actor: Actor): boolean
   /** The document whose readers are the readers of this one; null: it speaks for itself. */
   within(value: Static<S>): { readonly doc: AnyDoc; readonly id: string } | null
+  /** Whom it concerns that the document is like this now: calls that wait for them look again. */
+  wakes(value: Static<S>): string | null
 }
 // oxlint-disable-next-line typescript/no-explicit-any -- a kind of any shape; its functions take what its own schema describes
 export type AnyDoc = Doc<any>
@@ -50,6 +52,7 @@ type DocOptions<S extends TSchema> = {
   readonly rootOf?: (value: Static<S>) => string | null
   readonly visibleTo?: (value: Static<S>, actor: Actor) => boolean
   readonly within?: (value: Static<S>) => { readonly doc: AnyDoc; readonly id: string } | null
+  readonly wakes?: (value: Static<S>) => string | null
 }
 
 const kinds = new Map<string, AnyDoc>()
@@ -67,6 +70,7 @@ export function doc<S extends TSchema>(kind: string, schema: S, options: DocOpti
     rootOf: options.rootOf ?? options.taskOf ?? nothing,
     visibleTo: options.visibleTo ?? (() => true),
     within: options.within ?? nothing,
+    wakes: options.wakes ?? nothing,
   }
   kinds.set(kind, made)
   return made

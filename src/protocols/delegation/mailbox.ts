@@ -94,6 +94,11 @@ export function extended(mailbox: Mailbox, until: string): Mailbox {
   return { ...mailbox, until: mailbox.until !== null && mailbox.until > until ? mailbox.until : until }
 }
 
+/** Nobody holds it any more: what waits in it can be taken at once, and all of it is new to whoever takes it. */
+export function released(mailbox: Mailbox, now: string): Mailbox {
+  return { ...mailbox, worker: null, until: null, handed: 0, due: now }
+}
+
 const FORGET = 'delegation/run.forget'
 
 /** What is left of a run that has ended: the word that it has, for whoever works on it, and the notes, for a while. */
