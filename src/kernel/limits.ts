@@ -140,6 +140,8 @@ export const limits = {
   takenMax: 50,
   leaseMsDefault: 60_000,
   leaseMsMax: 3_600_000,
+  /** How long an answer is kept for the process that asked, before another one of the same agent may take it. */
+  answerMs: 2_000,
   workerCharsMax: 100,
   memosPerRunMax: 500,
   memoBytesMax: 16 * 1024,

@@ -110,7 +110,7 @@ export function openDesk(agent_id: string, client: Client, handler: Handler, set
   /** A run that waits for a person has nothing to redeliver: its answer goes to whoever comes for it. */
   async function mustBeHeld(job: Job): Promise<boolean> {
     if (job.signal.aborted || job.isDelivered) return false
-    if (job.waitsFor === null || job.steers.length > 0) return true
+    if (job.waitsFor === null) return true
     if (performance.now() - (looked.get(job) ?? 0) < LOOK_MS) return false
     looked.set(job, performance.now())
     const { run } = await client.delegation.run.get({ run_id: job.id })
