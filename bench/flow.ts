@@ -27,9 +27,10 @@ async function runFlow(connection: Connection, keys: Keys, times: number[]): Pro
   }
 }
 
-type Measured = { readonly flows: number; readonly ops: number; readonly p50: number; readonly p99: number }
+export type FlowRate = { readonly flows: number; readonly ops: number; readonly p50: number; readonly p99: number }
 
-async function measure(port: number, width: number, keys: Keys, forMs: number): Promise<Measured> {
+/** Flows over `width` connections, one after the other on each, for a time. */
+export async function measureFlow(port: number, width: number, keys: Keys, forMs: number): Promise<FlowRate> {
   const connections = await Promise.all(Array.from({ length: width }, () => openConnection(port)))
   const times: number[] = []
   let finished = 0
@@ -52,16 +53,16 @@ export const flow: Bench = {
     const server = await startServer(join(folder, 'data'))
     try {
       const keys = await enroll(server.port, server.adminKey)
-      await measure(server.port, 16, keys, ROUND_MS / 2)
-      const measured = new Map<number, Measured[]>(WIDTHS.map((width) => [width, []]))
+      await measureFlow(server.port, 16, keys, ROUND_MS / 2)
+      const measured = new Map<number, FlowRate[]>(WIDTHS.map((width) => [width, []]))
       for (let round = 1; round <= ROUNDS; round++) {
-        for (const width of WIDTHS) measured.get(width)!.push(await measure(server.port, width, keys, ROUND_MS))
+        for (const width of WIDTHS) measured.get(width)!.push(await measureFlow(server.port, width, keys, ROUND_MS))
         say(
           `round ${round} of ${ROUNDS}: ${WIDTHS.map((width) => `${width} at a time ${rate(measured.get(width)!.at(-1)!.flows)}`).join(', ')}`,
         )
       }
       const rows = [...measured].map(([width, rounds]): Row => {
-        const of = (figure: keyof Measured): number => median(rounds.map((round) => round[figure]))
+        const of = (figure: keyof FlowRate): number => median(rounds.map((round) => round[figure]))
         return {
           what: `${width} at a time`,
           value: `${rate(of('flows'))} flows`,

@@ -15,6 +15,7 @@ import { startServer } from '#apps/server.ts'
 import { SYSTEM } from '#kernel/identity.ts'
 import { authenticate } from '#protocols/identity/authenticate.ts'
 import { createWorld } from '#test/support/world.ts'
+import { median, rate, tableOf, times, type Bench, type Row } from './report.ts'
 
 const LF = 10
 const ROUNDS = 3
@@ -25,10 +26,31 @@ const shapes = [
 
 type Shape = (typeof shapes)[number]
 type Rate = { readonly perSecond: number; /** By the time that the server really had. */ readonly perCpuSecond: number }
-export type RoundTrips = Shape & { readonly echo: Rate; readonly ours: Rate; readonly ratio: number; readonly cpuRatio: number }
+type RoundTrips = Shape & { readonly echo: Rate; readonly ours: Rate; readonly ratio: number; readonly cpuRatio: number }
 
-export async function roundTrips(ms = 1_500): Promise<RoundTrips[]> {
-  const folder = mkdtempSync(join(tmpdir(), 'countersign-bench-'))
+const ROUND_MS = 1_500
+const SHARE_MIN = 0.5
+
+export const jsonrpc: Bench = {
+  name: 'jsonrpc',
+  words: 'task.get over the Unix socket, beside an echo of the same result',
+  run: async (say) => (await roundTrips(ROUND_MS, say)).flatMap(rowsOf),
+}
+
+function rowsOf({ clients, inFlight, echo, ours, ratio, cpuRatio }: RoundTrips): Row[] {
+  const who = `${clients} ${clients === 1 ? 'client' : 'clients'} x ${inFlight} under way`
+  const row = (name: string, { perSecond, perCpuSecond }: Rate): Row => ({
+    what: `${who}, ${name}`,
+    value: rate(perSecond),
+    more: `${Math.round(perCpuSecond).toLocaleString('en')} a CPU second`,
+  })
+  const goal = { words: `>= ${SHARE_MIN}x`, met: ratio >= SHARE_MIN }
+  const against: Row = { what: `${who}, task.get against echo`, value: times(ratio), more: `by CPU time ${times(cpuRatio)}`, goal }
+  return [row('task.get', ours), row('echo', echo), against]
+}
+
+async function roundTrips(ms: number, say: (line: string) => void): Promise<RoundTrips[]> {
+  const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
   const ours = await started('ours', folder)
   const echo = await started('echo', folder)
   try {
@@ -40,10 +62,12 @@ export async function roundTrips(ms = 1_500): Promise<RoundTrips[]> {
       for (let round = 0; round < ROUNDS; round++) {
         rates.echo.push(await load(echo, shape, ms))
         rates.ours.push(await load(ours, shape, ms))
+        const [theirs, own] = [rates.echo.at(-1)!, rates.ours.at(-1)!].map(({ perSecond }) => rate(perSecond))
+        say(`${shape.clients} x ${shape.inFlight}, round ${round + 1} of ${ROUNDS}: task.get ${own}, echo ${theirs}`)
       }
-      const [reference, own] = [median(rates.echo), median(rates.ours)]
-      const ratio = own.perSecond / reference.perSecond
-      measured.push({ ...shape, echo: reference, ours: own, ratio, cpuRatio: own.perCpuSecond / reference.perCpuSecond })
+      const share = (figure: keyof Rate): number => median(rates.ours.map((own, i) => own[figure] / rates.echo[i]![figure]))
+      const [reference, own] = [middleOf(rates.echo), middleOf(rates.ours)]
+      measured.push({ ...shape, echo: reference, ours: own, ratio: share('perSecond'), cpuRatio: share('perCpuSecond') })
     }
     return measured
   } finally {
@@ -55,7 +79,10 @@ export async function roundTrips(ms = 1_500): Promise<RoundTrips[]> {
   }
 }
 
-const median = (rates: Rate[]): Rate => rates.toSorted((a, b) => a.perSecond - b.perSecond)[Math.floor(rates.length / 2)]!
+function middleOf(rates: readonly Rate[]): Rate {
+  const of = (figure: keyof Rate): number => median(rates.map((each) => each[figure]))
+  return { perSecond: of('perSecond'), perCpuSecond: of('perCpuSecond') }
+}
 
 // --- Load ------------------------------------------------------------------------------------------------------------------
 
@@ -151,7 +178,7 @@ async function serveEcho(folder: string): Promise<void> {
 
 const line = (method: string, params: object): string => `${JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })}\n`
 
-if (process.send) {
+if (import.meta.main && process.send) {
   const [which, folder] = process.argv.slice(2) as [string, string]
   process.on('message', () => {
     const { user, system } = process.cpuUsage()
@@ -159,12 +186,6 @@ if (process.send) {
   })
   await (which === 'ours' ? serveOurs(folder) : serveEcho(folder))
 } else if (import.meta.main) {
-  const measured = await roundTrips(Number(process.argv[2] ?? 1_500))
-  for (const { clients, inFlight, echo, ours, ratio, cpuRatio } of measured) {
-    const shown = ({ perSecond, perCpuSecond }: Rate): string =>
-      `${Math.round(perSecond).toLocaleString('en')}/s (${Math.round(perCpuSecond).toLocaleString('en')} a CPU second)`
-    console.log(
-      `${clients} clients x ${inFlight} in flight: echo ${shown(echo)}, task.get ${shown(ours)}; ratio ${ratio.toFixed(2)}, by CPU ${cpuRatio.toFixed(2)}`,
-    )
-  }
+  const measured = await roundTrips(Number(process.argv[2] ?? ROUND_MS), (line) => console.log(line))
+  console.log(tableOf(measured.flatMap(rowsOf)))
 }

@@ -1,12 +1,30 @@
 // `npm run bench`: everything that docs/benchmarks.md tells, measured here and now. `npm run bench -- store http` runs a part.
 import { cpus } from 'node:os'
+import { bytes } from './bytes.ts'
 import { flow } from './flow.ts'
 import { http } from './http.ts'
+import { jsonrpc } from './jsonrpc.ts'
 import { tableOf, type Bench, type Row } from './report.ts'
+import { size } from './size.ts'
 import { store } from './store.ts'
+import { streams } from './streams.ts'
 
-const benches: readonly Bench[] = [store, http, flow]
+const benches: readonly Bench[] = [store, http, flow, streams, jsonrpc, size, bytes]
+const width = Math.max(...benches.map(({ name }) => name.length))
+const help = `npm run bench [-- name ...]
+
+Measures on this machine and ends with a table; exit code 1 when a goal was missed. Without a name, all of these:
+
+${benches.map(({ name, words }) => `  ${name.padEnd(width)}  ${words}`).join('\n')}
+
+BENCH_FOLDER  where the files are made; the system's temporary folder by default
+BENCH_TASKS   how many tasks \`size\` fills its store with; 100000 by default`
+
 const wanted = process.argv.slice(2)
+if (wanted.includes('--help') || wanted.includes('-h')) {
+  console.log(help)
+  process.exit(0)
+}
 for (const name of wanted) {
   if (benches.some((bench) => bench.name === name)) continue
   console.error(`there is no benchmark ${name}: ${benches.map((bench) => bench.name).join(', ')}`)

@@ -12,9 +12,10 @@ import { createHttp } from '#bindings/http.ts'
 import { createSessions } from '#apps/sessions.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
 import { createWorld, type World } from '#test/support/world.ts'
+import { median, rate, type Bench, type Row } from './report.ts'
 
 type Way = 'sse' | 'ws'
-export type FanOut = {
+type FanOut = {
   readonly way: Way
   readonly subscribers: number
   readonly events: number
@@ -28,9 +29,38 @@ export type FanOut = {
 }
 
 const ROUND = 100
+const SUBSCRIBERS = 1_000
+const EVENTS = 500
+const ROUNDS = 3
+const DELIVERIES_MIN = 100_000
+const ways: readonly Way[] = ['sse', 'ws']
 
-export async function fanOut(way: Way, subscribers = 1_000, events = 500): Promise<FanOut> {
-  const folder = mkdtempSync(join(tmpdir(), 'countersign-bench-'))
+export const streams: Bench = {
+  name: 'streams',
+  words: `${EVENTS} events to ${SUBSCRIBERS.toLocaleString('en')} subscribers, over SSE and over WebSocket`,
+  async run(say) {
+    const measured: Record<Way, FanOut[]> = { sse: [], ws: [] }
+    for (let round = 1; round <= ROUNDS; round++) {
+      for (const way of ways) measured[way].push(await fanOut(way))
+      say(`round ${round} of ${ROUNDS}: ${ways.map((way) => `${way} ${rate(measured[way].at(-1)!.deliveriesPerSecond)}`).join(', ')}`)
+    }
+    return ways.map((way) => rowOf(way, measured[way]))
+  },
+}
+
+function rowOf(way: Way, rounds: readonly FanOut[]): Row {
+  const of = (figure: 'deliveriesPerSecond' | 'deliveriesPerCpuSecond' | 'megabytesPerSecond'): number =>
+    median(rounds.map((round) => round[figure]))
+  return {
+    what: `deliveries over ${way === 'sse' ? 'SSE' : 'WebSocket'}`,
+    value: rate(of('deliveriesPerSecond')),
+    more: `${Math.round(of('deliveriesPerCpuSecond')).toLocaleString('en')} a CPU second, ${Math.round(of('megabytesPerSecond'))} MB/s`,
+    goal: { words: `>= ${rate(DELIVERIES_MIN)}`, met: of('deliveriesPerSecond') >= DELIVERIES_MIN },
+  }
+}
+
+async function fanOut(way: Way, subscribers = SUBSCRIBERS, events = EVENTS): Promise<FanOut> {
+  const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
   const world = await createWorld({ store: sqliteStore(join(folder, 'countersign.db')) })
   const sessions = createSessions(world.kernel)
   let writings = 0
@@ -163,5 +193,5 @@ async function read(way: Way, port: number, key: string, subscribers: number): P
 if (import.meta.main) {
   const [first, way, port, key, subscribers] = process.argv.slice(2)
   if (first === 'readers') await read(way as Way, Number(port), key!, Number(subscribers))
-  else for (const each of ['sse', 'ws'] as const) console.log(await fanOut(each, Number(first ?? 1_000), Number(way ?? 500)))
+  else for (const each of ways) console.log(await fanOut(each, Number(first ?? SUBSCRIBERS), Number(way ?? EVENTS)))
 }

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { generated } from '../scripts/api.ts'
+import { streamPaths } from '#apps/stream-paths.ts'
 import { protocols } from '#protocols/index.ts'
 
 const files = generated()
@@ -20,8 +21,16 @@ for (const [path, text] of Object.entries(files)) {
   })
 }
 
+type Described = {
+  operationId: string
+  parameters: { name?: string; in?: string; required?: boolean; $ref?: string }[]
+  responses: Record<string, { $ref?: string; content: Record<string, Record<string, Node>> }>
+}
 type Node = { $ref?: string } & Record<string, unknown>
-const openapi = JSON.parse(files['docs/api/openapi.json']!) as { paths: object; components: Record<string, object> } & Node
+const openapi = JSON.parse(files['docs/api/openapi.json']!) as {
+  paths: Record<string, Record<string, Described>>
+  components: Record<string, object>
+} & Node
 
 test('every reference in the description leads somewhere', () => {
   const refs: string[] = []
@@ -41,12 +50,51 @@ test('every reference in the description leads somewhere', () => {
   }
 })
 
-test('every command and query is described, and nothing else', () => {
-  const served = protocols.flatMap(({ name, operations }) =>
-    operations.filter(({ kind }) => kind !== 'stream').map((op) => `/v1/${name}/${op.name}`),
-  )
-  assert.deepEqual(Object.keys(openapi.paths).toSorted(), served.toSorted())
+test('every operation is described by its methods, every further path of a stream too, and nothing else', () => {
+  const operations = protocols.flatMap(({ name, operations: own }) => own.map((op) => ({ op, path: `/v1/${name}/${op.name}` })))
+  const served = operations.map(({ path }) => path)
+  assert.deepEqual(Object.keys(openapi.paths).toSorted(), [...served, ...Object.keys(streamPaths)].toSorted())
+  for (const { op, path } of operations) {
+    const carried =
+      op.kind === 'stream'
+        ? 'get'
+        : op.kind === 'command' && op.upload
+          ? 'put'
+          : op.kind === 'query' && op.download
+            ? 'post get head'
+            : 'post'
+    assert.equal(Object.keys(openapi.paths[path]!).join(' '), carried, path)
+  }
   for (const path of served) assert.ok(files['docs/api/operations.md']!.includes(`### ${path.slice('/v1/'.length)}\n`), path)
+})
+
+test('a stream is described with what is sent, what comes and where to go on, also under its other path', () => {
+  const [path, name] = Object.entries(streamPaths)[0]!
+  const { get: own } = openapi.paths[`/v1/${name}`]!
+  const { get: other } = openapi.paths[path]!
+  assert.deepEqual(
+    own!.parameters.map(({ name: field, in: place, required, $ref }) => $ref ?? `${field} ${place} ${required}`),
+    [
+      'task_id query false',
+      'root_task_id query false',
+      'project_id query false',
+      'action query false',
+      '#/components/parameters/After',
+      '#/components/parameters/LastEventId',
+    ],
+  )
+  const data = own!.responses['200']!.content['text/event-stream']!['x-event-data']!
+  assert.deepEqual(Object.keys(data['properties'] as object), ['event'])
+  assert.equal(own!.responses['401']!.$ref, '#/components/responses/unauthenticated')
+  assert.deepEqual({ ...other, operationId: '' }, { ...own, operationId: '' })
+})
+
+test('every operation has an id of its own', () => {
+  const ids = Object.values(openapi.paths).flatMap((methods) => Object.values(methods).map(({ operationId }) => operationId))
+  assert.deepEqual(
+    ids.filter((id, i) => ids.indexOf(id) !== i),
+    [],
+  )
 })
 
 test('every link in the list of operations has its heading', () => {

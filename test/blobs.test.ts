@@ -66,6 +66,26 @@ test('bytes come back as they came, under the name of their content, and only th
   assert.deepEqual(leftovers(path), [])
 })
 
+test('chunks are only lent: their memory may be used again for the next one, whatever their length', async (t) => {
+  const blobs = await openIn(folder(t))
+  const bytes = randomBytes(MAX)
+  for (const length of [1_000, 65_536, 262_145, MAX]) {
+    const lent = new Uint8Array(length)
+    async function* source(): AsyncIterable<Uint8Array> {
+      for (let at = 0; at < bytes.length; at += length) {
+        const part = bytes.subarray(at, at + length)
+        lent.set(part)
+        yield lent.subarray(0, part.length)
+        lent.fill(0)
+      }
+    }
+    const held = await blobs.put(source(), {}, MAX)
+    assert.equal(held.checksum, checksumOf(bytes))
+    assert.ok((await readAll(await blobs.open(held.checksum))).equals(bytes), `chunks of ${length}`)
+    await held.discard()
+  }
+})
+
 test('no bytes at all are bytes too', async (t) => {
   const blobs = await openIn(folder(t))
   const checksum = await keep(blobs, new Uint8Array())

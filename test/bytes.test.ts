@@ -47,10 +47,16 @@ type Served = {
   assertEmpty(): Promise<void>
 }
 
-async function served(t: TestContext, scene = 'in_progress', bounds: Partial<HttpBounds> = {}, bytesMax = BYTES_MAX): Promise<Served> {
+async function served(
+  t: TestContext,
+  scene = 'in_progress',
+  bounds: Partial<HttpBounds> = {},
+  bytesMax = BYTES_MAX,
+  around = (blobs: Blobs): Blobs => blobs,
+): Promise<Served> {
   const path = mkdtempSync(join(tmpdir(), 'countersign-bytes-'))
   t.after(() => rmSync(path, { recursive: true, force: true }))
-  const blobs = await openBlobs(path, { fatal: (error) => assert.fail(String(error)) })
+  const blobs = around(await openBlobs(path, { fatal: (error) => assert.fail(String(error)) }))
   const world = await createWorld({ blobs })
   const refs = await world.play(collaboration.scenes[scene]!)
   const logged: string[] = []
@@ -198,6 +204,41 @@ test('neither checksum nor size need be known beforehand, and there may be no by
   outgoing.end('world')
   assert.equal((await answer).json.checksum, checksumOf(Buffer.from('hello world')))
   assert.deepEqual([(await it.upload('devin', new Uint8Array())).json.size], [0])
+})
+
+test('a sender waits while the store does, however much it has, and then all of it arrives', async (t) => {
+  const BYTES = 192 * 1024 * 1024
+  const slow = Promise.withResolvers<void>()
+  async function* held(source: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+    for await (const chunk of source) {
+      await slow.promise
+      yield chunk
+    }
+  }
+  const around = (blobs: Blobs): Blobs => ({ ...blobs, put: (source, announced, max) => blobs.put(held(source), announced, max) })
+  const it = await served(t, 'in_progress', {}, BYTES, around)
+  const { outgoing, answer } = it.begin('devin', {}, { 'content-length': BYTES })
+  const portion = Buffer.alloc(1024 * 1024, 7)
+  let taken = 0
+  const send = (): void => {
+    if (taken < BYTES)
+      outgoing.write(portion, () => {
+        taken += portion.length
+        send()
+      })
+    else outgoing.end()
+  }
+  send()
+  // What the system's own buffers take is all that is taken.
+  for (let before = -1; before < taken; await new Promise((done) => setTimeout(done, 300))) before = taken
+  assert.ok(taken < BYTES / 2, `${taken} bytes were taken`)
+  slow.resolve()
+  const { status, json } = await answer
+  assert.equal(status, 200)
+  assert.equal(json.size, BYTES)
+  const hash = createHash('sha256')
+  for (let at = 0; at < BYTES; at += portion.length) hash.update(portion)
+  assert.equal(json.checksum, `sha256:${hash.digest('hex')}`)
 })
 
 const hello = Buffer.from('hello')
@@ -726,6 +767,6 @@ test('the description of the API says how bytes are sent and fetched', async (t)
     paths[UPLOAD].put.parameters.filter((one: any) => one.required).map((one: any) => one.name),
     ['task_id'],
   )
-  assert.deepEqual(Object.keys(paths[DOWNLOAD]), ['post', 'get'])
+  assert.deepEqual(Object.keys(paths[DOWNLOAD]), ['post', 'get', 'head'])
   assert.ok(paths[DOWNLOAD].get.responses[206].content['application/octet-stream'])
 })

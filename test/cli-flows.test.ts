@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, cpSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, before, describe, test } from 'node:test'
@@ -107,31 +109,36 @@ describe('what people see', () => {
       `SEQ  AT                        ACTION              ACTOR         SUBJECT
 1    TIME  task.created        user_owner    task_ID
 2    TIME  task.assigned       user_owner    task_ID
-3    TIME  task.started        agent_robot   task_ID
-4    TIME  artifact.committed  agent_robot   art_ID
-5    TIME  review.submitted    user_owner    rev_ID
+3    TIME  run.delegated       agent_system  run_ID
+4    TIME  task.started        agent_robot   task_ID
+5    TIME  run.started         agent_system  run_ID
 6    TIME  artifact.committed  agent_robot   art_ID
-7    TIME  review.submitted    user_owner    rev_ID
-8    TIME  task.completed      agent_system  task_ID
-✔ rebuilt from 8 events: all 6 documents are as they are stored
+7    TIME  run.completed       agent_system  run_ID
+8    TIME  review.submitted    user_owner    rev_ID
+9    TIME  run.delegated       agent_system  run_ID
+10   TIME  artifact.committed  agent_robot   art_ID
+11   TIME  run.completed       agent_system  run_ID
+12   TIME  review.submitted    user_owner    rev_ID
+13   TIME  task.completed      agent_system  task_ID
+✔ rebuilt from 13 events: all 11 documents are as they are stored
 `,
     )
     const followed = await run(['task', 'follow', id])
     assert.equal(followed.code, 0, 'it ends with the task')
     assert.equal(masked(followed.out).split('\n')[0], 'TIME  task.created                user_owner        task_ID  created')
-    assert.equal(followed.out.trim().split('\n').length, 8)
+    assert.equal(followed.out.trim().split('\n').length, 13)
     const lines = (await run(['task', 'follow', id, '--json'])).out
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line))
     assert.deepEqual(lines.map(({ event }) => event.action).at(-1), 'task.completed')
-    const rest = await run(['task', 'follow', id, '--json', '--after', lines[5].cursor])
+    const rest = await run(['task', 'follow', id, '--json', '--after', lines[10].cursor])
     assert.deepEqual(
       rest.out
         .trim()
         .split('\n')
         .map((line) => JSON.parse(line).event.seq),
-      [7, 8],
+      [12, 13],
       'it goes on behind a cursor',
     )
   })
@@ -171,6 +178,61 @@ describe('what people see', () => {
     assert.deepEqual([bad.code, bad.err.split('\n')[0]], [4, 'countersign: a valid API key or session is required [UNAUTHENTICATED]'])
     const gone = await run(['task', 'list'], { env: { COUNTERSIGN_URL: 'http://127.0.0.1:9' } })
     assert.deepEqual([gone.code, /\[UNREACHABLE\]/.test(gone.err)], [3, true])
+  })
+})
+
+describe('one field of the answer', () => {
+  test('is printed alone, as it is, for the next command', async () => {
+    const goal = 'a "goal"\u001b[31m\nin two lines'
+    const made = await run(['task', 'create', '--goal', goal, '--pick', 'task.id'])
+    assert.match(made.out, /^task_[0-9A-HJKMNP-TV-Z]{26}\n$/)
+    const id = made.out.trim()
+    const picked = async (path: string, ...argv: string[]): Promise<string> => (await run([...argv, '--pick', path])).out
+    assert.equal(await picked('task.spec.goal', 'task', 'get', id), `${goal}\n`)
+    assert.equal(await picked('task.amendments', 'task', 'get', id), '0\n')
+    assert.equal(await picked('task.deadline', 'task', 'get', id), 'null\n')
+    assert.equal(await picked('task.spec.constraints', 'task', 'get', id), '{}\n')
+    assert.equal(await picked('items.0.id', 'task', 'list'), `${id}\n`)
+    assert.ok((await picked('items.id', 'task', 'list')).split('\n').length > 2, 'one line for each item of a list')
+    assert.equal(await picked('items.id', 'task', 'list', '--state', 'rejected'), '')
+    const shown = await inTerminal(['task', 'get', id, '--pick', 'task.spec.goal'], [])
+    assert.equal(shown.out, String.raw`a "goal"\x1b[31m` + '\r\nin two lines\r\n', 'a terminal is shown it, and does not obey')
+  })
+
+  test('that is not there is named, with those that are, and what was done stays done', async () => {
+    const before_ = (await ask(['task', 'list', '--limit', '200'])).items.length
+    const { code, out, err } = await run(['task', 'create', '--goal', 'x', '--pick', 'task.ident'])
+    assert.deepEqual([code, out], [1, ''])
+    assert.match(
+      err,
+      /the answer has no "task\.ident" \[NO_FIELD\]\n {2}→ what was asked for is done; --json shows the answer, with task\n/,
+    )
+    assert.equal((await ask(['task', 'list', '--limit', '200'])).items.length, before_ + 1)
+    for (const path of ['__proto__', 'task.constructor', '', '.', 'task..id']) {
+      assert.equal((await run(['task', 'list', '--pick', path])).code, 1, path)
+    }
+  })
+})
+
+describe('a key that is refused', () => {
+  const hintOf = ({ err }: Ran): string => /→ (.*)/.exec(err)?.[1] ?? ''
+
+  test('is explained by where it came from', async () => {
+    const elsewhere = join(home, 'elsewhere')
+    const login = await run(['login'], { as: null, input: 'cs_nobody\n', env: { XDG_CONFIG_HOME: elsewhere } })
+    assert.deepEqual([login.code, hintOf(login)], [4, `that is no valid key at ${server.url}; nothing was stored`])
+    assert.ok(!existsSync(elsewhere))
+    const given = await run(['task', 'list', '--api-key', 'cs_nobody'])
+    assert.match(hintOf(given), /^--api-key is no valid key at http\S+: `countersign key issue` issues another/)
+    const { issued, key } = await ask(['key', 'issue', 'user_owner'])
+    await run(['login'], { as: null, input: `${key}\n`, env: { XDG_CONFIG_HOME: elsewhere } })
+    await ask(['key', 'revoke', issued.id])
+    const stale = await run(['task', 'list'], { as: null, env: { XDG_CONFIG_HOME: elsewhere } })
+    assert.match(hintOf(stale), /^the key that is stored for http\S+ is not valid any more: .* `countersign login` stores it$/)
+    const admin = await run(['task', 'create', '--goal', 'x'], { as: null })
+    assert.match(hintOf(admin), /^the administrator decides nothing: .*`countersign key issue user_owner --pick key \| countersign login`$/)
+    assert.match((await run(['logout'], { env: { XDG_CONFIG_HOME: elsewhere } })).out, /config\.json is gone/)
+    assert.equal((await run(['logout'], { env: { XDG_CONFIG_HOME: elsewhere } })).out, 'nothing was stored\n')
   })
 })
 
@@ -334,12 +396,17 @@ describe('a terminal', () => {
     assert.deepEqual(JSON.parse(readFileSync(file, 'utf8')), { url: server.url, key: keys.owner })
     const me = await runPiped(['whoami'], { env: { HOME: home }, cwd: home })
     assert.match(me.out, /^key_from +login$/m)
-    // It is for that server alone.
-    const elsewhere = await runPiped(['whoami', '--url', 'http://127.0.0.1:9'], {
-      env: { HOME: home, COUNTERSIGN_DATA: '/nowhere' },
-      cwd: home,
-    })
-    assert.deepEqual([elsewhere.code, /there is no key/.test(elsewhere.err)], [4, true])
+    // It is for that server alone: another one is not even shown it.
+    const seen: unknown[] = []
+    const other = createServer(({ headers }, answer) => {
+      seen.push(headers.authorization)
+      answer.end('{}')
+    }).listen(0, '127.0.0.1')
+    await once(other, 'listening')
+    const url = `http://127.0.0.1:${(other.address() as AddressInfo).port}`
+    const elsewhere = await runPiped(['whoami', '--url', url], { env: { HOME: home, COUNTERSIGN_DATA: '/nowhere' }, cwd: home })
+    other.close()
+    assert.deepEqual([elsewhere.code, /there is no key/.test(elsewhere.err), seen], [4, true, [undefined]])
     assert.equal((await runPiped(['logout'], { env: { HOME: home }, cwd: home })).code, 0)
     assert.equal(existsSync(file), false)
   })

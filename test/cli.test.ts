@@ -1,6 +1,9 @@
 // The command line as it is derived: every operation has a command, every field a flag, every mistake a sentence.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { keysFor, cardOf, type Question } from '#apps/cli/answer.ts'
@@ -15,7 +18,7 @@ import { allFlags, type Spec } from '#apps/cli/spec.ts'
 import { specsOf } from '#apps/cli/specs.ts'
 import { barOf, bytesIn, paintFor, tableOf } from '#apps/cli/terminal.ts'
 import { fitted, inert, inertJson, inertLines, widthOf, wrapped } from '#apps/cli/text.ts'
-import { wordsForUp } from '#apps/cli/up.ts'
+import { wordsForUp } from '#apps/cli/serve.ts'
 import { t } from '#kernel/schema.ts'
 import { protocols } from '#protocols/index.ts'
 import { cliReference } from '../scripts/cli-docs.ts'
@@ -54,6 +57,7 @@ describe('every operation', () => {
       for (const flag of allFlags(spec)) {
         for (const choice of flag.shape.choices ?? []) assert.ok(out.includes(`"${choice}"`), `${flag.name}: ${choice}`)
         if (flag.required) assert.match(out, /\brequired\b/)
+        assert.notEqual(flag.words, '', `--${flag.name} needs a description in its schema, or words in src/apps/cli/words.ts`)
       }
     })
 
@@ -148,6 +152,7 @@ describe('flags', () => {
     ['tsak list', /unknown command 'tsak'\s+\(Did you mean task\?\)/],
     ['task.create --goal x', /did you mean `countersign task create`\?/],
     ['collaboration/task.get task_1', /did you mean `countersign task get`\?/],
+    ['list', /unknown command 'list'\n {2}→ a noun comes first: `countersign task list`, /],
     ['task list --stat blocked', /unknown option '--stat'\s+\(Did you mean --state\?\)/],
     ['task list --state blokced', /must be one of: created, assigned/],
     ['task list --limit many', /must be a whole number/],
@@ -207,6 +212,17 @@ describe('flags', () => {
     )
   })
 
+  test('help is given however it is asked for', async () => {
+    const shown = await real.run(['task', 'create', '--help'])
+    assert.match(shown.out, /^Usage: countersign task create \[options\]\n/)
+    assert.deepEqual(await real.run(['help', 'task', 'create']), shown)
+    const noun = await real.run(['task', '--help'])
+    assert.match(noun.out, /^ {2}assign <task_id> <assignee> {2}Hand a created task/m)
+    assert.deepEqual(await real.run(['help', 'task']), noun)
+    assert.deepEqual(await real.run(['task', 'help']), noun)
+    assert.deepEqual(await real.run(['help']), await real.run([]))
+  })
+
   test('bare help is help, a bare noun is a question', async () => {
     assert.equal((await real.run([])).code, 0)
     assert.equal((await real.run(['--help'])).code, 0)
@@ -222,14 +238,23 @@ describe('the key', () => {
     assert.equal(urlOf('https://tasks.example.com', 'x'), 'https://tasks.example.com')
     for (const url of ['http://10.0.0.1', 'http://127.0.0.1.example.com', 'https://a@b.c', 'https://b.c/path', 'x'])
       assert.throws(() => urlOf(url, 'x'), url)
-    const { code, err } = await inProcess({ home }).run(['task', 'list'])
-    assert.equal(code, 4)
-    assert.match(err, /there is no key for http:\/\/127\.0\.0\.1:3402 \[UNAUTHENTICATED\]\n {2}→ store one with `countersign login`/)
   })
 
-  test('an error is JSON for programs', async () => {
-    const { err } = await inProcess({ home }).run(['task', 'list', '--json'])
-    assert.equal(JSON.parse(err).error.code, 'UNAUTHENTICATED')
+  test('is asked for only where a server is: without one, that is what is missing', async (t) => {
+    const server = createServer((_, answer) => void answer.end('{}')).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    t.after(() => server.close())
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const cli = inProcess({ home, env: { COUNTERSIGN_URL: url } })
+    const { code, err } = await cli.run(['task', 'list'])
+    assert.equal(code, 4)
+    assert.match(err, new RegExp(`there is no key for ${url} \\[UNAUTHENTICATED\\]\\n {2}→ store one with \`countersign login\``))
+    assert.equal(JSON.parse((await cli.run(['task', 'list', '--json'])).err).error.code, 'UNAUTHENTICATED', 'an error is JSON for programs')
+    server.close()
+    server.closeAllConnections()
+    const alone = await cli.run(['task', 'list'])
+    assert.equal(alone.code, 3)
+    assert.match(alone.err, /nobody answers there \[UNREACHABLE\]\n {2}→ is it running\? `countersign up` starts a server/)
   })
 })
 

@@ -20,7 +20,7 @@ test('settings come from flags, then the environment, then the defaults', () => 
     origins: [],
     proxied: false,
     log: 'info',
-    quota: true,
+    quota: 600,
     blobBytesMax: 64 * 2 ** 20,
     socket: join(process.cwd(), 'data', 'countersign.sock'),
     skipVerify: false,
@@ -35,9 +35,10 @@ test('settings come from flags, then the environment, then the defaults', () => 
   const config = started(['--port=2', '--data', '/tmp/x', '--skip-verify'], env)
   assert.deepEqual(
     [config.port, config.data, config.log, config.quota, config.hosts, config.host, config.skipVerify],
-    [2, '/tmp/x', 'debug', false, ['a.example', 'b.example'], '127.0.0.1', true],
+    [2, '/tmp/x', 'debug', null, ['a.example', 'b.example'], '127.0.0.1', true],
   )
   assert.equal(started(['--proxy', 'trusted', '--host', '0.0.0.0']).proxied, true)
+  assert.equal(started(['--quota', '50']).quota, 50)
 })
 
 test('the socket is beside the data, elsewhere, or nowhere; a path that the system cannot hold is refused unless nobody asked for it', () => {
@@ -58,13 +59,15 @@ for (const [argv, words] of [
   [['--port', '1', '--port', '2'], /--port is given twice/],
   [['--skip-verify=yes'], /--skip-verify takes no value/],
   [['--log', 'loud'], /--log must be silent, error, warn, info, debug, not "loud"/],
-  [['--quota', 'maybe'], /--quota must be on, off/],
+  [['--quota', 'maybe'], /--quota must be a number from 1 to 9999999, or off, not "maybe"/],
+  [['--quota', '0'], /--quota must be a number/],
+  [['--quota', '-5'], /--quota must be a number/],
   [['--proxy', 'yes'], /--proxy must be trusted/],
   [['--hosts', 'http://a.example'], /--hosts lists host names without port or path/],
   [['--host', '0.0.0.0'], /others can reach.*--proxy trusted/],
   [['--host', 'example.com'], /others can reach/],
   [['serve'], /what is "serve"/],
-  [['--zzzzzzzz'], /there is no option --zzzzzzzz; see --help/],
+  [['--zzzzzzzz'], /there is no option --zzzzzzzz \(see --help\)/],
 ] as const) {
   test(`${argv.join(' ')} is refused with a sentence`, () => {
     assert.throws(

@@ -40,8 +40,8 @@ for (const maker of storeMakers()) {
       assert.equal(stream.status, 200)
       assert.equal(stream.headers['content-type'], 'text/event-stream; charset=utf-8')
       assert.equal(stream.headers['cache-control'], 'no-store')
-      await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
-      await world.call('devin', 'collaboration/task.start', { task_id: task.id })
+      await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'user_bob' })
+      await world.call('bob', 'collaboration/task.start', { task_id: task.id })
       await until(() => stream.items.length === 3, 'three events')
       assert.deepEqual(stream.items, await recordOf(world, 'alice', { task_id: task.id }))
       assert.deepEqual(
@@ -135,6 +135,15 @@ test('the operation itself is a GET, and the alias answers the same', async (t) 
   assert.deepEqual(alias.frames, stream.frames)
 })
 
+test('the description of the API names the stream under both of its paths', async (t) => {
+  const { port } = await liveWorld(t)
+  const { paths } = (await (await fetch(`http://127.0.0.1:${port}/openapi.json`)).json()) as any
+  for (const path of ['/v1/events', '/v1/collaboration/audit.follow']) {
+    assert.deepEqual(Object.keys(paths[path]), ['get'])
+    assert.ok(paths[path].get.responses[200].content['text/event-stream'], path)
+  }
+})
+
 test('a stream is narrowed by task, by root, by project and by action', async (t) => {
   const world = await liveWorld(t)
   const { key } = await world.keyOf('owner')
@@ -201,6 +210,7 @@ test('descendants that a reader of the root may not see are left out, before and
       [root.id, 'task.created'],
       [shown.id, 'task.created'],
       [shown.id, 'task.assigned'],
+      [shown.id, 'run.delegated'],
       [late.id, 'task.created'],
     ],
   )

@@ -146,7 +146,7 @@ const table: Record<string, Row> = {
   'artifact.reference': {
     input: (refs) => ({ task_id: refs['task'].id, artifact_id: refs['artifact']?.id ?? 'art_none', version: 'v1' }),
     who: ['alice', 'devin'],
-    to: same(...states),
+    to: same(...open),
     needs: 'artifact',
   },
   'ledger.write': { input: ofTask({ key: 'k', value: 1 }), who: ['alice', 'devin'], to: same(...states) },

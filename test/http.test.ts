@@ -191,9 +191,9 @@ test('the figures count calls by operation and code, and are for this machine or
   await call('note.write', { id: 'one' })
   await call('note.get', { id: 'none' })
   const { text } = await send(port, '/metrics', { method: 'GET' })
-  assert.match(text, /countersign_calls_total\{operation="toy\/note\.write",code="OK"\} 2/)
-  assert.match(text, /countersign_calls_total\{operation="toy\/note\.get",code="NOT_FOUND"\} 1/)
-  assert.match(text, /countersign_call_seconds_bucket\{operation="toy\/note\.write",le="\+Inf"\} 2/)
+  assert.match(text, /countersign_calls_total\{binding="http",operation="toy\/note\.write",code="OK"\} 2/)
+  assert.match(text, /countersign_calls_total\{binding="http",operation="toy\/note\.get",code="NOT_FOUND"\} 1/)
+  assert.match(text, /countersign_call_seconds_bucket\{binding="http",operation="toy\/note\.write",le="\+Inf"\} 2/)
   assert.match(text, /countersign_store_position 2/)
   for (const name of [
     'commit_groups_total',

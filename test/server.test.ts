@@ -22,6 +22,7 @@ import { protocols } from '#protocols/index.ts'
 import { memoryDisk, memoryStore } from '#stores/memory.ts'
 import { send, type Answer } from './support/http-client.ts'
 import { manualClock } from './support/manual-clock.ts'
+import { rpcClient } from './support/rpc.ts'
 import { dataFolder, runToEnd, start } from './support/server-process.ts'
 
 const keyIn = (data: string): string => readFileSync(join(data, 'admin.key'), 'utf8').trim()
@@ -149,6 +150,29 @@ test('a set-up that ends at any point is completed by the next start, with one a
   }
 })
 
+test('the figures count the calls of every binding by itself, and no name that a caller made up', async (t) => {
+  const data = dataFolder(t)
+  const { port } = await start(t, ['--data', data])
+  await call(port, 'identity/me.get', keyIn(data))
+  const client = await rpcClient(join(data, 'countersign.sock'), keyIn(data))
+  for (const [method, params] of [
+    ['identity/me.get', {}],
+    ['identity/me.get', {}],
+    ['identity/user.get', { user_id: 'user_nobody' }],
+    ['made/up', {}],
+  ] as const)
+    await client.call(method, params)
+  client.socket.destroy()
+  const { text } = await send(port, '/metrics', { method: 'GET' })
+  assert.deepEqual(text.match(/^countersign_calls_total.*$/gm), [
+    'countersign_calls_total{binding="http",operation="identity/me.get",code="OK"} 1',
+    'countersign_calls_total{binding="jsonrpc",operation="rpc.authenticate",code="OK"} 1',
+    'countersign_calls_total{binding="jsonrpc",operation="identity/user.get",code="NOT_FOUND"} 1',
+    'countersign_calls_total{binding="jsonrpc",operation="identity/me.get",code="OK"} 2',
+  ])
+  assert.match(text, /^countersign_call_seconds_count\{binding="jsonrpc",operation="identity\/me\.get"\} 2$/m)
+})
+
 test('one server uses a folder at a time; a killed one leaves it free', async (t) => {
   const data = dataFolder(t)
   const first = await start(t, ['--data', data])
@@ -215,7 +239,7 @@ test('--help lists every option with its variable and default; --version is the 
 test('an option that does not exist ends with 2 and names the nearest one', async (t) => {
   const { code, stdout, stderr } = await runToEnd(t, ['--prot', '8080'])
   assert.deepEqual([code, stdout], [2, ''])
-  assert.match(stderr, /there is no option --prot; did you mean --port\?/)
+  assert.match(stderr, /there is no option --prot: did you mean --port\? \(see --help\)/)
 })
 
 test('a folder that cannot be made or written is named', async (t) => {
@@ -241,6 +265,27 @@ test('a record that was changed stops the start with project, number and what di
   const started = await start(t, ['--data', data, '--skip-verify'])
   assert.equal((await send(started.port, '/health', { method: 'GET' })).json.record, 'changed')
   assert.match(started.stderr(), /was changed.*because of --skip-verify/)
+})
+
+test('a start does not wait for a long backlog: /health says that the record is being verified, until it is', async (t) => {
+  const data = dataFolder(t)
+  const first = await inProcess(t, data)
+  const adding = Array.from({ length: 800 }, (_, i) => first.kernel.call('identity/user.add', { id: `user_${i}`, name: 'N' }, SYSTEM))
+  await Promise.all(adding)
+  await first.stop()
+  rmSync(join(data, 'verified.json'))
+  const recordOf = async ({ port }: Server): Promise<string> => (await send(port, '/health', { method: 'GET' })).json.record
+  // With this clock every slice takes its time, and who sleeps does so until the end.
+  let now = Date.now()
+  const clock: Clock = {
+    now: () => (now += 200),
+    sleep: (_, signal) => new Promise((done) => signal.addEventListener('abort', () => done())),
+  }
+  const second = await inProcess(t, data, clock)
+  assert.equal(await recordOf(second), 'verifying')
+  await second.stop()
+  const third = await inProcess(t, data)
+  assert.equal(await recordOf(third), 'verified')
 })
 
 test('a disk that fails in the middle of a write ends it with 70, and what was answered is there', async (t) => {
@@ -303,7 +348,11 @@ test('the log holds no secret, whatever was sent and whatever went wrong', async
   const session = cookie.slice(cookie.indexOf('=') + 1)
   for (const secret of [canary, key, key.slice(-43), session, session.slice(-43), server.link.slice(-43)])
     assert.ok(!stderr.includes(secret), `the log holds ${secret}`)
-  assert.equal(stdout.split('\n').length, 3, 'nothing but the two lines on stdout')
+  assert.deepEqual(
+    stdout.match(/^\S+/gm),
+    ['countersign', 'sign', 'next,'],
+    'nothing but where it is, how to sign in and what to do next on stdout',
+  )
   for (const line of stderr.trim().split('\n')) assert.equal(typeof JSON.parse(line), 'object')
 })
 

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
 import { hashOf } from '#kernel/chain.ts'
+import type { Clock } from '#kernel/clock.ts'
 import type { Store } from '#kernel/store.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
 import { NOTHING_VERIFIED, runVerifier, verifyNow, type Checked, type Marker } from '#workers/verifier.ts'
@@ -34,10 +35,10 @@ async function write(store: Store, count: number): Promise<void> {
     else await kernel.call('toy/note.write', { id: `note-${i % 5}`, text: `text ${i}` }, alice)
   }
 }
-async function verified(path: string, from: Marker = NOTHING_VERIFIED, factsMax?: number): Promise<Checked> {
+async function verified(path: string, from: Marker = NOTHING_VERIFIED, bounds: object = {}, clock: Clock = instant): Promise<Checked> {
   const store = sqliteStore(path)
   try {
-    return await verifyNow(store, from, instant, never, factsMax)
+    return await verifyNow(store, from, clock, never, bounds)
   } finally {
     await store.close()
   }
@@ -157,22 +158,99 @@ test('the first fact after the marker must follow its own chain', async (t) => {
 test('behind a long backlog the newest facts are verified at the start and the marker waits for the rest', async (t) => {
   const path = await recorded(t, 30)
   tamper(path, changes['a changed line']!.change)
-  const first = await verified(path, NOTHING_VERIFIED, 10)
+  const first = await verified(path, NOTHING_VERIFIED, { factsMax: 10 })
   assert.equal(first.difference, null)
   assert.deepEqual(first.marker, NOTHING_VERIFIED)
   tamper(path, (db) => db.exec(`UPDATE facts SET line = replace(line, 'note.written', 'note.WRITTEN') WHERE position = 25`))
-  assert.match((await verified(path, NOTHING_VERIFIED, 10)).difference!.what, /does not match its hash/)
+  assert.match((await verified(path, NOTHING_VERIFIED, { factsMax: 10 })).difference!.what, /does not match its hash/)
 })
 
-test('while the server runs the marker follows the record in slices, and a change is found and told', async (t) => {
-  const path = await recorded(t, 0)
+test('a start waits only so long: what it did not come to is left to the server that runs', async (t) => {
+  const path = await recorded(t, 700)
+  let now = 0
+  const slow = { ...instant, now: () => (now += 100) }
+  const { marker, difference } = await verified(path, NOTHING_VERIFIED, { msMax: 250 }, slow)
+  assert.equal(difference, null)
+  assert.equal(marker.position, 400, 'two slices')
+})
+
+/** A verifier over the store of a file, with what it saved and told. */
+function watched(path: string, from: Marker = NOTHING_VERIFIED) {
   const store = sqliteStore(path)
   const clock = manualClock()
   const saved: Marker[] = []
   const told: string[] = []
   const log = { ...silent, error: (_: object, words: string) => void told.push(words) }
   const file = { read: () => Promise.resolve(null), write: (marker: Marker) => Promise.resolve(void saved.push(marker)) }
-  const verifier = runVerifier(store, NOTHING_VERIFIED, file, clock, log)
+  return { store, clock, saved, told, verifier: runVerifier(store, from, file, clock, log) }
+}
+
+test('behind a backlog the record is being verified, until what was there at the start is; what comes later does not change that', async (t) => {
+  const path = await recorded(t, 700)
+  const { verifier, store, clock } = watched(path)
+  assert.equal(verifier.record(), 'verifying')
+  await clock.advance(100)
+  assert.equal(verifier.record(), 'verifying')
+  await write(store, 100)
+  await clock.advance(10_000)
+  assert.equal(verifier.record(), 'verified')
+  await write(store, 50)
+  assert.equal(verifier.record(), 'verified', 'these were sealed by this very process')
+  tamper(path, (db) =>
+    db.exec(`UPDATE facts SET line = replace(line, 'note.written', 'note.WRITTEN') WHERE position = (SELECT max(position) FROM facts)`),
+  )
+  await clock.advance(10_000)
+  assert.equal(verifier.record(), 'changed')
+  await verifier.stop()
+  await store.close()
+})
+
+test('while nobody writes it rests less', async (t) => {
+  const rests = async (writes: boolean): Promise<number> => {
+    const path = await recorded(t, 700)
+    const store = sqliteStore(path)
+    const slept: number[] = []
+    let now = 0
+    // Each look at this clock is 10 ms later than the last one, so that a slice takes 10 ms.
+    const clock: Clock = {
+      now: () => (now += 10),
+      async sleep(ms) {
+        slept.push(ms)
+        if (writes) await write(store, 1)
+      },
+    }
+    const file = { read: () => Promise.resolve(null), write: () => Promise.resolve() }
+    const verifier = runVerifier(store, NOTHING_VERIFIED, file, clock, silent)
+    while (slept.length < 3) await new Promise((done) => setImmediate(done))
+    await verifier.stop()
+    await store.close()
+    return slept[1]!
+  }
+  assert.equal(await rests(false), 100)
+  assert.equal(await rests(true), 1_000)
+})
+
+test('a stop verifies what is left, so that the next start has nothing to do, and tells what is wrong with it', async (t) => {
+  const path = await recorded(t, 0)
+  const first = watched(path)
+  await first.clock.advance(100)
+  await write(first.store, 450)
+  await first.verifier.stop()
+  await first.store.close()
+  assert.equal(first.saved.at(-1)?.position, 450)
+  const second = watched(path, first.saved.at(-1))
+  await second.clock.advance(100)
+  await write(second.store, 20)
+  tamper(path, (db) => db.exec(`UPDATE facts SET line = replace(line, 'note.written', 'note.WRITTEN') WHERE position = 460`))
+  await second.verifier.stop()
+  await second.store.close()
+  assert.equal(second.saved.at(-1)?.position, 459)
+  assert.match(second.told.join(), /the record was changed/)
+})
+
+test('while the server runs the marker follows the record in slices, and a change is found and told', async (t) => {
+  const path = await recorded(t, 0)
+  const { verifier, store, clock, saved, told } = watched(path)
   await write(store, 450)
   await clock.advance(6_000)
   assert.equal(verifier.state().marker.position, 450)

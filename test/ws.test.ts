@@ -40,8 +40,8 @@ test('a socket carries several subscriptions, each with what was and what comes,
   socket.send(follow({ task_id: task.id }))
   socket.send(follow({}, 'all', 'latest'))
   await until(() => socket.items().length === 1 && socket.cursor('all') !== undefined, 'the first event')
-  await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
-  await world.call('devin', 'collaboration/task.start', { task_id: task.id })
+  await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'user_bob' })
+  await world.call('bob', 'collaboration/task.start', { task_id: task.id })
   await until(() => socket.items().length === 3 && socket.items('all').length === 2, 'all events')
   const { items } = await world.call('alice', 'collaboration/audit.query', { task_id: task.id })
   assert.deepEqual(socket.items(), items)
@@ -281,7 +281,7 @@ test('a reviewer removed from one task keeps the subscription to another', async
   await world.call('alice', 'collaboration/reviewer.remove', { task_id: task.id, user: 'user_rita' })
   await until(() => errorsOf(socket).length === 1, 'the loss')
   assert.deepEqual(errorsOf(socket), [['one', 'NOT_FOUND']])
-  await world.call('alice', 'collaboration/task.assign', { task_id: other.id, assignee: 'agent_devin' })
+  await world.call('alice', 'collaboration/task.assign', { task_id: other.id, assignee: 'user_bob' })
   await until(() => socket.items('two').length === 2, 'the other goes on')
 })
 
@@ -445,7 +445,7 @@ test('twenty thousand malformed frames crash nothing, leave nothing in the log, 
   }
   socket?.destroy()
   assert.ok(opened > 100, `${opened} sockets`)
-  await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
+  await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'user_bob' })
   await until(() => witness.items().length === 2, 'the witness goes on')
   assert.deepEqual(world.logged, [])
   assert.equal((Object.prototype as { x?: unknown }).x, undefined)

@@ -2,6 +2,10 @@
 // sentence, never a default.
 import { isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
+import { settings } from './settings.ts'
+
+/** Where the server is unless somebody says otherwise. */
+export const URL_USUAL = 'http://127.0.0.1:3402'
 
 export type LogLevel = 'silent' | 'error' | 'warn' | 'info' | 'debug'
 
@@ -13,7 +17,8 @@ export type Config = {
   readonly origins: readonly string[]
   readonly proxied: boolean
   readonly log: LogLevel
-  readonly quota: boolean
+  /** Changes that one agent may make in a minute; null: no quotas. */
+  readonly quota: number | null
   readonly blobBytesMax: number
   /** Where the JSON-RPC socket is; null: there is none. */
   readonly socket: string | null
@@ -23,110 +28,6 @@ export type Config = {
 export class ConfigError extends Error {
   override name = 'ConfigError'
 }
-
-type Setting = {
-  readonly flag: string
-  /** null: not from the environment, where it would stay on unseen. */
-  readonly env: string | null
-  /** How the value is written; null: a switch without one. */
-  readonly value: string | null
-  readonly usual: string
-  readonly words: string
-  readonly example: string
-}
-
-export const settings = [
-  {
-    flag: 'data',
-    env: 'COUNTERSIGN_DATA',
-    value: '<folder>',
-    usual: './data',
-    words: 'where everything is kept',
-    example: '--data /var/lib/countersign',
-  },
-  {
-    flag: 'port',
-    env: 'COUNTERSIGN_PORT',
-    value: '<number>',
-    usual: '3402',
-    words: 'port to listen on; 0 takes a free one',
-    example: '--port 8080',
-  },
-  {
-    flag: 'host',
-    env: 'COUNTERSIGN_HOST',
-    value: '<address>',
-    usual: '127.0.0.1',
-    words: 'address to listen on; other than loopback only with --proxy trusted',
-    example: '--host ::1',
-  },
-  {
-    flag: 'hosts',
-    env: 'COUNTERSIGN_HOSTS',
-    value: '<names>',
-    usual: '',
-    words: 'further host names that clients may ask for, with commas',
-    example: '--hosts tasks.example.com',
-  },
-  {
-    flag: 'origins',
-    env: 'COUNTERSIGN_ORIGINS',
-    value: '<origins>',
-    usual: '',
-    words: 'pages of other origins that may open a WebSocket, with commas',
-    example: '--origins https://desk.example.com',
-  },
-  {
-    flag: 'proxy',
-    env: 'COUNTERSIGN_PROXY',
-    value: 'trusted',
-    usual: '',
-    words: 'a proxy in front ends TLS and sets X-Forwarded-Host',
-    example: '--proxy trusted --host 0.0.0.0',
-  },
-  {
-    flag: 'log',
-    env: 'COUNTERSIGN_LOG',
-    value: '<level>',
-    usual: 'info',
-    words: 'silent, error, warn, info or debug; JSON lines on stderr',
-    example: '--log debug',
-  },
-  {
-    flag: 'quota',
-    env: 'COUNTERSIGN_QUOTA',
-    value: 'on|off',
-    usual: 'on',
-    words: 'off: agents may ask people as often as they like',
-    example: '--quota off',
-  },
-  {
-    flag: 'blob-max',
-    env: 'COUNTERSIGN_BLOB_MAX',
-    value: '<size>',
-    usual: '64MiB',
-    words: 'the largest upload, in bytes or with KiB, MiB or GiB',
-    example: '--blob-max 1GiB',
-  },
-  {
-    flag: 'socket',
-    env: 'COUNTERSIGN_SOCKET',
-    value: '<path>|off',
-    usual: '<data>/countersign.sock',
-    words: 'the Unix socket for JSON-RPC; off: none',
-    example: '--socket /run/countersign/countersign.sock',
-  },
-  {
-    flag: 'skip-verify',
-    env: null,
-    value: null,
-    usual: '',
-    words: 'start even if the record was changed; /health says so',
-    example: '--skip-verify',
-  },
-  { flag: 'help', env: null, value: null, usual: '', words: 'show this and exit', example: '--help' },
-  { flag: 'version', env: null, value: null, usual: '', words: 'show the version and exit', example: '--version' },
-] as const satisfies readonly Setting[]
 
 type Flag = (typeof settings)[number]['flag']
 type Given = ReadonlyMap<string, string>
@@ -155,7 +56,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
       origins: originsOf(of('origins')),
       proxied,
       log: oneOf(of('log'), ['silent', 'error', 'warn', 'info', 'debug']),
-      quota: oneOf(of('quota'), ['on', 'off']) === 'on',
+      quota: quotaOf(of('quota')),
       blobBytesMax: sizeOf(of('blob-max')),
       socket: socketOf(of('socket'), resolve(of('data').value)),
       skipVerify: flags.has('skip-verify'),
@@ -170,7 +71,7 @@ function readFlags(argv: readonly string[]): Given {
     const [, name, value] = /^--([^=]+)(?:=(.*))?$/s.exec(word) ?? (word === '-h' ? [word, 'help'] : [])
     if (name === undefined) throw new ConfigError(`what is ${JSON.stringify(word)}? Options begin with --; see --help`)
     const setting = settings.find((candidate) => candidate.flag === name)
-    if (!setting) throw new ConfigError(`there is no option --${name}${suggestion(name)}; see --help`)
+    if (!setting) throw new ConfigError(`there is no option --${name}${suggestion(name)} (see --help)`)
     if (given.has(name)) throw new ConfigError(`--${name} is given twice`)
     if (setting.value === null && value !== undefined) throw new ConfigError(`--${name} takes no value`)
     const its = setting.value === null ? 'on' : (value ?? argv[++i])
@@ -183,7 +84,7 @@ function readFlags(argv: readonly string[]): Given {
 
 function suggestion(name: string): string {
   const nearest = settings.map(({ flag }) => ({ flag, distance: distanceOf(name, flag) })).toSorted((a, b) => a.distance - b.distance)[0]!
-  return nearest.distance <= 3 ? `; did you mean --${nearest.flag}?` : ''
+  return nearest.distance <= 3 ? `: did you mean --${nearest.flag}?` : ''
 }
 
 /** How many letters to add, drop or change. */
@@ -210,6 +111,12 @@ function portOf({ value, name }: Named): number {
   const port = /^\d{1,5}$/.test(value) ? Number(value) : Number.NaN
   if (!(port <= 65_535)) throw new ConfigError(`${name} must be a port from 0 to 65535, not ${JSON.stringify(value)}`)
   return port
+}
+
+function quotaOf({ value, name }: Named): number | null {
+  if (value === 'off') return null
+  if (/^[1-9]\d{0,6}$/.test(value)) return Number(value)
+  throw new ConfigError(`${name} must be a number from 1 to 9999999, or off, not ${JSON.stringify(value)}`)
 }
 
 /** The system keeps a socket's path in 108 bytes, the last of which is NUL. */
@@ -276,6 +183,7 @@ export function helpText(command = 'npm start --'): string {
     const left = `  --${flag}${value === null ? '' : ` ${value}`}`.padEnd(22)
     return `${left}${words}${usual === '' ? '' : ` (default ${usual})`}${env === null ? '' : `\n${' '.repeat(22)}or ${env}`}`
   })
+  const examples = settings.flatMap(({ flag, example }) => (flag === 'help' || flag === 'version' ? [] : [example]))
   return `Countersign: the control plane for work that people delegate to agents.
 
 Usage: ${command} [options]
@@ -283,9 +191,9 @@ Usage: ${command} [options]
 ${rows.join('\n')}
 
 Examples:
-${settings.map(({ example }) => `  ${command} ${example}`).join('\n')}
+${examples.map((words) => `  ${command} ${words}`).join('\n')}
 
-The server prints one line when it is ready and a second one with a one-time login link. SIGTERM or Ctrl-C stops it: calls that are
-under way are finished first.
+The server prints one line when it is ready, a second one with a one-time login link, and what to do next. SIGTERM or Ctrl-C stops it:
+calls that are under way are finished first.
 `
 }

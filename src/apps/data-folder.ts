@@ -1,5 +1,5 @@
 // The folder that holds everything: private to its user, and used by one server at a time.
-import { mkdirSync } from 'node:fs'
+import { closeSync, fstatSync, mkdirSync, openSync, rmSync, statSync, writeSync } from 'node:fs'
 import { chmod, open, readFile, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -15,6 +15,7 @@ export type DataFolder = {
   readonly adminKey: string
   readonly blobs: string
   readonly marker: MarkerFile
+  readonly reserve: Reserve
   release(): void
 }
 
@@ -24,14 +25,20 @@ export function openDataFolder(path: string): DataFolder {
   } catch (error) {
     throw new StartError(`the data folder ${path} cannot be made: ${(error as Error).message} (see --data)`)
   }
-  const release = lock(path)
+  const unlock = lock(path)
+  const reserve = reserveIn(join(path, 'reserve'))
   return {
     path,
     database: join(path, 'countersign.db'),
     adminKey: join(path, 'admin.key'),
     blobs: join(path, 'blobs'),
     marker: markerFile(join(path, 'verified.json')),
-    release,
+    reserve,
+    release() {
+      // What SQLite gave back when it closed the database is there for the next start.
+      reserve.keep()
+      unlock()
+    },
   }
 }
 
@@ -45,7 +52,8 @@ function lock(path: string): () => void {
     throw new StartError(`the data folder ${path} cannot be written: ${(error as Error).message} (see --data)`)
   }
   try {
-    db.exec('BEGIN EXCLUSIVE')
+    // Nothing is ever written to it, so it needs no journal; making one would need room on the disk.
+    db.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
   } catch (error) {
     db.close()
     if (((error as { errcode?: number }).errcode ?? 0) !== SQLITE_BUSY)
@@ -55,6 +63,40 @@ function lock(path: string): () => void {
   return () => db.close()
 }
 const SQLITE_BUSY = 5
+
+/** A little room that is given up when the disk is full, so that the server can start and be read from all the same. */
+export type Reserve = {
+  /** Takes as much of it as there is. */
+  keep(): void
+  /** Whether there was some to give up. */
+  giveUp(): boolean
+}
+/** To open the database, SQLite makes a file of 32 KiB beside it. */
+const RESERVE_BYTES = 64 * 1024
+const PORTION = new Uint8Array(4_096)
+
+function reserveIn(path: string): Reserve {
+  const isThere = (): boolean => statSync(path, { throwIfNoEntry: false }) !== undefined
+  return {
+    keep() {
+      try {
+        const file = openSync(path, 'a', 0o600)
+        try {
+          for (let size = fstatSync(file).size; size < RESERVE_BYTES;) size += writeSync(file, PORTION)
+        } finally {
+          closeSync(file)
+        }
+      } catch {
+        // A part of it, or none: that is what the disk has.
+      }
+    },
+    giveUp() {
+      const was = isThere()
+      rmSync(path, { force: true })
+      return was
+    },
+  }
+}
 
 function markerFile(path: string): MarkerFile {
   return {

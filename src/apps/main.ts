@@ -1,15 +1,18 @@
-// The process: flags in, two lines out, signals, exit codes.
+// The process: flags in, a few lines out, signals, exit codes.
+import type { Logger } from 'pino'
+import { Refusal } from '#kernel/errors.ts'
 import { ConfigError, helpText, readConfig, type Config } from './config.ts'
 import { StartError } from './data-folder.ts'
 import { createLog } from './log.ts'
-import { startServer } from './server.ts'
+import { nextSteps } from './next-steps.ts'
+import { startServer, type Server } from './server.ts'
 import { version } from './version.ts'
 
 const EXIT_USAGE = 2
 /** What the shell calls EX_SOFTWARE: the disk did not keep its promise; a supervisor starts us again and the store recovers. */
 const EXIT_STORE = 70
 
-async function run(config: Config): Promise<void> {
+async function run(config: Config, client: string): Promise<void> {
   // Whatever this process creates is for its own user alone.
   process.umask(0o077)
   const log = createLog(config.log)
@@ -43,20 +46,36 @@ async function run(config: Config): Promise<void> {
 
   const server = await starting
   if (stopping.signal.aborted) return
-  const link = await server.ownerLink()
+  const way = await wayIn(server, log)
   process.stdout.write(`countersign ready ${server.url}\n`)
-  process.stdout.write(
-    `${link === null ? 'the owner is switched off' : `sign in once as the owner: ${link}`} - the admin key is in ${server.folder.adminKey}\n`,
-  )
+  process.stdout.write(`${way.words} - the admin key is in ${server.folder.adminKey}\n`)
+  process.stdout.write(nextSteps({ url: server.url, data: server.folder.path, hasOwner: way.hasLink }, client, process.cwd()))
 }
 
-/** The server of this process. `command` is how it was called, for its help. */
-export async function main(argv: readonly string[], command?: string): Promise<void> {
+/** How the owner gets in. A disk without room for a link is no reason to answer nobody. */
+async function wayIn(server: Server, log: Logger): Promise<{ readonly words: string; readonly hasLink: boolean }> {
+  try {
+    const link = await server.ownerLink()
+    if (link === null) return { words: 'the owner is switched off', hasLink: false }
+    return { words: `sign in once as the owner: ${link}`, hasLink: true }
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    log.warn({ code: error.code }, `no link to sign in could be made: ${error.message}`)
+    return { words: 'no link to sign in could be made, see the log', hasLink: false }
+  }
+}
+
+/** How the server and the command line are called here, for what is said about them. */
+export type Called = { readonly server: string; readonly client: string }
+const inClone: Called = { server: 'npm start --', client: 'bin/countersign' }
+
+/** The server of this process. */
+export async function main(argv: readonly string[], { server, client }: Called = inClone): Promise<void> {
   try {
     const wish = readConfig(argv, process.env)
-    if (wish.kind === 'help') process.stdout.write(helpText(command))
+    if (wish.kind === 'help') process.stdout.write(helpText(server))
     else if (wish.kind === 'version') process.stdout.write(`${version}\n`)
-    else await run(wish.config)
+    else await run(wish.config, client)
   } catch (error) {
     if (!(error instanceof ConfigError) && !(error instanceof StartError)) throw error
     process.stderr.write(`countersign: ${error.message}\n`)

@@ -1,6 +1,7 @@
 // The server: which parts there are, in which order they start, and in which order they stop.
 import type { Logger } from 'pino'
 import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http.ts'
+import { createMetrics, type Metrics } from '#bindings/http/metrics.ts'
 import { createJsonRpc, type JsonRpcServer } from '#bindings/jsonrpc.ts'
 import { contracts } from '#contracts/index.ts'
 import type { Blobs } from '#kernel/blobs.ts'
@@ -8,7 +9,6 @@ import { timestampOf, type Clock } from '#kernel/clock.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Store } from '#kernel/store.ts'
-import { authenticate } from '#protocols/identity/authenticate.ts'
 import { directory } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { openBlobs } from '#stores/blobs.ts'
@@ -16,12 +16,13 @@ import { sqliteStore } from '#stores/sqlite.ts'
 import { runCollector } from '#workers/collector.ts'
 import { runSweeper } from '#workers/sweeper.ts'
 import { runTimers } from '#workers/timers.ts'
-import { NOTHING_VERIFIED, runVerifier, verifyNow, type Checked, type Verifier } from '#workers/verifier.ts'
+import { NOTHING_VERIFIED, runVerifier, verifyNow, type Checked, type RecordState } from '#workers/verifier.ts'
 import type { Worker } from '#workers/worker.ts'
 import { realClock, realEntropy } from './clock.ts'
 import { hostInUrl, type Config } from './config.ts'
 import { openDataFolder, StartError, type DataFolder } from './data-folder.ts'
-import { createSessions } from './sessions.ts'
+import { createSessions, type Sessions } from './sessions.ts'
+import { streamPaths } from './stream-paths.ts'
 import { ownerLogin, setUp } from './setup.ts'
 import { version } from './version.ts'
 import { listenOn } from './socket-file.ts'
@@ -63,11 +64,14 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const { log, clock = realClock, onFatal, signal = new AbortController().signal } = options
   const folder = openDataFolder(config.data)
   undo.push(folder.release)
-  const store = openStore(folder.database, onFatal)
+  const store = openStore(folder, onFatal, log)
   undo.push(() => within(store.close(), STORE_MS))
+  const workers: Worker[] = []
+  undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
   const checked = await checkRecord(store, folder, config, clock, log, signal)
+  const verifier = checked.difference ? null : runVerifier(store, checked.marker, folder.marker, clock, log)
+  if (verifier) workers.push(verifier)
   const blobs = await openBlobs(folder.blobs, { fatal: onFatal })
-  const asksPerMinute = config.quota ? limits.asksPerMinute : null
   const kernel = createKernel({
     store,
     blobs,
@@ -77,20 +81,17 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     now: clock.now,
     sleep: clock.sleep,
     entropy: realEntropy,
-    asksPerMinute,
+    asksPerMinute: config.quota === null ? null : limits.asksPerMinute,
+    changesPerMinute: config.quota,
     checksAnswers: false,
   })
   await setUp(kernel, folder.adminKey)
-  const verifier = checked.difference ? null : runVerifier(store, checked.marker, folder.marker, clock, log)
-  const workers: Worker[] = [
-    runTimers(kernel, clock, log),
-    runSweeper(kernel, clock, log),
-    runCollector(store, blobs, clock, log),
-    ...(verifier ? [verifier] : []),
-  ]
-  undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
-  const http = httpOf(kernel, blobs, config, options, checked, verifier)
-  const rpc = createJsonRpc({ kernel, log, authenticate: (credential) => authenticate(kernel.store, credential, kernel.now()) })
+  folder.reserve.keep()
+  workers.push(runTimers(kernel, clock, log), runSweeper(kernel, clock, log), runCollector(store, blobs, clock, log))
+  const sessions = createSessions(kernel)
+  const metrics = createMetrics()
+  const http = httpOf(kernel, sessions, blobs, config, options, () => verifier?.record() ?? 'changed', metrics)
+  const rpc = createJsonRpc({ kernel, log, metrics, authenticate: sessions.authenticate })
   undo.push(() => Promise.all([http.stop(), rpc.stop()]))
   undo.push(kernel.release)
   if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
@@ -127,13 +128,20 @@ async function within(work: Promise<unknown>, ms: number): Promise<void> {
   enough.abort()
 }
 
-function openStore(path: string, fatal: (error: unknown) => void): Store {
+function openStore(folder: DataFolder, fatal: (error: unknown) => void, log: Logger): Store {
+  const { database, reserve } = folder
   try {
-    return sqliteStore(path, { fatal })
+    return sqliteStore(database, { fatal })
   } catch (error) {
-    throw new StartError(`the database cannot be opened: ${(error as Error).message} (${path})`)
+    const words = (error as Error).message
+    const mayBeFull = FULL.has(((error as { errcode?: number }).errcode ?? 0) & 0xff)
+    if (!mayBeFull || !reserve.giveUp()) throw new StartError(`the database cannot be opened: ${words} (${database})`)
+    log.warn({}, `the disk seems to be full (${words}): the reserve in the data folder was given up to open the database`)
   }
+  return openStore(folder, fatal, log)
 }
+/** IOERR, FULL, CANTOPEN: what SQLite says when it cannot make a file beside the database. */
+const FULL = new Set([10, 13, 14])
 
 async function checkRecord(
   store: Store,
@@ -145,7 +153,9 @@ async function checkRecord(
 ): Promise<Checked> {
   const from = (await folder.marker.read()) ?? NOTHING_VERIFIED
   const { marker, difference } = await verifyNow(store, from, clock, signal)
-  if (marker.position > from.position) await folder.marker.write(marker)
+  // Without it the same facts are verified again at the next start, and that is all.
+  const unsaved = (error: unknown): void => log.warn({ error: String(error) }, 'how far the record is verified could not be noted')
+  if (marker.position > from.position) await folder.marker.write(marker).catch(unsaved)
   if (!difference) return { marker, difference }
   const words = `the record in ${folder.path} was changed: project ${difference.scope}, number ${difference.seq}: ${difference.what}`
   if (!config.skipVerify) throw new StartError(`${words}. Restore a backup, or look at it with --skip-verify`)
@@ -155,13 +165,13 @@ async function checkRecord(
 
 function httpOf(
   kernel: Kernel,
+  sessions: Sessions,
   blobs: Blobs,
   config: Config,
   { log, clock = realClock, bounds }: ServerOptions,
-  checked: Checked,
-  verifier: Verifier | null,
+  record: () => RecordState,
+  metrics: Metrics,
 ): HttpServer {
-  const sessions = createSessions(kernel)
   const started_at = timestampOf(clock.now())
   return createHttp({
     kernel,
@@ -172,18 +182,19 @@ function httpOf(
     hosts: [...config.hosts, hostInUrl(config.host)],
     proxied: config.proxied,
     live: {
-      aliases: { '/v1/events': 'collaboration/audit.follow' },
+      aliases: streamPaths,
       origins: config.origins,
       recheck: sessions.recheck,
       redeem: sessions.redeem,
     },
     bytes: { blobs, bytesMax: config.blobBytesMax },
+    metrics,
     ...(bounds ? { bounds } : {}),
     health: () => ({
       store: 'sqlite',
       durability: 'every answer is on disk (WAL, synchronous=FULL)',
       started_at,
-      record: (verifier?.state() ?? checked).difference ? 'changed' : 'verified',
+      record: record(),
     }),
   })
 }

@@ -56,6 +56,8 @@ export type HttpOptions = {
   readonly bytes?: ByteStore
   /** Where live streams are found besides their operations, and who may open sockets. */
   readonly live?: LiveOptions
+  /** Shared with other bindings, whose calls are then in /metrics too. */
+  readonly metrics?: Metrics
   readonly bounds?: Partial<HttpBounds>
 }
 
@@ -82,7 +84,7 @@ export function createHttp(options: HttpOptions): HttpServer {
     ...options,
     headers: options.proxied ? { ...securityHeaders, 'strict-transport-security': 'max-age=31536000' } : securityHeaders,
     guard: createGuard(options),
-    metrics: createMetrics(),
+    metrics: options.metrics ?? createMetrics(),
     sockets: new Set(),
     stopping: false,
     unwritableAt: 0,
@@ -258,7 +260,7 @@ function noteUnwritable(state: State, at: number): void {
 
 function registerFigures(app: FastifyInstance, state: State, live: Live): void {
   const { kernel, metrics, guard } = state
-  const description = JSON.stringify(openapiOf(kernel.protocols, state.version))
+  const description = JSON.stringify(openapiOf(kernel.protocols, state.version, state.live?.aliases))
   app.get('/openapi.json', (_, reply) => reply.send(description))
 
   app.get('/health', (_, reply) => {

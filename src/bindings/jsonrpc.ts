@@ -4,6 +4,7 @@ import { createServer, type Socket } from 'node:net'
 import type { Readable, Writable } from 'node:stream'
 import { limits } from '#kernel/limits.ts'
 import { failureLine, notRequest, unavailable } from './jsonrpc/answers.ts'
+import type { Metrics } from './http/metrics.ts'
 import { methodsOf } from './jsonrpc/methods.ts'
 import { close, drain, fail, openSession, type JsonRpcBounds, type Session, type Shared } from './jsonrpc/session.ts'
 
@@ -22,7 +23,12 @@ const usualBounds: JsonRpcBounds = {
   stopMs: limits.stopMsMax - 1_000, // the workers and the store stop after it
 }
 
-export type JsonRpcOptions = Pick<Shared, 'kernel' | 'authenticate' | 'log'> & { readonly bounds?: Partial<JsonRpcBounds> }
+export type JsonRpcOptions = Pick<Shared, 'kernel' | 'authenticate' | 'log'> & {
+  /** Where calls are counted, beside those of other bindings. */
+  readonly metrics?: Pick<Metrics, 'of'>
+  readonly bounds?: Partial<JsonRpcBounds>
+}
+const uncounted: Pick<Metrics, 'of'> = { of: () => ({ count() {} }) }
 
 export type JsonRpcServer = {
   /** Listens on a path that no file has. */
@@ -33,9 +39,9 @@ export type JsonRpcServer = {
   stop(): Promise<void>
 }
 
-export function createJsonRpc({ kernel, authenticate, log, bounds: given }: JsonRpcOptions): JsonRpcServer {
+export function createJsonRpc({ kernel, authenticate, log, metrics = uncounted, bounds: given }: JsonRpcOptions): JsonRpcServer {
   const bounds = { ...usualBounds, ...given }
-  const shared: Shared = { kernel, authenticate, log, bounds, methods: methodsOf(kernel) }
+  const shared: Shared = { kernel, authenticate, log, bounds, methods: methodsOf(kernel, metrics) }
   const sessions = new Set<Session>()
   const sockets = new Set<Session>()
   // Half open, so that whoever sends its calls and closes its side still gets the answers.

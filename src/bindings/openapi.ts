@@ -2,16 +2,16 @@
 // several places are named once.
 import { kernelCodes, type Fault } from '#kernel/errors.ts'
 import { limits } from '#kernel/limits.ts'
-import type { Operation, Protocol } from '#kernel/operation.ts'
+import type { Operation, Protocol, Stream } from '#kernel/operation.ts'
 import { statuses } from './http/answers.ts'
 
 type Json = Record<string, unknown>
-type Served = { readonly protocol: Protocol; readonly op: Exclude<Operation, { kind: 'stream' }> }
+type Served<O extends Operation = Operation> = { readonly protocol: Protocol; readonly op: O }
+type Called = Exclude<Operation, { kind: 'stream' }>
 
-export function openapiOf(protocols: readonly Protocol[], version: string): Json {
-  const served = protocols.flatMap((protocol) =>
-    protocol.operations.flatMap((op): Served[] => (op.kind === 'stream' ? [] : [{ protocol, op }])),
-  )
+/** `aliases`: further paths, from a path to the stream operation that it stands for. */
+export function openapiOf(protocols: readonly Protocol[], version: string, aliases: Readonly<Record<string, string>> = {}): Json {
+  const served = protocols.flatMap((protocol) => protocol.operations.map((op): Served => ({ protocol, op })))
   const named = namedSchemas(served)
   const codes: Readonly<Record<string, Fault>> = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes))
   return {
@@ -20,17 +20,26 @@ export function openapiOf(protocols: readonly Protocol[], version: string): Json
       title: 'Countersign',
       version,
       description:
-        'The control plane for work that people delegate to agents. Every operation is a POST with a JSON body; bytes go with PUT and come with GET.',
+        'The control plane for work that people delegate to agents. Every operation is a POST with a JSON body; bytes go with PUT and come with GET; a stream is a GET that does not end.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],
     security: [{ key: [] }, { session: [] }],
     tags: protocols.map(({ name, title, version: own }) => ({ name, description: `${title} (version ${own})` })),
-    paths: Object.fromEntries(served.map((one) => [`/v1/${one.protocol.name}/${one.op.name}`, methodsOf(one, named)])),
+    paths: Object.fromEntries([
+      ...served.map((one) => [`/v1/${nameOf(one)}`, methodsOf(one, named)] as const),
+      ...Object.entries(aliases).flatMap(([path, name]) =>
+        aliasOf(
+          path,
+          served.find((one) => nameOf(one) === name),
+          named,
+        ),
+      ),
+    ]),
     components: {
       schemas: { Error: errorSchema(Object.keys(codes).sort()), ...named.components() },
       responses: Object.fromEntries(Object.keys(statuses).map((fault) => [fault, responseOf(fault as Fault, codes)])),
-      parameters: { IdempotencyKey: idempotencyKey },
+      parameters: { IdempotencyKey: idempotencyKey, After: after, LastEventId: lastEventId },
       securitySchemes: {
         key: { type: 'http', scheme: 'bearer', description: 'An API key' },
         session: {
@@ -44,8 +53,15 @@ export function openapiOf(protocols: readonly Protocol[], version: string): Json
   }
 }
 
-/** Every operation is a POST; bytes are sent with PUT and fetched with GET, with the input in the query. */
+const nameOf = ({ protocol, op }: Served): string => `${protocol.name}/${op.name}`
+const isStream = (one: Served): one is Served<Stream> => one.op.kind === 'stream'
+
 function methodsOf(one: Served, named: Named): Json {
+  return isStream(one) ? { get: streamOf(one, named) } : calledOf(one as Served<Called>, named)
+}
+
+/** Every command and query is a POST; bytes are sent with PUT and fetched with GET, with the input in the query. */
+function calledOf(one: Served<Called>, named: Named): Json {
   const { op } = one
   const post = operationOf(one, named)
   const { requestBody: _, operationId, responses, ...rest } = post as { requestBody: Json; operationId: string; responses: Json }
@@ -55,7 +71,34 @@ function methodsOf(one: Served, named: Named): Json {
     return { put: { ...rest, operationId, parameters, requestBody: { required: true, ...octets }, responses } }
   if (op.kind !== 'query' || !op.download) return { post }
   const bytes = { 200: { description: 'The bytes.', ...octets }, 206: { description: 'The part that Range asks for.', ...octets } }
-  return { post, get: { ...rest, operationId: `${operationId}.bytes`, parameters, responses: { ...responses, ...bytes } } }
+  const get = { ...rest, operationId: `${operationId}.bytes`, parameters, responses: { ...responses, ...bytes } }
+  const told = { 200: { description: 'What a GET would answer, without the bytes.' } }
+  return { post, get, head: { ...get, operationId: `${operationId}.bytes.head`, responses: { ...responses, ...told } } }
+}
+
+/** A GET that does not end: server-sent events, with the input in the query. */
+function streamOf({ protocol, op }: Served<Stream>, named: Named): Json {
+  return {
+    operationId: `${protocol.name}.${op.name}`,
+    ...aboutOf(protocol, op),
+    parameters: [...queryOf(op.input), ...['After', 'LastEventId'].map((parameter) => ({ $ref: `#/components/parameters/${parameter}` }))],
+    responses: {
+      200: {
+        description: EVENTS,
+        content: { 'text/event-stream': { schema: { type: 'string' }, 'x-event-data': named.use(op.output) } },
+      },
+      ...refusals,
+    },
+  }
+}
+
+const EVENTS =
+  'Server-sent events, until either side leaves. `id` is a cursor to go on from, `event` the action, `data` one JSON document on one line (x-event-data). ' +
+  'A comment and a newer `id` come as heartbeats. The last event is `slow`, `stopping` or `error`, with code, message and cursor as its data.'
+
+function aliasOf(path: string, one: Served | undefined, named: Named): [string, Json][] {
+  if (!one || !isStream(one)) return []
+  return [[path, { get: { ...streamOf(one, named), operationId: path.replace(/^\/v1\//, '').replaceAll('/', '.') } }]]
 }
 
 function queryOf(input: unknown): Json[] {
@@ -63,15 +106,28 @@ function queryOf(input: unknown): Json[] {
   return Object.entries(properties).map(([name, schema]) => ({ name, in: 'query', required: required.includes(name), schema }))
 }
 
-function operationOf({ protocol, op }: Served, named: Named): Json {
-  const isCommand = op.kind === 'command'
-  const { input } = op.example
+/** What is said of an operation however it is reached. */
+function aboutOf(protocol: Protocol, op: Operation): Json {
   const callers = op.callers.map((caller) => caller.name)
   return {
-    operationId: `${protocol.name}.${op.name}`,
     tags: [protocol.name],
     summary: op.summary,
     description: `For: ${callers.join(', ')}. Draft: ${op.draft}.`,
+    'x-callers': callers,
+    'x-draft': op.draft,
+  }
+}
+
+const refusals = Object.fromEntries(
+  Object.entries(statuses).map(([fault, status]) => [status, { $ref: `#/components/responses/${fault}` }]),
+)
+
+function operationOf({ protocol, op }: Served<Called>, named: Named): Json {
+  const isCommand = op.kind === 'command'
+  const { input } = op.example
+  return {
+    operationId: `${protocol.name}.${op.name}`,
+    ...aboutOf(protocol, op),
     ...(isCommand ? { parameters: [{ $ref: '#/components/parameters/IdempotencyKey' }] } : {}),
     requestBody: {
       required: ((op.input as { required?: string[] }).required ?? []).length > 0,
@@ -79,10 +135,8 @@ function operationOf({ protocol, op }: Served, named: Named): Json {
     },
     responses: {
       200: { description: 'Done.', content: { 'application/json': { schema: named.use(op.output) } } },
-      ...Object.fromEntries(Object.entries(statuses).map(([fault, status]) => [status, { $ref: `#/components/responses/${fault}` }])),
+      ...refusals,
     },
-    'x-callers': callers,
-    'x-draft': op.draft,
     ...(isCommand
       ? {
           'x-audit': op.audit === null ? null : `${protocol.name}/${op.audit}`,
@@ -98,6 +152,19 @@ const idempotencyKey = {
   in: 'header',
   description: 'The same key with the same body has one effect and one answer; with another body it is refused.',
   schema: { type: 'string', minLength: 1, maxLength: limits.idempotencyKeyCharsMax, pattern: '^[\\x21-\\x7e]+$' },
+}
+
+const after = {
+  name: 'after',
+  in: 'query',
+  description: 'A cursor to go on behind, or `latest` for what comes from now on; without it, everything from the first.',
+  schema: { type: 'string' },
+}
+const lastEventId = {
+  name: 'Last-Event-ID',
+  in: 'header',
+  description: 'The newest `id` that was received, as browsers send it when they connect again; it wins over `after`.',
+  schema: { type: 'string' },
 }
 
 const errorSchema = (codes: readonly string[]): Json => ({

@@ -22,7 +22,7 @@ export type ByteRange = { readonly first: number; readonly last: number }
 export type Stored = { readonly checksum: Checksum; readonly size: number; readonly at: number }
 
 export interface Blobs {
-  /** Resolves when the bytes are durable. Refused bytes leave nothing behind. */
+  /** Resolves when the bytes are durable. Refused bytes leave nothing behind. A chunk is only lent until the next one is asked for. */
   put(source: AsyncIterable<Uint8Array>, announced: Announced, bytesMax: number): Promise<Held>
   /** null: there is no such blob. */
   open(checksum: Checksum, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | null>

@@ -16,8 +16,9 @@ export const Delivery = doc(
     attempt: t.Integer(),
     body: t.Unknown(),
     error: nullable(t.String()), // why the last attempt failed
+    mark: t.Optional(t.String()), // another one each time that it is put
   }),
-  { scopeOf: () => SYSTEM_SCOPE, indexes: { due: index((d) => [[d.channel, d.due]]) } },
+  { scopeOf: () => SYSTEM_SCOPE, indexes: { due: index((d) => [[d.channel, d.due]]) }, stamp: (d, mark) => ({ ...d, mark }) },
 )
 export type Delivery = Static<typeof Delivery.schema>
 
@@ -41,7 +42,7 @@ export const Reply = doc('kernel.reply', t.Object({ id: t.String(), digest: t.St
 
 const Outcome = t.Object({
   id: t.String(),
-  /** When the delivery was due as it was taken: one that was set anew in the meantime is another one, and stays. */
+  /** The mark of the delivery as it was taken: one that was set anew in the meantime, for the same time even, is another one, and stays. */
   taken: t.Optional(t.String()),
   ok: t.Boolean(),
   due: t.Optional(t.String()),
@@ -62,7 +63,7 @@ const settle = command({
   },
   decide({ all }, _, { now }) {
     const puts = all.flatMap(({ outcome, delivery }) => {
-      if (delivery === null || (outcome.taken !== undefined && outcome.taken !== delivery.due)) return []
+      if (delivery === null || (outcome.taken !== undefined && outcome.taken !== delivery.mark)) return []
       // A clock that stepped back after the timer was taken: its call was refused as too early, so it stays, and never earlier.
       const early = delivery.channel === CALL_CHANNEL && delivery.due > now ? delivery.due : null
       if (outcome.ok) return early === null ? [put(Delivery, delivery.id, null)] : []

@@ -41,6 +41,20 @@ export const draftAt = (at: string, received?: Received): Draft => ({
   nothing: null,
 })
 
+const NONE = { after: new Map<never, never>(), facts: [], puts: new Set<never>(), bounds: [] }
+/** For a call that only reads: there is nothing that it could decide. */
+export const readingAt = (at: string): Draft => ({
+  at,
+  received: undefined,
+  scope: null,
+  expect: new Map(),
+  before: new Map(),
+  ...NONE,
+  hidden: null,
+  consequences: 0,
+  nothing: null,
+})
+
 export const isEmpty = (draft: Draft): boolean => draft.facts.length === 0 && draft.puts.size === 0
 
 /** What was decided, with who did it and by what right. */

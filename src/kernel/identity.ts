@@ -72,29 +72,32 @@ export function authorize<S>(name: string, callers: readonly Role<S>[], actor: A
  * Names under which a body may say who sends it. An operation that declares such a field means something else by it; everywhere
  * else the value must be the actor's own id (or the task in whose name it acts).
  */
-const claims = [
-  ['actor'],
-  ['actor_id'],
-  ['by'],
-  ['caller_id'],
-  ['principal'],
-  ['produced_by'],
-  ['raised_by'],
-  ['requested_by'],
-  ['resolved_by'],
-  ['reviewer'],
-  ['submitted_by'],
-  ['user_id'],
-  ['agent_id'],
-  ['ownership', 'principal'],
-  ['provenance', 'produced_by'],
-  ['resolution', 'by'],
-] as const
+const claims = new Map<string, readonly string[]>(
+  [
+    ['actor'],
+    ['actor_id'],
+    ['by'],
+    ['caller_id'],
+    ['principal'],
+    ['produced_by'],
+    ['raised_by'],
+    ['requested_by'],
+    ['resolved_by'],
+    ['reviewer'],
+    ['submitted_by'],
+    ['user_id'],
+    ['agent_id'],
+    ['ownership', 'principal'],
+    ['provenance', 'produced_by'],
+    ['resolution', 'by'],
+  ].map((path) => [path[0]!, path]),
+)
 
 export function refuseFalseClaims(raw: unknown, declared: object, actor: Actor): void {
   if (typeof raw !== 'object' || raw === null) return
-  for (const path of claims) {
-    if (!Object.hasOwn(raw, path[0]) || Object.hasOwn(declared, path[0])) continue
+  for (const name in raw) {
+    const path = claims.get(name)
+    if (path === undefined || !Object.hasOwn(raw, name) || Object.hasOwn(declared, name)) continue
     let claimed: unknown = raw
     for (const step of path)
       claimed = typeof claimed === 'object' && claimed !== null ? (claimed as Record<string, unknown>)[step] : undefined

@@ -54,7 +54,10 @@ function withPlainKeys(text: string, escaped: readonly EscapedKey[]): string {
   return plain + text.slice(done)
 }
 
-type Level = { readonly keys: Set<string> | null; items: number }
+/** Few keys are compared one by one: that costs less than a set. */
+type Keys = { few: string[]; many: Set<string> | null }
+const FEW = 12
+type Level = { readonly keys: Keys | null; items: number }
 
 /** Walks the tokens once. It need not notice every malformed text: the parser comes after it. */
 function scan(text: string): EscapedKey[] {
@@ -73,7 +76,7 @@ function scan(text: string): EscapedKey[] {
       i = end
     } else if (code === OPEN_OBJECT || code === OPEN_ARRAY) {
       if (levels.length === limits.depthMax) refuse(`the body is nested more than ${limits.depthMax} deep`)
-      levels.push({ keys: code === OPEN_OBJECT ? new Set() : null, items: 1 })
+      levels.push({ keys: code === OPEN_OBJECT ? { few: [], many: null } : null, items: 1 })
       i++
     } else if (code === CLOSE_OBJECT || code === CLOSE_ARRAY) {
       levels.pop()
@@ -142,12 +145,14 @@ function isKey(text: string, after: number): boolean {
   return text.charCodeAt(i) === COLON
 }
 
-function takeKey(keys: Set<string>, quoted: string): string {
+function takeKey(keys: Keys, quoted: string): string {
   const key = quoted.includes('\\') ? unescape(quoted) : quoted.slice(1, -1)
   if (key === '__proto__') refuse('the key __proto__ is not allowed')
-  if (keys.has(key)) refuse(`the key ${JSON.stringify(key.slice(0, 80))} stands twice in one object`)
-  if (keys.size === limits.keysPerObjectMax) refuse(`an object has more than ${limits.keysPerObjectMax} keys`)
-  keys.add(key)
+  const { few, many } = keys
+  if (many ? many.has(key) : few.includes(key)) refuse(`the key ${JSON.stringify(key.slice(0, 80))} stands twice in one object`)
+  if (many?.size === limits.keysPerObjectMax) refuse(`an object has more than ${limits.keysPerObjectMax} keys`)
+  if (many) many.add(key)
+  else if (few.push(key) === FEW) keys.many = new Set(few)
   return key
 }
 

@@ -5,7 +5,7 @@ import { canonical } from './canonical.ts'
 import { sha256 } from './chain.ts'
 import { timestampOf, type Clock, type Entropy } from './clock.ts'
 import { bookkeeping, Reply } from './delivery.ts'
-import { batchOf, draftAt, isEmpty, record, type Draft, type DraftFact } from './draft.ts'
+import { batchOf, draftAt, isEmpty, readingAt, record, type Draft, type DraftFact } from './draft.ts'
 import { Conflict, kernelCodes, Refusal, type Fault } from './errors.ts'
 import { authorize, SYSTEM, SYSTEM_SCOPE, type Actor } from './identity.ts'
 import { createIds } from './ids.ts'
@@ -13,9 +13,10 @@ import { createLanes } from './lanes.ts'
 import { limits } from './limits.ts'
 import type { Command, Context, Contract, ContractFact, Protocol, Query, Read } from './operation.ts'
 import { createMeter } from './meter.ts'
+import { createQuota, type QuotaOptions } from './quota.ts'
 import { readerOf, type BlobSizes, type Directory } from './reader.ts'
 import { assertMatches, keyOf, kindOf, parse } from './schema.ts'
-import { asLeftByTheBatch, inputOf, narrowingOf, registryOf, withoutSecrets, type Served } from './served.ts'
+import { asLeftByTheBatch, expectProof, inputOf, narrowingOf, registryOf, withoutSecrets, type Served } from './served.ts'
 import type { Store, Value } from './store.ts'
 import { createStreams, type Caller, type Streams } from './streams.ts'
 import { createWaiting, type Seat } from './waiting.ts'
@@ -56,9 +57,7 @@ export type KernelOptions = {
   readonly entropy: Entropy
   /** false: answers are not held against their schemas, as every test does; a mismatch is a bug, not something a caller can cause. */
   readonly checksAnswers?: boolean
-  /** null: no quotas, for development and tests. */
-  readonly asksPerMinute: number | null
-}
+} & QuotaOptions
 
 export function createKernel(options: KernelOptions): Kernel {
   const { store, now, entropy, directory } = options
@@ -73,19 +72,19 @@ export function createKernel(options: KernelOptions): Kernel {
   const secret = (): string => Buffer.from(entropy(32)).toString('base64url')
   const lanes = createLanes()
   const denialMeter = createMeter(limits.denialsPerMinute, now)
-  const askMeter = options.asksPerMinute === null ? null : createMeter(options.asksPerMinute, now)
+  const quota = createQuota(options)
   const stats = { conflicts: 0, denials: 0 }
   const waiting = createWaiting(now, options.sleep)
 
   async function call(name: string, raw: unknown, caller: Caller, more: CallOptions = {}): Promise<unknown> {
     const served = registry.get(name)
     if (!served || served.op.kind === 'stream') throw new Refusal('NOT_FOUND', `there is no operation ${name}`)
-    if (served.op.kind === 'query' || !served.op.waits) return (await attempts(served, raw, caller, more, null)).output
+    if (served.op.kind === 'query' || !served.op.waits) return (await attempts(served, raw, caller, more, null, true)).output
     const seat = waiting.seat(more.signal)
     try {
-      for (;;) {
+      for (let isFirst = true; ; isFirst = false) {
         // Who calls is found out anew each time: nothing is handed to a credential that was revoked meanwhile.
-        const { output, nothing } = await attempts(served, raw, caller, more, seat)
+        const { output, nothing } = await attempts(served, raw, caller, more, seat, isFirst)
         if (nothing === null || !(await seat.wait(nothing.again))) return output
       }
     } finally {
@@ -93,7 +92,14 @@ export function createKernel(options: KernelOptions): Kernel {
     }
   }
 
-  async function attempts(served: Served, raw: unknown, caller: Caller, { key, received }: CallOptions, seat: Seat | null) {
+  async function attempts(
+    served: Served,
+    raw: unknown,
+    caller: Caller,
+    { key, received }: CallOptions,
+    seat: Seat | null,
+    isFirst: boolean,
+  ) {
     const { protocol, op } = served
     const name = `${protocol}/${op.name}`
     // Whoever names a checksum need not have the bytes: that they were sent is proven by receiving them.
@@ -102,12 +108,15 @@ export function createKernel(options: KernelOptions): Kernel {
     let leave: (() => void) | undefined
     try {
       for (let attempt = 1; ; attempt++) {
-        const draft = draftAt(timestampOf(now()), received)
+        const at = timestampOf(now())
+        const draft = op.kind === 'query' ? readingAt(at) : draftAt(at, received)
         const asked = typeof caller === 'function' ? caller() : caller
         const actor = asked instanceof Promise ? await asked : asked
         try {
           const output =
-            op.kind === 'command' ? await once(draft, served, raw, actor, key, seat) : await ask(draft, op as Query, raw, actor)
+            op.kind === 'command'
+              ? await once(draft, served, raw, actor, key, seat, isFirst && attempt === 1)
+              : await ask(draft, op as Query, raw, actor)
           return { output, nothing: draft.nothing }
         } catch (error) {
           if (error instanceof Conflict && attempt < limits.attemptsMax) {
@@ -116,7 +125,7 @@ export function createKernel(options: KernelOptions): Kernel {
             leave ??= await lanes.enter(error.key)
             continue
           }
-          if (error instanceof Refusal) await recordDenial(draft, name, actor, error)
+          if (error instanceof Refusal) recordDenial(draft, name, actor, error)
           throw error
         }
       }
@@ -143,6 +152,7 @@ export function createKernel(options: KernelOptions): Kernel {
     actor: Actor,
     key: string | undefined,
     seat: Seat | null,
+    isFirst: boolean,
   ) {
     const op = served as Command
     const input = inputOf(op, raw, actor)
@@ -156,9 +166,8 @@ export function createKernel(options: KernelOptions): Kernel {
         throw new Refusal('CONFLICT', 'this idempotency key came before with another body', { reason: 'idempotency_key_reused' })
       if (reply) return reply.output
     }
-    if (op.asks && actor.kind === 'agent' && askMeter && !askMeter.take(actor.id)) {
-      throw new Refusal('QUOTA_EXCEEDED', `an agent may ask at most ${options.asksPerMinute} questions a minute`, { retry_after: 60 })
-    }
+    // Who lost a race, or has waited, has paid already.
+    if (isFirst && actor.kind === 'agent') quota.take(op, actor.id)
     const output = await decideInto(draft, protocol, op, input, actor, null)
     // That there was nothing is not worth remembering: who asks again wants to know anew.
     if (replyId !== undefined && draft.nothing === null) {
@@ -189,7 +198,7 @@ export function createKernel(options: KernelOptions): Kernel {
     record(draft, newId, protocol, decision, as, actor.basis ?? { kind: 'role', id: allowed.name }, cause)
     for (const { doc, id, value } of decision.puts ?? []) {
       await readerAs(draft, SYSTEM).raw(doc, id)
-      draft.after.set(keyOf(doc, id), value)
+      draft.after.set(keyOf(doc, id), value === null ? null : (doc.stamp(value, newId('put')) as Value))
       draft.puts.add(keyOf(doc, id))
     }
     // Depth first, in the order of the facts: the record reads as cause, then consequence.
@@ -220,7 +229,7 @@ export function createKernel(options: KernelOptions): Kernel {
     try {
       await admit(draft, op, input, actor)
     } catch (error) {
-      if (error instanceof Refusal) await recordDenial(draft, name, actor, error)
+      if (error instanceof Refusal) recordDenial(draft, name, actor, error)
       throw error
     }
   }
@@ -242,7 +251,7 @@ export function createKernel(options: KernelOptions): Kernel {
   }
 
   /** An authenticated actor reached for what is not theirs. Written down, within bounds; the refusal itself changes nothing. */
-  async function recordDenial(draft: Draft, operation: string, actor: Actor, refusal: Refusal): Promise<void> {
+  function recordDenial(draft: Draft, operation: string, actor: Actor, refusal: Refusal): void {
     const denied = refusal.code === 'UNAUTHORIZED' || (codes[refusal.code] === 'missing' && draft.hidden !== null)
     if (!denied || actor.kind === 'system') return
     stats.denials++
@@ -264,8 +273,9 @@ export function createKernel(options: KernelOptions): Kernel {
       detail: { operation },
       images: [],
     })
-    // The answer is a refusal either way; that it could not be written down must not turn it into something else.
-    await store.commit(batchOf(note)).catch(() => undefined)
+    // Nobody waits for it: an answer that took as long as the disk does would tell that there is something. A store that is closed
+    // writes first what it was given. That it could not be written down must not turn the refusal into something else.
+    store.commit(batchOf(note)).catch(() => undefined)
   }
 
   const codes = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes)) as Record<string, Fault>
@@ -286,12 +296,4 @@ export function createKernel(options: KernelOptions): Kernel {
 
   const figures = () => ({ ...stats, ...waiting.stats() })
   return { store, protocols: options.protocols, codes, call, check, ...streams, now, stats: figures, release: waiting.stop }
-}
-
-/** What the actor rests on must still be so at the commit; a decision that saw a newer version of it was taken for somebody else. */
-function expectProof(draft: Draft, { proof = new Map() }: Actor): void {
-  for (const [key, version] of proof) {
-    if ((draft.expect.get(key) ?? version) !== version) throw new Conflict(key, `${key} was changed by somebody else at the same time`)
-    if (!draft.after.has(key)) draft.expect.set(key, version)
-  }
 }

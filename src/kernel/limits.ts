@@ -173,6 +173,8 @@ export const limits = {
   cachedCountsMax: 100_000,
   /** Denials by one actor that are written into the record in a minute; the rest are only counted. */
   denialsPerMinute: 60,
+  /** Commands that one agent may call, done or refused: ten a second are more than any task needs, and a loop gone wild wants more. */
+  changesPerMinute: 600,
   /** Questions that one agent may put to people. People's attention is the scarcest thing here. */
   asksPerMinute: 600,
   asksOpenMax: 1_000,

@@ -1,5 +1,6 @@
-// What the kernel knows about operations before it runs one: where they are, what their input is, and what of their answer is kept.
+// What the kernel needs around an operation: where it is, what its input is, what its caller rests on, and what of its answer is kept.
 import type { Draft } from './draft.ts'
+import { Conflict } from './errors.ts'
 import { refuseFalseClaims, type Actor } from './identity.ts'
 import type { Command, Decision, Operation, Protocol } from './operation.ts'
 import { keyOf, parse } from './schema.ts'
@@ -38,4 +39,12 @@ export function asLeftByTheBatch(draft: Draft, { facts, output }: Decision<unkno
 /** What is shown once is not kept: a repeated call gets null in its place. */
 export function withoutSecrets(op: Command, output: Value): Value {
   return op.once ? { ...output, ...Object.fromEntries(op.once.map((field) => [field, null])) } : output
+}
+
+/** What the actor rests on must still be so at the commit; a decision that saw a newer version of it was taken for somebody else. */
+export function expectProof(draft: Draft, { proof = new Map() }: Actor): void {
+  for (const [key, version] of proof) {
+    if ((draft.expect.get(key) ?? version) !== version) throw new Conflict(key, `${key} was changed by somebody else at the same time`)
+    if (!draft.after.has(key)) draft.expect.set(key, version)
+  }
 }

@@ -41,7 +41,7 @@ type Wiring = {
   streamOf(name: string): Stream | undefined
   /** Checks the shape, loads and authorizes. */
   load(draft: Draft, op: Stream, raw: unknown, actor: Actor): Promise<{ readonly input: unknown; readonly state: unknown }>
-  denied(draft: Draft, operation: string, actor: Actor, refusal: Refusal): Promise<void>
+  denied(draft: Draft, operation: string, actor: Actor, refusal: Refusal): void
 }
 
 export function createStreams(store: Store, { now, streamOf, load, denied }: Wiring): Streams {
@@ -61,7 +61,7 @@ export function createStreams(store: Store, { now, streamOf, load, denied }: Wir
       return { actor, op, input: input as object, of: op.of(state), sees, again: () => admit(name, raw, caller, false) }
     } catch (error) {
       // A right that ended is no reach for what is somebody else's.
-      if (isFirst && error instanceof Refusal) await denied(draft, name, actor, error)
+      if (isFirst && error instanceof Refusal) denied(draft, name, actor, error)
       throw error
     }
   }

@@ -23,7 +23,9 @@ export type BlobOptions = {
 
 const INCOMING = 'incoming'
 const READ_BYTES = 256 * 1024
-const WRITE_BYTES = 512 * 1024
+const WRITE_BYTES = 256 * 1024
+/** Portions that are kept for the next upload. */
+const SPARE_MAX = 8
 
 export async function openBlobs(path: string, { fatal }: BlobOptions): Promise<Blobs> {
   const incoming = join(path, INCOMING)
@@ -34,11 +36,12 @@ export async function openBlobs(path: string, { fatal }: BlobOptions): Promise<B
   const lanes = createLanes()
   const pins = new Map<Checksum, { count: number; shared: boolean }>()
   const files = filesIn(path, fatal)
+  const portions = createPortions()
 
   async function put(source: AsyncIterable<Uint8Array>, announced: Announced, bytesMax: number): Promise<Held> {
     const temporary = join(incoming, randomBytes(16).toString('hex'))
     try {
-      const received = await writeOut(temporary, source, announced, bytesMax, files.sync)
+      const received = await writeOut(temporary, source, announced, bytesMax, files.sync, portions)
       const leave = await lanes.enter(received.checksum)
       try {
         return hold(received, await files.adopt(temporary, received))
@@ -96,6 +99,7 @@ async function writeOut(
   { checksum: expected, size: announced }: Announced,
   bytesMax: number,
   sync: (file: FileHandle) => Promise<void>,
+  portions: Portions,
 ): Promise<Received> {
   const most = Math.min(announced ?? bytesMax, bytesMax)
   const tooMany = (): Refusal =>
@@ -104,20 +108,18 @@ async function writeOut(
       : new Refusal('INVALID_REQUEST', `there are more than the ${announced} bytes that were announced`, { field: 'size' })
   if (announced !== undefined && announced > bytesMax) throw tooMany()
   const file = await open(temporary, 'wx', 0o600)
-  const writer = writerTo(file)
+  const writer = writerTo(file, portions)
   try {
-    const hash = createHash('sha256')
     let size = 0
     for await (const chunk of source) {
       size += chunk.length
       if (size > most) throw tooMany()
       await writer.write(chunk)
-      hash.update(chunk)
     }
-    await writer.flush()
+    const hex = await writer.flush()
     if (announced !== undefined && size < announced)
       throw new Refusal('INVALID_REQUEST', `${announced} bytes were announced, ${size} came`, { field: 'size' })
-    const checksum = `sha256:${hash.digest('hex')}`
+    const checksum = `sha256:${hex}`
     if (expected !== undefined && expected !== checksum)
       throw new Refusal('INVALID_REQUEST', `the bytes are ${checksum}, not what was announced`, { field: 'checksum' })
     await sync(file)
@@ -128,40 +130,60 @@ async function writeOut(
   }
 }
 
-/** Writes in large portions, and takes the next one while the last is being written. */
-function writerTo(file: FileHandle) {
-  let waiting: Uint8Array[] = []
+/** Gathers what comes in portions of its own, since it is only lent, and takes the next one while the last is being written. */
+function writerTo(file: FileHandle, portions: Portions) {
+  let filling = portions.take()
   let bytes = 0
   let writing: Promise<void> = Promise.resolve()
+  const hash = createHash('sha256')
   async function begin(): Promise<void> {
+    const full = filling.subarray(0, bytes)
+    hash.update(full)
     await writing
-    writing = writeAll(file, waiting, bytes)
+    const portion = filling
+    writing = writeAll(file, full).finally(() => portions.give(portion))
     // It is awaited with the next portion; until then nobody else looks at it.
     writing.catch(() => undefined)
-    waiting = []
+    filling = portions.take()
     bytes = 0
   }
   return {
     async write(chunk: Uint8Array): Promise<void> {
-      waiting.push(chunk)
-      bytes += chunk.length
-      if (bytes >= WRITE_BYTES) await begin()
+      for (let at = 0; at < chunk.length;) {
+        const part = chunk.subarray(at, at + filling.length - bytes)
+        filling.set(part, bytes)
+        bytes += part.length
+        at += part.length
+        if (bytes === filling.length) await begin()
+      }
     },
-    async flush(): Promise<void> {
+    async flush(): Promise<string> {
       await begin()
       await writing
+      return hash.digest('hex')
     },
-    settled: () => writing.catch(() => undefined),
+    async settled() {
+      await writing.catch(() => undefined)
+      portions.give(filling)
+    },
   }
 }
 
-async function writeAll(file: FileHandle, chunks: readonly Uint8Array[], bytes: number): Promise<void> {
-  if (bytes === 0) return
-  const { bytesWritten } = await file.writev(chunks)
-  if (bytesWritten === bytes) return
-  // A disk that fills up may take a part before it takes nothing.
-  const all = Buffer.concat(chunks)
-  for (let at = bytesWritten; at < bytes;) at += (await file.write(all, at)).bytesWritten
+/** A disk that fills up may take a part before it takes nothing. */
+async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.length;) at += (await file.write(bytes, at)).bytesWritten
+}
+
+/** Memory that is used again: what is new for every portion costs more to collect than to fill. */
+type Portions = { take(): Buffer; give(portion: Buffer): void }
+function createPortions(): Portions {
+  const spare: Buffer[] = []
+  return {
+    take: () => spare.pop() ?? Buffer.allocUnsafeSlow(WRITE_BYTES),
+    give(portion) {
+      if (spare.length < SPARE_MAX) spare.push(portion)
+    },
+  }
 }
 
 const hexIn = (checksum: Checksum): string => checksum.slice('sha256:'.length)

@@ -23,7 +23,7 @@ export type Channel = {
   send(delivery: Delivery): Promise<void>
 }
 
-type Outcome = { id: string; taken: string; ok: boolean; due?: string; error?: string }
+type Outcome = { id: string; taken: string | undefined; ok: boolean; due?: string; error?: string }
 
 /** Between two looks into the index, so that a busy store does not make it look at every commit. */
 const REST_MS = 10
@@ -70,10 +70,10 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
     return failed === -1
   }
 
-  function outcomeOf({ id, due, attempt }: Delivery, result: PromiseSettledResult<void>): Outcome {
-    if (result.status === 'fulfilled') return { id, taken: due, ok: true }
+  function outcomeOf({ id, mark, attempt }: Delivery, result: PromiseSettledResult<void>): Outcome {
+    if (result.status === 'fulfilled') return { id, taken: mark, ok: true }
     const again = timestampOf(clock.now() + channel.backoffMs(attempt + 1))
-    return { id, taken: due, ok: false, due: again, error: wordsOf(result.reason) }
+    return { id, taken: mark, ok: false, due: again, error: wordsOf(result.reason) }
   }
 
   async function workInOrder(lane: string): Promise<void> {

@@ -1,5 +1,5 @@
-// Checks the record against itself: every fact that is not verified yet at the start, and the new ones a little at a time while
-// the server runs. A marker remembers how far it came; a full verification of all history is a command of its own.
+// Checks the record against itself: what is not verified yet at the start, as far as a start may wait for it, and the rest a little at
+// a time while the server runs. A marker remembers how far it came; a full verification of all history is a command of its own.
 import { differenceIn, GENESIS, type Difference } from '#kernel/chain.ts'
 import type { Clock } from '#kernel/clock.ts'
 import type { Store, StoredFact } from '#kernel/store.ts'
@@ -16,19 +16,25 @@ export type Checked = { readonly marker: Marker; readonly difference: Difference
 /** A few milliseconds of work: the server answers in between. */
 const SLICE = 200
 const TIPS_MAX = 10_000
-/** About ten seconds of verifying. */
-const FACTS_AT_START_MAX = 300_000
-/** The share of the time that verifying takes while the server runs is one in this many. */
+/** What a start waits for. A server is ready within two seconds, however long its record is; the time bounds facts with large images. */
+const AT_START = { factsMax: 20_000, msMax: 500 }
+/** A stop goes on for so long, so that the next start finds little to do. */
+const AT_STOP = { factsMax: 20_000, msMax: 200 }
+type Bounds = typeof AT_START
+/** The share of the time that verifying takes is one in so many: while facts are written, and while nobody writes any. */
 const DUTY = 100
+const DUTY_IDLE = 10
 const REST_MS_MIN = 50
 const CAUGHT_UP_MS = 5_000
 const SLICES_PER_MARKER = 50
+
+export type Verification = { next(): Promise<Checked & { readonly facts: number }> }
 
 /**
  * Facts in the order of their positions, each against its own hash, its images and the one before it in its chain. Without a
  * marker it begins at the first fact; what was verified before is only compared with the marker.
  */
-export function createVerification(store: Store, from: Marker): { next(): Promise<Checked & { readonly facts: number }> } {
+export function createVerification(store: Store, from: Marker): Verification {
   const tips = new Map<string, Tip>()
   let marker = from
   let compared = from.position === 0
@@ -82,37 +88,55 @@ async function tipBefore(store: Store, { scope, seq }: StoredFact): Promise<Tip 
 }
 
 /**
- * Everything after the marker, before the server answers anybody. After a long time under full load that could take hours: then
- * the newest facts are verified now and the marker stays where it is, so that the others follow while the server runs.
+ * What follows the marker, before the server answers anybody. Behind a long backlog the newest facts are verified now and the marker
+ * stays where it is, so that the others follow while the server runs.
  */
 export async function verifyNow(
   store: Store,
   from: Marker,
   clock: Clock,
   signal: AbortSignal,
-  factsMax = FACTS_AT_START_MAX,
+  bounds: Partial<Bounds> = {},
 ): Promise<Checked> {
+  const { factsMax, msMax } = { ...AT_START, ...bounds }
   const last = store.stats().position
   const [skipped] = last - from.position > factsMax ? await store.facts({ by: 'position' }, { after: last - factsMax - 1, limit: 1 }) : []
   const difference = skipped && from.position > 0 ? await differenceAt(store, from) : null
   if (difference) return { marker: from, difference }
-  const verification = createVerification(store, skipped ?? from)
-  for (;;) {
-    const slice = await verification.next()
-    if (slice.difference || slice.facts === 0 || signal.aborted)
-      return { marker: skipped ? from : slice.marker, difference: slice.difference }
-    await clock.sleep(0, signal)
-  }
+  const found = await advance(createVerification(store, skipped ?? from), { factsMax, msMax }, clock, () => signal.aborted)
+  return { marker: skipped ? from : (found?.marker ?? from), difference: found?.difference ?? null }
 }
 
-export type Verifier = Worker & { state(): Checked }
+/** Slice after slice, until there is nothing left, or something wrong, or enough; null: not even one. */
+async function advance(
+  verification: Verification,
+  { factsMax, msMax }: Bounds,
+  clock: Clock,
+  isEnough: () => boolean,
+): Promise<Checked | null> {
+  const began = clock.now()
+  let found: Checked | null = null
+  for (let facts = 0; facts < factsMax && clock.now() - began < msMax && !isEnough();) {
+    const slice = await verification.next()
+    found = slice
+    facts += slice.facts
+    if (slice.difference || slice.facts < SLICE) break
+  }
+  return found
+}
+
+/** `verifying`: facts that were there before it ran are not verified yet. */
+export type RecordState = 'verified' | 'verifying' | 'changed'
+export type Verifier = Worker & { state(): Checked; record(): RecordState }
 
 export function runVerifier(store: Store, from: Marker, file: MarkerFile, clock: Clock, log: WorkerLog): Verifier {
   const stopping = new AbortController()
   const { signal } = stopping
   const verification = createVerification(store, from)
+  const before = store.stats().position
   let state: Checked = { marker: from, difference: null }
   let saved = from.position
+  let seen = before
 
   async function save(): Promise<void> {
     if (state.marker.position === saved) return
@@ -120,16 +144,23 @@ export function runVerifier(store: Store, from: Marker, file: MarkerFile, clock:
     saved = state.marker.position
   }
 
-  async function step(count: number): Promise<number> {
-    const began = clock.now()
-    const { marker, difference, facts } = await verification.next()
+  function note({ marker, difference }: Checked): void {
     state = { marker, difference }
     if (difference) log.error({ project: difference.scope, seq: difference.seq }, `the record was changed: ${difference.what}`)
-    const caughtUp = facts < SLICE
+  }
+
+  async function step(count: number): Promise<number> {
+    const began = clock.now()
+    const slice = await verification.next()
+    note(slice)
+    const caughtUp = slice.facts < SLICE
     if (caughtUp || count % SLICES_PER_MARKER === 0) await save()
     // A clock that steps must not make it sleep for a day, nor never.
     const tookMs = Math.min(1_000, Math.max(0, clock.now() - began))
-    return caughtUp ? CAUGHT_UP_MS : Math.min(SLEEP_MS_MAX, Math.max(REST_MS_MIN, tookMs * DUTY))
+    const { position } = store.stats()
+    const duty = position === seen ? DUTY_IDLE : DUTY
+    seen = position
+    return caughtUp ? CAUGHT_UP_MS : Math.min(SLEEP_MS_MAX, Math.max(REST_MS_MIN, tookMs * duty))
   }
 
   async function loop(): Promise<void> {
@@ -142,13 +173,20 @@ export function runVerifier(store: Store, from: Marker, file: MarkerFile, clock:
     }
   }
 
+  async function finish(): Promise<void> {
+    const last = state.difference ? null : await advance(verification, AT_STOP, clock, () => false)
+    if (last) note(last)
+    await save()
+  }
+
   const running = loop()
   return {
     state: () => state,
+    record: () => (state.difference ? 'changed' : state.marker.position < before ? 'verifying' : 'verified'),
     async stop() {
       stopping.abort()
       await running
-      await save().catch((error: unknown) => log.warn({ error: String(error) }, 'how far the record is verified could not be noted'))
+      await finish().catch((error: unknown) => log.warn({ error: String(error) }, 'how far the record is verified could not be noted'))
     },
   }
 }

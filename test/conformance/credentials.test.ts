@@ -229,5 +229,60 @@ for (const maker of storeMakers()) {
       assert.equal((await refusalOf(call('system', 'identity/session.open', { token }))).code, 'UNAUTHENTICATED')
       await world.close()
     })
+
+    test('keys that have expired are neither shown nor counted, and the next one that is issued puts them away', async () => {
+      const world = await open()
+      const { call, issue, store, nobody, who } = world
+      const subject = 'agent_devin'
+      const listed = async (): Promise<string[]> =>
+        (await call('alice', 'identity/key.list', { subject, limit: 200 })).items.map(({ id }: { id: string }) => id)
+      const kept = await issue(subject)
+      const expires_at = new Date(world.kernel.now() + HOUR_MS).toISOString()
+      const ending: { token: string; id: string }[] = []
+      for (let i = 1; i < limits.keysPerSubjectMax; i++) ending.push(await issue(subject, { expires_at }))
+      assert.equal((await listed()).length, limits.keysPerSubjectMax)
+      assert.equal((await refusalOf(issue(subject))).code, 'QUOTA_EXCEEDED', 'while they are good they count')
+      world.advance(2 * HOUR_MS)
+      assert.deepEqual(await listed(), [kept.id])
+      const next = await issue(subject)
+      assert.deepEqual(await listed(), [kept.id, next.id])
+      for (const { token } of ending) await nobody(who(token))
+      const rows = await store.read(ending.map(({ id }) => `identity.key/${id}`))
+      assert.ok(rows.every((row) => row?.value['revoked_at'] !== null))
+      for (let i = 2; i < limits.keysPerSubjectMax; i++) await issue(subject)
+      assert.equal((await refusalOf(issue(subject))).code, 'QUOTA_EXCEEDED')
+      await world.close()
+    })
+
+    test('only sessions that are still good are listed, and the next one that is opened puts the others away', async () => {
+      const world = await open()
+      const { call, store } = world
+      const opened = async (): Promise<string> => {
+        const { token } = await call('admin', 'identity/login.issue', { user_id: 'user_alice' })
+        return (await call('system', 'identity/session.open', { token })).session_id
+      }
+      const listed = async (): Promise<string[]> =>
+        (await call('alice', 'identity/session.list', {})).items.map(({ id }: { id: string }) => id)
+      const [idle, used] = [await opened(), await opened()]
+      assert.deepEqual(await listed(), [idle, used])
+      world.advance(limits.sessionIdleMs - 60_000)
+      await call('system', 'identity/session.touch', { session_id: used })
+      world.advance(120_000)
+      assert.deepEqual(await listed(), [used])
+      // In use the whole day, and over in the evening all the same.
+      for (let ms = 0; ms < limits.sessionMs; ms += limits.sessionIdleMs / 2) {
+        await call('system', 'identity/session.touch', { session_id: used })
+        world.advance(limits.sessionIdleMs / 2)
+      }
+      assert.deepEqual(await listed(), [])
+      const next = await opened()
+      assert.deepEqual(await listed(), [next])
+      const rows = await store.read([idle, used, next].map((id) => `identity.session/${id}`))
+      assert.deepEqual(
+        rows.map((row) => row!.value['closed_at'] !== null),
+        [true, true, false],
+      )
+      await world.close()
+    })
   })
 }

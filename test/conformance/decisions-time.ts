@@ -91,6 +91,77 @@ must('H19-review', 'a task in review is only marked: it is with a person already
   assert.deepEqual(actionsIn(await late(on)), ['task.overdue'])
   assert.equal((await on.task()).state, 'review_ready')
 })
+/** The agent may do nothing, but its timer is set: it rings at once, and the principal is asked. */
+async function assertAskedAgain(on: Stage, words: string): Promise<void> {
+  const { id, state, overdue, executor } = await on.task()
+  assert.deepEqual([['assigned', 'in_progress'].includes(state), overdue], [true, false], words)
+  await on.refused('DEADLINE_EXCEEDED', executor.slice('agent_'.length), 'ledger.write', { task_id: id, key: 'k', value: 1 })
+  assert.deepEqual(await on.ring(), ['collaboration/task.overdue'], words)
+  await assertAsked(on)
+  assert.deepEqual(await on.ring(), [], `${words}: once`)
+}
+must('H19-again', 'a task that was late before it was assigned comes back when it is', async () => {
+  const on = await dueIn('created')
+  await late(on)
+  await on.call('alice', 'task.assign', { task_id: on.task_id, assignee: 'agent_devin' })
+  await assertAskedAgain(on, 'assigned')
+})
+must('H19-again', 'a task that became late in review comes back when it is sent back, and goes on once it is extended', async () => {
+  const on = await dueIn('review_ready')
+  await late(on)
+  const artifact_id = on.refs['artifact'].id
+  const review = { task_id: on.task_id, artifact_id, verdict: 'changes_requested', requested_changes: ['y'] }
+  await on.call('rita', 'review.submit', review)
+  await assertAskedAgain(on, 'sent back')
+  await on.call('alice', 'task.extend', { task_id: on.task_id, deadline: null })
+  await on.call('alice', 'checkpoint.resolve', { checkpoint_id: (await on.task()).pending_checkpoint, action: 'approve' })
+  await on.call('devin', 'artifact.commit', { task_id: on.task_id, artifact_id, parent_version: 'v1', ...inline })
+})
+must('H19-again', 'every answer that hands a late task on without more time brings it back', async () => {
+  const on = await dueIn('in_progress')
+  await late(on)
+  const answers = [{ action: 'approve' }, { action: 'provide', input: 'Go on.' }, { action: 'reassign', reassign_to: 'agent_robin' }]
+  for (const answer of answers) {
+    await on.call('alice', 'checkpoint.resolve', { checkpoint_id: (await on.task()).pending_checkpoint, ...answer })
+    await assertAskedAgain(on, answer.action)
+  }
+})
+must('H19-again', 'so does what answers by itself, and what was taken over', async () => {
+  const chosen = await dueIn('in_progress', { spec: { goal: 'Fix it', constraints: { on_expiry: ['default'] } } })
+  const options = [{ id: 'a', label: 'A', risk: 'low' }]
+  const question = { kind: 'choice', prompt: 'Which?', options, expires_in: 'PT3H', on_expiry: 'default' }
+  const asked = await chosen.call('devin', 'checkpoint.raise', {
+    task_id: chosen.task_id,
+    ...question,
+    default: { action: 'choose', choice: 'a' },
+  })
+  // Late, but nobody was told before the question is answered by its policy: both come due in one night.
+  chosen.world.advance(4 * HOUR_MS)
+  await chosen.call('system', 'checkpoint.expire', { checkpoint_id: asked.checkpoint.id })
+  await assertAskedAgain(chosen, 'default')
+
+  const taken = await dueIn('in_progress')
+  await taken.call('alice', 'task.takeover', { task_id: taken.task_id })
+  await late(taken)
+  await taken.call('alice', 'task.return', { task_id: taken.task_id })
+  await assertAskedAgain(taken, 'returned')
+})
+must('H19-again', 'a clock that steps back after a task was late leaves its deadline in force', async () => {
+  const on = await dueIn('in_progress')
+  await late(on)
+  on.world.advance(-12 * HOUR_MS)
+  await on.call('alice', 'checkpoint.resolve', { checkpoint_id: (await on.task()).pending_checkpoint, action: 'approve' })
+  await on.call('devin', 'artifact.commit', { task_id: on.task_id, ...inline, final: false })
+  on.world.advance(2 * HOUR_MS)
+  await assertAskedAgain(on, 'the deadline came a second time')
+})
+must('H19-again', 'extending one limit while the other has passed does not silence its timer', async () => {
+  const on = await dueIn('assigned', { spec: { goal: 'Fix it', constraints: { max_duration: 'PT2H' } } })
+  on.world.advance(HOUR_MS)
+  const { task } = await on.call('alice', 'task.extend', { task_id: on.task_id, max_duration: 'PT3H' })
+  assert.equal(task.overdue, false)
+  await assertAskedAgain(on, 'extended')
+})
 must('H19-ended', 'an ended task has no timer left', async () => {
   for (const state of ['created', 'assigned', 'in_progress', 'blocked']) {
     const on = await dueIn(state)

@@ -64,6 +64,67 @@ must(['H10', 'LOOPS-2'], 'a remark is a record of its own: no review is made or 
   assert.equal((await actions()).filter((action) => action === 'review.commented').length, 2)
   assert.equal(before.state, 'review_ready')
 })
+/** Every page of a question, until there is no other. */
+async function pagesOf(call: (cursor: object) => Promise<any>): Promise<any[]> {
+  const pages: any[] = []
+  for (let cursor: string | null | undefined; cursor !== null;) {
+    const page = await call(cursor ? { cursor } : {})
+    pages.push(page)
+    cursor = page.next_cursor
+    assert.ok(pages.length < 100, 'it comes to an end')
+  }
+  return pages
+}
+must('H10', 'reviews and remarks are read page by page to the last, each once and in order', async () => {
+  const { refs, call, refused } = await stage('review_ready')
+  const of = { task_id: refs['task'].id, artifact_id: refs['artifact'].id }
+  const reviews: string[] = []
+  const remarks: string[] = []
+  for (let i = 1; i <= 3; i++) {
+    for (let j = 0; j < 3; j++) remarks.push((await call('rita', 'review.comment', { ...of, severity: 'nit', body: 'Hm.' })).comment.id)
+    reviews.push((await call('alice', 'review.submit', { ...of, verdict: 'changes_requested', requested_changes: ['y'] })).review.id)
+    await call('devin', 'artifact.commit', { ...of, parent_version: `v${i}`, ...inline('y') })
+  }
+  for (const limit of [1, 2, 3, 4, 9, 200]) {
+    const pages = await pagesOf((cursor) => call('alice', 'review.list', { task_id: of.task_id, limit, ...cursor }))
+    const ids = (field: string): string[] => pages.flatMap((page) => page[field].map(({ id }: { id: string }) => id))
+    assert.deepEqual([ids('items'), ids('comments')], [reviews, remarks], `${limit} a page`)
+    for (const page of pages) assert.ok(page.items.length <= limit && page.comments.length <= limit)
+  }
+  await refused('INVALID_REQUEST', 'alice', 'review.list', { task_id: of.task_id, cursor: 'bm90IG9uZSBvZiBvdXJz' })
+})
+must('H13', 'the references of a version are read page by page, of one version only', async () => {
+  const { refs, call, refused } = await stage('review_ready')
+  const { task, artifact } = refs
+  const using = { artifact_id: artifact.id, version: 'v1' }
+  const wanted: string[] = []
+  for (let i = 0; i < 5; i++) {
+    const other = (await call('alice', 'task.create', { spec: { goal: 'x' } })).task.id
+    await call('alice', 'artifact.reference', { task_id: other, ...using })
+    wanted.push(other)
+  }
+  const get = (cursor: object, limit: number) => call('alice', 'artifact.get', { artifact_id: artifact.id, limit, ...cursor })
+  for (const limit of [1, 2, 5, 6]) {
+    const pages = await pagesOf((cursor) => get(cursor, limit))
+    assert.deepEqual(
+      pages.flatMap((page) => page.artifact.references.map((one: any) => one.task_id)),
+      wanted,
+      `${limit} a page`,
+    )
+  }
+  assert.equal((await call('alice', 'artifact.get', using)).artifact.references.length, 5, 'all of them, where they are few')
+  const { next_cursor } = await get({}, 2)
+  const rest = await call('alice', 'artifact.get', { ...using, cursor: next_cursor })
+  assert.equal(rest.artifact.references.length, 3, 'the same version by name')
+  await call('alice', 'review.submit', {
+    task_id: task.id,
+    artifact_id: artifact.id,
+    verdict: 'changes_requested',
+    requested_changes: ['y'],
+  })
+  await call('devin', 'artifact.commit', { task_id: task.id, artifact_id: artifact.id, parent_version: 'v1', ...inline('y') })
+  await refused('INVALID_REQUEST', 'alice', 'artifact.get', { artifact_id: artifact.id, cursor: next_cursor })
+})
 must('H10', 'a reference leaves artifact.referenced, and a second time is refused', async () => {
   const { refs, call, refused, actions } = await stage('review_ready')
   const edge = { task_id: refs['task'].id, artifact_id: refs['artifact'].id, version: 'v1' }

@@ -43,6 +43,37 @@ describe('ids that look like somebody', () => {
     await refused('CONFLICT', 'admin', 'identity/agent.add', { id: 'agent_system', name: 'System', owner: 'user_alice' })
   })
 
+  test('only administrators choose ids, and they see everything: a taken id tells nobody what they could not see', async () => {
+    const on = await stage()
+    const says = async (as: string, operation: string, input: object): Promise<string> => {
+      const { code, message } = await on.refused('UNAUTHORIZED', as, operation, input)
+      return `${code} ${message}`
+    }
+    for (const [as, foreign] of [
+      ['alice', 'agent_spy'],
+      ['mallory', 'agent_devin'],
+    ] as const) {
+      await on.refused('NOT_FOUND', as, 'identity/agent.get', { agent_id: foreign })
+      const agent = { name: 'Mine', owner: `user_${as}`, project_id: null }
+      const taken = await says(as, 'identity/agent.add', { ...agent, id: foreign })
+      assert.equal(await says(as, 'identity/agent.add', { ...agent, id: 'agent_nobody' }), taken)
+      assert.match((await on.call(as, 'identity/agent.add', agent)).agent.id, /^agent_[0-9A-Z]{26}$/)
+      for (const [operation, id] of [
+        ['identity/user.add', 'user_owner'],
+        ['identity/project.add', 'project_default'],
+      ] as const)
+        assert.equal(
+          await says(as, operation, { id, name: 'X', project_id: null }),
+          await says(as, operation, { id: `${id}_2`, name: 'X', project_id: null }),
+        )
+    }
+    for (const as of ['admin', 'owner', 'system']) {
+      assert.equal((await on.call(as, 'identity/agent.get', { agent_id: 'agent_spy' })).agent.owner, 'user_mallory')
+      await on.refused('CONFLICT', as, 'identity/agent.add', { id: 'agent_spy', name: 'X', owner: 'user_alice' })
+      await on.call(as, 'identity/agent.add', { id: `agent_by_${as}`, name: 'X', owner: 'user_alice' })
+    }
+  })
+
   test('an actor is a person by what it is registered as, never by how its id is spelled', async () => {
     const blocked = await stage('blocked')
     const { world, refs } = blocked
@@ -110,11 +141,10 @@ describe('lists and counts', () => {
     await on.refused('INVALID_REQUEST', 'bob', 'task.list', { cursor: next_cursor, state: 'created' })
   })
 
-  test('checkpoints: only those that wait for you, and those of a task that you may read', async () => {
+  test('checkpoints: only those that you may answer, and those of a task that you may read', async () => {
     const on = await stage('blocked')
-    for (const as of ['rita', 'bob', 'robin', 'mallory', 'spy', 'devin'])
-      assert.deepEqual((await pages(on, as, 'checkpoint.list', {})).ids, [], as)
-    assert.deepEqual((await pages(on, 'alice', 'checkpoint.list', {})).ids, [on.refs['checkpoint'].id])
+    for (const as of ['bob', 'robin', 'mallory', 'spy', 'devin']) assert.deepEqual((await pages(on, as, 'checkpoint.list', {})).ids, [], as)
+    for (const as of ['alice', 'rita']) assert.deepEqual((await pages(on, as, 'checkpoint.list', {})).ids, [on.refs['checkpoint'].id], as)
     for (const as of ['bob', 'robin', 'mallory', 'spy'])
       await on.refused('NOT_FOUND', as, 'checkpoint.list', { task_id: on.refs['task'].id })
   })

@@ -9,7 +9,7 @@ import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import { command, rule, type Contract, type Protocol } from '#kernel/operation.ts'
 import { doc, t, type Static } from '#kernel/schema.ts'
 import { memoryStore } from '#stores/memory.ts'
-import { seededEntropy, stateHash } from '../support/world.ts'
+import { seededEntropy, settled, stateHash } from '../support/world.ts'
 
 const Box = doc('contracttest.box', t.Object({ id: t.String(), steps: t.Array(t.String()) }), { scopeOf: () => 'project_a' })
 type Box = Static<typeof Box.schema>
@@ -74,6 +74,7 @@ const alice: Actor = { id: 'user_alice', kind: 'human', projects: inProject }
 const devin: Actor = { id: 'agent_devin', kind: 'agent', projects: inProject }
 
 async function linesIn({ store }: Kernel): Promise<Line[]> {
+  await settled()
   return (await store.facts({ by: 'position' }, { after: null, limit: 1_000 })).map(({ line }) => JSON.parse(line) as Line)
 }
 

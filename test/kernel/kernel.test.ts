@@ -11,13 +11,22 @@ import { command, type Protocol } from '#kernel/operation.ts'
 import { doc, t } from '#kernel/schema.ts'
 import type { Store } from '#kernel/store.ts'
 import { authenticate } from '#protocols/identity/authenticate.ts'
-import { createWorld, seededEntropy, stateHash, storeMakers, type World } from '../support/world.ts'
+import { memoryDisk, memoryStore } from '#stores/memory.ts'
+import { createWorld, seededEntropy, settled, stateHash, storeMakers, type World } from '../support/world.ts'
 
 const DAY_MS = 86_400_000
 const create = { spec: { goal: 'Fix it' } }
-const actionsIn = async (store: Store): Promise<string[]> =>
-  (await store.facts({ by: 'position' }, { after: null, limit: 10_000 })).map(({ line }) => (JSON.parse(line) as Line).action)
+const actionsIn = async (store: Store): Promise<string[]> => {
+  await settled()
+  return (await store.facts({ by: 'position' }, { after: null, limit: 10_000 })).map(({ line }) => (JSON.parse(line) as Line).action)
+}
 const countIn = async (store: Store, action: string): Promise<number> => (await actionsIn(store)).filter((found) => found === action).length
+
+/** Lets what is under way go on, and gives up after so many turns of the loop. */
+async function turns(count: number): Promise<string> {
+  for (let i = 0; i < count; i++) await settled()
+  return 'still waiting'
+}
 
 describe('an idempotency key', () => {
   const CREATED = 'collaboration/task.created'
@@ -193,6 +202,36 @@ describe('a refusal', () => {
     world.advance(60_000)
     await assert.rejects(world.call('bob', 'collaboration/task.cancel', { task_id: task.id }), { code: 'NOT_FOUND' })
     assert.equal(await countIn(world.store, 'kernel/authorization.denied'), limits.denialsPerMinute + 1)
+  })
+
+  test('does not wait until it is written down: what is hidden answers as soon as what is not there', async () => {
+    let open = (): void => undefined
+    const gate = new Promise<void>((done) => (open = done))
+    let isShut = false
+    const store = memoryStore({ onWrite: async (_, apply) => (isShut ? gate : Promise.resolve()).then(apply) })
+    const world = await createWorld({ store })
+    const { task } = await world.call('alice', 'collaboration/task.create', create)
+    isShut = true
+    for (const task_id of [task.id, 'task_none', task.id]) {
+      const refused = world.call('bob', 'collaboration/task.cancel', { task_id }).then(
+        () => 'done',
+        (error: Refusal) => error.code,
+      )
+      assert.equal(await Promise.race([refused, turns(20)]), 'NOT_FOUND')
+    }
+    open()
+    await settled()
+    assert.equal(await countIn(store, 'kernel/authorization.denied'), 2)
+  })
+
+  test('that was answered is in the record when the store is closed', async () => {
+    const disk = memoryDisk()
+    const world = await createWorld({ store: memoryStore({ disk }) })
+    const { task } = await world.call('alice', 'collaboration/task.create', create)
+    for (const as of ['bob', 'devin', 'mallory'])
+      await assert.rejects(world.call(as, 'collaboration/task.get', { task_id: task.id }), { code: 'NOT_FOUND' })
+    await world.close()
+    assert.equal(disk.facts.filter(({ line }) => line.includes('kernel/authorization.denied')).length, 3)
   })
 
   test('of a body that names somebody else as its sender says so', async () => {

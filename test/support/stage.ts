@@ -5,7 +5,7 @@ import type { Refs, Step } from '#kernel/operation.ts'
 import { END } from '#kernel/schema.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
 import { memoryDisk, memoryStore, type MemoryDisk } from '#stores/memory.ts'
-import { createWorld, stateHash, type World } from './world.ts'
+import { createWorld, settled, stateHash, type World } from './world.ts'
 
 export const HOUR_MS = 3_600_000
 
@@ -94,6 +94,7 @@ export async function refusalOf(calling: Promise<unknown>): Promise<Refusal> {
 
 /** Every fact in the record, as its sealed line. */
 export async function linesOf(world: World): Promise<any[]> {
+  await settled()
   const facts = await world.store.facts({ by: 'position' }, { after: null, limit: 100_000 })
   return facts.map((stored) => JSON.parse(stored.line))
 }

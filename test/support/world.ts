@@ -60,6 +60,7 @@ export type WorldOptions = {
   seed?: number
   protocols?: readonly Protocol[]
   asksPerMinute?: number | null
+  changesPerMinute?: number | null
   populated?: boolean
   blobs?: KernelOptions['blobs']
   startMs?: number
@@ -78,6 +79,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     now: () => ++now,
     entropy: seededEntropy(options.seed),
     asksPerMinute: options.asksPerMinute ?? null,
+    changesPerMinute: options.changesPerMinute ?? null,
   })
   const world: World = {
     kernel,
@@ -153,6 +155,9 @@ export function storeMakers(): StoreMaker[] {
     },
   ]
 }
+
+/** A denial is written after its answer: from here on it can be read, on every store. */
+export const settled = (): Promise<void> => new Promise((done) => setImmediate(done))
 
 /** A hash over every document: a refusal must leave it as it was. Facts do not count, since a denial is written down. */
 export async function stateHash(store: Store): Promise<string> {

@@ -17,7 +17,7 @@ export const checkpointAnswer = spec(
   'checkpoint answer',
   'Answer a question with one key; without an id, all that wait for you, one after the other.',
   {
-    positionals: [{ ...flag('checkpoint-id', 'id', ''), path: ['checkpoint_id'] }],
+    positionals: [{ ...flag('checkpoint-id', 'id', 'which question'), path: ['checkpoint_id'] }],
     examples: ['countersign checkpoint answer', 'countersign checkpoint answer ckpt_1'],
     async run(context, given) {
       const id = given.get('checkpoint-id') as string | undefined

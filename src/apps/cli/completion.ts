@@ -10,6 +10,7 @@ const globals: readonly Flag[] = [
   flag('api-key', 'key', 'who you are'),
   flag('data', 'folder', 'read this data folder without a server'),
   flag('json', null, 'one JSON document'),
+  flag('pick', 'path', 'one field of it alone'),
   flag('no-color', null, 'no colours'),
   flag('help', null, 'show help'),
 ]

@@ -191,7 +191,7 @@ async function checkServer(target: Target): Promise<Finding[]> {
     findings.push(
       fail('server', `${words}, but ${health.reason ?? 'it is not well'}`, "look at the server's log and at the free space of its disk"),
     )
-  else findings.push(ok('server', words))
+  else findings.push(ok('server', health.record === 'verifying' ? `${words}, and is still verifying its record` : words))
   if (Math.abs(skewMs) > SKEW_MS_MAX)
     findings.push(warn('skew', `the clock of the server differs by ${Math.round(skewMs / 1000)} s`, 'set the clocks of both machines'))
   return [...findings, await credential(target)]

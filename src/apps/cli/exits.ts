@@ -54,7 +54,12 @@ const hints: Readonly<Record<string, string>> = {
 }
 
 /** A refusal by its code: what it means for a script, and what a person can do. */
-export function refusedBy(code: string, message: string, details: Readonly<Record<string, unknown>> = {}): CliError {
+export function refusedBy(
+  code: string,
+  message: string,
+  details: Readonly<Record<string, unknown>> = {},
+  hint: string | null = hints[code] ?? null,
+): CliError {
   const exit = code === 'UNAUTHENTICATED' ? exits.unauthenticated : exits.refused
-  return new CliError(exit, code, message, hints[code] ?? null, details)
+  return new CliError(exit, code, message, hint, details)
 }

@@ -1,6 +1,7 @@
 // From an input's schema to flags and back: every field has a flag, nested ones by their path, and what a flag cannot say well is
 // JSON. Knows no operation by name.
 import { usage } from './exits.ts'
+import { fieldWords } from './words.ts'
 
 type Node = {
   readonly type?: string
@@ -83,7 +84,7 @@ function walk(node: Node, path: readonly string[], isRequired: boolean, isShort:
     const also = isShort ? [kebab(field), dotted(here)].filter((other) => other !== name) : []
     const shape = shapeOf(inner)
     const placeholder = placeholderOf(field, bare.description ?? '', shape)
-    return [{ name, also: [...new Set(also)], path: here, shape, required, placeholder, words: wordsOf(inner, shape) }]
+    return [{ name, also: [...new Set(also)], path: here, shape, required, placeholder, words: wordsOf(field, inner, shape) }]
   })
 }
 
@@ -119,9 +120,9 @@ function placeholderOf(field: string, description: string, { kind, choices }: Sh
   return /(^|_)(id|by|to|task|actor|assignee|principal|owner|reviewers|user|person|substitute|subject)$/.test(field) ? 'id' : 'text'
 }
 
-function wordsOf(node: Node, { many, keys, kind, nullable }: Shape): string {
+function wordsOf(field: string, node: Node, { many, keys, kind, nullable }: Shape): string {
   const bare = bareOf(node)
-  const words = [bare.description ?? bare.items?.description ?? '']
+  const words = [bare.description ?? bare.items?.description ?? fieldWords[field] ?? '']
   if (kind === 'record') words.push(`${keys.join(', ')}; or JSON`)
   if (kind === 'json' && !bare.description) words.push('JSON; what is no JSON is taken as text')
   if (many) words.push('repeat for more')

@@ -4,9 +4,9 @@ import { exits, type Exit } from './exits.ts'
 import { derivedSpec, inputOf } from './derived.ts'
 import { flag } from './flags.ts'
 import type { Answer } from './remote.ts'
-import { styleOf } from './show.ts'
+import { styleOf, writeJson } from './show.ts'
 import { spec, type Context, type Spec } from './spec.ts'
-import { inert, inertJson, padded } from './text.ts'
+import { inert, padded } from './text.ts'
 
 const afterFlag = flag('after', 'cursor', 'go on behind this place; `latest` begins with what comes from now on')
 
@@ -39,7 +39,7 @@ export function streamSpec(protocol: Protocol, op: Operation): Spec {
 }
 
 export const taskFollow = spec('task follow', 'Watch a task live, from its first event until it ends.', {
-  positionals: [{ ...flag('task-id', 'id', ''), path: ['task_id'], required: true }],
+  positionals: [{ ...flag('task-id', 'id', 'which task'), path: ['task_id'], required: true }],
   flags: [afterFlag, flag('keep', null, 'go on after the task has ended')],
   examples: [
     'countersign task follow task_1',
@@ -71,7 +71,7 @@ async function follow(
   try {
     for await (const { cursor, item } of remote.follow(operation, input, { after, signal: leaving.signal })) {
       const event = (item['event'] ?? item) as Event
-      if (context.json) context.io.out.write(`${inertJson({ cursor, ...item }, 0)}\n`)
+      if (context.json) writeJson(context, { cursor, ...item }, 0)
       else context.io.out.write(`${lineOf(event, context)}\n`)
       if (isOver(event)) return exits.ok
     }

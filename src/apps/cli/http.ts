@@ -4,16 +4,19 @@ import { httpTransport } from '#sdk/http.ts'
 import { CliError, exits, refusedBy } from './exits.ts'
 import type { Answer, Followed, Remote } from './remote.ts'
 
+type Hints = Readonly<Record<string, string>>
+
 /** Somebody waits at the terminal: a server that is not there is said to be so within a second. */
 const ATTEMPTS = 3
 
-export function openServer(url: string, key: string): Remote {
+/** `hints`: what to do about a refusal, by its code, where more is known than the code says. */
+export function openServer(url: string, key: string, hints: Hints = {}): Remote {
   const transport = httpTransport({ url, key, attempts: ATTEMPTS })
   const told = async <T>(work: Promise<T>): Promise<T> => {
     try {
       return await work
     } catch (error) {
-      throw spoken(url, error)
+      throw spoken(url, error, hints)
     }
   }
   return {
@@ -25,7 +28,7 @@ export function openServer(url: string, key: string): Remote {
       try {
         yield* transport.follow(operation, input, options) as AsyncIterable<Followed>
       } catch (error) {
-        throw spoken(url, error)
+        throw spoken(url, error, hints)
       }
     },
     upload: (operation, input, bytes, onProgress) => told(transport.upload!(operation, input, bytes, { onProgress }) as Promise<Answer>),
@@ -34,10 +37,25 @@ export function openServer(url: string, key: string): Remote {
   }
 }
 
-function spoken(url: string, error: unknown): unknown {
+function spoken(url: string, error: unknown, hints: Hints): unknown {
   if (!(error instanceof CountersignError)) return error
   const { code, message, details } = error
-  if (code !== 'NETWORK' && code !== 'TIMEOUT') return refusedBy(code, message, details)
+  return code === 'NETWORK' || code === 'TIMEOUT' ? unreachable(url, message) : refusedBy(code, message, details, hints[code])
+}
+
+export function unreachable(url: string, message: string): CliError {
   const hint = 'is it running? `countersign up` starts a server, `countersign doctor` looks for the reason'
   return new CliError(exits.unreachable, 'UNREACHABLE', `${url}: ${message}`, hint)
+}
+
+const THERE_MS = 2_000
+
+/** Whether anything answers at all: whoever has no key and no server needs the server first. */
+export async function isThere(url: string): Promise<boolean> {
+  try {
+    await fetch(`${url}/health`, { signal: AbortSignal.timeout(THERE_MS), redirect: 'error' })
+    return true
+  } catch {
+    return false
+  }
 }

@@ -1,11 +1,13 @@
 // Who you are: stored once, shown, forgotten.
+import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { limits } from '#kernel/limits.ts'
+import { URL_USUAL } from '../config.ts'
 import { usage } from './exits.ts'
 import { openServer } from './http.ts'
 import { readInput } from './input.ts'
 import { askSecret, askText, isInteractive } from './prompts.ts'
-import { readStored, settingsFile, targetOf, URL_USUAL, urlOf, writeStored } from './settings.ts'
+import { readStored, settingsFile, targetOf, urlOf, writeStored } from './settings.ts'
 import { show, writeJson } from './show.ts'
 import { spec, type Context, type Spec } from './spec.ts'
 import { inert } from './text.ts'
@@ -18,7 +20,7 @@ const login = spec('login', 'Store the address of a server and your key, readabl
     const url = await urlFor(context)
     const key = (await keyFor(context, url)).trim()
     if (key === '') throw usage('there is no key', '`countersign key issue <subject>` issues one; the administrator may do that')
-    const server = openServer(url, key)
+    const server = openServer(url, key, { UNAUTHENTICATED: `that is no valid key at ${url}; nothing was stored` })
     const me: Me = await server.call('identity/me.get', {})
     await server.close()
     const file = await writeStored(context.io, { url, key })
@@ -44,8 +46,10 @@ async function keyFor({ io, globals }: Context, url: string): Promise<string> {
 const logout = spec('logout', 'Forget the stored address and key.', {
   async run(context) {
     const file = settingsFile(context.io)
+    const isStored = existsSync(file)
     await rm(file, { force: true })
-    if (context.json) writeJson(context, { removed: file })
+    if (context.json) writeJson(context, { removed: isStored ? file : null })
+    else if (!isStored) context.io.out.write('nothing was stored\n')
     else context.io.out.write(`${file} is gone; the key itself stays valid until \`countersign key revoke\`\n`)
   },
 })

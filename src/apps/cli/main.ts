@@ -1,22 +1,10 @@
 // The process: arguments in, an exit code out.
-import { homedir } from 'node:os'
-import { protocols } from '#protocols/index.ts'
-import { version } from '../version.ts'
-import { createCli } from './program.ts'
-import { nouns, specsOf } from './specs.ts'
-import { up, wordsForUp } from './up.ts'
-
-// `countersign task list | head -1` closes our output: that is no error.
-for (const stream of [process.stdout, process.stderr]) {
-  stream.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
-  // A terminal that does not know its size says 0, and a question would be drawn forever.
-  if (stream.isTTY) Object.assign(stream, { columns: stream.columns || 80, rows: stream.rows || 24 })
-}
+import { up, wordsForUp } from './serve.ts'
 
 const argv = process.argv.slice(2)
 const words = wordsForUp(argv)
 if (words) await up(words)
 else {
-  const io = { out: process.stdout, err: process.stderr, input: process.stdin, env: process.env, cwd: process.cwd(), home: homedir() }
-  process.exitCode = await createCli({ io, specs: specsOf(protocols), nouns, version }).run(argv)
+  const { run } = await import('./command.ts')
+  process.exitCode = await run(argv)
 }

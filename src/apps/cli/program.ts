@@ -2,7 +2,8 @@
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { shownAs } from './derived.ts'
 import { CliError, exits, usage, type Exit } from './exits.ts'
-import { fieldOf, kebab, valueFrom, type Flag, type Given } from './flags.ts'
+import { fieldOf, valueFrom, type Flag, type Given } from './flags.ts'
+import { FIRST_PAGE, GLOBAL, hintFor, NOUN_USAGE, termOf, withHelpAsked } from './help.ts'
 import { openRemote, type Remote } from './remote.ts'
 import { allFlags, type Context, type Globals, type Spec } from './spec.ts'
 import { inertJson, inertLines } from './text.ts'
@@ -24,6 +25,7 @@ export const globalFlags = [
   ['--api-key <key>', 'who you are (or COUNTERSIGN_KEY; `countersign login` stores one)'],
   ['--data <folder>', 'read this data folder without a server'],
   ['--json', 'one JSON document, or JSON lines for a stream'],
+  ['--pick <path>', 'one field of that document alone, such as task.id or items.id'],
   ['--no-color', 'no colours (or NO_COLOR)'],
 ] as const
 
@@ -45,8 +47,9 @@ export function createCli(options: CliOptions): Cli {
         getOutHasColors: () => false,
         getErrHasColors: () => false,
       })
-      .configureHelp({ sortSubcommands: false })
-      .helpOption('-h, --help', 'show this and exit')
+      .configureHelp({ sortSubcommands: false, subcommandTerm: termOf })
+      .addHelpOption(new Option('-h, --help', 'show this and exit').helpGroup(GLOBAL))
+      .helpCommand(false)
   settle(program)
     .description('The control plane for work that people delegate to agents.')
     .version(version, '-V, --version', 'show the version and exit')
@@ -62,7 +65,9 @@ export function createCli(options: CliOptions): Cli {
     let found = commands.get(name)
     if (!found) {
       const parent = words.length === 1 ? program : commandFor(words.slice(0, -1), isHidden(words[0]!))
-      found = settle(parent.command(words.at(-1)!, { hidden })).description(words.length === 1 ? (nouns[name] ?? '') : '')
+      found = settle(parent.command(words.at(-1)!, { hidden }))
+        .description(words.length === 1 ? (nouns[name] ?? '') : '')
+        .usage(NOUN_USAGE)
       commands.set(name, found)
     }
     return found
@@ -87,7 +92,7 @@ export function createCli(options: CliOptions): Cli {
       outcome = exits.ok
       try {
         if (argv.length === 0) program.outputHelp()
-        else await program.parseAsync([...argv], { from: 'user' })
+        else await program.parseAsync(withHelpAsked(argv, specs), { from: 'user' })
         return outcome
       } catch (error) {
         return failed(io, error, argv, specs)
@@ -96,20 +101,8 @@ export function createCli(options: CliOptions): Cli {
   }
 }
 
-const FIRST_PAGE = `
-Examples:
-  countersign up                                 start a server here
-  countersign login                              store its address and your key
-  countersign task create --goal 'Fix the login bug' --criteria 'tests pass'
-  countersign checkpoint answer                  answer what waits for you, with one key each
-  countersign task follow <task_id>              watch a task live
-  countersign audit verify                       check the record
-
-Exit codes: 0 done, 1 refused or not in order, 2 not understood, 3 server not reachable, 4 no valid key.
-`
-
 function withGlobals(command: Command): void {
-  for (const [flags, words] of globalFlags) command.addOption(new Option(flags, words).helpGroup('Global options:'))
+  for (const [flags, words] of globalFlags) command.addOption(new Option(flags, words).helpGroup(GLOBAL))
 }
 
 function describe(command: Command, spec: Spec): void {
@@ -148,7 +141,8 @@ function collected(text: string, before: unknown, { shape }: Flag): unknown {
   } catch (error) {
     throw new InvalidArgumentError((error as Error).message)
   }
-  if (shape.many) return [...((before as unknown[] | undefined) ?? []), value]
+  // After --no-… there is nothing to add to.
+  if (shape.many) return [...(Array.isArray(before) ? (before as unknown[]) : []), value]
   if (before !== undefined) throw new InvalidArgumentError('is given twice')
   return value
 }
@@ -195,6 +189,7 @@ function globalsOf(program: Command, command: Command): Globals {
     apiKey: text('apiKey'),
     data: text('data'),
     json: inner['json'] === true || outer['json'] === true,
+    pick: text('pick'),
     color: inner['color'] !== false && outer['color'] !== false,
   }
 }
@@ -205,7 +200,7 @@ function contextOf(io: Io, globals: Globals): Context & { close(): Promise<void>
   return {
     io,
     globals,
-    json: globals.json,
+    json: globals.json || globals.pick !== undefined,
     paint: paintFor(io.out, io.env, globals.color),
     paintErr,
     remote: () => (remote ??= openRemote(io, globals, paintErr)),
@@ -228,17 +223,6 @@ function failed(io: Io, error: unknown, argv: readonly string[], specs: readonly
     return report(io, error.code === 'USAGE' && error.hint === null ? usage(error.message, hintFor(argv, specs)) : error, argv)
   }
   throw error
-}
-
-function hintFor(argv: readonly string[], specs: readonly Spec[]): string {
-  const words = argv.filter((word) => !word.startsWith('-'))
-  const operation = words[0]?.replace(/^\w+\//, '').split('.')
-  const meant =
-    operation && operation.length > 1 ? specs.find((spec) => spec.words.join(' ') === operation.map(kebab).join(' ')) : undefined
-  if (meant) return `did you mean \`countersign ${meant.words.join(' ')}\`?`
-  const known = specs.find((spec) => spec.words.every((word, i) => words[i] === word))
-  const noun = specs.some((spec) => spec.words.length > 1 && spec.words[0] === words[0]) ? words[0] : undefined
-  return `see \`countersign ${known ? `${known.words.join(' ')} ` : noun === undefined ? '' : `${noun} `}--help\``
 }
 
 function report(io: Io, { exit, code, message, hint, details }: CliError, argv: readonly string[]): Exit {

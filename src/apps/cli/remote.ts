@@ -2,10 +2,10 @@
 import { protocols } from '#protocols/index.ts'
 import type { Downloaded, Progress } from '#sdk/transport.ts'
 import { CliError, exits } from './exits.ts'
-import { openServer } from './http.ts'
+import { isThere, openServer, unreachable } from './http.ts'
 import { openFolder } from './offline.ts'
 import { ordered, outputsOf } from './order.ts'
-import { dataFolder, targetOf } from './settings.ts'
+import { dataFolder, targetOf, type Target } from './settings.ts'
 import type { Globals } from './spec.ts'
 import type { Io, Paint } from './terminal.ts'
 
@@ -41,6 +41,7 @@ async function openAny(io: Io, globals: Globals, paintErr: Paint): Promise<Remot
   if (globals.data !== undefined) return openFolder(dataFolder(io, globals))
   const target = await targetOf(io, globals)
   if (target.key === null) {
+    if (!(await isThere(target.url))) throw unreachable(target.url, 'nobody answers there')
     throw new CliError(
       exits.unauthenticated,
       'UNAUTHENTICATED',
@@ -52,5 +53,19 @@ async function openAny(io: Io, globals: Globals, paintErr: Paint): Promise<Remot
     const words = `note: using the administrator's key in ${dataFolder(io, globals)}, which administers and reads but decides nothing`
     io.err.write(`${paintErr('yellow', words)}\n`)
   }
-  return openServer(target.url, target.key)
+  return openServer(target.url, target.key, hintsFor(target, dataFolder(io, globals)))
+}
+
+const ISSUED = '`countersign key issue` issues another; the administrator may do that'
+
+/** What to do about a key that is refused depends on where it came from. */
+function hintsFor({ url, source }: Target, folder: string): Record<string, string> {
+  if (source === 'login')
+    return { UNAUTHENTICATED: `the key that is stored for ${url} is not valid any more: ${ISSUED}, \`countersign login\` stores it` }
+  if (source !== 'admin.key') return { UNAUTHENTICATED: `${source} is no valid key at ${url}: ${ISSUED}` }
+  return {
+    UNAUTHENTICATED: `the admin.key in ${folder} is not that of ${url}: COUNTERSIGN_DATA names the folder of that server`,
+    UNAUTHORIZED:
+      'the administrator decides nothing: be somebody first, with `countersign key issue user_owner --pick key | countersign login`',
+  }
 }

@@ -10,7 +10,7 @@ import { spec, type Context, type Spec } from './spec.ts'
 import { bytesIn, columnsOf, type Paint } from './terminal.ts'
 import { inert, inertLines } from './text.ts'
 
-const taskArgument: Flag = { ...flag('task-id', 'id', ''), path: ['task_id'], required: true }
+const taskArgument: Flag = { ...flag('task-id', 'id', 'which task'), path: ['task_id'], required: true }
 const artifactFlag = flag('artifact', 'id', 'which artifact; by default the one that was delivered last')
 const commentFlag = flag('comment', 'text', 'goes into the record with the verdict')
 const TEXT_BYTES_MAX = 1024 * 1024

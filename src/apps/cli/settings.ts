@@ -3,12 +3,11 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { URL_USUAL } from '../config.ts'
 import { readText, writeAtomically } from '../data-folder.ts'
 import { usage } from './exits.ts'
 import type { Globals } from './spec.ts'
 import type { Io } from './terminal.ts'
-
-export const URL_USUAL = 'http://127.0.0.1:3402'
 
 export type Stored = { readonly url: string; readonly key: string }
 export type Target = {

@@ -1,5 +1,6 @@
 // Answers as people read them: a list is a table, one thing is a card. Programs ask for --json and get the answer as it is.
 import type { styleText } from 'node:util'
+import { CliError, exits } from './exits.ts'
 import { listings, type Listing } from './nouns.ts'
 import type { Context } from './spec.ts'
 import { columnsOf, tableOf, type Paint } from './terminal.ts'
@@ -10,9 +11,27 @@ const isValue = (value: unknown): value is Value => typeof value === 'object' &&
 const isList = (answer: unknown): answer is { items: Value[]; next_cursor?: string | null } =>
   isValue(answer) && Array.isArray(answer['items'])
 
-export function writeJson({ io }: Pick<Context, 'io'>, value: unknown): void {
-  io.out.write(`${inertJson(value, io.out.isTTY === true ? 2 : 0)}\n`)
+export function writeJson({ io, globals: { pick } }: Context, value: unknown, indent = io.out.isTTY === true ? 2 : 0): void {
+  if (pick === undefined) return void io.out.write(`${inertJson(value, indent)}\n`)
+  const found = picked(value, pick.split('.'))
+  if (found.length > 0 && found.every((one) => one === undefined)) {
+    const words = `the answer has no ${JSON.stringify(pick)}`
+    throw new CliError(exits.refused, 'NO_FIELD', words, `what was asked for is done; --json shows the answer, with ${fieldsIn(value)}`)
+  }
+  // As it is, so that another command can take it; a terminal is shown nothing that it would obey.
+  const shown = (text: string): string => (io.out.isTTY === true ? inertLines(text) : text)
+  for (const one of found) io.out.write(`${typeof one === 'string' ? shown(one) : inertJson(one ?? null, indent)}\n`)
 }
+
+/** The values at a path; through a list, those of all its items. undefined: there is none. */
+function picked(value: unknown, [step, ...rest]: readonly string[]): unknown[] {
+  if (step === undefined) return [value]
+  if (Array.isArray(value))
+    return /^\d+$/.test(step) ? picked(value[Number(step)], rest) : value.flatMap((item) => picked(item, [step, ...rest]))
+  return isValue(value) && Object.hasOwn(value, step) ? picked(value[step], rest) : [undefined]
+}
+
+const fieldsIn = (value: unknown): string => (isValue(value) ? Object.keys(value).join(', ') : 'no fields')
 
 export function show(context: Context, operation: string, answer: unknown): void {
   if (context.json) return writeJson(context, answer)

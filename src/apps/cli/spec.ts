@@ -9,12 +9,14 @@ export type Globals = {
   readonly apiKey: string | undefined
   readonly data: string | undefined
   readonly json: boolean
+  readonly pick: string | undefined
   readonly color: boolean
 }
 
 export type Context = {
   readonly io: Io
   readonly globals: Globals
+  /** For programs: the answer as it is, or the part of it that `globals.pick` names. */
   readonly json: boolean
   /** Colours for the output and for the error output. */
   readonly paint: Paint

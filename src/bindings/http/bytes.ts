@@ -105,20 +105,34 @@ function announcedBy(headers: IncomingHttpHeaders, { checksum, size }: Query): {
   return { ...(typeof checksum === 'string' ? { checksum } : {}), ...(known === undefined ? {} : { size: known }) }
 }
 
-const wakers = ['readable', 'end', 'error', 'close'] as const
+const wakers = ['end', 'error', 'close'] as const
+/** What may wait here while the store writes. */
+const AHEAD_BYTES = 512 * 1024
 
 /** The body, as long as it keeps coming. The time that we take to write is not the sender's. */
 async function* paced(raw: IncomingMessage, idleMs: number): AsyncIterable<Uint8Array> {
+  const came: Buffer[] = []
+  let ahead = 0
   let wake = (): void => undefined
   const ring = (): void => wake()
+  const take = (chunk: Buffer): void => {
+    came.push(chunk)
+    ahead += chunk.length
+    if (ahead >= AHEAD_BYTES) raw.pause()
+    wake()
+  }
   for (const event of wakers) raw.on(event, ring)
+  raw.on('data', take)
   try {
     for (let waitedMs = 0, bytes = 0; ;) {
-      const chunk = raw.read() as Buffer | null
-      if (chunk !== null) {
+      const chunk = came.shift()
+      if (chunk !== undefined) {
         bytes += chunk.length
+        ahead -= chunk.length
         if (bytes >= limits.uploadProgressBytesMin) bytes = waitedMs = 0
         yield chunk
+        release(chunk)
+        if (came.length === 0) raw.resume()
         continue
       }
       if (raw.readableEnded) return
@@ -133,9 +147,16 @@ async function* paced(raw: IncomingMessage, idleMs: number): AsyncIterable<Uint8
       waitedMs += performance.now() - began
     }
   } finally {
-    // Who listens for `readable` keeps the rest from flowing away.
+    // Whether the rest flows away is for others to say.
+    raw.pause()
+    raw.off('data', take)
     for (const event of wakers) raw.off(event, ring)
   }
+}
+
+/** Gives memory back at once that Node took for this chunk alone: left to the collector, it costs more than the hashing. */
+function release({ buffer, byteLength }: Buffer): void {
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0)
 }
 
 // --- Download --------------------------------------------------------------------------------------------------------------

@@ -1,12 +1,13 @@
-// Figures for operators in the Prometheus text format. Counting a call is two additions.
+// Figures for operators in the Prometheus text format, over all bindings. Counting a call is a few additions.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { Kernel } from '#kernel/kernel.ts'
 
 const BOUNDS_MS = [1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500]
 
-type CallMeter = { count(code: string, ms: number): void }
+export type CallMeter = { count(code: string, ms: number): void }
 export type Metrics = {
-  of(operation: string): CallMeter
+  /** `binding` is the way that the calls come in. */
+  of(operation: string, binding?: string): CallMeter
   text(kernel: Kernel, connections: number, streams: number): string
   close(): void
 }
@@ -18,9 +19,10 @@ export function createMetrics(): Metrics {
   const delay = monitorEventLoopDelay({ resolution: 20 })
   delay.enable()
 
-  function of(operation: string): CallMeter {
-    const counted: Counted = calls.get(operation) ?? { codes: new Map(), buckets: BOUNDS_MS.map(() => 0), sumMs: 0, total: 0 }
-    calls.set(operation, counted)
+  function of(operation: string, binding = 'http'): CallMeter {
+    const labels = `binding="${binding}",operation="${operation}"`
+    const counted: Counted = calls.get(labels) ?? { codes: new Map(), buckets: BOUNDS_MS.map(() => 0), sumMs: 0, total: 0 }
+    calls.set(labels, counted)
     return {
       count(code, ms) {
         counted.codes.set(code, (counted.codes.get(code) ?? 0) + 1)
@@ -73,25 +75,25 @@ const single = (name: string, type: string, help: string, value: number): string
 function callLines(calls: ReadonlyMap<string, Counted>): string[] {
   const used = [...calls].filter(([, { total }]) => total > 0)
   return [
-    ...head('countersign_calls_total', 'counter', 'Calls by operation and code of the answer.'),
-    ...used.flatMap(([operation, { codes }]) =>
-      [...codes].map(([code, count]) => `countersign_calls_total{operation="${operation}",code="${code}"} ${count}`),
+    ...head('countersign_calls_total', 'counter', 'Calls by binding, operation and code of the answer.'),
+    ...used.flatMap(([labels, { codes }]) =>
+      [...codes].map(([code, count]) => `countersign_calls_total{${labels},code="${code}"} ${count}`),
     ),
     ...head('countersign_call_seconds', 'histogram', 'Time from the read request to the answer.'),
-    ...used.flatMap(([operation, counted]) => histogramLines(`operation="${operation}"`, counted)),
+    ...used.flatMap(([labels, counted]) => histogramLines(labels, counted)),
   ]
 }
 
-function histogramLines(label: string, { buckets, sumMs, total }: Counted): string[] {
+function histogramLines(labels: string, { buckets, sumMs, total }: Counted): string[] {
   let below = 0
   const rows = buckets.map((count, i) => {
     below += count
-    return `countersign_call_seconds_bucket{${label},le="${BOUNDS_MS[i]! / 1_000}"} ${below}`
+    return `countersign_call_seconds_bucket{${labels},le="${BOUNDS_MS[i]! / 1_000}"} ${below}`
   })
   return [
     ...rows,
-    `countersign_call_seconds_bucket{${label},le="+Inf"} ${total}`,
-    `countersign_call_seconds_sum{${label}} ${sumMs / 1_000}`,
-    `countersign_call_seconds_count{${label}} ${total}`,
+    `countersign_call_seconds_bucket{${labels},le="+Inf"} ${total}`,
+    `countersign_call_seconds_sum{${labels}} ${sumMs / 1_000}`,
+    `countersign_call_seconds_count{${labels}} ${total}`,
   ]
 }

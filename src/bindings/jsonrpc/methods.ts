@@ -8,26 +8,31 @@ import { nullable, parse, t } from '#kernel/schema.ts'
 import type { FactsOf } from '#kernel/store.ts'
 import { lastPlace } from '#kernel/streams.ts'
 import { isIdempotencyKey, IDEMPOTENCY_KEY_WORDS } from '../http/guard.ts'
+import type { Metrics } from '../http/metrics.ts'
 import { endLine, itemLine } from './answers.ts'
 import { explain } from './requests.ts'
 import { callerOf, goneWith, room, send, type Credential, type Method, type Session } from './session.ts'
 
-export function methodsOf(kernel: Kernel): Map<string, Method> {
-  const methods = new Map<string, Method>([
+type Run = Method['run']
+
+export function methodsOf(kernel: Kernel, metrics: Pick<Metrics, 'of'>): Map<string, Method> {
+  const runs = new Map<string, Run>([
     ['rpc.authenticate', authenticate],
     ['rpc.follow', follow],
     ['rpc.unfollow', unfollow],
   ])
   for (const { name: protocol, operations } of kernel.protocols) {
-    for (const op of operations)
-      if (op.kind !== 'stream') methods.set(`${protocol}/${op.name}`, operationOf(kernel, `${protocol}/${op.name}`, op))
+    for (const op of operations) {
+      if (op.kind === 'stream') continue
+      runs.set(`${protocol}/${op.name}`, operationOf(kernel, `${protocol}/${op.name}`, op))
+    }
   }
-  return methods
+  return new Map([...runs].map(([name, run]) => [name, { run, meter: metrics.of(name, 'jsonrpc') }]))
 }
 
 const NO_OPTIONS: CallOptions = {}
 
-function operationOf(kernel: Kernel, name: string, op: Operation): Method {
+function operationOf(kernel: Kernel, name: string, op: Operation): Run {
   const waits = op.kind === 'command' && op.waits !== undefined
   return (session, params) => {
     const more = waits ? { signal: goneWith(session) } : NO_OPTIONS

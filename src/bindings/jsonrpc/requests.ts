@@ -11,13 +11,16 @@ export async function answerTo(session: Session, message: unknown): Promise<stri
   const problem = problemOf(message)
   if (problem) return answers.failureLine(id ?? null, problem)
   const { method, params = {} } = message as Request
-  const run = session.shared.methods.get(method)
-  if (!run) return id === undefined ? null : answers.failureLine(id, answers.noMethod(method))
+  const known = session.shared.methods.get(method)
+  if (!known) return id === undefined ? null : answers.failureLine(id, answers.noMethod(method))
+  const began = performance.now()
   try {
-    const result = await run(session, params)
+    const result = await known.run(session, params)
+    known.meter.count('OK', performance.now() - began)
     return id === undefined ? null : answers.resultLine(id, result)
   } catch (error) {
     const failure = explain(session, error, method)
+    known.meter.count(failure.data.code, performance.now() - began)
     return id === undefined ? null : answers.failureLine(id, failure)
   }
 }

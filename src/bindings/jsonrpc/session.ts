@@ -6,6 +6,7 @@ import { decode } from '#kernel/json.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { createLines, type Lines } from '#kernel/lines.ts'
 import { Refusal } from '#kernel/errors.ts'
+import type { CallMeter } from '../http/metrics.ts'
 import * as answers from './answers.ts'
 import type { Failure } from './answers.ts'
 import { answerTo } from './requests.ts'
@@ -26,7 +27,7 @@ export type JsonRpcBounds = {
   readonly stopMs: number
 }
 
-export type Method = (session: Session, params: object) => Promise<unknown>
+export type Method = { readonly meter: CallMeter; run(session: Session, params: object): Promise<unknown> }
 
 export type Shared = {
   readonly kernel: Kernel
@@ -54,7 +55,7 @@ export type Session = {
   /** A call that comes right behind rpc.authenticate waits for it. */
   authenticating: Promise<unknown> | null
   /** Who the connection's credential stands for, for the calls of one portion. */
-  identified: Promise<Actor> | null
+  identified: Actor | Promise<Actor> | null
   /** Somebody has shown a good credential here. */
   known: boolean
   readonly lines: Lines
@@ -191,14 +192,15 @@ function settle(session: Session, calls: number, answer: string | null): void {
 // --- Who calls -------------------------------------------------------------------------------------------------------------
 
 /** Asked with every attempt of a call and before each portion of a stream, so that what was revoked stops at once. */
-export function callerOf(session: Session, own: Credential | undefined): () => Promise<Actor> {
+export function callerOf(session: Session, own: Credential | undefined): () => Actor | Promise<Actor> {
   if (own !== undefined) return () => identify(session, own)
-  return async () => {
-    if (session.authenticating) await session.authenticating
-    if (session.credential === null)
-      throw new Refusal('UNAUTHENTICATED', 'call rpc.authenticate with a token first, or put one into params._meta')
-    return (session.identified ??= identifiedNow(session, session.credential))
-  }
+  return () => session.authenticating?.then(() => bearerOf(session)) ?? bearerOf(session)
+}
+
+function bearerOf(session: Session): Actor | Promise<Actor> {
+  if (session.credential === null)
+    throw new Refusal('UNAUTHENTICATED', 'call rpc.authenticate with a token first, or put one into params._meta')
+  return session.identified ?? identifiedNow(session, session.credential)
 }
 
 async function identify(session: Session, credential: Credential): Promise<Actor> {
@@ -210,7 +212,9 @@ async function identify(session: Session, credential: Credential): Promise<Actor
 /** Calls that arrive in one portion ask in one breath: nothing can be revoked between the first of them and the last. */
 function identifiedNow(session: Session, credential: Credential): Promise<Actor> {
   process.nextTick(forget, session)
-  return identify(session, credential)
+  const asking = identify(session, credential)
+  session.identified = asking
+  return asking
 }
 const forget = (session: Session): void => {
   session.identified = null

@@ -3,7 +3,9 @@ import { timestampOf } from '#kernel/clock.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { SYSTEM_ID } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
+import type { Read } from '#kernel/operation.ts'
 import { moved } from './ownership.ts'
+import { isActiveIn } from './rules.ts'
 import type { Answer, Checkpoint, Task } from './schema.ts'
 
 /** Which action answers which kind of question. */
@@ -145,30 +147,40 @@ function newCheckpoint(task: Task, id: string, asked: Asked, now: string): Check
   }
 }
 
-/** The same question, put to the next person as an escalation; the last one in the row may take all the time they need. */
+/** Who comes after the one whose turn it was: those who may answer and are there to do so, in the order in which they were named. */
+export async function peopleAfter(read: Read, { routed_to }: Checkpoint, task: Task): Promise<string[]> {
+  // Each of them once: somebody named twice would be asked for ever and the others never.
+  const people = [...new Set([task.ownership.principal, ...task.reviewers])]
+  const later = people.slice(people.indexOf(routed_to) + 1).filter((id) => id !== task.executor)
+  const found = await Promise.all(later.map((id) => read.subject(id)))
+  return later.filter((_, i) => isActiveIn(found[i]!, task.project_id))
+}
+
+/**
+ * The same question, put to the next person as an escalation; without one, to the principal. The last one in the row may take all
+ * the time they need.
+ */
 export function successorOf(
   checkpoint: Checkpoint,
   task: Task,
+  people: readonly string[],
   id: string,
   now: string,
-  words?: string,
+  prompt = checkpoint.prompt,
 ): { checkpoint: Checkpoint; task: Task } {
-  // Each of those who may answer, once: somebody named twice would be asked for ever and the others never.
-  const people = [...new Set([task.ownership.principal, ...task.reviewers.filter((id) => id !== task.executor)])]
-  const next = people.indexOf(checkpoint.routed_to) + 1
-  const isLast = words !== undefined || next >= people.length - 1
+  const isLast = people.length <= 1
   const patience = checkpoint.expires_at === null ? null : Date.parse(checkpoint.expires_at) - Date.parse(checkpoint.raised_at)
   const successor: Checkpoint = {
     ...checkpoint,
     id,
     kind: 'escalation',
-    prompt: words ?? checkpoint.prompt,
+    prompt,
     raised_at: now,
     expires_at: isLast || patience === null ? null : timestampOf(Date.parse(now) + patience),
     on_expiry: isLast ? 'hold' : 'escalate',
     default: null,
     raised_by: SYSTEM_ID,
-    routed_to: words === undefined ? (people[next] ?? task.ownership.principal) : task.ownership.principal,
+    routed_to: people[0] ?? task.ownership.principal,
     succeeds: checkpoint.id,
     overdue: false,
   }

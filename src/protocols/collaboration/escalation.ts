@@ -16,7 +16,8 @@ export function askAbout(task: Task, pending: Checkpoint | null, words: string, 
   if (task.state === 'blocked' && pending) {
     const over = expired(pending)
     const asked = `${words} It was waiting for an answer to: ${pending.prompt}`.slice(0, limits.promptCharsMax)
-    const next = successorOf(pending, task, id, now, asked)
+    // Who decides about the whole task is its principal, so nobody else is asked first.
+    const next = successorOf(pending, task, [], id, now, asked)
     return {
       facts: [
         fact('task.checkpoint.expired', [image(Checkpoint, over)], more),

@@ -19,7 +19,10 @@ export function moved(task: Task, event: string, hand: Hand): Task {
 /** The task in a state: the table says who holds it then. */
 export function inState(task: Task, state: TaskState, hand: Hand): Task {
   const holder = holderIn[state] === 'executor' ? task.executor! : task.ownership.principal
-  return { ...task, state, ownership: handed(task.ownership, holder, hand), ...clocked(task, state, hand.now) }
+  const ownership = handed(task.ownership, holder, hand)
+  // An agent that gets a late task may do nothing with it: its timer is set again, so that the person is asked again.
+  const isHandedOut = holderIn[state] === 'executor' && ownership !== task.ownership
+  return { ...task, state, ownership, overdue: task.overdue && !isHandedOut, ...clocked(task, state, hand.now) }
 }
 
 /** The task with another executor, who takes it at once if an executor holds it now. */

@@ -75,10 +75,14 @@ export const leavesSpecAlone = rule<unknown, { readonly spec?: unknown }>(
   (_, { spec }) => spec === undefined,
 )
 
+/** There to be asked: not switched off, and still in the project. */
+export const isActiveIn = (subject: Subject | null, project_id: string): subject is Subject =>
+  subject !== null && !subject.disabled && subject.projects.has(project_id)
+
 /** Somebody who may be given work in this project. */
 export async function workerFor(read: Read, id: string, project_id: string): Promise<Subject> {
   const found = await read.subject(id)
-  if (!found || !found.projects.has(project_id) || found.disabled)
+  if (!isActiveIn(found, project_id))
     throw new Refusal('NOT_FOUND', `there is no active person or agent ${id} in this project`, { aap_code: 'AGENT_NOT_FOUND' })
   return found
 }

@@ -105,9 +105,17 @@ export const Task = doc('collaboration.task', TaskSchema, {
     state: index((task) => [[task.project_id, task.state]]),
     party: index((task) => partiesOf(task).map((who) => [who, task.project_id, task.state])),
     root: index((task) => (task.root_task_id === task.id ? [] : [[task.root_task_id]]), 1),
+    // Here and not on the checkpoint: who may answer changes with the task's reviewers and its executor.
+    waiting: index(({ pending_checkpoint, ...task }) =>
+      pending_checkpoint === null ? [] : judgesOf(task).map((who) => [who, pending_checkpoint]),
+    ),
   },
 })
 
+/** Those who may answer and review, apart from their substitutes. */
+function judgesOf({ ownership, reviewers, executor }: Pick<Task, 'ownership' | 'reviewers' | 'executor'>): string[] {
+  return [...new Set([ownership.principal, ...reviewers.filter((who) => who !== executor)])]
+}
 /** The people and agents of a task. */
 function partiesOf(task: Task): string[] {
   return [...new Set([task.ownership.principal, ...task.reviewers, ...task.executors, ...task.delegators])]
@@ -196,7 +204,6 @@ export const Checkpoint = doc(
     indexes: {
       task: index((checkpoint) => [[checkpoint.task_id]]),
       open: index((checkpoint) => (checkpoint.state === 'pending' ? [[checkpoint.raised_by]] : []), 1),
-      waiting: index((checkpoint) => (checkpoint.state === 'pending' ? [[checkpoint.routed_to]] : [])),
     },
   },
 )

@@ -16,8 +16,10 @@ export const leaseEnd = (now: string, lease: string | undefined): string => {
 }
 
 export const isHeldBy = (mailbox: Mailbox, worker: string | null, now: string): boolean =>
-  mailbox.until !== null && now < mailbox.until && mailbox.worker === worker
-export const isFree = ({ until }: Mailbox, now: string): boolean => until === null || until <= now
+  !isFree(mailbox, now) && mailbox.worker === worker
+/** No lease is longer than the longest: a time beyond it was written before the clock was set back, and binds nobody. */
+export const isPast = (time: string, now: string): boolean => time <= now || Date.parse(time) - Date.parse(now) > limits.leaseMsMax
+export const isFree = ({ until }: Mailbox, now: string): boolean => until === null || isPast(until, now)
 
 /** The first message of a run: here is work. */
 export function opened(run: Run, reach: Mailbox['reach'], now: string): Change[] {
@@ -111,10 +113,11 @@ const FORGET = 'delegation/run.forget'
 /** What is left of a run that has ended: the word that it has, for whoever works on it, and the notes, for a while. */
 export function closed(mailbox: Mailbox | null, memos: number, word: Body | null, now: string): Change[] {
   if (mailbox === null) return []
-  const isKnown = mailbox.attempt > 0 || mailbox.reach !== 'pull'
-  const word_ = word !== null && isKnown ? posted({ ...mailbox, messages: [] }, 'cancel', word, now) : [put(Mailbox, mailbox.id, null)]
+  // Nobody has ever taken it, and nobody was sent it: there is nobody to tell.
+  const isTold = word !== null && (mailbox.attempt > 0 || mailbox.reach !== 'pull')
+  const rest = isTold ? posted({ ...mailbox, messages: [] }, 'cancel', word, now) : [put(Mailbox, mailbox.id, null)]
   const forget = timer(mailbox.id, 'forget', timestampOf(Date.parse(now) + limits.memoMs), FORGET, { run_id: mailbox.id })
-  return memos > 0 || (word !== null && isKnown) ? [...word_, forget] : word_
+  return memos > 0 || isTold ? [...rest, forget] : rest
 }
 
 export const forgotten = (run_id: string): Change => noTimer(run_id, 'forget')

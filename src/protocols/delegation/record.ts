@@ -59,5 +59,5 @@ function payloadOf(type: string, run: Run | null, { detail }: Line): Record<stri
   if (type === 'run.blocked') return { checkpoint_id: run.checkpoint_id, reason: run.reason }
   if (type === 'run.completed') return { result: run.result }
   if (type === 'run.failed') return { reason: run.reason, error: run.error }
-  return { ...(detail as Record<string, unknown> | null) }
+  return { ...detail }
 }

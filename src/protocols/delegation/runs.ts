@@ -6,7 +6,7 @@ import { closed, opened } from './mailbox.ts'
 import { Mailbox, Memo, Request, Run, Work, type Card } from './schema.ts'
 import { after, isActive } from './states.ts'
 
-type Made_ = { readonly run: Run; readonly facts: Made[]; readonly puts: Change[]; readonly atMost: Bound[] }
+type NewlyMade = { readonly run: Run; readonly facts: Made[]; readonly puts: Change[]; readonly atMost: Bound[] }
 
 export type NewRun = {
   readonly id: string
@@ -26,7 +26,7 @@ export type NewRun = {
 }
 
 /** A run with its request, its place among the runs of its correlation, and its first message. */
-export function made(given: NewRun, work: Work | null, card: Card | null, isBounded: boolean): Made_ {
+export function made(given: NewRun, work: Work | null, card: Card | null, isBounded: boolean): NewlyMade {
   const run = runFrom(given)
   const { id, agent_id, project_id, correlation_id, root_task_id, task_id, capability, parent_run } = run
   const request: Request = {

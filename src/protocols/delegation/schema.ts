@@ -2,7 +2,7 @@
 import { ownsProject, SYSTEM_SCOPE, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, kindOf, nullable, t, type AnyDoc, type Static } from '#kernel/schema.ts'
-import { isActive, runStates } from './states.ts'
+import { runStates } from './states.ts'
 
 const text = (maxLength: number, description?: string) => t.String({ maxLength, ...(description ? { description } : {}) })
 const someText = (maxLength: number) => t.String({ minLength: 1, maxLength })
@@ -229,5 +229,3 @@ export const Memo = doc(
   { scopeOf: (memo) => memo.project_id, indexes: { run: index((memo) => [[memo.run_id]], 1) } },
 )
 export const memoId = (run_id: string, key: string): string => `${run_id}/${key}`
-
-export { isActive }

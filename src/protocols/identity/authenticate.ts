@@ -59,13 +59,20 @@ async function proven<S extends TSchema>(store: Store, doc: Doc<S>, id: string, 
   return found.value as Static<S>
 }
 
+/** Not revoked, and its time is not over. */
+export const isGoodKey = ({ revoked_at, expires_at }: Key, now: string): boolean =>
+  revoked_at === null && (expires_at === null || now < expires_at)
+
+/** Not closed, its time is not over, and somebody used it lately. */
+export const isGoodSession = ({ closed_at, expires_at, seen_at }: Session, nowMs: number): boolean =>
+  closed_at === null && nowMs < Date.parse(expires_at) && nowMs < Date.parse(seen_at) + limits.sessionIdleMs
+
 /** null: it was proven before, and the secret was not kept. */
 const isHeld = (secret: string | null, digest: string): boolean => secret === null || matches(secret, digest)
 
 async function byKey(store: Store, id: string, secret: string | null, now: string, proof: Proof): Promise<Actor> {
   const key = await proven(store, Key, id, proof)
-  if (!isHeld(secret, key.digest) || key.revoked_at !== null) throw refused()
-  if (key.expires_at !== null && key.expires_at <= now) throw refused()
+  if (!isHeld(secret, key.digest) || !isGoodKey(key, now)) throw refused()
   const actor = await actorOf(store, key.subject, now, proof)
   // A key that ends, like one for a single project, cannot issue one that does not.
   if (key.project_id === null || actor.projects === 'all')
@@ -76,9 +83,7 @@ async function byKey(store: Store, id: string, secret: string | null, now: strin
 
 async function bySession(store: Store, id: string, secret: string | null, nowMs: number, proof: Proof): Promise<Actor> {
   const session = await proven(store, Session, id, proof)
-  const isIdle = Date.parse(session.seen_at) + limits.sessionIdleMs <= nowMs
-  const isOver = Date.parse(session.expires_at) <= nowMs || session.closed_at !== null
-  if (!isHeld(secret, session.digest) || isIdle || isOver) throw refused()
+  if (!isHeld(secret, session.digest) || !isGoodSession(session, nowMs)) throw refused()
   return actorOf(store, session.user_id, new Date(nowMs).toISOString(), proof)
 }
 

@@ -150,6 +150,8 @@ export const Session = doc(
   },
 )
 
+export type Session = Static<typeof Session.schema>
+
 /** Keys, links and sessions as they are shown: without the digest of the secret. */
 const { digest: _key, ...keyFields } = Key.schema.properties
 export const KeyView = t.Object(keyFields)

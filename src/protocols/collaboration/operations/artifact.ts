@@ -5,10 +5,11 @@ import { anyone } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import type { NewId } from '#kernel/ids.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { refusedAs, t, type Static } from '#kernel/schema.ts'
 import { moved, taskTimers } from '../ownership.ts'
 import { payloadOf, PayloadInput } from '../payload.ts'
-import { allows, executor, hasPlanFirst, isInTime, isNotReadOnly, principal, reviewer } from '../rules.ts'
+import { allows, executor, hasPlanFirst, isActive, isInTime, isNotReadOnly, principal, reviewer } from '../rules.ts'
 import { committed, uploadFor, type Upload } from '../upload.ts'
 import { Artifact, ArtifactHead, artifactOf, ArtifactVersion, Id, Reference, ReferenceAs, ReviewKind, Task, versionId } from '../schema.ts'
 
@@ -168,20 +169,28 @@ const get = query({
   name: 'artifact.get',
   summary: 'Fetch an artifact by id and version; without a version, the newest.',
   draft: 'HACP 0.1.0, Operations',
-  input: t.Object({ artifact_id: Id, version: t.Optional(Version) }),
-  output: t.Object({ artifact: Artifact }),
+  input: t.Object({
+    artifact_id: Id,
+    version: t.Optional(Version),
+    cursor: pageInput.cursor,
+    limit: t.Optional(t.Integer({ minimum: 1, maximum: limits.pageMax, description: `references a page, ${limits.pageMax} by default` })),
+  }),
+  output: t.Object({ artifact: Artifact, next_cursor: nextCursor }),
   callers: [anyone],
-  async load(read, { artifact_id, version }) {
+  async load(read, { artifact_id, version, limit = limits.pageMax, cursor }) {
     const head = await read(ArtifactHead, artifact_id)
     const wanted = version ?? head.version
     const found = await read.maybe(ArtifactVersion, versionId(artifact_id, wanted))
     if (!found) throw new Refusal('NOT_FOUND', `there is no version ${wanted} of ${artifact_id}`)
+    // With the version that it meant: the next page is of the same one, whatever came since.
+    const question = { artifact_id, version: wanted, limit, cursor }
+    const listed = await read.list(Reference, 'artifact', [[found.id]], pageIn('artifact.get', question))
     // References from tasks that the reader may not see do not exist for them.
-    const listed = await read.list(Reference, 'artifact', [[found.id]], { limit: limits.pageMax })
     const references = (await Promise.all(listed.map(({ id }) => read.maybe(Reference, id)))).filter((reference) => reference !== null)
-    return { found, references: references.map(({ task_id, as }) => ({ task_id, as })) }
+    const page = references.map(({ task_id, as }) => ({ task_id, as }))
+    return { found, ...pageOf('artifact.get', question, listed, page) }
   },
-  view: ({ found, references }) => ({ artifact: artifactOf(found, references) }),
+  view: ({ found, items, next_cursor }) => ({ artifact: artifactOf(found, items), next_cursor }),
   example: { given: 'review_ready', as: 'alice', input: ({ artifact }) => ({ artifact_id: artifact.id, version: 'v1' }) },
 })
 
@@ -197,7 +206,7 @@ const reference = command({
   }),
   output: t.Object({ artifact: Artifact, task: Task.schema }),
   callers: [executor, principal],
-  requires: [isInTime, rule<{ known: unknown }>('CONFLICT', 'the task does not refer to it yet', ({ known }) => known === null)],
+  requires: [isActive, isInTime, rule<{ known: unknown }>('CONFLICT', 'the task does not refer to it yet', ({ known }) => known === null)],
   audit: 'artifact.referenced',
   async load(read, { task_id, artifact_id, version, as = 'input' }) {
     const task = await read(Task, task_id)

@@ -3,13 +3,13 @@ import { canonical } from '#kernel/canonical.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
 import { mergePatch, refuseMismatch } from '#kernel/foreign-schema.ts'
-import { administrator, anyone, system } from '#kernel/identity.ts'
+import { administrator, anyone, system, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type Read } from '#kernel/operation.ts'
+import { command, query, rule, type ListPage, type Read } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { t } from '#kernel/schema.ts'
 import { expired, familyOf, withoutChildren } from '../cancellation.ts'
-import { fitting, successorOf } from '../checkpoints.ts'
+import { fitting, peopleAfter, successorOf } from '../checkpoints.ts'
 import { askAbout } from '../escalation.ts'
 import { checkpointTimers, moved, taskTimers, withExecutor } from '../ownership.ts'
 import { agentFor, isNotExpired, isPending, principal, reviewer } from '../rules.ts'
@@ -113,8 +113,11 @@ const expire = command({
     isDue,
   ],
   audit: 'task.checkpoint.expired',
-  load: async (read, { checkpoint_id }) => checkpointAndTask(read, checkpoint_id),
-  decide(state, _, { now, newId }) {
+  async load(read, { checkpoint_id }) {
+    const loaded = await checkpointAndTask(read, checkpoint_id)
+    return { ...loaded, people: await peopleAfter(read, loaded.checkpoint, loaded.task) }
+  },
+  decide({ people, ...state }, _, { now, newId }) {
     const { checkpoint, task } = state
     const basis = { kind: 'policy', id: `on_expiry/${checkpoint.on_expiry}` } as const
     if (checkpoint.on_expiry === 'default' && checkpoint.default) {
@@ -135,7 +138,7 @@ const expire = command({
     // With `fail` a contract cancels the task in the same batch.
     if (checkpoint.on_expiry === 'fail')
       return { facts: [ended], puts: checkpointTimers(checkpoint, over), output: { checkpoint: over, task: freed } }
-    const next = successorOf(checkpoint, freed, newId('ckpt'), now)
+    const next = successorOf(checkpoint, freed, people, newId('ckpt'), now)
     return {
       facts: [ended, fact('task.checkpoint.raised', [image(Checkpoint, next.checkpoint), image(Task, next.task)], { basis, cause: 0 })],
       puts: [...checkpointTimers(checkpoint, over), ...checkpointTimers(null, next.checkpoint)],
@@ -214,20 +217,32 @@ const get = query({
   example: { given: 'blocked', as: 'alice', input: ({ checkpoint }) => ({ checkpoint_id: checkpoint.id }) },
 })
 
+async function ofTask(read: Read, task_id: string, page: ListPage) {
+  await read(Task, task_id)
+  const listed = await read.list(Checkpoint, 'task', [[task_id]], page)
+  return { listed, ids: listed.map(({ id }) => id) }
+}
+
+/** What somebody may answer, whoever's turn it is; a substitute finds what those whom they stand in for may answer, too. */
+async function waitingFor(read: Read, actor: Actor, page: ListPage) {
+  const whose = [actor.id, ...(actor.actsFor ?? [])].map((who) => [who])
+  const listed = await read.list(Task, 'waiting', whose, page)
+  const tasks = await Promise.all(listed.map(({ id }) => read.maybe(Task, id)))
+  const theirs = tasks.filter((task) => task !== null).filter((task) => principal.is(actor, { task }) || reviewer.is(actor, { task }))
+  return { listed, ids: theirs.map((task) => task.pending_checkpoint).filter((id) => id !== null) }
+}
+
 const list = query({
   name: 'checkpoint.list',
-  summary: 'List the checkpoints of a task, or those that wait for you.',
+  summary: 'List the checkpoints of a task, or those that you may answer.',
   draft: 'ours: reading',
   input: t.Object({ task_id: t.Optional(Id), ...pageInput }),
   output: t.Object({ items: t.Array(Checkpoint.schema), next_cursor: nextCursor }),
   callers: [anyone],
   async load(read, input, { actor }) {
-    if (input.task_id !== undefined) await read(Task, input.task_id)
-    // A substitute's inbox holds what waits for those whom they stand in for, too.
-    const [name, whose] = input.task_id === undefined ? ['waiting', [actor.id, ...(actor.actsFor ?? [])]] : ['task', [input.task_id]]
-    const prefixes = whose.map((one) => [one])
-    const listed = await read.list(Checkpoint, name, prefixes, pageIn('checkpoint.list', input))
-    const found = await Promise.all(listed.map(({ id }) => read.maybe(Checkpoint, id)))
+    const page = pageIn('checkpoint.list', input)
+    const { listed, ids } = await (input.task_id === undefined ? waitingFor(read, actor, page) : ofTask(read, input.task_id, page))
+    const found = await Promise.all(ids.map((id) => read.maybe(Checkpoint, id)))
     return { listed, items: found.filter((checkpoint) => checkpoint !== null) }
   },
   view: ({ listed, items }, input) => pageOf('checkpoint.list', input, listed, items),

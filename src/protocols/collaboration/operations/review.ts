@@ -4,7 +4,7 @@ import { fact, image } from '#kernel/facts.ts'
 import { anyone } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
-import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
+import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
 import { t } from '#kernel/schema.ts'
 import { moved, taskTimers } from '../ownership.ts'
 import { principal, reviewer } from '../rules.ts'
@@ -168,21 +168,31 @@ const comment = command({
 
 const list = query({
   name: 'review.list',
-  summary: 'List the reviews of a task, and the remarks beside them.',
+  summary: 'List the reviews of a task, and the remarks beside them, oldest first.',
   draft: 'ours: reading',
   input: t.Object({ task_id: Id, ...pageInput }),
   output: t.Object({ items: t.Array(Review.schema), comments: t.Array(Comment.schema), next_cursor: nextCursor }),
   callers: [anyone],
   async load(read, input) {
     await read(Task, input.task_id)
-    const page = pageIn('review.list', input)
-    const listed = await read.list(Review, 'task', [[input.task_id]], page)
-    // Remarks come with the first page: they are few, and they explain the reviews.
-    const remarks = page.after === undefined ? await read.list(Comment, 'task', [[input.task_id]], { limit: limits.pageMax }) : []
-    const reviews = await Promise.all(listed.map(({ id }) => read(Review, id)))
-    return { listed, reviews, comments: await Promise.all(remarks.map(({ id }) => read(Comment, id))) }
+    // A page goes on in both lists, so its cursor names a place in each.
+    const [review = '', remark = ''] = placeOf('review.list', input)?.split('\n') ?? []
+    const pageOf = (doc: typeof Review | typeof Comment, after: string) =>
+      read.list(doc, 'task', [[input.task_id]], { after, limit: pageSize(input) })
+    const [reviews, remarks] = await Promise.all([pageOf(Review, review), pageOf(Comment, remark)])
+    const hasMore = Math.max(reviews.length, remarks.length) === pageSize(input)
+    const place = [reviews.at(-1)?.at ?? review, remarks.at(-1)?.at ?? remark].join('\n')
+    return {
+      items: await Promise.all(reviews.map(({ id }) => read(Review, id))),
+      comments: await Promise.all(remarks.map(({ id }) => read(Comment, id))),
+      place: hasMore ? place : null,
+    }
   },
-  view: ({ listed, reviews, comments }, input) => ({ ...pageOf('review.list', input, listed, reviews), comments }),
+  view: ({ items, comments, place }, input) => ({
+    items,
+    comments,
+    next_cursor: place === null ? null : cursorOf('review.list', input, place),
+  }),
   example: { given: 'completed', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
 })
 

@@ -110,7 +110,8 @@ const extend = command({
       throw new Refusal('INVALID_SPEC', 'max_duration is not longer than the current one', { field: 'max_duration' })
     }
     const extended: Task = { ...task, deadline, max_duration }
-    const next = { ...extended, overdue: isLate(extended, now) }
+    // Never set here: that it is late is noted by its timer, together with the question to the person.
+    const next = { ...extended, overdue: task.overdue && isLate(extended, now) }
     return { facts: [fact('task.extended', [image(Task, next)])], puts: taskTimers(task, next), output: { task: next } }
   },
   example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id, deadline: '2029-06-01T00:00:00Z' }) },
@@ -147,7 +148,7 @@ const overdue = command({
     const late: Task = { ...task, overdue: true }
     const limit = task.deadline !== null && task.deadline <= now ? 'deadline' : 'max_duration'
     const facts: Made[] = [fact('task.overdue', [image(Task, late)], { detail: { limit } })]
-    const words = `The task's ${limit} has passed. Extend it and go on, hand it to somebody else, or end it.`
+    const words = `The task's ${limit} has passed. Extend it and go on, or end it: without more time it comes back to you.`
     const asked = askAbout(late, pending, words, newId('ckpt'), now, 0)
     return { facts: [...facts, ...asked.facts], puts: [...taskTimers(task, asked.task), ...asked.puts], output: { task: asked.task } }
   },

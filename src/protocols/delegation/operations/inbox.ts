@@ -6,7 +6,7 @@ import { limits } from '#kernel/limits.ts'
 import { command, rule, type Read } from '#kernel/operation.ts'
 import { nullable, t, type Static } from '#kernel/schema.ts'
 import { durationMs } from '#kernel/time.ts'
-import { extended, isFree, isHeldBy, kept, leaseEnd, released, settled, taken } from '../mailbox.ts'
+import { extended, isFree, isHeldBy, isPast, kept, leaseEnd, released, settled, taken } from '../mailbox.ts'
 import { Attempt, runAgent, runOf, type OfRun } from '../rules.ts'
 import { Id, Mailbox, Message, Request, Run, Timestamp } from '../schema.ts'
 import { isActive } from '../states.ts'
@@ -32,9 +32,9 @@ const LANES = 200
 /** Runs with something to take, those that waited longest first, and when the next of the others comes up. */
 async function lanes(read: Read, agent_id: string, now: string): Promise<{ ids: string[]; again: string | null }> {
   const listed = await read.list(Mailbox, 'due', [[agent_id]], { limit: LANES })
-  const later = listed.findIndex(({ at }) => dueIn(at, now) > now)
-  const due = later === -1 ? listed : listed.slice(0, later)
-  return { ids: due.map(({ id }) => id), again: later === -1 ? null : dueIn(listed[later]!.at, now) }
+  const due = listed.filter(({ at }) => isPast(dueIn(at, now), now))
+  const later = listed.find(({ at }) => !isPast(dueIn(at, now), now))
+  return { ids: due.map(({ id }) => id), again: later ? dueIn(later.at, now) : null }
 }
 const dueIn = (at: string, now: string): string => at.slice(0, now.length)
 
@@ -44,7 +44,8 @@ function takableAt(mailbox: Mailbox, { worker, held = false }: Taking, now: stri
   const own = worker ?? null
   if (mailbox.messages.length === 0 || (held && mailbox.worker !== own)) return null
   const free = isFree(mailbox, now) || isHeldBy(mailbox, own, now) ? now : mailbox.until!
-  return free > mailbox.due ? free : mailbox.due
+  const due = isPast(mailbox.due, now) ? now : mailbox.due
+  return free > due ? free : due
 }
 const earlier = (one: string | null, other: string): string => (one === null || other < one ? other : one)
 
@@ -139,7 +140,7 @@ const ack = command({
       output: { settled: mailbox.messages.length - next.messages.length },
     }
   },
-  example: { given: 'taken', as: 'robin', input: ({ items }) => ({ run_id: items[0].run.id, attempt: 1, number: 1 }) },
+  example: { given: 'taken', as: 'robin', input: ({ run }) => ({ run_id: run.id, attempt: 1, number: 1 }) },
 })
 
 const Held = t.Array(t.Object({ run_id: Id, attempt: t.Integer() }), { maxItems: limits.takenMax })
@@ -175,7 +176,7 @@ const extend = command({
       output: { items: held.map(({ run_id, mailbox }) => ({ run_id, lease_until: mailbox ? until : null })) },
     }
   },
-  example: { given: 'taken', as: 'robin', input: ({ items }) => ({ runs: [{ run_id: items[0].run.id, attempt: 1 }], lease: 'PT10M' }) },
+  example: { given: 'taken', as: 'robin', input: ({ run }) => ({ runs: [{ run_id: run.id, attempt: 1 }], lease: 'PT10M' }) },
 })
 
 const release = command({
@@ -192,7 +193,7 @@ const release = command({
     const given = held.flatMap(({ mailbox }) => (mailbox ? [put(Mailbox, mailbox.id, released(mailbox, now))] : []))
     return { facts: [], puts: given, output: { released: given.length } }
   },
-  example: { given: 'taken', as: 'robin', input: ({ items }) => ({ runs: [{ run_id: items[0].run.id, attempt: 1 }] }) },
+  example: { given: 'taken', as: 'robin', input: ({ run }) => ({ runs: [{ run_id: run.id, attempt: 1 }] }) },
 })
 
 export const inboxOperations = [take, ack, extend, release]

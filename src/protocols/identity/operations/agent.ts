@@ -12,6 +12,13 @@ import { Agent, AgentId, DEFAULT_PROJECT, Name, Project, ProjectId, User, UserId
 type Adding = { readonly owner: User }
 const ownerThemself = role<Adding>('the owner themself', (actor, { owner }) => actor.kind === 'human' && actor.id === owner.id)
 
+/** That an id is taken tells that it exists, so only those choose one who see everybody anyway. */
+const mayChoose = rule<Adding, { readonly id?: string }>(
+  'UNAUTHORIZED',
+  'only administrators choose an id: leave it out',
+  (state, { id }, { actor }) => id === undefined || administrators.some((one) => one.is(actor, state)),
+)
+
 const add = command({
   name: 'agent.add',
   summary: 'Register an agent and the person who answers for it.',
@@ -27,7 +34,7 @@ const add = command({
   }),
   output: t.Object({ agent: Agent.schema }),
   callers: [...administrators, ownerThemself],
-  requires: [rule<Adding>('PRECONDITION_FAILED', 'the owner is an active person', ({ owner }) => !owner.disabled)],
+  requires: [mayChoose, rule<Adding>('PRECONDITION_FAILED', 'the owner is an active person', ({ owner }) => !owner.disabled)],
   audit: 'agent.added',
   async load(read, { id, owner, project_id = DEFAULT_PROJECT }) {
     if (project_id !== null) await read(Project, project_id)
@@ -39,7 +46,7 @@ const add = command({
     const agent: Agent = { id: id ?? newId('agent'), kind: 'agent', name, description, owner, projects, disabled: false, created_at: now }
     return { facts: [fact('agent.added', [image(Agent, agent)])], output: { agent } }
   },
-  example: { given: 'empty', as: 'alice', input: { id: 'agent_new', name: 'New', owner: 'user_alice' } },
+  example: { given: 'empty', as: 'alice', input: { name: 'New', owner: 'user_alice' } },
 })
 
 const get = query({

@@ -5,11 +5,11 @@ import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
 import { administrator, anyone, human, installationOwner, role, system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type Read } from '#kernel/operation.ts'
+import { command, query, rule, type ListPage, type Read } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { nullable, t } from '#kernel/schema.ts'
 import { futureTimestamp } from '#kernel/time.ts'
-import { matches, partsOf, tokenOf } from '../authenticate.ts'
+import { isGoodKey, isGoodSession, matches, partsOf, tokenOf } from '../authenticate.ts'
 import { administrators, keeper, subjectOf, type Subject } from '../rules.ts'
 import {
   ADMIN_SERVICE,
@@ -59,8 +59,12 @@ const issue = command({
   ],
   audit: 'key.issued',
   once: ['key'],
-  load: async (read, { subject }) => ({ subject: await subjectOf(read, subject) }),
-  decide({ subject }, { project_id = null, label = '', expires_at }, { actor, now, newId, secret }) {
+  async load(read, input, { now }) {
+    const subject = await subjectOf(read, input.subject)
+    const keys = await keysOf(read, input.subject, { limit: limits.keysPerSubjectMax })
+    return { subject, expired: keys.found.filter((key) => !isGoodKey(key, now)) }
+  },
+  decide({ subject, expired }, { project_id = null, label = '', expires_at }, { actor, now, newId, secret }) {
     const expires = expires_at === undefined ? null : futureTimestamp(expires_at, now, 'INVALID_REQUEST', 'expires_at')
     const hidden = secret()
     const key: Key = {
@@ -75,14 +79,21 @@ const issue = command({
       revoked_at: null,
     }
     const max = limits.keysPerSubjectMax
+    // Time alone takes no key out of the count: whoever needs the room puts away those that have expired.
+    const away = expired.map((old) => image(Key, { ...old, revoked_at: now }))
     return {
-      facts: [fact('key.issued', [image(Key, key)])],
+      facts: [fact('key.issued', [image(Key, key), ...away])],
       atMost: [{ doc: Key, index: 'subject', prefix: [subject.id], max, words: `a subject has at most ${max} keys: revoke one first` }],
       output: { key: tokenOf(key.id, hidden), issued: withoutDigest(key) },
     }
   },
   example: { given: 'empty', as: 'admin', input: { subject: 'agent_devin', label: 'laptop' } },
 })
+
+async function keysOf(read: Read, subject: string, page: ListPage) {
+  const listed = await read.list(Key, 'subject', [[subject]], page)
+  return { listed, found: await Promise.all(listed.map(({ id }) => read(Key, id))) }
+}
 
 const revoke = command({
   name: 'key.revoke',
@@ -111,17 +122,19 @@ const hiddenKey = (key_id: string) => (): never => {
 
 const list = query({
   name: 'key.list',
-  summary: 'List the keys of a subject that are not revoked.',
+  summary: 'List the keys of a subject that are neither revoked nor expired.',
   draft: 'ours: identity',
   input: t.Object({ subject: SubjectId, ...pageInput }),
   output: t.Object({ items: t.Array(KeyView), next_cursor: nextCursor }),
   callers: [...administrators, keeper],
   async load(read, input) {
     const subject = await subjectOf(read, input.subject)
-    const listed = await read.list(Key, 'subject', [[input.subject]], pageIn('key.list', input))
-    return { subject, listed, keys: await Promise.all(listed.map(({ id }) => read(Key, id))) }
+    return { subject, ...(await keysOf(read, input.subject, pageIn('key.list', input))) }
   },
-  view: ({ listed, keys }, input) => pageOf('key.list', input, listed, keys.map(withoutDigest)),
+  view({ listed, found }, input, { now }) {
+    const good = found.filter((key) => isGoodKey(key, now))
+    return pageOf('key.list', input, listed, good.map(withoutDigest))
+  },
   example: { given: 'withKey', as: 'alice', input: { subject: 'agent_devin' } },
 })
 
@@ -163,9 +176,10 @@ const openSession = command({
     if (!isGood || !user || user.disabled) {
       throw new Refusal('UNAUTHENTICATED', 'this login link was used before, has expired, or never existed')
     }
-    return { login, user }
+    const { found } = await sessionsOf(read, user.id, { limit: limits.pageMax })
+    return { login, user, over: found.filter((session) => !isGoodSession(session, Date.parse(now))) }
   },
-  decide({ login, user }, _, { now, newId, secret }) {
+  decide({ login, user, over }, _, { now, newId, secret }) {
     const hidden = secret()
     const expires_at = timestampOf(Date.parse(now) + limits.sessionMs)
     const session = {
@@ -177,13 +191,20 @@ const openSession = command({
       expires_at,
       closed_at: null,
     }
+    // Nobody closes what simply ended: the next one of the same person does.
+    const away = over.map((old) => image(Session, { ...old, closed_at: now }))
     return {
-      facts: [fact('session.opened', [image(Session, session), image(Login, { ...login, used_at: now })])],
+      facts: [fact('session.opened', [image(Session, session), image(Login, { ...login, used_at: now }), ...away])],
       output: { session: tokenOf(session.id, hidden), session_id: session.id, user, expires_at },
     }
   },
   example: { given: 'withLogin', as: 'system', input: ({ token }) => ({ token }) },
 })
+
+async function sessionsOf(read: Read, user_id: string, page: ListPage) {
+  const listed = await read.list(Session, 'user', [[user_id]], page)
+  return { listed, found: await Promise.all(listed.map(({ id }) => read(Session, id))) }
+}
 
 type WithSession = { readonly session: { readonly user_id: string; readonly closed_at: string | null } }
 const itsPerson = role<WithSession>('the person themself', (actor, { session }) => actor.kind === 'human' && actor.id === session.user_id)
@@ -226,16 +247,16 @@ const touchSession = command({
 
 const listSessions = query({
   name: 'session.list',
-  summary: 'List your open sessions.',
+  summary: 'List your sessions that are still good.',
   draft: 'ours: identity',
   input: t.Object({ ...pageInput }),
   output: t.Object({ items: t.Array(SessionView), next_cursor: nextCursor }),
   callers: [human],
-  async load(read: Read, input, { actor }) {
-    const listed = await read.list(Session, 'user', [[actor.id]], pageIn('session.list', input))
-    return { listed, sessions: await Promise.all(listed.map(({ id }) => read(Session, id))) }
+  load: (read: Read, input, { actor }) => sessionsOf(read, actor.id, pageIn('session.list', input)),
+  view({ listed, found }, input, { now }) {
+    const good = found.filter((session) => isGoodSession(session, Date.parse(now)))
+    return pageOf('session.list', input, listed, good.map(withoutDigest))
   },
-  view: ({ listed, sessions }, input) => pageOf('session.list', input, listed, sessions.map(withoutDigest)),
   example: { given: 'withSession', as: 'alice', input: {} },
 })
 

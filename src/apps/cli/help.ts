@@ -1,0 +1,56 @@
+// How the help is asked for, laid out and pointed at.
+import type { Command } from 'commander'
+import { kebab } from './flags.ts'
+import type { Spec } from './spec.ts'
+
+/** The heading of what every command understands. */
+export const GLOBAL = 'Global options:'
+export const NOUN_USAGE = '<verb> [arguments] [options]'
+
+export const FIRST_PAGE = `
+Examples:
+  countersign up                                 start a server here
+  countersign key issue user_owner --pick key | countersign login
+                                                 be its owner
+  countersign task create --goal 'Fix the login bug' --criteria 'tests pass'
+  countersign checkpoint answer                  answer what waits for you, with one key each
+  countersign task follow <task_id>              watch a task live
+  countersign audit verify                       check the record
+
+\`countersign help <noun> <verb>\` tells more. Exit codes: 0 done, 1 refused or not in order, 2 not understood, 3 server not reachable,
+4 no valid key.
+`
+
+/** `assign <task_id> <assignee>`: what must be given, and nothing of what may be. */
+export function termOf(command: Command): string {
+  const usage = command.usage()
+  return usage === NOUN_USAGE ? command.name() : `${command.name()} ${usage.replace(/ ?\[options\]$/, '')}`.trimEnd()
+}
+
+/** `help`, `help task create` and `task help` are what people try. */
+export function withHelpAsked(argv: readonly string[], specs: readonly Spec[]): string[] {
+  const [first, ...rest] = argv
+  if (first === 'help') return [...rest, '--help']
+  const isNoun = specs.some(({ words }) => words.length > 1 && words[0] === first)
+  return isNoun && rest.length === 1 && rest[0] === 'help' ? [first!, '--help'] : [...argv]
+}
+
+const SHOWN_MAX = 3
+
+/** Where to read on, or what was probably meant. */
+export function hintFor(argv: readonly string[], specs: readonly Spec[]): string {
+  const words = argv.filter((word) => !word.startsWith('-'))
+  const operation = words[0]?.replace(/^\w+\//, '').split('.')
+  const meant =
+    operation && operation.length > 1 ? specs.find((spec) => spec.words.join(' ') === operation.map(kebab).join(' ')) : undefined
+  if (meant) return `did you mean \`countersign ${meant.words.join(' ')}\`?`
+  const known = specs.find((spec) => spec.words.every((word, i) => words[i] === word))
+  const noun = specs.some((spec) => spec.words.length > 1 && spec.words[0] === words[0]) ? words[0] : undefined
+  const asVerb =
+    known || noun !== undefined ? [] : specs.filter((spec) => !spec.hidden && spec.words.length > 1 && spec.words[1] === words[0])
+  if (asVerb.length > 0) {
+    const shown = asVerb.slice(0, SHOWN_MAX).map((spec) => `\`countersign ${spec.words.join(' ')}\``)
+    return `a noun comes first: ${shown.join(', ')}${asVerb.length > SHOWN_MAX ? ', ...' : ''}`
+  }
+  return `see \`countersign ${known ? `${known.words.join(' ')} ` : noun === undefined ? '' : `${noun} `}--help\``
+}

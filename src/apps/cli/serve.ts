@@ -1,0 +1,28 @@
+// `countersign up` before anything else is loaded: a process that will run for months carries nothing of the command line.
+
+/** A small nursery keeps the server small under load; scripts/serve says the same. */
+export const memoryFlags: readonly string[] = ['--max-semi-space-size=8']
+
+/** The words behind `up`, wherever `up` stands. The server reads its own options. */
+export function wordsForUp(argv: readonly string[]): string[] | null {
+  const at = argv.indexOf('up')
+  const before = argv.slice(0, Math.max(0, at))
+  // Only --data may stand before it: it means the same to both.
+  const isFirst = at === 0 || (at === 2 && before[0] === '--data') || (at === 1 && before[0]!.startsWith('--data='))
+  return isFirst ? [...before, ...argv.slice(at + 1)] : null
+}
+
+const isTuned = (): boolean => /max[-_]semi[-_]space[-_]size/.test([...process.execArgv, process.env['NODE_OPTIONS']].join(' '))
+
+/** Resolves when the server runs; the process then ends by a signal. */
+export async function up(words: readonly string[]): Promise<void> {
+  // Node sizes its memory before the first line of a program runs, so the process becomes one with the flags: the same id, the same
+  // terminal, nobody in between who would have to pass signals on.
+  if (!isTuned() && process.platform !== 'win32')
+    process.execve!(process.execPath, [process.execPath, ...memoryFlags, ...process.execArgv, ...process.argv.slice(1)], process.env)
+  const { main } = await import('../main.ts')
+  // What an operator's log collector wants to know is noise at a terminal.
+  const isQuiet = process.stderr.isTTY && !process.env['COUNTERSIGN_LOG'] && !words.some((word) => /^--log(=|$)/.test(word))
+  const client = process.env['npm_command'] === 'exec' ? 'npx countersign' : 'countersign'
+  await main(isQuiet ? [...words, '--log', 'warn'] : words, { server: `${client} up`, client })
+}

@@ -1,0 +1,89 @@
+// `countersign up` as a process: the settings of scripts/serve, what it says, and that it outlives whoever reads it.
+import assert from 'node:assert/strict'
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { test, type TestContext } from 'node:test'
+import { memoryFlags } from '#apps/cli/serve.ts'
+import { nextSteps } from '#apps/next-steps.ts'
+import { root, runInTerminal, startUp, temporary } from './support/cli.ts'
+
+function folder(t: TestContext): string {
+  const made = temporary('up')
+  t.after(() => rmSync(made, { recursive: true, force: true }))
+  return made
+}
+
+const argumentsOf = ({ pid }: ChildProcess): string[] =>
+  execFileSync('ps', ['-ww', '-o', 'args=', '-p', String(pid)], { encoding: 'utf8' })
+    .trim()
+    .split(' ')
+
+test('it runs with the memory of scripts/serve, as the process that was started', async (t) => {
+  const inScript = /\bnode (--\S+(?: --\S+)*) src\/apps\/main\.ts/.exec(readFileSync(join(root, 'scripts', 'serve'), 'utf8'))?.[1]
+  assert.deepEqual(inScript?.split(' '), memoryFlags)
+  const server = await startUp(join(folder(t), 'data'))
+  t.after(server.stop)
+  assert.deepEqual(argumentsOf(server.process).slice(1, 1 + memoryFlags.length), memoryFlags)
+})
+
+test('whoever has set that memory already is left alone', async (t) => {
+  const server = await startUp(join(folder(t), 'data'), { NODE_OPTIONS: '--max-semi-space-size=16' })
+  t.after(server.stop)
+  assert.ok(!argumentsOf(server.process).some((word) => word.startsWith('--max-semi-space-size')))
+})
+
+test('it says where it is, how to sign in and what to do next, and goes on when nobody reads that', async (t) => {
+  const data = join(folder(t), 'data')
+  const args = [join(root, 'bin', 'countersign.js'), 'up', '--port', '0', '--data', data, '--log', 'error']
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, npm_command: '' } })
+  t.after(() => child.kill('SIGKILL'))
+  let said = ''
+  child.stdout.setEncoding('utf8')
+  for await (const part of child.stdout) {
+    said += part as string
+    if (said.includes('--help')) break
+  }
+  child.stdout.destroy()
+  const url = /^countersign ready (\S+)$/m.exec(said)![1]!
+  assert.equal(
+    said.replace(/token=\S+/, 'token=TOKEN'),
+    `countersign ready ${url}
+sign in once as the owner: ${url}/login?token=TOKEN - the admin key is in ${data}/admin.key
+${nextSteps({ url, data, hasOwner: true }, 'countersign', '/')}`,
+  )
+  assert.equal((await fetch(`${url}/health`)).status, 200)
+  child.kill('SIGTERM')
+  assert.deepEqual(await once(child, 'exit'), [0, null])
+})
+
+test('what to do next can be copied as it is: places only where they are not the usual ones', () => {
+  assert.equal(
+    nextSteps({ url: 'http://127.0.0.1:3402', data: '/home/me/data', hasOwner: true }, 'countersign', '/home/me'),
+    `next, in another terminal:
+  countersign key issue user_owner --pick key | countersign login  # be its owner
+  countersign doctor                                               # see that all is well
+  countersign --help                                               # see what can be done
+`,
+  )
+  assert.equal(
+    nextSteps({ url: 'http://127.0.0.1:8080', data: "/it's here", hasOwner: false }, 'npx countersign', '/home/me'),
+    `next, in another terminal:
+  export COUNTERSIGN_URL=http://127.0.0.1:8080 COUNTERSIGN_DATA='/it'\\''s here'  # where this server is
+  npx countersign doctor                                                         # see that all is well
+  npx countersign --help                                                         # see what can be done
+`,
+  )
+})
+
+test('at a terminal it keeps the log for what somebody should look at, and Ctrl-C ends it well', async (t) => {
+  const home = folder(t)
+  const { code, out } = await runInTerminal(['up', '--port', '0', '--data', 'data'], [['--help', '\u0003']], {
+    env: { HOME: home },
+    cwd: home,
+  })
+  assert.equal(code, 0, out)
+  assert.match(out, /^countersign ready http/)
+  assert.doesNotMatch(out, /"level"/)
+})
