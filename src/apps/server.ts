@@ -79,6 +79,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     contracts,
     directory,
     now: clock.now,
+    sleep: clock.sleep,
     entropy: realEntropy,
     asksPerMinute: config.quota === null ? null : limits.asksPerMinute,
     changesPerMinute: config.quota,
@@ -92,6 +93,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const http = httpOf(kernel, sessions, blobs, config, options, () => verifier?.record() ?? 'changed', metrics)
   const rpc = createJsonRpc({ kernel, log, metrics, authenticate: sessions.authenticate })
   undo.push(() => Promise.all([http.stop(), rpc.stop()]))
+  undo.push(kernel.release)
   if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
   const port = await listen(http, config)
   const url = `http://${hostInUrl(config.host)}:${port}`

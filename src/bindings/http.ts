@@ -216,7 +216,7 @@ function meterOf(name: string, changes: boolean, state: State): Done {
 function registerOperations(app: FastifyInstance, runs: ReadonlyMap<string, Run>, state: State): void {
   for (const [path, run] of runs) {
     app.post(path, async ({ raw, body }, reply) => {
-      const { text, failure } = await run(raw.headers, body as Buffer | undefined)
+      const { text, failure } = await run(raw.headers, body as Buffer | undefined, reply.raw)
       return text ?? prepare(reply.headers(state.headers), failure)
     })
   }

@@ -22,6 +22,8 @@ export type Draft = {
   /** A document that was there but not for this actor: the refusal says nothing of it, the record does. */
   hidden: Key | null
   consequences: number
+  /** The answer holds nothing yet. */
+  nothing: { readonly again: string | null } | null
 }
 
 export const draftAt = (at: string, received?: Received): Draft => ({
@@ -36,6 +38,7 @@ export const draftAt = (at: string, received?: Received): Draft => ({
   bounds: [],
   hidden: null,
   consequences: 0,
+  nothing: null,
 })
 
 const NONE = { after: new Map<never, never>(), facts: [], puts: new Set<never>(), bounds: [] }
@@ -49,6 +52,7 @@ export const readingAt = (at: string): Draft => ({
   ...NONE,
   hidden: null,
   consequences: 0,
+  nothing: null,
 })
 
 export const isEmpty = (draft: Draft): boolean => draft.facts.length === 0 && draft.puts.size === 0

@@ -3,27 +3,31 @@
 import type { Received } from './blobs.ts'
 import { canonical } from './canonical.ts'
 import { sha256 } from './chain.ts'
-import { timestampOf, type Entropy } from './clock.ts'
+import { timestampOf, type Clock, type Entropy } from './clock.ts'
 import { bookkeeping, Reply } from './delivery.ts'
 import { batchOf, draftAt, isEmpty, readingAt, record, type Draft, type DraftFact } from './draft.ts'
 import { Conflict, kernelCodes, Refusal, type Fault } from './errors.ts'
-import { authorize, refuseFalseClaims, SYSTEM, SYSTEM_SCOPE, type Actor } from './identity.ts'
+import { authorize, SYSTEM, SYSTEM_SCOPE, type Actor } from './identity.ts'
 import { createIds } from './ids.ts'
 import { createLanes } from './lanes.ts'
 import { limits } from './limits.ts'
-import type { Command, Context, Contract, ContractFact, Decision, Operation, Protocol, Query, Read } from './operation.ts'
+import type { Command, Context, Contract, ContractFact, Protocol, Query, Read } from './operation.ts'
 import { createMeter } from './meter.ts'
 import { createQuota, type QuotaOptions } from './quota.ts'
 import { readerOf, type BlobSizes, type Directory } from './reader.ts'
 import { assertMatches, keyOf, kindOf, parse } from './schema.ts'
+import { asLeftByTheBatch, expectProof, inputOf, narrowingOf, registryOf, withoutSecrets, type Served } from './served.ts'
 import type { Store, Value } from './store.ts'
 import { createStreams, type Caller, type Streams } from './streams.ts'
+import { createWaiting, type Seat } from './waiting.ts'
 
 export type { Caller } from './streams.ts'
 export type CallOptions = {
   readonly key?: string | undefined
   /** The bytes that came with the call, as the server itself has counted and hashed them. */
   readonly received?: Received
+  /** Nobody is there to be answered any more: a call that waits ends. */
+  readonly signal?: AbortSignal
 }
 
 export type Kernel = {
@@ -35,7 +39,9 @@ export type Kernel = {
   /** Whether a command would get as far as its decision: asked before bytes are taken for it. Refuses as the call itself would. */
   check(operation: string, input: unknown, caller: Caller, options?: CallOptions): Promise<void>
   now(): number
-  stats(): { conflicts: number; denials: number }
+  stats(): { conflicts: number; denials: number; waiting: number; woken: number }
+  /** Calls that wait are answered with what there is, and from now on none waits. */
+  release(): void
 } & Streams
 
 export type KernelOptions = {
@@ -46,12 +52,12 @@ export type KernelOptions = {
   /** Where large bytes are kept; without it there are none. */
   readonly blobs?: BlobSizes
   now(): number
+  /** Lets calls wait for something to answer with; without it all are answered at once. */
+  readonly sleep?: Clock['sleep']
   readonly entropy: Entropy
   /** false: answers are not held against their schemas, as every test does; a mismatch is a bug, not something a caller can cause. */
   readonly checksAnswers?: boolean
 } & QuotaOptions
-
-type Served = { readonly protocol: string; readonly op: Operation }
 
 export function createKernel(options: KernelOptions): Kernel {
   const { store, now, entropy, directory } = options
@@ -68,11 +74,34 @@ export function createKernel(options: KernelOptions): Kernel {
   const denialMeter = createMeter(limits.denialsPerMinute, now)
   const quota = createQuota(options)
   const stats = { conflicts: 0, denials: 0 }
+  const waiting = createWaiting(now, options.sleep)
 
-  async function call(name: string, raw: unknown, caller: Caller, { key, received }: CallOptions = {}): Promise<unknown> {
-    const found = registry.get(name)
-    if (!found || found.op.kind === 'stream') throw new Refusal('NOT_FOUND', `there is no operation ${name}`)
-    const { protocol, op } = found
+  async function call(name: string, raw: unknown, caller: Caller, more: CallOptions = {}): Promise<unknown> {
+    const served = registry.get(name)
+    if (!served || served.op.kind === 'stream') throw new Refusal('NOT_FOUND', `there is no operation ${name}`)
+    if (served.op.kind === 'query' || !served.op.waits) return (await attempts(served, raw, caller, more, null, true)).output
+    const seat = waiting.seat(more.signal)
+    try {
+      for (let isFirst = true; ; isFirst = false) {
+        // Who calls is found out anew each time: nothing is handed to a credential that was revoked meanwhile.
+        const { output, nothing } = await attempts(served, raw, caller, more, seat, isFirst)
+        if (nothing === null || !(await seat.wait(nothing.again))) return output
+      }
+    } finally {
+      seat.leave()
+    }
+  }
+
+  async function attempts(
+    served: Served,
+    raw: unknown,
+    caller: Caller,
+    { key, received }: CallOptions,
+    seat: Seat | null,
+    isFirst: boolean,
+  ) {
+    const { protocol, op } = served
+    const name = `${protocol}/${op.name}`
     // Whoever names a checksum need not have the bytes: that they were sent is proven by receiving them.
     if (op.kind === 'command' && op.upload && !received)
       throw new Refusal('INVALID_REQUEST', `${name} takes bytes: send them with PUT over HTTP`)
@@ -84,7 +113,11 @@ export function createKernel(options: KernelOptions): Kernel {
         const asked = typeof caller === 'function' ? caller() : caller
         const actor = asked instanceof Promise ? await asked : asked
         try {
-          return op.kind === 'query' ? await ask(draft, op, raw, actor) : await once(draft, protocol, op, raw, actor, key, attempt === 1)
+          const output =
+            op.kind === 'command'
+              ? await once(draft, served, raw, actor, key, seat, isFirst && attempt === 1)
+              : await ask(draft, op as Query, raw, actor)
+          return { output, nothing: draft.nothing }
         } catch (error) {
           if (error instanceof Conflict && attempt < limits.attemptsMax) {
             stats.conflicts++
@@ -114,14 +147,16 @@ export function createKernel(options: KernelOptions): Kernel {
 
   async function once(
     draft: Draft,
-    protocol: string,
-    op: Command,
+    { protocol, op: served }: Served,
     raw: unknown,
     actor: Actor,
     key: string | undefined,
+    seat: Seat | null,
     isFirst: boolean,
-  ): Promise<unknown> {
+  ) {
+    const op = served as Command
     const input = inputOf(op, raw, actor)
+    seat?.listen(op.waits!(input, actor), actor.id)
     const name = `${protocol}/${op.name}`
     const replyId = key === undefined ? undefined : `${actor.id}/${narrowingOf(actor)}${key}`
     const digest = key === undefined ? '' : sha256(`${name} ${canonical(input)}${draft.received?.checksum ?? ''}`)
@@ -131,15 +166,17 @@ export function createKernel(options: KernelOptions): Kernel {
         throw new Refusal('CONFLICT', 'this idempotency key came before with another body', { reason: 'idempotency_key_reused' })
       if (reply) return reply.output
     }
-    // Who lost a race has paid already.
+    // Who lost a race, or has waited, has paid already.
     if (isFirst && actor.kind === 'agent') quota.take(op, actor.id)
     const output = await decideInto(draft, protocol, op, input, actor, null)
-    if (replyId !== undefined) {
+    // That there was nothing is not worth remembering: who asks again wants to know anew.
+    if (replyId !== undefined && draft.nothing === null) {
       draft.after.set(keyOf(Reply, replyId), { id: replyId, digest, output: withoutSecrets(op, output as Value), at: draft.at })
       draft.puts.add(keyOf(Reply, replyId))
     }
     expectProof(draft, actor)
     if (!isEmpty(draft)) await store.commit(batchOf(draft))
+    waiting.ring(draft.after)
     return output
   }
 
@@ -154,6 +191,7 @@ export function createKernel(options: KernelOptions): Kernel {
     if (++draft.consequences > limits.consequencesMax) throw new Error('contracts call each other without end')
     const { state, allowed, context } = await admit(draft, op, input, actor)
     const decision = op.decide(state, input, context)
+    if (cause === null) draft.nothing = decision.nothing ?? null
     const first = draft.facts.length
     const behalf = actor.behalf ?? allowed.behalf(actor, state)
     const as: Actor = behalf === null ? actor : { ...actor, behalf }
@@ -256,45 +294,6 @@ export function createKernel(options: KernelOptions): Kernel {
     denied: recordDenial,
   })
 
-  return { store, protocols: options.protocols, codes, call, check, ...streams, now, stats: () => ({ ...stats }) }
-}
-
-function registryOf(protocols: readonly Protocol[]): Map<string, Served> {
-  const registry = new Map<string, Served>()
-  for (const { name, operations } of protocols) {
-    for (const op of operations) {
-      if (registry.has(`${name}/${op.name}`)) throw new Error(`there are two operations ${name}/${op.name}`)
-      registry.set(`${name}/${op.name}`, { protocol: name, op })
-    }
-  }
-  return registry
-}
-
-/** What the actor rests on must still be so at the commit; a decision that saw a newer version of it was taken for somebody else. */
-function expectProof(draft: Draft, { proof = new Map() }: Actor): void {
-  for (const [key, version] of proof) {
-    if ((draft.expect.get(key) ?? version) !== version) throw new Conflict(key, `${key} was changed by somebody else at the same time`)
-    if (!draft.after.has(key)) draft.expect.set(key, version)
-  }
-}
-
-/** A key for some projects only has answers of its own. */
-const narrowingOf = ({ narrowed, projects }: Actor): string => (narrowed && projects !== 'all' ? `${[...projects.keys()].join()}/` : '')
-
-function inputOf(op: Operation, raw: unknown, actor: Actor): unknown {
-  const input: unknown = parse(op.input, raw)
-  refuseFalseClaims(raw, (op.input as { properties?: object }).properties ?? {}, actor)
-  return input
-}
-
-/** The answer shows each document as the whole batch leaves it, consequences included. */
-function asLeftByTheBatch(draft: Draft, { facts, output }: Decision<unknown>): unknown {
-  const latest = new Map<unknown, Value>()
-  for (const { images } of facts) for (const { doc, id, after } of images) latest.set(after, draft.after.get(keyOf(doc, id)) ?? after)
-  return Object.fromEntries(Object.entries(output as object).map(([name, value]) => [name, latest.get(value) ?? (value as unknown)]))
-}
-
-/** What is shown once is not kept: a repeated call gets null in its place. */
-function withoutSecrets(op: Command, output: Value): Value {
-  return op.once ? { ...output, ...Object.fromEntries(op.once.map((field) => [field, null])) } : output
+  const figures = () => ({ ...stats, ...waiting.stats() })
+  return { store, protocols: options.protocols, codes, call, check, ...streams, now, stats: figures, release: waiting.stop }
 }

@@ -24,6 +24,11 @@ export const limits = {
   /** Answers that a connection has not taken: beyond the first its calls and streams wait, beyond the second it is closed. */
   unsentBytesHigh: 256 * 1024,
   unsentBytesMax: 16 * 1024 * 1024,
+  /** How long a call may wait for something to answer with: no longer than the usual proxies keep a silent connection. */
+  waitMsMax: 60_000,
+  /** Calls that wait, of one actor and of all together: each costs its connection and a few hundred bytes. */
+  waitsPerActorMax: 64,
+  waitsMax: 10_000,
   /** Processes of this machine that speak JSON-RPC. */
   rpcConnectionsMax: 256,
 
@@ -135,6 +140,8 @@ export const limits = {
   takenMax: 50,
   leaseMsDefault: 60_000,
   leaseMsMax: 3_600_000,
+  /** How long an answer is kept for the process that asked, before another one of the same agent may take it. */
+  answerMs: 2_000,
   workerCharsMax: 100,
   memosPerRunMax: 500,
   memoBytesMax: 16 * 1024,

@@ -69,7 +69,12 @@ export type Decision<O> = {
   /** The chain that the facts belong to; by default the scope of the first image. */
   readonly scope?: string
   readonly output: O
+  /** There is nothing to answer with yet: who would wait for it may. `again`: when time alone may bring something. */
+  readonly nothing?: { readonly again: string | null }
 }
+
+/** For whom a call would wait, and how long. */
+export type Wish = { readonly bell: string; readonly ms: number }
 
 /** A precondition: it reads as a sentence and carries its code. */
 export type Rule<S, I = unknown> = { readonly code: string; readonly words: string; holds(state: S, input: I, context: Context): boolean }
@@ -115,6 +120,8 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   readonly asks?: boolean
   /** It takes bytes beside its input: only a binding that has received and stored them can call it. */
   readonly upload?: boolean
+  /** It may be answered later, when there is something to answer with: what this caller wishes; null: an answer at once. */
+  waits?(input: Static<I>, actor: Actor): Wish | null
   load(read: Read, input: Static<I>, context: Context): Promise<S>
   decide(state: S, input: Static<I>, context: Context): Decision<Static<O>>
 }

@@ -39,6 +39,8 @@ export type Doc<S extends TSchema = TSchema> = {
   stamp(value: Static<S>, mark: string): Static<S>
   /** The document whose readers are the readers of this one; null: it speaks for itself. */
   within(value: Static<S>): { readonly doc: AnyDoc; readonly id: string } | null
+  /** Whom it concerns that the document is like this now: calls that wait for them look again. */
+  wakes(value: Static<S>): string | null
 }
 // oxlint-disable-next-line typescript/no-explicit-any -- a kind of any shape; its functions take what its own schema describes
 export type AnyDoc = Doc<any>
@@ -53,6 +55,7 @@ type DocOptions<S extends TSchema> = {
   readonly visibleTo?: (value: Static<S>, actor: Actor) => boolean
   readonly stamp?: (value: Static<S>, mark: string) => Static<S>
   readonly within?: (value: Static<S>) => { readonly doc: AnyDoc; readonly id: string } | null
+  readonly wakes?: (value: Static<S>) => string | null
 }
 
 const kinds = new Map<string, AnyDoc>()
@@ -71,6 +74,7 @@ export function doc<S extends TSchema>(kind: string, schema: S, options: DocOpti
     visibleTo: options.visibleTo ?? (() => true),
     stamp: options.stamp ?? ((value) => value),
     within: options.within ?? nothing,
+    wakes: options.wakes ?? nothing,
   }
   kinds.set(kind, made)
   return made

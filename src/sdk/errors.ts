@@ -39,3 +39,17 @@ export const closedError = (): CountersignError =>
   new CountersignError({ code: 'CLOSED', status: null, message: 'the client was closed', retryable: false })
 export const invalidAnswer = (status: number | null, message: string): CountersignError =>
   new CountersignError({ code: 'INVALID_ANSWER', status, message, retryable: false })
+
+/** The statuses of the same refusals over HTTP. */
+export const statuses: Readonly<Record<string, number>> = {
+  invalid: 400,
+  unauthenticated: 401,
+  forbidden: 403,
+  missing: 404,
+  conflict: 409,
+  gone: 410,
+  too_large: 413,
+  quota: 429,
+  busy: 503,
+  internal: 500,
+}

@@ -42,7 +42,7 @@ export function httpTransport(options: HttpTransportOptions): Transport {
   return {
     call(operation, input, { idempotencyKey = newKey(), signal, timeoutMs = retry.timeoutMs } = {}) {
       const body = JSON.stringify(input)
-      const more = { 'content-type': 'application/json', 'idempotency-key': idempotencyKey }
+      const more = { 'content-type': 'application/json', ...(idempotencyKey === null ? {} : { 'idempotency-key': idempotencyKey }) }
       return retrying(retry, signal, async () => {
         // The whole answer within the time, not only its beginning.
         const enough = AbortSignal.timeout(timeoutMs)

@@ -2,7 +2,7 @@
 // stream: a reader that is slow with its stream must not hold up its own calls.
 import { connect, type Socket } from 'node:net'
 import { createLines } from '#kernel/lines.ts'
-import { closedError, CountersignError, invalidAnswer, networkError, timeoutError } from './errors.ts'
+import { closedError, CountersignError, invalidAnswer, networkError, statuses, timeoutError } from './errors.ts'
 import { resuming } from './stream.ts'
 import { newKey, retrying, usualRetry, type Followed, type Retry, type RetryOptions, type Transport } from './transport.ts'
 
@@ -66,7 +66,8 @@ export function socketTransport({ path, key, ...rest }: SocketTransportOptions):
     call: (operation, input, { idempotencyKey = newKey(), signal, timeoutMs = retry.timeoutMs } = {}) =>
       retrying(retry, signal, async () => {
         const connection = await sharedConnection()
-        return connection.request(operation, { ...input, _meta: { idempotency_key: idempotencyKey } }, signal, timeoutMs)
+        const meta = idempotencyKey === null ? {} : { _meta: { idempotency_key: idempotencyKey } }
+        return connection.request(operation, { ...input, ...meta }, signal, timeoutMs)
       }),
     follow: (operation, input, { after = null, signal } = {}) =>
       resuming(retry, after, signal, (cursor, gone) => streamOf(operation, input, cursor, gone)),
@@ -211,20 +212,6 @@ function createItems(socket: Socket): { push(item: Followed): void; end(error: C
       }
     },
   }
-}
-
-/** The statuses of the same refusals over HTTP. */
-const statuses: Readonly<Record<string, number>> = {
-  invalid: 400,
-  unauthenticated: 401,
-  forbidden: 403,
-  missing: 404,
-  conflict: 409,
-  gone: 410,
-  too_large: 413,
-  quota: 429,
-  busy: 503,
-  internal: 500,
 }
 
 function refusalOf({ message, data: { code, fault, details } }: RpcError): CountersignError {

@@ -3,8 +3,11 @@
 import { CountersignError } from './errors.ts'
 
 export type CallOptions = {
-  /** Made for each call by default. Give one to make a call of your own repeatable, also after a restart. */
-  readonly idempotencyKey?: string
+  /**
+   * Made for each call by default. Give one to make a call of your own repeatable, also after a restart; null for a call that does
+   * the same when it is repeated.
+   */
+  readonly idempotencyKey?: string | null
   readonly signal?: AbortSignal | undefined
   /** For one attempt. */
   readonly timeoutMs?: number

@@ -88,7 +88,7 @@ export const mistakes: readonly Mistake[] = [
       })
     }`,
   ),
-  one('revoked-credential-wins', 'kernel/kernel.ts', 'draft.expect.set(key, version)', 'void version'),
+  one('revoked-credential-wins', 'kernel/served.ts', 'draft.expect.set(key, version)', 'void version'),
   one(
     'everyone-is-authorized',
     'kernel/identity.ts',

@@ -36,7 +36,7 @@ export function createMetrics(): Metrics {
 
   function text(kernel: Kernel, connections: number, streams: number): string {
     const store = kernel.store.stats()
-    const { conflicts, denials } = kernel.stats()
+    const { conflicts, denials, waiting } = kernel.stats()
     const lines = [
       ...callLines(calls),
       ...single('countersign_commit_groups_total', 'counter', 'Transactions of the store.', store.groups),
@@ -45,6 +45,7 @@ export function createMetrics(): Metrics {
       ...single('countersign_store_position', 'gauge', 'Position of the last fact.', store.position),
       ...single('countersign_conflicts_total', 'counter', 'Decisions that lost a race and were taken again.', conflicts),
       ...single('countersign_denials_total', 'counter', 'Calls that were refused for want of authority.', denials),
+      ...single('countersign_calls_waiting', 'gauge', 'Calls that wait for something to answer with.', waiting),
       ...single('countersign_connections', 'gauge', 'Open connections.', connections),
       ...single('countersign_streams', 'gauge', 'Open streams.', streams),
       ...single('process_resident_memory_bytes', 'gauge', 'Resident memory.', process.memoryUsage.rss()),

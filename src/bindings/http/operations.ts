@@ -5,12 +5,13 @@ import type { Actor } from '#kernel/identity.ts'
 import { decode } from '#kernel/json.ts'
 import type { CallOptions, Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
+import type { Operation } from '#kernel/operation.ts'
 import { bodyOf, type Failure } from './answers.ts'
 import { callerOf, idempotencyKeyIn, type Credential, type Guard } from './guard.ts'
 
 export type Answer = { readonly text: string; readonly failure: null } | { readonly text: null; readonly failure: Failure }
-/** Never rejects. `body`: as it came; none is an empty object. */
-export type Run = (headers: IncomingHttpHeaders, body: Buffer | undefined) => Promise<Answer>
+/** Never rejects. `body`: as it came; none is an empty object. Where the response closes early, a call that waits ends. */
+export type Run = (headers: IncomingHttpHeaders, body: Buffer | undefined, response: ServerResponse) => Promise<Answer>
 
 export type Done = (code: string, began: number) => void
 export type Serving = {
@@ -31,15 +32,16 @@ export function operationsOf(serving: Serving): Map<string, Run> {
     for (const op of protocol.operations) {
       if (op.kind === 'stream') continue
       const name = `${protocol.name}/${op.name}`
-      runs.set(`/v1/${name}`, runOf(name, op.kind === 'command', serving))
+      runs.set(`/v1/${name}`, runOf(name, op, serving))
     }
   }
   return runs
 }
 
-function runOf(name: string, changes: boolean, { kernel, guard, authenticate, failed, meter }: Serving): Run {
-  const done = meter(name, changes)
-  return async (headers, body) => {
+function runOf(name: string, op: Operation, { kernel, guard, authenticate, failed, meter }: Serving): Run {
+  const done = meter(name, op.kind === 'command')
+  const waits = op.kind === 'command' && op.waits !== undefined
+  return async (headers, body, response) => {
     const began = performance.now()
     try {
       const credential = guard.credentialOf(headers)
@@ -47,7 +49,8 @@ function runOf(name: string, changes: boolean, { kernel, guard, authenticate, fa
       const key = idempotencyKeyIn(headers)
       const input = body === undefined || body === null || body.length === 0 ? {} : decode(body)
       const caller = callerOf(authenticate, credential, actor)
-      const text = JSON.stringify(await kernel.call(name, input, caller, key === undefined ? NO_OPTIONS : { key }))
+      const options = waits ? { key, signal: goneWith(response) } : key === undefined ? NO_OPTIONS : { key }
+      const text = JSON.stringify(await kernel.call(name, input, caller, options))
       done('OK', began)
       return { text, failure: null }
     } catch (error) {
@@ -56,6 +59,14 @@ function runOf(name: string, changes: boolean, { kernel, guard, authenticate, fa
       return { text: null, failure }
     }
   }
+}
+
+/** Aborts when the client goes away. */
+function goneWith(response: ServerResponse): AbortSignal {
+  const gone = new AbortController()
+  if (response.destroyed) gone.abort()
+  else response.once('close', () => gone.abort())
+  return gone.signal
 }
 
 export type Plain = {
@@ -83,7 +94,7 @@ export function plainListener({ runs, headers, isWelcome, bound }: Plain, otherw
     })
     raw.on('end', () => {
       const body = Array.isArray(parts) ? Buffer.concat(parts, size) : parts
-      void run(raw.headers, body).then((answer) => send(response, fixed, answer))
+      void run(raw.headers, body, response).then((answer) => send(response, fixed, answer))
     })
   }
 }

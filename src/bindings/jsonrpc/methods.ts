@@ -3,6 +3,7 @@
 import { Refusal } from '#kernel/errors.ts'
 import type { CallOptions, Kernel } from '#kernel/kernel.ts'
 import { cursorOf, placeOf } from '#kernel/paging.ts'
+import type { Operation } from '#kernel/operation.ts'
 import { nullable, parse, t } from '#kernel/schema.ts'
 import type { FactsOf } from '#kernel/store.ts'
 import { lastPlace } from '#kernel/streams.ts'
@@ -10,7 +11,7 @@ import { isIdempotencyKey, IDEMPOTENCY_KEY_WORDS } from '../http/guard.ts'
 import type { Metrics } from '../http/metrics.ts'
 import { endLine, itemLine } from './answers.ts'
 import { explain } from './requests.ts'
-import { callerOf, room, send, type Credential, type Method, type Session } from './session.ts'
+import { callerOf, goneWith, room, send, type Credential, type Method, type Session } from './session.ts'
 
 type Run = Method['run']
 
@@ -21,18 +22,23 @@ export function methodsOf(kernel: Kernel, metrics: Pick<Metrics, 'of'>): Map<str
     ['rpc.unfollow', unfollow],
   ])
   for (const { name: protocol, operations } of kernel.protocols) {
-    for (const op of operations) if (op.kind !== 'stream') runs.set(`${protocol}/${op.name}`, operationOf(kernel, `${protocol}/${op.name}`))
+    for (const op of operations) {
+      if (op.kind === 'stream') continue
+      runs.set(`${protocol}/${op.name}`, operationOf(kernel, `${protocol}/${op.name}`, op))
+    }
   }
   return new Map([...runs].map(([name, run]) => [name, { run, meter: metrics.of(name, 'jsonrpc') }]))
 }
 
 const NO_OPTIONS: CallOptions = {}
 
-function operationOf(kernel: Kernel, name: string): Run {
+function operationOf(kernel: Kernel, name: string, op: Operation): Run {
+  const waits = op.kind === 'command' && op.waits !== undefined
   return (session, params) => {
-    if (!Object.hasOwn(params, '_meta')) return kernel.call(name, params, callerOf(session, undefined), NO_OPTIONS)
+    const more = waits ? { signal: goneWith(session) } : NO_OPTIONS
+    if (!Object.hasOwn(params, '_meta')) return kernel.call(name, params, callerOf(session, undefined), more)
     const { input, credential, key } = partsOf(params)
-    return kernel.call(name, input, callerOf(session, credential), key === undefined ? NO_OPTIONS : { key })
+    return kernel.call(name, input, callerOf(session, credential), key === undefined ? more : { ...more, key })
   }
 }
 

@@ -48,6 +48,8 @@ export type Session = {
   readonly peer: Peer
   readonly openedAt: number
   readonly follows: Map<number, AbortController>
+  /** Ends calls that wait when nobody is there to be answered; made for the first of them. */
+  gone: AbortController | null
   lastFollow: number
   credential: Credential | null
   /** A call that comes right behind rpc.authenticate waits for it. */
@@ -78,6 +80,7 @@ export function openSession(shared: Shared, peer: Peer, onClosed: () => void): S
     peer,
     openedAt: performance.now(),
     follows: new Map(),
+    gone: null,
     lastFollow: 0,
     credential: null,
     authenticating: null,
@@ -217,6 +220,13 @@ const forget = (session: Session): void => {
   session.identified = null
 }
 
+/** Aborts when the connection takes nothing more or is over. */
+export function goneWith(session: Session): AbortSignal {
+  session.gone ??= new AbortController()
+  if (session.state !== 'open') session.gone.abort()
+  return session.gone.signal
+}
+
 // --- Lines out -------------------------------------------------------------------------------------------------------------
 
 export function send(session: Session, line: string): void {
@@ -254,6 +264,7 @@ export function drain(session: Session, why: Failure | null): void {
   if (session.state !== 'open') return
   session.state = 'draining'
   session.begunAt = null
+  session.gone?.abort()
   for (const [id, stop] of session.follows) {
     stop.abort()
     send(session, answers.endLine(id, why))
@@ -274,6 +285,7 @@ function finish(session: Session): void {
 export function close(session: Session): void {
   if (session.state === 'closed') return
   session.state = 'closed'
+  session.gone?.abort()
   for (const stop of session.follows.values()) stop.abort()
   for (const go of session.waiting.splice(0)) go()
   session.out.length = 0

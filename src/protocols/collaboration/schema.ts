@@ -80,6 +80,7 @@ const TaskSchema = t.Object({
   // Ours, from here on.
   executor: nullable(ActorId), // who works on it, also while a person holds it
   executors: t.Array(ActorId), // everyone who ever did: they may read it
+  delegators: t.Array(ActorId), // the agents that passed it down as a part of their own task: they may read it
   reviewers: t.Array(ActorId),
   children: t.Array(Id),
   depth: t.Integer(), // delegations between this task's executor and the person who handed it over
@@ -117,9 +118,9 @@ function judgesOf({ ownership, reviewers, executor }: Pick<Task, 'ownership' | '
 }
 /** The people and agents of a task. */
 function partiesOf(task: Task): string[] {
-  return [...new Set([task.ownership.principal, ...task.reviewers, ...task.executors])]
+  return [...new Set([task.ownership.principal, ...task.reviewers, ...task.executors, ...task.delegators])]
 }
-/** "Any authorized actor": the principal, reviewers, every executor, and owners of the project. */
+/** "Any authorized actor": the principal, reviewers, every executor, who delegated it, and owners of the project. */
 function mayRead(task: Task, actor: Actor): boolean {
   return partiesOf(task).some((who) => speaksFor(actor, who)) || ownsProject(actor, task.project_id)
 }

@@ -62,15 +62,22 @@ function rung({ id: run_id, reach, agent_id }: Mailbox, number: number, now: str
   return [put(Delivery, id, { id, channel: reach, lane: run_id, due: now, attempt: 0, body: { agent_id, run_id, number }, error: null })]
 }
 
-/** Who asks a question has read what brought them so far; what steers them may still wait. */
+/**
+ * Who asks a question has read what brought them so far; what steers them may still wait. Until there is an answer nobody need hold
+ * the run, and a process that dies meanwhile holds up nobody.
+ */
 export function answeredByAsking(mailbox: Mailbox | null): Change[] {
   if (mailbox === null) return []
-  return [kept({ ...mailbox, messages: mailbox.messages.filter(({ kind }) => kind === 'steer') })]
+  return [kept({ ...mailbox, until: null, messages: mailbox.messages.filter(({ kind }) => kind === 'steer') })]
 }
 
-/** A pause that is over need not be told any more. */
-export function withoutPause(mailbox: Mailbox | null): Mailbox | null {
-  return mailbox && { ...mailbox, messages: mailbox.messages.filter(({ kind }) => kind !== 'block') }
+/** The answer is for whoever comes for it, but for a moment only for the process that asked: its handler waits for it. */
+export function answering(mailbox: Mailbox | null, now: string): Mailbox | null {
+  if (mailbox === null) return null
+  const messages = mailbox.messages.filter(({ kind }) => kind !== 'block')
+  const moment = timestampOf(Date.parse(now) + limits.answerMs)
+  const isShort = mailbox.until === null || mailbox.until < moment
+  return { ...mailbox, messages, until: mailbox.worker !== null && isShort ? moment : mailbox.until }
 }
 
 export function settled(mailbox: Mailbox, number: number): Mailbox {
@@ -94,6 +101,11 @@ export function taken(mailbox: Mailbox, worker: string | null, until: string, no
 
 export function extended(mailbox: Mailbox, until: string): Mailbox {
   return { ...mailbox, until: mailbox.until !== null && mailbox.until > until ? mailbox.until : until }
+}
+
+/** Nobody holds it any more: what waits in it can be taken at once, and all of it is new to whoever takes it. */
+export function released(mailbox: Mailbox, now: string): Mailbox {
+  return { ...mailbox, worker: null, until: null, handed: 0, due: now }
 }
 
 const FORGET = 'delegation/run.forget'

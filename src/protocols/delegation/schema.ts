@@ -216,6 +216,7 @@ export const Mailbox = doc(
   }),
   {
     scopeOf: (mailbox) => mailbox.project_id,
+    wakes: (mailbox) => (mailbox.messages.some(({ number }) => number > mailbox.handed) ? mailbox.agent_id : null),
     indexes: { due: index((mailbox) => (mailbox.messages.length > 0 ? [[mailbox.agent_id, mailbox.due]] : [])) },
   },
 )

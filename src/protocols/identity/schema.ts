@@ -63,6 +63,7 @@ export const Agent = doc(
   {
     scopeOf: () => SYSTEM_SCOPE,
     visibleTo: (agent, actor) => agent.id === actor.id || agent.owner === actor.id || isOwner(actor) || sharesProject(agent, actor),
+    wakes: (agent) => agent.id,
     indexes: {
       all: index(() => [[]]),
       under: index((agent) => [...agent.projects.map(({ project_id }) => [project_id]), [agent.owner]]), // a project or an owner
@@ -92,7 +93,12 @@ export const Key = doc(
     expires_at: nullable(Timestamp),
     revoked_at: nullable(Timestamp),
   }),
-  { scopeOf: () => SYSTEM_SCOPE, indexes: { subject: index((key) => (key.revoked_at === null ? [[key.subject]] : []), 1) } },
+  {
+    scopeOf: () => SYSTEM_SCOPE,
+    // A call that waits with a key that is revoked ends with it.
+    wakes: (key) => key.subject,
+    indexes: { subject: index((key) => (key.revoked_at === null ? [[key.subject]] : []), 1) },
+  },
 )
 export type Key = Static<typeof Key.schema>
 

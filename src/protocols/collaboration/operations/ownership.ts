@@ -122,7 +122,8 @@ function childOf(
   if (parent.deadline !== null && made.deadline !== null && made.deadline > parent.deadline) {
     throw new Refusal('INVALID_SPEC', 'a child task cannot have a later deadline than its parent', { field: 'deadline' })
   }
-  const created: Task = { ...made, deadline: made.deadline ?? parent.deadline, depth: parent.depth + 1 }
+  const delegators = [...new Set([...parent.delegators, parent.executor!])]
+  const created: Task = { ...made, deadline: made.deadline ?? parent.deadline, depth: parent.depth + 1, delegators }
   const child = moved({ ...created, executor: to, executors: [to] }, 'task.assign', { via: 'assign', reason: 'ownership.delegate', now })
   const task = adopting(parent, id)
   return {

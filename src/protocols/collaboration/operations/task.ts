@@ -128,6 +128,7 @@ export function newTask({
     audit_trail: event,
     executor: null,
     executors: [],
+    delegators: [],
     reviewers: [...new Set(reviewers ?? [])],
     children: [],
     depth: 0,

@@ -4,7 +4,7 @@ import { system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/operation.ts'
 import { t } from '#kernel/schema.ts'
-import { answeredByAsking, posted, withoutPause } from '../mailbox.ts'
+import { answeredByAsking, answering, posted } from '../mailbox.ts'
 import { allows, delegator, isNotEnded, runOf, type OfRun } from '../rules.ts'
 import { endings, lineOf } from '../runs.ts'
 import { Id, Open, Run } from '../schema.ts'
@@ -70,7 +70,7 @@ const resume = command({
     const next: Run = { ...run, state: after(run.state, 'agent.resume'), checkpoint_id: null, reason: null }
     return {
       facts: [fact('run.resumed', [image(Run, next)], { detail: { checkpoint_id } })],
-      puts: posted(withoutPause(mailbox), 'resume', { checkpoint_id, resolution }, now),
+      puts: posted(answering(mailbox, now), 'resume', { checkpoint_id, resolution }, now),
       output: { run: next },
     }
   },

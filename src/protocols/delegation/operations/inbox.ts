@@ -1,11 +1,12 @@
 // How an agent that comes for its messages gets them: it takes what waits, for the time of a lease, and settles it when it is done.
 import { Refusal } from '#kernel/errors.ts'
 import { put } from '#kernel/facts.ts'
-import { role, system } from '#kernel/identity.ts'
+import { role, system, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule, type Read } from '#kernel/operation.ts'
-import { nullable, t } from '#kernel/schema.ts'
-import { extended, isFree, isHeldBy, isPast, kept, leaseEnd, settled, taken } from '../mailbox.ts'
+import { nullable, t, type Static } from '#kernel/schema.ts'
+import { durationMs } from '#kernel/time.ts'
+import { extended, isFree, isHeldBy, isPast, kept, leaseEnd, released, settled, taken } from '../mailbox.ts'
 import { Attempt, runAgent, runOf, type OfRun } from '../rules.ts'
 import { Id, Mailbox, Message, Request, Run, Timestamp } from '../schema.ts'
 import { isActive } from '../states.ts'
@@ -28,11 +29,25 @@ const Item = t.Object({
 /** Looked at for one call: more of them may be held by other processes of the same agent. */
 const LANES = 200
 
-/** Runs with something to take, those that waited longest first. */
-async function lanes(read: Read, agent_id: string, now: string): Promise<string[]> {
+/** Runs with something to take, those that waited longest first, and when the next of the others comes up. */
+async function lanes(read: Read, agent_id: string, now: string): Promise<{ ids: string[]; again: string | null }> {
   const listed = await read.list(Mailbox, 'due', [[agent_id]], { limit: LANES })
-  return listed.filter(({ at }) => isPast(at.slice(0, now.length), now)).map(({ id }) => id)
+  const due = listed.filter(({ at }) => isPast(dueIn(at, now), now))
+  const later = listed.find(({ at }) => !isPast(dueIn(at, now), now))
+  return { ids: due.map(({ id }) => id), again: later ? dueIn(later.at, now) : null }
 }
+const dueIn = (at: string, now: string): string => at.slice(0, now.length)
+
+type Taking = { readonly worker?: string; readonly held?: boolean }
+/** When a mailbox can be taken by this worker: now, later, or (null) never as it is. */
+function takableAt(mailbox: Mailbox, { worker, held = false }: Taking, now: string): string | null {
+  const own = worker ?? null
+  if (mailbox.messages.length === 0 || (held && mailbox.worker !== own)) return null
+  const free = isFree(mailbox, now) || isHeldBy(mailbox, own, now) ? now : mailbox.until!
+  const due = isPast(mailbox.due, now) ? now : mailbox.due
+  return free > due ? free : due
+}
+const earlier = (one: string | null, other: string): string => (one === null || other < one ? other : one)
 
 const take = command({
   name: 'inbox.take',
@@ -44,26 +59,41 @@ const take = command({
     worker: Worker,
     lease: Lease,
     limit: t.Optional(t.Integer({ minimum: 1, maximum: limits.takenMax, description: 'runs at a time' })),
+    held: t.Optional(t.Boolean({ description: 'only what comes for runs that the worker has taken before' })),
+    wait: t.Optional(
+      t.String({ maxLength: 40, description: 'an ISO 8601 duration of at most a minute: how long to wait while there is nothing' }),
+    ),
   }),
   output: t.Object({ items: t.Array(Item) }),
   callers: [system, agentItself],
   requires: [],
   audit: null,
-  async load(read, { agent_id: whose, run_id, worker = null, limit = limits.takenMax }, { actor, now }) {
+  waits({ agent_id, wait }, actor) {
+    if (wait === undefined) return null
+    return { bell: agent_id ?? actor.id, ms: Math.min(limits.waitMsMax, durationMs(wait, 'INVALID_REQUEST', 'wait')) }
+  },
+  async load(read, { agent_id: whose, run_id, limit = limits.takenMax, ...taking }, { actor, now }) {
     const agent_id = whose ?? actor.id
     const found: { mailbox: Mailbox; run: Run; request: Request }[] = []
-    if (agent_id !== actor.id && actor.kind !== 'system') return { agent_id, found }
-    for (const id of run_id === undefined ? await lanes(read, agent_id, now) : [run_id]) {
+    if (agent_id !== actor.id && actor.kind !== 'system') return { agent_id, found, again: null }
+    const { ids, again: next } = run_id === undefined ? await lanes(read, agent_id, now) : { ids: [run_id], again: null }
+    let again = next
+    for (const id of ids) {
       const mailbox = await read.raw(Mailbox, id)
-      if (mailbox?.agent_id !== agent_id || mailbox.messages.length === 0 || !isPast(mailbox.due, now)) continue
-      if (!isFree(mailbox, now) && !isHeldBy(mailbox, worker, now)) continue
+      const at: string | null = mailbox?.agent_id === agent_id ? takableAt(mailbox, taking, now) : null
+      if (at === null) continue
+      if (at > now) {
+        again = earlier(again, at)
+        continue
+      }
       const [run, request] = await Promise.all([read.raw(Run, id), read.raw(Request, id)])
-      found.push({ mailbox, run: run!, request: request! })
+      found.push({ mailbox: mailbox!, run: run!, request: request! })
       if (found.length === limit) break
     }
-    return { agent_id, found }
+    return { agent_id, found, again }
   },
-  decide({ found }, { worker = null, lease }, { now }) {
+  decide({ found, again }, { worker = null, lease }, { now }) {
+    if (found.length === 0) return { facts: [], output: { items: [] }, nothing: { again } }
     const lease_until = leaseEnd(now, lease)
     const all = found.map(({ mailbox, run, request }) => ({ ...taken(mailbox, worker, lease_until, now), run, request }))
     return {
@@ -113,30 +143,33 @@ const ack = command({
   example: { given: 'taken', as: 'robin', input: ({ run }) => ({ run_id: run.id, attempt: 1, number: 1 }) },
 })
 
+const Held = t.Array(t.Object({ run_id: Id, attempt: t.Integer() }), { maxItems: limits.takenMax })
+const anAgent = role<{ isAgent: boolean }>('an agent', (_, { isAgent }) => isAgent)
+
+/** The mailboxes of runs of the caller; null where another process has taken the run since. */
+async function heldBy(read: Read, runs: Static<typeof Held>, actor: Actor) {
+  const mailboxes = await Promise.all(runs.map(({ run_id }) => read.raw(Mailbox, run_id)))
+  if (mailboxes.some((mailbox) => mailbox && actor.kind === 'agent' && mailbox.agent_id !== actor.id))
+    throw new Refusal('RUN_NOT_FOUND', 'one of the runs does not exist')
+  const held = runs.map(({ run_id, attempt }, i) => {
+    const mailbox = mailboxes[i]
+    return { run_id, mailbox: mailbox?.attempt === attempt && attempt > 0 ? mailbox : null }
+  })
+  return { held, isAgent: actor.kind === 'agent' }
+}
+
 const extend = command({
   name: 'inbox.extend',
   summary: 'Hold runs for another lease. Those that another process has taken since are answered with null.',
   draft: 'ours: AAP leaves the transport to the host',
-  input: t.Object({
-    runs: t.Array(t.Object({ run_id: Id, attempt: t.Integer() }), { maxItems: limits.takenMax }),
-    lease: Lease,
-  }),
+  input: t.Object({ runs: Held, lease: Lease }),
   output: t.Object({ items: t.Array(t.Object({ run_id: Id, lease_until: nullable(Timestamp) })) }),
-  callers: [system, role<{ isAgent: boolean }>('an agent', (_, { isAgent }) => isAgent)],
+  callers: [system, anAgent],
   requires: [],
   audit: null,
-  async load(read, { runs }, { actor }) {
-    const mailboxes = await Promise.all(runs.map(({ run_id }) => read.raw(Mailbox, run_id)))
-    if (mailboxes.some((mailbox) => mailbox && actor.kind === 'agent' && mailbox.agent_id !== actor.id))
-      throw new Refusal('RUN_NOT_FOUND', 'one of the runs does not exist')
-    return { mailboxes, isAgent: actor.kind === 'agent' }
-  },
-  decide({ mailboxes }, { runs, lease }, { now }) {
+  load: (read, { runs }, { actor }) => heldBy(read, runs, actor),
+  decide({ held }, { lease }, { now }) {
     const until = leaseEnd(now, lease)
-    const held = runs.map(({ run_id, attempt }, i) => {
-      const mailbox = mailboxes[i]
-      return { run_id, mailbox: mailbox?.attempt === attempt && attempt > 0 ? mailbox : null }
-    })
     return {
       facts: [],
       puts: held.flatMap(({ mailbox }) => (mailbox ? [kept(extended(mailbox, until))] : [])),
@@ -146,4 +179,21 @@ const extend = command({
   example: { given: 'taken', as: 'robin', input: ({ run }) => ({ runs: [{ run_id: run.id, attempt: 1 }], lease: 'PT10M' }) },
 })
 
-export const inboxOperations = [take, ack, extend]
+const release = command({
+  name: 'inbox.release',
+  summary: 'Give runs back before their lease ends: who comes next takes them at once, from the beginning.',
+  draft: 'ours: AAP leaves the transport to the host',
+  input: t.Object({ runs: Held }),
+  output: t.Object({ released: t.Integer() }),
+  callers: [system, anAgent],
+  requires: [],
+  audit: null,
+  load: (read, { runs }, { actor }) => heldBy(read, runs, actor),
+  decide({ held }, _, { now }) {
+    const given = held.flatMap(({ mailbox }) => (mailbox ? [put(Mailbox, mailbox.id, released(mailbox, now))] : []))
+    return { facts: [], puts: given, output: { released: given.length } }
+  },
+  example: { given: 'taken', as: 'robin', input: ({ run }) => ({ runs: [{ run_id: run.id, attempt: 1 }] }) },
+})
+
+export const inboxOperations = [take, ack, extend, release]

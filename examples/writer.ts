@@ -1,0 +1,16 @@
+// A worker for the planner: start it twice, as two agents.
+//
+//   COUNTERSIGN_KEY=... node examples/writer.ts agent_writer_1
+import { serve } from 'countersign/agent'
+
+const agent_id = process.argv[2] ?? 'agent_writer_1'
+const capabilities = [{ capability_id: 'cap:write', version: '1.1.0' }]
+
+serve<{ goal: string }>(
+  { agent_id, name: 'Writer', capabilities, concurrency: 1 },
+  async (run) => {
+    const { input } = await run.ask.provide(`In which words shall I write about this: ${run.input.goal}?`)
+    await run.commit(`${run.input.goal}: ${input}`)
+  },
+  { signals: true },
+)

@@ -1,0 +1,50 @@
+// What the kernel needs around an operation: where it is, what its input is, what its caller rests on, and what of its answer is kept.
+import type { Draft } from './draft.ts'
+import { Conflict } from './errors.ts'
+import { refuseFalseClaims, type Actor } from './identity.ts'
+import type { Command, Decision, Operation, Protocol } from './operation.ts'
+import { keyOf, parse } from './schema.ts'
+import type { Value } from './store.ts'
+
+export type Served = { readonly protocol: string; readonly op: Operation }
+
+export function registryOf(protocols: readonly Protocol[]): Map<string, Served> {
+  const registry = new Map<string, Served>()
+  for (const { name, operations } of protocols) {
+    for (const op of operations) {
+      if (registry.has(`${name}/${op.name}`)) throw new Error(`there are two operations ${name}/${op.name}`)
+      registry.set(`${name}/${op.name}`, { protocol: name, op })
+    }
+  }
+  return registry
+}
+
+/** A key for some projects only has answers of its own. */
+export const narrowingOf = ({ narrowed, projects }: Actor): string =>
+  narrowed && projects !== 'all' ? `${[...projects.keys()].join()}/` : ''
+
+export function inputOf(op: Operation, raw: unknown, actor: Actor): unknown {
+  const input: unknown = parse(op.input, raw)
+  refuseFalseClaims(raw, (op.input as { properties?: object }).properties ?? {}, actor)
+  return input
+}
+
+/** The answer shows each document as the whole batch leaves it, consequences included. */
+export function asLeftByTheBatch(draft: Draft, { facts, output }: Decision<unknown>): unknown {
+  const latest = new Map<unknown, Value>()
+  for (const { images } of facts) for (const { doc, id, after } of images) latest.set(after, draft.after.get(keyOf(doc, id)) ?? after)
+  return Object.fromEntries(Object.entries(output as object).map(([name, value]) => [name, latest.get(value) ?? (value as unknown)]))
+}
+
+/** What is shown once is not kept: a repeated call gets null in its place. */
+export function withoutSecrets(op: Command, output: Value): Value {
+  return op.once ? { ...output, ...Object.fromEntries(op.once.map((field) => [field, null])) } : output
+}
+
+/** What the actor rests on must still be so at the commit; a decision that saw a newer version of it was taken for somebody else. */
+export function expectProof(draft: Draft, { proof = new Map() }: Actor): void {
+  for (const [key, version] of proof) {
+    if ((draft.expect.get(key) ?? version) !== version) throw new Conflict(key, `${key} was changed by somebody else at the same time`)
+    if (!draft.after.has(key)) draft.expect.set(key, version)
+  }
+}

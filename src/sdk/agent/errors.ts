@@ -1,0 +1,44 @@
+// Why a handler does not go on.
+import type { Output } from '../client.ts'
+
+export type Resolution = NonNullable<Output<'collaboration/checkpoint.get'>['checkpoint']['resolution']>
+
+/** A person said no. The task has ended with it: the handler may clean up, and what it does then is not reported. */
+export class Rejected extends Error {
+  override name = 'Rejected'
+  readonly checkpoint_id: string
+  readonly resolution: Resolution
+  constructor(checkpoint_id: string, resolution: Resolution) {
+    super(resolution.comment ?? 'rejected')
+    this.checkpoint_id = checkpoint_id
+    this.resolution = resolution
+  }
+}
+
+/**
+ * cancelled: somebody ended the run; handed_off: it goes on elsewhere; stale: another process has taken it; stopping: this process
+ * ends, and the next one takes the run up; done: the handler has returned.
+ */
+export type EndReason = 'cancelled' | 'handed_off' | 'stale' | 'stopping' | 'done'
+
+/** The reason of `run.signal`, and what every further call of the run throws. */
+export class Ended extends Error {
+  override name = 'Ended'
+  readonly reason: EndReason
+  constructor(reason: EndReason, words?: string | null) {
+    super(words ?? `the run is over here: ${reason}`)
+    this.reason = reason
+  }
+}
+
+/** The run that was delegated has ended without a result. */
+export class DelegationFailed extends Error {
+  override name = 'DelegationFailed'
+  readonly run_id: string
+  readonly reason: string | null
+  constructor(run_id: string, reason: string | null, error: string | null) {
+    super(error ?? `the delegated run ended: ${reason ?? 'no reason given'}`)
+    this.run_id = run_id
+    this.reason = reason
+  }
+}

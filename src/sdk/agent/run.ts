@@ -1,0 +1,133 @@
+// What a handler is given: the run, and everything that it may do about it.
+import type { Client, Input, Output } from '../client.ts'
+import { createAsk, type Ask } from './ask.ts'
+import { isRefusal } from './calls.ts'
+import { createDelegate, type Delegated, type DelegateOptions } from './delegate.ts'
+import { createCommit, openArtifact, type CommitOptions, type Content, type Delivered } from './deliver.ts'
+import type { Job, RunDocument, Steer } from './job.ts'
+import { createSteps } from './steps.ts'
+
+export type Task = Output<'collaboration/task.get'>['task']
+export type LedgerOptions = { readonly scope?: NonNullable<Input<'collaboration/ledger.read'>['scope']> }
+export type LedgerWriteOptions = LedgerOptions & { readonly expected_version?: number; readonly key?: string }
+
+/**
+ * A run in the hands of a handler. A handler may be started more than once for the same run: after a crash it begins again, and
+ * every step below that it had finished is answered from the record instead of being done again. Steps are known by their order;
+ * one whose order may change is given a `key`.
+ */
+export type Run<I extends object = Record<string, unknown>> = {
+  readonly id: string
+  /** What shall be done: the spec of the task, or what the delegating agent sent. */
+  readonly input: I
+  /** What came along with it: a review that asks for changes, the answer to an escalation, the state of who worked on it before. */
+  readonly context: Readonly<Record<string, unknown>> | null
+  /** The task behind the run, as it was at the start of this attempt; null: there is none. */
+  readonly task: Task | null
+  /** The run, as it was at the start of this attempt. */
+  readonly document: RunDocument
+  /** 1, and one more each time that the run is taken anew. */
+  readonly attempt: number
+  /** Aborts when the run is over before its time: cancelled, handed off, taken by another process, or because this process stops. */
+  readonly signal: AbortSignal
+  /** A person has interrupted the run. Its calls wait by themselves; `untilFree` does so between them. */
+  readonly isPaused: boolean
+  untilFree(): Promise<void>
+  readonly ask: Ask
+  /** Says how far it is, in words and percent. */
+  progress(message: string, percent?: number): Promise<void>
+  /** Delivers an artifact; with `final: false` the work goes on, otherwise the task goes to its reviewers and the run is over. */
+  commit(content: Content, options?: CommitOptions): Promise<Delivered>
+  /** The bytes of an artifact. */
+  open(artifact_id: string, version?: string): Promise<Uint8Array<ArrayBuffer>>
+  /** Passes a part on and waits for what comes of it. Throws `DelegationFailed`. */
+  delegate(options: DelegateOptions): Promise<Delegated>
+  readonly ledger: {
+    /** The value under a key of the project's ledger; undefined: there is none. */
+    read(key: string, options?: LedgerOptions): Promise<unknown>
+    write(key: string, value: unknown, options?: LedgerWriteOptions): Promise<void>
+  }
+  /** What people and the delegating agent have said since the run began. */
+  readonly steering: readonly Steer[]
+  /** The same as it comes, from the first on, until the run is over. */
+  steers(): AsyncIterable<Steer>
+  /** The value under a key or, the first time, what `make` returns: small, and JSON. */
+  memo<T>(key: string, make: () => T | Promise<T>): Promise<T>
+  /** Everything else that the server can do, as this agent. */
+  readonly client: Client
+}
+
+export function createRun(job: Job, task: Task | null): Run {
+  const { client, item, signal } = job
+  const { run, request } = item
+  const steps = createSteps(job)
+  const memos = new Map<string, Promise<unknown>>()
+  return {
+    id: run.id,
+    input: request.input as Record<string, unknown>,
+    context: request.context as Record<string, unknown> | null,
+    task,
+    document: run,
+    get attempt() {
+      return job.attempt
+    },
+    signal,
+    get isPaused() {
+      return job.isPaused
+    },
+    untilFree: job.untilFree,
+    ask: createAsk(job, steps),
+    async progress(message, percent) {
+      const said = { run_id: run.id, message, ...(percent === undefined ? {} : { percent }) }
+      await job.effect(() => client.delegation.run.progress({ ...said, attempt: job.attempt }, { signal }))
+    },
+    commit: createCommit(job, steps),
+    open: (artifact_id, version) => openArtifact(job, artifact_id, version),
+    delegate: createDelegate(job, steps),
+    ledger: ledgerOf(job, steps),
+    steering: job.steers,
+    steers: () => steersOf(job),
+    memo<T>(key: string, make: () => T | Promise<T>): Promise<T> {
+      let made = memos.get(key) as Promise<T> | undefined
+      if (!made) {
+        made = steps.once('memo', key, async () => await make())
+        memos.set(key, made)
+        made.catch(() => memos.delete(key))
+      }
+      return made
+    },
+    client,
+  }
+}
+
+function ledgerOf(job: Job, steps: ReturnType<typeof createSteps>): Run['ledger'] {
+  const { client, signal } = job
+  const { project_id, task_id } = job.item.run
+  const usual = `project:${project_id}` as const
+  return {
+    async read(key, { scope = usual } = {}) {
+      try {
+        return (await job.effect(() => client.collaboration.ledger.read({ scope, key }, { signal }))).entry.value
+      } catch (error) {
+        if (isRefusal(error, 'NOT_FOUND')) return undefined
+        throw error
+      }
+    },
+    async write(key, value, { key: step, ...options } = {}) {
+      if (task_id === null) throw new TypeError('no task stands behind this run: the ledger is written in the name of one')
+      await steps.once('ledger', step, async (idempotencyKey) => {
+        await job.effect(() => client.collaboration.ledger.write({ ...options, task_id, key, value }, { idempotencyKey, signal }))
+        return null
+      })
+    },
+  }
+}
+
+async function* steersOf(job: Job): AsyncIterable<Steer> {
+  for (let next = 0; ;) {
+    const news = job.news()
+    while (next < job.steers.length) yield job.steers[next++]!
+    if (job.signal.aborted) return
+    await news
+  }
+}

@@ -1,0 +1,111 @@
+// An agent is a handler and a loop that waits for its runs. This is the loop's outside: options, connection, signals.
+import { createClient, type Client, type Input } from '../client.ts'
+import type { Transport } from '../transport.ts'
+import { persistently } from './calls.ts'
+import { openDesk, type Settings } from './desk.ts'
+import type { Run } from './run.ts'
+
+/** Every run is a call of it: what it returns is the run's result, what it throws fails the run. */
+export type Handler<I extends object = Record<string, unknown>> = (run: Run<I>) => unknown
+/** What the agent declares about itself: put down as its card when it starts. */
+export type Card = Input<'delegation/agent.register'> & { readonly agent_id: string }
+
+export type ServeOptions = {
+  /** Where the server is; COUNTERSIGN_URL or http://127.0.0.1:3402 by default. */
+  readonly url?: string
+  /** The agent's key; COUNTERSIGN_KEY by default. */
+  readonly key?: string
+  /** Instead of both: any transport of the SDK. It is closed when serving ends. */
+  readonly transport?: Transport
+  /** Handlers that work at once, 1 by default. One that waits for a person or another agent does not count. */
+  readonly concurrency?: number
+  /** Handlers that wait for people or others, 1,000 by default; beyond it nothing new is taken. */
+  readonly waitingMax?: number
+  /** For how long a run is held, a minute by default: after a crash it is redelivered at most this much later. */
+  readonly leaseMs?: number
+  /** How long one call waits for messages: 50 s by default, at most a minute. */
+  readonly waitMs?: number
+  /** How long `stop` lets handlers finish: 10 s by default. */
+  readonly graceMs?: number
+  /** Stop at SIGTERM and SIGINT, and then let the signal do what it does. */
+  readonly signals?: boolean
+  /** What failed: a handler, with its run, or a call about one. Written to the standard error stream by default. */
+  readonly onError?: (error: unknown, run: Run | null) => void
+}
+
+export type Serving = {
+  /** Takes nothing more, lets handlers finish for a while, and gives back the rest. */
+  stop(): Promise<void>
+  /** Resolves when serving has stopped; rejects when it cannot go on, such as with a key that is not valid. */
+  readonly done: Promise<void>
+}
+
+const URL_USUAL = 'http://127.0.0.1:3402'
+const usual: Settings = {
+  concurrency: 1,
+  waitingMax: 1_000,
+  leaseMs: 60_000,
+  waitMs: 50_000,
+  graceMs: 10_000,
+  onError: (error) => console.error(error),
+}
+
+/** Serves as an agent until it is stopped. */
+export function serve<I extends object = Record<string, unknown>>(
+  agent: string | Card,
+  handler: Handler<I>,
+  options: ServeOptions = {},
+): Serving {
+  const { url, key, transport, signals = false, ...given } = options
+  const client = transport ? createClient({ transport }) : createClient(connectionOf(url, key))
+  const agent_id = typeof agent === 'string' ? agent : agent.agent_id
+  const desk = openDesk(agent_id, client, handler as Handler, { ...usual, ...given })
+  const stop = async (): Promise<void> => {
+    await desk.stop()
+    // Why it could not go on is told there.
+    await done.catch(() => undefined)
+  }
+  const unhear = signals ? hear(stop) : () => undefined
+
+  async function served(): Promise<void> {
+    try {
+      if (typeof agent !== 'string') await register(client, agent, desk.stopping)
+      await desk.serve()
+    } finally {
+      unhear()
+      await client.close()
+    }
+  }
+  const done = served()
+  return { stop, done }
+}
+
+const environment = (): Readonly<Record<string, string | undefined>> => globalThis.process?.env ?? {}
+
+function connectionOf(url: string | undefined, key: string | undefined): { url: string; key: string } {
+  const env = environment()
+  const own = key ?? env['COUNTERSIGN_KEY']
+  if (own === undefined || own === '') throw new TypeError("the agent's key is missing: set COUNTERSIGN_KEY, or give `key`")
+  return { url: url ?? (env['COUNTERSIGN_URL'] || URL_USUAL), key: own }
+}
+
+async function register(client: Client, card: Card, stopping: AbortSignal): Promise<void> {
+  try {
+    await persistently(stopping, () => client.delegation.agent.register(card, { signal: stopping }))
+  } catch (error) {
+    if (!stopping.aborted) throw error
+  }
+}
+
+/** A second signal is not ours any more. */
+function hear(stop: () => Promise<void>): () => void {
+  const { process } = globalThis
+  const names = ['SIGTERM', 'SIGINT'] as const
+  const heard = (name: NodeJS.Signals): void => {
+    unhear()
+    void stop().finally(() => process.kill(process.pid, name))
+  }
+  const unhear = (): void => names.forEach((name) => process.off(name, heard))
+  names.forEach((name) => process.on(name, heard))
+  return unhear
+}

@@ -1,0 +1,32 @@
+// How many handlers work at once. Who waits for a person or for another agent needs no place meanwhile.
+
+export type Slots = {
+  readonly free: number
+  take(): Promise<void>
+  give(): void
+}
+
+export function createSlots(count: number, onFree: () => void): Slots {
+  let free = count
+  const queue: (() => void)[] = []
+  return {
+    get free() {
+      return free
+    },
+    take() {
+      if (free > 0) {
+        free--
+        return Promise.resolve()
+      }
+      return new Promise((go) => queue.push(go))
+    },
+    give() {
+      const next = queue.shift()
+      if (next) next()
+      else {
+        free++
+        onFree()
+      }
+    },
+  }
+}

@@ -1,0 +1,47 @@
+// Steps of a handler that happen once, however often it is started: each has a name, made of its kind and its place or its key. The
+// name is the idempotency key of the call and the note under which its outcome is kept.
+import type { Job } from './job.ts'
+
+export type Steps = {
+  /** What the step had as its outcome before; or the outcome of `take`, which is kept. */
+  once<T>(kind: string, key: string | undefined, take: (idempotencyKey: string) => Promise<T>): Promise<T>
+  /** The name of a step whose outcome nobody needs. */
+  keyOf(kind: string, key: string | undefined): string
+}
+
+const KEY_CHARS_MAX = 150
+
+export function createSteps(job: Job): Steps {
+  const { client, id: run_id } = job
+  const places = new Map<string, number>()
+
+  function nameOf(kind: string, key: string | undefined): string {
+    if (key !== undefined) {
+      if (key === '' || encodeURIComponent(key).length > KEY_CHARS_MAX)
+        throw new TypeError(`a key has 1 to ${KEY_CHARS_MAX} characters, as they stand in an address`)
+      return `${kind}:${key}`
+    }
+    const place = (places.get(kind) ?? 0) + 1
+    places.set(kind, place)
+    return `${kind}#${place}`
+  }
+  const idempotent = (name: string): string => `${run_id}/${encodeURIComponent(name)}`
+
+  return {
+    keyOf: (kind, key) => idempotent(nameOf(kind, key)),
+    async once<T>(kind: string, key: string | undefined, take: (idempotencyKey: string) => Promise<T>): Promise<T> {
+      const name = nameOf(kind, key)
+      // Before the first attempt nobody can have kept anything.
+      if (job.attempt > 1 && !job.isDelivered) {
+        const { found, value } = await job.effect(() => client.delegation.memo.get({ run_id, key: name }))
+        if (found) return value as T
+      }
+      const outcome = await take(idempotent(name))
+      if (job.isDelivered) return outcome
+      const kept = { run_id, key: name, value: outcome }
+      // It is the same however often it is put: the first one stays.
+      const { value } = await job.effect(() => client.delegation.memo.put({ ...kept, attempt: job.attempt }, { idempotencyKey: null }))
+      return value as T
+    },
+  }
+}

@@ -1,0 +1,70 @@
+// One call of the handler: the run is started, worked on, and its end is reported. Who is not its worker any more reports nothing.
+import { isRefusal } from './calls.ts'
+import { Ended, Rejected } from './errors.ts'
+import type { Job } from './job.ts'
+import { createRun, type Run, type Task } from './run.ts'
+import type { Handler } from './serve.ts'
+import type { Slots } from './slots.ts'
+
+const ERROR_CHARS_MAX = 4_000
+
+/** Never rejects. */
+export async function work(job: Job, handler: Handler, slots: Slots, onError: (error: unknown, run: Run | null) => void): Promise<void> {
+  await slots.take()
+  let run: Run | null = null
+  try {
+    await start(job)
+    run = createRun(job, await taskOf(job))
+    const returned = await handler(run)
+    if (!job.isDelivered) await complete(job, returned)
+  } catch (error) {
+    if (!isOver(job, error)) {
+      onError(error, run)
+      await report(job, error).catch((lost: unknown) => isOver(job, lost) || onError(lost, run))
+    }
+  } finally {
+    job.end('done')
+    slots.give()
+  }
+}
+
+/** What a handler throws because it was told to stop is no failure. */
+const isOver = (job: Job, error: unknown): boolean => job.signal.aborted || error instanceof Ended || error instanceof Rejected
+
+/** An attempt says each of these at most once. */
+const optionsFor = ({ id, attempt, signal }: Job, what: string) => ({ idempotencyKey: `${id}/${what}/${attempt}`, signal })
+
+async function start(job: Job): Promise<void> {
+  await job.untilFree()
+  if (job.item.run.started_at !== null) return
+  const { client, id: run_id } = job
+  try {
+    await job.effect(() => client.delegation.run.start({ run_id, attempt: job.attempt }, optionsFor(job, 'start')))
+  } catch (error) {
+    // Somebody has said so already, such as the task itself.
+    if (!isRefusal(error, 'INVALID_TRANSITION')) throw error
+  }
+}
+
+async function taskOf({ client, item, effect }: Job): Promise<Task | null> {
+  const { task_id } = item.run
+  return task_id === null ? null : (await effect(() => client.collaboration.task.get({ task_id }))).task
+}
+
+/** A result is an object; anything else stands in one as `value`. */
+function resultOf(returned: unknown): { result: object } | object {
+  if (returned === undefined || returned === null) return {}
+  return { result: typeof returned === 'object' && !Array.isArray(returned) ? returned : { value: returned } }
+}
+
+async function complete(job: Job, returned: unknown): Promise<void> {
+  const ended = { run_id: job.id, ...resultOf(returned) }
+  await job.effect(() => job.client.delegation.run.complete({ ...ended, attempt: job.attempt }, optionsFor(job, 'complete')))
+}
+
+async function report(job: Job, error: unknown): Promise<void> {
+  const words = error instanceof Error ? error.message || error.name : String(error)
+  const failed = { run_id: job.id, error: words.slice(0, ERROR_CHARS_MAX) || 'failed without a word' }
+  if (job.isDelivered) return
+  await job.effect(() => job.client.delegation.run.fail({ ...failed, attempt: job.attempt }, optionsFor(job, 'fail')))
+}
