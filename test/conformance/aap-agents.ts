@@ -202,7 +202,7 @@ must(
   ['A-LAY-06', 'A-CONF-01', 'A-CONF-06'],
   'the operations and codes of the draft are there; a capability is a name and a version',
   () => {
-    const names = delegation.operations.map(({ name }) => name as string)
+    const names = delegation.operations.map(({ name }) => name)
     for (const name of ['discover', 'delegate', 'block', 'resume', 'handoff']) assert.ok(names.includes(`agent.${name}`), name)
     assert.deepEqual(Object.keys(delegation.codes).toSorted(), [
       'AGENT_NOT_FOUND',

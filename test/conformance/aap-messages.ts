@@ -98,7 +98,10 @@ must('M-ONCE', 'two processes at once: one gets the resume; delivered again, onl
   const on = await stage('blocked')
   await on.call('alice', 'checkpoint.resolve', { checkpoint_id: on.refs['checkpoint'].id, action: 'approve' })
   const both = await Promise.all([take(on, 'devin', 'p1'), take(on, 'devin', 'p2')])
-  assert.deepEqual(both.map((items) => items.length).toSorted(), [0, 1])
+  assert.deepEqual(
+    both.map((items) => items.length).toSorted((a, b) => a - b),
+    [0, 1],
+  )
   on.world.advance(2 * MINUTE_MS)
   const [again] = await take(on, 'devin', 'p3')
   assert.deepEqual([again.attempt, kindsIn([again])], [2, [['resume']]])

@@ -173,7 +173,7 @@ function begin({ clients, planner, processes, random }: Simulation): string {
 
 /** The faults are over: what is under way ends, and time goes on past everything that waits for it. */
 async function quiesce(sim: Simulation): Promise<void> {
-  const { machine, fail, due } = sim
+  const { machine, fail } = sim
   sim.note('the faults are over')
   machine.heal()
   if (machine.kernel() === null) machine.boot()
@@ -209,7 +209,7 @@ async function passTime(sim: Simulation): Promise<void> {
 async function fetchAll(sim: Simulation): Promise<void> {
   const { machine, clients, processes, record, fail } = sim
   const waiting = (): any[] =>
-    [...sim.disk.docs].filter(([key]) => key.startsWith('delegation.mailbox/')).map(([, { text }]) => JSON.parse(text) as any)
+    [...sim.disk.docs].filter(([key]) => key.startsWith('delegation.mailbox/')).map(([, { text }]) => JSON.parse(text))
   const last = Math.max(machine.now(), ...waiting().flatMap(({ due, until }) => [Date.parse(due), until === null ? 0 : Date.parse(until)]))
   machine.pass(last - machine.now() + 1)
   const able = new Set<string>()
