@@ -1,6 +1,7 @@
 // What one call has read and decided so far, and how that becomes a batch.
 import type { Received } from './blobs.ts'
 import { canonical } from './canonical.ts'
+import type { Wanted } from './effects.ts'
 import type { Actor } from './identity.ts'
 import type { NewId } from './ids.ts'
 import type { Bound, Decision } from './operation.ts'
@@ -22,6 +23,8 @@ export type Draft = {
   /** A document that was there but not for this actor: the refusal says nothing of it, the record does. */
   hidden: Key | null
   consequences: number
+  /** What the call itself wants to be done outside. */
+  wanted: Wanted | null
 }
 
 export const draftAt = (at: string, received?: Received): Draft => ({
@@ -36,6 +39,7 @@ export const draftAt = (at: string, received?: Received): Draft => ({
   bounds: [],
   hidden: null,
   consequences: 0,
+  wanted: null,
 })
 
 export const isEmpty = (draft: Draft): boolean => draft.facts.length === 0 && draft.puts.size === 0

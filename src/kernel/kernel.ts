@@ -7,13 +7,15 @@ import { timestampOf, type Entropy } from './clock.ts'
 import { bookkeeping, Reply } from './delivery.ts'
 import { batchOf, draftAt, isEmpty, record, type Draft, type DraftFact } from './draft.ts'
 import { Conflict, kernelCodes, Refusal, type Fault } from './errors.ts'
-import { authorize, refuseFalseClaims, SYSTEM, SYSTEM_SCOPE, type Actor } from './identity.ts'
+import { asLeftByTheBatch, effectsIn, inputOf, registryOf, withoutSecrets } from './calls.ts'
+import { beginIn, concludeIn, createEffects, type Perform } from './effects.ts'
+import { authorize, SYSTEM, SYSTEM_SCOPE, type Actor } from './identity.ts'
 import { createIds } from './ids.ts'
 import { createLanes } from './lanes.ts'
 import { limits } from './limits.ts'
-import type { Command, Context, Contract, ContractFact, Decision, Operation, Protocol, Query, Read } from './operation.ts'
+import type { Command, Context, Contract, ContractFact, Protocol, Query, Read } from './operation.ts'
 import { createMeter } from './meter.ts'
-import { readerOf, type BlobSizes, type Directory } from './reader.ts'
+import { readerOf, type Outside } from './reader.ts'
 import { assertMatches, keyOf, kindOf, parse } from './schema.ts'
 import type { Store, Value } from './store.ts'
 import { createStreams, type Caller, type Streams } from './streams.ts'
@@ -37,13 +39,13 @@ export type Kernel = {
   stats(): { conflicts: number; denials: number }
 } & Streams
 
-export type KernelOptions = {
+/** `blobs`: where large bytes are kept; without it there are none. `grants`: without it nothing is decided beforehand. */
+export type KernelOptions = Outside & {
   readonly store: Store
   readonly protocols: readonly Protocol[]
   readonly contracts: readonly Contract[]
-  readonly directory: Directory
-  /** Where large bytes are kept; without it there are none. */
-  readonly blobs?: BlobSizes
+  /** Does what commands want to be done outside; without it they are refused. */
+  readonly perform?: Perform
   now(): number
   readonly entropy: Entropy
   /** false: answers are not held against their schemas, as every test does; a mismatch is a bug, not something a caller can cause. */
@@ -52,18 +54,18 @@ export type KernelOptions = {
   readonly asksPerMinute: number | null
 }
 
-type Served = { readonly protocol: string; readonly op: Operation }
+/** `outcome`: what is still to be done before there is an answer. */
+type Answer = { readonly output: unknown; readonly outcome?: () => Promise<unknown> }
 
 export function createKernel(options: KernelOptions): Kernel {
-  const { store, now, entropy, directory } = options
+  const { store, now, entropy } = options
   const protocols = [bookkeeping, ...options.protocols]
-  const registry = registryOf(protocols)
+  const registry = registryOf(protocols, options.contracts)
+  const concluding = effectsIn(registry)
   const following = Map.groupBy(options.contracts, (contract) => contract.on)
-  for (const contract of options.contracts) {
-    if (registry.get(contract.call)?.op.kind !== 'command') throw new Error(`${contract.name} calls ${contract.call}, which is no command`)
-  }
+  const effects = createEffects(options.perform, (name, input, as) => call(name, input, as))
   const newId = createIds(now, entropy)
-  const readerAs = (draft: Draft, actor: Actor): Read => readerOf(store, directory, options.blobs, draft, actor)
+  const readerAs = (draft: Draft, actor: Actor): Read => readerOf(store, options, draft, actor)
   const secret = (): string => Buffer.from(entropy(32)).toString('base64url')
   const lanes = createLanes()
   const denialMeter = createMeter(limits.denialsPerMinute, now)
@@ -77,14 +79,29 @@ export function createKernel(options: KernelOptions): Kernel {
     // Whoever names a checksum need not have the bytes: that they were sent is proven by receiving them.
     if (op.kind === 'command' && op.upload && !received)
       throw new Refusal('INVALID_REQUEST', `${name} takes bytes: send them with PUT over HTTP`)
+    const { output, outcome } = await decided(name, protocol, op, raw, caller, key, received)
+    // Whatever becomes of it, what has begun is not begun again.
+    return outcome ? outcome() : output
+  }
+
+  async function decided(
+    name: string,
+    protocol: string,
+    op: Command | Query,
+    raw: unknown,
+    caller: Caller,
+    key: string | undefined,
+    received: Received | undefined,
+  ): Promise<Answer> {
     let leave: (() => void) | undefined
     try {
       for (let attempt = 1; ; attempt++) {
         const draft = draftAt(timestampOf(now()), received)
         const actor = typeof caller === 'function' ? await caller() : caller
         try {
-          return op.kind === 'query' ? await ask(draft, op, raw, actor) : await once(draft, protocol, op, raw, actor, key)
+          return op.kind === 'query' ? { output: await ask(draft, op, raw, actor) } : await once(draft, protocol, op, raw, actor, key)
         } catch (error) {
+          if (draft.wanted) effects.drop(draft.wanted.id)
           if (error instanceof Conflict && attempt < limits.attemptsMax) {
             stats.conflicts++
             // Two losers over one document would lose again together: from now on they go one after the other.
@@ -111,7 +128,7 @@ export function createKernel(options: KernelOptions): Kernel {
     return output
   }
 
-  async function once(draft: Draft, protocol: string, op: Command, raw: unknown, actor: Actor, key: string | undefined): Promise<unknown> {
+  async function once(draft: Draft, protocol: string, op: Command, raw: unknown, actor: Actor, key: string | undefined): Promise<Answer> {
     const input = inputOf(op, raw, actor)
     const name = `${protocol}/${op.name}`
     const replyId = key === undefined ? undefined : `${actor.id}/${narrowingOf(actor)}${key}`
@@ -120,19 +137,28 @@ export function createKernel(options: KernelOptions): Kernel {
       const reply = await readerAs(draft, SYSTEM).maybe(Reply, replyId)
       if (reply && reply.digest !== digest)
         throw new Refusal('CONFLICT', 'this idempotency key came before with another body', { reason: 'idempotency_key_reused' })
-      if (reply) return reply.output
+      const joined = reply?.pending === undefined ? undefined : effects.joined(reply.pending)
+      if (joined) return { output: null, outcome: () => joined }
+      if (reply) return { output: reply.output }
     }
+    if (op.effect) effects.refuseWithoutPort(op.effect)
     if (op.asks && actor.kind === 'agent' && askMeter && !askMeter.take(actor.id)) {
       throw new Refusal('QUOTA_EXCEEDED', `an agent may ask at most ${options.asksPerMinute} questions a minute`, { retry_after: 60 })
     }
     const output = await decideInto(draft, protocol, op, input, actor, null)
+    const { wanted } = draft
     if (replyId !== undefined) {
-      draft.after.set(keyOf(Reply, replyId), { id: replyId, digest, output: withoutSecrets(op, output as Value), at: draft.at })
+      const open = wanted === null ? {} : { pending: wanted.id }
+      draft.after.set(keyOf(Reply, replyId), { id: replyId, digest, output: withoutSecrets(op, output as Value), at: draft.at, ...open })
       draft.puts.add(keyOf(Reply, replyId))
     }
+    if (concluding.has(name)) await concludeIn(draft, readerAs(draft, SYSTEM), (input as { id: string }).id, output as Value)
     expectProof(draft, actor)
+    const pending =
+      op.effect && wanted ? beginIn(draft, wanted, op.effect, actor, replyId === undefined ? null : { id: replyId, digest }) : null
+    if (pending) effects.begin(pending.id)
     if (!isEmpty(draft)) await store.commit(batchOf(draft))
-    return output
+    return pending ? { output, outcome: () => effects.perform(pending, op.effect!.port, wanted!.request) } : { output }
   }
 
   async function decideInto(
@@ -157,6 +183,8 @@ export function createKernel(options: KernelOptions): Kernel {
     }
     // Depth first, in the order of the facts: the record reads as cause, then consequence.
     for (let i = 0; i < decision.facts.length; i++) await drawConsequences(draft, draft.facts[first + i]!, first + i, actor)
+    // A contract cannot call what has an effect, so this is the call's own.
+    draft.wanted ??= decision.effect ?? null
     const output = asLeftByTheBatch(draft, decision)
     if (options.checksAnswers ?? true) assertMatches(op.output, output, op.name)
     return output
@@ -192,11 +220,10 @@ export function createKernel(options: KernelOptions): Kernel {
       const { protocol, op } = registry.get(contract.call) as { protocol: string; op: Command }
       const about: ContractFact = { action: made.action, subject: draft.after.get(made.subject), detail: made.detail }
       const input = await contract.input(about, readerAs(draft, SYSTEM))
-      if (input === null) continue
       const basis = contract.basis?.(about) ?? { kind: 'contract', id: contract.name }
       const as: Actor = contract.as === 'actor' ? actor : { ...SYSTEM, behalf: actor.behalf ?? actor.id, basis }
       try {
-        await decideInto(draft, protocol, op, parse(op.input, input), as, cause)
+        for (const one of input === null ? [] : [input].flat()) await decideInto(draft, protocol, op, parse(op.input, one), as, cause)
       } catch (error) {
         throw error instanceof Refusal && !(error instanceof Conflict) && contract.refused ? contract.refused(error) : error
       }
@@ -249,17 +276,6 @@ export function createKernel(options: KernelOptions): Kernel {
   return { store, protocols: options.protocols, codes, call, check, ...streams, now, stats: () => ({ ...stats }) }
 }
 
-function registryOf(protocols: readonly Protocol[]): Map<string, Served> {
-  const registry = new Map<string, Served>()
-  for (const { name, operations } of protocols) {
-    for (const op of operations) {
-      if (registry.has(`${name}/${op.name}`)) throw new Error(`there are two operations ${name}/${op.name}`)
-      registry.set(`${name}/${op.name}`, { protocol: name, op })
-    }
-  }
-  return registry
-}
-
 /** What the actor rests on must still be so at the commit; a decision that saw a newer version of it was taken for somebody else. */
 function expectProof(draft: Draft, { proof = new Map() }: Actor): void {
   for (const [key, version] of proof) {
@@ -270,21 +286,3 @@ function expectProof(draft: Draft, { proof = new Map() }: Actor): void {
 
 /** A key for some projects only has answers of its own. */
 const narrowingOf = ({ narrowed, projects }: Actor): string => (narrowed && projects !== 'all' ? `${[...projects.keys()].join()}/` : '')
-
-function inputOf(op: Operation, raw: unknown, actor: Actor): unknown {
-  const input: unknown = parse(op.input, raw)
-  refuseFalseClaims(raw, (op.input as { properties?: object }).properties ?? {}, actor)
-  return input
-}
-
-/** The answer shows each document as the whole batch leaves it, consequences included. */
-function asLeftByTheBatch(draft: Draft, { facts, output }: Decision<unknown>): unknown {
-  const latest = new Map<unknown, Value>()
-  for (const { images } of facts) for (const { doc, id, after } of images) latest.set(after, draft.after.get(keyOf(doc, id)) ?? after)
-  return Object.fromEntries(Object.entries(output as object).map(([name, value]) => [name, latest.get(value) ?? (value as unknown)]))
-}
-
-/** What is shown once is not kept: a repeated call gets null in its place. */
-function withoutSecrets(op: Command, output: Value): Value {
-  return op.once ? { ...output, ...Object.fromEntries(op.once.map((field) => [field, null])) } : output
-}

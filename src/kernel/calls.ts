@@ -1,0 +1,51 @@
+// What calling an operation needs and what has no state: finding it, reading its input, showing its answer.
+import type { Draft } from './draft.ts'
+import { refuseFalseClaims, type Actor } from './identity.ts'
+import type { Command, Contract, Decision, Operation, Protocol } from './operation.ts'
+import { keyOf, parse } from './schema.ts'
+import type { Value } from './store.ts'
+
+export type Served = { readonly protocol: string; readonly op: Operation }
+export type Registry = ReadonlyMap<string, Served>
+
+export function registryOf(protocols: readonly Protocol[], contracts: readonly Contract[]): Registry {
+  const registry = new Map<string, Served>()
+  for (const { name, operations } of protocols) {
+    for (const op of operations) {
+      if (registry.has(`${name}/${op.name}`)) throw new Error(`there are two operations ${name}/${op.name}`)
+      registry.set(`${name}/${op.name}`, { protocol: name, op })
+    }
+  }
+  for (const contract of contracts) {
+    const called = registry.get(contract.call)?.op
+    if (called?.kind !== 'command') throw new Error(`${contract.name} calls ${contract.call}, which is no command`)
+    // A consequence belongs into the batch of its cause; what is done outside never does.
+    if (called.effect) throw new Error(`${contract.name} calls ${contract.call}, which has an effect`)
+  }
+  for (const effect of effectsIn(registry)) {
+    if (registry.get(effect)?.op.kind !== 'command') throw new Error(`there is no command ${effect} to record an effect`)
+  }
+  return registry
+}
+
+/** The operations that record what came of an effect. */
+export const effectsIn = (registry: Registry): Set<string> =>
+  new Set([...registry.values()].flatMap(({ op }) => (op.kind === 'command' && op.effect ? [op.effect.conclude] : [])))
+
+export function inputOf(op: Operation, raw: unknown, actor: Actor): unknown {
+  const input: unknown = parse(op.input, raw)
+  refuseFalseClaims(raw, (op.input as { properties?: object }).properties ?? {}, actor)
+  return input
+}
+
+/** The answer shows each document as the whole batch leaves it, consequences included. */
+export function asLeftByTheBatch(draft: Draft, { facts, output }: Decision<unknown>): unknown {
+  const latest = new Map<unknown, Value>()
+  for (const { images } of facts) for (const { doc, id, after } of images) latest.set(after, draft.after.get(keyOf(doc, id)) ?? after)
+  return Object.fromEntries(Object.entries(output as object).map(([name, value]) => [name, latest.get(value) ?? (value as unknown)]))
+}
+
+/** What is shown once is not kept: a repeated call gets null in its place. */
+export function withoutSecrets(op: Command, output: Value): Value {
+  return op.once ? { ...output, ...Object.fromEntries(op.once.map((field) => [field, null])) } : output
+}
