@@ -4,11 +4,13 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { contracts } from '#contracts/index.ts'
+import type { Perform } from '#kernel/effects.ts'
 import { SYSTEM, type Actor, type ProjectRole } from '#kernel/identity.ts'
 import { createKernel, type Kernel, type KernelOptions } from '#kernel/kernel.ts'
 import type { Operation, Protocol, Refs, Step } from '#kernel/operation.ts'
 import { END } from '#kernel/schema.ts'
 import type { Store } from '#kernel/store.ts'
+import { grants } from '#protocols/collaboration/granting.ts'
 import { directory } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { memoryStore } from '#stores/memory.ts'
@@ -62,6 +64,7 @@ export type WorldOptions = {
   asksPerMinute?: number | null
   populated?: boolean
   blobs?: KernelOptions['blobs']
+  perform?: Perform
   startMs?: number
 }
 
@@ -74,6 +77,8 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     protocols: options.protocols ?? protocols,
     contracts,
     directory,
+    grants,
+    perform: options.perform ?? ((_, __, conclude) => conclude({ output: { hits: [] }, duration_ms: 1 })),
     // Each look at the clock is a little later, so that no two events share an instant by accident.
     now: () => ++now,
     entropy: seededEntropy(options.seed),
