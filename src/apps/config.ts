@@ -17,6 +17,8 @@ export type Config = {
   readonly blobBytesMax: number
   /** Where the JSON-RPC socket is; null: there is none. */
   readonly socket: string | null
+  /** The file that names sources of capabilities; null: there are none. */
+  readonly capabilities: string | null
   readonly skipVerify: boolean
 }
 
@@ -117,6 +119,14 @@ export const settings = [
     example: '--socket /run/countersign/countersign.sock',
   },
   {
+    flag: 'capabilities',
+    env: 'COUNTERSIGN_CAPABILITIES',
+    value: '<file>',
+    usual: '',
+    words: 'MCP servers and skills that agents may invoke, as JSON',
+    example: '--capabilities capabilities.json',
+  },
+  {
     flag: 'skip-verify',
     env: null,
     value: null,
@@ -158,6 +168,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
       quota: oneOf(of('quota'), ['on', 'off']) === 'on',
       blobBytesMax: sizeOf(of('blob-max')),
       socket: socketOf(of('socket'), resolve(of('data').value)),
+      capabilities: of('capabilities').value === '' ? null : resolve(of('capabilities').value),
       skipVerify: flags.has('skip-verify'),
     },
   }

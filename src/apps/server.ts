@@ -2,22 +2,27 @@
 import type { Logger } from 'pino'
 import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http.ts'
 import { createJsonRpc, type JsonRpcServer } from '#bindings/jsonrpc.ts'
+import { createCapabilities } from '#capabilities/registry.ts'
+import type { CapabilitySource } from '#capabilities/source.ts'
 import { contracts } from '#contracts/index.ts'
 import type { Blobs } from '#kernel/blobs.ts'
 import { timestampOf, type Clock } from '#kernel/clock.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Store } from '#kernel/store.ts'
+import { grants } from '#protocols/collaboration/granting.ts'
 import { authenticate } from '#protocols/identity/authenticate.ts'
 import { directory } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { openBlobs } from '#stores/blobs.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
 import { runCollector } from '#workers/collector.ts'
+import { concludeUnknown, createEffects } from '#workers/effects.ts'
 import { runSweeper } from '#workers/sweeper.ts'
 import { runTimers } from '#workers/timers.ts'
 import { NOTHING_VERIFIED, runVerifier, verifyNow, type Checked, type Verifier } from '#workers/verifier.ts'
 import type { Worker } from '#workers/worker.ts'
+import { readCapabilities } from './capabilities.ts'
 import { realClock, realEntropy } from './clock.ts'
 import { hostInUrl, type Config } from './config.ts'
 import { openDataFolder, StartError, type DataFolder } from './data-folder.ts'
@@ -34,6 +39,8 @@ export type ServerOptions = {
   readonly signal?: AbortSignal
   readonly clock?: Clock
   readonly bounds?: Partial<HttpBounds>
+  /** Functions of the process that embeds the server, and other sources besides those of the file. */
+  readonly capabilities?: readonly CapabilitySource[]
 }
 
 export type Server = {
@@ -67,6 +74,9 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   undo.push(() => within(store.close(), STORE_MS))
   const checked = await checkRecord(store, folder, config, clock, log, signal)
   const blobs = await openBlobs(folder.blobs, { fatal: onFatal })
+  const sources = config.capabilities === null ? [] : readCapabilities(config.capabilities, { clock, log, env: process.env })
+  const capabilities = createCapabilities([...sources, ...(options.capabilities ?? [])], clock, log)
+  const effects = createEffects({ capability: capabilities.invoke }, clock, log, EFFECTS_MS)
   const asksPerMinute = config.quota ? limits.asksPerMinute : null
   const kernel = createKernel({
     store,
@@ -74,23 +84,28 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     protocols,
     contracts,
     directory,
+    grants,
+    perform: effects.perform,
     now: clock.now,
     entropy: realEntropy,
     asksPerMinute,
     checksAnswers: false,
   })
+  await concludeUnknown(kernel, log)
   await setUp(kernel, folder.adminKey)
+  const workers: Worker[] = [capabilities]
+  undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
+  await capabilities.start(kernel)
   const verifier = checked.difference ? null : runVerifier(store, checked.marker, folder.marker, clock, log)
-  const workers: Worker[] = [
+  workers.push(
     runTimers(kernel, clock, log),
     runSweeper(kernel, clock, log),
     runCollector(store, blobs, clock, log),
     ...(verifier ? [verifier] : []),
-  ]
-  undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
+  )
   const http = httpOf(kernel, blobs, config, options, checked, verifier)
   const rpc = createJsonRpc({ kernel, log, authenticate: (credential) => authenticate(kernel.store, credential, kernel.now()) })
-  undo.push(() => Promise.all([http.stop(), rpc.stop()]))
+  undo.push(() => Promise.all([http.stop(), rpc.stop(), effects.stop()]))
   if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
   const port = await listen(http, config)
   const url = `http://${hostInUrl(config.host)}:${port}`
@@ -118,6 +133,8 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
 /** After the HTTP server's own bound there is one second left. */
 const WORKERS_MS = 500
 const STORE_MS = 400
+/** What is invoked may take this long to end by itself, and as long again to be recorded. */
+const EFFECTS_MS = 1_000
 
 async function within(work: Promise<unknown>, ms: number): Promise<void> {
   const enough = new AbortController()

@@ -6,7 +6,7 @@ import { decode } from '#kernel/json.ts'
 import type { CallOptions, Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { absence, failureOf, internalFailure, prepare, securityHeaders, transportFailure, type Failure } from './http/answers.ts'
-import { boundArrival, refuseSocket } from './http/arrival.ts'
+import { boundArrival, patiently, refuseSocket } from './http/arrival.ts'
 import { registerBytes, type Body, type ByteStore, type Work } from './http/bytes.ts'
 import { callerOf, createGuard, idempotencyKeyIn, isLocal, type Credential } from './http/guard.ts'
 import { isSocketRequest, registerLive, type Live, type LiveOptions } from './http/live.ts'
@@ -97,7 +97,7 @@ export function createHttp(options: HttpOptions): HttpServer {
         .join(', '),
     )
   })
-  registerOperations(app, state)
+  registerOperations(app, state, bounds.stuckMs)
   if (state.bytes) {
     const handler = (name: string, changes: boolean, work: Work) => handlerOf(name, changes, state, work)
     registerBytes(app, { ...state.bytes, kernel: state.kernel, bounds, handler })
@@ -192,16 +192,16 @@ function failed(error: unknown, request: FastifyRequest, reply: FastifyReply, st
   return internalFailure
 }
 
-function registerOperations(app: FastifyInstance, state: State): void {
+function registerOperations(app: FastifyInstance, state: State, stuckMs: number): void {
   for (const protocol of state.kernel.protocols) {
     for (const op of protocol.operations) {
       if (op.kind === 'stream') continue
       const name = `${protocol.name}/${op.name}`
-      app.post(
-        `/v1/${name}`,
-        { config: { isOperation: true } satisfies RouteConfig },
-        handlerOf(name, op.kind === 'command', state, decoded(name, state), true),
-      )
+      const call = decoded(name, state)
+      const waits = op.kind === 'command' && op.effect !== undefined
+      const work: Work = waits ? (request, ...rest) => patiently(request.raw, stuckMs, () => call(request, ...rest)) : call
+      const config: RouteConfig = { isOperation: true }
+      app.post(`/v1/${name}`, { config }, handlerOf(name, op.kind === 'command', state, work, true))
     }
   }
 }

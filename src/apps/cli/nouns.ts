@@ -6,6 +6,7 @@ export const positionals: Readonly<Record<string, readonly string[]>> = {
   'agent.delegate': ['to_agent'],
   'agent.handoff': ['run_id', 'to_agent'],
   'agent.steer': ['run_id', 'text'],
+  'capability.describe': ['capability_id', 'version'],
   'grant.add': ['task_id', 'scope'],
   'grant.use': ['task_id', 'scope'],
   'key.issue': ['subject'],
@@ -109,6 +110,16 @@ export const listings: readonly Listing[] = [
       ['USED', 'used'],
       ['BY', 'granted_by'],
       ['REVOKED', 'revoked_at'],
+    ],
+  },
+  {
+    marks: ['capability_id', 'version', 'input_schema'],
+    columns: [
+      ['CAPABILITY', 'capability_id'],
+      ['VERSION', 'version'],
+      ['KIND', 'kind'],
+      ['NEEDS', 'required_permissions'],
+      ['DESCRIPTION', 'description'],
     ],
   },
   {

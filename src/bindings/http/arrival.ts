@@ -22,6 +22,16 @@ export function takesItsTime(raw: IncomingMessage, ms?: number): void {
   if (ms !== undefined && !raw.complete) arrival.timer = timerFor(raw, ms)
 }
 
+/** While something is done for the caller, the silence of its socket is ours. */
+export async function patiently<T>({ socket }: IncomingMessage, stuckMs: number, work: () => Promise<T>): Promise<T> {
+  socket.setTimeout(0)
+  try {
+    return await work()
+  } finally {
+    socket.setTimeout(stuckMs)
+  }
+}
+
 const timerFor = (raw: IncomingMessage, ms: number): NodeJS.Timeout =>
   setTimeout(() => {
     if (!raw.complete && !raw.socket.destroyed) refuseSocket(tooLate, raw.socket)
