@@ -21,13 +21,14 @@ export type Capabilities = {
 
 const SLEEP_MS_MAX = 60_000
 const MESSAGE_CHARS_MAX = 2_000
+const RETRY_MS = 1_000
 
 export function createCapabilities(sources: readonly CapabilitySource[], clock: Clock, log: SourceLog): Capabilities {
   const named = new Map(sources.map((source) => [source.name, source]))
   if (named.size !== sources.length) throw new Error('two sources of capabilities have the same name')
   /** One list of a source after the other: an older one must not overtake. */
   const putting = new Map<string, Promise<void>>()
-  let stopped = false
+  const stopping = new AbortController()
 
   async function put(kernel: Kernel, { name, projects }: CapabilitySource, manifests: readonly CapabilityManifest[]): Promise<void> {
     const usable = usableOf(manifests, name, log)
@@ -42,15 +43,24 @@ export function createCapabilities(sources: readonly CapabilitySource[], clock: 
     log.info({ source: name, offered: usable.length, changed, withdrawn }, 'a source of capabilities is ready')
   }
 
+  /** Until it is put down: a source tells what it offers once. */
+  async function putUntilDone(kernel: Kernel, source: CapabilitySource, manifests: readonly CapabilityManifest[]): Promise<void> {
+    while (!stopping.signal.aborted) {
+      try {
+        return await put(kernel, source, manifests)
+      } catch (error) {
+        log.error({ err: error, source: source.name }, 'what a source offers could not be put down; it is tried again')
+        await clock.sleep(RETRY_MS, stopping.signal)
+      }
+    }
+  }
+
   function offer(kernel: Kernel, source: CapabilitySource, manifests: readonly CapabilityManifest[]): void {
     const before = putting.get(source.name) ?? Promise.resolve()
-    const next = before.then(async () => {
-      if (stopped) return
-      await put(kernel, source, manifests).catch((error: unknown) =>
-        log.error({ err: error, source: source.name }, 'what a source offers could not be put down'),
-      )
-    })
-    putting.set(source.name, next)
+    putting.set(
+      source.name,
+      before.then(() => putUntilDone(kernel, source, manifests)),
+    )
   }
 
   return {
@@ -59,6 +69,8 @@ export function createCapabilities(sources: readonly CapabilitySource[], clock: 
       // A source that cannot be reached yet keeps what it offered, but never where it is not meant for any more.
       for (const { name, projects } of sources) await withdraw(kernel, { source: name, keep: null, projects: [...projects] })
       for (const source of sources) source.start((manifests) => offer(kernel, source, manifests))
+      // What is in this process is there from the beginning; others come when they can be reached.
+      await Promise.all(putting.values())
     },
     async invoke(request, signal) {
       const { source, ref, input, timeout_ms } = request as InvokeRequest
@@ -71,7 +83,7 @@ export function createCapabilities(sources: readonly CapabilitySource[], clock: 
       return { ...outcome, duration_ms: Math.max(0, clock.now() - began) }
     },
     async stop() {
-      stopped = true
+      stopping.abort()
       await Promise.all(sources.map((source) => source.stop().catch(() => undefined)))
       await Promise.all(putting.values())
     },

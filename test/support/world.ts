@@ -64,7 +64,8 @@ export type WorldOptions = {
   asksPerMinute?: number | null
   populated?: boolean
   blobs?: KernelOptions['blobs']
-  perform?: Perform
+  /** null: nothing does what commands want to be done outside. */
+  perform?: Perform | null
   startMs?: number
 }
 
@@ -78,7 +79,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     contracts,
     directory,
     grants,
-    perform: options.perform ?? ((_, __, conclude) => conclude({ output: { hits: [] }, duration_ms: 1 })),
+    ...(options.perform === null ? {} : { perform: options.perform ?? usualOutcome }),
     // Each look at the clock is a little later, so that no two events share an instant by accident.
     now: () => ++now,
     entropy: seededEntropy(options.seed),
@@ -105,6 +106,9 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
   if (options.populated ?? true) await populate(world)
   return world
 }
+
+/** What the capability of the examples answers. */
+const usualOutcome: Perform = (_, __, conclude) => conclude({ output: { hits: [] }, duration_ms: 1 })
 
 /** Sizes of all bytes that were ever sent in this process: the same checksum is the same bytes everywhere. */
 const sentBytes = new Map<string, number>()

@@ -3,7 +3,7 @@ import { canonical } from '#kernel/canonical.ts'
 import { sha256 } from '#kernel/chain.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
-import { refuseMismatch } from '#kernel/foreign-schema.ts'
+import { problemOf, refuseMismatch } from '#kernel/foreign-schema.ts'
 import { system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, type Bound, type Granted } from '#kernel/operation.ts'
@@ -151,6 +151,10 @@ const invoke = command({
         output: failed('PERMISSION_DENIED', `${ref.capability_id} needs a grant of the task for ${scope}`, of),
       }
     }
+    // What could not be checked is not run.
+    const unusable =
+      problemOf(capability.input_schema, 'input') ?? (capability.output_schema && problemOf(capability.output_schema, 'output'))
+    if (unusable !== null) return { facts: [], output: failed('EXECUTION_FAILED', unusable, { invocation_id: null, ref: begun.ref }) }
     const wrong = mismatch(capability.input_schema, input, 'input')
     if (wrong !== null) return { facts: [], output: failed('INVALID_INPUT', wrong, { invocation_id: null, ref: begun.ref }) }
     const [first] = permitted
