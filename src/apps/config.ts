@@ -2,6 +2,7 @@
 // sentence, never a default.
 import { isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
+import { distanceOf } from './spelling.ts'
 
 export type LogLevel = 'silent' | 'error' | 'warn' | 'info' | 'debug'
 
@@ -195,17 +196,6 @@ function readFlags(argv: readonly string[]): Given {
 function suggestion(name: string): string {
   const nearest = settings.map(({ flag }) => ({ flag, distance: distanceOf(name, flag) })).toSorted((a, b) => a.distance - b.distance)[0]!
   return nearest.distance <= 3 ? `; did you mean --${nearest.flag}?` : ''
-}
-
-/** How many letters to add, drop or change. */
-function distanceOf(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j++) next.push(Math.min(next[j - 1]! + 1, row[j]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)))
-    row = next
-  }
-  return row[b.length]!
 }
 
 type Named = { readonly value: string; readonly name: string }

@@ -17,7 +17,7 @@ export const runs = new Map<string, number>()
 
 export function createTestServer(tools = 0, version = '1.4.2'): McpServer {
   const server = new McpServer({ name: 'test-server', version })
-  const tool = (name: string, more: object, work: (input: any) => Promise<any> | any): void => {
+  const tool = (name: string, more: object, work: (input: any) => any): void => {
     server.registerTool(
       name,
       { description: `The tool ${name}.`, inputSchema: schema(), ...more } as never,
