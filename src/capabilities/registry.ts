@@ -67,7 +67,7 @@ export function createCapabilities(sources: readonly CapabilitySource[], clock: 
     async start(kernel) {
       await withdraw(kernel, { keep: [...named.keys()] })
       // A source that cannot be reached yet keeps what it offered, but never where it is not meant for any more.
-      for (const { name, projects } of sources) await withdraw(kernel, { source: name, keep: null, projects: [...projects] })
+      for (const { name, projects } of sources) await withdraw(kernel, { source: name, projects: [...projects] })
       for (const source of sources) source.start((manifests) => offer(kernel, source, manifests))
       // What is in this process is there from the beginning; others come when they can be reached.
       await Promise.all(putting.values())

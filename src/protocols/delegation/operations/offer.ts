@@ -6,7 +6,7 @@ import { system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
-import { nullable, t } from '#kernel/schema.ts'
+import { t } from '#kernel/schema.ts'
 import { Capability, CapabilityManifest, capabilityKey, SourceName } from '../capabilities.ts'
 import { Id } from '../schema.ts'
 
@@ -81,7 +81,7 @@ const withdraw = command({
   draft: 'ours: what is not offered any more is not found',
   input: t.Object({
     source: t.Optional(SourceName),
-    keep: nullable(
+    keep: t.Optional(
       t.Array(t.String(), { maxItems: limits.capabilitiesPerSourceMax, description: 'with a source its capabilities, else sources' }),
     ),
     projects: t.Optional(t.Array(Id)),
@@ -94,7 +94,7 @@ const withdraw = command({
   async load(read, input) {
     const { source, keep, projects } = input
     const listed = await read.list(Capability, 'source', [source === undefined ? [] : [source]], pageIn('capability.withdraw', input))
-    const kept = keep === null ? null : new Set(keep)
+    const kept = keep === undefined ? null : new Set(keep)
     const found = await Promise.all(listed.map(({ id }) => read.raw(Capability, id)))
     const isGone = (one: Capability): boolean =>
       kept?.has(source === undefined ? one.source : one.id) === false ||
@@ -109,7 +109,7 @@ const withdraw = command({
       output: { withdrawn: gone.length, next_cursor },
     }
   },
-  example: { given: 'offering', as: 'system', input: { source: 'web', keep: [] } },
+  example: { given: 'offering', as: 'system', input: { source: 'web', keep: ['cap:other@1.0.0'] } },
 })
 
 export const offerOperations = [offer, withdraw]
