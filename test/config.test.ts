@@ -23,6 +23,7 @@ test('settings come from flags, then the environment, then the defaults', () => 
     quota: 600,
     blobBytesMax: 64 * 2 ** 20,
     socket: join(process.cwd(), 'data', 'countersign.sock'),
+    capabilities: null,
     skipVerify: false,
   })
   const env = {

@@ -8,6 +8,7 @@ import { statuses } from '#bindings/http/answers.ts'
 import { kernelCodes, type Fault } from '#kernel/errors.ts'
 import { limits } from '#kernel/limits.ts'
 import { protocols } from '#protocols/index.ts'
+import { aapRows } from './conformance/aap.ts'
 import { hacpRows } from './conformance/hacp.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -89,6 +90,11 @@ describe('what the documentation says about the code', () => {
       choices,
       Array.from({ length: 33 }, (_, i) => i + 1),
     )
+  })
+
+  test('every group of requirements and every choice of ours stands on the page of delegation', () => {
+    const page = textOf('docs/protocols/delegation.md')
+    for (const { id } of aapRows.filter((row) => /^A-?[A-Z\d]/.test(row.id))) assert.ok(page.includes(`| ${id.replace(/-\d+$/, '')} |`), id)
   })
 
   test('every error code stands there with its status', () => {

@@ -3,6 +3,7 @@
 import { isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
 import { settings } from './settings.ts'
+import { distanceOf } from './spelling.ts'
 
 /** Where the server is unless somebody says otherwise. */
 export const URL_USUAL = 'http://127.0.0.1:3402'
@@ -22,6 +23,8 @@ export type Config = {
   readonly blobBytesMax: number
   /** Where the JSON-RPC socket is; null: there is none. */
   readonly socket: string | null
+  /** The file that names sources of capabilities; null: there are none. */
+  readonly capabilities: string | null
   readonly skipVerify: boolean
 }
 
@@ -59,6 +62,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
       quota: quotaOf(of('quota')),
       blobBytesMax: sizeOf(of('blob-max')),
       socket: socketOf(of('socket'), resolve(of('data').value)),
+      capabilities: of('capabilities').value === '' ? null : resolve(of('capabilities').value),
       skipVerify: flags.has('skip-verify'),
     },
   }
@@ -85,17 +89,6 @@ function readFlags(argv: readonly string[]): Given {
 function suggestion(name: string): string {
   const nearest = settings.map(({ flag }) => ({ flag, distance: distanceOf(name, flag) })).toSorted((a, b) => a.distance - b.distance)[0]!
   return nearest.distance <= 3 ? `: did you mean --${nearest.flag}?` : ''
-}
-
-/** How many letters to add, drop or change. */
-function distanceOf(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j++) next.push(Math.min(next[j - 1]! + 1, row[j]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)))
-    row = next
-  }
-  return row[b.length]!
 }
 
 type Named = { readonly value: string; readonly name: string }

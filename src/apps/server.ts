@@ -3,21 +3,26 @@ import type { Logger } from 'pino'
 import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http.ts'
 import { createMetrics, type Metrics } from '#bindings/http/metrics.ts'
 import { createJsonRpc, type JsonRpcServer } from '#bindings/jsonrpc.ts'
+import { createCapabilities } from '#capabilities/registry.ts'
+import type { CapabilitySource } from '#capabilities/source.ts'
 import { contracts } from '#contracts/index.ts'
 import type { Blobs } from '#kernel/blobs.ts'
 import { timestampOf, type Clock } from '#kernel/clock.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Store } from '#kernel/store.ts'
+import { grants } from '#protocols/collaboration/granting.ts'
 import { directory } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { openBlobs } from '#stores/blobs.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
 import { runCollector } from '#workers/collector.ts'
+import { concludeUnknown, createEffects } from '#workers/effects.ts'
 import { runSweeper } from '#workers/sweeper.ts'
 import { runTimers } from '#workers/timers.ts'
 import { NOTHING_VERIFIED, runVerifier, verifyNow, type Checked, type RecordState } from '#workers/verifier.ts'
 import type { Worker } from '#workers/worker.ts'
+import { readCapabilities } from './capabilities.ts'
 import { realClock, realEntropy } from './clock.ts'
 import { hostInUrl, type Config } from './config.ts'
 import { openDataFolder, StartError, type DataFolder } from './data-folder.ts'
@@ -35,6 +40,8 @@ export type ServerOptions = {
   readonly signal?: AbortSignal
   readonly clock?: Clock
   readonly bounds?: Partial<HttpBounds>
+  /** Functions of the process that embeds the server, and other sources besides those of the file. */
+  readonly capabilities?: readonly CapabilitySource[]
 }
 
 export type Server = {
@@ -72,12 +79,17 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const verifier = checked.difference ? null : runVerifier(store, checked.marker, folder.marker, clock, log)
   if (verifier) workers.push(verifier)
   const blobs = await openBlobs(folder.blobs, { fatal: onFatal })
+  const sources = config.capabilities === null ? [] : readCapabilities(config.capabilities, { clock, log, env: process.env })
+  const capabilities = createCapabilities([...sources, ...(options.capabilities ?? [])], clock, log)
+  const effects = createEffects({ capability: capabilities.invoke }, clock, log, EFFECTS_MS)
   const kernel = createKernel({
     store,
     blobs,
     protocols,
     contracts,
     directory,
+    grants,
+    perform: effects.perform,
     now: clock.now,
     sleep: clock.sleep,
     entropy: realEntropy,
@@ -85,14 +97,17 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     changesPerMinute: config.quota,
     checksAnswers: false,
   })
+  await concludeUnknown(kernel, log)
   await setUp(kernel, folder.adminKey)
   folder.reserve.keep()
+  workers.push(capabilities)
+  await capabilities.start(kernel)
   workers.push(runTimers(kernel, clock, log), runSweeper(kernel, clock, log), runCollector(store, blobs, clock, log))
   const sessions = createSessions(kernel)
   const metrics = createMetrics()
   const http = httpOf(kernel, sessions, blobs, config, options, () => verifier?.record() ?? 'changed', metrics)
   const rpc = createJsonRpc({ kernel, log, metrics, authenticate: sessions.authenticate })
-  undo.push(() => Promise.all([http.stop(), rpc.stop()]))
+  undo.push(() => Promise.all([http.stop(), rpc.stop(), effects.stop()]))
   undo.push(kernel.release)
   if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
   const port = await listen(http, config)
@@ -121,6 +136,8 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
 /** After the HTTP server's own bound there is one second left. */
 const WORKERS_MS = 500
 const STORE_MS = 400
+/** What is invoked may take this long to end by itself, and as long again to be recorded. */
+const EFFECTS_MS = 1_000
 
 async function within(work: Promise<unknown>, ms: number): Promise<void> {
   const enough = new AbortController()

@@ -94,6 +94,14 @@ export const settings = [
     example: '--socket /run/countersign/countersign.sock',
   },
   {
+    flag: 'capabilities',
+    env: 'COUNTERSIGN_CAPABILITIES',
+    value: '<file>',
+    usual: '',
+    words: 'MCP servers and skills that agents may invoke, as JSON',
+    example: '--capabilities capabilities.json',
+  },
+  {
     flag: 'skip-verify',
     env: null,
     value: null,

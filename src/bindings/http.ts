@@ -105,6 +105,7 @@ export function createHttp(options: HttpOptions): HttpServer {
     ...state,
     failed: (error, path) => failed(error, path, state),
     meter: (name, changes) => meterOf(name, changes, state),
+    stuckMs: bounds.stuckMs,
   })
   registerOperations(app, runs, state)
   servePlainly(app, runs, state, bounds)

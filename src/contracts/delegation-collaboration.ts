@@ -2,6 +2,7 @@
 import { limits } from '#kernel/limits.ts'
 import type { Contract, ContractFact, Read } from '#kernel/operation.ts'
 import { Task } from '#protocols/collaboration/schema.ts'
+import type { Invocation } from '#protocols/delegation/capabilities.ts'
 import { Work, type Run } from '#protocols/delegation/schema.ts'
 
 const up = (name: string, on: string, call: string, as: Contract['as'], input: Contract['input']): Contract => ({
@@ -69,4 +70,10 @@ const delivers = up('artifact-commits', 'run.reported', 'artifact.commit', 'acto
   return Promise.resolve(type === 'artifact' ? { ...payload, task_id } : null)
 })
 
-export const delegationToCollaboration: readonly Contract[] = [starts, delegates, handsOff, failed, completed, asks, delivers]
+/** What a grant allowed is used up with it, in the same batch. */
+const uses = up('invocation-uses-grants', 'capability.invoked', 'grant.use', 'actor', ({ subject }) => {
+  const { task_id, permissions } = subject as Invocation
+  return Promise.resolve(task_id === null ? null : permissions.map((scope) => ({ task_id, scope })))
+})
+
+export const delegationToCollaboration: readonly Contract[] = [starts, delegates, handsOff, failed, completed, asks, delivers, uses]

@@ -35,10 +35,17 @@ export const noTimer = (lane: string, name: string): Change => put(Delivery, tim
 export const deliveryId = (channel: string, lane: string, order: string): string => `${channel}/${lane}/${order}`
 
 /** One answer that is kept, so that a repeated call has one effect and one answer. */
-export const Reply = doc('kernel.reply', t.Object({ id: t.String(), digest: t.String(), output: t.Unknown(), at: t.String() }), {
-  scopeOf: () => SYSTEM_SCOPE,
-  indexes: { age: index((r) => [[r.at]]) },
-})
+export const Reply = doc(
+  'kernel.reply',
+  t.Object({
+    id: t.String(),
+    digest: t.String(),
+    output: t.Unknown(),
+    at: t.String(),
+    pending: t.Optional(t.String()), // the effect whose outcome it will be
+  }),
+  { scopeOf: () => SYSTEM_SCOPE, indexes: { age: index((r) => [[r.at]]) } },
+)
 
 const Outcome = t.Object({
   id: t.String(),

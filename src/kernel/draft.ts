@@ -1,6 +1,7 @@
 // What one call has read and decided so far, and how that becomes a batch.
 import type { Received } from './blobs.ts'
 import { canonical } from './canonical.ts'
+import type { Wanted } from './effects.ts'
 import type { Actor } from './identity.ts'
 import type { NewId } from './ids.ts'
 import type { Bound, Decision } from './operation.ts'
@@ -24,6 +25,8 @@ export type Draft = {
   consequences: number
   /** The answer holds nothing yet. */
   nothing: { readonly again: string | null } | null
+  /** What the call itself wants to be done outside. */
+  wanted: Wanted | null
 }
 
 export const draftAt = (at: string, received?: Received): Draft => ({
@@ -39,6 +42,7 @@ export const draftAt = (at: string, received?: Received): Draft => ({
   hidden: null,
   consequences: 0,
   nothing: null,
+  wanted: null,
 })
 
 const NONE = { after: new Map<never, never>(), facts: [], puts: new Set<never>(), bounds: [] }
@@ -53,6 +57,7 @@ export const readingAt = (at: string): Draft => ({
   hidden: null,
   consequences: 0,
   nothing: null,
+  wanted: null,
 })
 
 export const isEmpty = (draft: Draft): boolean => draft.facts.length === 0 && draft.puts.size === 0

@@ -1,5 +1,6 @@
 // Schemas and patches that come from outside. Patterns run on a linear-time engine: a hostile one must not hold the process.
-import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
+import { Ajv, type ValidateFunction } from 'ajv'
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import { RE2JS } from 're2js'
 import { Refusal } from './errors.ts'
 import { sha256 } from './chain.ts'
@@ -20,13 +21,24 @@ const linear = Object.assign(
 
 const compiled = new Map<string, ValidateFunction>()
 
+/** Many tools write their schemas in the draft of 2018 and say so; who says nothing means the present one. */
+const isOlder = (dialect: unknown): boolean => typeof dialect === 'string' && /\/draft-0[67]\//.test(dialect)
+
+function compileAs(whole: object): ValidateFunction {
+  const { $schema: dialect, ...rest }: Record<string, unknown> = isObject(whole) ? whole : {}
+  const Dialect = isOlder(dialect) ? Ajv : Ajv2020
+  // A new one for each schema: ids and definitions of one must not be visible to another.
+  return new Dialect({ strict: false, allErrors: false, validateFormats: false, code: { regExp: linear } }).compile(
+    isObject(whole) ? rest : whole,
+  )
+}
+
 function validatorOf(schema: object, code: string, field: string): ValidateFunction {
   const name = sha256(canonical(schema))
   let validate = compiled.get(name)
   if (!validate) {
     try {
-      // A new one for each schema: ids and definitions of one must not be visible to another.
-      validate = new Ajv2020({ strict: false, allErrors: false, validateFormats: false, code: { regExp: linear } }).compile(schema)
+      validate = compileAs(schema)
     } catch (error) {
       throw new Refusal(code, `the schema of ${field} cannot be used: ${(error as Error).message.slice(0, 200)}`, { field })
     }
@@ -34,6 +46,16 @@ function validatorOf(schema: object, code: string, field: string): ValidateFunct
     compiled.set(name, validate)
   }
   return validate
+}
+
+/** Why a foreign schema cannot be used, in words; null: it can. */
+export function problemOf(schema: object, field: string): string | null {
+  try {
+    validatorOf(schema, 'INVALID_REQUEST', field)
+    return null
+  } catch (error) {
+    return (error as Error).message
+  }
 }
 
 /** Refuses a value that its foreign schema does not allow. */

@@ -5,18 +5,20 @@ import { canonical } from './canonical.ts'
 import { sha256 } from './chain.ts'
 import { timestampOf, type Clock, type Entropy } from './clock.ts'
 import { bookkeeping, Reply } from './delivery.ts'
+import { denialOf } from './denial.ts'
 import { batchOf, draftAt, isEmpty, readingAt, record, type Draft, type DraftFact } from './draft.ts'
 import { Conflict, kernelCodes, Refusal, type Fault } from './errors.ts'
-import { authorize, SYSTEM, SYSTEM_SCOPE, type Actor } from './identity.ts'
+import { beginIn, concludeIn, createEffects, type Perform } from './effects.ts'
+import { authorize, SYSTEM, type Actor } from './identity.ts'
 import { createIds } from './ids.ts'
 import { createLanes } from './lanes.ts'
 import { limits } from './limits.ts'
 import type { Command, Context, Contract, ContractFact, Protocol, Query, Read } from './operation.ts'
 import { createMeter } from './meter.ts'
 import { createQuota, type QuotaOptions } from './quota.ts'
-import { readerOf, type BlobSizes, type Directory } from './reader.ts'
-import { assertMatches, keyOf, kindOf, parse } from './schema.ts'
-import { asLeftByTheBatch, expectProof, inputOf, narrowingOf, registryOf, withoutSecrets, type Served } from './served.ts'
+import { readerOf, type Outside } from './reader.ts'
+import { assertMatches, keyOf, parse } from './schema.ts'
+import { asLeftByTheBatch, effectsIn, expectProof, inputOf, narrowingOf, registryOf, withoutSecrets, type Served } from './served.ts'
 import type { Store, Value } from './store.ts'
 import { createStreams, type Caller, type Streams } from './streams.ts'
 import { createWaiting, type Seat } from './waiting.ts'
@@ -44,13 +46,12 @@ export type Kernel = {
   release(): void
 } & Streams
 
-export type KernelOptions = {
+export type KernelOptions = Outside & {
   readonly store: Store
   readonly protocols: readonly Protocol[]
   readonly contracts: readonly Contract[]
-  readonly directory: Directory
-  /** Where large bytes are kept; without it there are none. */
-  readonly blobs?: BlobSizes
+  /** Does what commands want to be done outside; without it they are refused. */
+  readonly perform?: Perform
   now(): number
   /** Lets calls wait for something to answer with; without it all are answered at once. */
   readonly sleep?: Clock['sleep']
@@ -59,16 +60,18 @@ export type KernelOptions = {
   readonly checksAnswers?: boolean
 } & QuotaOptions
 
+/** `outcome`: what is still to be done before there is an answer. */
+type Answer = { readonly output: unknown; readonly outcome?: () => Promise<unknown> }
+
 export function createKernel(options: KernelOptions): Kernel {
-  const { store, now, entropy, directory } = options
+  const { store, now, entropy } = options
   const protocols = [bookkeeping, ...options.protocols]
-  const registry = registryOf(protocols)
+  const registry = registryOf(protocols, options.contracts)
+  const concluding = effectsIn(registry)
   const following = Map.groupBy(options.contracts, (contract) => contract.on)
-  for (const contract of options.contracts) {
-    if (registry.get(contract.call)?.op.kind !== 'command') throw new Error(`${contract.name} calls ${contract.call}, which is no command`)
-  }
+  const effects = createEffects(options.perform, (name, input, as) => call(name, input, as))
   const newId = createIds(now, entropy)
-  const readerAs = (draft: Draft, actor: Actor): Read => readerOf(store, directory, options.blobs, draft, actor)
+  const readerAs = (draft: Draft, actor: Actor): Read => readerOf(store, options, draft, actor)
   const secret = (): string => Buffer.from(entropy(32)).toString('base64url')
   const lanes = createLanes()
   const denialMeter = createMeter(limits.denialsPerMinute, now)
@@ -79,7 +82,11 @@ export function createKernel(options: KernelOptions): Kernel {
   async function call(name: string, raw: unknown, caller: Caller, more: CallOptions = {}): Promise<unknown> {
     const served = registry.get(name)
     if (!served || served.op.kind === 'stream') throw new Refusal('NOT_FOUND', `there is no operation ${name}`)
-    if (served.op.kind === 'query' || !served.op.waits) return (await attempts(served, raw, caller, more, null, true)).output
+    if (served.op.kind === 'query' || !served.op.waits) {
+      const { output, outcome } = await attempts(served, raw, caller, more, null, true)
+      // Whatever becomes of it, what has begun is not begun again.
+      return outcome ? outcome() : output
+    }
     const seat = waiting.seat(more.signal)
     try {
       for (let isFirst = true; ; isFirst = false) {
@@ -113,12 +120,13 @@ export function createKernel(options: KernelOptions): Kernel {
         const asked = typeof caller === 'function' ? caller() : caller
         const actor = asked instanceof Promise ? await asked : asked
         try {
-          const output =
+          const answer: Answer =
             op.kind === 'command'
               ? await once(draft, served, raw, actor, key, seat, isFirst && attempt === 1)
-              : await ask(draft, op as Query, raw, actor)
-          return { output, nothing: draft.nothing }
+              : { output: await ask(draft, op as Query, raw, actor) }
+          return { ...answer, nothing: draft.nothing }
         } catch (error) {
+          if (draft.wanted) effects.drop(draft.wanted.id)
           if (error instanceof Conflict && attempt < limits.attemptsMax) {
             stats.conflicts++
             // Two losers over one document would lose again together: from now on they go one after the other.
@@ -153,7 +161,7 @@ export function createKernel(options: KernelOptions): Kernel {
     key: string | undefined,
     seat: Seat | null,
     isFirst: boolean,
-  ) {
+  ): Promise<Answer> {
     const op = served as Command
     const input = inputOf(op, raw, actor)
     seat?.listen(op.waits!(input, actor), actor.id)
@@ -164,20 +172,29 @@ export function createKernel(options: KernelOptions): Kernel {
       const reply = await readerAs(draft, SYSTEM).maybe(Reply, replyId)
       if (reply && reply.digest !== digest)
         throw new Refusal('CONFLICT', 'this idempotency key came before with another body', { reason: 'idempotency_key_reused' })
-      if (reply) return reply.output
+      const joined = reply?.pending === undefined ? undefined : effects.joined(reply.pending)
+      if (joined) return { output: null, outcome: () => joined }
+      if (reply) return { output: reply.output }
     }
+    if (op.effect) effects.refuseWithoutPort(op.effect)
     // Who lost a race, or has waited, has paid already.
     if (isFirst && actor.kind === 'agent') quota.take(op, actor.id)
     const output = await decideInto(draft, protocol, op, input, actor, null)
+    const { wanted } = draft
     // That there was nothing is not worth remembering: who asks again wants to know anew.
     if (replyId !== undefined && draft.nothing === null) {
-      draft.after.set(keyOf(Reply, replyId), { id: replyId, digest, output: withoutSecrets(op, output as Value), at: draft.at })
+      const open = wanted === null ? {} : { pending: wanted.id }
+      draft.after.set(keyOf(Reply, replyId), { id: replyId, digest, output: withoutSecrets(op, output as Value), at: draft.at, ...open })
       draft.puts.add(keyOf(Reply, replyId))
     }
+    if (concluding.has(name)) await concludeIn(draft, readerAs(draft, SYSTEM), (input as { id: string }).id, output as Value)
     expectProof(draft, actor)
+    const pending =
+      op.effect && wanted ? beginIn(draft, wanted, op.effect, actor, replyId === undefined ? null : { id: replyId, digest }) : null
+    if (pending) effects.begin(pending.id)
     if (!isEmpty(draft)) await store.commit(batchOf(draft))
     waiting.ring(draft.after)
-    return output
+    return pending ? { output, outcome: () => effects.perform(pending, op.effect!.port, wanted!.request) } : { output }
   }
 
   async function decideInto(
@@ -204,6 +221,8 @@ export function createKernel(options: KernelOptions): Kernel {
     // Depth first, in the order of the facts: the record reads as cause, then consequence.
     const before = draft.consequences
     for (let i = 0; i < decision.facts.length; i++) await drawConsequences(draft, draft.facts[first + i]!, first + i, actor)
+    // A contract cannot call what has an effect, so this is the call's own.
+    draft.wanted ??= decision.effect ?? null
     const output = draft.consequences === before ? decision.output : asLeftByTheBatch(draft, decision)
     if (options.checksAnswers ?? true) assertMatches(op.output, output, op.name)
     return output
@@ -239,11 +258,10 @@ export function createKernel(options: KernelOptions): Kernel {
       const { protocol, op } = registry.get(contract.call) as { protocol: string; op: Command }
       const about: ContractFact = { action: made.action, subject: draft.after.get(made.subject), detail: made.detail }
       const input = await contract.input(about, readerAs(draft, SYSTEM))
-      if (input === null) continue
       const basis = contract.basis?.(about) ?? { kind: 'contract', id: contract.name }
       const as: Actor = contract.as === 'actor' ? actor : { ...SYSTEM, behalf: actor.behalf ?? actor.id, basis }
       try {
-        await decideInto(draft, protocol, op, parse(op.input, input), as, cause)
+        for (const one of input === null ? [] : [input].flat()) await decideInto(draft, protocol, op, parse(op.input, one), as, cause)
       } catch (error) {
         throw error instanceof Refusal && !(error instanceof Conflict) && contract.refused ? contract.refused(error) : error
       }
@@ -256,26 +274,9 @@ export function createKernel(options: KernelOptions): Kernel {
     if (!denied || actor.kind === 'system') return
     stats.denials++
     if (!denialMeter.take(actor.id)) return
-    const target = draft.hidden ?? [...draft.before].find(([, value]) => value !== null)?.[0] ?? null
-    const value = target === null ? null : (draft.before.get(target) ?? null)
-    const note = draftAt(draft.at)
-    note.scope = target === null || value === null ? SYSTEM_SCOPE : kindOf(target).scopeOf(value)
-    note.facts.push({
-      id: newId('aud'),
-      action: 'kernel/authorization.denied',
-      actor: actor.id,
-      behalf: actor.behalf ?? null,
-      basis: { kind: 'role', id: actor.kind },
-      cause: null,
-      subject: target ?? `kernel.operation/${operation}`,
-      task: null,
-      root: null,
-      detail: { operation },
-      images: [],
-    })
     // Nobody waits for it: an answer that took as long as the disk does would tell that there is something. A store that is closed
     // writes first what it was given. That it could not be written down must not turn the refusal into something else.
-    store.commit(batchOf(note)).catch(() => undefined)
+    store.commit(batchOf(denialOf(draft, operation, actor, newId('aud')))).catch(() => undefined)
   }
 
   const codes = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes)) as Record<string, Fault>

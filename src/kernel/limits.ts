@@ -147,6 +147,22 @@ export const limits = {
   memoBytesMax: 16 * 1024,
   /** How long the notes of a run are kept after its end. */
   memoMs: 24 * 3_600_000,
+
+  /** A capability answers while its caller waits. */
+  invokeMsDefault: 30_000,
+  invokeMsMax: 5 * 60_000,
+  invokeOutputBytesMax: 256 * 1024,
+  /** Invocations under way: each holds its input, its caller's connection and a seat at its source. */
+  invocationsPerAgentMax: 16,
+  invocationsMax: 256,
+  /** Every invocation leaves two facts. */
+  invocationsPerRunMax: 10_000,
+  capabilitiesPerSourceMax: 10_000,
+  /** Its schemas, its prompt and all: read by everybody who looks for one. */
+  capabilityBytesMax: 64 * 1024,
+  permissionsMax: 20,
+  resourcesMax: 50,
+
   projectsPerSubjectMax: 500,
   keysPerSubjectMax: 50,
   substitutionsMax: 50,

@@ -1,5 +1,6 @@
 // An operation is one plain object. Routes, methods, help, types, OpenAPI and a suite of tests are derived from it.
 import type { Received } from './blobs.ts'
+import type { EffectOf, Wanted } from './effects.ts'
 import type { Fault, Refusal } from './errors.ts'
 import type { Actor, Role, Subject } from './identity.ts'
 import type { NewId } from './ids.ts'
@@ -16,6 +17,9 @@ export type Context = {
   /** For an operation that takes bytes: those that the server has received. */
   readonly received?: Received | undefined
 }
+
+/** What somebody decided beforehand about a scope. `left`: how often it may still be used; null: at will. */
+export type Granted = { readonly id: string; readonly decision: 'allow' | 'deny'; readonly by: string; readonly left: number | null }
 
 export type Listed = { readonly id: string; readonly at: string }
 export type ListPage = { readonly after?: string | undefined; readonly limit: number; readonly reverse?: boolean | undefined }
@@ -35,6 +39,8 @@ export type Read = {
   head(scope: string): Promise<{ readonly seq: number; readonly hash: string }>
   /** A registered person, agent or service, whoever asks; null when there is none. */
   subject(id: string): Promise<Subject | null>
+  /** The grant of a task that speaks for a scope now, whoever asks; null when nobody decided beforehand. */
+  grant(task_id: string, scope: string, now: string): Promise<Granted | null>
   /** Bytes that are stored here; null when they are not. */
   blob(checksum: string): Promise<{ readonly size: number } | null>
 }
@@ -68,6 +74,9 @@ export type Decision<O> = {
   readonly atMost?: readonly Bound[]
   /** The chain that the facts belong to; by default the scope of the first image. */
   readonly scope?: string
+  /** For a command with an effect: what is to be done; without it nothing is, and the output is the answer. */
+  readonly effect?: Wanted
+  /** With an effect: what is answered should nobody ever learn what came of it. */
   readonly output: O
   /** There is nothing to answer with yet: who would wait for it may. `again`: when time alone may bring something. */
   readonly nothing?: { readonly again: string | null }
@@ -122,6 +131,8 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   readonly upload?: boolean
   /** It may be answered later, when there is something to answer with: what this caller wishes; null: an answer at once. */
   waits?(input: Static<I>, actor: Actor): Wish | null
+  /** It has something done outside, between its own batch and that of the operation named here, whose answer is its answer. */
+  readonly effect?: EffectOf
   load(read: Read, input: Static<I>, context: Context): Promise<S>
   decide(state: S, input: Static<I>, context: Context): Decision<Static<O>>
 }
@@ -192,8 +203,8 @@ export type Contract = {
   readonly basis?: (fact: ContractFact) => Basis | null
   /** A refusal of the called operation in the words of the one that led to it; without it, as it is. */
   readonly refused?: (refusal: Refusal) => Refusal
-  /** null: nothing to do here. Reads see what the batch has decided so far. */
-  input(fact: ContractFact, read: Read): Promise<object | null>
+  /** null: nothing to do here; a list: one call for each. Reads see what the batch has decided so far. */
+  input(fact: ContractFact, read: Read): Promise<object | readonly object[] | null>
 }
 // oxlint-disable-next-line typescript/no-explicit-any -- the subject of whichever protocol made the fact
 export type ContractFact = { readonly action: string; readonly subject: any; readonly detail: Value | null }

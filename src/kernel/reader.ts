@@ -2,17 +2,23 @@
 import { Refusal } from './errors.ts'
 import type { Draft } from './draft.ts'
 import { isIn, type Actor, type Subject } from './identity.ts'
-import type { ListPage, Listed, Read } from './operation.ts'
+import type { Granted, ListPage, Listed, Read } from './operation.ts'
 import { END, idIn, keyOf, prefixOf, type AnyDoc, type Part } from './schema.ts'
 import type { Store, Value } from './store.ts'
 
 /** Where people, agents and services are registered. */
 export type Directory = (read: Read, id: string) => Promise<Subject | null>
 
+/** Where people decide beforehand what work may do. */
+export type Grants = (read: Read, task_id: string, scope: string, now: string) => Promise<Granted | null>
+
 /** How large stored bytes are; null: they are not here. */
 export type BlobSizes = { size(checksum: string): Promise<number | null> }
 
-export function readerOf(store: Store, directory: Directory, blobs: BlobSizes | undefined, draft: Draft, actor: Actor): Read {
+/** What documents alone cannot tell, as the server passes it in. */
+export type Outside = { readonly directory: Directory; readonly grants?: Grants; readonly blobs?: BlobSizes }
+
+export function readerOf(store: Store, { directory, grants, blobs }: Outside, draft: Draft, actor: Actor): Read {
   async function raw(kind: AnyDoc, id: string): Promise<Value | null> {
     const key = keyOf(kind, id)
     const pending = draft.after.get(key)
@@ -74,6 +80,7 @@ export function readerOf(store: Store, directory: Directory, blobs: BlobSizes | 
     seek: store.seek,
     head: store.head,
     subject: (id: string) => directory(reader, id),
+    grant: async (task_id: string, scope: string, now: string) => (await grants?.(reader, task_id, scope, now)) ?? null,
     async blob(checksum: string) {
       const size = (await blobs?.size(checksum)) ?? null
       return size === null ? null : { size }

@@ -2,13 +2,15 @@
 import type { Draft } from './draft.ts'
 import { Conflict } from './errors.ts'
 import { refuseFalseClaims, type Actor } from './identity.ts'
-import type { Command, Decision, Operation, Protocol } from './operation.ts'
+import type { Command, Contract, Decision, Operation, Protocol } from './operation.ts'
 import { keyOf, parse } from './schema.ts'
 import type { Value } from './store.ts'
 
 export type Served = { readonly protocol: string; readonly op: Operation }
 
-export function registryOf(protocols: readonly Protocol[]): Map<string, Served> {
+export type Registry = ReadonlyMap<string, Served>
+
+export function registryOf(protocols: readonly Protocol[], contracts: readonly Contract[]): Registry {
   const registry = new Map<string, Served>()
   for (const { name, operations } of protocols) {
     for (const op of operations) {
@@ -16,8 +18,21 @@ export function registryOf(protocols: readonly Protocol[]): Map<string, Served> 
       registry.set(`${name}/${op.name}`, { protocol: name, op })
     }
   }
+  for (const contract of contracts) {
+    const called = registry.get(contract.call)?.op
+    if (called?.kind !== 'command') throw new Error(`${contract.name} calls ${contract.call}, which is no command`)
+    // A consequence belongs into the batch of its cause; what is done outside never does.
+    if (called.effect) throw new Error(`${contract.name} calls ${contract.call}, which has an effect`)
+  }
+  for (const effect of effectsIn(registry)) {
+    if (registry.get(effect)?.op.kind !== 'command') throw new Error(`there is no command ${effect} to record an effect`)
+  }
   return registry
 }
+
+/** The operations that record what came of an effect. */
+export const effectsIn = (registry: Registry): Set<string> =>
+  new Set([...registry.values()].flatMap(({ op }) => (op.kind === 'command' && op.effect ? [op.effect.conclude] : [])))
 
 /** A key for some projects only has answers of its own. */
 export const narrowingOf = ({ narrowed, projects }: Actor): string =>

@@ -56,7 +56,7 @@ export const mistakes: readonly Mistake[] = [
   ),
   one('index-entry-stays', 'kernel/draft.ts', 'drop.push(entry)', ''),
   one('count-only-grows', 'kernel/draft.ts', 'sum(counted, -1)', ''),
-  one('reply-not-looked-up', 'kernel/kernel.ts', 'if (reply) return reply.output', ''),
+  one('reply-not-looked-up', 'kernel/kernel.ts', 'if (reply) return { output: reply.output }', ''),
   {
     name: 'reply-in-a-batch-of-its-own',
     patches: [

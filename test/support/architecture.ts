@@ -21,9 +21,18 @@ export const layers: Readonly<Record<string, Layer>> = {
     drivers: ['fastify', 'node:crypto', 'node:http', 'node:net', 'node:perf_hooks', 'node:stream', 'ws'],
     pure: false,
   },
+  capabilities: {
+    folders: ['kernel', 'protocols'],
+    drivers: ['@modelcontextprotocol/client', '@modelcontextprotocol/client/stdio'],
+    pure: false,
+  },
   workers: { folders: ['kernel', 'protocols'], drivers: [], pure: false },
   sdk: { folders: ['kernel', 'protocols'], drivers: [], pure: false },
-  apps: { folders: ['kernel', 'protocols', 'contracts', 'stores', 'bindings', 'workers', 'sdk'], drivers: 'any', pure: false },
+  apps: {
+    folders: ['kernel', 'protocols', 'contracts', 'stores', 'bindings', 'capabilities', 'workers', 'sdk'],
+    drivers: 'any',
+    pure: false,
+  },
 }
 
 /** What a pure folder may still import, each in one file and under these names only. */

@@ -92,6 +92,13 @@ export const matrix: Readonly<Record<string, string>> = {
   'delegation/memo.put': '               u      u     u     n    n   n     n      n     y    n    u      n',
   'delegation/memo.get': '               u      u     u     n    n   n     n      n     y    n    u      n',
   'delegation/run.forget': '             y      u     u     u    u   u     u      u     u    u    u      u',
+  // Nobody but the run's own agent invokes: people never do, and nor does the runtime.
+  'delegation/capability.list': '        y      y     y     y    y   y     n      y     y    n    y      y',
+  'delegation/capability.describe': '    y      y     y     y    y   y     n      y     y    n    y      y',
+  'delegation/capability.invoke': '      u      u     u     n    n   n     n      n     y    n    u      n',
+  'delegation/capability.conclude': '    y      u     u     n    n   n     n      n     u    n    u      n',
+  'delegation/capability.offer': '       y      u     u     u    u   u     u      u     u    u    u      u',
+  'delegation/capability.withdraw': '    y      u     u     u    u   u     u      u     u    u    u      u',
   //                                   system admin owner alice rita bob mallory devin robin spy project deputy
   'identity/user.add': '                 y      y     y     u    u   u     n      u     u    n    u      u',
   'identity/user.get': '                 y      y     y     y    y   y     n      y     y    n    y      y',

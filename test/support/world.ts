@@ -4,11 +4,13 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { contracts } from '#contracts/index.ts'
+import type { Perform } from '#kernel/effects.ts'
 import { SYSTEM, type Actor, type ProjectRole } from '#kernel/identity.ts'
 import { createKernel, type Kernel, type KernelOptions } from '#kernel/kernel.ts'
 import type { Operation, Protocol, Refs, Step } from '#kernel/operation.ts'
 import { END } from '#kernel/schema.ts'
 import type { Store } from '#kernel/store.ts'
+import { grants } from '#protocols/collaboration/granting.ts'
 import { directory } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { memoryStore } from '#stores/memory.ts'
@@ -63,6 +65,8 @@ export type WorldOptions = {
   changesPerMinute?: number | null
   populated?: boolean
   blobs?: KernelOptions['blobs']
+  /** null: nothing does what commands want to be done outside. */
+  perform?: Perform | null
   startMs?: number
 }
 
@@ -75,6 +79,8 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     protocols: options.protocols ?? protocols,
     contracts,
     directory,
+    grants,
+    ...(options.perform === null ? {} : { perform: options.perform ?? usualOutcome }),
     // Each look at the clock is a little later, so that no two events share an instant by accident.
     now: () => ++now,
     entropy: seededEntropy(options.seed),
@@ -102,6 +108,9 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
   if (options.populated ?? true) await populate(world)
   return world
 }
+
+/** What the capability of the examples answers. */
+const usualOutcome: Perform = (_, __, conclude) => conclude({ output: { hits: [] }, duration_ms: 1 })
 
 /** Sizes of all bytes that were ever sent in this process: the same checksum is the same bytes everywhere. */
 const sentBytes = new Map<string, number>()

@@ -1,8 +1,9 @@
 // A command for every operation: words from its name, flags and help from its input, an example from its example.
 import { Refusal } from '#kernel/errors.ts'
+import { limits } from '#kernel/limits.ts'
 import type { Operation, Protocol } from '#kernel/operation.ts'
 import { parse } from '#kernel/schema.ts'
-import { usage } from './exits.ts'
+import { CliError, exits, usage } from './exits.ts'
 import { fieldOf, flag, flagAt, flagsOf, inputFrom, isGiven, jsonFrom, type Flag, type Given } from './flags.ts'
 import { positionals } from './nouns.ts'
 import { readInput } from './input.ts'
@@ -41,10 +42,22 @@ export function derivedSpec(protocol: Protocol, op: Operation): Spec {
       const input = await inputOf(context, op, made, given)
       const remote = await context.remote()
       const key = given.get('idempotency-key') as string | undefined
-      show(context, op.name, await remote.call(operation, input, key === undefined ? {} : { key }))
+      const waits = op.kind === 'command' && op.effect ? { timeoutMs: EFFECT_MS } : {}
+      const answer: unknown = await remote.call(operation, input, key === undefined ? waits : { key, ...waits })
+      show(context, op.name, answer)
+      if (op.kind === 'command' && op.effect) refuseFailure(answer)
     },
   }
   return { ...made, examples: [exampleOf(op, made)] }
+}
+
+/** As long as what is done may take, and a little more. */
+const EFFECT_MS = limits.invokeMsMax + 10_000
+
+/** The call went well and what was done did not: the answer is shown, and a script learns of it by the exit code. */
+function refuseFailure(answer: unknown): void {
+  const { ok, error } = answer as { ok?: unknown; error?: { code: string; message: string } | null }
+  if (ok === false && error) throw new CliError(exits.refused, error.code, error.message)
 }
 
 function positionalsOf(name: string, flags: readonly Flag[]): Flag[] {

@@ -22,8 +22,8 @@ export function openServer(url: string, key: string, hints: Hints = {}): Remote 
   return {
     where: url,
     isOffline: false,
-    call: (operation, input, { key: once } = {}) =>
-      told(transport.call(operation, input, once === undefined ? {} : { idempotencyKey: once })),
+    call: (operation, input, { key: once, ...rest } = {}) =>
+      told(transport.call(operation, input, once === undefined ? rest : { idempotencyKey: once, ...rest })),
     async *follow(operation, input, options) {
       try {
         yield* transport.follow(operation, input, options) as AsyncIterable<Followed>

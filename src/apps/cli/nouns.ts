@@ -3,6 +3,10 @@
 /** By operation. Where nothing stands here, the id of the operation's own noun comes first, else the first required id. */
 export const positionals: Readonly<Record<string, readonly string[]>> = {
   'agent.add': ['name'],
+  'agent.delegate': ['to_agent'],
+  'agent.handoff': ['run_id', 'to_agent'],
+  'agent.steer': ['run_id', 'text'],
+  'capability.describe': ['capability_id', 'version'],
   'grant.add': ['task_id', 'scope'],
   'grant.use': ['task_id', 'scope'],
   'key.issue': ['subject'],
@@ -10,6 +14,8 @@ export const positionals: Readonly<Record<string, readonly string[]>> = {
   'ledger.history': ['key'],
   'ledger.read': ['key'],
   'ledger.write': ['key', 'value'],
+  'memo.get': ['run_id', 'key'],
+  'memo.put': ['run_id', 'key', 'value'],
   'ownership.delegate': ['task_id', 'to'],
   'ownership.transfer': ['task_id', 'to'],
   'project.add': ['name'],
@@ -38,6 +44,27 @@ export const listings: readonly Listing[] = [
       ['HELD BY', 'ownership.assignee'],
       ['CREATED', 'created_at'],
       ['GOAL', 'spec.goal'],
+    ],
+  },
+  {
+    marks: ['run_id', 'correlation_id', 'state'],
+    columns: [
+      ['RUN', 'id'],
+      ['STATE', 'state'],
+      ['AGENT', 'agent_id'],
+      ['TASK', 'task_id'],
+      ['CREATED', 'created_at'],
+      ['REASON', 'reason'],
+    ],
+  },
+  {
+    marks: ['capabilities', 'reach', 'agent_id'],
+    columns: [
+      ['AGENT', 'id'],
+      ['NAME', 'name'],
+      ['REACHED BY', 'reach'],
+      ['AVAILABLE', 'available'],
+      ['TAGS', 'tags'],
     ],
   },
   {
@@ -83,6 +110,16 @@ export const listings: readonly Listing[] = [
       ['USED', 'used'],
       ['BY', 'granted_by'],
       ['REVOKED', 'revoked_at'],
+    ],
+  },
+  {
+    marks: ['capability_id', 'version', 'input_schema'],
+    columns: [
+      ['CAPABILITY', 'capability_id'],
+      ['VERSION', 'version'],
+      ['KIND', 'kind'],
+      ['NEEDS', 'required_permissions'],
+      ['DESCRIPTION', 'description'],
     ],
   },
   {

@@ -16,7 +16,7 @@ export type Remote = {
   readonly where: string
   readonly isOffline: boolean
   // oxlint-disable-next-line typescript/no-explicit-any -- the answer of whichever operation was called; its schema describes it
-  call(operation: string, input: object, options?: { readonly key?: string }): Promise<any>
+  call(operation: string, input: object, options?: { readonly key?: string; readonly timeoutMs?: number }): Promise<any>
   /** Goes on after a cut, from where it was; ends when the signal aborts. */
   follow(
     operation: string,

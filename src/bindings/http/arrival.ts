@@ -44,6 +44,16 @@ export function takesItsTime(raw: IncomingMessage, ms = Number.POSITIVE_INFINITY
   if (arrival?.raw === raw) arrival.until = performance.now() + ms
 }
 
+/** While something is done for the caller, the silence of its socket is ours. */
+export async function patiently<T>({ socket }: IncomingMessage, stuckMs: number, work: () => Promise<T>): Promise<T> {
+  socket.setTimeout(0)
+  try {
+    return await work()
+  } finally {
+    socket.setTimeout(stuckMs)
+  }
+}
+
 const tooLate = Object.assign(new Error('too late'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
 
 /** Bytes that are no request, too many headers, or nothing at all for too long. */

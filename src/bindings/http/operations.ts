@@ -7,6 +7,7 @@ import type { CallOptions, Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Operation } from '#kernel/operation.ts'
 import { bodyOf, type Failure } from './answers.ts'
+import { patiently } from './arrival.ts'
 import { callerOf, idempotencyKeyIn, type Credential, type Guard } from './guard.ts'
 
 export type Answer = { readonly text: string; readonly failure: null } | { readonly text: null; readonly failure: Failure }
@@ -21,6 +22,8 @@ export type Serving = {
   failed(error: unknown, path: string): Failure
   /** Who is told of every answer to the operation. */
   meter(operation: string, changes: boolean): Done
+  /** After this long in silence a connection is let go, except while something is done for it. */
+  readonly stuckMs: number
 }
 
 const NO_OPTIONS: CallOptions = {}
@@ -38,9 +41,10 @@ export function operationsOf(serving: Serving): Map<string, Run> {
   return runs
 }
 
-function runOf(name: string, op: Operation, { kernel, guard, authenticate, failed, meter }: Serving): Run {
+function runOf(name: string, op: Operation, { kernel, guard, authenticate, failed, meter, stuckMs }: Serving): Run {
   const done = meter(name, op.kind === 'command')
   const waits = op.kind === 'command' && op.waits !== undefined
+  const acts = op.kind === 'command' && op.effect !== undefined
   return async (headers, body, response) => {
     const began = performance.now()
     try {
@@ -50,7 +54,8 @@ function runOf(name: string, op: Operation, { kernel, guard, authenticate, faile
       const input = body === undefined || body === null || body.length === 0 ? {} : decode(body)
       const caller = callerOf(authenticate, credential, actor)
       const options = waits ? { key, signal: goneWith(response) } : key === undefined ? NO_OPTIONS : { key }
-      const text = JSON.stringify(await kernel.call(name, input, caller, options))
+      const call = (): Promise<unknown> => kernel.call(name, input, caller, options)
+      const text = JSON.stringify(acts ? await patiently(response.req, stuckMs, call) : await call())
       done('OK', began)
       return { text, failure: null }
     } catch (error) {

@@ -18,3 +18,21 @@ export function isCompatible(offered: string, wanted: string): boolean {
 
 export const serves = (declared: readonly CapabilityRef[], wanted: CapabilityRef): boolean =>
   declared.some(({ capability_id, version }) => capability_id === wanted.capability_id && isCompatible(version, wanted.version))
+
+/** Of several versions the one that serves what is asked for: itself, or else the newest that is compatible. */
+export function bestOf<T extends { readonly version: string }>(offered: readonly T[], wanted: string | undefined): T | null {
+  const exact = offered.find(({ version }) => version === wanted)
+  if (exact) return exact
+  const fit = wanted === undefined ? offered : offered.filter(({ version }) => isCompatible(version, wanted))
+  return fit.toSorted((a, b) => compare(b.version, a.version))[0] ?? null
+}
+
+/** By their numbers; what has none, and what comes before a release, is older than every release. */
+function compare(a: string, b: string): number {
+  const [left, right] = [VERSION.exec(a), VERSION.exec(b)].map((match) =>
+    match && match[4] === undefined ? match.slice(1, 4).map(Number) : null,
+  )
+  if (!left || !right) return Number(Boolean(left)) - Number(Boolean(right)) || (a < b ? -1 : a > b ? 1 : 0)
+  const place = left.findIndex((part, i) => part !== right[i])
+  return place === -1 ? 0 : left[place]! - right[place]!
+}

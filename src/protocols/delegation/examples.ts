@@ -41,6 +41,41 @@ const waiting: Step[] = [
   },
 ]
 
+/** Robin's run, and something that it can invoke. */
+const offering: Step[] = [
+  ...delegated,
+  {
+    as: 'system',
+    call: 'delegation/capability.offer',
+    input: {
+      source: 'web',
+      projects: ['project_default'],
+      manifests: [
+        {
+          capability_id: 'cap:web-search',
+          version: '2.1.0',
+          kind: 'tool',
+          name: 'Web search',
+          description: 'Searches the web.',
+          input_schema: { type: 'object', properties: { query: { type: 'string' } }, required: ['query'] },
+          output_schema: { type: 'object', properties: { hits: { type: 'array' } }, required: ['hits'] },
+          prompt_template: null,
+          resources: [],
+          required_permissions: [],
+        },
+      ],
+    },
+  },
+]
+const invoked: Step[] = [
+  ...offering,
+  {
+    as: 'robin',
+    call: 'delegation/capability.invoke',
+    input: ({ run }) => ({ run_id: run.id, ref: { capability_id: 'cap:web-search', version: '2.1.0' }, input: { query: 'countersign' } }),
+  },
+]
+
 /** A task that devin works on, and its run. */
 const working: Step[] = [
   {
@@ -54,4 +89,4 @@ const working: Step[] = [
   { as: 'devin', call: 'delegation/run.progress', input: ({ items }) => ({ run_id: items[0].run.id, attempt: 1, message: 'Reading.' }) },
 ]
 
-export const scenes = { empty: [], offered, delegated, taken, ended, running, waiting, working }
+export const scenes = { empty: [], offered, delegated, taken, ended, running, waiting, working, offering, invoked }

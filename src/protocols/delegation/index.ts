@@ -1,11 +1,15 @@
-// AAP, the Agent-Agent Protocol Profile 0.1.0: cards, discovery, runs, and how an agent gets its messages.
+// AAP, the Agent-Agent Protocol Profile 0.1.0: cards, discovery, runs, and how an agent gets its messages. CAP
+// below it: capabilities and their invocation.
 import type { Protocol } from '#kernel/operation.ts'
 import { scenes } from './examples.ts'
 import { agentOperations } from './operations/agent.ts'
+import { capabilityOperations } from './operations/capability.ts'
 import { cardOperations } from './operations/card.ts'
 import { controlOperations } from './operations/control.ts'
 import { inboxOperations } from './operations/inbox.ts'
+import { invokeOperations } from './operations/invoke.ts'
 import { memoOperations } from './operations/memo.ts'
+import { offerOperations } from './operations/offer.ts'
 import { readingOperations } from './operations/reading.ts'
 import { runOperations } from './operations/run.ts'
 import { codes } from './wire.ts'
@@ -18,12 +22,15 @@ const operations = [
   ...readingOperations,
   ...inboxOperations,
   ...memoOperations,
+  ...capabilityOperations,
+  ...invokeOperations,
+  ...offerOperations,
 ]
 export type DelegationOperation = (typeof operations)[number]
 
 export const delegation: Protocol = {
   name: 'delegation',
-  title: 'AAP: Agent-Agent Protocol Profile',
+  title: 'AAP: Agent-Agent Protocol Profile, and CAP below it',
   version: '0.1.0',
   operations,
   codes,

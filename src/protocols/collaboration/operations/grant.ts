@@ -4,10 +4,11 @@ import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
 import { anyone } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type Read } from '#kernel/operation.ts'
+import { command, query, rule } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { either, nullable, refusedAs, t } from '#kernel/schema.ts'
 import { futureTimestamp } from '#kernel/time.ts'
+import { speakingFor } from '../granting.ts'
 import { executor, isActive, isInTime, principal } from '../rules.ts'
 import { Grant, GrantHead, grantHeadId, GrantScope, GrantUntil, Id, Task } from '../schema.ts'
 
@@ -85,27 +86,6 @@ const revoke = command({
   },
   example: { given: 'granted', as: 'alice', input: ({ grant }) => ({ grant_id: grant.id }) },
 })
-
-/** The grant that speaks for a scope: the scope itself before its families, `deploy:staging` before `deploy:*`. */
-async function speakingFor(read: Read, task: Task, scope: string, now: string): Promise<Grant | null> {
-  for (const candidate of familiesOf(scope)) {
-    const head = await read.maybe(GrantHead, grantHeadId(task.id, candidate))
-    const grant = head && (await read(Grant, head.grant_id))
-    if (grant && isInForce(grant, task, now)) return grant
-  }
-  return null
-}
-
-function familiesOf(scope: string): string[] {
-  const words = scope.split(':')
-  return [scope, ...words.slice(1).map((_, i) => [...words.slice(0, words.length - 1 - i), '*'].join(':'))]
-}
-
-function isInForce(grant: Grant, task: Task, now: string): boolean {
-  if (grant.revoked_at !== null || (grant.uses !== null && grant.used >= grant.uses)) return false
-  if (grant.until === 'session') return grant.executor === task.executor
-  return grant.until === 'task' || grant.until > now
-}
 
 const use = command({
   name: 'grant.use',

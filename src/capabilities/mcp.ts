@@ -1,0 +1,277 @@
+// An MCP server as a source of tools: over stdio as a child process, or over Streamable HTTP. The client library is loaded when the
+// first such source starts, so that a server without any stays small.
+import type { Client, Tool, Transport } from '@modelcontextprotocol/client'
+import type { Clock } from '#kernel/clock.ts'
+import { limits } from '#kernel/limits.ts'
+import type { CapabilityManifest } from '#protocols/delegation/capabilities.ts'
+import { CapabilityFailure, type CapabilitySource, type Offer, type SourceLog } from './source.ts'
+
+export type McpSettings = {
+  readonly name: string
+  readonly projects: readonly string[]
+  /** By tool, or `*` for every tool: what a grant must allow. */
+  readonly permissions: Readonly<Record<string, readonly string[]>>
+  readonly server:
+    | { readonly command: string; readonly args: readonly string[]; readonly env: Readonly<Record<string, string>>; readonly cwd?: string }
+    | { readonly url: string; readonly headers: Readonly<Record<string, string>> }
+}
+
+/** What a test may shrink. */
+export type McpBounds = {
+  readonly connectMs: number
+  readonly backoffMs: number
+  readonly backoffMsMax: number
+  readonly refreshMs: number
+}
+const usualBounds: McpBounds = { connectMs: 15_000, backoffMs: 500, backoffMsMax: 60_000, refreshMs: 5 * 60_000 }
+
+/** A whole answer over HTTP; over stdio the client has a bound of its own. */
+const ANSWER_BYTES_MAX = 32 * 1024 * 1024
+const PAGES_MAX = 1_000
+/** How long a child process may take to end by itself. */
+const CLOSE_MS = 300
+const SLEEP_MS_MAX = 60_000
+const STDERR_CHARS_MAX = 500
+
+type Link = {
+  readonly client: Client
+  readonly version: string
+  /** Tools by the capability that they are offered as. */
+  tools: ReadonlyMap<string, Tool>
+  /** It is no use any more: the loop connects anew. */
+  fail(why: string): void
+  close(): Promise<void>
+}
+
+export function mcpSource(settings: McpSettings, clock: Clock, log: SourceLog, changed: Partial<McpBounds> = {}): CapabilitySource {
+  const { name } = settings
+  const bounds = { ...usualBounds, ...changed }
+  const stopping = new AbortController()
+  let link: Link | null = null
+  let running: Promise<void> = Promise.resolve()
+
+  async function refresh(of: Link, offer: Offer): Promise<void> {
+    const { tools } = await of.client.listTools({}, { cacheMode: 'refresh', signal: stopping.signal, timeout: bounds.connectMs })
+    of.tools = new Map(tools.map((tool) => [capabilityIdOf(name, tool.name), tool]))
+    offer(tools.map((tool) => manifestOf(settings, tool, of.version)))
+  }
+
+  /** Connects, offers, and stays until the link is lost. */
+  async function serve(offer: Offer): Promise<string> {
+    const lost = Promise.withResolvers<string>()
+    const made = await connect(
+      settings,
+      bounds,
+      clock,
+      log,
+      lost.resolve,
+      () => void refresh(made, offer).catch((error: unknown) => made.fail(wordsOf(error))),
+    )
+    try {
+      await refresh(made, offer)
+      link = made
+      for (;;) {
+        const over = new AbortController()
+        const why = await Promise.race([lost.promise, resting(clock, bounds.refreshMs, AbortSignal.any([over.signal, stopping.signal]))])
+        over.abort()
+        if (why !== undefined || stopping.signal.aborted) return why ?? 'stopped'
+        await refresh(made, offer)
+      }
+    } finally {
+      link = null
+      await made.close()
+    }
+  }
+
+  async function loop(offer: Offer): Promise<void> {
+    for (let failures = 0; !stopping.signal.aborted;) {
+      const began = clock.now()
+      const why = await serve(offer).catch(wordsOf)
+      if (stopping.signal.aborted) return
+      // Who served for a while has earned a quick return.
+      failures = clock.now() - began > bounds.backoffMsMax ? 1 : failures + 1
+      log.warn({ source: name, error: why }, 'an MCP server is not there; it is tried again')
+      await clock.sleep(Math.min(bounds.backoffMsMax, bounds.backoffMs * 2 ** Math.min(failures - 1, 16)), stopping.signal)
+    }
+  }
+
+  return {
+    name,
+    projects: settings.projects,
+    start(offer) {
+      running = loop(offer)
+    },
+    async invoke({ capability_id }, input, signal) {
+      const present = link
+      const tool = present?.tools.get(capability_id)
+      if (!present) throw new CapabilityFailure('unreachable', `the server behind ${name} is not there at present`)
+      if (!tool) throw new CapabilityFailure('unreachable', `${capability_id} is not offered any more`)
+      return callTool(present, tool, input, signal)
+    },
+    async stop() {
+      stopping.abort()
+      await running
+    },
+  }
+}
+
+async function callTool(link: Link, tool: Tool, input: unknown, signal: AbortSignal): Promise<unknown> {
+  const timeout = limits.invokeMsMax + SLEEP_MS_MAX
+  let result: Awaited<ReturnType<Client['callTool']>>
+  try {
+    result = await link.client.callTool(
+      { name: tool.name, arguments: input as Record<string, unknown> },
+      { signal, timeout, toolDefinition: tool },
+    )
+  } catch (error) {
+    // An answer that says no came from the server; without one the server may be gone.
+    const { ProtocolError } = await import('@modelcontextprotocol/client')
+    if (error instanceof ProtocolError) throw new CapabilityFailure('failed', error.message)
+    if (!signal.aborted) link.fail(wordsOf(error))
+    throw new CapabilityFailure('unreachable', `the server did not answer: ${wordsOf(error)}`)
+  }
+  const { content, structuredContent, isError } = result
+  if (isError) throw new CapabilityFailure('failed', textIn(content) || 'the tool failed and did not say why')
+  return structuredContent ?? { content }
+}
+
+const textIn = (content: readonly { type: string; text?: unknown }[]): string =>
+  content
+    .flatMap(({ type, text }) => (type === 'text' && typeof text === 'string' ? [text] : []))
+    .join('\n')
+    .slice(0, limits.textCharsMax)
+
+// --- Manifests ---------------------------------------------------------------------------------------------------------------
+
+/** Tools may have names that an id cannot hold: those characters are written as in a URL. */
+export const capabilityIdOf = (source: string, tool: string): string =>
+  `cap:${source}/${encodeURIComponent(tool.toWellFormed()).replaceAll(/[!'()*~]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`)}`
+
+function manifestOf({ name, permissions }: McpSettings, tool: Tool, version: string): CapabilityManifest {
+  const own = Object.hasOwn(permissions, tool.name) ? permissions[tool.name] : permissions['*']
+  return {
+    capability_id: capabilityIdOf(name, tool.name),
+    version,
+    kind: 'tool',
+    name: (tool.title ?? tool.annotations?.title ?? tool.name).slice(0, limits.nameCharsMax) || tool.name,
+    description: (tool.description ?? '').slice(0, limits.textCharsMax),
+    input_schema: tool.inputSchema,
+    output_schema: tool.outputSchema ?? null,
+    prompt_template: null,
+    resources: [],
+    required_permissions: [...(own ?? [])],
+  }
+}
+
+/** The server's, as far as it is one. */
+const versionOf = (client: Client): string => {
+  const version = client.getServerVersion()?.version ?? ''
+  return /^[0-9A-Za-z][0-9A-Za-z.+_-]{0,39}$/.test(version) ? version : '0.0.0'
+}
+
+// --- Connection --------------------------------------------------------------------------------------------------------------
+
+async function connect(
+  settings: McpSettings,
+  bounds: McpBounds,
+  clock: Clock,
+  log: SourceLog,
+  lost: (why: string) => void,
+  onChanged: () => void,
+): Promise<Link> {
+  const mcp = await import('@modelcontextprotocol/client')
+  const client = new mcp.Client(
+    { name: 'countersign', version: '1' },
+    {
+      versionNegotiation: { mode: 'auto', probe: { timeoutMs: bounds.connectMs } },
+      // Output is checked where it is recorded, with patterns that cannot hold the process.
+      jsonSchemaValidator: { getValidator: () => (input) => ({ valid: true, data: input as never, errorMessage: undefined }) },
+      listChanged: { tools: { autoRefresh: false, onChanged } },
+      listMaxPages: PAGES_MAX,
+    },
+  )
+  const { transport, pid } = await transportOf(settings, log)
+  const close = async (): Promise<void> => {
+    const over = new AbortController()
+    const child = pid()
+    const closed = client.close().then(
+      () => true,
+      () => false,
+    )
+    const isClosed = await Promise.race([closed, clock.sleep(CLOSE_MS, over.signal).then(() => false)])
+    over.abort()
+    if (!isClosed && child !== null) end(child)
+  }
+  client.onclose = () => lost('the connection was closed')
+  client.onerror = (error) => log.debug({ source: settings.name, error: wordsOf(error) }, 'an MCP server gave trouble')
+  try {
+    await client.connect(transport, { timeout: bounds.connectMs })
+  } catch (error) {
+    await close()
+    throw error
+  }
+  return { client, version: versionOf(client), tools: new Map(), fail: lost, close }
+}
+
+async function transportOf({ name, server }: McpSettings, log: SourceLog): Promise<{ transport: Transport; pid: () => number | null }> {
+  if ('url' in server) {
+    const { StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client')
+    const transport = new StreamableHTTPClientTransport(new URL(server.url), {
+      requestInit: { headers: server.headers },
+      fetch: boundedFetch,
+    })
+    return { transport, pid: () => null }
+  }
+  const { StdioClientTransport, getDefaultEnvironment } = await import('@modelcontextprotocol/client/stdio')
+  const { command, args, env, cwd } = server
+  // The child gets what the operator gives it, and nothing of this process's own surroundings beyond a path and a home.
+  const surroundings = { ...getDefaultEnvironment(), ...env }
+  const transport = new StdioClientTransport({
+    command,
+    args: [...args],
+    env: surroundings,
+    stderr: 'pipe',
+    ...(cwd === undefined ? {} : { cwd }),
+  })
+  transport.stderr?.on('data', (part: Buffer) =>
+    log.debug({ source: name, stderr: part.toString().slice(0, STDERR_CHARS_MAX) }, 'an MCP server wrote'),
+  )
+  return { transport, pid: () => transport.pid }
+}
+
+/** Whatever did not end by itself. */
+function end(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has ended.
+  }
+}
+
+/** An answer without end must not fill the memory. */
+const boundedFetch: typeof fetch = async (input, init) => {
+  const answer = await fetch(input, init)
+  if (!answer.body) return answer
+  let bytes = 0
+  const counting = new TransformStream<Uint8Array, Uint8Array>({
+    transform(part, controller) {
+      bytes += part.byteLength
+      if (bytes > ANSWER_BYTES_MAX) controller.error(new Error(`an answer has at most ${ANSWER_BYTES_MAX} bytes`))
+      else controller.enqueue(part)
+    },
+  })
+  const { status, statusText, headers } = answer
+  return new Response(answer.body.pipeThrough(counting), { status, statusText, headers })
+}
+
+async function resting(clock: Clock, ms: number, signal: AbortSignal): Promise<undefined> {
+  for (let left = ms; left > 0 && !signal.aborted; left -= SLEEP_MS_MAX) await clock.sleep(Math.min(left, SLEEP_MS_MAX), signal)
+}
+
+/** fetch says "fetch failed" and hides the reason below. */
+function wordsOf(error: unknown): string {
+  const { message, cause } = (error ?? {}) as { message?: unknown; cause?: { code?: unknown; message?: unknown } }
+  const below = typeof cause?.code === 'string' ? cause.code : typeof cause?.message === 'string' ? cause.message : null
+  const words = typeof message === 'string' ? message : String(error)
+  return (below === null ? words : `${words} (${below})`).slice(0, STDERR_CHARS_MAX)
+}

@@ -1,0 +1,183 @@
+// All sources behind one port: what they offer is put down as documents, and what is invoked finds its way to its source within
+// bounds of time and size.
+import type { Clock } from '#kernel/clock.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { SYSTEM } from '#kernel/identity.ts'
+import { decodeText } from '#kernel/json.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import { limits } from '#kernel/limits.ts'
+import { parse } from '#kernel/schema.ts'
+import { CapabilityManifest, capabilityKey, type InvokeOutcome, type InvokeRequest } from '#protocols/delegation/capabilities.ts'
+import { OFFERED_MAX } from '#protocols/delegation/operations/offer.ts'
+import { CapabilityFailure, type CapabilitySource, type SourceLog } from './source.ts'
+
+export type Capabilities = {
+  /** The port that an invocation goes through. */
+  invoke(request: unknown, signal: AbortSignal): Promise<InvokeOutcome>
+  /** Takes back what is offered no more, and lets every source begin. */
+  start(kernel: Kernel): Promise<void>
+  stop(): Promise<void>
+}
+
+const SLEEP_MS_MAX = 60_000
+const MESSAGE_CHARS_MAX = 2_000
+const RETRY_MS = 1_000
+
+export function createCapabilities(sources: readonly CapabilitySource[], clock: Clock, log: SourceLog): Capabilities {
+  const named = new Map(sources.map((source) => [source.name, source]))
+  if (named.size !== sources.length) throw new Error('two sources of capabilities have the same name')
+  /** One list of a source after the other: an older one must not overtake. */
+  const putting = new Map<string, Promise<void>>()
+  const stopping = new AbortController()
+
+  async function put(kernel: Kernel, { name, projects }: CapabilitySource, manifests: readonly CapabilityManifest[]): Promise<void> {
+    const usable = usableOf(manifests, name, log)
+    let changed = 0
+    for (let i = 0; i < usable.length; i += OFFERED_MAX) {
+      const input = { source: name, projects, manifests: usable.slice(i, i + OFFERED_MAX) }
+      const offered = (await kernel.call('delegation/capability.offer', input, SYSTEM)) as { changed: number; taken: string[] }
+      changed += offered.changed
+      if (offered.taken.length > 0) log.warn({ source: name, taken: offered.taken }, 'another source offers these capabilities already')
+    }
+    const withdrawn = await withdraw(kernel, { source: name, keep: usable.map(capabilityKey) })
+    log.info({ source: name, offered: usable.length, changed, withdrawn }, 'a source of capabilities is ready')
+  }
+
+  /** Until it is put down: a source tells what it offers once. */
+  async function putUntilDone(kernel: Kernel, source: CapabilitySource, manifests: readonly CapabilityManifest[]): Promise<void> {
+    while (!stopping.signal.aborted) {
+      try {
+        return await put(kernel, source, manifests)
+      } catch (error) {
+        log.error({ err: error, source: source.name }, 'what a source offers could not be put down; it is tried again')
+        await clock.sleep(RETRY_MS, stopping.signal)
+      }
+    }
+  }
+
+  function offer(kernel: Kernel, source: CapabilitySource, manifests: readonly CapabilityManifest[]): void {
+    const before = putting.get(source.name) ?? Promise.resolve()
+    putting.set(
+      source.name,
+      before.then(() => putUntilDone(kernel, source, manifests)),
+    )
+  }
+
+  return {
+    async start(kernel) {
+      await withdraw(kernel, { keep: [...named.keys()] })
+      // A source that cannot be reached yet keeps what it offered, but never where it is not meant for any more.
+      for (const { name, projects } of sources) await withdraw(kernel, { source: name, projects: [...projects] })
+      for (const source of sources) source.start((manifests) => offer(kernel, source, manifests))
+      // What is in this process is there from the beginning; others come when they can be reached.
+      await Promise.all(putting.values())
+    },
+    async invoke(request, signal) {
+      const { source, ref, input, timeout_ms } = request as InvokeRequest
+      const began = clock.now()
+      const outcome = await withinTime(clock, timeout_ms, signal, async (enough) => {
+        const found = named.get(source)
+        if (!found) throw new CapabilityFailure('unreachable', `${source} is no source of this server any more`)
+        return { output: bounded(await found.invoke(ref, input, enough)) }
+      })
+      return { ...outcome, duration_ms: Math.max(0, clock.now() - began) }
+    },
+    async stop() {
+      stopping.abort()
+      await Promise.all(sources.map((source) => source.stop().catch(() => undefined)))
+      await Promise.all(putting.values())
+    },
+  }
+}
+
+async function withdraw(kernel: Kernel, input: object): Promise<number> {
+  let withdrawn = 0
+  for (let cursor: string | null = null; ;) {
+    const more: object = cursor === null ? input : { ...input, cursor }
+    const page = (await kernel.call('delegation/capability.withdraw', { ...more, limit: limits.pageMax }, SYSTEM)) as Withdrawn
+    withdrawn += page.withdrawn
+    cursor = page.next_cursor
+    if (cursor === null) return withdrawn
+  }
+}
+type Withdrawn = { readonly withdrawn: number; readonly next_cursor: string | null }
+
+/** What a source says about itself comes from outside: what we could not keep or show is left out, and the operator is told. */
+function usableOf(manifests: readonly CapabilityManifest[], source: string, log: SourceLog): CapabilityManifest[] {
+  const kept = new Map<string, CapabilityManifest>()
+  for (const manifest of manifests.slice(0, limits.capabilitiesPerSourceMax)) {
+    try {
+      const text = JSON.stringify(manifest)
+      if (Buffer.byteLength(text) > limits.capabilityBytesMax)
+        throw new Error(`its manifest has more than ${limits.capabilityBytesMax} bytes`)
+      const usable = parse(CapabilityManifest, decodeText(text))
+      if (kept.has(capabilityKey(usable))) throw new Error('there are two of this name')
+      kept.set(capabilityKey(usable), usable)
+    } catch (error) {
+      log.warn({ source, capability: manifest.capability_id, error: wordsOf(error) }, 'a capability is left out')
+    }
+  }
+  if (manifests.length > limits.capabilitiesPerSourceMax)
+    log.warn({ source, offered: manifests.length }, `of one source at most ${limits.capabilitiesPerSourceMax} capabilities are taken`)
+  return [...kept.values()]
+}
+
+class Unfit extends Error {
+  readonly reason: 'output_too_large' | 'output_invalid'
+  constructor(reason: Unfit['reason'], message: string) {
+    super(message)
+    this.reason = reason
+  }
+}
+
+/** The output as plain JSON that every caller can read: what the one decoder refuses from outside, it refuses here as well. */
+function bounded(output: unknown): unknown {
+  let text: string
+  try {
+    text = JSON.stringify(output ?? null)
+  } catch {
+    throw new Unfit('output_invalid', 'it answered what cannot be written as JSON')
+  }
+  if (Buffer.byteLength(text) > limits.invokeOutputBytesMax)
+    throw new Unfit('output_too_large', `the output is larger than ${limits.invokeOutputBytesMax} bytes`)
+  try {
+    return decodeText(text)
+  } catch (error) {
+    throw new Unfit('output_invalid', `it answered what is no usable JSON: ${wordsOf(error)}`)
+  }
+}
+
+type Ended = Pick<InvokeOutcome, 'output' | 'error'>
+
+/** The work, or that it took too long: nobody waits for a source that does not end when it is told to. */
+async function withinTime(clock: Clock, ms: number, stop: AbortSignal, work: (signal: AbortSignal) => Promise<Ended>): Promise<Ended> {
+  const late = new AbortController()
+  const over = new AbortController()
+  const done = work(AbortSignal.any([late.signal, stop])).catch((error: unknown): Ended => ({ error: errorOf(error) }))
+  const stopped = new Promise<Ended>((resolve) => {
+    const words = 'the server is stopping: what came of it is not known'
+    const tell = (): void => resolve({ error: { code: 'EXECUTION_FAILED', reason: 'stopped', message: words } })
+    if (stop.aborted) tell()
+    stop.addEventListener('abort', tell, { signal: over.signal })
+  })
+  const first = await Promise.race([done, stopped, passed(clock, ms, over.signal)])
+  over.abort()
+  if (first !== undefined) return first
+  late.abort()
+  return { error: { code: 'TIMEOUT', reason: 'timeout', message: `it took longer than ${ms} ms` } }
+}
+
+async function passed(clock: Clock, ms: number, signal: AbortSignal): Promise<undefined> {
+  for (let left = ms; left > 0 && !signal.aborted; left -= SLEEP_MS_MAX) await clock.sleep(Math.min(left, SLEEP_MS_MAX), signal)
+}
+
+function errorOf(error: unknown): NonNullable<InvokeOutcome['error']> {
+  const reason = error instanceof CapabilityFailure || error instanceof Unfit ? error.reason : 'failed'
+  return { code: 'EXECUTION_FAILED', reason, message: wordsOf(error) }
+}
+
+/** For the caller: what a source says, as far as it can be shown. */
+function wordsOf(error: unknown): string {
+  const words = error instanceof Refusal || error instanceof Error ? error.message : String(error)
+  return words.replaceAll('\0', '').slice(0, MESSAGE_CHARS_MAX).toWellFormed()
+}

@@ -1,0 +1,33 @@
+// Where capabilities come from. Whatever is behind a source, upper layers see a manifest and a result.
+import type { CapabilityManifest } from '#protocols/delegation/capabilities.ts'
+import type { CapabilityRef } from '#protocols/delegation/schema.ts'
+
+export type CapabilitySource = {
+  /** Among all sources there is one of this name. */
+  readonly name: string
+  /** Where its capabilities are found and may be invoked. */
+  readonly projects: readonly string[]
+  /** Begins to offer: `offer` gets everything that there is, again whenever that changes. */
+  start(offer: Offer): void
+  /** Resolves with the output, or throws; a CapabilityFailure says why. It ends soon after the signal aborts. */
+  invoke(ref: CapabilityRef, input: unknown, signal: AbortSignal): Promise<unknown>
+  stop(): Promise<void>
+}
+export type Offer = (manifests: readonly CapabilityManifest[]) => void
+
+/** What a source tells the caller about its failure. */
+export class CapabilityFailure extends Error {
+  override name = 'CapabilityFailure'
+  readonly reason: 'failed' | 'unreachable'
+  constructor(reason: 'failed' | 'unreachable', message: string) {
+    super(message)
+    this.reason = reason
+  }
+}
+
+export type SourceLog = {
+  debug(fields: object, words: string): void
+  info(fields: object, words: string): void
+  warn(fields: object, words: string): void
+  error(fields: object, words: string): void
+}

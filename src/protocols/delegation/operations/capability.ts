@@ -1,0 +1,80 @@
+// CAP: which capabilities are offered, and what each says about itself.
+import { Refusal } from '#kernel/errors.ts'
+import { anyone, type Actor } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { query, type Read } from '#kernel/operation.ts'
+import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { either, t } from '#kernel/schema.ts'
+import { Capability, CapabilityManifest, manifestOf } from '../capabilities.ts'
+import { bestOf } from '../capability.ts'
+import { CapabilityRef, Id } from '../schema.ts'
+
+function refuseStranger(actor: Actor, project_id: string): void {
+  if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+}
+
+const list = query({
+  name: 'capability.list',
+  summary: 'List the capabilities that are offered to a project, with their manifests.',
+  draft: 'CAP: capability.list() -> [CapabilityManifest]',
+  input: t.Object({ project_id: t.Optional(Id), kind: t.Optional(either('tool', 'skill')), ...pageInput }),
+  output: t.Object({ items: t.Array(CapabilityManifest), next_cursor: nextCursor }),
+  callers: [anyone],
+  async load(read, input, { actor }) {
+    const { project_id = 'project_default', kind } = input
+    refuseStranger(actor, project_id)
+    const limit = pageSize(input)
+    const items: CapabilityManifest[] = []
+    let place = placeOf('capability.list', input)
+    for (let examined = 0, bytes = 0; examined < limits.examinedMax;) {
+      const page = await read.list(Capability, 'project', [[project_id]], { after: place, limit })
+      for (const { id, at } of page) {
+        const one = await read.raw(Capability, id)
+        if (one && (kind === undefined || one.kind === kind)) items.push(manifestOf(one))
+        bytes += one ? JSON.stringify(one).length : 0
+        place = at
+        if (items.length === limit || bytes > limits.pageBytesMax) return { items, place }
+      }
+      examined += page.length
+      if (page.length < limit) return { items, place: undefined }
+    }
+    return { items, place }
+  },
+  view: ({ items, place }, input) => ({ items, next_cursor: place === undefined ? null : cursorOf('capability.list', input, place) }),
+  example: { given: 'offering', as: 'devin', input: {} },
+})
+
+/** Versions of one capability: a source offers one at a time, and few sources share a name. */
+const VERSIONS = 100
+
+/** What serves a reference: that very version, or else the newest that is compatible with it. */
+export async function serving(
+  read: Read,
+  { capability_id, version }: { capability_id: string; version?: string },
+  fits: (one: Capability) => boolean,
+) {
+  const listed = await read.list(Capability, 'capability', [[capability_id]], { limit: VERSIONS })
+  const found = await Promise.all(listed.map(({ id }) => read.maybe(Capability, id)))
+  return bestOf(
+    found.filter((one): one is Capability => one !== null && !one.withdrawn && fits(one)),
+    version,
+  )
+}
+
+const describe = query({
+  name: 'capability.describe',
+  summary: 'Fetch the manifest of a capability: of the version that is named, of a compatible one, or of the newest.',
+  draft: 'CAP: capability.describe(id, version)',
+  input: t.Object({ capability_id: CapabilityRef.properties.capability_id, version: t.Optional(CapabilityRef.properties.version) }),
+  output: t.Object({ manifest: CapabilityManifest }),
+  callers: [anyone],
+  async load(read, input) {
+    const found = await serving(read, input, () => true)
+    if (!found) throw new Refusal('NOT_FOUND', `there is no capability ${input.capability_id} ${input.version ?? ''}`.trimEnd())
+    return { found }
+  },
+  view: ({ found }) => ({ manifest: manifestOf(found) }),
+  example: { given: 'offering', as: 'devin', input: { capability_id: 'cap:web-search', version: '2.1.0' } },
+})
+
+export const capabilityOperations = [list, describe]

@@ -1,0 +1,230 @@
+// CAP: invoking a capability for a run. The intent is recorded, the port acts, the outcome is recorded; the caller waits.
+import { canonical } from '#kernel/canonical.ts'
+import { sha256 } from '#kernel/chain.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image } from '#kernel/facts.ts'
+import { problemOf, refuseMismatch } from '#kernel/foreign-schema.ts'
+import { system } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, type Bound, type Granted } from '#kernel/operation.ts'
+import { nullable, t } from '#kernel/schema.ts'
+import { durationMs } from '#kernel/time.ts'
+import { Capability, capabilityKey, Invocation, InvokeOutcome, InvokeResult, type InvokeCode, type InvokeRequest } from '../capabilities.ts'
+import { Attempt, hasNoDelegate, isPresentAttempt, isRunning, runAgent, runOf, type OfRun } from '../rules.ts'
+import { CapabilityRef, Id, type Run } from '../schema.ts'
+import { serving } from './capability.ts'
+
+type Permitted = { readonly scope: string; readonly grant: Granted | null }
+type Invoking = OfRun & { readonly capability: Capability | null; readonly permitted: readonly Permitted[] }
+
+/** The first scope that no grant allows, or that a grant allows less often than is needed here; null: all are allowed. */
+function deniedScope(permitted: readonly Permitted[]): string | null {
+  const used = new Map<string, number>()
+  for (const { scope, grant } of permitted) {
+    if (grant?.decision !== 'allow') return scope
+    used.set(grant.id, (used.get(grant.id) ?? 0) + 1)
+    if (grant.left !== null && used.get(grant.id)! > grant.left) return scope
+  }
+  return null
+}
+
+/** The input against its schema: the words of what is wrong, or null. */
+function mismatch(schema: object, value: unknown, field: string): string | null {
+  try {
+    refuseMismatch(schema, value, 'INVALID_INPUT', field)
+    return null
+  } catch (error) {
+    if (error instanceof Refusal) return error.message
+    throw error
+  }
+}
+
+const failed = (
+  code: InvokeCode,
+  message: string,
+  of: Pick<InvokeResult, 'invocation_id' | 'ref'> | null = null,
+  duration_ms = 0,
+): InvokeResult => ({
+  ok: false,
+  output: null,
+  error: { code, message },
+  duration_ms,
+  invocation_id: of?.invocation_id ?? null,
+  ref: of?.ref ?? null,
+})
+
+const UNKNOWN = 'the outcome is unknown: the server ended while it was under way'
+
+function timeoutIn(timeout: string | undefined): number {
+  const ms = timeout === undefined ? limits.invokeMsDefault : durationMs(timeout, 'INVALID_REQUEST', 'timeout')
+  if (ms > limits.invokeMsMax)
+    throw new Refusal('INVALID_REQUEST', `timeout is at most ${limits.invokeMsMax / 60_000} minutes`, { field: 'timeout' })
+  return ms
+}
+
+const hashOf = (value: unknown): string => `sha256:${Buffer.from(sha256(canonical(value)), 'base64url').toString('hex')}`
+
+function invocationOf(id: string, run: Run, capability: Capability, input: unknown, timeout_ms: number, now: string): Invocation {
+  const { capability_id, version, source, required_permissions } = capability
+  return {
+    id,
+    run_id: run.id,
+    agent_id: run.agent_id,
+    project_id: run.project_id,
+    correlation_id: run.correlation_id,
+    root_task_id: run.root_task_id,
+    task_id: run.task_id,
+    ref: { capability_id, version },
+    source,
+    permissions: required_permissions,
+    input_hash: hashOf(input),
+    timeout_ms,
+    state: 'begun',
+    begun_at: now,
+    ended_at: null,
+    duration_ms: null,
+    error: null,
+    reason: null,
+    output_hash: null,
+    output_bytes: null,
+  }
+}
+
+const bound = (name: string, part: string, max: number, words: string): Bound => ({
+  doc: Invocation,
+  index: name,
+  prefix: [part],
+  max,
+  words,
+})
+
+/** What is under way is bounded for an agent and for all, and what is recorded for a run. */
+const boundsOf = (run: Run): Bound[] => [
+  bound('run', run.id, limits.invocationsPerRunMax, `a run invokes capabilities at most ${limits.invocationsPerRunMax} times`),
+  bound(
+    'agent',
+    run.agent_id,
+    limits.invocationsPerAgentMax,
+    `an agent invokes at most ${limits.invocationsPerAgentMax} capabilities at once`,
+  ),
+  bound('open', 'all', limits.invocationsMax, `at most ${limits.invocationsMax} capabilities are invoked at once`),
+]
+
+const invoke = command({
+  name: 'capability.invoke',
+  summary: 'Invoke a capability for a run and wait for its result. What the capability layer says no to is a result with ok: false.',
+  draft: 'CAP: capability.invoke(ref, input) -> InvokeResult',
+  input: t.Object({
+    run_id: Id,
+    attempt: Attempt,
+    ref: CapabilityRef,
+    input: t.Optional(t.Unknown({ description: 'what its input_schema describes; {} by default' })),
+    timeout: t.Optional(t.String({ maxLength: 40, description: 'an ISO 8601 duration of at most 5 minutes; PT30S by default' })),
+  }),
+  output: InvokeResult,
+  callers: [runAgent],
+  requires: [isRunning, isPresentAttempt, hasNoDelegate],
+  audit: 'capability.invoked',
+  effect: { port: 'capability', conclude: 'delegation/capability.conclude' },
+  async load(read, { run_id, ref }, { actor, now }): Promise<Invoking> {
+    const own = await runOf(read, run_id, actor)
+    const { project_id, task_id } = own.run
+    const capability = await serving(read, ref, ({ projects }) => projects.includes(project_id))
+    const scopes = capability?.required_permissions ?? []
+    // Without a task nobody could have allowed anything.
+    const grantOf = async (scope: string): Promise<Granted | null> => (task_id === null ? null : read.grant(task_id, scope, now))
+    return { ...own, capability, permitted: await Promise.all(scopes.map(async (scope) => ({ scope, grant: await grantOf(scope) }))) }
+  },
+  decide({ run, capability, permitted }, { ref, input = {}, timeout }, { now, newId }) {
+    const timeout_ms = timeoutIn(timeout)
+    if (!capability) return { facts: [], output: failed('NOT_FOUND', `there is no capability ${ref.capability_id} ${ref.version}`) }
+    const id = newId('inv')
+    const begun = invocationOf(id, run, capability, input, timeout_ms, now)
+    const of = { invocation_id: id, ref: begun.ref }
+    const detail = { ...begun.ref }
+    const scope = deniedScope(permitted)
+    if (scope !== null) {
+      const denied: Invocation = { ...begun, state: 'failed', ended_at: now, duration_ms: 0, error: 'PERMISSION_DENIED', reason: 'denied' }
+      return {
+        facts: [fact('capability.denied', [image(Invocation, denied)], { detail: { ...detail, scope } })],
+        atMost: boundsOf(run).slice(0, 1),
+        output: failed('PERMISSION_DENIED', `${ref.capability_id} needs a grant of the task for ${scope}`, of),
+      }
+    }
+    // What could not be checked is not run.
+    const unusable =
+      problemOf(capability.input_schema, 'input') ?? (capability.output_schema && problemOf(capability.output_schema, 'output'))
+    if (unusable !== null) return { facts: [], output: failed('EXECUTION_FAILED', unusable, { invocation_id: null, ref: begun.ref }) }
+    const wrong = mismatch(capability.input_schema, input, 'input')
+    if (wrong !== null) return { facts: [], output: failed('INVALID_INPUT', wrong, { invocation_id: null, ref: begun.ref }) }
+    const [first] = permitted
+    const basis = first?.grant ? { basis: { kind: 'grant', id: first.grant.id } as const } : {}
+    return {
+      facts: [fact('capability.invoked', [image(Invocation, begun)], { detail, ...basis })],
+      atMost: boundsOf(run),
+      effect: { id, request: { invocation_id: id, source: capability.source, ref: begun.ref, input, timeout_ms } satisfies InvokeRequest },
+      output: failed('EXECUTION_FAILED', UNKNOWN, of),
+    }
+  },
+  example: {
+    given: 'offering',
+    as: 'robin',
+    input: ({ run }) => ({ run_id: run.id, ref: { capability_id: 'cap:web-search', version: '2.0.0' }, input: { query: 'countersign' } }),
+  },
+})
+
+/** What came of it, as the capability's own schema and our bounds allow it. */
+function judged(outcome: InvokeOutcome | null, { output_schema }: Capability): InvokeOutcome {
+  if (outcome === null) return { duration_ms: 0, error: { code: 'EXECUTION_FAILED', reason: 'unknown', message: UNKNOWN } }
+  const { duration_ms } = outcome
+  if (outcome.error) return outcome
+  const output = outcome.output ?? null
+  const no = (reason: 'output_too_large' | 'output_invalid', message: string): InvokeOutcome => ({
+    duration_ms,
+    error: { code: 'EXECUTION_FAILED', reason, message },
+  })
+  if (Buffer.byteLength(canonical(output)) > limits.invokeOutputBytesMax)
+    return no('output_too_large', `the output is larger than ${limits.invokeOutputBytesMax} bytes`)
+  const wrong = output_schema === null ? null : mismatch(output_schema, output, 'output')
+  return wrong === null ? { duration_ms, output } : no('output_invalid', `it answered what its output_schema does not allow: ${wrong}`)
+}
+
+const conclude = command({
+  name: 'capability.conclude',
+  summary: 'Record what came of an invocation. The server calls it, once; without an outcome nobody knows, and it is not tried again.',
+  draft: 'CAP: InvokeResult; output against output_schema where declared',
+  input: t.Object({ id: Id, outcome: nullable(InvokeOutcome) }),
+  output: InvokeResult,
+  callers: [system],
+  requires: [],
+  audit: 'capability.completed',
+  async load(read, { id }) {
+    const begun = await read(Invocation, id)
+    return { begun, capability: (await read.raw(Capability, capabilityKey(begun.ref)))! }
+  },
+  decide({ begun, capability }, { outcome: reported }, { now }) {
+    const { output = null, error, duration_ms } = judged(reported, capability)
+    const of = { invocation_id: begun.id, ref: begun.ref }
+    const ended = { ...begun, ended_at: now, duration_ms: reported === null ? null : duration_ms }
+    if (error) {
+      const { code, reason, message } = error
+      const next: Invocation = { ...ended, state: 'failed', error: code, reason }
+      const detail = { ...begun.ref, code, reason }
+      return { facts: [fact('capability.failed', [image(Invocation, next)], { detail })], output: failed(code, message, of, duration_ms) }
+    }
+    const text = canonical(output)
+    const next: Invocation = { ...ended, state: 'succeeded', output_hash: hashOf(output), output_bytes: Buffer.byteLength(text) }
+    return {
+      facts: [fact('capability.completed', [image(Invocation, next)], { detail: { ...begun.ref } })],
+      output: { ok: true, output, error: null, duration_ms, ...of },
+    }
+  },
+  example: {
+    given: 'invoked',
+    as: 'system',
+    refused: 'PRECONDITION_FAILED',
+    input: ({ invocation_id }) => ({ id: invocation_id, outcome: { output: { hits: [] }, duration_ms: 12 } }),
+  },
+})
+
+export const invokeOperations = [invoke, conclude]

@@ -1,0 +1,73 @@
+// A real MCP server for tests: over stdio when it is run, over Streamable HTTP when it is asked for. Its tools misbehave on purpose.
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createMcpHandler, fromJsonSchema, McpServer } from '@modelcontextprotocol/server'
+import { toNodeHandler } from '@modelcontextprotocol/node'
+
+const object = (properties: Record<string, unknown> = {}, required: readonly string[] = []) => ({
+  type: 'object' as const,
+  properties,
+  required: [...required],
+})
+const schema = (properties?: Record<string, unknown>, required?: readonly string[]) => fromJsonSchema(object(properties, required) as never)
+const text = (words: string) => ({ content: [{ type: 'text' as const, text: words }] })
+
+/** How often each tool has run in this process. */
+export const runs = new Map<string, number>()
+
+export function createTestServer(tools = 0, version = '1.4.2'): McpServer {
+  const server = new McpServer({ name: 'test-server', version })
+  const tool = (name: string, more: object, work: (input: any) => any): void => {
+    server.registerTool(
+      name,
+      { description: `The tool ${name}.`, inputSchema: schema(), ...more } as never,
+      (async (input: any) => {
+        runs.set(name, (runs.get(name) ?? 0) + 1)
+        return work(input)
+      }) as never,
+    )
+  }
+  tool('echo', { title: 'Echo', inputSchema: schema({ words: { type: 'string', pattern: '^[a-z ]+$' } }, ['words']) }, ({ words }) =>
+    text(words),
+  )
+  tool(
+    'sum',
+    {
+      inputSchema: schema({ of: { type: 'array', items: { type: 'number' } } }, ['of']),
+      outputSchema: schema({ total: { type: 'number' } }, ['total']),
+    },
+    ({ of }) => ({ ...text('done'), structuredContent: { total: of.reduce((a: number, b: number) => a + b, 0) } }),
+  )
+  tool('fails', {}, () => ({ ...text('the disk is on fire'), isError: true }))
+  tool('hangs', {}, () => new Promise(() => undefined))
+  tool('dies', {}, () => process.exit(1))
+  tool('floods', {}, () => text('x'.repeat(400_000)))
+  tool('environment', {}, () => text(JSON.stringify(process.env)))
+  tool('grows', {}, () => {
+    tool('grown', {}, () => text('I am new'))
+    return text('one more')
+  })
+  for (let i = 0; i < tools; i++) tool(`tool-${String(i).padStart(4, '0')}`, {}, () => text(String(i)))
+  return server
+}
+
+export type HttpMcp = { readonly url: string; close(): Promise<void> }
+
+export async function serveOverHttp(tools = 0, port = 0): Promise<HttpMcp> {
+  const handler = toNodeHandler(createMcpHandler(() => createTestServer(tools)))
+  const http = createServer((request, response) => void handler(request as never, response))
+  await new Promise<void>((done) => http.listen(port, '127.0.0.1', done))
+  return {
+    url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`,
+    close: () =>
+      new Promise((done) => {
+        http.close(() => done())
+        http.closeAllConnections()
+      }),
+  }
+}
+
+if (import.meta.main) {
+  const { StdioServerTransport } = await import('@modelcontextprotocol/server/stdio')
+  await createTestServer(Number(process.argv[2] ?? 0)).connect(new StdioServerTransport())
+}
