@@ -1,9 +1,6 @@
-// The documentation is run: the tour of README.md word for word against a fresh server, and every link and command is looked up.
+// The documentation is looked up: links, named files, scripts, and what it says about the code. test/tours.test.ts runs its commands.
 import assert from 'node:assert/strict'
-import { spawn, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
-import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { describe, test } from 'node:test'
 import { helpText } from '#apps/config.ts'
@@ -15,85 +12,6 @@ import { hacpRows } from './conformance/hacp.ts'
 
 const root = join(import.meta.dirname, '..')
 const textOf = (path: string): string => readFileSync(join(root, path), 'utf8')
-
-/** A block of the tour and what it prints, where that is shown. */
-type Shown = { readonly commands: string; readonly prints: string | null }
-
-function tourIn(markdown: string): Shown[] {
-  const tour = /^## A five-minute tour\n(.*?)^## /ms.exec(markdown)?.[1] ?? ''
-  const blocks = [...tour.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map(([, language, text]) => ({ language, text: text! }))
-  return blocks.flatMap(({ language, text }, i) => {
-    const next = blocks[i + 1]
-    return language === 'sh' ? [{ commands: text, prints: next?.language === 'text' ? next.text : null }] : []
-  })
-}
-
-/** What is shown is what is printed; an ellipsis stands for what differs each time. */
-function assertPrinted(printed: string, shown: string): void {
-  const parts = shown.split('…').map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`))
-  assert.match(printed, new RegExp(`^${parts.join('[^\\n]+')}$`))
-}
-
-async function startServer(data: string): Promise<{ url: string; server: ChildProcess }> {
-  const args = ['src/apps/main.ts', '--port', '0', '--data', data, '--log', 'error']
-  const server = spawn(process.execPath, args, { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] })
-  const { promise, resolve, reject } = Promise.withResolvers<string>()
-  let said = ''
-  // It is read to its end: a closed pipe would be an error for the server.
-  server.stdout.setEncoding('utf8').on('data', (part: string) => {
-    said += part
-    const url = /^countersign ready (\S+)$/m.exec(said)?.[1]
-    if (url !== undefined) resolve(url)
-  })
-  server.on('exit', () => reject(new Error(`the server did not start: ${said}`)))
-  return { url: await promise, server }
-}
-
-async function run(shell: string, script: string, env: Record<string, string>): Promise<{ code: number | null; out: string; err: string }> {
-  const child = spawn(shell, ['-s'], { cwd: root, env: { ...process.env, ...env }, stdio: ['pipe', 'pipe', 'pipe'] })
-  const said = { out: '', err: '' }
-  child.stdout.setEncoding('utf8').on('data', (part: string) => (said.out += part))
-  child.stderr.setEncoding('utf8').on('data', (part: string) => (said.err += part))
-  child.stdin.end(script)
-  const [code] = (await once(child, 'close')) as [number | null]
-  return { code, ...said }
-}
-
-const MARK = '--- the next block ---'
-
-describe('the tour of README.md', () => {
-  const blocks = tourIn(textOf('README.md'))
-
-  for (const shell of ['bash', 'sh']) {
-    test(`works word for word in ${shell}, prints what it shows, and ends with a record that matches`, async () => {
-      assert.ok(blocks.length >= 8, 'the blocks were found')
-      const data = mkdtempSync(join(tmpdir(), 'countersign-tour-'))
-      const { url, server } = await startServer(data)
-      try {
-        const script = blocks.map(({ commands }) => `${commands}echo '${MARK}'\n`).join('')
-        const { code, out, err } = await run(shell, script, { BASE: url, COUNTERSIGN_DATA: data })
-        assert.deepEqual({ code, err }, { code: 0, err: '' })
-        const printed = out.split(`${MARK}\n`)
-        for (const [i, { commands, prints }] of blocks.entries()) {
-          if (prints === null) assert.equal(printed[i], '', commands)
-          else assertPrinted(printed[i]!, prints)
-        }
-        assert.match(out, /^completed$/m, 'the task ends completed')
-        assert.match(out, /^"matches":true$/m, 'the replay matches')
-      } finally {
-        server.kill('SIGTERM')
-        await once(server, 'exit')
-        rmSync(data, { recursive: true, force: true })
-      }
-    })
-  }
-
-  test('an output that is not what is shown is noticed', () => {
-    assert.throws(() => assertPrinted('assigned\n', 'in_progress\n'))
-    assert.throws(() => assertPrinted('{"a":"1","b":3}\n', '{"a":"…","b":2}\n'))
-    assertPrinted('{"a":"1","b":2}\n', '{"a":"…","b":2}\n')
-  })
-})
 
 const documents = globSync(['*.md', 'docs/**/*.md', 'src/**/*.md'], { cwd: root }).sort()
 

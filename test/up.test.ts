@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, rmSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
-import { memoryFlags } from '#apps/cli/serve.ts'
+import { memoryEnv, memoryFlags } from '#apps/cli/serve.ts'
 import { nextSteps } from '#apps/next-steps.ts'
 import { root, runInTerminal, startUp, temporary } from './support/cli.ts'
 
@@ -21,11 +21,18 @@ const argumentsOf = ({ pid }: ChildProcess): string[] =>
     .split(' ')
 
 test('it runs with the memory of scripts/serve, as the process that was started', async (t) => {
-  const inScript = /\bnode (--\S+(?: --\S+)*) src\/apps\/main\.ts/.exec(readFileSync(join(root, 'scripts', 'serve'), 'utf8'))?.[1]
-  assert.deepEqual(inScript?.split(' '), memoryFlags)
+  const script = readFileSync(join(root, 'scripts', 'serve'), 'utf8')
+  assert.deepEqual(/\bnode (--\S+(?: --\S+)*) src\/apps\/main\.ts/.exec(script)?.[1]?.split(' '), memoryFlags)
+  // What a variable has by default there; the compile cache has a place of its own here.
+  const variables = [...script.matchAll(/([A-Z_]+)="\$\{\1:-(.*?)\}"/g)].filter(([, name]) => name !== 'NODE_COMPILE_CACHE')
+  assert.deepEqual(Object.fromEntries(variables.map(([, name, value]) => [name, value])), memoryEnv)
   const server = await startUp(join(folder(t), 'data'))
   t.after(server.stop)
   assert.deepEqual(argumentsOf(server.process).slice(1, 1 + memoryFlags.length), memoryFlags)
+  const environment = `/proc/${server.process.pid}/environ`
+  if (!existsSync(environment)) return
+  const set = readFileSync(environment, 'utf8').split('\0')
+  for (const [name, value] of Object.entries(memoryEnv)) assert.ok(set.includes(`${name}=${process.env[name] ?? value}`), name)
 })
 
 test('whoever has set that memory already is left alone', async (t) => {

@@ -99,21 +99,14 @@ const quoted = (word: string): string => `'${word.replaceAll("'", String.raw`'\'
 export type Press = readonly [on: string, keys: string]
 
 /** One command in a pseudo-terminal of 100 columns, or one that does not know its size. Both outputs are one there. */
-export function runInTerminal(
-  argv: readonly string[],
-  presses: readonly Press[],
-  { env, cwd, columns = 100 }: { env: Record<string, string>; cwd: string; columns?: number },
-): Promise<Ran> {
-  const line = [
-    'stty',
-    'cols',
-    String(columns),
-    'rows',
-    columns === 0 ? '0' : '40',
-    ';',
-    'exec',
-    ...[process.execPath, program, ...argv].map(quoted),
-  ].join(' ')
+export const runInTerminal = (argv: readonly string[], presses: readonly Press[], place: Place): Promise<Ran> =>
+  runShellInTerminal(`exec ${[process.execPath, program, ...argv].map(quoted).join(' ')}`, presses, place)
+
+type Place = { env: Record<string, string>; cwd: string; columns?: number }
+
+/** The same with a line as it is typed. */
+export function runShellInTerminal(command: string, presses: readonly Press[], { env, cwd, columns = 100 }: Place): Promise<Ran> {
+  const line = `stty cols ${columns} rows ${columns === 0 ? 0 : 40}; ${command}`
   const child = spawn('script', ['-qec', line, '/dev/null'], {
     cwd,
     env: { PATH: process.env['PATH']!, TERM: 'xterm-256color', SHELL: '/bin/sh', ...env },

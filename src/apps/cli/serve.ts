@@ -1,7 +1,8 @@
 // `countersign up` before anything else is loaded: a process that will run for months carries nothing of the command line.
 
-/** A small nursery keeps the server small under load; scripts/serve says the same. */
-export const memoryFlags: readonly string[] = ['--max-semi-space-size=8']
+/** A small nursery, one helper thread and one heap of the C library keep the server small under load; scripts/serve says the same. */
+export const memoryFlags: readonly string[] = ['--max-semi-space-size=8', '--v8-pool-size=1']
+export const memoryEnv: Readonly<Record<string, string>> = { MALLOC_ARENA_MAX: '1' }
 
 /** The words behind `up`, wherever `up` stands. The server reads its own options. */
 export function wordsForUp(argv: readonly string[]): string[] | null {
@@ -19,7 +20,10 @@ export async function up(words: readonly string[]): Promise<void> {
   // Node sizes its memory before the first line of a program runs, so the process becomes one with the flags: the same id, the same
   // terminal, nobody in between who would have to pass signals on.
   if (!isTuned() && process.platform !== 'win32')
-    process.execve!(process.execPath, [process.execPath, ...memoryFlags, ...process.execArgv, ...process.argv.slice(1)], process.env)
+    process.execve!(process.execPath, [process.execPath, ...memoryFlags, ...process.execArgv, ...process.argv.slice(1)], {
+      ...memoryEnv,
+      ...process.env,
+    })
   const { main } = await import('../main.ts')
   // What an operator's log collector wants to know is noise at a terminal.
   const isQuiet = process.stderr.isTTY && !process.env['COUNTERSIGN_LOG'] && !words.some((word) => /^--log(=|$)/.test(word))
