@@ -236,7 +236,7 @@ test('an interrupt pauses what the handler does next, until the person lets it g
   const task_id = await stage.assign(agent)
   await until(async () => (await stage.runsOf(task_id))[0]?.progress, 'progress')
   await owner.collaboration.task.interrupt({ task_id, reason: 'Wait.' })
-  await until(() => (run as Run | null)?.isPaused, 'the pause')
+  await until(() => run?.isPaused, 'the pause')
   gate.resolve()
   await aWhile(200)
   assert.deepEqual(steps, [])
@@ -407,8 +407,8 @@ test('a process that has no room still hears what comes for the runs that it has
   const task_id = await stage.assign(agent)
   const waits = await stage.assign(agent)
   await until(async () => (await stage.runsOf(task_id))[0]?.progress ?? (await stage.runsOf(waits))[0]?.progress, 'progress')
-  const [own] = (await stage.runsOf(task_id))[0]?.progress ? [task_id] : [waits]
-  await owner.collaboration.task.cancel({ task_id: own! })
+  const own = (await stage.runsOf(task_id))[0]?.progress ? task_id : waits
+  await owner.collaboration.task.cancel({ task_id: own })
   await until(() => reason, 'the signal')
 })
 
@@ -510,7 +510,7 @@ describe('a process that is killed', () => {
   async function start(agent: Agent, file: string): Promise<ChildProcess> {
     const env = { PATH: process.env['PATH'], COUNTERSIGN_URL: stage.server.url, COUNTERSIGN_KEY: agent.key }
     const child = spawn(process.execPath, [PROGRAM, agent.id, file, '600'], { env, stdio: ['ignore', 'pipe', 'inherit'] })
-    await once(child.stdout!, 'data')
+    await once(child.stdout, 'data')
     return child
   }
   async function kill(child: ChildProcess, signal: NodeJS.Signals): Promise<NodeJS.Signals | null> {
@@ -542,11 +542,8 @@ describe('a process that is killed', () => {
     assert.deepEqual(lines.filter((line) => line.startsWith('begun')).length, 3)
     const { items } = await owner.collaboration.checkpoint.list({ task_id })
     assert.deepEqual(
-      items.map(({ id, state }) => [id, state]).toSorted(),
-      [
-        [first.id, 'resolved'],
-        [second.id, 'resolved'],
-      ].toSorted(),
+      items.map(({ id, state }) => `${id} ${state}`).toSorted(),
+      [`${first.id} resolved`, `${second.id} resolved`].toSorted(),
     )
     const { task } = await owner.collaboration.task.get({ task_id })
     assert.equal(task.artifacts.length, 1)

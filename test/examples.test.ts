@@ -62,10 +62,10 @@ test('the planner delegates to two writers and puts together what they deliver',
     const { task: now } = await stage.owner.collaboration.task.get({ task_id: task.id })
     return now.children.length === 2 && now.children
   }, 'two child tasks')
-  const writers = []
+  const writers: string[] = []
   for (const task_id of children) {
     const { task: child } = await stage.owner.collaboration.task.get({ task_id })
-    writers.push(child.executor)
+    writers.push(child.executor!)
     await answered(task_id, { action: 'provide', input: `${child.spec.goal.split(' ')[1]} words` })
   }
   assert.equal(await delivered(task.id), 'the sea: sea words\nthe wind: wind words')

@@ -204,7 +204,7 @@ describe('in the kernel', () => {
     await settled()
     assert.equal(on.kernel.stats().waiting, 9)
     await on.clock.advance(30_000)
-    assert.deepEqual((await Promise.all(all)).map(({ items }) => items.length).toSorted(), [0, 0, 0, 0, 0, 0, 0, 0, 0, 1])
+    assert.deepEqual((await Promise.all(all)).filter(({ items }) => items.length === 1).length, 1)
   })
 })
 

@@ -164,9 +164,11 @@ describe('lists and counts', () => {
       return [...new Set(tasks)].toSorted()
     }
     assert.deepEqual(await seenBy('alice'), [root, child.id as string].toSorted())
-    assert.deepEqual(await seenBy('devin'), [root])
+    assert.deepEqual(await seenBy('devin'), [root, child.id as string].toSorted(), 'who passed a part on reads what comes of it')
     await on.refused('NOT_FOUND', 'robin', 'audit.query', { root_task_id: root })
-    await on.refused('NOT_FOUND', 'devin', 'audit.replay', { task_id: child.id })
+    const { task: other } = await on.call('alice', 'task.create', { parent_task: root, spec: { goal: 'Another part' } })
+    assert.deepEqual(await seenBy('devin'), [root, child.id as string].toSorted(), 'and not of what others added')
+    await on.refused('NOT_FOUND', 'devin', 'audit.replay', { task_id: other.id })
   })
 
   test('people and agents: those of your projects and your own; no page and no cursor names anybody else', async () => {

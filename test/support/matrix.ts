@@ -89,6 +89,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'delegation/inbox.take': '             y      u     u     u    u   u     u      y     y    y    u      u',
   'delegation/inbox.ack': '              y      u     u     n    n   n     n      n     y    n    u      n',
   'delegation/inbox.extend': '           y      u     u     u    u   u     u      n     y    n    u      u',
+  'delegation/inbox.release': '          y      u     u     u    u   u     u      n     y    n    u      u',
   'delegation/memo.put': '               u      u     u     n    n   n     n      n     y    n    u      n',
   'delegation/memo.get': '               u      u     u     n    n   n     n      n     y    n    u      n',
   'delegation/run.forget': '             y      u     u     u    u   u     u      u     u    u    u      u',

@@ -135,7 +135,7 @@ export function openDesk(agent_id: string, client: Client, handler: Handler, set
       if (ended.signal.aborted) return
       try {
         const held: Job[] = []
-        for (const job of [...jobs.values()]) if (await mustBeHeld(job)) held.push(job)
+        for (const job of jobs.values()) if (await mustBeHeld(job)) held.push(job)
         for (const some of portions(held)) await hold(some)
       } catch {
         // The next beat tries again; what is lost meanwhile is refused when it is used.
