@@ -15,7 +15,7 @@ import { startServer } from '#apps/server.ts'
 import { SYSTEM } from '#kernel/identity.ts'
 import { authenticate } from '#protocols/identity/authenticate.ts'
 import { createWorld } from '#test/support/world.ts'
-import { rate, tableOf, times, type Bench, type Row } from './report.ts'
+import { median, rate, tableOf, times, type Bench, type Row } from './report.ts'
 
 const LF = 10
 const ROUNDS = 3
@@ -65,9 +65,9 @@ async function roundTrips(ms: number, say: (line: string) => void): Promise<Roun
         const [theirs, own] = [rates.echo.at(-1)!, rates.ours.at(-1)!].map(({ perSecond }) => rate(perSecond))
         say(`${shape.clients} x ${shape.inFlight}, round ${round + 1} of ${ROUNDS}: task.get ${own}, echo ${theirs}`)
       }
-      const [reference, own] = [median(rates.echo), median(rates.ours)]
-      const ratio = own.perSecond / reference.perSecond
-      measured.push({ ...shape, echo: reference, ours: own, ratio, cpuRatio: own.perCpuSecond / reference.perCpuSecond })
+      const share = (figure: keyof Rate): number => median(rates.ours.map((own, i) => own[figure] / rates.echo[i]![figure]))
+      const [reference, own] = [middleOf(rates.echo), middleOf(rates.ours)]
+      measured.push({ ...shape, echo: reference, ours: own, ratio: share('perSecond'), cpuRatio: share('perCpuSecond') })
     }
     return measured
   } finally {
@@ -79,7 +79,10 @@ async function roundTrips(ms: number, say: (line: string) => void): Promise<Roun
   }
 }
 
-const median = (rates: Rate[]): Rate => rates.toSorted((a, b) => a.perSecond - b.perSecond)[Math.floor(rates.length / 2)]!
+function middleOf(rates: readonly Rate[]): Rate {
+  const of = (figure: keyof Rate): number => median(rates.map((each) => each[figure]))
+  return { perSecond: of('perSecond'), perCpuSecond: of('perCpuSecond') }
+}
 
 // --- Load ------------------------------------------------------------------------------------------------------------------
 

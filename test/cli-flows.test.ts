@@ -109,31 +109,36 @@ describe('what people see', () => {
       `SEQ  AT                        ACTION              ACTOR         SUBJECT
 1    TIME  task.created        user_owner    task_ID
 2    TIME  task.assigned       user_owner    task_ID
-3    TIME  task.started        agent_robot   task_ID
-4    TIME  artifact.committed  agent_robot   art_ID
-5    TIME  review.submitted    user_owner    rev_ID
+3    TIME  run.delegated       agent_system  run_ID
+4    TIME  task.started        agent_robot   task_ID
+5    TIME  run.started         agent_system  run_ID
 6    TIME  artifact.committed  agent_robot   art_ID
-7    TIME  review.submitted    user_owner    rev_ID
-8    TIME  task.completed      agent_system  task_ID
-✔ rebuilt from 8 events: all 6 documents are as they are stored
+7    TIME  run.completed       agent_system  run_ID
+8    TIME  review.submitted    user_owner    rev_ID
+9    TIME  run.delegated       agent_system  run_ID
+10   TIME  artifact.committed  agent_robot   art_ID
+11   TIME  run.completed       agent_system  run_ID
+12   TIME  review.submitted    user_owner    rev_ID
+13   TIME  task.completed      agent_system  task_ID
+✔ rebuilt from 13 events: all 11 documents are as they are stored
 `,
     )
     const followed = await run(['task', 'follow', id])
     assert.equal(followed.code, 0, 'it ends with the task')
     assert.equal(masked(followed.out).split('\n')[0], 'TIME  task.created                user_owner        task_ID  created')
-    assert.equal(followed.out.trim().split('\n').length, 8)
+    assert.equal(followed.out.trim().split('\n').length, 13)
     const lines = (await run(['task', 'follow', id, '--json'])).out
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line))
     assert.deepEqual(lines.map(({ event }) => event.action).at(-1), 'task.completed')
-    const rest = await run(['task', 'follow', id, '--json', '--after', lines[5].cursor])
+    const rest = await run(['task', 'follow', id, '--json', '--after', lines[10].cursor])
     assert.deepEqual(
       rest.out
         .trim()
         .split('\n')
         .map((line) => JSON.parse(line).event.seq),
-      [7, 8],
+      [12, 13],
       'it goes on behind a cursor',
     )
   })

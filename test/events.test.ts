@@ -40,8 +40,8 @@ for (const maker of storeMakers()) {
       assert.equal(stream.status, 200)
       assert.equal(stream.headers['content-type'], 'text/event-stream; charset=utf-8')
       assert.equal(stream.headers['cache-control'], 'no-store')
-      await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
-      await world.call('devin', 'collaboration/task.start', { task_id: task.id })
+      await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'user_bob' })
+      await world.call('bob', 'collaboration/task.start', { task_id: task.id })
       await until(() => stream.items.length === 3, 'three events')
       assert.deepEqual(stream.items, await recordOf(world, 'alice', { task_id: task.id }))
       assert.deepEqual(
@@ -210,6 +210,7 @@ test('descendants that a reader of the root may not see are left out, before and
       [root.id, 'task.created'],
       [shown.id, 'task.created'],
       [shown.id, 'task.assigned'],
+      [shown.id, 'run.delegated'],
       [late.id, 'task.created'],
     ],
   )

@@ -99,6 +99,11 @@ const table: Record<string, Row> = {
     to: same('blocked'),
     needs: 'checkpoint',
   },
+  'checkpoint.escalate': {
+    input: ofTask({ prompt: 'It failed.' }),
+    who: ['system'],
+    to: { assigned: 'blocked', in_progress: 'blocked', blocked: '=' },
+  },
   'task.interrupt': { input: ofTask({ reason: 'Wait.' }), who: ['alice'], to: { in_progress: 'blocked' } },
   'task.takeover': { input: ofTask(), who: ['alice'], to: { in_progress: 'blocked' } },
   'task.return': { input: ofTask(), who: ['alice'], to: {} }, // no scene was taken over; its decision shows it

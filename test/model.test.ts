@@ -67,6 +67,7 @@ const trying = (which: number, make: (task: ModelTask) => Try): Command => ({
     if (output?.checkpoint) ids.question = output.checkpoint.id
     if (output?.task) ids.artifacts = output.task.artifacts
     await compare(world, task, ids.id)
+    await compareRuns(world, task, ids.id)
   },
   toString: () => `on task ${which}: ${make({ ...nothing, executor: EXECUTOR }).words}`,
 })
@@ -86,6 +87,25 @@ async function compare(world: World, task: ModelTask, task_id: string): Promise<
     { state: real.state, assignee: real.ownership.assignee, waits: real.pending_checkpoint !== null, artifacts: real.artifacts.length },
     { state: task.state, assignee: idOf(holder), waits: task.question?.state === 'pending', artifacts: task.artifacts.length },
   )
+}
+
+/** A task that an agent works on has one run that the work is with, and above it those who passed it on; every other has none. */
+async function compareRuns(world: World, task: ModelTask, task_id: string): Promise<void> {
+  const { items } = await world.call('admin', 'delegation/run.list', { task_id })
+  const active = items.filter(({ ended_at }: any) => ended_at === null)
+  const worksOnIt = ['assigned', 'in_progress', 'blocked'].includes(task.state) && agents.includes(task.executor as 'devin')
+  if (!worksOnIt) return assert.deepEqual(active, [])
+  const { agent_id, state, chain, correlation_id } = active.at(-1)
+  assert.deepEqual(
+    { agent_id, correlation_id, state, above: chain.map(({ run_id }: any) => run_id) },
+    {
+      agent_id: idOf(task.executor!),
+      correlation_id: task_id,
+      state: task.state === 'blocked' ? 'blocked' : 'running',
+      above: active.slice(0, -1).map(({ id }: any) => id),
+    },
+  )
+  for (const { state: other } of active.slice(0, -1)) assert.equal(other, 'running')
 }
 
 const EXECUTOR = 'its executor'

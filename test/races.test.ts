@@ -71,6 +71,14 @@ const commit = by('devin', 'artifact.commit', ({ task }) => ({ task_id: task.id,
 const review = (as: string, verdict: string): Contender =>
   by(as, 'review.submit', ({ task, artifact }) => ({ task_id: task.id, artifact_id: artifact.id, verdict }))
 
+/** What the agent says about the run that its task's work is with. */
+const ofRun =
+  (op: string, input: object): Contender =>
+  async ({ world, refs }) => {
+    const { items } = await world.call('devin', 'delegation/run.list', { task_id: refs.task.id })
+    return world.call('devin', `delegation/${op}`, { run_id: items.at(-1).id, ...input })
+  }
+
 const FAILED = 'PRECONDITION_FAILED'
 const RESOLVED = 'task.checkpoint.resolved'
 
@@ -121,6 +129,36 @@ const races: readonly Race[] = [
     ],
   },
   {
+    title: 'a run that fails asks its person, unless the task was cancelled first',
+    scene: 'in_progress',
+    contenders: [ofRun('run.fail', { error: 'no' }), cancel],
+    first: [
+      { codes: [null, null], events: ['task.checkpoint.raised', 'task.cancelled', 'task.checkpoint.expired'] },
+      { codes: ['INVALID_TRANSITION', null], events: ['task.cancelled'] },
+    ],
+  },
+  {
+    title: 'of two words about one run only the first counts where it changes what the second rests on',
+    scene: 'in_progress',
+    contenders: [
+      ofRun('run.report', { type: 'needs_input', payload: { prompt: 'What?' } }),
+      ofRun('run.report', { type: 'artifact', payload: { payload: { kind: 'inline', uri: 'data:,x' } } }),
+    ],
+    first: [
+      { codes: [null, 'INVALID_TRANSITION'], events: ['task.checkpoint.raised'] },
+      { codes: ['INVALID_TRANSITION', null], events: ['artifact.committed'] },
+    ],
+  },
+  {
+    title: 'a run is handed off before its task is cancelled or not at all',
+    scene: 'delegable',
+    contenders: [ofRun('agent.handoff', { to_agent: 'agent_robin' }), cancel],
+    first: [
+      { codes: [null, null], events: ['ownership.transferred', 'task.cancelled'] },
+      { codes: ['INVALID_TRANSITION', null], events: ['task.cancelled'] },
+    ],
+  },
+  {
     title: 'a reviewer who was taken off the task decides nothing any more',
     scene: 'blocked',
     contenders: [by('alice', 'reviewer.remove', ({ task }) => ({ task_id: task.id, user: 'user_rita' })), resolve('rita', 'approve')],
@@ -138,7 +176,10 @@ async function eventsAfter(store: Store, position: number): Promise<string[]> {
   const facts = await store.facts({ by: 'position' }, { after: position, limit: 100 })
   const actions = facts.map(({ line }) => (JSON.parse(line) as Line).action)
   // That somebody reached for what is not theirs stands in the record too; it is no effect.
-  return actions.filter((action) => action !== 'kernel/authorization.denied').map((action) => action.slice(action.indexOf('/') + 1))
+  // What becomes of its runs follows from the task and is held against it elsewhere.
+  return actions
+    .filter((action) => action !== 'kernel/authorization.denied' && !action.startsWith('delegation/'))
+    .map((action) => action.slice(action.indexOf('/') + 1))
 }
 
 async function race(

@@ -93,7 +93,9 @@ describe('what the documentation says about the code', () => {
 
   test('every error code stands there with its status', () => {
     const codes: Record<string, Fault> = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes))
-    const shown = rowsIn('docs/protocols/collaboration.md').filter(([code, status]) => /^`[A-Z_]+`$/.test(code!) && /^\d{3}$/.test(status!))
+    const shown = ['collaboration', 'delegation']
+      .flatMap((name) => rowsIn(`docs/protocols/${name}.md`))
+      .filter(([code, status]) => /^`[A-Z_]+`$/.test(code!) && /^\d{3}$/.test(status!))
     const listed = Object.fromEntries(shown.map(([code, status]) => [code!.slice(1, -1), Number(status)]))
     assert.deepEqual(listed, Object.fromEntries(Object.entries(codes).map(([code, fault]) => [code, statuses[fault]])))
   })

@@ -842,10 +842,10 @@ async function tampering(): Promise<Tampered> {
   const create = () => world.call('alice', 'collaboration/task.create', { spec: { goal: 'Fix it' }, reviewers: ['user_rita'] })
   await create()
   const { task } = await create()
-  await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
-  await world.call('devin', 'collaboration/task.start', { task_id: task.id })
+  await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'user_bob' })
+  await world.call('bob', 'collaboration/task.start', { task_id: task.id })
   await create()
-  await world.call('devin', 'collaboration/checkpoint.raise', { task_id: task.id, kind: 'approval', prompt: 'Deploy?' })
+  await world.call('bob', 'collaboration/checkpoint.raise', { task_id: task.id, kind: 'approval', prompt: 'Deploy?' })
   return {
     get world() {
       return world
@@ -877,7 +877,7 @@ const mutations: Mutation[] = [
   },
   {
     name: 'the actor is changed in the line',
-    apply: (db) => rewrite(db, chainIn(db)[3].position, (line) => line.replace('agent_devin', 'agent_robin')),
+    apply: (db) => rewrite(db, chainIn(db)[3].position, (line) => line.replace('user_bob', 'user_rob')),
     verify: /does not match its hash/,
     replay: /does not match its hash/,
   },

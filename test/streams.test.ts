@@ -32,13 +32,13 @@ for (const maker of storeMakers()) {
     test('a follower gets what was and what comes, in order, and goes on from any place', async () => {
       const world = await createWorld({ store: maker.open() })
       const { task } = await world.play(scenes.created)
-      const following = take(world, cast['alice']!, { task_id: task.id }, 3)
+      const following = take(world, cast['alice']!, { task_id: task.id }, 5)
       await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
       await world.call('devin', 'collaboration/task.start', { task_id: task.id })
       const items = await following
-      assert.deepEqual(actionsOf(items), ['task.created', 'task.assigned', 'task.started'])
-      const rest = await take(world, cast['alice']!, { task_id: task.id }, 2, items[0]!.place)
-      assert.deepEqual(actionsOf(rest), ['task.assigned', 'task.started'])
+      assert.deepEqual(actionsOf(items), ['task.created', 'task.assigned', 'run.delegated', 'task.started', 'run.started'])
+      const rest = await take(world, cast['alice']!, { task_id: task.id }, 3, items[0]!.place)
+      assert.deepEqual(actionsOf(rest), ['task.assigned', 'run.delegated', 'task.started'])
       await world.close()
     })
 

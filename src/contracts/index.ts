@@ -1,5 +1,13 @@
 // The contracts that join the protocols of this installation.
 import type { Contract } from '#kernel/operation.ts'
+import { collaborationToDelegation } from './collaboration-delegation.ts'
 import { collaborationContracts } from './collaboration.ts'
+import { delegationToCollaboration } from './delegation-collaboration.ts'
+import { identityToDelegation } from './identity-delegation.ts'
 
-export const contracts: readonly Contract[] = [...collaborationContracts]
+export const contracts: readonly Contract[] = [
+  ...collaborationContracts,
+  ...collaborationToDelegation,
+  ...delegationToCollaboration,
+  ...identityToDelegation,
+]

@@ -31,6 +31,8 @@ export type Subject = {
   readonly kind: ActorKind
   readonly disabled: boolean
   readonly projects: ReadonlyMap<string, ProjectRole>
+  /** The person who answers for an agent; null for everybody else. */
+  readonly owner: string | null
 }
 
 export const SYSTEM_ID = 'agent_system'

@@ -204,13 +204,17 @@ export function createKernel(options: KernelOptions): Kernel {
       if (input === null) continue
       const basis = contract.basis?.(about) ?? { kind: 'contract', id: contract.name }
       const as: Actor = contract.as === 'actor' ? actor : { ...SYSTEM, behalf: actor.behalf ?? actor.id, basis }
-      await decideInto(draft, protocol, op, parse(op.input, input), as, cause)
+      try {
+        await decideInto(draft, protocol, op, parse(op.input, input), as, cause)
+      } catch (error) {
+        throw error instanceof Refusal && !(error instanceof Conflict) && contract.refused ? contract.refused(error) : error
+      }
     }
   }
 
   /** An authenticated actor reached for what is not theirs. Written down, within bounds; the refusal itself changes nothing. */
   function recordDenial(draft: Draft, operation: string, actor: Actor, refusal: Refusal): void {
-    const denied = refusal.code === 'UNAUTHORIZED' || (refusal.code === 'NOT_FOUND' && draft.hidden !== null)
+    const denied = refusal.code === 'UNAUTHORIZED' || (codes[refusal.code] === 'missing' && draft.hidden !== null)
     if (!denied || actor.kind === 'system') return
     stats.denials++
     if (!denialMeter.take(actor.id)) return

@@ -120,6 +120,26 @@ export const limits = {
   /** A cancelled root takes its descendants along in one batch; this keeps that batch small. */
   tasksPerRootMax: 100,
   delegationDepthMax: 3,
+
+  /** What an agent declares about itself: read by everybody who looks for one. */
+  tagsMax: 20,
+  manifestBytesMax: 8 * 1024,
+  concurrencyMax: 10_000,
+  /** What a run answers with: large things are artifacts. */
+  runResultBytesMax: 16 * 1024,
+  /** Every report of progress is a fact of the record. */
+  progressPerRunMax: 10_000,
+  /** Steering that an agent has not taken: beyond this the oldest is left to the steering log. */
+  messagesPerRunMax: 100,
+  /** Runs whose messages are handed over at once. */
+  takenMax: 50,
+  leaseMsDefault: 60_000,
+  leaseMsMax: 3_600_000,
+  workerCharsMax: 100,
+  memosPerRunMax: 500,
+  memoBytesMax: 16 * 1024,
+  /** How long the notes of a run are kept after its end. */
+  memoMs: 24 * 3_600_000,
   projectsPerSubjectMax: 500,
   keysPerSubjectMax: 50,
   substitutionsMax: 50,

@@ -1,6 +1,6 @@
 // An operation is one plain object. Routes, methods, help, types, OpenAPI and a suite of tests are derived from it.
 import type { Received } from './blobs.ts'
-import type { Fault } from './errors.ts'
+import type { Fault, Refusal } from './errors.ts'
 import type { Actor, Role, Subject } from './identity.ts'
 import type { NewId } from './ids.ts'
 import type { AnyDoc, Doc, Part, Static, TSchema } from './schema.ts'
@@ -183,6 +183,8 @@ export type Contract = {
   readonly as: 'actor' | 'system'
   /** What the consequence rests on where that is not the contract itself. */
   readonly basis?: (fact: ContractFact) => Basis | null
+  /** A refusal of the called operation in the words of the one that led to it; without it, as it is. */
+  readonly refused?: (refusal: Refusal) => Refusal
   /** null: nothing to do here. Reads see what the batch has decided so far. */
   input(fact: ContractFact, read: Read): Promise<object | null>
 }

@@ -52,7 +52,7 @@ type DocOptions<S extends TSchema> = {
   readonly rootOf?: (value: Static<S>) => string | null
   readonly visibleTo?: (value: Static<S>, actor: Actor) => boolean
   readonly stamp?: (value: Static<S>, mark: string) => Static<S>
-  readonly within?: (value: Static<S>) => { readonly doc: AnyDoc; readonly id: string }
+  readonly within?: (value: Static<S>) => { readonly doc: AnyDoc; readonly id: string } | null
 }
 
 const kinds = new Map<string, AnyDoc>()

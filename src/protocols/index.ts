@@ -1,12 +1,14 @@
 // The protocols that this installation speaks: one folder and one line each.
 import type { Protocol } from '#kernel/operation.ts'
 import { collaboration, type CollaborationOperation } from './collaboration/index.ts'
+import { delegation, type DelegationOperation } from './delegation/index.ts'
 import { identity, type IdentityOperation } from './identity/index.ts'
 
-export const protocols: readonly Protocol[] = [identity, collaboration]
+export const protocols: readonly Protocol[] = [identity, collaboration, delegation]
 
 /** The operations of each, for clients that take their types from them. */
 export type Operations = {
   readonly identity: IdentityOperation
   readonly collaboration: CollaborationOperation
+  readonly delegation: DelegationOperation
 }

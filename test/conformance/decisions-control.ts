@@ -18,10 +18,11 @@ must('C-interrupt', 'an interrupt stops the agent, says so twice in the record, 
   )
   const made = (await linesOf(on.world)).slice(facts)
   assert.deepEqual(
-    made.map((line) => [line.action.slice(14), line.actor]),
+    made.map((line) => [line.action, line.actor]),
     [
-      ['task.interrupted', 'user_alice'],
-      ['task.checkpoint.raised', 'user_alice'],
+      ['collaboration/task.interrupted', 'user_alice'],
+      ['collaboration/task.checkpoint.raised', 'user_alice'],
+      ['delegation/run.blocked', 'agent_system'],
     ],
   )
   assert.equal(made[1].cause, made[0].seq)

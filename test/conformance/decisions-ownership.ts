@@ -40,8 +40,8 @@ must('H21-child', 'with a spec a child is made and assigned in the same batch, f
     [root, root, 'assigned', 'user_alice', 'agent_robin', ['user_rita']],
   )
   assert.deepEqual(
-    (await linesOf(world)).slice(facts).map((line) => line.action.slice(14)),
-    ['ownership.delegated', 'task.created', 'task.assigned'],
+    (await linesOf(world)).slice(facts).map((line) => line.action),
+    ['collaboration/ownership.delegated', 'collaboration/task.created', 'collaboration/task.assigned', 'delegation/run.delegated'],
   )
   assert.deepEqual([(await task()).executor, (await task()).children], ['agent_devin', [child.id]])
   await call('robin', 'task.start', { task_id: child.id })
@@ -129,8 +129,8 @@ must('H29-pending', 'cancelling a blocked task expires what it waits for, in the
   await call('alice', 'task.cancel', { task_id: refs['task'].id })
   const made = (await linesOf(world)).slice(facts)
   assert.deepEqual(
-    made.map((line) => line.action.slice(14)),
-    ['task.cancelled', 'task.checkpoint.expired'],
+    made.map((line) => line.action),
+    ['collaboration/task.cancelled', 'collaboration/task.checkpoint.expired', 'delegation/run.failed'],
   )
   assert.equal(made[1].cause, made[0].seq)
   await refused('CHECKPOINT_EXPIRED', 'alice', 'checkpoint.resolve', { checkpoint_id: refs['checkpoint'].id, action: 'approve' })

@@ -8,5 +8,6 @@ import './decisions-ownership.ts'
 import './decisions-record.ts'
 import './decisions-control.ts'
 import './decisions-substitutes.ts'
+import './decisions-runs.ts'
 
 decisions.assertAllCited()

@@ -91,7 +91,11 @@ must('H-ERR-09', 'a disk that fails in the middle leaves no state without its ow
   fails = false
   assert.deepEqual([await stateHash(store), (await linesOf(world)).length], [documents, facts])
   const { task } = await world.call('devin', 'collaboration/checkpoint.raise', raising)
-  assert.deepEqual([task.state, task.ownership.assignee, (await linesOf(world)).length], ['blocked', 'user_alice', facts + 1])
+  assert.deepEqual(
+    [task.state, task.ownership.assignee, (await linesOf(world)).length],
+    ['blocked', 'user_alice', facts + 2],
+    'the event, and that the run is blocked',
+  )
 })
 must('H-ERR-09', 'a review that completes a task is seen whole or not at all: one group, one version of the truth', async () => {
   const groups: string[][] = []

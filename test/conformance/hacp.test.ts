@@ -10,13 +10,14 @@ import './hacp-operations.ts'
 import './hacp-record.ts'
 import './hacp-errors.ts'
 import './hacp-flow.ts'
+import './hacp-layers.ts'
 
 test('a row without a test, a test without a row, a row twice and a row that is not late any more are each named', () => {
   const rows = [
     { id: 'A', clause: '', text: 'a' },
     { id: 'B', clause: '', text: 'b' },
     { id: 'B', clause: '', text: 'b again' },
-    { id: 'C', clause: '', text: 'c', later: 'delegation' as const },
+    { id: 'C', clause: '', text: 'c', later: 'capabilities' as const },
   ]
   const cited = new Map([
     ['B', 1],

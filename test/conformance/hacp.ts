@@ -125,11 +125,11 @@ export const hacpRows: readonly Requirement[] = [
 
   actions('H-ACT-01', 'State-changing operations MUST map to audit actions, as the table says.'),
 
-  layers('H-LAY-01', 'task.assign -> agent.delegate: TaskID MUST become Run.correlation_id.', 'delegation'),
-  layers('H-LAY-02', 'checkpoint.raise -> agent.block: the corresponding run MUST enter blocked.', 'delegation'),
-  layers('H-LAY-03', 'checkpoint.resolve -> agent.resume: resolution MUST be passed to the run.', 'delegation'),
-  layers('H-LAY-04', 'ownership.delegate -> agent.delegate: parent run SHOULD remain traceable.', 'delegation'),
-  layers('H-LAY-05', 'ownership.transfer -> agent.handoff: correlation MUST be preserved.', 'delegation'),
+  layers('H-LAY-01', 'task.assign -> agent.delegate: TaskID MUST become Run.correlation_id.'),
+  layers('H-LAY-02', 'checkpoint.raise -> agent.block: the corresponding run MUST enter blocked.'),
+  layers('H-LAY-03', 'checkpoint.resolve -> agent.resume: resolution MUST be passed to the run.'),
+  layers('H-LAY-04', 'ownership.delegate -> agent.delegate: parent run SHOULD remain traceable.'),
+  layers('H-LAY-05', 'ownership.transfer -> agent.handoff: correlation MUST be preserved.'),
   layers('H-LAY-06', 'HACP MUST NOT directly invoke CAP capabilities.'),
   layers('H-LAY-07', 'It references capabilities only through CapabilityRef.'),
 
@@ -144,7 +144,7 @@ export const hacpRows: readonly Requirement[] = [
   errors('H-ERR-09', 'State transition, ownership update and audit append SHOULD be atomic.'),
   errors('H-ERR-10', 'Bad input is refused with its code and changes nothing.'),
 
-  conformance('H-CONF-01', 'MUST satisfy the inter-layer contracts when used in a full Loops stack.', 'delegation'),
+  conformance('H-CONF-01', 'MUST satisfy the inter-layer contracts when used in a full Loops stack.'),
 
   flow('H-FLOW-01', 'Create, assign, checkpoint, resolve, commit, changes, commit, approve, ledger.write: as the figure shows.'),
   flow('H-FLOW-02', 'audit.replay reconstructs the flow.'),

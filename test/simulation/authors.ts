@@ -2,6 +2,7 @@
 import type { Operation } from '#kernel/operation.ts'
 import { protocols } from '#protocols/index.ts'
 import type { Plan } from './clients.ts'
+import type { SeenImage } from './record.ts'
 
 export const operations = new Map<string, Operation>(
   protocols.flatMap(({ name, operations: own }) => own.map((op) => [`${name}/${op.name}`, op] as const)),
@@ -22,11 +23,14 @@ export const marked = new Set(
     'task.return',
     'artifact.edit',
     'artifact.upload',
-  ].map((name) => `collaboration/${name}`),
+  ]
+    .map((name) => `collaboration/${name}`)
+    .concat(['run.progress', 'run.fail', 'run.report', 'agent.delegate', 'agent.register'].map((name) => `delegation/${name}`)),
 )
 
 /** Where the client's own words stand in what its call leaves: they tell one call from another. */
-export function markerIn(action: string, after: any): number | null {
+export function markerIn(action: string, [first, second]: readonly SeenImage[]): number | null {
+  const after = first?.after
   const words: Record<string, unknown> = {
     'collaboration/task.created': after?.spec?.goal,
     'collaboration/task.cancelled': after?.outcome_reason,
@@ -39,6 +43,11 @@ export function markerIn(action: string, after: any): number | null {
     'collaboration/task.amended': after?.text,
     'collaboration/artifact.edited': after?.payload?.uri,
     'collaboration/artifact.uploaded': after?.name,
+    'delegation/run.progress': after?.progress?.message,
+    'delegation/run.failed': after?.error,
+    'delegation/run.reported': after?.payload?.prompt ?? after?.payload?.payload?.uri,
+    'delegation/run.delegated': second?.after?.input?.note,
+    'delegation/agent.registered': after?.description,
     'identity/key.issued': after?.label,
     'identity/agent.updated': after?.description,
   }
@@ -47,13 +56,15 @@ export function markerIn(action: string, after: any): number | null {
 }
 
 export const targetOf = ({ input }: Plan): string | null =>
-  input.checkpoint_id ?? input.task_id ?? input.grant_id ?? input.key_id ?? input.agent_id ?? null
+  input.checkpoint_id ?? input.task_id ?? input.grant_id ?? input.run_id ?? input.key_id ?? input.agent_id ?? null
 
 export function leaves({ op }: Plan, action: string): boolean {
   const operation = operations.get(op)!
   if (operation.kind !== 'command') return false
   // An expiry with a stated default resolves.
   if (op === 'collaboration/checkpoint.expire' && action === 'collaboration/task.checkpoint.resolved') return true
+  // Handing off ends the run first.
+  if (op === 'delegation/agent.handoff') return action === 'delegation/run.failed'
   // Giving back answers the interrupt; that the task was returned follows from it.
   if (op === 'collaboration/task.return') return action === 'collaboration/task.checkpoint.resolved'
   return action === `${op.slice(0, op.indexOf('/'))}/${operation.audit}`

@@ -5,6 +5,7 @@ import { Refusal } from '#kernel/errors.ts'
 import { authenticate } from '#protocols/identity/authenticate.ts'
 import { leaves, marked, markerIn, operations, targetOf } from './authors.ts'
 import type { Machine } from './machine.ts'
+import type { Processes } from './processes.ts'
 import type { Random } from './random.ts'
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
 import { ADMIN } from './world.ts'
@@ -30,6 +31,8 @@ export type Intent = Plan & {
   /** Attempts of which nobody heard. */
   lost: number
   answer: string | null
+  /** The newest attempt at its run that anybody had been told of when it was sent first. */
+  readonly newest: number
   done: boolean
 }
 
@@ -61,9 +64,10 @@ export type ClientOptions = {
   readonly tokens: Map<string, string>
   readonly fail: Fail
   readonly happened: (what: string) => void
+  readonly processes: Processes
 }
 
-export function createClients({ machine, random, record, tokens, fail, happened }: ClientOptions): Clients {
+export function createClients({ machine, random, record, tokens, fail, happened, processes }: ClientOptions): Clients {
   const intents: Intent[] = []
   let open: Intent[] = []
   const retries: Intent[] = []
@@ -79,6 +83,7 @@ export function createClients({ machine, random, record, tokens, fail, happened 
       effects: 0,
       lost: 0,
       answer: null,
+      newest: processes.newest(plan.input.run_id ?? plan.input.parent_run),
       done: false,
     }
     intents.push(intent)
@@ -157,6 +162,10 @@ export function createClients({ machine, random, record, tokens, fail, happened 
     const wanted = output.decision === 'ask' ? 0 : 1
     if (operation.kind === 'command' && operation.audit !== null && intent.effects !== wanted)
       fail(`${op} by ${as} was acknowledged with ${intent.effects} effects on the disk`)
+    // To settle what is gone already changes nothing.
+    if (op.startsWith('delegation/') && intent.input.attempt < intent.newest && output.settled !== 0)
+      fail(`${op} by ${as} counted in attempt ${intent.input.attempt}, though ${intent.newest} had begun`)
+    if (intent.answer === null) processes.answered(intent, output)
     checkDurable(op, output)
     if (op.endsWith('audit.replay') && !output.matches && record.size() === sent.facts) fail(`replay: ${JSON.stringify(output.difference)}`)
     if (op.endsWith('audit.verify') && !output.valid) fail(`verify: ${JSON.stringify(output.difference)}`)
@@ -166,6 +175,7 @@ export function createClients({ machine, random, record, tokens, fail, happened 
       fail(`${op} by ${as} got two different answers under one key`)
     intent.answer = told
     return () => {
+      processes.heard(intent, output)
       if (op.endsWith('key.issue') && output.key !== null && intent.input.subject !== ADMIN) tokens.set(intent.input.subject, output.key)
       if (intent.keyed && machine.isFaulty() && random.chance(0.03)) {
         happened('repeated after its answer')
@@ -200,6 +210,9 @@ export function createClients({ machine, random, record, tokens, fail, happened 
     shown('collaboration.amendment', output.amendment)
     shown('collaboration.grant', output.grant)
     shown('identity.agent', output.agent)
+    shown('delegation.run', output.run)
+    shown('delegation.run', output.from)
+    if (op.endsWith('inbox.take')) for (const { run } of output.items) shown('delegation.run', run)
     if (op.endsWith('task.list')) for (const task of output.items) shown('collaboration.task', task)
     const { artifact } = output
     const version = artifact && record.docs.get(`collaboration.artifact/${artifact.id}@${artifact.version}`)
@@ -209,7 +222,7 @@ export function createClients({ machine, random, record, tokens, fail, happened 
 
   function claim({ line, images }: SeenFact): void {
     if (line.cause !== null || line.actor === 'agent_system' || line.action === 'kernel/authorization.denied') return
-    const marker = markerIn(line.action, images[0]?.after)
+    const marker = markerIn(line.action, images)
     const ids = [line.task, ...images.map(({ key }) => key.slice(key.indexOf('/') + 1))]
     const fits = (intent: Intent): boolean =>
       intent.as === line.actor && leaves(intent, line.action) && (marker === null ? ids.includes(targetOf(intent)) : marker === intent.id)

@@ -2,11 +2,13 @@
 import type { Group } from '#kernel/sequencer.ts'
 import type { MemoryDisk } from '#stores/memory.ts'
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
+import { createRunLaws, type Acknowledged } from './run-laws.ts'
 
 const TASK = 'collaboration.task/'
 const CHECKPOINT = 'collaboration.checkpoint/'
 const UPLOAD = 'collaboration.upload/'
 const GRANT = 'collaboration.grant/'
+const RUN = 'delegation.run/'
 const TIMER = 'kernel.delivery/call/'
 
 /** Which steps of a task's state each event may show; null: the task is new. */
@@ -72,6 +74,8 @@ const neverChanges = [
   'collaboration.comment/',
   'collaboration.reference/',
   'collaboration.amendment/',
+  'delegation.request/',
+  'delegation.report/',
 ]
 /** Decisions that are for people, whatever else happens. */
 const forPeople = new Set([
@@ -98,9 +102,10 @@ export type Laws = {
   judgeGroup(group: Group): void
 }
 
-export function createLaws(disk: MemoryDisk, record: FactRecord, fail: Fail): Laws {
+export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged: Acknowledged, fail: Fail): Laws {
   const activeKeys = new Map<string, Set<string>>()
   const pendingOf = new Map<string, Set<string>>()
+  const runs = createRunLaws(disk, record, isAcknowledged, fail)
   let touched = new Set<string>()
   const docOf = (key: string): any => record.docs.get(key)?.value ?? null
 
@@ -116,6 +121,7 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, fail: Fail): La
       if ([TASK, CHECKPOINT, UPLOAD].some((prefix) => key.startsWith(prefix))) touched.add(key)
     }
     if (action === 'artifact.committed') judgePlan(fact, fail)
+    runs.judge(fact)
     if (action !== 'authorization.denied') judgeActor(fact, action)
   }
 
@@ -159,12 +165,16 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, fail: Fail): La
     if (!known.projects.some(({ project_id }: { project_id: string }) => project_id === line.scope || line.scope === 'system'))
       fail(`${action} by ${actor}, who is not in ${line.scope}`)
     const task = images.find(({ key }) => key.startsWith(TASK))?.before ?? docOf(`${TASK}${line.task}`)
-    if (line.cause === null && task !== null && !isParty(action, actor, task)) fail(`${action} by ${actor}, whose task it is not`)
+    // Whose word on a run it is, its own laws say.
+    const isOfRun = line.action.startsWith('delegation/')
+    if (line.cause === null && task !== null && !isOfRun && !isParty(action, actor, task))
+      fail(`${action} by ${actor}, whose task it is not`)
   }
 
   function judgeGroup(group: Group): void {
     for (const { key } of [...group.create, ...group.update]) if (key.startsWith(TIMER)) touched.add(ownerOf(key))
     for (const key of group.remove) if (key.startsWith(TIMER)) touched.add(ownerOf(key))
+    runs.judgeGroup()
     const all = touched
     touched = new Set()
     for (const key of all) {
@@ -173,7 +183,9 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, fail: Fail): La
       else if (key.startsWith(TASK)) judgeWaiting(value)
       else if (key.startsWith(UPLOAD))
         judgeTimer(value.task_id, `upload/${value.checksum}`, value.state === 'open' ? dayAfter(value.at) : null)
-      else judgeTimer(value.id, 'expiry', value.state === 'pending' && !value.overdue ? value.expires_at : null)
+      else if (key.startsWith(RUN)) {
+        if (value.ended_at === null) fail(`${key} is forgotten while it goes on`)
+      } else judgeTimer(value.id, 'expiry', value.state === 'pending' && !value.overdue ? value.expires_at : null)
     }
   }
 
@@ -211,6 +223,7 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, fail: Fail): La
 const ownerOf = (timer: string): string => {
   const [lane, name, checksum] = timer.slice(TIMER.length).split('/') as [string, string, string | undefined]
   if (name === 'upload') return `${UPLOAD}${lane}/${checksum}`
+  if (lane.startsWith('run_')) return RUN + lane
   return (lane.startsWith('task_') ? TASK : CHECKPOINT) + lane
 }
 const dayAfter = (at: string): string => new Date(Date.parse(at) + 24 * 3_600_000).toISOString()

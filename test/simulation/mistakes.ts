@@ -144,6 +144,67 @@ export const mistakes: readonly Mistake[] = [
     "actor.kind === 'human' && speaksFor(actor, task.ownership.principal) && !judgesOwnWork(actor, task)",
     'actor.id === task.executor || speaksFor(actor, task.ownership.principal)',
   ),
+  one(
+    'stale-process-is-heard',
+    'protocols/delegation/rules.ts',
+    "actor.kind !== 'agent' || (mailbox?.attempt ?? 0) === attempt",
+    "actor.kind !== 'agent' || (mailbox?.attempt ?? 0) >= attempt",
+  ),
+  one(
+    'next-process-has-the-same-attempt',
+    'protocols/delegation/mailbox.ts',
+    'goesOn ? mailbox.attempt : mailbox.attempt + 1',
+    'Math.max(1, mailbox.attempt)',
+  ),
+  one(
+    'taken-is-settled',
+    'protocols/delegation/mailbox.ts',
+    'handed: mailbox.last, due: until }',
+    'handed: mailbox.last, due: until, messages: [] }',
+  ),
+  one(
+    'a-run-is-passed-over',
+    'protocols/delegation/operations/inbox.ts',
+    "const listed = await read.list(Mailbox, 'due', [[agent_id]], { limit: LANES })",
+    "const listed = (await read.list(Mailbox, 'due', [[agent_id]], { limit: LANES })).slice(1)",
+  ),
+  one(
+    'resume-loses-its-answer',
+    'protocols/delegation/operations/control.ts',
+    "posted(withoutPause(mailbox), 'resume', { checkpoint_id, resolution }, now)",
+    "posted(withoutPause(mailbox), 'resume', { checkpoint_id, resolution: {} }, now)",
+  ),
+  one('cancel-leaves-the-run-above', 'protocols/delegation/operations/control.ts', 'own.run.task_id === null ? [own]', 'own.run ? [own]'),
+  one(
+    'reject-leaves-its-run',
+    'contracts/collaboration-delegation.ts',
+    'const run = atWork(task) ? null : await endingOf(read, task.id)',
+    'const run = task.id ? null : await endingOf(read, task.id)',
+  ),
+  one(
+    'reassign-resumes-the-old-run',
+    'contracts/collaboration-delegation.ts',
+    "const goesElsewhere = run?.state === 'blocked' &&",
+    "const goesElsewhere = run?.state === 'completed' &&",
+  ),
+  one(
+    'delivery-leaves-its-run',
+    'contracts/collaboration-delegation.ts',
+    "const run = task.state === 'review_ready' ?",
+    "const run = task.state === 'created' ?",
+  ),
+  one(
+    'direct-handoff-keeps-the-owner',
+    'contracts/delegation-collaboration.ts',
+    'task.executor !== run.agent_id && run.continues !== null',
+    'task.executor === run.agent_id && run.continues !== null',
+  ),
+  one(
+    'failure-asks-nobody',
+    'contracts/delegation-collaboration.ts',
+    "if (run.reason === 'cancelled' || run.reason === 'handed_off') return null",
+    'if (run.id) return null',
+  ),
 ]
 
 export function plant({ patches }: Mistake): void {

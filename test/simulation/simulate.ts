@@ -6,8 +6,10 @@ import { createClients, type Clients, type Plan } from './clients.ts'
 import { createLaws, isOver } from './laws.ts'
 import { createMachine, type Machine } from './machine.ts'
 import { createPlanner, type Planner } from './plans.ts'
+import { createProcesses, type Processes } from './processes.ts'
 import { createRandom, type Random } from './random.ts'
 import { createRecord, type Record as FactRecord } from './record.ts'
+import type { MemoryDisk } from '#stores/memory.ts'
 import { copyOf, type Template } from './world.ts'
 
 export type Outcome = {
@@ -25,6 +27,8 @@ export type SimulateOptions = { readonly steps?: number; readonly trace?: boolea
 
 const STEPS = 150
 const IN_FLIGHT_MAX = 6
+/** How much of what happens is the agents' processes. */
+const PROCESSES = 0.3
 const TURNS_MAX = 5_000
 const ROUNDS_MAX = 300
 const MINUTE_MS = 60_000
@@ -34,6 +38,8 @@ type Simulation = {
   readonly machine: Machine
   readonly clients: Clients
   readonly planner: Planner
+  readonly processes: Processes
+  readonly disk: MemoryDisk
   readonly record: FactRecord
   readonly random: Random
   readonly violations: string[]
@@ -80,7 +86,8 @@ function assemble(seed: number, template: Template, note: (what: string) => void
     note(`VIOLATED: ${words}`)
   }
   const record = createRecord(disk, fail)
-  const laws = createLaws(disk, record, fail)
+  const processes = createProcesses(random, record, fail)
+  const laws = createLaws(disk, record, processes.hasAcknowledged, fail)
   const machine = createMachine({
     random,
     disk,
@@ -101,14 +108,15 @@ function assemble(seed: number, template: Template, note: (what: string) => void
     },
     onCrash: () => clients.onCrash(),
   })
-  const clients: Clients = createClients({ machine, random, record, tokens: new Map(template.tokens), fail, happened })
+  const clients: Clients = createClients({ machine, random, record, tokens: new Map(template.tokens), fail, happened, processes })
   record.observe((fact) => laws.judge(fact))
   machine.boot()
   const due = (): { id: string; due: string }[] =>
     [...disk.docs]
       .filter(([key]) => key.startsWith('kernel.delivery/'))
       .map(([, { text }]) => JSON.parse(text) as { id: string; due: string })
-  return { machine, clients, planner: createPlanner(random, record, machine.now), record, random, violations, note, fail, due }
+  const planner = createPlanner(random, record, machine.now)
+  return { machine, clients, planner, processes, disk, record, random, violations, note, fail, due }
 }
 
 /** One thing happens. */
@@ -156,8 +164,8 @@ function step(sim: Simulation, count: (what: string) => void): string {
   return `${choice}, it is ${new Date(machine.now()).toISOString()}`
 }
 
-function begin({ clients, planner }: Simulation): string {
-  const plan = planner.next(clients.started())
+function begin({ clients, planner, processes, random }: Simulation): string {
+  const plan = random.chance(PROCESSES) ? processes.next(clients.started()) : planner.next(clients.started())
   if (clients.isTaken(plan)) return 'nothing'
   clients.start(plan)
   return `${plan.as} ${plan.op} ${JSON.stringify(plan.input)}`
@@ -165,11 +173,25 @@ function begin({ clients, planner }: Simulation): string {
 
 /** The faults are over: what is under way ends, and time goes on past everything that waits for it. */
 async function quiesce(sim: Simulation): Promise<void> {
-  const { machine, fail, due } = sim
+  const { machine, fail } = sim
   sim.note('the faults are over')
   machine.heal()
   if (machine.kernel() === null) machine.boot()
   await idle(sim)
+  await passTime(sim)
+  const now = new Date(machine.now()).toISOString()
+  for (const [key, { value }] of sim.record.docs) {
+    const isForgotten =
+      key.startsWith('collaboration.checkpoint/') && value.state === 'pending' && !value.overdue && value.expires_at !== null
+    if (isForgotten && value.expires_at <= now) fail(`${key} waits past its time and nobody was told`)
+  }
+  await fetchAll(sim)
+  await endAll(sim)
+}
+
+/** On past everything that waits for a time. */
+async function passTime(sim: Simulation): Promise<void> {
+  const { machine, fail, due } = sim
   for (let round = 0; due().length > 0; round++) {
     if (round === ROUNDS_MAX)
       return fail(
@@ -181,13 +203,25 @@ async function quiesce(sim: Simulation): Promise<void> {
     machine.pass(Math.max(MINUTE_MS, last - machine.now() + 1))
     await idle(sim)
   }
-  const now = new Date(machine.now()).toISOString()
-  for (const [key, { value }] of sim.record.docs) {
-    const isForgotten =
-      key.startsWith('collaboration.checkpoint/') && value.state === 'pending' && !value.overdue && value.expires_at !== null
-    if (isForgotten && value.expires_at <= now) fail(`${key} waits past its time and nobody was told`)
+}
+
+/** When every lease has ended, whatever waits for an agent that may act is handed to whoever comes. */
+async function fetchAll(sim: Simulation): Promise<void> {
+  const { machine, clients, processes, record, fail } = sim
+  const waiting = (): any[] =>
+    [...sim.disk.docs].filter(([key]) => key.startsWith('delegation.mailbox/')).map(([, { text }]) => JSON.parse(text))
+  const last = Math.max(machine.now(), ...waiting().flatMap(({ due, until }) => [Date.parse(due), until === null ? 0 : Date.parse(until)]))
+  machine.pass(last - machine.now() + 1)
+  const able = new Set<string>()
+  for (const [round, agent] of processes.agents.entries()) {
+    if (record.docs.get(`identity.agent/${agent}`)!.value.disabled) continue
+    const intent = clients.start(processes.fetch(agent, round))
+    await idle(sim)
+    if (intent.answer !== null) able.add(agent)
   }
-  await endAll(sim)
+  for (const { id, agent_id, messages } of waiting())
+    for (const { number } of messages)
+      if (able.has(agent_id) && !processes.wasHanded(id, number)) fail(`message ${number} of ${id} is handed to nobody`)
 }
 
 async function idle({ machine, clients, fail }: Simulation): Promise<void> {
@@ -211,6 +245,8 @@ async function endAll(sim: Simulation): Promise<void> {
     await idle(sim)
     if (intent.answer === null) fail(`${task.id} is ${task.state}, and its principal cannot end it`)
   }
+  // What is kept for a while after a run has ended goes by itself.
+  if (sim.violations.length === 0 && due().every(({ id }) => id.endsWith('/forget'))) await passTime(sim)
   if (due().length > 0)
     fail(
       `timers are left though every task has ended: ${due()

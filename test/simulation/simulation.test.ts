@@ -27,7 +27,10 @@ const faults = [
   'sweep',
 ]
 /** Called by contracts and timers only; their facts are looked for instead. */
-const bySystem = new Set(['task.complete', 'task.overdue', 'checkpoint.overdue', 'upload.expire'].map((name) => `collaboration/${name}`))
+const bySystem = new Set([
+  ...['task.complete', 'task.overdue', 'checkpoint.overdue', 'checkpoint.escalate', 'upload.expire'].map((name) => `collaboration/${name}`),
+  ...['agent.block', 'agent.resume', 'agent.steer', 'agent.cancel', 'card.sync', 'run.forget'].map((name) => `delegation/${name}`),
+])
 
 async function run(...args: string[]): Promise<{ code: number; output: string }> {
   const child = spawn(process.execPath, [fileURLToPath(import.meta.resolve('./run.ts')), ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -39,14 +42,17 @@ async function run(...args: string[]): Promise<{ code: number; output: string }>
 
 /** A simulation in which something never happens proves nothing about it. */
 function assertHappened(happened: ReadonlySet<string>): void {
-  const collaboration = protocols.find(({ name }) => name === 'collaboration')!
-  const commands = collaboration.operations
-    .filter((op) => op.kind === 'command')
-    .map(({ name, audit }) => ({ name: `collaboration/${name}`, audit }))
+  const commands = protocols
+    .filter(({ name }) => name === 'collaboration' || name === 'delegation')
+    .flatMap(({ name: protocol, operations }) =>
+      operations
+        .filter((op) => op.kind === 'command')
+        .map(({ name, audit }) => ({ name: `${protocol}/${name}`, fact: audit && `fact ${protocol}/${audit}` })),
+    )
   const wanted = [
     ...faults,
     ...commands.filter(({ name }) => !bySystem.has(name)).map(({ name }) => `${name} ok`),
-    ...commands.map(({ audit }) => `fact collaboration/${audit}`),
+    ...commands.flatMap(({ fact }) => fact ?? []),
     'fact kernel/authorization.denied',
   ]
   assert.deepEqual(

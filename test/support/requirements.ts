@@ -9,7 +9,7 @@ export type Requirement = {
   readonly clause: string
   readonly text: string
   /** The part of the system that will answer for it. */
-  readonly later?: 'delegation'
+  readonly later?: 'capabilities'
 }
 
 export type Requirements = {

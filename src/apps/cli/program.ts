@@ -141,7 +141,8 @@ function collected(text: string, before: unknown, { shape }: Flag): unknown {
   } catch (error) {
     throw new InvalidArgumentError((error as Error).message)
   }
-  if (shape.many) return [...((before as unknown[] | undefined) ?? []), value]
+  // After --no-… there is nothing to add to.
+  if (shape.many) return [...(Array.isArray(before) ? (before as unknown[]) : []), value]
   if (before !== undefined) throw new InvalidArgumentError('is given twice')
   return value
 }

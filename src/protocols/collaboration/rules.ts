@@ -82,7 +82,8 @@ export const isActiveIn = (subject: Subject | null, project_id: string): subject
 /** Somebody who may be given work in this project. */
 export async function workerFor(read: Read, id: string, project_id: string): Promise<Subject> {
   const found = await read.subject(id)
-  if (!isActiveIn(found, project_id)) throw new Refusal('NOT_FOUND', `there is no active person or agent ${id} in this project`)
+  if (!isActiveIn(found, project_id))
+    throw new Refusal('NOT_FOUND', `there is no active person or agent ${id} in this project`, { aap_code: 'AGENT_NOT_FOUND' })
   return found
 }
 

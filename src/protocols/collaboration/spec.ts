@@ -24,3 +24,17 @@ export async function refuseUnknownInputs(read: Read, spec: SpecInput, project_i
       throw new Refusal('INVALID_SPEC', `${field}: there is no artifact ${input.id} ${input.version} in this project`, { field })
   }
 }
+
+/** What is passed down is never wider than what was given: a part has the autonomy and the policies of the whole, or less. */
+export function narrowed(parent: Task['spec']['constraints'], spec: SpecInput): SpecInput {
+  const { autonomy = parent.autonomy, on_expiry = [] } = spec.constraints ?? {}
+  const wrong = (field: string, words: string): never => {
+    throw new Refusal('INVALID_SPEC', words, { field: `spec.constraints.${field}` })
+  }
+  const isOpen = parent.autonomy === undefined || parent.autonomy === 'autonomous'
+  if (!isOpen && autonomy !== parent.autonomy && autonomy !== 'read_only')
+    wrong('autonomy', `a child task has the autonomy of its parent (${parent.autonomy}) or less`)
+  const wider = on_expiry.find((policy) => policy !== 'hold' && policy !== 'escalate' && !parent.on_expiry?.includes(policy))
+  if (wider !== undefined) wrong('on_expiry', `the parent task does not allow on_expiry ${wider}`)
+  return autonomy === undefined ? spec : { ...spec, constraints: { ...spec.constraints, autonomy } }
+}

@@ -9,6 +9,7 @@ export const directory: Directory = async (read, id) => {
     id,
     kind: found.kind,
     disabled: found.disabled,
+    owner: found.kind === 'agent' ? found.owner : null,
     projects: new Map(found.projects.map(({ project_id, role }) => [project_id, role])),
   }
 }

@@ -10,6 +10,7 @@ import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { t } from '#kernel/schema.ts'
 import { expired, familyOf, withoutChildren } from '../cancellation.ts'
 import { fitting, peopleAfter, successorOf } from '../checkpoints.ts'
+import { askAbout } from '../escalation.ts'
 import { checkpointTimers, moved, taskTimers, withExecutor } from '../ownership.ts'
 import { agentFor, isNotExpired, isPending, principal, reviewer } from '../rules.ts'
 import { Answer, ArtifactVersion, Checkpoint, Id, Task, versionId } from '../schema.ts'
@@ -176,6 +177,34 @@ const overdue = command({
   example: { given: 'waiting', as: 'system', input: ({ checkpoint }) => ({ checkpoint_id: checkpoint.id }) },
 })
 
+const escalate = command({
+  name: 'checkpoint.escalate',
+  summary: 'Ask the people of a task what shall become of it, because whoever worked on it cannot go on. The system calls it.',
+  draft: 'ours: the draft has no state for work that failed',
+  input: t.Object({ task_id: Id, prompt: t.String({ minLength: 1, maxLength: limits.promptCharsMax }) }),
+  output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
+  callers: [system],
+  requires: [
+    rule<{ task: Task }>('PRECONDITION_FAILED', 'somebody works on the task', ({ task }) =>
+      ['assigned', 'in_progress', 'blocked'].includes(task.state),
+    ),
+  ],
+  audit: 'task.checkpoint.raised',
+  async load(read, { task_id }) {
+    const task = await read(Task, task_id)
+    return { task, pending: task.pending_checkpoint === null ? null : await read(Checkpoint, task.pending_checkpoint) }
+  },
+  decide({ task, pending }, { prompt }, { now, newId }) {
+    const asked = askAbout(task, pending, prompt, newId('ckpt'), now, null)
+    return {
+      facts: asked.facts,
+      puts: [...taskTimers(task, asked.task), ...asked.puts],
+      output: { checkpoint: asked.checkpoint!, task: asked.task },
+    }
+  },
+  example: { given: 'in_progress', as: 'system', input: ({ task }) => ({ task_id: task.id, prompt: 'The agent failed. Try again?' }) },
+})
+
 const get = query({
   name: 'checkpoint.get',
   summary: 'Fetch one checkpoint.',
@@ -220,4 +249,4 @@ const list = query({
   example: { given: 'blocked', as: 'alice', input: {} },
 })
 
-export const checkpointOperations = [raise, resolve, expire, overdue, get, list]
+export const checkpointOperations = [raise, resolve, expire, overdue, escalate, get, list]

@@ -8,7 +8,7 @@ import { refusedAs, t, type Static } from '#kernel/schema.ts'
 import { moved, taskTimers, withExecutor } from '../ownership.ts'
 import { agentFor, executingAgent, isActive, isInTime, workerFor } from '../rules.ts'
 import { Id, Task, TaskSpecInput, Timestamp, Via } from '../schema.ts'
-import { refuseUnknownInputs } from '../spec.ts'
+import { narrowed, refuseUnknownInputs } from '../spec.ts'
 import { adopting, newTask, treeBound } from './task.ts'
 
 type OfTask = { readonly task: Task }
@@ -113,7 +113,7 @@ function childOf(
     project_id: parent.project_id,
     parent,
     principal: parent.ownership.principal,
-    spec,
+    spec: narrowed(parent.spec.constraints, spec),
     type: type ?? parent.type,
     delegable,
     deadline: input.deadline,

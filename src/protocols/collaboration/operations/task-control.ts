@@ -1,15 +1,14 @@
 // Listing tasks, and what keeps one from being stranded: time limits, their extension, and who may review.
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
-import { anyone, ownsProject, SYSTEM_ID, system } from '#kernel/identity.ts'
+import { anyone, ownsProject, system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type Change, type Made } from '#kernel/operation.ts'
+import { command, query, rule, type Made } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
 import { either, t, type Static } from '#kernel/schema.ts'
 import { durationMs, futureTimestamp } from '#kernel/time.ts'
-import { expired } from '../cancellation.ts'
-import { plainQuestion, raisedOn, successorOf } from '../checkpoints.ts'
-import { activeUntil, checkpointTimers, moved, taskTimers } from '../ownership.ts'
+import { askAbout } from '../escalation.ts'
+import { activeUntil, taskTimers } from '../ownership.ts'
 import { isActive, principal, reviewerFor } from '../rules.ts'
 import { Checkpoint, Duration, Id, Task, Timestamp } from '../schema.ts'
 import { taskStates } from '../states.ts'
@@ -149,52 +148,12 @@ const overdue = command({
     const late: Task = { ...task, overdue: true }
     const limit = task.deadline !== null && task.deadline <= now ? 'deadline' : 'max_duration'
     const facts: Made[] = [fact('task.overdue', [image(Task, late)], { detail: { limit } })]
-    const asked = askAbout(late, pending, limit, newId('ckpt'), now)
+    const words = `The task's ${limit} has passed. Extend it and go on, or end it: without more time it comes back to you.`
+    const asked = askAbout(late, pending, words, newId('ckpt'), now, 0)
     return { facts: [...facts, ...asked.facts], puts: [...taskTimers(task, asked.task), ...asked.puts], output: { task: asked.task } }
   },
   example: { given: 'late', as: 'system', input: ({ task }) => ({ task_id: task.id }) },
 })
-
-/** The escalation that a passed limit raises, by the state that the task is in. */
-function askAbout(
-  task: Task,
-  pending: Checkpoint | null,
-  limit: string,
-  id: string,
-  now: string,
-): { facts: Made[]; puts: Change[]; task: Task } {
-  const words = `The task's ${limit} has passed. Extend it and go on, or end it: without more time it comes back to you.`
-  if (task.state === 'blocked' && pending) {
-    const over = expired(pending)
-    // Only the principal can give it more time, so nobody else is asked first.
-    const next = successorOf(
-      pending,
-      task,
-      [],
-      id,
-      now,
-      `${words} It was waiting for an answer to: ${pending.prompt}`.slice(0, limits.promptCharsMax),
-    )
-    return {
-      facts: [
-        fact('task.checkpoint.expired', [image(Checkpoint, over)], { cause: 0 }),
-        fact('task.checkpoint.raised', [image(Checkpoint, next.checkpoint), image(Task, next.task)], { cause: 0 }),
-      ],
-      puts: [...checkpointTimers(pending, over), ...checkpointTimers(null, next.checkpoint)],
-      task: next.task,
-    }
-  }
-  // Nobody works on it, or it is with a person already: that it is late is all there is to say.
-  if (task.state !== 'assigned' && task.state !== 'in_progress') return { facts: [], puts: [], task }
-  const started = task.state === 'assigned' ? moved(task, 'task.start', { via: 'handoff', reason: 'task.start', now }) : task
-  const raised = raisedOn(started, id, plainQuestion('escalation', words, SYSTEM_ID), now)
-  const start = task.state === 'assigned' ? [fact('task.started', [image(Task, started)], { cause: 0 })] : []
-  return {
-    facts: [...start, fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint), image(Task, raised.task)], { cause: 0 })],
-    puts: checkpointTimers(null, raised.checkpoint),
-    task: raised.task,
-  }
-}
 
 const reviewerInput = t.Object({ task_id: Id, user: Id })
 

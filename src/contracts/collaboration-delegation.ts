@@ -1,0 +1,201 @@
+// What a task's life means for its runs, and what a run's life means for its task: the inter-layer tables of HACP 0.1.0 and AAP 0.1.0,
+// row for row, each in the batch of its cause.
+import { Refusal } from '#kernel/errors.ts'
+import type { Contract, Read } from '#kernel/operation.ts'
+import { Checkpoint, Task } from '#protocols/collaboration/schema.ts'
+import { Run, Work } from '#protocols/delegation/schema.ts'
+import { isActive } from '#protocols/delegation/states.ts'
+
+/** States in which somebody works on a task. */
+const atWork = (task: Task): boolean => ['assigned', 'in_progress', 'blocked'].includes(task.state)
+
+const isAgent = async (read: Read, id: string | null): Promise<boolean> => id !== null && (await read.subject(id))?.kind === 'agent'
+
+/** The run that a task's work is with; null where a person works on it, or nobody. */
+async function currentOf(read: Read, task_id: string): Promise<Run | null> {
+  const work = await read.raw(Work, task_id)
+  return work?.current_run ? read.raw(Run, work.current_run) : null
+}
+
+// --- Down: collaboration calls delegation --------------------------------------------------------------------------------------
+
+const codesOf: Readonly<Record<string, string>> = {
+  AGENT_NOT_FOUND: 'NOT_FOUND',
+  CAPABILITY_NOT_SUPPORTED: 'PRECONDITION_FAILED',
+  DELEGATION_REFUSED: 'PRECONDITION_FAILED',
+  RUN_NOT_FOUND: 'NOT_FOUND',
+  INVALID_TRANSITION: 'PRECONDITION_FAILED',
+}
+/** Who assigns a task is answered in the words of HACP; what AAP said stands in the details. */
+const surfaced = (refusal: Refusal): Refusal => {
+  const code = codesOf[refusal.code]
+  return code === undefined ? refusal : new Refusal(code, refusal.message, { ...refusal.details, aap_code: refusal.code })
+}
+
+const down = (name: string, on: string, call: string, input: Contract['input']): Contract => ({
+  name: `collaboration-delegation/${name}`,
+  on: `collaboration/${on}`,
+  call: `delegation/${call}`,
+  as: 'system',
+  refused: surfaced,
+  input,
+})
+
+/** The DelegateRequest for whoever executes the task: TaskID becomes the correlation id. */
+async function requestFor(read: Read, task: Task, more: { parent_run?: string | null; continues?: string | null; context?: object }) {
+  if (!(await isAgent(read, task.executor))) return null
+  return {
+    to_agent: task.executor,
+    task_id: task.id,
+    project_id: task.project_id,
+    root_task_id: task.root_task_id,
+    capability: task.spec.constraints.must_use_capabilities?.[0] ?? null,
+    input: task.spec,
+    delegable: task.ownership.delegable,
+    ...more,
+  }
+}
+
+/** A new run where the last one has ended: below the same parent, as long as that one waits for it. */
+async function requestAgain(read: Read, task: Task, context?: object) {
+  const work = await read.raw(Work, task.id)
+  const last = work && (await read.raw(Run, work.last_run))
+  const parent = last?.parent_run ? await read.raw(Run, last.parent_run) : null
+  const waits = parent !== null && (parent.correlation_id !== task.id || isActive(parent.state))
+  return requestFor(read, task, { continues: last?.id ?? null, parent_run: waits ? parent.id : null, ...(context ? { context } : {}) })
+}
+
+const onAssigned = down('assign-delegates', 'task.assigned', 'agent.delegate', async ({ subject }, read) => {
+  const task = subject as Task
+  // A part that an agent passed on hangs below the run of whoever passed it on.
+  const parent = task.depth > 0 && task.parent_task !== null ? await currentOf(read, task.parent_task) : null
+  return requestFor(read, task, { parent_run: parent?.id ?? null })
+})
+
+const onStarted = down('start-starts', 'task.started', 'run.start', async ({ subject }, read) => {
+  const run = await currentOf(read, (subject as Task).id)
+  return run?.state === 'running' && run.started_at === null ? { run_id: run.id } : null
+})
+
+const onRaised = down('raise-blocks', 'task.checkpoint.raised', 'agent.block', async ({ subject }, read) => {
+  const { id, task_id, kind, succeeds } = subject as Checkpoint
+  const run = await currentOf(read, task_id)
+  if (run === null) return null
+  const blocking = { run_id: run.id, reason: kind, checkpoint_id: id }
+  if (run.state === 'running') return blocking
+  return succeeds !== null && run.checkpoint_id === succeeds ? { ...blocking, succeeds } : null
+})
+
+type Resolved = { readonly checkpoint: Checkpoint; readonly task: Task; readonly run: Run | null }
+async function resolvedBy(subject: unknown, read: Read): Promise<Resolved> {
+  const checkpoint = subject as Checkpoint
+  return { checkpoint, task: await read(Task, checkpoint.task_id), run: await currentOf(read, checkpoint.task_id) }
+}
+const resolutionOf = ({ id, resolution }: Checkpoint): object => ({ checkpoint_id: id, resolution })
+
+const onResolved: Contract[] = [
+  down('reassign-hands-off', 'task.checkpoint.resolved', 'agent.handoff', async ({ subject }, read) => {
+    const { checkpoint, task, run } = await resolvedBy(subject, read)
+    const goesElsewhere = run?.state === 'blocked' && atWork(task) && task.executor !== run.agent_id
+    return goesElsewhere ? { run_id: run.id, to_agent: task.executor, context: resolutionOf(checkpoint) } : null
+  }),
+  down('resolve-resumes', 'task.checkpoint.resolved', 'agent.resume', async ({ subject }, read) => {
+    const { checkpoint, task, run } = await resolvedBy(subject, read)
+    if (run?.state !== 'blocked' || !atWork(task)) return null
+    return { run_id: run.id, checkpoint_id: checkpoint.id, resolution: checkpoint.resolution }
+  }),
+  down('reject-ends', 'task.checkpoint.resolved', 'agent.cancel', async ({ subject }, read) => {
+    const { checkpoint, task } = await resolvedBy(subject, read)
+    const run = atWork(task) ? null : await endingOf(read, task.id)
+    return run ? { run_id: run, why: checkpoint.resolution?.comment ?? 'rejected at a checkpoint' } : null
+  }),
+  down('resolve-tries-again', 'task.checkpoint.resolved', 'agent.delegate', async ({ subject }, read) => {
+    const { checkpoint, task, run } = await resolvedBy(subject, read)
+    return run === null && atWork(task) ? requestAgain(read, task, resolutionOf(checkpoint)) : null
+  }),
+]
+
+/** The innermost run that is still active: its work may have failed while a run above it waits. */
+async function endingOf(read: Read, task_id: string): Promise<string | null> {
+  const work = await read.raw(Work, task_id)
+  return work?.current_run ?? work?.root_run ?? null
+}
+
+const onDelegated = down('delegate-delegates', 'ownership.delegated', 'agent.delegate', async ({ subject, detail }, read) => {
+  const task = subject as Task
+  const run = await currentOf(read, task.id)
+  // A part of it has a task of its own, and a run through that; one that was delegated directly is there already.
+  if (detail?.['child'] !== undefined || run?.agent_id === task.executor) return null
+  return requestFor(read, task, { parent_run: run?.id ?? null })
+})
+
+const onTransferred: Contract[] = [
+  down('transfer-hands-off', 'ownership.transferred', 'agent.handoff', async ({ subject }, read) => {
+    const task = subject as Task
+    const run = await currentOf(read, task.id)
+    if (run === null || run.agent_id === task.executor || !(await isAgent(read, task.executor))) return null
+    return { run_id: run.id, to_agent: task.executor }
+  }),
+  down('transfer-to-a-person-ends', 'ownership.transferred', 'agent.cancel', async ({ subject }, read) => {
+    const task = subject as Task
+    const run = (await isAgent(read, task.executor)) ? null : await endingOf(read, task.id)
+    return run ? { run_id: run, to_person: true } : null
+  }),
+  down('transfer-delegates', 'ownership.transferred', 'agent.delegate', async ({ subject }, read) => {
+    const task = subject as Task
+    return atWork(task) && (await currentOf(read, task.id)) === null ? requestAgain(read, task) : null
+  }),
+  // What the task waits for, its new run waits for as well.
+  down('transfer-blocks', 'ownership.transferred', 'agent.block', async ({ subject }, read) => {
+    const task = subject as Task
+    const run = task.state === 'blocked' && task.pending_checkpoint !== null ? await currentOf(read, task.id) : null
+    const checkpoint = run?.state === 'running' ? await read.raw(Checkpoint, task.pending_checkpoint!) : null
+    return run && checkpoint ? { run_id: run.id, reason: checkpoint.kind, checkpoint_id: checkpoint.id } : null
+  }),
+]
+
+const onCommitted = down('delivery-completes', 'artifact.committed', 'run.complete', async ({ subject }, read) => {
+  const { artifact_id, version, provenance } = subject as { artifact_id: string; version: string; provenance: { produced_by: string } }
+  const task = await read(Task, provenance.produced_by)
+  const run = task.state === 'review_ready' ? await currentOf(read, task.id) : null
+  return run ? { run_id: run.id, result: { artifact_id, version } } : null
+})
+
+const onReviewed = down('rework-delegates', 'review.submitted', 'agent.delegate', async ({ subject }, read) => {
+  const { task_id, id, verdict, requested_changes, artifact_id, artifact_version } = subject as {
+    task_id: string
+    id: string
+    verdict: string
+    requested_changes: string[]
+    artifact_id: string
+    artifact_version: string
+  }
+  const task = await read(Task, task_id)
+  if (task.state !== 'in_progress' || (await currentOf(read, task_id)) !== null) return null
+  return requestAgain(read, task, { review: { review_id: id, verdict, requested_changes, artifact_id, artifact_version } })
+})
+
+const onCancelled = down('cancel-cancels', 'task.cancelled', 'agent.cancel', async ({ subject }, read) => {
+  const task = subject as Task
+  const run = await endingOf(read, task.id)
+  return run ? { run_id: run, ...(task.outcome_reason === null ? {} : { why: task.outcome_reason }) } : null
+})
+
+const onAmended = down('amend-steers', 'task.amended', 'agent.steer', async ({ subject }, read) => {
+  const { id, task_id, text, intent } = subject as { id: string; task_id: string; text: string; intent: string }
+  const run = await currentOf(read, task_id)
+  return run ? { run_id: run.id, text, intent, amendment_id: id } : null
+})
+
+export const collaborationToDelegation: readonly Contract[] = [
+  onAssigned,
+  onStarted,
+  onRaised,
+  ...onResolved,
+  onDelegated,
+  ...onTransferred,
+  onCommitted,
+  onReviewed,
+  onCancelled,
+  onAmended,
+]

@@ -1,0 +1,72 @@
+// What a run means for its task. What an agent does directly to a run that a task stands behind goes by the rules of the task.
+import { limits } from '#kernel/limits.ts'
+import type { Contract, ContractFact, Read } from '#kernel/operation.ts'
+import { Task } from '#protocols/collaboration/schema.ts'
+import { Work, type Run } from '#protocols/delegation/schema.ts'
+
+const up = (name: string, on: string, call: string, as: Contract['as'], input: Contract['input']): Contract => ({
+  name: `delegation-collaboration/${name}`,
+  on: `delegation/${on}`,
+  call: `collaboration/${call}`,
+  as,
+  input,
+})
+
+/** The task behind a run whose work is with it (or was, until it ended just now); null for all others. */
+async function taskOf(read: Read, { task_id, id }: Run, where: 'current_run' | 'last_run'): Promise<Task | null> {
+  const work = task_id === null ? null : await read.raw(Work, task_id)
+  return task_id !== null && work?.[where] === id ? read.raw(Task, task_id) : null
+}
+
+const starts = up('started-starts', 'run.started', 'task.start', 'actor', async ({ subject }, read) => {
+  const task = await taskOf(read, subject as Run, 'current_run')
+  return task?.state === 'assigned' ? { task_id: task.id } : null
+})
+
+const delegates = up('delegate-passes-down', 'run.delegated', 'ownership.delegate', 'actor', async ({ subject }, read) => {
+  const run = subject as Run
+  const task = await taskOf(read, run, 'current_run')
+  const isDirect = task !== null && task.executor !== run.agent_id && run.continues === null
+  return isDirect ? { task_id: task.id, to: run.agent_id, delegable: run.delegable } : null
+})
+
+const handsOff = up('handoff-transfers', 'run.delegated', 'ownership.transfer', 'system', async ({ subject }, read) => {
+  const run = subject as Run
+  const task = await taskOf(read, run, 'current_run')
+  const isDirect = task !== null && task.executor !== run.agent_id && run.continues !== null
+  return isDirect ? { task_id: task.id, to: run.agent_id } : null
+})
+
+const WAYS = 'Approve to let it try again, hand the task to another agent, or reject to end it.'
+
+/** A task that nobody works on any more, though nobody ended it. A run that was cancelled or handed off leaves none. */
+async function stranded({ subject }: ContractFact, read: Read, words: (run: Run) => string): Promise<object | null> {
+  const run = subject as Run
+  if (run.reason === 'cancelled' || run.reason === 'handed_off') return null
+  const task = await taskOf(read, run, 'last_run')
+  if (task === null || task.executor !== run.agent_id || !['assigned', 'in_progress', 'blocked'].includes(task.state)) return null
+  const room = limits.promptCharsMax - WAYS.length - 1
+  return { task_id: task.id, prompt: `${words(run).slice(0, room)} ${WAYS}` }
+}
+
+const failed = up('failure-escalates', 'run.failed', 'checkpoint.escalate', 'system', (fact, read) =>
+  stranded(fact, read, ({ agent_id, reason, error }) => `${agent_id} cannot go on (${reason}): ${error ?? 'no reason given'}.`),
+)
+const completed = up('empty-hands-escalate', 'run.completed', 'checkpoint.escalate', 'system', (fact, read) =>
+  stranded(fact, read, ({ agent_id }) => `${agent_id} has ended its run without delivering anything to review.`),
+)
+
+const kinds: Readonly<Record<string, string>> = { needs_approval: 'approval', needs_choice: 'choice', needs_input: 'input' }
+type Reported = { readonly task_id: string; readonly type: string; readonly payload: object }
+
+const asks = up('needs-raise', 'run.reported', 'checkpoint.raise', 'actor', ({ subject }) => {
+  const { task_id, type, payload } = subject as Reported
+  const kind = kinds[type]
+  return Promise.resolve(kind === undefined ? null : { ...payload, task_id, kind })
+})
+const delivers = up('artifact-commits', 'run.reported', 'artifact.commit', 'actor', ({ subject }) => {
+  const { task_id, type, payload } = subject as Reported
+  return Promise.resolve(type === 'artifact' ? { ...payload, task_id } : null)
+})
+
+export const delegationToCollaboration: readonly Contract[] = [starts, delegates, handsOff, failed, completed, asks, delivers]

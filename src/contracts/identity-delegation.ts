@@ -1,0 +1,18 @@
+// A card says where its agent is found: it follows the agent's registration.
+import type { Contract } from '#kernel/operation.ts'
+import { Card } from '#protocols/delegation/schema.ts'
+
+const follows = (on: string): Contract => ({
+  name: `identity-delegation/${on}-syncs-the-card`,
+  on: `identity/${on}`,
+  call: 'delegation/card.sync',
+  as: 'system',
+  async input({ subject }, read) {
+    const { id, disabled, projects } = subject as { id: string; disabled: boolean; projects: { project_id: string }[] }
+    const card = await read.raw(Card, id)
+    const isSame = card?.disabled === disabled && card.projects.join() === projects.map(({ project_id }) => project_id).join()
+    return card === null || isSame ? null : { agent_id: id }
+  },
+})
+
+export const identityToDelegation: readonly Contract[] = [follows('agent.updated'), follows('project.joined'), follows('project.left')]

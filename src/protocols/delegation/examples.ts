@@ -1,0 +1,57 @@
+// Scenes that the examples and the derived tests of this protocol start from. The cast is the one of collaboration: alice answers
+// for devin and robin, agents of project_default.
+import type { Step } from '#kernel/operation.ts'
+
+const DAY_MS = 24 * 3_600_000
+
+/** Robin says what it can do. */
+const offered: Step[] = [
+  {
+    as: 'robin',
+    call: 'delegation/agent.register',
+    input: {
+      name: 'Robin',
+      capabilities: [{ capability_id: 'cap:code-review', version: '2.1.0' }],
+      tags: ['typescript'],
+      endpoint: 'https://robin.example/a2a',
+      protocol: 'a2a',
+    },
+  },
+]
+/** A run without a task: devin asked robin. */
+const delegated: Step[] = [
+  ...offered,
+  { as: 'devin', call: 'delegation/agent.delegate', input: { to_agent: 'agent_robin', input: { diff: 'a.patch' } } },
+]
+const taken: Step[] = [...delegated, { as: 'robin', call: 'delegation/inbox.take', input: { worker: 'robin-1' } }]
+const ended: Step[] = [
+  ...delegated,
+  { as: 'robin', call: 'delegation/memo.put', input: ({ run }) => ({ run_id: run.id, key: 'clone', value: 1 }) },
+  { as: 'robin', call: 'delegation/run.complete', input: ({ run }) => ({ run_id: run.id }) },
+  { advanceMs: 2 * DAY_MS },
+]
+/** The same, with nothing behind it but the runtime. */
+const running: Step[] = [{ as: 'system', call: 'delegation/agent.delegate', input: { to_agent: 'agent_devin', input: {} } }]
+const waiting: Step[] = [
+  ...running,
+  {
+    as: 'system',
+    call: 'delegation/agent.block',
+    input: ({ run }) => ({ run_id: run.id, reason: 'approval', checkpoint_id: 'ckpt_1' }),
+  },
+]
+
+/** A task that devin works on, and its run. */
+const working: Step[] = [
+  {
+    as: 'alice',
+    call: 'collaboration/task.create',
+    input: { type: 'code', spec: { goal: 'Fix the login bug' }, reviewers: ['user_rita'], delegable: true },
+  },
+  { as: 'alice', call: 'collaboration/task.assign', input: ({ task }) => ({ task_id: task.id, assignee: 'agent_devin' }) },
+  { as: 'devin', call: 'collaboration/task.start', input: ({ task }) => ({ task_id: task.id }) },
+  { as: 'devin', call: 'delegation/inbox.take', input: { worker: 'devin-1' } },
+  { as: 'devin', call: 'delegation/run.progress', input: ({ items }) => ({ run_id: items[0].run.id, attempt: 1, message: 'Reading.' }) },
+]
+
+export const scenes = { empty: [], offered, delegated, taken, ended, running, waiting, working }

@@ -1,0 +1,31 @@
+// AAP, the Agent-Agent Protocol Profile 0.1.0: cards, discovery, runs, and how an agent gets its messages.
+import type { Protocol } from '#kernel/operation.ts'
+import { scenes } from './examples.ts'
+import { agentOperations } from './operations/agent.ts'
+import { cardOperations } from './operations/card.ts'
+import { controlOperations } from './operations/control.ts'
+import { inboxOperations } from './operations/inbox.ts'
+import { memoOperations } from './operations/memo.ts'
+import { readingOperations } from './operations/reading.ts'
+import { runOperations } from './operations/run.ts'
+import { codes } from './wire.ts'
+
+const operations = [
+  ...cardOperations,
+  ...agentOperations,
+  ...controlOperations,
+  ...runOperations,
+  ...readingOperations,
+  ...inboxOperations,
+  ...memoOperations,
+]
+export type DelegationOperation = (typeof operations)[number]
+
+export const delegation: Protocol = {
+  name: 'delegation',
+  title: 'AAP: Agent-Agent Protocol Profile',
+  version: '0.1.0',
+  operations,
+  codes,
+  scenes,
+}

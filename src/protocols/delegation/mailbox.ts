@@ -1,0 +1,111 @@
+// Messages to an agent, in the order of each run. Who takes them holds the run for the time of a lease; who takes what nobody holds
+// begins a new attempt, and what came from an older one is refused from then on.
+import { timestampOf } from '#kernel/clock.ts'
+import { Delivery, deliveryId, noTimer, timer } from '#kernel/delivery.ts'
+import { put } from '#kernel/facts.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Change } from '#kernel/operation.ts'
+import { durationMs } from '#kernel/time.ts'
+import { Mailbox, type Message, type Run } from './schema.ts'
+
+type Body = Record<string, unknown>
+
+export const leaseEnd = (now: string, lease: string | undefined): string => {
+  const ms = lease === undefined ? limits.leaseMsDefault : durationMs(lease, 'INVALID_REQUEST', 'lease')
+  return timestampOf(Date.parse(now) + Math.min(ms, limits.leaseMsMax))
+}
+
+export const isHeldBy = (mailbox: Mailbox, worker: string | null, now: string): boolean =>
+  !isFree(mailbox, now) && mailbox.worker === worker
+/** No lease is longer than the longest: a time beyond it was written before the clock was set back, and binds nobody. */
+export const isPast = (time: string, now: string): boolean => time <= now || Date.parse(time) - Date.parse(now) > limits.leaseMsMax
+export const isFree = ({ until }: Mailbox, now: string): boolean => until === null || isPast(until, now)
+
+/** The first message of a run: here is work. */
+export function opened(run: Run, reach: Mailbox['reach'], now: string): Change[] {
+  const { id, agent_id, project_id } = run
+  const empty: Mailbox = {
+    id,
+    agent_id,
+    project_id,
+    reach,
+    due: now,
+    worker: null,
+    until: null,
+    attempt: 0,
+    handed: 0,
+    last: 0,
+    messages: [],
+  }
+  return posted(empty, 'run', {}, now)
+}
+
+export function posted(mailbox: Mailbox | null, kind: Message['kind'], body: Body, now: string): Change[] {
+  if (mailbox === null) return []
+  const number = mailbox.last + 1
+  const messages = bounded([...mailbox.messages, { number, kind, at: now, body }])
+  const next: Mailbox = { ...mailbox, last: number, messages, due: now }
+  return [put(Mailbox, mailbox.id, next), ...rung(next, number, now)]
+}
+
+/** Every entry of the steering log can be read there, so the oldest need not wait here as well. */
+function bounded(messages: Message[]): Message[] {
+  const steers = messages.filter(({ kind }) => kind === 'steer')
+  const dropped = steers.slice(0, Math.max(0, steers.length - limits.messagesPerRunMax))
+  return dropped.length === 0 ? messages : messages.filter((message) => !dropped.includes(message))
+}
+
+/** An agent that does not come for its messages is told by a channel of the outbox, in the order of the run. */
+function rung({ id: run_id, reach, agent_id }: Mailbox, number: number, now: string): Change[] {
+  if (reach === 'pull') return []
+  const id = deliveryId(reach, run_id, String(number).padStart(9, '0'))
+  return [put(Delivery, id, { id, channel: reach, lane: run_id, due: now, attempt: 0, body: { agent_id, run_id, number }, error: null })]
+}
+
+/** Who asks a question has read what brought them so far; what steers them may still wait. */
+export function answeredByAsking(mailbox: Mailbox | null): Change[] {
+  if (mailbox === null) return []
+  return [kept({ ...mailbox, messages: mailbox.messages.filter(({ kind }) => kind === 'steer') })]
+}
+
+/** A pause that is over need not be told any more. */
+export function withoutPause(mailbox: Mailbox | null): Mailbox | null {
+  return mailbox && { ...mailbox, messages: mailbox.messages.filter(({ kind }) => kind !== 'block') }
+}
+
+export function settled(mailbox: Mailbox, number: number): Mailbox {
+  return { ...mailbox, messages: mailbox.messages.filter((message) => message.number > number) }
+}
+
+/** As it waits now: at once for what was not handed over yet, and for the end of the lease for the rest. */
+export function kept(mailbox: Mailbox): Change {
+  const isNew = mailbox.messages.some(({ number }) => number > mailbox.handed)
+  return put(Mailbox, mailbox.id, { ...mailbox, due: isNew ? mailbox.due : (mailbox.until ?? mailbox.due) })
+}
+
+export type Taken = { readonly mailbox: Mailbox; readonly messages: readonly Message[] }
+
+export function taken(mailbox: Mailbox, worker: string | null, until: string, now: string): Taken {
+  const goesOn = isHeldBy(mailbox, worker, now)
+  const messages = goesOn ? mailbox.messages.filter(({ number }) => number > mailbox.handed) : mailbox.messages
+  const attempt = goesOn ? mailbox.attempt : mailbox.attempt + 1
+  return { mailbox: { ...mailbox, worker, until, attempt, handed: mailbox.last, due: until }, messages }
+}
+
+export function extended(mailbox: Mailbox, until: string): Mailbox {
+  return { ...mailbox, until: mailbox.until !== null && mailbox.until > until ? mailbox.until : until }
+}
+
+const FORGET = 'delegation/run.forget'
+
+/** What is left of a run that has ended: the word that it has, for whoever works on it, and the notes, for a while. */
+export function closed(mailbox: Mailbox | null, memos: number, word: Body | null, now: string): Change[] {
+  if (mailbox === null) return []
+  // Nobody has ever taken it, and nobody was sent it: there is nobody to tell.
+  const isTold = word !== null && (mailbox.attempt > 0 || mailbox.reach !== 'pull')
+  const rest = isTold ? posted({ ...mailbox, messages: [] }, 'cancel', word, now) : [put(Mailbox, mailbox.id, null)]
+  const forget = timer(mailbox.id, 'forget', timestampOf(Date.parse(now) + limits.memoMs), FORGET, { run_id: mailbox.id })
+  return memos > 0 || isTold ? [...rest, forget] : rest
+}
+
+export const forgotten = (run_id: string): Change => noTimer(run_id, 'forget')

@@ -1,0 +1,186 @@
+// Delegating and handing off: for the runtime, and for an agent that has a run of its own to pass on.
+import { Refusal } from '#kernel/errors.ts'
+import { role, system, type Actor } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, rule, type Read } from '#kernel/operation.ts'
+import { nullable, t, type Static } from '#kernel/schema.ts'
+import { allows, Attempt, hasNoDelegate, isPresentAttempt, registered, runAgent, runOf, targetOf, type OfRun } from '../rules.ts'
+import { endings, isShallow, made } from '../runs.ts'
+import { CapabilityRef, Id, Open, Request, Run, Work, type Card } from '../schema.ts'
+
+const DelegateInput = t.Object({
+  to_agent: Id,
+  task_id: t.Optional(Id),
+  capability: t.Optional(nullable(CapabilityRef)),
+  input: t.Optional(Open),
+  parent_run: t.Optional(nullable(Id)),
+  attempt: Attempt,
+  project_id: t.Optional(Id),
+  delegable: t.Optional(t.Boolean()),
+  context: t.Optional(Open),
+  root_task_id: t.Optional(Id),
+  continues: t.Optional(nullable(Id)),
+})
+type DelegateInput = Static<typeof DelegateInput>
+type Delegating = {
+  readonly parent: OfRun | null
+  readonly work: Work | null
+  readonly project_id: string
+  readonly correlation_id: string | null
+  readonly card: Card | null
+}
+
+const parentAgent = role<Delegating>(
+  'the agent of the parent run',
+  (actor, { parent }) => actor.kind === 'agent' && parent?.run.agent_id === actor.id,
+)
+const agentOfProject = role<Delegating>(
+  'an agent of the project, without a task',
+  (actor, { parent, correlation_id }) => actor.kind === 'agent' && parent === null && correlation_id === null,
+)
+
+/** What a delegation stands on. Only the runtime may speak of a task without a run of its own on it. */
+async function delegating(read: Read, input: DelegateInput, actor: Actor): Promise<Delegating> {
+  const { to_agent, task_id, capability = null, continues = null } = input
+  const parent = input.parent_run ? await runOf(read, input.parent_run, actor) : null
+  const project_id = parent?.run.project_id ?? input.project_id ?? 'project_default'
+  if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+  if (actor.kind === 'agent' && task_id !== undefined && parent?.run.correlation_id !== task_id)
+    throw new Refusal('RUN_NOT_FOUND', 'parent_run is a run of yours under the same task', { field: 'parent_run' })
+  const correlation_id = task_id ?? parent?.run.correlation_id ?? null
+  const work = correlation_id === null ? null : await read.raw(Work, correlation_id)
+  const isKnown = actor.kind === 'system' && continues !== null
+  const target = isKnown ? { card: null } : await targetOf(read, to_agent, { project_id, capability }, actor.kind !== 'system')
+  return { parent, work, project_id, correlation_id, card: target.card }
+}
+
+const delegate = command({
+  name: 'agent.delegate',
+  summary: 'Start a run on another agent and answer at once. Under a task it also passes the task down, by the rules of ownership.',
+  draft: 'AAP 0.1.0, Delegation',
+  input: DelegateInput,
+  output: t.Object({ run: Run.schema }),
+  callers: [system, parentAgent, agentOfProject],
+  requires: [
+    rule<Delegating>('INVALID_TRANSITION', 'the parent run is running', ({ parent }, _, { actor }) =>
+      parent === null || actor.kind === 'system' ? true : parent.run.state === 'running',
+    ),
+    rule<Delegating, { attempt?: number }>('CONFLICT', isPresentAttempt.words, ({ parent }, input, context) =>
+      parent === null ? true : isPresentAttempt.holds(parent, input, context),
+    ),
+    rule<Delegating>('PRECONDITION_FAILED', 'the parent run may be delegated', ({ parent }, _, { actor }) =>
+      parent === null || actor.kind === 'system' ? true : parent.run.delegable,
+    ),
+    rule<Delegating>('PRECONDITION_FAILED', `work is delegated at most ${limits.delegationDepthMax} deep`, ({ parent }) =>
+      isShallow(parent?.run ?? null),
+    ),
+    rule<Delegating>('INVALID_TRANSITION', 'no other run of the task is active', ({ parent, work, correlation_id }) =>
+      parent !== null && parent.run.correlation_id === correlation_id
+        ? parent.run.task_id === null || work?.current_run === null || work?.current_run === parent.run.id
+        : work === null || (work.root_run === null && work.current_run === null),
+    ),
+  ],
+  audit: 'run.delegated',
+  load: (read, input, { actor }) => delegating(read, input, actor),
+  decide({ parent, work, card, project_id, correlation_id }, input, { actor, now, newId }) {
+    const above = parent?.run ?? null
+    const isRuntime = actor.kind === 'system'
+    const own = made(
+      {
+        id: newId('run'),
+        agent_id: input.to_agent,
+        project_id,
+        correlation_id,
+        task_id: isRuntime ? (input.task_id ?? null) : (above?.task_id ?? null),
+        root_task_id: (isRuntime ? input.root_task_id : undefined) ?? above?.root_task_id ?? null,
+        parent: above,
+        continues: isRuntime ? (input.continues ?? null) : null,
+        capability: input.capability ?? null,
+        delegable: isRuntime || above === null ? (input.delegable ?? true) : above.delegable && (input.delegable ?? true),
+        input: input.input ?? {},
+        context: input.context ?? null,
+        now,
+      },
+      work,
+      card,
+      !isRuntime || !input.continues,
+    )
+    return { facts: own.facts, puts: own.puts, atMost: own.atMost, output: { run: own.run } }
+  },
+  example: {
+    given: 'offered',
+    as: 'devin',
+    input: { to_agent: 'agent_robin', capability: { capability_id: 'cap:code-review', version: '2.0.0' }, input: { diff: 'a.patch' } },
+  },
+})
+
+type HandingOff = OfRun & { readonly card: Card | null; readonly request: Request | null; readonly parent: Run | null }
+
+const handoff = command({
+  name: 'agent.handoff',
+  summary: 'Hand a run to another agent: it gets a run of its own under the same correlation id, the old one stays as history.',
+  draft: 'AAP 0.1.0, Handoff',
+  input: t.Object({ run_id: Id, to_agent: Id, context: t.Optional(Open), attempt: Attempt }),
+  output: t.Object({ run: Run.schema, from: Run.schema }),
+  callers: [system, runAgent],
+  requires: [
+    allows('agent.handoff'),
+    isPresentAttempt,
+    hasNoDelegate,
+    rule<OfRun>('PRECONDITION_FAILED', 'the run may be delegated', ({ run }, _, { actor }) => actor.kind === 'system' || run.delegable),
+    rule<OfRun, { to_agent: string }>('PRECONDITION_FAILED', 'it goes to somebody else', ({ run }, { to_agent }, { actor }) =>
+      actor.kind === 'system' ? true : run.agent_id !== to_agent,
+    ),
+  ],
+  audit: 'run.delegated',
+  async load(read, { run_id, to_agent }, { actor }): Promise<HandingOff> {
+    const own = await runOf(read, run_id, actor)
+    const { project_id, capability, parent_run } = own.run
+    const target =
+      actor.kind === 'system'
+        ? await registered(read, to_agent, project_id)
+        : await targetOf(read, to_agent, { project_id, capability }, capability !== null)
+    return {
+      ...own,
+      card: target.card,
+      request: await read.raw(Request, run_id),
+      parent: parent_run === null ? null : await read.raw(Run, parent_run),
+    }
+  },
+  decide({ run, work, mailbox, memos, card, request, parent }, { to_agent, context }, { now, newId }) {
+    const word = { reason: 'handed_off', to_agent }
+    const end = endings([{ run, mailbox, memos }], work, { event: 'agent.handoff', reason: 'handed_off', word, now })
+    const own = made(
+      {
+        id: newId('run'),
+        agent_id: to_agent,
+        project_id: run.project_id,
+        correlation_id: run.correlation_id,
+        task_id: run.task_id,
+        root_task_id: run.root_task_id,
+        parent,
+        continues: run.id,
+        capability: run.capability,
+        delegable: run.delegable,
+        input: request?.input ?? {},
+        context: context ?? request?.context ?? null,
+        now,
+      },
+      work,
+      card,
+      false,
+    )
+    return {
+      facts: [...end.facts, ...own.facts.map((one) => ({ ...one, cause: 0 }))],
+      puts: [...end.puts, ...own.puts],
+      output: { run: own.run, from: end.runs[0]! },
+    }
+  },
+  example: {
+    given: 'delegated',
+    as: 'robin',
+    input: ({ run }) => ({ run_id: run.id, to_agent: 'agent_devin', context: { done: 'half' } }),
+  },
+})
+
+export const agentOperations = [delegate, handoff]

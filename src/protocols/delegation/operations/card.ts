@@ -1,0 +1,195 @@
+// Agent cards: what an agent declares about itself, and how others find it.
+import { canonical } from '#kernel/canonical.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image, put } from '#kernel/facts.ts'
+import { administrator, anyone, installationOwner, role, system, type Actor } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, type Read } from '#kernel/operation.ts'
+import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { nullable, t } from '#kernel/schema.ts'
+import { serves } from '../capability.ts'
+import { AgentCard, CapabilityRef, Card, Endpoint, Id, Open, Reach, Tag } from '../schema.ts'
+
+type OfAgent = { readonly agent: { readonly id: string; readonly owner: string | null } }
+const agentItself = role<OfAgent>('the agent itself', (actor, { agent }) => actor.kind === 'agent' && actor.id === agent.id)
+const agentOwner = role<OfAgent>(
+  'the owner of the agent',
+  (actor, { agent }) => actor.kind === 'human' && !actor.narrowed && actor.id === agent.owner,
+)
+
+/** An agent of a project of the actor; for others there is none. */
+async function seenAgent(read: Read, id: string | undefined, actor: Actor) {
+  const agent_id = id ?? (actor.kind === 'agent' ? actor.id : undefined)
+  if (agent_id === undefined) throw new Refusal('INVALID_REQUEST', 'agent_id is required', { field: 'agent_id' })
+  const found = await read.subject(agent_id)
+  const isSeen = actor.projects === 'all' || actor.owner === true || actor.id === agent_id
+  const shares = (projects: ReadonlyMap<string, unknown>): boolean =>
+    [...projects.keys()].some((project) => (actor.projects as ReadonlyMap<string, unknown>).has(project))
+  if (!found || found.kind !== 'agent' || (!isSeen && !shares(found.projects)))
+    throw new Refusal('AGENT_NOT_FOUND', `there is no agent ${agent_id}`)
+  return found
+}
+
+const register = command({
+  name: 'agent.register',
+  summary: 'Put down the card of an agent: what it can do, how it is reached, how much it takes at a time. A later one replaces it.',
+  draft: 'AAP 0.1.0, AgentCard',
+  input: t.Object({
+    agent_id: t.Optional(Id),
+    name: t.String({ minLength: 1, maxLength: limits.nameCharsMax }),
+    description: t.Optional(t.String({ maxLength: limits.textCharsMax })),
+    capabilities: t.Optional(t.Array(CapabilityRef, { maxItems: limits.capabilitiesMax })),
+    tags: t.Optional(t.Array(Tag, { maxItems: limits.tagsMax })),
+    endpoint: t.Optional(t.String({ maxLength: 2_000 })),
+    protocol: t.Optional(t.String({ minLength: 1, maxLength: limits.labelCharsMax, description: 'a2a, acp, agntcy or another' })),
+    manifest: t.Optional(Open),
+    concurrency: t.Optional(nullable(t.Integer({ minimum: 1, maximum: limits.concurrencyMax }))),
+    reach: t.Optional(Reach),
+    available: t.Optional(t.Boolean()),
+  }),
+  output: t.Object({ card: Card.schema }),
+  callers: [system, administrator, installationOwner, agentItself, agentOwner],
+  requires: [],
+  audit: 'agent.registered',
+  async load(read, { agent_id }, { actor }) {
+    const agent = await seenAgent(read, agent_id, actor)
+    // The card that is replaced is a condition of the commit, as everything that was read.
+    await read.raw(Card, agent.id)
+    return { agent, reached: await read.raw(Endpoint, agent.id) }
+  },
+  decide({ agent, reached }, input, { now }) {
+    const manifest = input.manifest ?? {}
+    if (Buffer.byteLength(canonical(manifest)) > limits.manifestBytesMax)
+      throw new Refusal('INVALID_REQUEST', `manifest is at most ${limits.manifestBytesMax} bytes`, { field: 'manifest' })
+    const { id, owner, projects, disabled } = agent
+    const card: Card = {
+      id,
+      agent_id: id,
+      name: input.name,
+      description: input.description ?? '',
+      capabilities: input.capabilities ?? [],
+      protocol: input.protocol ?? 'countersign',
+      tags: [...new Set(input.tags ?? [])],
+      manifest,
+      concurrency: input.concurrency ?? null,
+      reach: input.reach ?? 'pull',
+      available: input.available ?? true,
+      owner,
+      projects: [...projects.keys()],
+      disabled,
+      updated_at: now,
+    }
+    const endpoint = input.endpoint === undefined ? null : { id, endpoint: input.endpoint }
+    return {
+      facts: [fact('agent.registered', [image(Card, card)])],
+      puts: endpoint || reached ? [put(Endpoint, id, endpoint)] : [],
+      output: { card },
+    }
+  },
+  example: {
+    given: 'empty',
+    as: 'devin',
+    input: {
+      agent_id: 'agent_devin',
+      name: 'Devin',
+      capabilities: [{ capability_id: 'cap:code-review', version: '2.1.0' }],
+      tags: ['typescript'],
+      concurrency: 4,
+    },
+  },
+})
+
+/** Endpoints are of this layer: agents and the runtime read them, people and services never (AAP 0.1.0, AgentCard). */
+async function shownTo(read: Read, card: Card, actor: Actor): Promise<AgentCard> {
+  if (actor.kind !== 'agent' && actor.kind !== 'system') return card
+  const found = await read.raw(Endpoint, card.id)
+  return found ? { ...card, endpoint: found.endpoint } : card
+}
+
+const get = query({
+  name: 'agent.card',
+  summary: 'Fetch the card of one agent.',
+  draft: 'AAP 0.1.0, AgentCard',
+  input: t.Object({ agent_id: Id }),
+  output: t.Object({ card: AgentCard }),
+  callers: [anyone],
+  async load(read, { agent_id }, { actor }) {
+    const card = await read.maybe(Card, agent_id)
+    if (!card) throw new Refusal('AGENT_NOT_FOUND', `there is no card of an agent ${agent_id}`)
+    return { card: await shownTo(read, card, actor) }
+  },
+  view: ({ card }) => ({ card }),
+  example: { given: 'offered', as: 'alice', input: { agent_id: 'agent_robin' } },
+})
+
+const DiscoverInput = t.Object({
+  capability: t.Optional(nullable(CapabilityRef)),
+  tags: t.Optional(nullable(t.Array(Tag, { maxItems: limits.tagsMax }))),
+  project_id: t.Optional(Id),
+  ...pageInput,
+})
+
+const discover = query({
+  name: 'agent.discover',
+  summary: 'Find agents of a project by capability (in a compatible version) and tags: all that is named must fit.',
+  draft: 'AAP 0.1.0, Discovery',
+  input: DiscoverInput,
+  output: t.Object({ items: t.Array(AgentCard), next_cursor: nextCursor }),
+  callers: [anyone],
+  async load(read, input, { actor }) {
+    const { project_id = 'project_default', capability = null } = input
+    const tags = input.tags ?? []
+    if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+    const [index, prefix] = capability
+      ? (['capability', [project_id, capability.capability_id]] as const)
+      : tags.length > 0
+        ? (['tag', [project_id, tags[0]!]] as const)
+        : (['project', [project_id]] as const)
+    const fits = (card: Card): boolean =>
+      (capability === null || serves(card.capabilities, capability)) && tags.every((tag) => card.tags.includes(tag))
+    const items: AgentCard[] = []
+    const limit = pageSize(input)
+    let place = placeOf('agent.discover', input)
+    for (let examined = 0; examined < limits.examinedMax;) {
+      const page = await read.list(Card, index, [prefix], { after: place, limit })
+      for (const { id, at } of page) {
+        const card = await read.maybe(Card, id)
+        if (card && fits(card)) items.push(await shownTo(read, card, actor))
+        place = at
+        if (items.length === limit) return { items, place }
+      }
+      examined += page.length
+      if (page.length < limit) return { items, place: undefined }
+    }
+    return { items, place }
+  },
+  view: ({ items, place }, input) => ({ items, next_cursor: place === undefined ? null : cursorOf('agent.discover', input, place) }),
+  example: {
+    given: 'offered',
+    as: 'devin',
+    input: { capability: { capability_id: 'cap:code-review', version: '2.0.0' }, tags: ['typescript'] },
+  },
+})
+
+const sync = command({
+  name: 'card.sync',
+  summary: 'Take over into a card what the registration of its agent says now: its projects, its owner, whether it is switched off.',
+  draft: 'ours: identity and card are two documents',
+  input: t.Object({ agent_id: Id }),
+  output: t.Object({ card: Card.schema }),
+  callers: [system],
+  requires: [],
+  audit: 'agent.card_synced',
+  async load(read, { agent_id }, { actor }) {
+    const card = await read.maybe(Card, agent_id)
+    if (!card) throw new Refusal('AGENT_NOT_FOUND', `there is no card of an agent ${agent_id}`)
+    return { card, agent: await seenAgent(read, agent_id, actor) }
+  },
+  decide({ card, agent: { owner, projects, disabled } }, _, { now }) {
+    const next: Card = { ...card, owner, projects: [...projects.keys()], disabled, updated_at: now }
+    return { facts: [fact('agent.card_synced', [image(Card, next)])], output: { card: next } }
+  },
+  example: { given: 'offered', as: 'system', input: { agent_id: 'agent_robin' } },
+})
+
+export const cardOperations = [register, get, discover, sync]

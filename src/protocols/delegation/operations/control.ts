@@ -1,0 +1,138 @@
+// What happens to a run from outside: it is blocked and resumed by the runtime alone, steered and cancelled also by who delegated it.
+import { fact, image } from '#kernel/facts.ts'
+import { system } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, rule } from '#kernel/operation.ts'
+import { t } from '#kernel/schema.ts'
+import { answeredByAsking, posted, withoutPause } from '../mailbox.ts'
+import { allows, delegator, isNotEnded, runOf, type OfRun } from '../rules.ts'
+import { endings, lineOf } from '../runs.ts'
+import { Id, Open, Run } from '../schema.ts'
+import { after } from '../states.ts'
+
+const output = t.Object({ run: Run.schema })
+
+const block = command({
+  name: 'agent.block',
+  summary: 'Pause a run until a checkpoint is answered. The runtime calls it with the checkpoint.',
+  draft: 'AAP 0.1.0, Block and Resume',
+  input: t.Object({
+    run_id: Id,
+    reason: t.String({ minLength: 1, maxLength: limits.labelCharsMax }),
+    checkpoint_id: t.String({ minLength: 1, maxLength: limits.idCharsMax }),
+    succeeds: t.Optional(t.String({ maxLength: limits.idCharsMax, description: 'the checkpoint whose place it takes' })),
+  }),
+  output,
+  callers: [system],
+  requires: [
+    rule<OfRun, { succeeds?: string }>('INVALID_TRANSITION', "the run's state allows agent.block", ({ run }, { succeeds }) =>
+      succeeds === undefined ? run.state === 'running' : run.state === 'blocked' && run.checkpoint_id === succeeds,
+    ),
+  ],
+  audit: 'run.blocked',
+  load: (read, { run_id }, { actor }) => runOf(read, run_id, actor),
+  decide({ run, mailbox }, { reason, checkpoint_id, succeeds }, { actor, now }) {
+    const state = after(run.state, succeeds === undefined ? 'agent.block' : 'agent.block/successor')
+    const next: Run = { ...run, state, reason, checkpoint_id }
+    // Who asked by itself waits for the answer; everybody else is told to stop.
+    const isOwn = actor.behalf === run.agent_id
+    return {
+      facts: [fact('run.blocked', [image(Run, next)], { detail: { checkpoint_id, reason } })],
+      puts: isOwn ? answeredByAsking(mailbox) : posted(mailbox, 'block', { checkpoint_id, reason }, now),
+      output: { run: next },
+    }
+  },
+  example: { given: 'running', as: 'system', input: ({ run }) => ({ run_id: run.id, reason: 'approval', checkpoint_id: 'ckpt_1' }) },
+})
+
+const resume = command({
+  name: 'agent.resume',
+  summary: 'Let a blocked run go on, with the whole resolution of its checkpoint. The runtime calls it; no run resumes itself.',
+  draft: 'AAP 0.1.0, Block and Resume',
+  input: t.Object({ run_id: Id, checkpoint_id: t.Optional(Id), resolution: Open }),
+  output,
+  callers: [system],
+  requires: [
+    allows('agent.resume'),
+    rule<OfRun, { checkpoint_id?: string }>('INVALID_TRANSITION', 'it is the checkpoint that the run waits for', ({ run }, input) =>
+      input.checkpoint_id === undefined ? true : input.checkpoint_id === run.checkpoint_id,
+    ),
+    rule<OfRun, { resolution: { action?: unknown } }>(
+      'INVALID_TRANSITION',
+      'the resolution lets it go on: a reject ends the run',
+      (_, { resolution }) => typeof resolution.action === 'string' && resolution.action !== 'reject',
+    ),
+  ],
+  audit: 'run.resumed',
+  load: (read, { run_id }, { actor }) => runOf(read, run_id, actor),
+  decide({ run, mailbox }, { resolution }, { now }) {
+    const { checkpoint_id } = run
+    const next: Run = { ...run, state: after(run.state, 'agent.resume'), checkpoint_id: null, reason: null }
+    return {
+      facts: [fact('run.resumed', [image(Run, next)], { detail: { checkpoint_id } })],
+      puts: posted(withoutPause(mailbox), 'resume', { checkpoint_id, resolution }, now),
+      output: { run: next },
+    }
+  },
+  example: {
+    given: 'waiting',
+    as: 'system',
+    input: ({ run }) => ({ run_id: run.id, resolution: { by: 'user_alice', action: 'approve', at: '2026-01-01T00:00:00Z' } }),
+  },
+})
+
+const steer = command({
+  name: 'agent.steer',
+  summary: 'Tell a run something while it goes on. Its state stays as it is.',
+  draft: 'ours: the AAP side of task.amend',
+  input: t.Object({
+    run_id: Id,
+    text: t.String({ minLength: 1, maxLength: limits.textCharsMax }),
+    intent: t.Optional(t.String({ maxLength: limits.labelCharsMax })),
+    amendment_id: t.Optional(Id),
+  }),
+  output,
+  callers: [system, delegator],
+  requires: [isNotEnded],
+  audit: 'run.steered',
+  load: (read, { run_id }, { actor }) => runOf(read, run_id, actor),
+  decide({ run, mailbox }, { run_id: _, ...words }, { now }) {
+    return {
+      facts: [fact('run.steered', [image(Run, run)], { detail: { amendment_id: words.amendment_id ?? null } })],
+      puts: posted(mailbox, 'steer', words, now),
+      output: { run },
+    }
+  },
+  example: {
+    given: 'running',
+    as: 'system',
+    input: ({ run }) => ({ run_id: run.id, text: 'Leave the old API alone.', intent: 'constrain' }),
+  },
+})
+
+const cancel = command({
+  name: 'agent.cancel',
+  summary: 'End a run before its time, and under a task those above it that wait for it. Nobody is asked about it.',
+  draft: 'ours: the draft has no cancel',
+  input: t.Object({
+    run_id: Id,
+    why: t.Optional(t.String({ maxLength: limits.textCharsMax })),
+    to_person: t.Optional(t.Boolean({ description: 'it was not given up but handed to a person' })),
+  }),
+  output,
+  callers: [system, delegator],
+  requires: [allows('agent.cancel')],
+  audit: 'run.failed',
+  async load(read, { run_id }, { actor }) {
+    const own = await runOf(read, run_id, actor)
+    return { ...own, line: own.run.task_id === null ? [own] : await lineOf(read, own) }
+  },
+  decide({ line, work }, { why = null, to_person = false }, { now }) {
+    const reason = to_person ? 'handed_off' : 'cancelled'
+    const { runs, facts, puts } = endings(line, work, { event: 'agent.cancel', reason, error: why, word: { reason, why }, now })
+    return { facts, puts, output: { run: runs[0]! } }
+  },
+  example: { given: 'running', as: 'system', input: ({ run }) => ({ run_id: run.id, why: 'not needed any more' }) },
+})
+
+export const controlOperations = [block, resume, steer, cancel]

@@ -1,0 +1,84 @@
+// Notes of a run: what a handler has finished, so that one that is started anew does not do it again.
+import { canonical } from '#kernel/canonical.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { put } from '#kernel/facts.ts'
+import { system } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, rule } from '#kernel/operation.ts'
+import { nullable, t } from '#kernel/schema.ts'
+import { forgotten } from '../mailbox.ts'
+import { Attempt, isNotEnded, isPresentAttempt, runAgent, runOf, type OfRun } from '../rules.ts'
+import { Id, Mailbox, Memo, memoId, Run } from '../schema.ts'
+import { isActive } from '../states.ts'
+
+const Key = t.String({ minLength: 1, maxLength: 200 })
+
+const save = command({
+  name: 'memo.put',
+  summary: 'Keep a small value for a run under a key. The first one stays: who comes later is answered with it.',
+  draft: 'ours: a handler that is started anew goes on where it was',
+  input: t.Object({ run_id: Id, attempt: Attempt, key: Key, value: t.Unknown() }),
+  output: t.Object({ value: t.Unknown(), first: t.Boolean() }),
+  callers: [runAgent],
+  requires: [isNotEnded, isPresentAttempt],
+  audit: null,
+  async load(read, { run_id, key }, { actor }) {
+    return { ...(await runOf(read, run_id, actor)), found: await read.raw(Memo, memoId(run_id, key)) }
+  },
+  decide({ run, found }, { key, value }, { now }) {
+    if (found) return { facts: [], output: { value: found.value, first: false } }
+    if (Buffer.byteLength(canonical(value ?? null)) > limits.memoBytesMax)
+      throw new Refusal('INVALID_REQUEST', `value is at most ${limits.memoBytesMax} bytes`, { field: 'value' })
+    const id = memoId(run.id, key)
+    const max = limits.memosPerRunMax
+    return {
+      facts: [],
+      puts: [put(Memo, id, { id, run_id: run.id, project_id: run.project_id, key, value: value ?? null, at: now })],
+      atMost: [{ doc: Memo, index: 'run', prefix: [run.id], max, words: `a run keeps at most ${max} values` }],
+      output: { value: value ?? null, first: true },
+    }
+  },
+  example: { given: 'delegated', as: 'robin', input: ({ run }) => ({ run_id: run.id, key: 'clone', value: { commit: 'a1b2c3' } }) },
+})
+
+const get = query({
+  name: 'memo.get',
+  summary: 'What is kept for a run under a key; found is false where nothing is.',
+  draft: 'ours: a handler that is started anew goes on where it was',
+  input: t.Object({ run_id: Id, key: Key }),
+  output: t.Object({ value: t.Unknown(), found: t.Boolean(), at: nullable(t.String()) }),
+  callers: [runAgent],
+  async load(read, { run_id, key }, { actor }) {
+    return { ...(await runOf(read, run_id, actor)), memo: await read.raw(Memo, memoId(run_id, key)) }
+  },
+  view: ({ memo }) => ({ value: memo?.value ?? null, found: memo !== null, at: memo?.at ?? null }),
+  example: { given: 'delegated', as: 'robin', input: ({ run }) => ({ run_id: run.id, key: 'clone' }) },
+})
+
+/** Notes that go at once. */
+const PORTION = 200
+
+const forget = command({
+  name: 'run.forget',
+  summary: 'Forget what was kept for a run that has ended: its notes, and the word that nobody took. The system calls it by timer.',
+  draft: 'ours: what is kept takes a bounded space',
+  input: t.Object({ run_id: Id }),
+  output: t.Object({ forgotten: t.Integer(), more: t.Boolean() }),
+  callers: [system],
+  requires: [rule<{ run: OfRun['run'] }>('PRECONDITION_FAILED', 'the run has ended', ({ run }) => !isActive(run.state))],
+  audit: null,
+  async load(read, { run_id }) {
+    const run = await read.raw(Run, run_id)
+    if (!run) throw new Refusal('RUN_NOT_FOUND', `there is no run ${run_id}`)
+    const listed = await read.list(Memo, 'run', [[run_id]], { limit: PORTION })
+    return { run, mailbox: await read.raw(Mailbox, run_id), ids: listed.map(({ id }) => id) }
+  },
+  decide({ run, mailbox, ids }) {
+    const more = ids.length === PORTION
+    const rest = [...(mailbox ? [put(Mailbox, run.id, null)] : []), ...(more ? [] : [forgotten(run.id)])]
+    return { facts: [], puts: [...ids.map((id) => put(Memo, id, null)), ...rest], output: { forgotten: ids.length, more } }
+  },
+  example: { given: 'ended', as: 'system', input: ({ run }) => ({ run_id: run.id }) },
+})
+
+export const memoOperations = [save, get, forget]

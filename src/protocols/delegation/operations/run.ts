@@ -1,0 +1,151 @@
+// What an agent says about its run: that it began, how far it is, that it is done or cannot go on, and what its harness asks for.
+import { canonical } from '#kernel/canonical.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image } from '#kernel/facts.ts'
+import { system } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, rule } from '#kernel/operation.ts'
+import { either, t } from '#kernel/schema.ts'
+import { extended, kept, leaseEnd } from '../mailbox.ts'
+import { allows, Attempt, hasNoDelegate, isPresentAttempt, isRunning, runAgent, runOf, type OfRun } from '../rules.ts'
+import { endings, lineOf } from '../runs.ts'
+import { Id, Open, Report, ReportType, Run } from '../schema.ts'
+
+const output = t.Object({ run: Run.schema })
+
+const start = command({
+  name: 'run.start',
+  summary: 'Say that work on the run has begun; a task that waits for it starts with it.',
+  draft: 'AAP 0.1.0, Event Stream (run.started)',
+  input: t.Object({ run_id: Id, attempt: Attempt }),
+  output,
+  callers: [system, runAgent],
+  requires: [
+    isRunning,
+    rule<OfRun>('INVALID_TRANSITION', 'the run has not started yet', ({ run }) => run.started_at === null),
+    isPresentAttempt,
+    hasNoDelegate,
+  ],
+  audit: 'run.started',
+  load: (read, { run_id }, { actor }) => runOf(read, run_id, actor),
+  decide({ run }, _, { now }) {
+    const next: Run = { ...run, started_at: now }
+    return { facts: [fact('run.started', [image(Run, next)])], output: { run: next } }
+  },
+  example: { given: 'delegated', as: 'robin', input: ({ run }) => ({ run_id: run.id }) },
+})
+
+const progress = command({
+  name: 'run.progress',
+  summary: 'Say how far the run is. Who says so keeps the run for another lease.',
+  draft: 'AAP 0.1.0, Event Stream (run.progress)',
+  input: t.Object({
+    run_id: Id,
+    attempt: Attempt,
+    message: t.Optional(t.String({ maxLength: limits.textCharsMax })),
+    percent: t.Optional(t.Number({ minimum: 0, maximum: 100 })),
+  }),
+  output,
+  callers: [runAgent],
+  requires: [
+    isRunning,
+    isPresentAttempt,
+    rule<OfRun>(
+      'QUOTA_EXCEEDED',
+      `a run reports its progress at most ${limits.progressPerRunMax} times`,
+      ({ run }) => (run.progress?.count ?? 0) < limits.progressPerRunMax,
+    ),
+  ],
+  audit: 'run.progress',
+  load: (read, { run_id }, { actor }) => runOf(read, run_id, actor),
+  decide({ run, mailbox }, { message = null, percent = null }, { now }) {
+    const next: Run = { ...run, progress: { message, percent, at: now, count: (run.progress?.count ?? 0) + 1 } }
+    const isHeld = mailbox !== null && mailbox.attempt > 0
+    return {
+      facts: [fact('run.progress', [image(Run, next)], { detail: { percent } })],
+      puts: isHeld ? [kept(extended(mailbox, leaseEnd(now, undefined)))] : [],
+      output: { run: next },
+    }
+  },
+  example: {
+    given: 'delegated',
+    as: 'robin',
+    input: ({ run }) => ({ run_id: run.id, message: 'Half of the files are read.', percent: 50 }),
+  },
+})
+
+const complete = command({
+  name: 'run.complete',
+  summary: 'End a run that is done. A task that it leaves without anything to review comes back to its people.',
+  draft: 'AAP 0.1.0, Event Stream (run.completed)',
+  input: t.Object({ run_id: Id, attempt: Attempt, result: t.Optional(Open) }),
+  output,
+  callers: [system, runAgent],
+  requires: [allows('run.complete'), isPresentAttempt, hasNoDelegate],
+  audit: 'run.completed',
+  async load(read, { run_id }, { actor }) {
+    const own = await runOf(read, run_id, actor)
+    // What was delivered is delivered for all who waited for it; what an agent merely says counts for its own run.
+    return { ...own, line: actor.kind === 'system' && own.run.task_id !== null ? await lineOf(read, own) : [own] }
+  },
+  decide({ line, work }, { result = null }, { now }) {
+    if (Buffer.byteLength(canonical(result)) > limits.runResultBytesMax)
+      throw new Refusal('INVALID_REQUEST', `result is at most ${limits.runResultBytesMax} bytes: deliver an artifact`, { field: 'result' })
+    // A run above may be paused by nobody: only the innermost asks.
+    const { runs, facts, puts } = endings(line, work, { event: 'run.complete', reason: null, result, word: null, now })
+    return { facts, puts, output: { run: runs[0]! } }
+  },
+  example: { given: 'delegated', as: 'robin', input: ({ run }) => ({ run_id: run.id, result: { findings: 0 } }) },
+})
+
+const fail = command({
+  name: 'run.fail',
+  summary: 'End a run that cannot go on. The people of its task are asked what to do.',
+  draft: 'AAP 0.1.0, Delegation; Event Stream (run.failed)',
+  input: t.Object({
+    run_id: Id,
+    attempt: Attempt,
+    error: t.String({ minLength: 1, maxLength: limits.textCharsMax }),
+    reason: t.Optional(either('failed', 'refused', 'unreachable')),
+  }),
+  output,
+  callers: [system, runAgent],
+  requires: [allows('run.fail'), isPresentAttempt, hasNoDelegate],
+  audit: 'run.failed',
+  load: (read, { run_id }, { actor }) => runOf(read, run_id, actor),
+  decide({ work, ...own }, { error, reason = 'failed' }, { now }) {
+    const { runs, facts, puts } = endings([own], work, { event: 'run.fail', reason, error, word: null, now })
+    return { facts, puts, output: { run: runs[0]! } }
+  },
+  example: { given: 'delegated', as: 'robin', input: ({ run }) => ({ run_id: run.id, error: 'The repository is empty.' }) },
+})
+
+const report = command({
+  name: 'run.report',
+  summary: 'Pass on what a harness needs or made: a question becomes a checkpoint of the task, a thing an artifact, in the same batch.',
+  draft: 'ours: harness events (needs_approval, needs_choice, needs_input, artifact) seen from the task',
+  input: t.Object({ run_id: Id, attempt: Attempt, type: ReportType, payload: Open }),
+  output: t.Object({ run: Run.schema, report: Report.schema }),
+  callers: [runAgent],
+  requires: [
+    rule<OfRun>('PRECONDITION_FAILED', 'a task stands behind the run', ({ run }) => run.task_id !== null),
+    isRunning,
+    isPresentAttempt,
+    hasNoDelegate,
+  ],
+  audit: 'run.reported',
+  asks: true,
+  load: (read, { run_id }, { actor }) => runOf(read, run_id, actor),
+  decide({ run }, { type, payload }, { now, newId }) {
+    const { id: run_id, project_id, root_task_id } = run
+    const made = { id: newId('rep'), run_id, task_id: run.task_id!, project_id, root_task_id, type, payload, at: now }
+    return { facts: [fact('run.reported', [image(Report, made), image(Run, run)], { detail: { type } })], output: { run, report: made } }
+  },
+  example: {
+    given: 'working',
+    as: 'devin',
+    input: ({ run }) => ({ run_id: run.id, attempt: 1, type: 'needs_approval', payload: { prompt: 'Deploy to production?' } }),
+  },
+})
+
+export const runOperations = [start, progress, complete, fail, report]

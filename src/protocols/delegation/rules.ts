@@ -1,0 +1,79 @@
+// Who may do what with a run, and what must hold. Roles and rules read as sentences.
+import { Refusal } from '#kernel/errors.ts'
+import { role, type Actor } from '#kernel/identity.ts'
+import { rule, type Read } from '#kernel/operation.ts'
+import { t } from '#kernel/schema.ts'
+import { serves } from './capability.ts'
+import { Card, Mailbox, Memo, Run, Work, type CapabilityRef } from './schema.ts'
+import { allowsEvent, isActive } from './states.ts'
+
+export type OfRun = { readonly run: Run; readonly mailbox: Mailbox | null; readonly work: Work | null; readonly memos: number }
+type OfAttempt = { readonly attempt?: number }
+export const Attempt = t.Optional(
+  t.Integer({ minimum: 0, maximum: 1_000_000_000, description: 'the one that the messages came with; 0 where none were taken' }),
+)
+
+/** The agent whose run it is. */
+export const runAgent = role<OfRun>("the run's agent", (actor, { run }) => actor.kind === 'agent' && actor.id === run.agent_id)
+/** Who delegated a run that no task stands behind; a task's people and its executor are asked through the task. */
+export const delegator = role<OfRun>(
+  'the delegating agent',
+  (actor, { run }) => actor.kind === 'agent' && run.task_id === null && run.chain.at(-1)?.agent_id === actor.id,
+)
+
+/** The run with what is kept for it. For an agent another agent's run does not exist, unless it delegated it. */
+export async function runOf(read: Read, run_id: string, actor: Actor): Promise<OfRun> {
+  const run = await read.maybe(Run, run_id)
+  const isForeign = actor.kind === 'agent' && run !== null && actor.id !== run.agent_id && run.chain.at(-1)?.agent_id !== actor.id
+  if (run === null || isForeign) throw new Refusal('RUN_NOT_FOUND', `there is no run ${run_id}`)
+  const [mailbox, work, memos] = await Promise.all([
+    read.raw(Mailbox, run_id),
+    read.raw(Work, run.correlation_id),
+    isActive(run.state) ? read.count(Memo, 'run', [run_id]) : 0,
+  ])
+  return { run, mailbox, work, memos }
+}
+
+export const allows = (event: string) =>
+  rule<OfRun>('INVALID_TRANSITION', `the run's state allows ${event}`, ({ run }) => allowsEvent(run.state, event))
+export const isRunning = rule<OfRun>('INVALID_TRANSITION', 'the run is running', ({ run }) => run.state === 'running')
+export const isNotEnded = rule<OfRun>('INVALID_TRANSITION', 'the run has not ended', ({ run }) => isActive(run.state))
+
+/** Once somebody has taken the run, an agent's word counts only from who holds it: what a process says after another took over is stale. */
+export const isPresentAttempt = rule<OfRun, OfAttempt>(
+  'CONFLICT',
+  'the attempt is the present one: another process has taken the run since',
+  ({ mailbox }, { attempt = 0 }, { actor }) => actor.kind !== 'agent' || (mailbox?.attempt ?? 0) === attempt,
+)
+
+/** While the work is with a delegate, the run above it waits. */
+export const hasNoDelegate = rule<OfRun>(
+  'INVALID_TRANSITION',
+  'the run has no delegate that works for it',
+  ({ run, work }) => run.task_id === null || work?.current_run === null || work?.current_run === run.id,
+)
+
+export type Target = { readonly card: Card | null }
+export type Wanted = { readonly project_id: string; readonly capability: CapabilityRef | null }
+
+/** Somebody who can be given work; what is known before a run exists is said at once (AAP 0.1.0, Errors). */
+export async function targetOf(read: Read, agent_id: string, { project_id, capability }: Wanted, isDirect: boolean): Promise<Target> {
+  const found = await registered(read, agent_id, project_id)
+  const { card } = found
+  if (card && !card.available) throw new Refusal('AGENT_NOT_FOUND', `${agent_id} is not available`)
+  // An agent without a card declares nothing. A person's choice of it is theirs; another agent has to find one that declares.
+  const isJudged = card !== null || isDirect
+  if (capability && isJudged && !serves(card?.capabilities ?? [], capability))
+    throw new Refusal('CAPABILITY_NOT_SUPPORTED', `${agent_id} does not declare ${capability.capability_id} ${capability.version}`)
+  if (card && card.concurrency !== null && (await read.count(Run, 'agent', [agent_id, 'running'])) >= card.concurrency)
+    throw new Refusal('DELEGATION_REFUSED', `${agent_id} works on as many runs as it takes at a time`, { concurrency: card.concurrency })
+  return found
+}
+
+/** The same for work that it had before: nothing but its registration can stand in the way. */
+export async function registered(read: Read, agent_id: string, project_id: string): Promise<Target> {
+  const subject = await read.subject(agent_id)
+  if (!subject || subject.kind !== 'agent' || subject.disabled || !subject.projects.has(project_id))
+    throw new Refusal('AGENT_NOT_FOUND', `there is no active agent ${agent_id} in this project`)
+  return { card: await read.raw(Card, agent_id) }
+}

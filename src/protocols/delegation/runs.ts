@@ -1,0 +1,159 @@
+// How runs are made and how they end, as the operations share it.
+import { fact, image } from '#kernel/facts.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Bound, Change, Made, Read } from '#kernel/operation.ts'
+import { closed, opened } from './mailbox.ts'
+import { Mailbox, Memo, Request, Run, Work, type Card } from './schema.ts'
+import { after, isActive } from './states.ts'
+
+type NewlyMade = { readonly run: Run; readonly facts: Made[]; readonly puts: Change[]; readonly atMost: Bound[] }
+
+export type NewRun = {
+  readonly id: string
+  readonly agent_id: string
+  readonly project_id: string
+  /** null: the run begins a correlation of its own. */
+  readonly correlation_id: string | null
+  readonly task_id: string | null
+  readonly root_task_id: string | null
+  readonly parent: Run | null
+  readonly continues: string | null
+  readonly capability: Run['capability']
+  readonly delegable: boolean
+  readonly input: Request['input']
+  readonly context: Request['context']
+  readonly now: string
+}
+
+/** A run with its request, its place among the runs of its correlation, and its first message. */
+export function made(given: NewRun, work: Work | null, card: Card | null, isBounded: boolean): NewlyMade {
+  const run = runFrom(given)
+  const { id, agent_id, project_id, correlation_id, root_task_id, task_id, capability, parent_run } = run
+  const request: Request = {
+    id,
+    project_id,
+    correlation_id,
+    root_task_id,
+    to_agent: agent_id,
+    task_id,
+    capability,
+    input: given.input,
+    parent_run,
+    context: given.context,
+  }
+  const place = placed(work, run, given.parent)
+  const images = [image(Run, run), image(Request, request), ...(place === null ? [] : [image(Work, place)])] as const
+  const max = isBounded ? (card?.concurrency ?? null) : null
+  const words = `${agent_id} works on as many runs as it takes at a time`
+  return {
+    run,
+    facts: [fact('run.delegated', [images[0], ...images.slice(1)], { detail: { to_agent: agent_id, continues: run.continues } })],
+    puts: opened(run, card?.reach ?? 'pull', given.now),
+    atMost: max === null ? [] : [{ doc: Run, index: 'agent', prefix: [agent_id, 'running'], max, words }],
+  }
+}
+
+function runFrom(given: NewRun): Run {
+  const { id, parent, agent_id, project_id, task_id, continues, capability, delegable, now } = given
+  const correlation_id = given.correlation_id ?? id
+  const above = parent ? [...parent.chain, { run_id: parent.id, agent_id: parent.agent_id, correlation_id: parent.correlation_id }] : []
+  return {
+    id,
+    run_id: id,
+    agent_id,
+    correlation_id,
+    state: 'running',
+    created_at: now,
+    project_id,
+    task_id,
+    root_task_id: given.root_task_id ?? correlation_id,
+    parent_run: parent?.id ?? null,
+    chain: above,
+    continues,
+    capability,
+    delegable,
+    started_at: null,
+    ended_at: null,
+    checkpoint_id: null,
+    reason: null,
+    error: null,
+    result: null,
+    progress: null,
+  }
+}
+
+/** A task's work is with one run at a time; without a task, only the root is of note, and the runs below it work side by side. */
+function placed(work: Work | null, run: Run, parent: Run | null): Work | null {
+  const isRoot = parent?.correlation_id !== run.correlation_id
+  if (run.task_id === null && !isRoot) return null
+  const { correlation_id, project_id, root_task_id, task_id, id } = run
+  return {
+    id: correlation_id,
+    project_id,
+    root_task_id,
+    task_id,
+    root_run: isRoot ? id : (work?.root_run ?? null),
+    current_run: id,
+    last_run: id,
+  }
+}
+
+// --- Ending ------------------------------------------------------------------------------------------------------------------
+
+export type Kept = { readonly run: Run; readonly mailbox: Mailbox | null; readonly memos: number }
+
+/** A run and those above it that wait for it under the same correlation id. */
+export async function lineOf(read: Read, kept: Kept): Promise<Kept[]> {
+  const above = kept.run.chain.filter(({ correlation_id }) => correlation_id === kept.run.correlation_id)
+  const found = await Promise.all(
+    above.map(async ({ run_id }) => ({
+      run: await read.raw(Run, run_id),
+      mailbox: await read.raw(Mailbox, run_id),
+      memos: await read.count(Memo, 'run', [run_id]),
+    })),
+  )
+  return [kept, ...found.filter((one): one is Kept => one.run !== null && isActive(one.run.state)).reverse()]
+}
+
+export type Ending = {
+  readonly event: string
+  readonly reason: string | null
+  readonly error?: string | null
+  readonly result?: unknown
+  /** What the agent is told; null: it knows. */
+  readonly word: Record<string, unknown> | null
+  readonly now: string
+}
+
+export function ended(run: Run, { event, reason, error = null, result = null, now }: Ending): Run {
+  return { ...run, state: after(run.state, event), ended_at: now, checkpoint_id: null, reason, error, result }
+}
+
+/** Facts, one for each run that ends, innermost first; the first also says whom the work is with now. */
+export function endings(line: readonly Kept[], work: Work | null, ending: Ending): { runs: Run[]; facts: Made[]; puts: Change[] } {
+  const runs = line.map(({ run }) => ended(run, ending))
+  const ids = runs.map(({ id }) => id)
+  const gone = (id: string | null): boolean => id !== null && ids.includes(id)
+  const isPlaced = work !== null && (gone(work.root_run) || gone(work.current_run))
+  const place: Work | null = isPlaced
+    ? {
+        ...work,
+        root_run: gone(work.root_run) ? null : work.root_run,
+        current_run: gone(work.current_run) ? null : work.current_run,
+      }
+    : null
+  const action = runs[0]!.state === 'completed' ? 'run.completed' : 'run.failed'
+  const detail = ending.reason === null ? {} : { detail: { reason: ending.reason } }
+  return {
+    runs,
+    facts: runs.map((run, i) =>
+      fact(action, i === 0 && place ? [image(Run, run), image(Work, place)] : [image(Run, run)], {
+        ...detail,
+        ...(i > 0 ? { cause: 0 } : {}),
+      }),
+    ),
+    puts: line.flatMap(({ mailbox, memos }) => closed(mailbox, memos, ending.word, ending.now)),
+  }
+}
+
+export const isShallow = (parent: Run | null): boolean => parent === null || parent.chain.length < limits.delegationDepthMax

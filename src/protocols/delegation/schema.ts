@@ -1,0 +1,230 @@
+// Agent cards, runs and what is kept for them. Field names are the draft's; what is ours says so.
+import { ownsProject, SYSTEM_SCOPE, type Actor } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { doc, either, index, kindOf, nullable, t, type AnyDoc, type Static } from '#kernel/schema.ts'
+import { runStates } from './states.ts'
+
+const text = (maxLength: number, description?: string) => t.String({ maxLength, ...(description ? { description } : {}) })
+const someText = (maxLength: number) => t.String({ minLength: 1, maxLength })
+export const Id = text(limits.idCharsMax)
+export const Timestamp = text(40, 'an RFC 3339 time')
+export const Text = text(limits.textCharsMax)
+export const Open = t.Object({}, { additionalProperties: true })
+
+// --- Agent card ------------------------------------------------------------------------------------------------------------
+
+/** CAP's only way to name a capability. */
+export const CapabilityRef = t.Object({ capability_id: someText(200), version: someText(40) })
+export type CapabilityRef = Static<typeof CapabilityRef>
+export const Tag = t.String({ pattern: '^[a-z0-9][a-z0-9._:-]{0,63}$', description: 'up to 64 small letters, digits, . _ : or -' })
+export const Reach = either('pull', 'webhook', 'process', 'local')
+
+const CardSchema = t.Object({
+  id: Id,
+  agent_id: Id,
+  name: someText(limits.nameCharsMax),
+  description: Text,
+  capabilities: t.Array(CapabilityRef),
+  protocol: someText(limits.labelCharsMax),
+  // Ours, from here on; the draft's endpoint stands apart, because nothing that people read may show it.
+  tags: t.Array(Tag),
+  manifest: Open,
+  concurrency: nullable(t.Integer()), // runs that it works on at a time; null: as many as come
+  reach: Reach, // how messages get to it
+  available: t.Boolean(),
+  owner: nullable(Id),
+  projects: t.Array(Id), // as its registration says: where it can be found
+  disabled: t.Boolean(),
+  updated_at: Timestamp,
+})
+export type Card = Static<typeof CardSchema>
+const isMember = (actor: Actor, id: string): boolean => actor.projects !== 'all' && actor.projects.has(id)
+const foundIn = (card: Card): readonly string[] => (card.disabled || !card.available ? [] : card.projects)
+const capabilitiesOf = (card: Card): string[] => [...new Set(card.capabilities.map(({ capability_id }) => capability_id))]
+
+export const Card = doc('delegation.card', CardSchema, {
+  scopeOf: () => SYSTEM_SCOPE,
+  visibleTo: (card, actor) =>
+    card.id === actor.id || (actor.kind === 'human' && actor.owner === true) || card.projects.some((id) => isMember(actor, id)),
+  indexes: {
+    project: index((card) => foundIn(card).map((id) => [id])),
+    capability: index((card) => foundIn(card).flatMap((id) => capabilitiesOf(card).map((name) => [id, name]))),
+    tag: index((card) => foundIn(card).flatMap((id) => card.tags.map((tag) => [id, tag]))),
+  },
+})
+
+/** Where an agent is reached. No fact holds it: it is for the runtime and for agents, never for people. */
+export const Endpoint = doc('delegation.endpoint', t.Object({ id: Id, endpoint: text(2_000) }), { scopeOf: () => SYSTEM_SCOPE })
+
+/** The draft's AgentCard: with the endpoint for those who are of its own layer. */
+export const AgentCard = t.Object({ ...Card.schema.properties, endpoint: t.Optional(text(2_000)) })
+export type AgentCard = Static<typeof AgentCard>
+
+// --- Run -------------------------------------------------------------------------------------------------------------------
+
+const Ancestor = t.Object({ run_id: Id, agent_id: Id, correlation_id: Id })
+const Progress = t.Object({
+  message: nullable(Text),
+  percent: nullable(t.Number({ minimum: 0, maximum: 100 })),
+  at: Timestamp,
+  count: t.Integer(),
+})
+
+const RunSchema = t.Object({
+  id: Id,
+  run_id: Id, // the draft's name of `id`
+  agent_id: Id,
+  correlation_id: Id, // the task's id; for a run without a task, of its root run
+  state: either(...runStates),
+  created_at: Timestamp,
+  // Ours, from here on.
+  project_id: Id,
+  task_id: nullable(Id), // null: no task stands behind it
+  root_task_id: Id,
+  parent_run: nullable(Id),
+  chain: t.Array(Ancestor), // from the outermost run down to the parent
+  continues: nullable(Id), // the run whose work it takes up: after a review, a failure, or handed off
+  capability: nullable(CapabilityRef),
+  delegable: t.Boolean(),
+  started_at: nullable(Timestamp),
+  ended_at: nullable(Timestamp),
+  checkpoint_id: nullable(Id), // what a blocked run waits for
+  reason: nullable(text(limits.labelCharsMax)), // why it is blocked, or why it failed
+  error: nullable(Text),
+  result: t.Unknown(),
+  progress: nullable(Progress),
+})
+export type Run = Static<typeof RunSchema>
+
+/** The kind of the task behind a run; protocols know one another's documents by name only. */
+const taskDoc = (): AnyDoc => kindOf('collaboration.task/')
+const asItsTask = (of: { readonly task_id: string | null }) => (of.task_id === null ? null : { doc: taskDoc(), id: of.task_id })
+
+export const Run = doc('delegation.run', RunSchema, {
+  scopeOf: (run) => run.project_id,
+  taskOf: (run) => run.correlation_id,
+  rootOf: (run) => run.root_task_id,
+  visibleTo: mayRead,
+  within: asItsTask,
+  indexes: {
+    root: index((run) => [[run.root_task_id, run.correlation_id]]),
+    agent: index((run) => [[run.agent_id, run.state]], 2),
+    project: index((run) => [[run.project_id, run.state]]),
+  },
+})
+/** A task's readers are the readers of its runs; without a task, the agents of its chain and the owners of the project. */
+function mayRead(run: Run, actor: Actor): boolean {
+  if (run.task_id !== null) return true
+  return run.agent_id === actor.id || run.chain.some(({ agent_id }) => agent_id === actor.id) || ownsProject(actor, run.project_id)
+}
+
+/** The draft's DelegateRequest, as it was when the run was made. It never changes. */
+export const Request = doc(
+  'delegation.request',
+  t.Object({
+    id: Id,
+    project_id: Id,
+    correlation_id: Id,
+    root_task_id: Id,
+    to_agent: Id,
+    task_id: nullable(Id),
+    capability: nullable(CapabilityRef),
+    input: Open,
+    parent_run: nullable(Id),
+    context: nullable(Open), // ours: what came along when it was handed off
+  }),
+  {
+    scopeOf: (request) => request.project_id,
+    taskOf: (request) => request.correlation_id,
+    rootOf: (request) => request.root_task_id,
+    within: (request) => ({ doc: Run, id: request.id }),
+  },
+)
+export type Request = Static<typeof Request.schema>
+
+/** Which runs a correlation id has now: at most one active root, and the one that the work is with. */
+export const Work = doc(
+  'delegation.work',
+  t.Object({
+    id: Id,
+    project_id: Id,
+    root_task_id: Id,
+    task_id: nullable(Id),
+    root_run: nullable(Id),
+    current_run: nullable(Id),
+    last_run: Id,
+  }),
+  {
+    scopeOf: (work) => work.project_id,
+    taskOf: (work) => work.id,
+    rootOf: (work) => work.root_task_id,
+    within: (work) => asItsTask(work) ?? { doc: Run, id: work.last_run },
+  },
+)
+export type Work = Static<typeof Work.schema>
+
+/** What a harness reports upward: a question or a thing that it made. */
+export const ReportType = either('needs_approval', 'needs_choice', 'needs_input', 'artifact')
+export const Report = doc(
+  'delegation.report',
+  t.Object({
+    id: Id,
+    run_id: Id,
+    task_id: Id,
+    project_id: Id,
+    root_task_id: Id,
+    type: ReportType,
+    payload: Open,
+    at: Timestamp,
+  }),
+  {
+    scopeOf: (report) => report.project_id,
+    taskOf: (report) => report.task_id,
+    rootOf: (report) => report.root_task_id,
+    within: (report) => ({ doc: Run, id: report.run_id }),
+  },
+)
+
+// --- What waits for an agent -------------------------------------------------------------------------------------------------
+
+export const Message = t.Object({
+  number: t.Integer(),
+  kind: either('run', 'block', 'resume', 'steer', 'cancel'),
+  at: Timestamp,
+  body: Open,
+})
+export type Message = Static<typeof Message>
+
+/**
+ * What a run's agent has not settled yet, in order, and who holds it. No fact describes it: that something was taken changes
+ * nothing in the world, and what a message says stands in the record already.
+ */
+export const Mailbox = doc(
+  'delegation.mailbox',
+  t.Object({
+    id: Id, // of the run
+    agent_id: Id,
+    project_id: Id,
+    reach: Reach,
+    due: Timestamp, // when there is something to take
+    worker: nullable(text(limits.workerCharsMax)), // which process of the agent holds it
+    until: nullable(Timestamp), // the end of its lease
+    attempt: t.Integer(), // 0: nobody has taken it yet
+    handed: t.Integer(), // the last number that was handed over in this attempt
+    last: t.Integer(), // the last number that was given
+    messages: t.Array(Message),
+  }),
+  {
+    scopeOf: (mailbox) => mailbox.project_id,
+    indexes: { due: index((mailbox) => (mailbox.messages.length > 0 ? [[mailbox.agent_id, mailbox.due]] : [])) },
+  },
+)
+export type Mailbox = Static<typeof Mailbox.schema>
+
+/** A step that a handler has finished: one that is started anew does not do it again. */
+export const Memo = doc(
+  'delegation.memo',
+  t.Object({ id: text(400), run_id: Id, project_id: Id, key: text(200), value: t.Unknown(), at: Timestamp }),
+  { scopeOf: (memo) => memo.project_id, indexes: { run: index((memo) => [[memo.run_id]], 1) } },
+)
+export const memoId = (run_id: string, key: string): string => `${run_id}/${key}`

@@ -1,0 +1,31 @@
+// The life of a run. The draft names four states and what leads from one to another in sentences; ours are marked.
+import { Refusal } from '#kernel/errors.ts'
+import { canMove, type Transitions } from '#kernel/transitions.ts'
+
+export const runStates = ['running', 'blocked', 'completed', 'failed'] as const
+export type RunState = (typeof runStates)[number]
+
+/** AAP 0.1.0, Block and Resume; Handoff; Event Stream. agent.delegate makes a run in `running`. */
+export const runMoves = [
+  ['running', 'agent.block', 'blocked'],
+  ['blocked', 'agent.block/successor', 'blocked'], // ours: another question takes the place of the one that it waits for
+  ['blocked', 'agent.resume', 'running'],
+  ['running', 'run.complete', 'completed'],
+  ['running', 'run.fail', 'failed'],
+  ['blocked', 'run.fail', 'failed'],
+  ['running', 'agent.handoff', 'failed'], // ours: the draft has no state for a run that was handed off; `reason` says it
+  ['blocked', 'agent.handoff', 'failed'],
+  ['running', 'agent.cancel', 'failed'], // ours: nor for one that was cancelled
+  ['blocked', 'agent.cancel', 'failed'],
+] as const satisfies Transitions
+
+export const isActive = (state: string): boolean => state === 'running' || state === 'blocked'
+
+/** The next state by the table, or the draft's INVALID_TRANSITION. */
+export function after(state: string, event: string): RunState {
+  const row = runMoves.find((one) => one[0] === state && one[1] === event)
+  if (!row) throw new Refusal('INVALID_TRANSITION', `${event} is not possible while the run is ${state}`, { state, event })
+  return row[2]
+}
+
+export const allowsEvent = (state: string, event: string): boolean => canMove(runMoves, state, event)

@@ -1,0 +1,151 @@
+// The processes of the agents: two for each agent, neither knowing of the other. They take their messages, work on what they took,
+// forget nothing, and go on talking about a run long after the other has taken it over.
+import { canonical } from '#kernel/canonical.ts'
+import type { Plan } from './clients.ts'
+import type { Random } from './random.ts'
+import type { Fail, Record as FactRecord } from './record.ts'
+import { projects, type ProjectName } from './world.ts'
+
+type Held = { attempt: number; last: number }
+const workers = ['p1', 'p2'] as const
+const agentsOf = Object.fromEntries(
+  Object.entries(projects).flatMap(([project, { agents }]) => agents.map((agent) => [agent, project as ProjectName])),
+)
+
+export type Processes = {
+  next(id: number): Plan
+  /** Everything that waits for anybody is fetched by a process that nobody has seen before. */
+  fetch(agent: string, round: number): Plan
+  /** At the moment the server answers: an attempt belongs to one process, and who is told of a newer one makes the older stale. */
+  answered(plan: Plan, output: any): void
+  /** The answer has arrived. */
+  heard(plan: Plan, output: any): void
+  /** The newest attempt that anybody was told of. */
+  newest(run_id: string | undefined): number
+  /** Whether anybody has ever said, or tried to say, that a message of the run is done. */
+  hasAcknowledged(run_id: string): boolean
+  /** Whether a message was ever handed to anybody. */
+  wasHanded(run_id: string, number: number): boolean
+  readonly agents: readonly string[]
+}
+
+export function createProcesses(random: Random, record: FactRecord, fail: Fail): Processes {
+  const holding = new Map<string, Map<string, Held>>()
+  const holders = new Map<string, string>()
+  const newest = new Map<string, number>()
+  const handed = new Set<string>()
+  const acknowledged = new Set<string>()
+  const words = (id: number): string => `~${id}~`
+  const seatOf = (as: string, worker: string): string => `${as}/${worker}`
+  const runOf = (id: string): any => record.docs.get(`delegation.run/${id}`)?.value
+
+  function takes(as: string, worker: string): Plan {
+    const lease = random.weighted([
+      [3, undefined],
+      [1, 'PT5M'],
+      [1, 'PT1H'],
+    ])
+    return { as, op: 'delegation/inbox.take', input: { worker, lease }, keyed: random.chance(0.5) }
+  }
+
+  function works(id: number, as: string, worker: string): Plan {
+    const held = [...(holding.get(seatOf(as, worker)) ?? [])].filter(([run_id]) => {
+      const run = runOf(run_id)
+      return run !== undefined && (run.ended_at === null || random.chance(0.1))
+    })
+    if (held.length === 0) return takes(as, worker)
+    const [run_id, { attempt, last }] = random.pick(held)
+    const own = { run_id, attempt }
+    const others = projects[agentsOf[as]!].agents
+    const [op, input] = random.weighted<readonly [string, object]>([
+      [runOf(run_id).started_at === null ? 6 : 0.2, ['run.start', own]],
+      [2, ['run.progress', { ...own, message: words(id) }]],
+      [3, ['run.report', { ...own, ...reported(id) }]],
+      [0.7, ['run.complete', { ...own, result: { done: true } }]],
+      [0.7, ['run.fail', { ...own, error: words(id) }]],
+      [0.7, ['agent.handoff', { ...own, to_agent: random.pick(others) }]],
+      [0.9, ['agent.delegate', delegated(id, run_id, attempt, random.pick(others))]],
+      [1, ['memo.put', { ...own, key: random.pick(['a', 'b']), value: words(id) }]],
+      [1.5, ['inbox.ack', { ...own, number: Math.max(1, last - random.below(2)) }]],
+      [1.5, ['inbox.extend', { runs: [own] }]],
+    ])
+    if (op === 'inbox.ack') acknowledged.add(run_id)
+    return { as, op: `delegation/${op}`, input, keyed: random.chance(0.8) }
+  }
+
+  function reported(id: number): object {
+    if (random.chance(0.4))
+      return {
+        type: 'artifact',
+        payload: { payload: { kind: 'inline', uri: `data:text/plain,${words(id)}` }, kind: random.pick(['plan', 'deliverable']) },
+      }
+    const type = random.pick(['needs_approval', 'needs_choice', 'needs_input'])
+    const options = type === 'needs_choice' ? { options: [{ id: 'a', label: 'A', risk: 'low' }] } : {}
+    return { type, payload: { prompt: words(id), ...options } }
+  }
+
+  function delegated(id: number, parent_run: string, attempt: number, to_agent: string): object {
+    const { task_id } = runOf(parent_run)
+    return { to_agent, parent_run, attempt, input: { note: words(id) }, ...(task_id === null ? {} : { task_id }) }
+  }
+
+  function alone(id: number, as: string): Plan {
+    const [op, input] = random.chance(0.6)
+      ? ([
+          'agent.register',
+          { name: as, description: words(id), available: random.chance(0.95), concurrency: random.chance(0.2) ? 3 : null },
+        ] as const)
+      : ([
+          'agent.delegate',
+          { to_agent: random.pick(projects[agentsOf[as]!].agents), project_id: agentsOf[as], input: { note: words(id) } },
+        ] as const)
+    return { as, op: `delegation/${op}`, input, keyed: random.chance(0.8) }
+  }
+
+  return {
+    agents: Object.keys(agentsOf),
+    next(id) {
+      const busy = [...record.docs].filter(([key, { value }]) => key.startsWith('delegation.run/') && value.ended_at === null)
+      const as = busy.length > 0 && random.chance(0.9) ? random.pick(busy)[1].value.agent_id : random.pick(Object.keys(agentsOf))
+      const worker = random.pick(workers)
+      return random.weighted<() => Plan>([
+        [4, () => takes(as, worker)],
+        [9, () => works(id, as, worker)],
+        [0.6, () => alone(id, as)],
+      ])()
+    },
+    fetch: (as, round) => ({ as, op: 'delegation/inbox.take', input: { worker: `new-${round}` }, keyed: false }),
+    answered({ as, op, input }, output) {
+      if (op !== 'delegation/inbox.take') return
+      for (const { run, attempt, messages } of output.items) {
+        const of = `${run.id}/${attempt}`
+        const seat = seatOf(as, input.worker)
+        if ((holders.get(of) ?? seat) !== seat) fail(`attempt ${attempt} of ${run.id} is with ${holders.get(of)} and with ${seat}`)
+        holders.set(of, seat)
+        newest.set(run.id, Math.max(newest.get(run.id) ?? 0, attempt))
+        if (run.agent_id !== as) fail(`${as} got messages of ${run.id}, which is ${run.agent_id}'s`)
+        let before = 0
+        for (const { number, kind, body } of messages) {
+          if (number <= before) fail(`${run.id}: message ${number} came after ${before}`)
+          before = number
+          handed.add(`${run.id}/${number}`)
+          const answered = kind === 'resume' ? record.docs.get(`collaboration.checkpoint/${body.checkpoint_id}`)?.value : null
+          if (answered !== null && canonical(answered?.resolution) !== canonical(body.resolution))
+            fail(`${run.id} is resumed with another resolution than ${body.checkpoint_id} has`)
+        }
+      }
+    },
+    heard({ as, op, input }, output) {
+      if (op !== 'delegation/inbox.take') return
+      const seat = holding.get(seatOf(as, input.worker)) ?? new Map<string, Held>()
+      holding.set(seatOf(as, input.worker), seat)
+      for (const { run, attempt, messages } of output.items) {
+        const last = messages.at(-1)?.number ?? 0
+        if ((seat.get(run.id)?.attempt ?? 0) <= attempt) seat.set(run.id, { attempt, last })
+      }
+    },
+    newest: (run_id) => (run_id === undefined ? 0 : (newest.get(run_id) ?? 0)),
+    hasAcknowledged: (run_id) => acknowledged.has(run_id),
+    wasHanded: (run_id, number) => handed.has(`${run_id}/${number}`),
+  }
+}
