@@ -131,6 +131,7 @@ test(`${RUNS} random command lines end with a sentence and an exit code, never i
     },
   })
   const counts = new Map<number | null, number>()
+  const before = process.memoryUsage().heapUsed
   try {
     for (let seed = 1; seed <= RUNS; seed++) {
       const argv = vectorFrom(randomOf(seed))
@@ -147,6 +148,7 @@ test(`${RUNS} random command lines end with a sentence and an exit code, never i
     rmSync(home, { recursive: true, force: true })
   }
   assert.equal(Object.hasOwn(Object.prototype, 'polluted'), false)
+  assert.ok(process.memoryUsage().heapUsed - before < 150_000_000, 'nothing is kept from one to the next')
   // The vectors are neither all refused by the parser nor all accepted.
   for (const [code, least] of [
     [0, 100],

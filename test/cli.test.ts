@@ -15,10 +15,11 @@ import { flagsOf, inputFrom, valueFrom } from '#apps/cli/flags.ts'
 import { globalFlags } from '#apps/cli/program.ts'
 import { urlOf } from '#apps/cli/settings.ts'
 import { allFlags, type Spec } from '#apps/cli/spec.ts'
-import { specsOf } from '#apps/cli/specs.ts'
+import { nouns, specsOf } from '#apps/cli/specs.ts'
 import { barOf, bytesIn, paintFor, tableOf } from '#apps/cli/terminal.ts'
 import { fitted, inert, inertJson, inertLines, widthOf, wrapped } from '#apps/cli/text.ts'
 import { wordsForUp } from '#apps/cli/serve.ts'
+import { fieldWords } from '#apps/cli/words.ts'
 import { t } from '#kernel/schema.ts'
 import { protocols } from '#protocols/index.ts'
 import { cliReference } from '../scripts/cli-docs.ts'
@@ -85,6 +86,16 @@ describe('every operation', () => {
       assert.deepEqual(sent, [{ operation: name, input }])
     })
   }
+
+  test('every noun says what it is about, and no words are left for fields that are gone', () => {
+    const shown = specs.filter(({ words, hidden }) => words.length > 1 && !hidden).map(({ words }) => words[0]!)
+    assert.deepEqual([...new Set(shown)].toSorted(), Object.keys(nouns).toSorted())
+    const fields = new Set(specs.flatMap((spec) => allFlags(spec).map(({ path }) => path?.at(-1))))
+    assert.deepEqual(
+      Object.keys(fieldWords).filter((field) => !fields.has(field)),
+      [],
+    )
+  })
 
   test('two never share a command, and no flag hides a global one', () => {
     const names = specs.map(({ words }) => words.join(' '))

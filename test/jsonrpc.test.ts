@@ -9,6 +9,7 @@ import type { Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { scenes } from '#protocols/collaboration/examples.ts'
 import { memoryStore } from '#stores/memory.ts'
+import { mutated, numbers, type Pick } from './support/mutations.ts'
 import { rpcClient, serveRpc, type RpcClient } from './support/rpc.ts'
 import { createWorld } from './support/world.ts'
 import { toyKernel, toyKeys } from './support/toy.ts'
@@ -480,15 +481,6 @@ test('a stop ends the streams with a reason, and a follower who does not read ho
 
 // --- Fuzz ------------------------------------------------------------------------------------------------------------------
 
-/** Numbers from a seed, so that a failure can be repeated. */
-function numbers(seed: number): (below: number) => number {
-  let state = seed
-  return (below) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return Math.floor((state / 2 ** 32) * below)
-  }
-}
-
 const seeds = [
   '{"jsonrpc":"2.0","id":1,"method":"toy/note.write","params":{"id":"one","text":"hello","rank":1.5}}',
   '{"jsonrpc":"2.0","id":"a","method":"toy/note.get","params":{"id":"one","_meta":{"token":"key-alice","idempotency_key":"k"}}}',
@@ -497,49 +489,8 @@ const seeds = [
   '{"jsonrpc":"2.0","id":2,"method":"rpc.unfollow","params":{"id":1}}',
   '{"jsonrpc":"2.0","id":3,"method":"rpc.authenticate","params":{"token":"key-alice"}}',
 ]
-const scraps = [
-  '"',
-  '{',
-  '}',
-  '[',
-  ']',
-  ',',
-  ':',
-  '\\',
-  '\\u0000',
-  '\\ud800',
-  '1e999',
-  '-0',
-  '9007199254740993',
-  'null',
-  'true',
-  '"__proto__":1,',
-  '"constructor":',
-  '\r',
-  '\0',
-  'é',
-  '\u{1F600}',
-  '"id":',
-  '"method":',
-  '"params":',
-  '[[[[[[[[',
-  '"_meta":{}',
-]
-
-function lineFrom(pick: (below: number) => number): Buffer {
-  let text = seeds[pick(seeds.length)]!
-  for (let changes = pick(4); changes >= 0; changes--) {
-    const at = pick(text.length + 1)
-    const kind = pick(4)
-    if (kind === 0) text = text.slice(0, at) + text.slice(at + 1 + pick(8))
-    else if (kind === 1) text = text.slice(0, at) + scraps[pick(scraps.length)]! + text.slice(at)
-    else if (kind === 2) text = text.slice(0, at) + text.slice(pick(text.length))
-    else text = text.slice(0, at) + scraps[pick(scraps.length)]! + text.slice(at + pick(12))
-  }
-  const bytes = Buffer.from(text)
-  if (pick(5) === 0 && bytes.length > 0) bytes[pick(bytes.length)] = pick(256)
-  return Buffer.from(bytes.map((byte) => (byte === 10 ? 32 : byte)))
-}
+/** One line, whatever is in it. */
+const lineFrom = (pick: Pick): Buffer => Buffer.from(mutated(seeds[pick(seeds.length)]!, pick).map((byte) => (byte === 10 ? 32 : byte)))
 
 test('20,000 lines of every kind: no crash, every answer is a result or a listed error, and memory is bounded', async (t) => {
   const { client, path, logged } = await toy(t, {}, undefined, 1_000_000)

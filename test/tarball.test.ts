@@ -20,6 +20,7 @@ const RUN_MS_MAX = 90_000
 
 type Ran = { readonly code: number | null; readonly out: string; readonly err: string }
 let env: Record<string, string> = {}
+let tarball = ''
 
 function start(command: string, args: readonly string[], cwd: string): { child: ChildProcess; said: { out: string; err: string } } {
   // In a group of its own, so that what npx has started ends with it.
@@ -55,7 +56,7 @@ before(async () => {
     npm_config_update_notifier: 'false',
   })
   writeFileSync(join(place, 'package.json'), '{ "private": true }\n')
-  const tarball = pack(folder)
+  tarball = pack(folder)
   const { code, err } = await run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', tarball])
   assert.equal(code, 0, err)
 })
@@ -118,6 +119,13 @@ describe('the tarball', () => {
       process.kill(-child.pid!, 'SIGTERM')
       if (child.exitCode === null) await once(child, 'exit')
     }
+  })
+
+  test('`npm i -g` installs the command for everybody', async () => {
+    const prefix = join(folder, 'global')
+    const { code, err } = await run('npm', ['i', '-g', '--prefix', prefix, '--no-audit', '--no-fund', '--ignore-scripts', tarball])
+    assert.equal(code, 0, err)
+    assert.deepEqual(await run(join(prefix, 'bin', 'countersign'), ['--version']), { code: 0, out: `${version}\n`, err: '' })
   })
 
   test('TypeScript knows what the SDK answers', async () => {

@@ -1,6 +1,7 @@
 // Live streams over WebSocket, on real sockets: who may open one, what it carries, how it ends, and what no frame can do to it.
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { connect, type Socket as Plain } from 'node:net'
 import { test } from 'node:test'
 import { limits } from '#kernel/limits.ts'
@@ -399,7 +400,21 @@ async function rawSocket(port: number, key: string): Promise<Plain> {
   return socket
 }
 
-test('twenty thousand malformed frames crash nothing, leave nothing in the log, and others go on', async (t) => {
+test('a frame that comes a byte at a time is not waited for: who cannot answer a ping is ended', async (t) => {
+  const world = await liveWorld(t, { bounds: { beatMs: 60 } })
+  const { key } = await world.keyOf('alice')
+  const socket = await rawSocket(world.port, key)
+  const bytes = frame(1, Buffer.alloc(10_000, 32))
+  let at = 0
+  const drip = setInterval(() => void (socket.writable && socket.write(bytes.subarray(at, ++at))), 10)
+  const began = performance.now()
+  await once(socket, 'close')
+  clearInterval(drip)
+  assert.ok(at > 3 && at < 1_000, `${at} bytes were sent`)
+  assert.ok(performance.now() - began < 5_000)
+})
+
+test('twenty thousand malformed frames crash nothing, leave nothing in the log, hold no memory, and others go on', async (t) => {
   const world = await liveWorld(t, { bounds: { commandsPerMinute: 1_000_000, lingerMs: 50 } })
   const { task } = await world.play(scenes['created'])
   const { key } = await world.keyOf('alice')
@@ -424,6 +439,7 @@ test('twenty thousand malformed frames crash nothing, leave nothing in the log, 
   }
   let socket: Plain | null = null
   let opened = 0
+  const before = process.memoryUsage().heapUsed
   for (let sent = 0; sent < 20_000;) {
     if (socket === null || socket.destroyed || socket.readyState !== 'open') {
       socket?.destroy()
@@ -445,6 +461,7 @@ test('twenty thousand malformed frames crash nothing, leave nothing in the log, 
   }
   socket?.destroy()
   assert.ok(opened > 100, `${opened} sockets`)
+  assert.ok(process.memoryUsage().heapUsed - before < 150_000_000)
   await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'user_bob' })
   await until(() => witness.items().length === 2, 'the witness goes on')
   assert.deepEqual(world.logged, [])

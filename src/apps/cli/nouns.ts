@@ -79,6 +79,17 @@ export const listings: readonly Listing[] = [
     ],
   },
   {
+    marks: ['run_id', 'correlation_id', 'chain'],
+    columns: [
+      ['RUN', 'id'],
+      ['STATE', 'state'],
+      ['AGENT', 'agent_id'],
+      ['FOR', 'correlation_id'],
+      ['CREATED', 'created_at'],
+      ['REASON', 'reason'],
+    ],
+  },
+  {
     marks: ['seq', 'action', 'actor'],
     columns: [
       ['SEQ', 'seq'],
