@@ -2,6 +2,7 @@
 // sentence, never a default.
 import { isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
+import { settings } from './options.ts'
 
 export type LogLevel = 'silent' | 'error' | 'warn' | 'info' | 'debug'
 
@@ -17,116 +18,17 @@ export type Config = {
   readonly blobBytesMax: number
   /** Where the JSON-RPC socket is; null: there is none. */
   readonly socket: string | null
+  /** A file that says which agents are programs of this machine; null: none are. */
+  readonly agents: string | null
+  /** Webhooks may be at loopback, private and link-local addresses. */
+  readonly webhookPrivate: boolean
+  readonly webhookAttemptsMax: number
   readonly skipVerify: boolean
 }
 
 export class ConfigError extends Error {
   override name = 'ConfigError'
 }
-
-type Setting = {
-  readonly flag: string
-  /** null: not from the environment, where it would stay on unseen. */
-  readonly env: string | null
-  /** How the value is written; null: a switch without one. */
-  readonly value: string | null
-  readonly usual: string
-  readonly words: string
-  readonly example: string
-}
-
-export const settings = [
-  {
-    flag: 'data',
-    env: 'COUNTERSIGN_DATA',
-    value: '<folder>',
-    usual: './data',
-    words: 'where everything is kept',
-    example: '--data /var/lib/countersign',
-  },
-  {
-    flag: 'port',
-    env: 'COUNTERSIGN_PORT',
-    value: '<number>',
-    usual: '3402',
-    words: 'port to listen on; 0 takes a free one',
-    example: '--port 8080',
-  },
-  {
-    flag: 'host',
-    env: 'COUNTERSIGN_HOST',
-    value: '<address>',
-    usual: '127.0.0.1',
-    words: 'address to listen on; other than loopback only with --proxy trusted',
-    example: '--host ::1',
-  },
-  {
-    flag: 'hosts',
-    env: 'COUNTERSIGN_HOSTS',
-    value: '<names>',
-    usual: '',
-    words: 'further host names that clients may ask for, with commas',
-    example: '--hosts tasks.example.com',
-  },
-  {
-    flag: 'origins',
-    env: 'COUNTERSIGN_ORIGINS',
-    value: '<origins>',
-    usual: '',
-    words: 'pages of other origins that may open a WebSocket, with commas',
-    example: '--origins https://desk.example.com',
-  },
-  {
-    flag: 'proxy',
-    env: 'COUNTERSIGN_PROXY',
-    value: 'trusted',
-    usual: '',
-    words: 'a proxy in front ends TLS and sets X-Forwarded-Host',
-    example: '--proxy trusted --host 0.0.0.0',
-  },
-  {
-    flag: 'log',
-    env: 'COUNTERSIGN_LOG',
-    value: '<level>',
-    usual: 'info',
-    words: 'silent, error, warn, info or debug; JSON lines on stderr',
-    example: '--log debug',
-  },
-  {
-    flag: 'quota',
-    env: 'COUNTERSIGN_QUOTA',
-    value: 'on|off',
-    usual: 'on',
-    words: 'off: agents may ask people as often as they like',
-    example: '--quota off',
-  },
-  {
-    flag: 'blob-max',
-    env: 'COUNTERSIGN_BLOB_MAX',
-    value: '<size>',
-    usual: '64MiB',
-    words: 'the largest upload, in bytes or with KiB, MiB or GiB',
-    example: '--blob-max 1GiB',
-  },
-  {
-    flag: 'socket',
-    env: 'COUNTERSIGN_SOCKET',
-    value: '<path>|off',
-    usual: '<data>/countersign.sock',
-    words: 'the Unix socket for JSON-RPC; off: none',
-    example: '--socket /run/countersign/countersign.sock',
-  },
-  {
-    flag: 'skip-verify',
-    env: null,
-    value: null,
-    usual: '',
-    words: 'start even if the record was changed; /health says so',
-    example: '--skip-verify',
-  },
-  { flag: 'help', env: null, value: null, usual: '', words: 'show this and exit', example: '--help' },
-  { flag: 'version', env: null, value: null, usual: '', words: 'show the version and exit', example: '--version' },
-] as const satisfies readonly Setting[]
 
 type Flag = (typeof settings)[number]['flag']
 type Given = ReadonlyMap<string, string>
@@ -158,6 +60,9 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
       quota: oneOf(of('quota'), ['on', 'off']) === 'on',
       blobBytesMax: sizeOf(of('blob-max')),
       socket: socketOf(of('socket'), resolve(of('data').value)),
+      agents: of('agents').value === '' ? null : resolve(of('agents').value),
+      webhookPrivate: oneOf(of('webhook-private'), ['on', 'off']) === 'on',
+      webhookAttemptsMax: countOf(of('webhook-attempts'), 100),
       skipVerify: flags.has('skip-verify'),
     },
   }
@@ -210,6 +115,12 @@ function portOf({ value, name }: Named): number {
   const port = /^\d{1,5}$/.test(value) ? Number(value) : Number.NaN
   if (!(port <= 65_535)) throw new ConfigError(`${name} must be a port from 0 to 65535, not ${JSON.stringify(value)}`)
   return port
+}
+
+function countOf({ value, name }: Named, max: number): number {
+  const count = /^\d{1,4}$/.test(value) ? Number(value) : 0
+  if (!(count >= 1 && count <= max)) throw new ConfigError(`${name} must be a number from 1 to ${max}, not ${JSON.stringify(value)}`)
+  return count
 }
 
 /** The system keeps a socket's path in 108 bytes, the last of which is NUL. */

@@ -17,6 +17,7 @@ import { runCollector } from '#workers/collector.ts'
 import { runSweeper } from '#workers/sweeper.ts'
 import { runTimers } from '#workers/timers.ts'
 import { NOTHING_VERIFIED, runVerifier, verifyNow, type Checked, type Verifier } from '#workers/verifier.ts'
+import { runWebhooks, type WebhookOptions } from '#workers/webhook.ts'
 import type { Worker } from '#workers/worker.ts'
 import { realClock, realEntropy } from './clock.ts'
 import { hostInUrl, type Config } from './config.ts'
@@ -85,6 +86,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     runTimers(kernel, clock, log),
     runSweeper(kernel, clock, log),
     runCollector(store, blobs, clock, log),
+    runWebhooks(kernel, webhookOptions(config), clock, log),
     ...(verifier ? [verifier] : []),
   ]
   undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
@@ -114,6 +116,12 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     stop: () => (stopped ??= stop()),
   }
 }
+
+const webhookOptions = ({ webhookPrivate, webhookAttemptsMax }: Config): WebhookOptions => ({
+  allowsPrivate: webhookPrivate,
+  attemptsMax: webhookAttemptsMax,
+  random: Math.random,
+})
 
 /** After the HTTP server's own bound there is one second left. */
 const WORKERS_MS = 500

@@ -63,6 +63,8 @@ export type WorldOptions = {
   populated?: boolean
   blobs?: KernelOptions['blobs']
   startMs?: number
+  /** The real clock, for tests with real sockets and processes. */
+  now?: () => number
 }
 
 export async function createWorld(options: WorldOptions = {}): Promise<World> {
@@ -75,7 +77,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     contracts,
     directory,
     // Each look at the clock is a little later, so that no two events share an instant by accident.
-    now: () => ++now,
+    now: options.now ?? (() => ++now),
     entropy: seededEntropy(options.seed),
     asksPerMinute: options.asksPerMinute ?? null,
   })

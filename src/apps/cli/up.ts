@@ -1,5 +1,5 @@
 // `countersign up`: the server in the foreground, with the options of `npm start`.
-import { settings } from '../config.ts'
+import { settings } from '../options.ts'
 import { usage } from './exits.ts'
 import { flag } from './flags.ts'
 import { spec } from './spec.ts'

@@ -8,6 +8,7 @@ import { inboxOperations } from './operations/inbox.ts'
 import { memoOperations } from './operations/memo.ts'
 import { readingOperations } from './operations/reading.ts'
 import { runOperations } from './operations/run.ts'
+import { webhookOperations } from './operations/webhook.ts'
 import { codes } from './wire.ts'
 
 const operations = [
@@ -18,6 +19,7 @@ const operations = [
   ...readingOperations,
   ...inboxOperations,
   ...memoOperations,
+  ...webhookOperations,
 ]
 export type DelegationOperation = (typeof operations)[number]
 
