@@ -14,11 +14,13 @@ import { protocols } from '#protocols/index.ts'
 import { openBlobs } from '#stores/blobs.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
 import { runCollector } from '#workers/collector.ts'
+import { runProcesses } from '#workers/processes.ts'
 import { runSweeper } from '#workers/sweeper.ts'
 import { runTimers } from '#workers/timers.ts'
 import { NOTHING_VERIFIED, runVerifier, verifyNow, type Checked, type Verifier } from '#workers/verifier.ts'
 import { runWebhooks, type WebhookOptions } from '#workers/webhook.ts'
 import type { Worker } from '#workers/worker.ts'
+import { readAgents } from './agents-file.ts'
 import { realClock, realEntropy } from './clock.ts'
 import { hostInUrl, type Config } from './config.ts'
 import { openDataFolder, StartError, type DataFolder } from './data-folder.ts'
@@ -62,6 +64,7 @@ export async function startServer(config: Config, options: ServerOptions): Promi
 
 async function start(config: Config, options: ServerOptions, undo: (() => unknown)[]): Promise<Server> {
   const { log, clock = realClock, onFatal, signal = new AbortController().signal } = options
+  const agents = config.agents === null ? [] : readAgents(config.agents, process.env)
   const folder = openDataFolder(config.data)
   undo.push(folder.release)
   const store = openStore(folder.database, onFatal)
@@ -87,6 +90,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     runSweeper(kernel, clock, log),
     runCollector(store, blobs, clock, log),
     runWebhooks(kernel, webhookOptions(config), clock, log),
+    runProcesses(kernel, blobs, agents, clock, log),
     ...(verifier ? [verifier] : []),
   ]
   undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
@@ -123,7 +127,7 @@ const webhookOptions = ({ webhookPrivate, webhookAttemptsMax }: Config): Webhook
   random: Math.random,
 })
 
-/** After the HTTP server's own bound there is one second left. */
+/** After the HTTP server's own bound there is one second left; a child that does not end in it is left to its broken pipes. */
 const WORKERS_MS = 500
 const STORE_MS = 400
 

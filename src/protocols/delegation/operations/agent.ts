@@ -50,7 +50,9 @@ async function delegating(read: Read, input: DelegateInput, actor: Actor): Promi
   const correlation_id = task_id ?? parent?.run.correlation_id ?? null
   const work = correlation_id === null ? null : await read.raw(Work, correlation_id)
   const isKnown = actor.kind === 'system' && continues !== null
-  const target = isKnown ? { card: await read.raw(Card, to_agent) } : await targetOf(read, to_agent, { project_id, capability }, actor.kind !== 'system')
+  const target = isKnown
+    ? { card: await read.raw(Card, to_agent) }
+    : await targetOf(read, to_agent, { project_id, capability }, actor.kind !== 'system')
   return { parent, work, project_id, correlation_id, card: target.card }
 }
 
