@@ -39,8 +39,7 @@ const bullets = (title: string, items: unknown): string[] =>
 /** The request in words. It begins with words of ours, so that no program takes it for an option. */
 export function promptFor({ input, context }: Pick<Request, 'input' | 'context'>): string {
   const { goal, acceptance_criteria, inputs, constraints, ...rest } = input as Record<string, unknown>
-  const review = (context as { review?: { requested_changes?: unknown } } | null)?.review
-  const { review: _, ...others } = (context ?? {}) as Record<string, unknown>
+  const { review, ...others } = (context ?? {}) as Record<string, unknown> & { review?: { requested_changes?: unknown } }
   const more = (title: string, value: unknown): string[] =>
     typeof value === 'object' && value !== null && Object.keys(value).length > 0 ? ['', `${title}: ${JSON.stringify(value)}`] : []
   return [

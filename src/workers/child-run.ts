@@ -33,6 +33,7 @@ const failureIn = (error: unknown): Failure => {
   if (typeof code !== 'string' || typeof message !== 'string') throw error
   return { code, message }
 }
+const wordsIn = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value ?? null))
 /** The whole server waits for it. */
 const STOP_MS = 300
 const checkpointIn = ({ body }: Message): string => (body as { checkpoint_id: string }).checkpoint_id
@@ -142,7 +143,7 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
     if (!isAsked) {
       // What the run was told so far has led to this question.
       resumes.length = 0
-      note(`asks: ${String((said.input['payload'] as { prompt?: unknown }).prompt)}`)
+      note(`asks: ${wordsIn((said.input['payload'] as { prompt?: unknown }).prompt)}`)
       if ((await perform(said)) === null) {
         isAsking = false
         return
@@ -179,10 +180,10 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
       if (said.effect === 'asks') return await ask(said)
       if (said.effect === 'answers') return await answered(said)
       const answer = await perform(said)
-      if (said.type === 'progress') note(String(said.input['message'] ?? `${String(said.input['percent'])} %`))
+      if (said.type === 'progress') note(wordsIn(said.input['message'] ?? `${wordsIn(said.input['percent'])} %`))
       const isDelivered = said.type === 'commit' && (answer?.['task'] as { state?: string } | undefined)?.state === 'review_ready'
       if (answer === null || !(isDelivered || said.effect === 'ends')) return
-      note(said.type === 'fail' ? `failed: ${String(said.input['error'])}` : 'delivered')
+      note(said.type === 'fail' ? `failed: ${wordsIn(said.input['error'])}` : 'delivered')
       outcome = { kind: 'over' }
       child?.close()
       // It has said everything; it may still put things away.
