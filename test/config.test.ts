@@ -24,6 +24,9 @@ test('settings come from flags, then the environment, then the defaults', () => 
     blobBytesMax: 64 * 2 ** 20,
     socket: join(process.cwd(), 'data', 'countersign.sock'),
     capabilities: null,
+    agents: null,
+    webhookPrivate: false,
+    webhookAttemptsMax: 20,
     skipVerify: false,
   })
   const env = {
@@ -56,6 +59,9 @@ for (const [argv, words] of [
   [['--port', '65536'], /--port must be a port/],
   [['--port', '-1'], /--port must be a port/],
   [['--port'], /--port needs a value/],
+  [['--webhook-attempts', '0'], /--webhook-attempts must be a number from 1 to 100, not "0"/],
+  [['--webhook-attempts', '1e9'], /--webhook-attempts must be a number/],
+  [['--webhook-private', 'yes'], /--webhook-private must be on, off/],
   [['--port', '--log'], /--port needs a value/],
   [['--port', '1', '--port', '2'], /--port is given twice/],
   [['--skip-verify=yes'], /--skip-verify takes no value/],

@@ -56,6 +56,7 @@ const declared: Readonly<Record<string, readonly string[]>> = {
   'identity/agent.update': ['agent_id'],
   'delegation/agent.register': ['agent_id'],
   'delegation/card.sync': ['agent_id'],
+  'delegation/webhook.rotate': ['agent_id'],
   'delegation/inbox.take': ['agent_id'],
   'delegation/agent.resume': ['resolution.by'], // a resolution names who resolved
 }

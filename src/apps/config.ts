@@ -25,6 +25,11 @@ export type Config = {
   readonly socket: string | null
   /** The file that names sources of capabilities; null: there are none. */
   readonly capabilities: string | null
+  /** A file that says which agents are programs of this machine; null: none are. */
+  readonly agents: string | null
+  /** Webhooks may be at loopback, private and link-local addresses. */
+  readonly webhookPrivate: boolean
+  readonly webhookAttemptsMax: number
   readonly skipVerify: boolean
 }
 
@@ -63,6 +68,9 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
       blobBytesMax: sizeOf(of('blob-max')),
       socket: socketOf(of('socket'), resolve(of('data').value)),
       capabilities: of('capabilities').value === '' ? null : resolve(of('capabilities').value),
+      agents: of('agents').value === '' ? null : resolve(of('agents').value),
+      webhookPrivate: oneOf(of('webhook-private'), ['on', 'off']) === 'on',
+      webhookAttemptsMax: countOf(of('webhook-attempts'), 100),
       skipVerify: flags.has('skip-verify'),
     },
   }
@@ -110,6 +118,12 @@ function quotaOf({ value, name }: Named): number | null {
   if (value === 'off') return null
   if (/^[1-9]\d{0,6}$/.test(value)) return Number(value)
   throw new ConfigError(`${name} must be a number from 1 to 9999999, or off, not ${JSON.stringify(value)}`)
+}
+
+function countOf({ value, name }: Named, max: number): number {
+  const count = /^\d{1,4}$/.test(value) ? Number(value) : 0
+  if (!(count >= 1 && count <= max)) throw new ConfigError(`${name} must be a number from 1 to ${max}, not ${JSON.stringify(value)}`)
+  return count
 }
 
 /** The system keeps a socket's path in 108 bytes, the last of which is NUL. */

@@ -18,10 +18,13 @@ import { openBlobs } from '#stores/blobs.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
 import { runCollector } from '#workers/collector.ts'
 import { concludeUnknown, createEffects } from '#workers/effects.ts'
+import { runProcesses } from '#workers/processes.ts'
 import { runSweeper } from '#workers/sweeper.ts'
 import { runTimers } from '#workers/timers.ts'
 import { NOTHING_VERIFIED, runVerifier, verifyNow, type Checked, type RecordState } from '#workers/verifier.ts'
+import { runWebhooks, type WebhookOptions } from '#workers/webhook.ts'
 import type { Worker } from '#workers/worker.ts'
+import { readAgents } from './agents-file.ts'
 import { readCapabilities } from './capabilities.ts'
 import { realClock, realEntropy } from './clock.ts'
 import { hostInUrl, type Config } from './config.ts'
@@ -69,6 +72,7 @@ export async function startServer(config: Config, options: ServerOptions): Promi
 
 async function start(config: Config, options: ServerOptions, undo: (() => unknown)[]): Promise<Server> {
   const { log, clock = realClock, onFatal, signal = new AbortController().signal } = options
+  const agents = config.agents === null ? [] : readAgents(config.agents, process.env)
   const folder = openDataFolder(config.data)
   undo.push(folder.release)
   const store = openStore(folder, onFatal, log)
@@ -103,6 +107,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   workers.push(capabilities)
   await capabilities.start(kernel)
   workers.push(runTimers(kernel, clock, log), runSweeper(kernel, clock, log), runCollector(store, blobs, clock, log))
+  workers.push(runWebhooks(kernel, webhookOptions(config), clock, log), runProcesses(kernel, blobs, agents, clock, log))
   const sessions = createSessions(kernel)
   const metrics = createMetrics()
   const http = httpOf(kernel, sessions, blobs, config, options, () => verifier?.record() ?? 'changed', metrics)
@@ -133,7 +138,13 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   }
 }
 
-/** After the HTTP server's own bound there is one second left. */
+const webhookOptions = ({ webhookPrivate, webhookAttemptsMax }: Config): WebhookOptions => ({
+  allowsPrivate: webhookPrivate,
+  attemptsMax: webhookAttemptsMax,
+  random: Math.random,
+})
+
+/** After the HTTP server's own bound there is one second left; a child that does not end in it is left to its broken pipes. */
 const WORKERS_MS = 500
 const STORE_MS = 400
 /** What is invoked may take this long to end by itself, and as long again to be recorded. */

@@ -143,6 +143,38 @@ export const limits = {
   /** How long an answer is kept for the process that asked, before another one of the same agent may take it. */
   answerMs: 2_000,
   workerCharsMax: 100,
+  /** One post to a webhook: who takes longer than this has it delivered again, and of its answer nobody reads more than so much. */
+  webhookMsMax: 10_000,
+  webhookAnswerBytesMax: 64 * 1024,
+  /** Posts under way at once, and how often one is tried (over two days) before its run fails, unless the operator says otherwise. */
+  webhooksMax: 256,
+  webhookAttemptsMax: 20,
+  webhookBackoffMsMax: 8 * 3_600_000,
+  /** How long messages are signed with the secret before as well, after it was changed. */
+  webhookSecretMs: 24 * 3_600_000,
+  /** Attempts that the log shows of one message, what it says about each, and how long it is kept. */
+  deliveryAttemptsKept: 10,
+  deliveryErrorCharsMax: 300,
+  deliveryLogMs: 30 * 24 * 3_600_000,
+  /** What a child process may print: altogether, and in one line. A hundred megabytes are a mistake, not a result. */
+  childOutputBytesMax: 10 * 1024 * 1024,
+  childLineBytesMax: 256 * 1024,
+  /** The end of its error output, for the people who ask why it failed. */
+  childErrorBytesMax: 4 * 1024,
+  /** What waits to be read by a child before it counts as one that does not listen. */
+  childUnreadBytesMax: 1024 * 1024,
+  childMsDefault: 3_600_000,
+  childMsMax: 7 * 24 * 3_600_000,
+  /** How often a child that fails is started again, and how long it is kept while a person has the next word. */
+  childTriesDefault: 3,
+  childTriesMax: 20,
+  childWaitMs: 5 * 60_000,
+  /** Between the request to end and the end. */
+  childGraceMs: 5_000,
+  childrenPerAgentMax: 64,
+  childAgentsMax: 200,
+  /** A prompt as one argument: the system takes 128 KiB. */
+  childPromptBytesMax: 120 * 1024,
   memosPerRunMax: 500,
   memoBytesMax: 16 * 1024,
   /** How long the notes of a run are kept after its end. */

@@ -50,6 +50,13 @@ export const doors: readonly { file: string; module: string; names: readonly str
     why: 'hashing is a function of its input',
   },
   { file: 'sdk/jsonrpc.ts', module: 'node:net', names: ['connect'], why: 'the one transport that browsers cannot have' },
+  { file: 'workers/webhook-address.ts', module: 'node:net', names: ['BlockList', 'isIP'], why: 'which addresses may be called' },
+  { file: 'workers/webhook-post.ts', module: 'node:net', names: ['isIP'], why: 'the same' },
+  { file: 'workers/webhook-post.ts', module: 'node:dns', names: ['lookup'], why: 'the one file that calls addresses that others chose' },
+  { file: 'workers/webhook-post.ts', module: 'node:http', names: ['request'], why: 'the same' },
+  { file: 'workers/webhook-post.ts', module: 'node:https', names: ['request'], why: 'the same' },
+  { file: 'workers/webhook.ts', module: 'node:crypto', names: ['createHmac'], why: 'messages to webhooks are signed' },
+  { file: 'workers/child.ts', module: 'node:child_process', names: ['spawn'], why: 'the one file that starts processes' },
   {
     file: 'protocols/identity/authenticate.ts',
     module: 'node:crypto',

@@ -100,6 +100,11 @@ export const matrix: Readonly<Record<string, string>> = {
   'delegation/capability.conclude': '    y      u     u     n    n   n     n      n     u    n    u      n',
   'delegation/capability.offer': '       y      u     u     u    u   u     u      u     u    u    u      u',
   'delegation/capability.withdraw': '    y      u     u     u    u   u     u      u     u    u    u      u',
+  'delegation/webhook.rotate': '         y      y     y     y    u   u     n      u     y    n    u      u',
+  'delegation/inbox.push': '             y      u     u     u    u   u     u      u     u    u    u      u',
+  'delegation/delivery.record': '        y      u     u     u    u   u     u      u     u    u    u      u',
+  'delegation/delivery.list': '          y      y     y     n    n   n     n      n     y    n    y      n',
+  'delegation/delivery.forget': '        y      u     u     u    u   u     u      u     u    u    u      u',
   //                                   system admin owner alice rita bob mallory devin robin spy project deputy
   'identity/user.add': '                 y      y     y     u    u   u     n      u     u    n    u      u',
   'identity/user.get': '                 y      y     y     y    y   y     n      y     y    n    y      y',

@@ -68,6 +68,8 @@ export type WorldOptions = {
   /** null: nothing does what commands want to be done outside. */
   perform?: Perform | null
   startMs?: number
+  /** The real clock, for tests with real sockets and processes. */
+  now?: () => number
 }
 
 export async function createWorld(options: WorldOptions = {}): Promise<World> {
@@ -82,7 +84,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     grants,
     ...(options.perform === null ? {} : { perform: options.perform ?? usualOutcome }),
     // Each look at the clock is a little later, so that no two events share an instant by accident.
-    now: () => ++now,
+    now: options.now ?? (() => ++now),
     entropy: seededEntropy(options.seed),
     asksPerMinute: options.asksPerMinute ?? null,
     changesPerMinute: options.changesPerMinute ?? null,

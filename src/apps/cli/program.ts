@@ -32,6 +32,7 @@ export const globalFlags = [
 export function createCli(options: CliOptions): Cli {
   const { io, specs, nouns, version, perform = (spec, context, given) => spec.run(context, given) } = options
   let outcome: Exit = exits.ok
+  let rest: readonly string[] = []
   const program = new Command('countersign')
   const settle = (command: Command): Command =>
     command
@@ -76,7 +77,7 @@ export function createCli(options: CliOptions): Cli {
     const command = commandFor(spec.words, spec.hidden)
     describe(command, spec)
     command.action(async () => {
-      const context = contextOf(io, globalsOf(program, command))
+      const context = contextOf(io, globalsOf(program, command), rest)
       try {
         const given = givenTo(command, spec)
         refuseMissing(spec, given)
@@ -88,8 +89,10 @@ export function createCli(options: CliOptions): Cli {
   }
 
   return {
-    async run(argv) {
+    async run(words) {
       outcome = exits.ok
+      const { own: argv, rest: behind } = split(words)
+      rest = behind
       try {
         if (argv.length === 0) program.outputHelp()
         else await program.parseAsync(withHelpAsked(argv, specs), { from: 'user' })
@@ -194,13 +197,21 @@ function globalsOf(program: Command, command: Command): Globals {
   }
 }
 
-function contextOf(io: Io, globals: Globals): Context & { close(): Promise<void> } {
+/** `agent run -- <command>`: what stands behind the dashes is not ours to read. */
+function split(argv: readonly string[]): { own: readonly string[]; rest: readonly string[] } {
+  const at = argv.indexOf('--')
+  const isCommand = at >= 0 && argv.slice(0, at).some((word, i) => word === 'agent' && argv[i + 1] === 'run')
+  return isCommand ? { own: argv.slice(0, at), rest: argv.slice(at + 1) } : { own: argv, rest: [] }
+}
+
+function contextOf(io: Io, globals: Globals, rest: readonly string[]): Context & { close(): Promise<void> } {
   const paintErr = paintFor(io.err, io.env, globals.color)
   let remote: Promise<Remote> | undefined
   return {
     io,
     globals,
     json: globals.json || globals.pick !== undefined,
+    rest,
     paint: paintFor(io.out, io.env, globals.color),
     paintErr,
     remote: () => (remote ??= openRemote(io, globals, paintErr)),

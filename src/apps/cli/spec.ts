@@ -21,6 +21,8 @@ export type Context = {
   /** Colours for the output and for the error output. */
   readonly paint: Paint
   readonly paintErr: Paint
+  /** The words behind `--`: a command of somebody else. */
+  readonly rest: readonly string[]
   /** The server, or the folder that is read without one; opened at the first use. */
   remote(): Promise<Remote>
 }

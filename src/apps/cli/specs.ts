@@ -1,5 +1,6 @@
 // Every command there is: one for each operation, some of them with more than can be derived, and those that stand for none.
 import type { Operation, Protocol } from '#kernel/operation.ts'
+import { agentRun } from './agent-run.ts'
 import { checkpointAnswer } from './answer.ts'
 import { replaySpec, verifySpec } from './audit.ts'
 import { committingSpec, downloadSpec, uploadSpec } from './bytes.ts'
@@ -27,7 +28,9 @@ export const nouns: Readonly<Record<string, string>> = {
   ownership: 'who holds a task',
   reviewer: 'who else may decide about a task',
   user: 'people',
-  agent: 'agents: their cards, and work that they pass on',
+  agent: 'agents: their cards, work that they pass on, and any command as one',
+  delivery: 'what became of messages to webhooks',
+  webhook: 'the secret that messages to a webhook are signed with',
   project: 'projects and who is in them',
   key: 'API keys',
   substitute: 'who decides in whose place, and until when',
@@ -55,7 +58,7 @@ function specFor(protocol: Protocol, op: Operation): Spec {
 
 export function specsOf(protocols: readonly Protocol[]): Spec[] {
   const derived = protocols.flatMap((protocol) => protocol.operations.map((op) => specFor(protocol, op)))
-  const all: Spec[] = [upSpec, ...loginSpecs, doctorSpec, ...derived, taskFollow, checkpointAnswer, ...reviewSpecs]
+  const all: Spec[] = [upSpec, ...loginSpecs, doctorSpec, ...derived, taskFollow, agentRun, checkpointAnswer, ...reviewSpecs]
   all.push(completionSpec(() => all))
   const places = Object.keys(nouns)
   const placeOf = ({ words }: Spec): number =>

@@ -30,6 +30,15 @@ const ended: Step[] = [
   { as: 'robin', call: 'delegation/run.complete', input: ({ run }) => ({ run_id: run.id }) },
   { advanceMs: 2 * DAY_MS },
 ]
+/** Robin is told by webhook; devin asked it for something. */
+const hooked: Step[] = [
+  {
+    as: 'robin',
+    call: 'delegation/agent.register',
+    input: { name: 'Robin', reach: 'webhook', endpoint: 'https://robin.example/hook' },
+  },
+]
+const posted: Step[] = [...hooked, { as: 'devin', call: 'delegation/agent.delegate', input: { to_agent: 'agent_robin', input: {} } }]
 /** The same, with nothing behind it but the runtime. */
 const running: Step[] = [{ as: 'system', call: 'delegation/agent.delegate', input: { to_agent: 'agent_devin', input: {} } }]
 const waiting: Step[] = [
@@ -89,4 +98,4 @@ const working: Step[] = [
   { as: 'devin', call: 'delegation/run.progress', input: ({ items }) => ({ run_id: items[0].run.id, attempt: 1, message: 'Reading.' }) },
 ]
 
-export const scenes = { empty: [], offered, delegated, taken, ended, running, waiting, working, offering, invoked }
+export const scenes = { empty: [], offered, delegated, taken, ended, hooked, posted, running, waiting, working, offering, invoked }

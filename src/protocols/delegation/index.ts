@@ -12,6 +12,7 @@ import { memoOperations } from './operations/memo.ts'
 import { offerOperations } from './operations/offer.ts'
 import { readingOperations } from './operations/reading.ts'
 import { runOperations } from './operations/run.ts'
+import { webhookOperations } from './operations/webhook.ts'
 import { codes } from './wire.ts'
 
 const operations = [
@@ -25,6 +26,7 @@ const operations = [
   ...capabilityOperations,
   ...invokeOperations,
   ...offerOperations,
+  ...webhookOperations,
 ]
 export type DelegationOperation = (typeof operations)[number]
 

@@ -84,6 +84,12 @@ export function settled(mailbox: Mailbox, number: number): Mailbox {
   return { ...mailbox, messages: mailbox.messages.filter((message) => message.number > number) }
 }
 
+/** Nothing is kept where the last word to a run that has ended is settled: nothing comes after it. */
+export function acked(mailbox: Mailbox, number: number, isOver: boolean): Change {
+  const next = settled(mailbox, number)
+  return next.messages.length === 0 && isOver ? put(Mailbox, mailbox.id, null) : kept(next)
+}
+
 /** As it waits now: at once for what was not handed over yet, and for the end of the lease for the rest. */
 export function kept(mailbox: Mailbox): Change {
   const isNew = mailbox.messages.some(({ number }) => number > mailbox.handed)
@@ -97,6 +103,12 @@ export function taken(mailbox: Mailbox, worker: string | null, until: string, no
   const messages = goesOn ? mailbox.messages.filter(({ number }) => number > mailbox.handed) : mailbox.messages
   const attempt = goesOn ? mailbox.attempt : mailbox.attempt + 1
   return { mailbox: { ...mailbox, worker, until, attempt, handed: mailbox.last, due: until }, messages }
+}
+
+/** Handed over by who was told to, one at a time. What an agent acts on begins an attempt: of two that arrived, the last one counts. */
+export function pushed(mailbox: Mailbox, { number, kind }: Message, until: string): Mailbox {
+  const attempt = kind === 'run' || kind === 'resume' ? mailbox.attempt + 1 : mailbox.attempt
+  return { ...mailbox, worker: mailbox.reach, until, attempt, handed: Math.max(mailbox.handed, number), due: until }
 }
 
 export function extended(mailbox: Mailbox, until: string): Mailbox {

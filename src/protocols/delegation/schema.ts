@@ -56,6 +56,17 @@ export const Card = doc('delegation.card', CardSchema, {
 /** Where an agent is reached. No fact holds it: it is for the runtime and for agents, never for people. */
 export const Endpoint = doc('delegation.endpoint', t.Object({ id: Id, endpoint: text(2_000) }), { scopeOf: () => SYSTEM_SCOPE })
 
+/**
+ * What messages to a webhook are signed with. The server must be able to sign, so it is kept as it is; no fact holds it, and no answer
+ * but the one that it was made for. The one before counts for a while, so that a receiver can change over.
+ */
+export const Signing = doc(
+  'delegation.signing',
+  t.Object({ id: Id, secret: text(100), before: nullable(text(100)), before_until: nullable(Timestamp) }),
+  { scopeOf: () => SYSTEM_SCOPE },
+)
+export type Signing = Static<typeof Signing.schema>
+
 /** The draft's AgentCard: with the endpoint for those who are of its own layer. */
 export const AgentCard = t.Object({ ...Card.schema.properties, endpoint: t.Optional(text(2_000)) })
 export type AgentCard = Static<typeof AgentCard>
@@ -221,6 +232,40 @@ export const Mailbox = doc(
   },
 )
 export type Mailbox = Static<typeof Mailbox.schema>
+
+const Tried = t.Object({
+  at: Timestamp,
+  status: nullable(t.Integer()), // null: no answer came
+  duration_ms: t.Integer(),
+  error: nullable(text(limits.deliveryErrorCharsMax)), // never says where the agent is: people read this
+})
+
+/** What became of one message to a webhook, with its last attempts. No fact describes it, as none describes a mailbox. */
+export const Posting = doc(
+  'delegation.posting',
+  t.Object({
+    id: text(120),
+    run_id: Id,
+    agent_id: Id,
+    project_id: Id,
+    number: t.Integer(),
+    kind: Message.properties.kind,
+    state: either('waiting', 'accepted', 'given_up'),
+    attempts: t.Integer(),
+    first_at: Timestamp,
+    last_at: Timestamp,
+    recent: t.Array(Tried),
+  }),
+  {
+    scopeOf: (posting) => posting.project_id,
+    indexes: {
+      run: index((posting) => [[posting.run_id, posting.first_at]]),
+      agent: index((posting) => [[posting.agent_id, posting.first_at]]),
+    },
+  },
+)
+export type Posting = Static<typeof Posting.schema>
+export const postingId = (run_id: string, number: number): string => `${run_id}/${String(number).padStart(9, '0')}`
 
 /** A step that a handler has finished: one that is started anew does not do it again. */
 export const Memo = doc(

@@ -6,7 +6,7 @@ import { command, rule, type Read } from '#kernel/operation.ts'
 import { nullable, t, type Static } from '#kernel/schema.ts'
 import { allows, Attempt, hasNoDelegate, isPresentAttempt, registered, runAgent, runOf, targetOf, type OfRun } from '../rules.ts'
 import { endings, isShallow, made } from '../runs.ts'
-import { CapabilityRef, Id, Open, Request, Run, Work, type Card } from '../schema.ts'
+import { CapabilityRef, Card, Id, Open, Request, Run, Work } from '../schema.ts'
 
 const DelegateInput = t.Object({
   to_agent: Id,
@@ -50,7 +50,9 @@ async function delegating(read: Read, input: DelegateInput, actor: Actor): Promi
   const correlation_id = task_id ?? parent?.run.correlation_id ?? null
   const work = correlation_id === null ? null : await read.raw(Work, correlation_id)
   const isKnown = actor.kind === 'system' && continues !== null
-  const target = isKnown ? { card: null } : await targetOf(read, to_agent, { project_id, capability }, actor.kind !== 'system')
+  const target = isKnown
+    ? { card: await read.raw(Card, to_agent) }
+    : await targetOf(read, to_agent, { project_id, capability }, actor.kind !== 'system')
   return { parent, work, project_id, correlation_id, card: target.card }
 }
 

@@ -4,21 +4,21 @@ import { Refusal } from '#kernel/errors.ts'
 import { fact, image, put } from '#kernel/facts.ts'
 import { administrator, anyone, installationOwner, role, system, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, type Read } from '#kernel/operation.ts'
+import { command, query, rule, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
 import { nullable, t } from '#kernel/schema.ts'
 import { serves } from '../capability.ts'
-import { AgentCard, CapabilityRef, Card, Endpoint, Id, Open, Reach, Tag } from '../schema.ts'
+import { AgentCard, CapabilityRef, Card, Endpoint, Id, Open, Reach, Signing, Tag } from '../schema.ts'
 
-type OfAgent = { readonly agent: { readonly id: string; readonly owner: string | null } }
-const agentItself = role<OfAgent>('the agent itself', (actor, { agent }) => actor.kind === 'agent' && actor.id === agent.id)
-const agentOwner = role<OfAgent>(
+export type OfAgent = { readonly agent: { readonly id: string; readonly owner: string | null } }
+export const agentItself = role<OfAgent>('the agent itself', (actor, { agent }) => actor.kind === 'agent' && actor.id === agent.id)
+export const agentOwner = role<OfAgent>(
   'the owner of the agent',
   (actor, { agent }) => actor.kind === 'human' && !actor.narrowed && actor.id === agent.owner,
 )
 
 /** An agent of a project of the actor; for others there is none. */
-async function seenAgent(read: Read, id: string | undefined, actor: Actor) {
+export async function seenAgent(read: Read, id: string | undefined, actor: Actor) {
   const agent_id = id ?? (actor.kind === 'agent' ? actor.id : undefined)
   if (agent_id === undefined) throw new Refusal('INVALID_REQUEST', 'agent_id is required', { field: 'agent_id' })
   const found = await read.subject(agent_id)
@@ -29,6 +29,19 @@ async function seenAgent(read: Read, id: string | undefined, actor: Actor) {
     throw new Refusal('AGENT_NOT_FOUND', `there is no agent ${agent_id}`)
   return found
 }
+
+const isWebhook = (endpoint = ''): boolean => {
+  const url = URL.parse(endpoint)
+  return (url?.protocol === 'https:' || url?.protocol === 'http:') && url.username === '' && url.password === '' && url.hash === ''
+}
+
+/** As Standard Webhooks write one: the prefix, and the bytes in base64. */
+export const signingFor = (id: string, random: string, before: string | null = null, before_until: string | null = null): Signing => ({
+  id,
+  secret: `whsec_${Buffer.from(random, 'base64url').toString('base64')}`,
+  before,
+  before_until,
+})
 
 const register = command({
   name: 'agent.register',
@@ -47,17 +60,27 @@ const register = command({
     reach: t.Optional(Reach),
     available: t.Optional(t.Boolean()),
   }),
-  output: t.Object({ card: Card.schema }),
+  output: t.Object({
+    card: Card.schema,
+    secret: t.Optional(nullable(t.String({ description: 'what messages to its webhook are signed with; shown once, when it is made' }))),
+  }),
   callers: [system, administrator, installationOwner, agentItself, agentOwner],
-  requires: [],
+  requires: [
+    rule<unknown, { readonly reach?: string; readonly endpoint?: string }>(
+      'INVALID_REQUEST',
+      'an agent that is reached by webhook names its endpoint: an http or https address without a name, a password or a fragment',
+      (_, { reach, endpoint }) => reach !== 'webhook' || isWebhook(endpoint),
+    ),
+  ],
   audit: 'agent.registered',
+  once: ['secret'],
   async load(read, { agent_id }, { actor }) {
     const agent = await seenAgent(read, agent_id, actor)
     // The card that is replaced is a condition of the commit, as everything that was read.
     await read.raw(Card, agent.id)
-    return { agent, reached: await read.raw(Endpoint, agent.id) }
+    return { agent, reached: await read.raw(Endpoint, agent.id), signing: await read.raw(Signing, agent.id) }
   },
-  decide({ agent, reached }, input, { now }) {
+  decide({ agent, reached, signing }, input, { now, secret }) {
     const manifest = input.manifest ?? {}
     if (Buffer.byteLength(canonical(manifest)) > limits.manifestBytesMax)
       throw new Refusal('INVALID_REQUEST', `manifest is at most ${limits.manifestBytesMax} bytes`, { field: 'manifest' })
@@ -80,10 +103,11 @@ const register = command({
       updated_at: now,
     }
     const endpoint = input.endpoint === undefined ? null : { id, endpoint: input.endpoint }
+    const made = card.reach === 'webhook' && signing === null ? signingFor(id, secret()) : null
     return {
       facts: [fact('agent.registered', [image(Card, card)])],
-      puts: endpoint || reached ? [put(Endpoint, id, endpoint)] : [],
-      output: { card },
+      puts: [...(endpoint || reached ? [put(Endpoint, id, endpoint)] : []), ...(made ? [put(Signing, id, made)] : [])],
+      output: { card, ...(made ? { secret: made.secret } : {}) },
     }
   },
   example: {

@@ -6,7 +6,7 @@ import { limits } from '#kernel/limits.ts'
 import { command, rule, type Read } from '#kernel/operation.ts'
 import { nullable, t, type Static } from '#kernel/schema.ts'
 import { durationMs } from '#kernel/time.ts'
-import { extended, isFree, isHeldBy, isPast, kept, leaseEnd, released, settled, taken } from '../mailbox.ts'
+import { acked, extended, isFree, isHeldBy, isPast, kept, leaseEnd, released, settled, taken } from '../mailbox.ts'
 import { Attempt, runAgent, runOf, type OfRun } from '../rules.ts'
 import { Id, Mailbox, Message, Request, Run, Timestamp } from '../schema.ts'
 import { isActive } from '../states.ts'
@@ -18,7 +18,7 @@ const Worker = t.Optional(
   t.String({ minLength: 1, maxLength: limits.workerCharsMax, description: 'which process of the agent asks: what it holds stays with it' }),
 )
 const Lease = t.Optional(t.String({ maxLength: 40, description: 'an ISO 8601 duration of at most an hour; PT1M by default' }))
-const Item = t.Object({
+export const Item = t.Object({
   run: Run.schema,
   request: Request.schema,
   attempt: t.Integer(),
@@ -131,14 +131,8 @@ const ack = command({
   load: (read, { run_id }, { actor }) => runOf(read, run_id, actor),
   decide({ run, mailbox }, { number }) {
     if (mailbox === null) return { facts: [], output: { settled: 0 } }
-    const next = settled(mailbox, number)
-    // The last word to a run that has ended: nothing comes after it.
-    const isDone = next.messages.length === 0 && !isActive(run.state)
-    return {
-      facts: [],
-      puts: [isDone ? put(Mailbox, mailbox.id, null) : kept(next)],
-      output: { settled: mailbox.messages.length - next.messages.length },
-    }
+    const count = mailbox.messages.length - settled(mailbox, number).messages.length
+    return { facts: [], puts: [acked(mailbox, number, !isActive(run.state))], output: { settled: count } }
   },
   example: { given: 'taken', as: 'robin', input: ({ run }) => ({ run_id: run.id, attempt: 1, number: 1 }) },
 })

@@ -1,0 +1,188 @@
+// Agents that are told by HTTP: the secret that messages are signed with, the hand-over of one message, and the log of deliveries.
+import { timestampOf } from '#kernel/clock.ts'
+import { timer } from '#kernel/delivery.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image, put } from '#kernel/facts.ts'
+import { administrator, installationOwner, role, system, type Actor } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, rule, type Change, type Read } from '#kernel/operation.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
+import { nullable, t, type Static } from '#kernel/schema.ts'
+import { acked, leaseEnd, pushed } from '../mailbox.ts'
+import { Card, Id, Mailbox, Posting, postingId, Request, Run, Signing } from '../schema.ts'
+import { isActive } from '../states.ts'
+import { agentItself, agentOwner, seenAgent, signingFor, type OfAgent } from './card.ts'
+import { Item } from './inbox.ts'
+
+const later = (now: string, ms: number): string => timestampOf(Date.parse(now) + ms)
+const Number_ = t.Integer({ minimum: 1, maximum: 1_000_000_000 })
+
+const rotate = command({
+  name: 'webhook.rotate',
+  summary: 'Make a new secret for the webhook of an agent. It is shown once; for a day messages carry a signature by the old one as well.',
+  draft: 'ours: AAP leaves the transport to the host',
+  input: t.Object({ agent_id: t.Optional(Id) }),
+  output: t.Object({ card: Card.schema, secret: nullable(t.String({ description: 'shown once' })) }),
+  callers: [system, administrator, installationOwner, agentItself, agentOwner],
+  requires: [
+    rule<{ card: Card }>('PRECONDITION_FAILED', 'the agent is reached by webhook', ({ card }) => card.reach === 'webhook'),
+    rule<{ signing: Signing | null }>('PRECONDITION_FAILED', 'there is a secret', ({ signing }) => signing !== null),
+  ],
+  audit: 'agent.secret_rotated',
+  once: ['secret'],
+  async load(read, { agent_id }, { actor }) {
+    const agent = await seenAgent(read, agent_id, actor)
+    const card = await read.raw(Card, agent.id)
+    if (!card) throw new Refusal('AGENT_NOT_FOUND', `there is no card of an agent ${agent.id}`)
+    return { agent, card, signing: await read.raw(Signing, agent.id) }
+  },
+  decide({ card, signing }, _, { now, secret }) {
+    const made = signingFor(card.id, secret(), signing!.secret, later(now, limits.webhookSecretMs))
+    return {
+      facts: [fact('agent.secret_rotated', [image(Card, card)])],
+      puts: [put(Signing, card.id, made)],
+      output: { card, secret: made.secret },
+    }
+  },
+  example: { given: 'hooked', as: 'robin', input: { agent_id: 'agent_robin' } },
+})
+
+const push = command({
+  name: 'inbox.push',
+  summary: 'Hand one message to who posts it. A run and a resume begin a new attempt each time; item is null where it is settled.',
+  draft: 'ours: AAP leaves the transport to the host',
+  input: t.Object({ run_id: Id, number: Number_ }),
+  output: t.Object({ item: nullable(Item) }),
+  callers: [system],
+  requires: [],
+  audit: null,
+  async load(read, { run_id, number }) {
+    const [mailbox, run, request] = await Promise.all([read.raw(Mailbox, run_id), read.raw(Run, run_id), read.raw(Request, run_id)])
+    const message = mailbox?.messages.find((one) => one.number === number)
+    return mailbox && run && request && message ? { held: { mailbox, run, request, message } } : { held: null }
+  },
+  decide({ held }, _, { now }) {
+    if (held === null) return { facts: [], output: { item: null } }
+    const { run, request, message } = held
+    const lease_until = leaseEnd(now, undefined)
+    const mailbox = pushed(held.mailbox, message, lease_until)
+    return {
+      facts: [],
+      puts: [put(Mailbox, mailbox.id, mailbox)],
+      output: { item: { run, request, attempt: mailbox.attempt, lease_until, messages: [message] } },
+    }
+  },
+  example: { given: 'posted', as: 'system', input: ({ run }) => ({ run_id: run.id, number: 1 }) },
+})
+
+const Outcome = t.Object({
+  run_id: Id,
+  number: Number_,
+  attempt: t.Integer(),
+  state: Posting.schema.properties.state,
+  status: nullable(t.Integer()),
+  duration_ms: t.Integer(),
+  error: nullable(t.String({ maxLength: limits.deliveryErrorCharsMax })),
+})
+
+/** The log of one message with one more attempt, and the timer that forgets it. */
+function noted(found: Posting | null, run: Run, mailbox: Mailbox | null, outcome: Static<typeof Outcome>, now: string): Change[] {
+  const { number, state, status, duration_ms, error } = outcome
+  const id = postingId(run.id, number)
+  const kind = found?.kind ?? mailbox?.messages.find((one) => one.number === number)?.kind ?? 'cancel'
+  const { agent_id, project_id } = run
+  const first_at = found?.first_at ?? now
+  const recent = [...(found?.recent ?? []), { at: now, status, duration_ms, error }].slice(-limits.deliveryAttemptsKept)
+  const attempts = (found?.attempts ?? 0) + 1
+  const next: Posting = { id, run_id: run.id, agent_id, project_id, number, kind, state, attempts, first_at, last_at: now, recent }
+  const forgets = timer(run.id, `posting/${number}`, later(first_at, limits.deliveryLogMs), 'delegation/delivery.forget', { id })
+  return [put(Posting, id, next), ...(found ? [] : [forgets])]
+}
+
+const record = command({
+  name: 'delivery.record',
+  summary: 'Write down what became of one post. What was accepted is settled with it.',
+  draft: 'ours: the delivery log',
+  input: Outcome,
+  output: t.Object({ recorded: t.Boolean() }),
+  callers: [system],
+  requires: [],
+  audit: null,
+  async load(read, { run_id, number }) {
+    const run = await read.raw(Run, run_id)
+    if (!run) throw new Refusal('RUN_NOT_FOUND', `there is no run ${run_id}`)
+    return { run, mailbox: await read.raw(Mailbox, run_id), found: await read.raw(Posting, postingId(run_id, number)) }
+  },
+  decide({ run, mailbox, found }, outcome, { now }) {
+    const isSettled = outcome.state !== 'waiting' && mailbox?.attempt === outcome.attempt
+    const settles = isSettled ? [acked(mailbox, outcome.number, !isActive(run.state))] : []
+    return { facts: [], puts: [...noted(found, run, mailbox, outcome, now), ...settles], output: { recorded: true } }
+  },
+  example: {
+    given: 'posted',
+    as: 'system',
+    input: ({ run }) => ({
+      run_id: run.id,
+      number: 1,
+      attempt: 0,
+      state: 'waiting',
+      status: 503,
+      duration_ms: 12,
+      error: 'it answered 503',
+    }),
+  },
+})
+
+type Listing = { readonly agent: OfAgent['agent'] | null; readonly isOfRun: boolean }
+const reader = role<Listing>('who may read the run', (_, { isOfRun }) => isOfRun)
+const ofAgent = (is: (actor: Actor, state: OfAgent) => boolean) => (actor: Actor, state: Listing) =>
+  state.agent !== null && is(actor, { agent: state.agent })
+const itself = role<Listing>(agentItself.name, ofAgent(agentItself.is))
+const itsOwner = role<Listing>(agentOwner.name, ofAgent(agentOwner.is))
+
+const ListInput = t.Object({ run_id: t.Optional(Id), agent_id: t.Optional(Id), ...pageInput })
+
+async function listed(read: Read, input: Static<typeof ListInput>, prefix: string) {
+  const index = input.run_id === undefined ? 'agent' : 'run'
+  const found = await read.list(Posting, index, [[prefix]], { ...pageIn('delivery.list', input), reverse: true })
+  const items = await Promise.all(found.map(({ id }) => read.raw(Posting, id)))
+  return { found, items: items.filter((one) => one !== null) }
+}
+
+const list = query({
+  name: 'delivery.list',
+  summary: 'What became of the messages to a webhook, the newest first: of a run for who may read it, of an agent for who answers for it.',
+  draft: 'ours: the delivery log',
+  input: ListInput,
+  output: t.Object({ items: t.Array(Posting.schema), next_cursor: nextCursor }),
+  callers: [system, administrator, installationOwner, itself, itsOwner, reader],
+  async load(read, input, { actor }) {
+    const { run_id, agent_id } = input
+    if (run_id !== undefined && agent_id !== undefined)
+      throw new Refusal('INVALID_REQUEST', 'give run_id or agent_id, not both', { field: 'run_id' })
+    if (run_id === undefined) {
+      const agent = await seenAgent(read, agent_id, actor)
+      return { agent, isOfRun: false, ...(await listed(read, input, agent.id)) }
+    }
+    if (!(await read.maybe(Run, run_id))) throw new Refusal('RUN_NOT_FOUND', `there is no run ${run_id}`)
+    return { agent: null, isOfRun: true, ...(await listed(read, input, run_id)) }
+  },
+  view: ({ found, items }, input) => pageOf('delivery.list', input, found, items),
+  example: { given: 'posted', as: 'robin', input: ({ run }) => ({ run_id: run.id }) },
+})
+
+const forget = command({
+  name: 'delivery.forget',
+  summary: 'Forget what the log says about one message. The system calls it by timer.',
+  draft: 'ours: what is kept takes a bounded space',
+  input: t.Object({ id: t.String({ maxLength: 120 }) }),
+  output: t.Object({ forgotten: t.Boolean() }),
+  callers: [system],
+  requires: [],
+  audit: null,
+  load: async (read, { id }) => ({ found: await read.raw(Posting, id) }),
+  decide: ({ found }) => ({ facts: [], puts: found ? [put(Posting, found.id, null)] : [], output: { forgotten: found !== null } }),
+  example: { given: 'posted', as: 'system', input: ({ run }) => ({ id: postingId(run.id, 1) }) },
+})
+
+export const webhookOperations = [rotate, push, record, list, forget]

@@ -1,0 +1,109 @@
+// Messages to agents that are told by HTTP, signed as Standard Webhooks do (https://www.standardwebhooks.com). The outbox keeps the
+// order and tries again; here is one attempt, what it means, and when it was the last.
+import { createHmac } from 'node:crypto'
+import { timestampOf, type Clock } from '#kernel/clock.ts'
+import type { Delivery } from '#kernel/delivery.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { SYSTEM } from '#kernel/identity.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import { limits } from '#kernel/limits.ts'
+import { keyOf } from '#kernel/schema.ts'
+import { Endpoint, Signing, type Message, type Request, type Run } from '#protocols/delegation/schema.ts'
+import { runOutbox, type Channel } from './outbox.ts'
+import { post, type Posted, type PostOptions } from './webhook-post.ts'
+import type { Worker, WorkerLog } from './worker.ts'
+
+export type WebhookOptions = PostOptions & {
+  /** Of one message, before its run fails. */
+  readonly attemptsMax: number
+  /** From 0 up to 1, so that what failed together does not come again together. */
+  random(): number
+}
+type Item = {
+  readonly run: Run
+  readonly request: Request
+  readonly attempt: number
+  readonly lease_until: string
+  readonly messages: readonly [Message]
+}
+
+/** A run and a resume are another message in each attempt: of two that arrive, the later one counts. */
+const idOf = ({ run, attempt, messages: [{ number, kind }] }: Item): string =>
+  kind === 'run' || kind === 'resume' ? `msg_${run.id}_${number}_${attempt}` : `msg_${run.id}_${number}`
+
+export function signature(secret: string, id: string, timestamp: string, body: string): string {
+  const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64')
+  return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`
+}
+
+function signed(item: Item, { secret, before, before_until }: Signing, nowMs: number) {
+  const [message] = item.messages
+  const id = idOf(item)
+  const timestamp = String(Math.floor(nowMs / 1_000))
+  const body = JSON.stringify({ type: message.kind, timestamp: message.at, data: item })
+  const isBoth = before !== null && before_until !== null && timestampOf(nowMs) < before_until
+  const secrets = isBoth ? [secret, before] : [secret]
+  const headers = {
+    'content-type': 'application/json',
+    'user-agent': 'countersign',
+    'webhook-id': id,
+    'webhook-timestamp': timestamp,
+    'webhook-signature': secrets.map((one) => signature(one, id, timestamp, body)).join(' '),
+  }
+  return { headers, body }
+}
+
+export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog): Channel {
+  async function attempt(item: Item): Promise<Posted> {
+    const { agent_id } = item.run
+    const [endpoint, signing] = await kernel.store.read([keyOf(Endpoint, agent_id), keyOf(Signing, agent_id)])
+    if (!endpoint || !signing) return { status: null, error: 'its card names no webhook any more', durationMs: 0 }
+    const { headers, body } = signed(item, signing.value as Signing, kernel.now())
+    return post((endpoint.value as { endpoint: string }).endpoint, headers, body, options)
+  }
+
+  /** The people of the task are asked; a run that has ended, or waits for a delegate, is left as it is. */
+  async function giveUp(run: Run, words: string): Promise<void> {
+    try {
+      await kernel.call('delegation/run.fail', { run_id: run.id, reason: 'unreachable', error: words }, SYSTEM)
+    } catch (error) {
+      if (!(error instanceof Refusal) || error.code !== 'INVALID_TRANSITION') throw error
+      log.warn({ run: run.id }, 'a message to a webhook is given up')
+    }
+  }
+
+  return {
+    name: 'webhook',
+    ordered: true,
+    window: 1,
+    lanesMax: limits.webhooksMax,
+    backoffMs: (count) => Math.min(limits.webhookBackoffMsMax, 500 * 2 ** count) * (0.5 + options.random() / 2),
+    async send({ body, attempt: tries }: Delivery) {
+      const { run_id, number } = body as { run_id: string; number: number }
+      const { item } = (await kernel.call('delegation/inbox.push', { run_id, number }, SYSTEM)) as { item: Item | null }
+      if (item === null) return
+      const { status, error, durationMs } = await attempt(item)
+      if (options.signal?.aborted && error !== null) throw new Error(error)
+      // What is gone for good says so (410); anything else may pass.
+      const isLast = error !== null && (tries + 1 >= options.attemptsMax || status === 410)
+      const state = error === null ? 'accepted' : isLast ? 'given_up' : 'waiting'
+      // First the run, then the log that settles the message: who stops in between begins here again.
+      if (isLast) await giveUp(item.run, `${item.run.agent_id} was not reached in ${tries + 1} attempts: ${error}`)
+      const outcome = { run_id, number, attempt: item.attempt, state, status, duration_ms: durationMs, error }
+      await kernel.call('delegation/delivery.record', outcome, SYSTEM)
+      if (state === 'waiting') throw new Error(error!)
+    },
+  }
+}
+
+export function runWebhooks(kernel: Kernel, options: WebhookOptions, clock: Clock, log: WorkerLog): Worker {
+  const stopping = new AbortController()
+  const worker = runOutbox(kernel, webhooks(kernel, { ...options, signal: stopping.signal }, log), clock, log)
+  return {
+    stop() {
+      // Nobody waits ten seconds for a receiver: what it does not confirm is delivered after the next start.
+      stopping.abort()
+      return worker.stop()
+    },
+  }
+}
