@@ -10,9 +10,16 @@ goal=$(printf '%s\n' "$run" | sed -En 's/.*"goal":"(([^"\\]|\\.)*)".*/\1/p')
 
 echo '{"type":"progress","message":"Reading the request","percent":10}'
 
+# The answer comes as a line of the type resume; what steers the agent may come before it.
+answer() {
+  while read -r line; do
+    case $line in '{"type":"resume"'*) printf '%s' "$line" && return ;; esac
+  done
+  exit 1
+}
 echo '{"type":"ask","kind":"approval","prompt":"May I write the report?"}'
-read -r answer || exit 0
-case $answer in
+said=$(answer) || exit 0
+case $said in
   *'"action":"approve"'*) ;;
   *)
     echo '{"type":"fail","error":"I was not allowed to write the report"}'

@@ -81,6 +81,9 @@ describe('a program that speaks JSON lines', () => {
     const { world, worker, task_id } = await employed({ ...shell, waitMs: 50 })
     const { id } = await question(world)
     await new Promise((done) => setTimeout(done, 500))
+    // What comes while nobody is there waits for whoever goes on.
+    await world.call('alice', 'collaboration/task.amend', { task_id, text: 'Keep it short.', intent: 'constrain' })
+    await new Promise((done) => setTimeout(done, 200))
     await world.call('alice', 'collaboration/checkpoint.resolve', { checkpoint_id: id, action: 'approve' })
     assert.equal((await ended(world, task_id)).state, 'completed')
     const { task } = await world.call('alice', 'collaboration/task.get', { task_id })
@@ -152,6 +155,64 @@ describe('a program that speaks JSON lines', () => {
     assert.match(said[1]!, /^type is one of progress, ask, commit/)
     assert.match(said[2]!, /percent/)
     assert.deepEqual(said.slice(3), ['7', '7'])
+    await worker.stop()
+  })
+
+  test('that asks the same twice is answered twice', async () => {
+    const script = `
+      const say = (line) => console.log(JSON.stringify(line))
+      const ask = { type: 'ask', kind: 'input', prompt: 'More?' }
+      const next = [() => say(ask), () => say(ask), (line) => say({ type: 'commit', text: line.resolution.input })]
+      require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => next.shift()?.(JSON.parse(line)))
+    `
+    const { world, worker, task_id } = await employed({ argv: node(script), waitMs: 50 })
+    for (const input of ['one', 'two']) {
+      const { id } = await question(world)
+      await new Promise((done) => setTimeout(done, 300))
+      await world.call('alice', 'collaboration/checkpoint.resolve', { checkpoint_id: id, action: 'provide', input })
+    }
+    await ended(world, task_id)
+    assert.equal(await textOf(world, task_id), 'two')
+    assert.equal((await world.call('alice', 'collaboration/task.get', { task_id })).task.checkpoints.length, 2)
+    await worker.stop()
+  })
+
+  test('that goes on while a person has stopped it is held until they let it', async () => {
+    const script = `
+      const say = (line) => console.log(JSON.stringify(line))
+      say({ type: 'progress', message: 'working' })
+      require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+        if (JSON.parse(line).type === 'block') say({ type: 'commit', text: 'done' })
+      })
+    `
+    const { world, worker, task_id } = await employed({ argv: node(script) })
+    await until(async () => (await runOf(world, task_id)).progress)
+    await world.call('alice', 'collaboration/task.interrupt', { task_id, reason: 'Wait.' })
+    await new Promise((done) => setTimeout(done, 500))
+    assert.equal((await runOf(world, task_id)).state, 'blocked')
+    const { id } = await question(world)
+    await world.call('alice', 'collaboration/checkpoint.resolve', { checkpoint_id: id, action: 'approve' })
+    assert.equal((await ended(world, task_id)).state, 'completed')
+    await worker.stop()
+  })
+
+  test('works on as many runs at a time as it is configured for, and all get their turn', async () => {
+    const script = `
+      const say = (line) => console.log(JSON.stringify(line))
+      const began = Date.now()
+      setTimeout(() => say({ type: 'commit', text: began + ' ' + Date.now() }), 200)
+    `
+    const { world, worker, task_id } = await employed({ argv: node(script) })
+    const tasks = [task_id]
+    for (const goal of ['two', 'three']) {
+      const { task } = await world.call('alice', 'collaboration/task.create', { spec: { goal } })
+      await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
+      tasks.push(task.id)
+    }
+    for (const one of tasks) await ended(world, one)
+    const times = await Promise.all(tasks.map(async (one) => (await textOf(world, one)).split(' ').map(Number) as [number, number]))
+    const [a, b, c] = times.toSorted(([x], [y]) => x - y)
+    assert.ok(b![0] >= a![1] && c![0] >= b![1], JSON.stringify(times))
     await worker.stop()
   })
 

@@ -143,6 +143,7 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
     if (!isAsked) {
       // What the run was told so far has led to this question.
       resumes.length = 0
+      counts.set(said.type, asks - 1)
       note(`asks: ${wordsIn((said.input['payload'] as { prompt?: unknown }).prompt)}`)
       if ((await perform(said)) === null) {
         isAsking = false

@@ -72,6 +72,7 @@ must(['A-CARD-03', 'A11'], 'a card has its fields; capabilities are references a
     manifest: { model: 'x' },
     concurrency: 3,
     reach: 'webhook',
+    endpoint: 'https://devin.example/hook',
   })
   const { updated_at, ...fields } = card
   assert.ok(updated_at)
