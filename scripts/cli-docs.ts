@@ -17,6 +17,7 @@ input. This page is written by \`npm run docs:cli\` from the commands themselves
   (\`--default.action\`). A list is a flag that is repeated. A list of objects takes \`id=a,label=Yes,risk=low\` or JSON.
 - \`--json-input '{...}'\` gives the whole input at once, \`--file path\` or \`--file -\` reads it; flags come on top.
 - \`--json\` prints the answer as one JSON document, a stream as JSON lines, an error as JSON on the error output.
+- \`--pick task.id\` prints one field of that document alone, as it is; through a list (\`items.id\`) that of each item on a line.
 - \`--data <folder>\` reads a data folder without its server: every query works, nothing can be changed.
 - Who you are: \`--api-key\`, \`COUNTERSIGN_KEY\`, or what \`countersign login\` has stored for that server in
   \`~/.config/countersign/config.json\`. Without any of them, a server on this machine is administered with the \`admin.key\` of its data
