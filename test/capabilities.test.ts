@@ -115,6 +115,16 @@ describe('an MCP server over Streamable HTTP', () => {
     await until(async () => (await on.invoke('cap:test/echo', { words: 'hi' }, V)).ok)
   })
 
+  test('that has forgotten the session after a restart is connected to anew', async (t) => {
+    const first = await serveOverHttp(0, 0, true)
+    const on = await ready(t, mcp({ url: first.url, headers: {} }))
+    assert.equal((await on.invoke('cap:test/echo', { words: 'hi' }, V)).ok, true)
+    await first.close()
+    const second = await serveOverHttp(0, Number(new URL(first.url).port), true)
+    t.after(second.close)
+    await until(async () => (await on.invoke('cap:test/echo', { words: 'hi' }, V)).ok)
+  })
+
   test('with a thousand tools is listed page by page, each once; what is not offered any more is not found', async (t) => {
     const many = await serveOverHttp(1_000)
     const on = await ready(t, mcp({ url: many.url, headers: {} }, {}, { ...quick, refreshMs: 300 }))

@@ -76,8 +76,13 @@ export async function concludeUnknown(kernel: Kernel, log: WorkerLog): Promise<n
     keys = await store.keys(keys.at(-1)!, keyOf(Pending, END), PAGE)
     for (const found of await store.read(keys)) {
       const { id, conclude, behalf } = found!.value as Pending
-      await kernel.call(conclude, { id, outcome: null }, { ...SYSTEM, behalf })
-      concluded++
+      try {
+        await kernel.call(conclude, { id, outcome: null }, { ...SYSTEM, behalf })
+        concluded++
+      } catch (error) {
+        // What cannot be concluded must not keep everything else from starting.
+        log.error({ err: error, pending: id, conclude }, 'an outcome that nobody knows could not be recorded')
+      }
     }
   }
   if (concluded > 0) log.warn({ concluded }, 'work was under way when the server ended: its outcome is recorded as unknown')

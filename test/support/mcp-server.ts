@@ -1,8 +1,9 @@
 // A real MCP server for tests: over stdio when it is run, over Streamable HTTP when it is asked for. Its tools misbehave on purpose.
-import { createServer } from 'node:http'
+import { randomUUID } from 'node:crypto'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createMcpHandler, fromJsonSchema, McpServer } from '@modelcontextprotocol/server'
-import { toNodeHandler } from '@modelcontextprotocol/node'
+import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node'
 
 const object = (properties: Record<string, unknown> = {}, required: readonly string[] = []) => ({
   type: 'object' as const,
@@ -53,9 +54,33 @@ export function createTestServer(tools = 0, version = '1.4.2'): McpServer {
 
 export type HttpMcp = { readonly url: string; close(): Promise<void> }
 
-export async function serveOverHttp(tools = 0, port = 0): Promise<HttpMcp> {
+type Handler = (request: IncomingMessage, response: ServerResponse) => void
+
+const stateless = (tools: number): Handler => {
   const handler = toNodeHandler(createMcpHandler(() => createTestServer(tools)))
-  const http = createServer((request, response) => void handler(request as never, response))
+  return (request, response) => void handler(request as never, response)
+}
+
+/** As servers of the older revisions are: who does not know the session is told so with 404. */
+function withSessions(): Handler {
+  const sessions = new Map<string, NodeStreamableHTTPServerTransport>()
+  return (request, response) => {
+    const id = request.headers['mcp-session-id']
+    const known = typeof id === 'string' ? sessions.get(id) : undefined
+    if (known) return void known.handleRequest(request, response)
+    if (id !== undefined) return void response.writeHead(404).end()
+    const made = new NodeStreamableHTTPServerTransport({
+      sessionIdGenerator: randomUUID,
+      onsessioninitialized: (session) => void sessions.set(session, made),
+    })
+    void createTestServer()
+      .connect(made)
+      .then(() => made.handleRequest(request, response))
+  }
+}
+
+export async function serveOverHttp(tools = 0, port = 0, sessions = false): Promise<HttpMcp> {
+  const http = createServer(sessions ? withSessions() : stateless(tools))
   await new Promise<void>((done) => http.listen(port, '127.0.0.1', done))
   return {
     url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`,
