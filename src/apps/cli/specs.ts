@@ -25,6 +25,7 @@ export const nouns: Readonly<Record<string, string>> = {
   run: 'what an agent is at: start, progress, complete, fail',
   inbox: 'what waits for an agent',
   memo: 'notes of a run',
+  capability: 'what agents can invoke: tools, functions, skills',
   ownership: 'who holds a task',
   reviewer: 'who else may decide about a task',
   user: 'people',
