@@ -169,9 +169,12 @@ export function createClients({ machine, random, record, tokens, fail, happened,
     checkDurable(op, output)
     if (op.endsWith('audit.replay') && !output.matches && record.size() === sent.facts) fail(`replay: ${JSON.stringify(output.difference)}`)
     if (op.endsWith('audit.verify') && !output.valid) fail(`verify: ${JSON.stringify(output.difference)}`)
-    // The secret of a key is shown once.
-    const told = canonical(op.endsWith('key.issue') ? { ...output, key: null } : output)
-    if (operation.kind === 'command' && intent.answer !== null && intent.answer !== told)
+    // Secrets are shown once.
+    const once = operation.kind === 'command' ? (operation.once ?? []) : []
+    const told = canonical({ ...output, ...Object.fromEntries(once.map((field) => [field, null])) })
+    // That nothing was there is not remembered: who asks again wants to know anew.
+    const hadNothing = operation.kind === 'command' && operation.waits !== undefined && intent.answer === canonical({ items: [] })
+    if (operation.kind === 'command' && intent.answer !== null && intent.answer !== told && !hadNothing)
       fail(`${op} by ${as} got two different answers under one key`)
     intent.answer = told
     return () => {
