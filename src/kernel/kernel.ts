@@ -156,7 +156,8 @@ export function createKernel(options: KernelOptions): Kernel {
   ) {
     const op = served as Command
     const input = inputOf(op, raw, actor)
-    seat?.listen(op.waits!(input, actor), actor.id)
+    const wish = seat && op.waits!(input, actor)
+    seat?.listen(wish, actor.id)
     const name = `${protocol}/${op.name}`
     const replyId = key === undefined ? undefined : `${actor.id}/${narrowingOf(actor)}${key}`
     const digest = key === undefined ? '' : sha256(`${name} ${canonical(input)}${draft.received?.checksum ?? ''}`)
@@ -169,8 +170,8 @@ export function createKernel(options: KernelOptions): Kernel {
     // Who lost a race, or has waited, has paid already.
     if (isFirst && actor.kind === 'agent') quota.take(op, actor.id)
     const output = await decideInto(draft, protocol, op, input, actor, null)
-    // That there was nothing is not worth remembering: who asks again wants to know anew.
-    if (replyId !== undefined && draft.nothing === null) {
+    // That nothing came in time is not worth remembering: who asks again waits again.
+    if (replyId !== undefined && (wish === null || draft.nothing === null)) {
       draft.after.set(keyOf(Reply, replyId), { id: replyId, digest, output: withoutSecrets(op, output as Value), at: draft.at })
       draft.puts.add(keyOf(Reply, replyId))
     }

@@ -224,8 +224,10 @@ export function createClients({ machine, random, record, tokens, fail, happened,
     if (line.cause !== null || line.actor === 'agent_system' || line.action === 'kernel/authorization.denied') return
     const marker = markerIn(line.action, images)
     const ids = [line.task, ...images.map(({ key }) => key.slice(key.indexOf('/') + 1))]
+    // A run that fails says why in its agent's own words; one that is handed off ends without any.
+    const isAbout = (intent: Intent): boolean => ids.includes(targetOf(intent)) && intent.op !== 'delegation/run.fail'
     const fits = (intent: Intent): boolean =>
-      intent.as === line.actor && leaves(intent, line.action) && (marker === null ? ids.includes(targetOf(intent)) : marker === intent.id)
+      intent.as === line.actor && leaves(intent, line.action) && (marker === null ? isAbout(intent) : marker === intent.id)
     const candidates = open.filter(fits)
     const found = candidates.find(({ effects }) => effects === 0) ?? candidates[0]
     if (!found) return fail(`${line.action} by ${line.actor}: nobody has a call under way that would leave it`)

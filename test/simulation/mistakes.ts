@@ -171,8 +171,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'resume-loses-its-answer',
     'protocols/delegation/operations/control.ts',
-    "posted(withoutPause(mailbox), 'resume', { checkpoint_id, resolution }, now)",
-    "posted(withoutPause(mailbox), 'resume', { checkpoint_id, resolution: {} }, now)",
+    "posted(answering(mailbox, now), 'resume', { checkpoint_id, resolution }, now)",
+    "posted(answering(mailbox, now), 'resume', { checkpoint_id, resolution: {} }, now)",
   ),
   one('cancel-leaves-the-run-above', 'protocols/delegation/operations/control.ts', 'own.run.task_id === null ? [own]', 'own.run ? [own]'),
   one(
