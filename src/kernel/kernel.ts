@@ -164,7 +164,8 @@ export function createKernel(options: KernelOptions): Kernel {
   ): Promise<Answer> {
     const op = served as Command
     const input = inputOf(op, raw, actor)
-    seat?.listen(op.waits!(input, actor), actor.id)
+    const wish = seat && op.waits!(input, actor)
+    seat?.listen(wish, actor.id)
     const name = `${protocol}/${op.name}`
     const replyId = key === undefined ? undefined : `${actor.id}/${narrowingOf(actor)}${key}`
     const digest = key === undefined ? '' : sha256(`${name} ${canonical(input)}${draft.received?.checksum ?? ''}`)
@@ -181,8 +182,8 @@ export function createKernel(options: KernelOptions): Kernel {
     if (isFirst && actor.kind === 'agent') quota.take(op, actor.id)
     const output = await decideInto(draft, protocol, op, input, actor, null)
     const { wanted } = draft
-    // That there was nothing is not worth remembering: who asks again wants to know anew.
-    if (replyId !== undefined && draft.nothing === null) {
+    // That nothing came in time is not worth remembering: who asks again waits again.
+    if (replyId !== undefined && (wish === null || draft.nothing === null)) {
       const open = wanted === null ? {} : { pending: wanted.id }
       draft.after.set(keyOf(Reply, replyId), { id: replyId, digest, output: withoutSecrets(op, output as Value), at: draft.at, ...open })
       draft.puts.add(keyOf(Reply, replyId))

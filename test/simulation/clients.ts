@@ -172,9 +172,7 @@ export function createClients({ machine, random, record, tokens, fail, happened,
     // Secrets are shown once.
     const once = operation.kind === 'command' ? (operation.once ?? []) : []
     const told = canonical({ ...output, ...Object.fromEntries(once.map((field) => [field, null])) })
-    // That nothing was there is not remembered: who asks again wants to know anew.
-    const hadNothing = operation.kind === 'command' && operation.waits !== undefined && intent.answer === canonical({ items: [] })
-    if (operation.kind === 'command' && intent.answer !== null && intent.answer !== told && !hadNothing)
+    if (operation.kind === 'command' && intent.answer !== null && intent.answer !== told)
       fail(`${op} by ${as} got two different answers under one key`)
     intent.answer = told
     return () => {
@@ -227,8 +225,10 @@ export function createClients({ machine, random, record, tokens, fail, happened,
     if (line.cause !== null || line.actor === 'agent_system' || line.action === 'kernel/authorization.denied') return
     const marker = markerIn(line.action, images)
     const ids = [line.task, ...images.map(({ key }) => key.slice(key.indexOf('/') + 1))]
+    // A run that fails says why in its agent's own words; one that is handed off ends without any.
+    const isAbout = (intent: Intent): boolean => ids.includes(targetOf(intent)) && intent.op !== 'delegation/run.fail'
     const fits = (intent: Intent): boolean =>
-      intent.as === line.actor && leaves(intent, line.action) && (marker === null ? ids.includes(targetOf(intent)) : marker === intent.id)
+      intent.as === line.actor && leaves(intent, line.action) && (marker === null ? isAbout(intent) : marker === intent.id)
     const candidates = open.filter(fits)
     const found = candidates.find(({ effects }) => effects === 0) ?? candidates[0]
     if (!found) return fail(`${line.action} by ${line.actor}: nobody has a call under way that would leave it`)

@@ -68,6 +68,7 @@ export function createProcesses(random: Random, record: FactRecord, fail: Fail):
       [1, ['memo.put', { ...own, key: random.pick(['a', 'b']), value: words(id) }]],
       [1.5, ['inbox.ack', { ...own, number: Math.max(1, last - random.below(2)) }]],
       [1.5, ['inbox.extend', { runs: [own] }]],
+      [0.5, ['inbox.release', { runs: [own] }]],
     ])
     if (op === 'inbox.ack') acknowledged.add(run_id)
     return { as, op: `delegation/${op}`, input, keyed: random.chance(0.8) }
