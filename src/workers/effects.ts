@@ -16,8 +16,9 @@ export type Effects = Worker & { readonly perform: Perform }
 
 const BACKOFF_MS = 100
 const BACKOFF_MS_MAX = 5_000
-/** The store cannot write at present. */
-const isPassing = (error: unknown): boolean => error instanceof Refusal && ['BUSY', 'UNAVAILABLE', 'CONFLICT'].includes(error.code)
+const ATTEMPTS_MAX = 100
+/** A no that will stay one: the outcome is recorded already. Anything else may pass, such as a store that cannot write at present. */
+const isFinal = (error: unknown): boolean => error instanceof Refusal && !['BUSY', 'UNAVAILABLE', 'CONFLICT'].includes(error.code)
 
 export function createEffects(ports: Readonly<Record<string, Port>>, clock: Clock, log: WorkerLog, graceMs: number): Effects {
   /** Stops the acting; a moment later also the attempts to record. */
@@ -35,13 +36,13 @@ export function createEffects(ports: Readonly<Record<string, Port>>, clock: Cloc
   }
 
   async function recorded(conclude: (outcome: Value | null) => Promise<unknown>, outcome: Value | null): Promise<unknown> {
-    for (let attempt = 0; ; attempt++) {
+    for (let attempt = 1; ; attempt++) {
       try {
         return await conclude(outcome)
       } catch (error) {
-        if (!isPassing(error) || ending.signal.aborted) throw error
+        if (isFinal(error) || attempt === ATTEMPTS_MAX || ending.signal.aborted) throw error
         // It was done: that it cannot be written down now does not make it undone.
-        await clock.sleep(Math.min(BACKOFF_MS_MAX, BACKOFF_MS * 2 ** attempt), ending.signal)
+        await clock.sleep(Math.min(BACKOFF_MS_MAX, BACKOFF_MS * 2 ** Math.min(attempt, 10)), ending.signal)
       }
     }
   }
@@ -74,13 +75,14 @@ export async function concludeUnknown(kernel: Kernel, log: WorkerLog): Promise<n
   let concluded = 0
   for (let keys: string[] = [keyOf(Pending, '')]; keys.length > 0;) {
     keys = await store.keys(keys.at(-1)!, keyOf(Pending, END), PAGE)
-    for (const found of await store.read(keys)) {
+    for (const found of keys.length === 0 ? [] : await store.read(keys)) {
       const { id, conclude, behalf } = found!.value as Pending
       try {
         await kernel.call(conclude, { id, outcome: null }, { ...SYSTEM, behalf })
         concluded++
       } catch (error) {
-        // What cannot be concluded must not keep everything else from starting.
+        if (!isFinal(error)) throw error
+        // What will never be concluded must not keep everything else from starting.
         log.error({ err: error, pending: id, conclude }, 'an outcome that nobody knows could not be recorded')
       }
     }

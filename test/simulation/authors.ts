@@ -25,7 +25,11 @@ export const marked = new Set(
     'artifact.upload',
   ]
     .map((name) => `collaboration/${name}`)
-    .concat(['run.progress', 'run.fail', 'run.report', 'agent.delegate', 'agent.register'].map((name) => `delegation/${name}`)),
+    .concat(
+      ['run.progress', 'run.fail', 'run.report', 'agent.delegate', 'agent.register', 'capability.invoke'].map(
+        (name) => `delegation/${name}`,
+      ),
+    ),
 )
 
 /** Where the client's own words stand in what its call leaves: they tell one call from another. */
@@ -48,6 +52,9 @@ export function markerIn(action: string, [first, second]: readonly SeenImage[]):
     'delegation/run.reported': after?.payload?.prompt ?? after?.payload?.payload?.uri,
     'delegation/run.delegated': second?.after?.input?.note,
     'delegation/agent.registered': after?.description,
+    // Arguments stand nowhere; how long it may take does.
+    'delegation/capability.invoked': `~${after?.timeout_ms - 1_000}~`,
+    'delegation/capability.denied': `~${after?.timeout_ms - 1_000}~`,
     'identity/key.issued': after?.label,
     'identity/agent.updated': after?.description,
   }
@@ -63,6 +70,7 @@ export function leaves({ op }: Plan, action: string): boolean {
   if (operation.kind !== 'command') return false
   // An expiry with a stated default resolves.
   if (op === 'collaboration/checkpoint.expire' && action === 'collaboration/task.checkpoint.resolved') return true
+  if (op === 'delegation/capability.invoke' && action === 'delegation/capability.denied') return true
   // Handing off ends the run first.
   if (op === 'delegation/agent.handoff') return action === 'delegation/run.failed'
   // Giving back answers the interrupt; that the task was returned follows from it.

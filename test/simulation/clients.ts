@@ -98,7 +98,7 @@ export function createClients({ machine, random, record, tokens, fail, happened,
 
   function send(intent: Intent): void {
     const kernel = machine.kernel()
-    if (kernel === null) return queue(intent)
+    if (kernel === null || !machine.isServing()) return queue(intent)
     const mine = machine.process()
     const sent = { facts: record.size(), answered: intent.answer !== null }
     intent.inFlight++
@@ -158,8 +158,8 @@ export function createClients({ machine, random, record, tokens, fail, happened,
     happened(`${op} ok`)
     if (intent.mustFail) fail(`${op} by ${as} was allowed: ${JSON.stringify(intent.input)}`)
     const operation = operations.get(op)!
-    // What nobody granted is asked for, and nothing happens.
-    const wanted = output.decision === 'ask' ? 0 : 1
+    // What nobody granted is asked for, and what cannot be invoked is answered: nothing happens.
+    const wanted = output.decision === 'ask' || output.invocation_id === null ? 0 : 1
     if (operation.kind === 'command' && operation.audit !== null && intent.effects !== wanted)
       fail(`${op} by ${as} was acknowledged with ${intent.effects} effects on the disk`)
     // To settle what is gone already changes nothing.

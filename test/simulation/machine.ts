@@ -1,13 +1,17 @@
 // The process under test and everything around it that can go wrong: the shipped kernel, sequencer, protocols, contracts and
 // timers run on a memory store whose every turn, write, read and sleep waits for the scheduler.
 import { contracts } from '#contracts/index.ts'
+import type { Clock } from '#kernel/clock.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import type { Group } from '#kernel/sequencer.ts'
 import type { Store } from '#kernel/store.ts'
+import { grants } from '#protocols/collaboration/granting.ts'
 import { directory } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { memoryStore, type MemoryDisk } from '#stores/memory.ts'
+import { concludeUnknown, createEffects } from '#workers/effects.ts'
 import { runTimers } from '#workers/timers.ts'
+import { offerAll } from './capabilities.ts'
 import type { Random } from './random.ts'
 
 /** Something that can happen next. What the process waits for dies with it; what is on the network arrives all the same. */
@@ -20,6 +24,8 @@ const DAY_MS = 24 * 3_600_000
 export type Machine = {
   /** The running process, or null while it is down. */
   kernel(): Kernel | null
+  /** It has started and answers. */
+  isServing(): boolean
   /** Each start of the process has its own number. */
   process(): number
   now(): number
@@ -44,6 +50,8 @@ export type MachineOptions = {
   readonly happened: (what: string) => void
   readonly onApplied: (group: Group) => void
   readonly onCrash: () => void
+  /** A capability runs, outside of the process. */
+  readonly onAct: (invocation_id: string) => void
 }
 
 const fates = [
@@ -58,8 +66,9 @@ const fates = [
 const silent = { debug() {}, info() {}, warn() {}, error() {} }
 const failing = (failure: string): Error => Object.assign(new Error(failure), { failure })
 
-export function createMachine({ random, disk, happened, onApplied, onCrash }: MachineOptions): Machine {
+export function createMachine({ random, disk, happened, onApplied, onCrash, onAct }: MachineOptions): Machine {
   let kernel: Kernel | null = null
+  let serving = 0
   let generation = 0
   let elapsed = 0
   let offset = 0
@@ -113,8 +122,45 @@ export function createMachine({ random, disk, happened, onApplied, onCrash }: Ma
         return new Promise((done) => wait('read', () => done(store.read(keys))))
       },
     }
-    kernel = createKernel({ store: slow, protocols, contracts, directory, now, entropy: random.bytes, asksPerMinute: null })
-    runTimers(kernel, { now, sleep: (ms, signal) => sleep(ms, signal, mine) }, silent)
+    const clock = { now, sleep: (ms: number, signal: AbortSignal) => sleep(ms, signal, mine) }
+    const capability = (request: unknown) =>
+      new Promise<{ output: object; duration_ms: number }>((done) =>
+        wait('act', () => {
+          onAct((request as { invocation_id: string }).invocation_id)
+          wait('acted', () => done({ output: { done: true }, duration_ms: 1 }))
+        }),
+      )
+    const { perform } = createEffects({ capability }, clock, silent, 1_000)
+    const made = createKernel({
+      store: slow,
+      protocols,
+      contracts,
+      directory,
+      grants,
+      perform,
+      now,
+      entropy: random.bytes,
+      asksPerMinute: null,
+    })
+    kernel = made
+    void startOf(made, clock, mine)
+  }
+
+  /** As the server starts: nobody is answered before it is known what was left open, and a start that fails is tried again. */
+  async function startOf(made: Kernel, clock: Clock, mine: number): Promise<void> {
+    while (generation === mine) {
+      try {
+        await concludeUnknown(made, silent)
+        // Most starts find what is offered as it was.
+        if (mine % 3 === 0) await offerAll(made, mine)
+        if (generation !== mine) return
+        serving = mine
+        runTimers(made, clock, silent)
+        return
+      } catch {
+        await clock.sleep(1_000, new AbortController().signal)
+      }
+    }
   }
 
   function sleep(ms: number, signal: AbortSignal, its: number): Promise<void> {
@@ -154,6 +200,7 @@ export function createMachine({ random, disk, happened, onApplied, onCrash }: Ma
 
   return {
     kernel: () => kernel,
+    isServing: () => kernel !== null && serving === generation,
     process: () => generation,
     now,
     park,

@@ -205,6 +205,22 @@ export const mistakes: readonly Mistake[] = [
     "if (run.reason === 'cancelled' || run.reason === 'handed_off') return null",
     'if (run.id) return null',
   ),
+  one(
+    'effect-before-its-intent',
+    'kernel/kernel.ts',
+    'if (pending) effects.begin(pending.id)',
+    'if (pending) { effects.begin(pending.id); void effects.perform(pending, op.effect!.port, wanted!.request).catch(() => undefined) }',
+  ),
+  one('repeated-call-does-not-join', 'kernel/kernel.ts', 'if (joined) return { output: null, outcome: () => joined }', ''),
+  one('outcome-is-not-remembered', 'kernel/effects.ts', '{ ...reply, output, at: draft.at }', '(await read.raw(Reply, reply.id))!'),
+  one('start-forgets-what-was-open', 'workers/effects.ts', 'let concluded = 0', 'let concluded = 0\n  if (log) return concluded'),
+  one('outcome-is-given-up', 'workers/effects.ts', 'if (isFinal(error) ||', 'if (error ||'),
+  one(
+    'anybody-invokes-in-any-state',
+    'protocols/delegation/operations/invoke.ts',
+    'requires: [isRunning, isPresentAttempt, hasNoDelegate],',
+    'requires: [],',
+  ),
 ]
 
 export function plant({ patches }: Mistake): void {

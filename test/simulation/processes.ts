@@ -69,6 +69,7 @@ export function createProcesses(random: Random, record: FactRecord, fail: Fail):
       [1.5, ['inbox.ack', { ...own, number: Math.max(1, last - random.below(2)) }]],
       [1.5, ['inbox.extend', { runs: [own] }]],
       [0.5, ['inbox.release', { runs: [own] }]],
+      [4, ['capability.invoke', { ...own, ...invoked(id) }]],
     ])
     if (op === 'inbox.ack') acknowledged.add(run_id)
     return { as, op: `delegation/${op}`, input, keyed: random.chance(0.8) }
@@ -83,6 +84,15 @@ export function createProcesses(random: Random, record: FactRecord, fail: Fail):
     const type = random.pick(['needs_approval', 'needs_choice', 'needs_input'])
     const options = type === 'needs_choice' ? { options: [{ id: 'a', label: 'A', risk: 'low' }] } : {}
     return { type, payload: { prompt: words(id), ...options } }
+  }
+
+  function invoked(id: number): object {
+    const capability_id = random.pick(['cap:open', 'cap:open', 'cap:guarded', 'cap:guarded', 'cap:none'])
+    return {
+      ref: { capability_id, version: '1.0.0' },
+      input: random.chance(0.95) ? { word: 'x' } : {},
+      timeout: `PT${(1_000 + id) / 1_000}S`,
+    }
   }
 
   function delegated(id: number, parent_run: string, attempt: number, to_agent: string): object {

@@ -2,6 +2,7 @@
 // faults end, time passes, and whatever was promised must have come true.
 import { createHash } from 'node:crypto'
 import { SYSTEM } from '#kernel/identity.ts'
+import { createEffectLaws, type EffectLaws } from './capabilities.ts'
 import { createClients, type Clients, type Plan } from './clients.ts'
 import { createLaws, isOver } from './laws.ts'
 import { createMachine, type Machine } from './machine.ts'
@@ -39,6 +40,7 @@ type Simulation = {
   readonly clients: Clients
   readonly planner: Planner
   readonly processes: Processes
+  readonly effects: EffectLaws
   readonly disk: MemoryDisk
   readonly record: FactRecord
   readonly random: Random
@@ -87,6 +89,7 @@ function assemble(seed: number, template: Template, note: (what: string) => void
   }
   const record = createRecord(disk, fail)
   const processes = createProcesses(random, record, fail)
+  const effects = createEffectLaws(record, fail)
   const laws = createLaws(disk, record, processes.hasAcknowledged, fail)
   const machine = createMachine({
     random,
@@ -98,6 +101,7 @@ function assemble(seed: number, template: Template, note: (what: string) => void
           happened(`fact ${fact.line.action}`)
           note(`  number ${fact.line.seq} of ${fact.line.scope}: by ${fact.line.actor} on ${fact.line.subject}`)
           laws.judge(fact)
+          effects.judge(fact)
           clients.claim(fact)
         })
         laws.judgeGroup(group)
@@ -107,6 +111,7 @@ function assemble(seed: number, template: Template, note: (what: string) => void
       }
     },
     onCrash: () => clients.onCrash(),
+    onAct: effects.onAct,
   })
   const clients: Clients = createClients({ machine, random, record, tokens: new Map(template.tokens), fail, happened, processes })
   record.observe((fact) => laws.judge(fact))
@@ -116,7 +121,7 @@ function assemble(seed: number, template: Template, note: (what: string) => void
       .filter(([key]) => key.startsWith('kernel.delivery/'))
       .map(([, { text }]) => JSON.parse(text) as { id: string; due: string })
   const planner = createPlanner(random, record, machine.now)
-  return { machine, clients, planner, processes, disk, record, random, violations, note, fail, due }
+  return { machine, clients, planner, processes, effects, disk, record, random, violations, note, fail, due }
 }
 
 /** One thing happens. */
@@ -185,6 +190,7 @@ async function quiesce(sim: Simulation): Promise<void> {
       key.startsWith('collaboration.checkpoint/') && value.state === 'pending' && !value.overdue && value.expires_at !== null
     if (isForgotten && value.expires_at <= now) fail(`${key} waits past its time and nobody was told`)
   }
+  sim.effects.judgeEnd([...sim.disk.docs.keys()].filter((key) => key.startsWith('kernel.pending/')))
   await fetchAll(sim)
   await endAll(sim)
 }
@@ -229,6 +235,7 @@ async function idle({ machine, clients, fail }: Simulation): Promise<void> {
     await settled()
     clients.settle()
     if (machine.runnables() > 0) machine.runOne()
+    else if (!machine.isServing()) machine.pass(1_000)
     else if (!clients.retryOne()) break
     if (turn === TURNS_MAX) return fail('it does not come to rest')
   }

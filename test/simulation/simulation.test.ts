@@ -29,7 +29,17 @@ const faults = [
 /** Called by contracts and timers only; their facts are looked for instead. */
 const bySystem = new Set([
   ...['task.complete', 'task.overdue', 'checkpoint.overdue', 'checkpoint.escalate', 'upload.expire'].map((name) => `collaboration/${name}`),
-  ...['agent.block', 'agent.resume', 'agent.steer', 'agent.cancel', 'card.sync', 'run.forget'].map((name) => `delegation/${name}`),
+  ...[
+    'agent.block',
+    'agent.resume',
+    'agent.steer',
+    'agent.cancel',
+    'card.sync',
+    'run.forget',
+    'capability.conclude',
+    'capability.offer',
+    'capability.withdraw',
+  ].map((name) => `delegation/${name}`),
 ])
 
 async function run(...args: string[]): Promise<{ code: number; output: string }> {

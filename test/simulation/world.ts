@@ -7,6 +7,7 @@ import { ADMIN_SERVICE } from '#protocols/identity/schema.ts'
 import { directory } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { memoryDisk, memoryStore, type MemoryDisk } from '#stores/memory.ts'
+import { offerAll } from './capabilities.ts'
 import { START_MS } from './machine.ts'
 import { createRandom } from './random.ts'
 
@@ -39,6 +40,7 @@ export async function createTemplate(): Promise<Template> {
   const tokens = new Map<string, string>()
   for (const subject of [ADMIN, REVIEWER, ...Object.values(projects).flatMap(({ principal, agents }) => [principal, ...agents])])
     tokens.set(subject, ((await call('identity/key.issue', { subject })) as { key: string }).key)
+  await offerAll(kernel, 0)
   await store.close()
   return { disk, tokens }
 }
