@@ -8,7 +8,7 @@ import type { Read } from './operation.ts'
 import { doc, keyOf, nullable, t, type Static } from './schema.ts'
 import type { Value } from './store.ts'
 
-/** Which port does it, and which operation (`${protocol}/${operation}`, with `id` and `outcome`) records what came of it. */
+/** Which port does it, and which operation (`${protocol}/${operation}`) records what came of it: with `id` and `outcome`, or `id` alone. */
 export type EffectOf = { readonly port: string; readonly conclude: string }
 /** What a decision wants to be done; `id` names the intent. The request is held in memory only and never written down. */
 export type Wanted = { readonly id: string; readonly request: unknown }
@@ -61,7 +61,9 @@ export function createEffects(perform: Perform | undefined, call: (name: string,
     async perform({ id, conclude, behalf }, port, request) {
       const waiting = underWay.get(id)
       try {
-        const answer = await perform!(port, request, (outcome) => call(conclude, { id, outcome }, { ...SYSTEM, behalf }))
+        const answer = await perform!(port, request, (outcome) =>
+          call(conclude, outcome === null ? { id } : { id, outcome }, { ...SYSTEM, behalf }),
+        )
         waiting?.resolve(answer)
         return answer
       } catch (error) {

@@ -78,7 +78,7 @@ export async function concludeUnknown(kernel: Kernel, log: WorkerLog): Promise<n
     for (const found of keys.length === 0 ? [] : await store.read(keys)) {
       const { id, conclude, behalf } = found!.value as Pending
       try {
-        await kernel.call(conclude, { id, outcome: null }, { ...SYSTEM, behalf })
+        await kernel.call(conclude, { id }, { ...SYSTEM, behalf })
         concluded++
       } catch (error) {
         if (!isFinal(error)) throw error

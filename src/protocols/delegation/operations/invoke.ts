@@ -7,7 +7,7 @@ import { problemOf, refuseMismatch } from '#kernel/foreign-schema.ts'
 import { system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, type Bound, type Granted } from '#kernel/operation.ts'
-import { nullable, t } from '#kernel/schema.ts'
+import { t } from '#kernel/schema.ts'
 import { durationMs } from '#kernel/time.ts'
 import { Capability, capabilityKey, Invocation, InvokeOutcome, InvokeResult, type InvokeCode, type InvokeRequest } from '../capabilities.ts'
 import { Attempt, hasNoDelegate, isPresentAttempt, isRunning, runAgent, runOf, type OfRun } from '../rules.ts'
@@ -193,7 +193,7 @@ const conclude = command({
   name: 'capability.conclude',
   summary: 'Record what came of an invocation. The server calls it, once; without an outcome nobody knows, and it is not tried again.',
   draft: 'CAP: InvokeResult; output against output_schema where declared',
-  input: t.Object({ id: Id, outcome: nullable(InvokeOutcome) }),
+  input: t.Object({ id: Id, outcome: t.Optional(InvokeOutcome) }),
   output: InvokeResult,
   callers: [system],
   requires: [],
@@ -202,7 +202,7 @@ const conclude = command({
     const begun = await read(Invocation, id)
     return { begun, capability: (await read.raw(Capability, capabilityKey(begun.ref)))! }
   },
-  decide({ begun, capability }, { outcome: reported }, { now }) {
+  decide({ begun, capability }, { outcome: reported = null }, { now }) {
     const { output = null, error, duration_ms } = judged(reported, capability)
     const of = { invocation_id: begun.id, ref: begun.ref }
     const ended = { ...begun, ended_at: now, duration_ms: reported === null ? null : duration_ms }
