@@ -118,12 +118,15 @@ async function completed(server: ServerProcess, { alice }: Keys, crowd: readonly
         `round ${round} of ${ROUNDS}: ${COUNTS.map((count) => `${count} agents ${rate(measured.get(count)!.at(-1)!.perSecond)}`).join(', ')}`,
       )
     }
+    const cpuOf = (count: number): number => median(measured.get(count)!.map(({ cpuUs }) => cpuUs ?? Number.NaN))
+    const cpuShare = cpuOf(FEW) / cpuOf(MANY)
     const share = median(measured.get(MANY)!.map(({ perSecond }, i) => perSecond / measured.get(FEW)![i]!.perSecond))
     return [
       ...[...measured].map(([count, rounds]) => tasksRow(count, rounds)),
       {
         what: `${MANY.toLocaleString('en')} agents against ${FEW}`,
         value: times(share),
+        ...(Number.isNaN(cpuShare) ? {} : { more: `${times(cpuShare)} by CPU time alone` }),
         goal: { words: `>= ${times(SHARE_MIN)}`, met: share >= SHARE_MIN },
       },
     ]
@@ -137,7 +140,7 @@ function tasksRow(count: number, rounds: readonly Measured[]): Row {
   const cpu = of('cpuUs')
   const more = `p50 ${ms(of('p50'))}, p99 ${ms(of('p99'))}${Number.isNaN(cpu) ? '' : `, ${ms(cpu / 1_000)} CPU each`}`
   return {
-    what: `${count.toLocaleString('en')} agents, ${IN_FLIGHT} tasks in flight`,
+    what: `${count.toLocaleString('en')} ${count === 1 ? 'agent' : 'agents'}, ${IN_FLIGHT} tasks in flight`,
     value: `${rate(of('perSecond'))} tasks`,
     more,
   }
