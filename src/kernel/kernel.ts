@@ -296,6 +296,15 @@ export function createKernel(options: KernelOptions): Kernel {
     denied: recordDenial,
   })
 
-  const figures = () => ({ ...stats, ...waiting.stats() })
-  return { store, protocols: options.protocols, codes, call, check, ...streams, now, stats: figures, release: waiting.stop }
+  return {
+    store,
+    protocols: options.protocols,
+    codes,
+    call,
+    check,
+    ...streams,
+    now,
+    stats: () => ({ ...stats, ...waiting.stats() }),
+    release: waiting.stop,
+  }
 }

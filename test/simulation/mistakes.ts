@@ -214,7 +214,6 @@ export const mistakes: readonly Mistake[] = [
   one('repeated-call-does-not-join', 'kernel/kernel.ts', 'if (joined) return { output: null, outcome: () => joined }', ''),
   one('outcome-is-not-remembered', 'kernel/effects.ts', '{ ...reply, output, at: draft.at }', '(await read.raw(Reply, reply.id))!'),
   one('start-forgets-what-was-open', 'workers/effects.ts', 'let concluded = 0', 'let concluded = 0\n  if (log) return concluded'),
-  one('outcome-is-given-up', 'workers/effects.ts', 'if (isFinal(error) ||', 'if (error ||'),
   one(
     'anybody-invokes-in-any-state',
     'protocols/delegation/operations/invoke.ts',
