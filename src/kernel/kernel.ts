@@ -1,64 +1,29 @@
 // One entrance for every binding: check the shape, load, authorize, check the rules, decide, draw the consequences, commit.
 // A decision that lost a race is loaded and taken again, which is safe because deciding has no effects.
-import type { Received } from './blobs.ts'
+import type { Caller, CallOptions, Kernel, KernelOptions } from './calling.ts'
 import { canonical } from './canonical.ts'
 import { sha256 } from './chain.ts'
-import { timestampOf, type Clock, type Entropy } from './clock.ts'
+import { timestampOf } from './clock.ts'
 import { bookkeeping, Reply } from './delivery.ts'
 import { denialOf } from './denial.ts'
 import { batchOf, draftAt, isEmpty, readingAt, record, type Draft, type DraftFact } from './draft.ts'
 import { Conflict, kernelCodes, Refusal, type Fault } from './errors.ts'
-import { beginIn, concludeIn, createEffects, type Perform } from './effects.ts'
+import { beginIn, concludeIn, createEffects } from './effects.ts'
 import { authorize, SYSTEM, type Actor } from './identity.ts'
 import { createIds } from './ids.ts'
 import { createLanes } from './lanes.ts'
 import { limits } from './limits.ts'
-import type { Command, Context, Contract, ContractFact, Protocol, Query, Read } from './operation.ts'
+import type { Command, Context, ContractFact, Query, Read } from './operation.ts'
 import { createMeter } from './meter.ts'
-import { createQuota, type QuotaOptions } from './quota.ts'
-import { readerOf, type Outside } from './reader.ts'
+import { createQuota } from './quota.ts'
+import { readerOf } from './reader.ts'
 import { assertMatches, keyOf, parse } from './schema.ts'
 import { asLeftByTheBatch, effectsIn, expectProof, inputOf, narrowingOf, registryOf, withoutSecrets, type Served } from './served.ts'
-import type { Store, Value } from './store.ts'
-import { createStreams, type Caller, type Streams } from './streams.ts'
+import type { Value } from './store.ts'
+import { createStreams } from './streams.ts'
 import { createWaiting, type Seat } from './waiting.ts'
 
-export type { Caller } from './streams.ts'
-export type CallOptions = {
-  readonly key?: string | undefined
-  /** The bytes that came with the call, as the server itself has counted and hashed them. */
-  readonly received?: Received
-  /** Nobody is there to be answered any more: a call that waits ends. */
-  readonly signal?: AbortSignal
-}
-
-export type Kernel = {
-  readonly store: Store
-  readonly protocols: readonly Protocol[]
-  readonly codes: Readonly<Record<string, Fault>>
-  // oxlint-disable-next-line typescript/no-explicit-any -- the answer of whichever operation was called; its schema describes it
-  call(operation: string, input: unknown, caller: Caller, options?: CallOptions): Promise<any>
-  /** Whether a command would get as far as its decision: asked before bytes are taken for it. Refuses as the call itself would. */
-  check(operation: string, input: unknown, caller: Caller, options?: CallOptions): Promise<void>
-  now(): number
-  stats(): { conflicts: number; denials: number; waiting: number; woken: number }
-  /** Calls that wait are answered with what there is, and from now on none waits. */
-  release(): void
-} & Streams
-
-export type KernelOptions = Outside & {
-  readonly store: Store
-  readonly protocols: readonly Protocol[]
-  readonly contracts: readonly Contract[]
-  /** Does what commands want to be done outside; without it they are refused. */
-  readonly perform?: Perform
-  now(): number
-  /** Lets calls wait for something to answer with; without it all are answered at once. */
-  readonly sleep?: Clock['sleep']
-  readonly entropy: Entropy
-  /** false: answers are not held against their schemas, as every test does; a mismatch is a bug, not something a caller can cause. */
-  readonly checksAnswers?: boolean
-} & QuotaOptions
+export type { Caller, CallOptions, Kernel, KernelOptions } from './calling.ts'
 
 /** `outcome`: what is still to be done before there is an answer. */
 type Answer = { readonly output: unknown; readonly outcome?: () => Promise<unknown> }
