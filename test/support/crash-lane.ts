@@ -74,7 +74,8 @@ export async function openLane(): Promise<Lane> {
     return by === 'person' && !isServer
   })
   let child = await startAgent(proxy.url, keys.devin, effects)
-  const clientOf = (key: string): Client => createClient({ url: proxy.url, key })
+  // A server that comes back on a busy machine may take longer than a usual client waits.
+  const clientOf = (key: string): Client => createClient({ url: proxy.url, key, attempts: 100, waitMsMax: 200 })
   const clients = { person: clientOf(keys.alice), agent: clientOf(keys.devin), admin: clientOf(server.adminKey) }
 
   return {
