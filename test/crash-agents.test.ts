@@ -8,6 +8,7 @@ import type { Moment, Passing } from './support/crash-proxy.ts'
 
 const ROUNDS = Number(process.env['CRASH_ROUNDS'] ?? 50)
 const AT_ONCE = 4
+const LOOK_MS = 25
 const PROJECT = 'project_default'
 
 // --- What is cut where -----------------------------------------------------------------------------------------------------------
@@ -74,10 +75,14 @@ async function flow({ person, agent_id }: Lane, goal: string): Promise<Flow> {
   const task_id = task.id
   await collaboration.task.assign({ task_id, assignee: agent_id })
   const stateIs = (state: string) =>
-    until(async () => {
-      const now = (await collaboration.task.get({ task_id })).task
-      return now.state === state && now
-    }, `the task is ${state}`)
+    until(
+      async () => {
+        const now = (await collaboration.task.get({ task_id })).task
+        return now.state === state && now
+      },
+      `the task is ${state}`,
+      LOOK_MS,
+    )
   const { pending_checkpoint } = await stateIs('blocked')
   await collaboration.checkpoint.resolve({ checkpoint_id: pending_checkpoint!, action: 'approve', comment: `yes to ${goal}` })
   const { artifacts } = await stateIs('review_ready')
@@ -106,6 +111,7 @@ async function assertOnce(lane: Lane, { goal, task_id, artifact_id }: Flow, effe
 
   const written = lane.effectsOf(run_id)
   assert.equal(written.length, effects, `the effect was done ${written.length} times`)
+  expected.push({ lane, run_id, effects })
   const { value: effect } = await lane.agent.delegation.memo.get({ run_id, key: 'memo:effect' })
   assert.equal(effect, written.at(-1), 'what is remembered is the last that was done')
 
@@ -142,6 +148,7 @@ async function assertWhole({ person, admin }: Lane, task_id: string): Promise<vo
 // --- The rounds --------------------------------------------------------------------------------------------------------------------
 
 const free: Lane[] = []
+const expected: { readonly lane: Lane; readonly run_id: string; readonly effects: number }[] = []
 after(() => Promise.all(free.map((lane) => lane.close())))
 
 /** A lane goes on to the next round only where it came through this one. */
@@ -188,4 +195,12 @@ describe('killed at any step, the flow comes to the same end', { concurrency: AT
       }),
     )
   }
+})
+
+test('nor was anything done again afterwards', () => {
+  const late = expected.filter(({ lane, run_id, effects }) => free.includes(lane) && lane.effectsOf(run_id).length !== effects)
+  assert.deepEqual(
+    late.map(({ run_id }) => run_id),
+    [],
+  )
 })
