@@ -9,7 +9,7 @@ import { after, before, describe, test, type TestContext } from 'node:test'
 import { DelegationFailed, Ended, Rejected, serve, type Handler, type Run, type ServeOptions, type Steer } from 'countersign/agent'
 import { localTransport } from 'countersign/local'
 import { authenticateAgain } from '#protocols/identity/authenticate.ts'
-import { createClient, CountersignError, type Client } from '#sdk/index.ts'
+import { createClient, CountersignError, httpTransport, type Client, type Transport } from '#sdk/index.ts'
 import { socketTransport } from '#sdk/jsonrpc.ts'
 import { openStage, until, type Agent, type Stage } from './support/agents.ts'
 
@@ -503,6 +503,93 @@ test('an agent outlives its server: it waits for it, and goes on where it was', 
   await resolve(next, { action: 'approve' })
   assert.equal(await delivered(next), 'done')
   assert.equal(begun, 2)
+})
+
+describe('an answer with messages that was lost on the way and is given again, late', () => {
+  /** Gives an answer again, as the server does for a call whose answer was lost. */
+  function repeating(agent: Agent): { transport: Transport; again: (kind: string) => void; given: () => boolean } {
+    const http = httpTransport({ url: stage.server.url, key: agent.key })
+    const answers = new Map<string, unknown>()
+    let next: unknown = null
+    const bell = new EventTarget()
+    // Nothing of what comes meanwhile is lost: it is what the next call is answered with.
+    const asked = new Map<unknown, Promise<unknown>>()
+    async function take(...call: Parameters<Transport['call']>): Promise<unknown> {
+      const { held } = call[1] as { held?: true }
+      const rung = new Promise<void>((done) => bell.addEventListener('again', () => done(), { once: true }))
+      const coming = asked.get(held) ?? http.call(...call)
+      asked.set(held, coming)
+      const answer = await Promise.race([rung.then(() => next), coming])
+      if (answer === next) next = null
+      else asked.delete(held)
+      for (const { messages } of (answer as any)?.items ?? [])
+        for (const { kind } of messages) if (!answers.has(kind)) answers.set(kind, answer)
+      return answer ?? { items: [] }
+    }
+    return {
+      transport: { ...http, call: (...call) => (call[0] === 'delegation/inbox.take' ? take(...call) : http.call(...call)) },
+      again(kind) {
+        next = answers.get(kind)
+        assert.ok(next, kind)
+        bell.dispatchEvent(new Event('again'))
+      },
+      given: () => next === null,
+    }
+  }
+
+  test('does not begin a run that has ended since', async (t) => {
+    const agent = await stage.agent()
+    const { transport, again, given } = repeating(agent)
+    let [begun, effects] = [0, 0]
+    const handle = async (run: Run): Promise<void> => {
+      begun++
+      await run.memo('effect', () => ++effects)
+      await run.ask.approve('Shall I?')
+      await run.commit('done')
+    }
+    serving(t, agent, handle, { transport })
+    const task_id = await stage.assign(agent)
+    await resolve(task_id, { action: 'approve' })
+    await stage.taskIn(task_id, 'review_ready')
+    for (const kind of ['run', 'resume']) {
+      again(kind)
+      await until(given, 'it is given again')
+      // Whoever works on it holds up what comes next.
+      const next = await stage.assign(agent)
+      await resolve(next, { action: 'approve' })
+      await stage.taskIn(next, 'review_ready')
+    }
+    assert.deepEqual([begun, effects], [3, 3], 'three tasks, each once')
+  })
+
+  test('does not stop who works on it in a later attempt', async (t) => {
+    const agent = await stage.agent()
+    const { transport, again, given } = repeating(agent)
+    const gate = Promise.withResolvers<void>()
+    let [begun, attempt] = [0, () => 0]
+    const handle = async (run: Run): Promise<void> => {
+      begun++
+      attempt = () => run.attempt
+      await run.memo('effect', () => null)
+      await gate.promise
+      await run.commit('done')
+    }
+    serving(t, agent, handle, { transport, concurrency: 2, leaseMs: 60_000 })
+    const task_id = await stage.assign(agent)
+    await until(() => begun, 'it began')
+    const client = createClient({ url: stage.server.url, key: agent.key })
+    t.after(client.close)
+    const [{ id: run_id }] = (await stage.runsOf(task_id)) as [{ id: string }]
+    await client.delegation.inbox.release({ runs: [{ run_id, attempt: 1 }] })
+    await owner.collaboration.task.amend({ task_id, text: 'Hurry.', intent: 'clarify' })
+    await until(() => attempt() === 2, 'the next attempt')
+    again('run')
+    await until(given, 'it is given again')
+    await aWhile(50)
+    gate.resolve()
+    assert.equal(await delivered(task_id), 'done')
+    assert.equal(begun, 1)
+  })
 })
 
 describe('a process that is killed', () => {

@@ -37,13 +37,14 @@ export function configOf(data: string, port = 0): Config {
 const start = (data: string, port = 0): Promise<Server> =>
   startServer(configOf(data, port), { log: createLog('silent'), onFatal: (error) => assert.fail(String(error)) })
 
-export async function until<T>(look: () => T | null | undefined | false | Promise<T | null | undefined | false>, what: string): Promise<T> {
+type Look<T> = () => T | null | undefined | false | Promise<T | null | undefined | false>
+export async function until<T>(look: Look<T>, what: string, everyMs = 5): Promise<T> {
   const late = performance.now() + 20_000
   for (;;) {
     const found = await look()
     if (found) return found
     if (performance.now() > late) assert.fail(`never: ${what}`)
-    await new Promise((done) => setTimeout(done, 5))
+    await new Promise((done) => setTimeout(done, everyMs))
   }
 }
 

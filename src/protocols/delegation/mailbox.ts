@@ -14,6 +14,9 @@ export const leaseEnd = (now: string, lease: string | undefined): string => {
   const ms = lease === undefined ? limits.leaseMsDefault : durationMs(lease, 'INVALID_REQUEST', 'lease')
   return timestampOf(Date.parse(now) + Math.min(ms, limits.leaseMsMax))
 }
+/** Another lease is as long as the one before: whoever takes runs for a short time wants them to come back soon after a crash. */
+export const leaseAgain = ({ lease_ms }: Mailbox, now: string): string =>
+  timestampOf(Date.parse(now) + (lease_ms ?? limits.leaseMsDefault))
 
 export const isHeldBy = (mailbox: Mailbox, worker: string | null, now: string): boolean =>
   !isFree(mailbox, now) && mailbox.worker === worker
@@ -102,7 +105,8 @@ export function taken(mailbox: Mailbox, worker: string | null, until: string, no
   const goesOn = isHeldBy(mailbox, worker, now)
   const messages = goesOn ? mailbox.messages.filter(({ number }) => number > mailbox.handed) : mailbox.messages
   const attempt = goesOn ? mailbox.attempt : mailbox.attempt + 1
-  return { mailbox: { ...mailbox, worker, until, attempt, handed: mailbox.last, due: until }, messages }
+  const lease_ms = Date.parse(until) - Date.parse(now)
+  return { mailbox: { ...mailbox, worker, until, lease_ms, attempt, handed: mailbox.last, due: until }, messages }
 }
 
 /** Handed over by who was told to, one at a time. What an agent acts on begins an attempt: of two that arrived, the last one counts. */

@@ -220,6 +220,7 @@ export const Mailbox = doc(
     due: Timestamp, // when there is something to take
     worker: nullable(text(limits.workerCharsMax)), // which process of the agent holds it
     until: nullable(Timestamp), // the end of its lease
+    lease_ms: t.Optional(t.Integer()), // how long it is taken for at a time
     attempt: t.Integer(), // 0: nobody has taken it yet
     handed: t.Integer(), // the last number that was handed over in this attempt
     last: t.Integer(), // the last number that was given

@@ -47,8 +47,8 @@ export function createAsk(job: Job, steps: Steps): Ask {
           const { checkpoint } = await job.effect(() =>
             client.collaboration.checkpoint.raise(raise, { idempotencyKey, signal: job.signal }),
           )
-          // In the first attempt nobody can have asked before: the answer comes as a message.
-          if (job.attempt === 1) raised = job.waitsFor = checkpoint.id
+          // Before the first handler nobody can have asked: the answer comes as a message.
+          if (job.isFirst) raised = job.waitsFor = checkpoint.id
           return checkpoint.id
         })
         try {

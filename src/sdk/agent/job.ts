@@ -17,6 +17,10 @@ export type Job = {
   readonly id: string
   /** The present one; it counts on where nobody else had the run in between. */
   readonly attempt: number
+  /** No handler can have worked on the run before this one. */
+  readonly isFirst: boolean
+  /** This process was the first to say that it began. */
+  begun(): void
   /** Its reason is an `Ended`. */
   readonly signal: AbortSignal
   readonly isPaused: boolean
@@ -27,11 +31,13 @@ export type Job = {
   waitsFor: string | null
   /** The task is with its reviewers, and the run has ended with it. */
   isDelivered: boolean
-  /** False: the messages are for a new attempt, and this one is stale. */
+  /** False: the messages are for a new attempt, and this one is stale. An answer that comes late says nothing. */
   receive(item: Item): boolean
   end(reason: EndReason, words?: string | null): void
   /** The server says that the present attempt does not hold the run: because it has ended, or because another process took it. */
   lost(): Promise<void>
+  /** Throws where the run was taken again since: the answer that it came with was late. */
+  confirm(): Promise<void>
   /** Resolves with the next message, and when the run is over. */
   news(): Promise<void>
   /** Resolves when the run is not paused; throws when it is over. */
@@ -57,6 +63,7 @@ export function createJob(client: Client, item: Item, slots: Slots): Job {
   let isPaused = item.run.state === 'blocked'
   const listeners: (() => void)[] = []
   let asides = 0
+  let isFresh = false
 
   function tell(): void {
     for (const listener of listeners.splice(0)) listener()
@@ -69,8 +76,10 @@ export function createJob(client: Client, item: Item, slots: Slots): Job {
   }
 
   function receive({ attempt: given, messages }: Item): boolean {
+    // An answer that was lost on the way is given again, as it was: what came after it may be here already.
+    if (given < attempt) return true
     // Between our attempt and the next nobody else can have had it: the handler goes on where it is.
-    if (given !== attempt && given !== attempt + 1) return false
+    if (given > attempt + 1) return false
     attempt = given
     for (const { number, kind, at, body } of messages) {
       if (number <= heard) continue
@@ -137,6 +146,11 @@ export function createJob(client: Client, item: Item, slots: Slots): Job {
     else end('stale')
   }
 
+  async function confirm(): Promise<void> {
+    if (!(await isHeld())) end('stale')
+    over.signal.throwIfAborted()
+  }
+
   async function effect<T>(call: () => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       await untilFree()
@@ -168,6 +182,10 @@ export function createJob(client: Client, item: Item, slots: Slots): Job {
     get attempt() {
       return attempt
     },
+    get isFirst() {
+      return isFresh && attempt === 1
+    },
+    begun: () => void (isFresh = true),
     signal: over.signal,
     get isPaused() {
       return isPaused
@@ -179,6 +197,7 @@ export function createJob(client: Client, item: Item, slots: Slots): Job {
     receive,
     end,
     lost,
+    confirm,
     news,
     untilFree,
     effect,

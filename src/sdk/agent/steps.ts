@@ -31,8 +31,8 @@ export function createSteps(job: Job): Steps {
     keyOf: (kind, key) => idempotent(nameOf(kind, key)),
     async once<T>(kind: string, key: string | undefined, take: (idempotencyKey: string) => Promise<T>): Promise<T> {
       const name = nameOf(kind, key)
-      // Before the first attempt nobody can have kept anything.
-      if (job.attempt > 1 && !job.isDelivered) {
+      // Before the first handler nobody can have kept anything.
+      if (!job.isFirst && !job.isDelivered) {
         const { found, value } = await job.effect(() => client.delegation.memo.get({ run_id, key: name }))
         if (found) return value as T
       }

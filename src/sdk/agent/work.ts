@@ -36,13 +36,16 @@ const optionsFor = ({ id, attempt, signal }: Job, what: string) => ({ idempotenc
 
 async function start(job: Job): Promise<void> {
   await job.untilFree()
-  if (job.item.run.started_at !== null) return
-  const { client, id: run_id } = job
+  const { client, id: run_id, signal } = job
+  if (job.item.run.started_at !== null) return job.confirm()
   try {
-    await job.effect(() => client.delegation.run.start({ run_id, attempt: job.attempt }, optionsFor(job, 'start')))
+    // Without a key: an answer that is remembered does not say whether it is still so.
+    await job.effect(() => client.delegation.run.start({ run_id, attempt: job.attempt }, { idempotencyKey: null, signal }))
+    job.begun()
   } catch (error) {
     // Somebody has said so already, such as the task itself.
     if (!isRefusal(error, 'INVALID_TRANSITION')) throw error
+    await job.confirm()
   }
 }
 

@@ -6,7 +6,7 @@ import { limits } from '#kernel/limits.ts'
 import { command, rule, type Read } from '#kernel/operation.ts'
 import { nullable, t, type Static } from '#kernel/schema.ts'
 import { durationMs } from '#kernel/time.ts'
-import { acked, extended, isFree, isHeldBy, isPast, kept, leaseEnd, released, settled, taken } from '../mailbox.ts'
+import { acked, extended, isFree, isHeldBy, isPast, kept, leaseAgain, leaseEnd, released, settled, taken } from '../mailbox.ts'
 import { Attempt, runAgent, runOf, type OfRun } from '../rules.ts'
 import { Id, Mailbox, Message, Request, Run, Timestamp } from '../schema.ts'
 import { isActive } from '../states.ts'
@@ -156,18 +156,22 @@ const extend = command({
   name: 'inbox.extend',
   summary: 'Hold runs for another lease. Those that another process has taken since are answered with null.',
   draft: 'ours: AAP leaves the transport to the host',
-  input: t.Object({ runs: Held, lease: Lease }),
+  input: t.Object({
+    runs: Held,
+    lease: t.Optional(t.String({ maxLength: 40, description: 'an ISO 8601 duration of at most an hour; the same as before by default' })),
+  }),
   output: t.Object({ items: t.Array(t.Object({ run_id: Id, lease_until: nullable(Timestamp) })) }),
   callers: [system, anAgent],
   requires: [],
   audit: null,
   load: (read, { runs }, { actor }) => heldBy(read, runs, actor),
   decide({ held }, { lease }, { now }) {
-    const until = leaseEnd(now, lease)
+    const end = lease === undefined ? null : leaseEnd(now, lease)
+    const untilOf = (mailbox: Mailbox): string => end ?? leaseAgain(mailbox, now)
     return {
       facts: [],
-      puts: held.flatMap(({ mailbox }) => (mailbox ? [kept(extended(mailbox, until))] : [])),
-      output: { items: held.map(({ run_id, mailbox }) => ({ run_id, lease_until: mailbox ? until : null })) },
+      puts: held.flatMap(({ mailbox }) => (mailbox ? [kept(extended(mailbox, untilOf(mailbox)))] : [])),
+      output: { items: held.map(({ run_id, mailbox }) => ({ run_id, lease_until: mailbox ? untilOf(mailbox) : null })) },
     }
   },
   example: { given: 'taken', as: 'robin', input: ({ run }) => ({ runs: [{ run_id: run.id, attempt: 1 }], lease: 'PT10M' }) },

@@ -6,7 +6,7 @@ import { system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/operation.ts'
 import { either, t } from '#kernel/schema.ts'
-import { extended, kept, leaseEnd } from '../mailbox.ts'
+import { extended, kept, leaseAgain } from '../mailbox.ts'
 import { allows, Attempt, hasNoDelegate, isPresentAttempt, isRunning, runAgent, runOf, type OfRun } from '../rules.ts'
 import { endings, lineOf } from '../runs.ts'
 import { Id, Open, Report, ReportType, Run } from '../schema.ts'
@@ -63,7 +63,7 @@ const progress = command({
     const isHeld = mailbox !== null && mailbox.attempt > 0
     return {
       facts: [fact('run.progress', [image(Run, next)], { detail: { percent } })],
-      puts: isHeld ? [kept(extended(mailbox, leaseEnd(now, undefined)))] : [],
+      puts: isHeld ? [kept(extended(mailbox, leaseAgain(mailbox, now)))] : [],
       output: { run: next },
     }
   },
