@@ -1,6 +1,7 @@
 // Calls that wait for something to answer with: over HTTP and over JSON-RPC, with a clock that stands still and with a real one.
 import assert from 'node:assert/strict'
 import { request, type ClientRequest } from 'node:http'
+import { PassThrough } from 'node:stream'
 import { after, before, describe, test } from 'node:test'
 import { contracts } from '#contracts/index.ts'
 import { SYSTEM } from '#kernel/identity.ts'
@@ -304,6 +305,18 @@ test('a request that goes the long way waits as well, and ends with its client',
   await waitingNow(1)
   sent.destroy()
   await waitingNow(0)
+})
+
+test('a pair of streams that breaks ends it too', async () => {
+  const agent = await stage.agent()
+  const [input, output] = [new PassThrough(), new PassThrough()]
+  const served = stage.server.rpc.serve(input, output)
+  const call = (id: number, method: string, params: object): string => `${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`
+  input.write(call(1, 'rpc.authenticate', { token: agent.key }) + call(2, 'delegation/inbox.take', { wait: 'PT30S' }))
+  await waitingNow(1)
+  output.destroy()
+  await waitingNow(0)
+  await served
 })
 
 test('200 agents wait, and each is woken for its own and for nothing else', async () => {
