@@ -60,6 +60,27 @@ const delivered = (task_id: string): Promise<any> =>
 const env = (key: string): Record<string, string> => ({ COUNTERSIGN_URL: server.url, COUNTERSIGN_KEY: key, HOME: folder })
 
 describe('agent run', () => {
+  test('a run is followed live, with its progress, until it ends; show tells what became of it', async () => {
+    const task_id = await assigned('Say hello')
+    const { items } = await as(keys.alice, 'delegation/run.list', { task_id })
+    const run_id = items[0].id as string
+    const following = runPiped(['run', 'follow', run_id], { env: env(keys.alice), cwd: folder })
+    const lines = ['{"type":"progress","message":"half way","percent":50}', '{"type":"commit","text":"hello"}']
+    const worker = await runPiped(['agent', 'run', '--once', '--', 'sh', '-c', `read line; printf '%s\\n' '${lines.join("' '")}'`], {
+      env: env(keys.devin),
+      cwd: folder,
+    })
+    assert.equal(worker.code, 0, worker.err)
+    const followed = await following
+    assert.equal(followed.code, 0, followed.err)
+    const shown = followed.out.split('\n').map((line) => line.split('  ').slice(1).join(' '))
+    assert.match(shown[0]!, /^run\.started/)
+    assert.match(followed.out, /run\.progress .*\[#{10}-{10}\] 50 % {2}half way/)
+    assert.match(followed.out, /run\.completed .*"version":"v1"/)
+    const told = await runPiped(['run', 'show', run_id], { env: env(keys.alice), cwd: folder })
+    assert.match(told.out, /state +completed/)
+  })
+
   test('the shell script as an agent: taken, asked, delivered, line by line', async () => {
     const task_id = await assigned('Count the words')
     const running = runPiped(['agent', 'run', '--once', '--', 'sh', script], { env: env(keys.devin), cwd: folder })

@@ -15,6 +15,7 @@ export const positionals: Readonly<Record<string, readonly string[]>> = {
   'ledger.read': ['key'],
   'ledger.write': ['key', 'value'],
   'memo.get': ['run_id', 'key'],
+  'run.follow': ['run_id'],
   'memo.put': ['run_id', 'key', 'value'],
   'ownership.delegate': ['task_id', 'to'],
   'ownership.transfer': ['task_id', 'to'],

@@ -76,6 +76,7 @@ export function createCli(options: CliOptions): Cli {
   for (const spec of specs) {
     const command = commandFor(spec.words, spec.hidden)
     describe(command, spec)
+    if (spec.words.length === 2 && spec.words[1] === 'get') command.alias('show')
     command.action(async () => {
       const context = contextOf(io, globalsOf(program, command), rest)
       try {
