@@ -64,22 +64,26 @@ must('M-LEASE', 'a lease is lengthened by asking and by progress, and is an hour
   const extending = { runs: [{ run_id: run.id, attempt: 1 }] }
   assert.deepEqual((await on.call('devin', ops('inbox.extend'), extending)).items, [{ run_id: run.id, lease_until: null }])
 })
-must('M-LEASE', 'another lease is as long as the one before: what was taken for a second is free a second after the last word', async () => {
-  const on = await stage('in_progress')
-  const [{ run }] = await take(on, 'devin', 'p0', { lease: 'PT1S' })
-  const words = [
-    (attempt: number) => on.call('devin', ops('run.progress'), { run_id: run.id, attempt }),
-    (attempt: number) => on.call('devin', ops('inbox.extend'), { runs: [{ run_id: run.id, attempt }] }),
-  ]
-  for (const [i, say] of words.entries()) {
-    on.world.advance(900)
-    await say(i + 1)
-    on.world.advance(900)
-    assert.deepEqual(await take(on, 'devin', 'another'), [])
-    on.world.advance(200)
-    assert.equal((await take(on, 'devin', `p${i + 1}`, { lease: 'PT1S' }))[0]?.attempt, i + 2)
-  }
-})
+must(
+  'M-LEASE',
+  'another lease is as long as the one before: what was taken for a second is free a second after the last word',
+  async () => {
+    const on = await stage('in_progress')
+    const [{ run }] = await take(on, 'devin', 'p0', { lease: 'PT1S' })
+    const words = [
+      (attempt: number) => on.call('devin', ops('run.progress'), { run_id: run.id, attempt }),
+      (attempt: number) => on.call('devin', ops('inbox.extend'), { runs: [{ run_id: run.id, attempt }] }),
+    ]
+    for (const [i, say] of words.entries()) {
+      on.world.advance(900)
+      await say(i + 1)
+      on.world.advance(900)
+      assert.deepEqual(await take(on, 'devin', 'another'), [])
+      on.world.advance(200)
+      assert.equal((await take(on, 'devin', `p${i + 1}`, { lease: 'PT1S' }))[0]?.attempt, i + 2)
+    }
+  },
+)
 must('M-ATTEMPT', 'once another process has taken over, whatever the one before says is refused and changes nothing', async () => {
   const on = await stage('in_progress')
   const [{ run }] = await take(on, 'devin', 'p1')

@@ -15,8 +15,7 @@ export const leaseEnd = (now: string, lease: string | undefined): string => {
   return timestampOf(Date.parse(now) + Math.min(ms, limits.leaseMsMax))
 }
 /** Another lease is as long as the one before: whoever takes runs for a short time wants them to come back soon after a crash. */
-export const leaseAgain = ({ lease_ms }: Mailbox, now: string): string =>
-  timestampOf(Date.parse(now) + (lease_ms ?? limits.leaseMsDefault))
+export const leaseAgain = ({ lease_ms }: Mailbox, now: string): string => timestampOf(Date.parse(now) + (lease_ms ?? limits.leaseMsDefault))
 
 export const isHeldBy = (mailbox: Mailbox, worker: string | null, now: string): boolean =>
   !isFree(mailbox, now) && mailbox.worker === worker
