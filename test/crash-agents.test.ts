@@ -8,7 +8,8 @@ import type { Moment, Passing } from './support/crash-proxy.ts'
 
 const ROUNDS = Number(process.env['CRASH_ROUNDS'] ?? 50)
 const AT_ONCE = 4
-const LOOK_MS = 25
+/** Processes come back in less than a second, and on a busy machine when they can. */
+const PATIENCE = { everyMs: 25, lateMs: 60_000 }
 const PROJECT = 'project_default'
 
 // --- What is cut where -----------------------------------------------------------------------------------------------------------
@@ -49,7 +50,13 @@ const steps: readonly Step[] = [
 ]
 const kinds: readonly Kind[] = ['agent', 'server', 'both']
 
-type Round = Cut & { readonly title: string; readonly repeatsEffect: boolean }
+/** Between an effect outside and the note of it nobody who comes anew can know that it was done. */
+function effectsAfter(kind: Kind, isBeforeNote: boolean): number[] {
+  if (!isBeforeNote) return [1]
+  return kind === 'server' ? [1, 2] : [2]
+}
+
+type Round = Cut & { readonly title: string; readonly effects: readonly number[] }
 /** Three passes over the steps kill each kind at each; the moments alternate, so that three more passes bring all there is. */
 function roundOf(number: number): Round {
   const [pass, place] = [Math.floor(number / steps.length), number % steps.length]
@@ -61,8 +68,7 @@ function roundOf(number: number): Round {
     kind,
     moment,
     isAt: (call, caller) => caller === by && is(call),
-    // Between an effect outside and the note of it nobody can know that it was done.
-    repeatsEffect: kind !== 'server' && moment === 'request' && name.endsWith('memo:effect'),
+    effects: effectsAfter(kind, moment === 'request' && name.endsWith('memo:effect')),
   }
 }
 
@@ -81,7 +87,7 @@ async function flow({ person, agent_id }: Lane, goal: string): Promise<Flow> {
         return now.state === state && now
       },
       `the task is ${state}`,
-      LOOK_MS,
+      PATIENCE,
     )
   const { pending_checkpoint } = await stateIs('blocked')
   await collaboration.checkpoint.resolve({ checkpoint_id: pending_checkpoint!, action: 'approve', comment: `yes to ${goal}` })
@@ -100,7 +106,7 @@ async function actionsOf({ person }: Lane, task_id: string): Promise<string[]> {
   return items.map(({ action }) => action)
 }
 
-async function assertOnce(lane: Lane, { goal, task_id, artifact_id }: Flow, effects: number): Promise<void> {
+async function assertOnce(lane: Lane, { goal, task_id, artifact_id }: Flow, effects: readonly number[]): Promise<void> {
   const { collaboration, delegation } = lane.person
   const runs = (await delegation.run.list({ task_id })).items
   assert.deepEqual(
@@ -110,8 +116,8 @@ async function assertOnce(lane: Lane, { goal, task_id, artifact_id }: Flow, effe
   const run_id = runs[0]!.id
 
   const written = lane.effectsOf(run_id)
-  assert.equal(written.length, effects, `the effect was done ${written.length} times`)
-  expected.push({ lane, run_id, effects })
+  assert.ok(effects.includes(written.length), `the effect was done ${written.length} times`)
+  expected.push({ lane, run_id, effects: written.length })
   const { value: effect } = await lane.agent.delegation.memo.get({ run_id, key: 'memo:effect' })
   assert.equal(effect, written.at(-1), 'what is remembered is the last that was done')
 
@@ -167,7 +173,7 @@ let undisturbed: string[]
 test('without a kill the flow leaves each step once', () =>
   inLane(async (lane) => {
     const done = await flow(lane, 'undisturbed')
-    await assertOnce(lane, done, 1)
+    await assertOnce(lane, done, [1])
     await assertWhole(lane, done.task_id)
     undisturbed = await actionsOf(lane, done.task_id)
     assert.equal(undisturbed.filter((action) => action === PROGRESS).length, 1)
@@ -181,13 +187,13 @@ describe('killed at any step, the flow comes to the same end', { concurrency: AT
         lane.arm(round)
         const done = await flow(lane, `round-${number}`)
         await lane.recovered()
-        await assertOnce(lane, done, round.repeatsEffect ? 2 : 1)
+        await assertOnce(lane, done, round.effects)
         await assertWhole(lane, done.task_id)
         const actions = await actionsOf(lane, done.task_id)
         const isProgress = (action: string): boolean => action === PROGRESS
         const [often, once] = [actions.filter(isProgress), actions.filter((action) => !isProgress(action))]
-        // How far it is may be said again by whoever comes next: it is a word, and no effect.
-        assert.ok(often.length === 1 || (often.length === 2 && round.kind !== 'server'), `progress was reported ${often.length} times`)
+        // How far it is may be said again by a handler that begins anew: it is a word, and no effect.
+        assert.ok(often.length === 1 || often.length === 2, `progress was reported ${often.length} times`)
         assert.deepEqual(
           once,
           undisturbed.filter((action) => !isProgress(action)),

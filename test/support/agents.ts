@@ -38,8 +38,8 @@ const start = (data: string, port = 0): Promise<Server> =>
   startServer(configOf(data, port), { log: createLog('silent'), onFatal: (error) => assert.fail(String(error)) })
 
 type Look<T> = () => T | null | undefined | false | Promise<T | null | undefined | false>
-export async function until<T>(look: Look<T>, what: string, everyMs = 5): Promise<T> {
-  const late = performance.now() + 20_000
+export async function until<T>(look: Look<T>, what: string, { everyMs = 5, lateMs = 20_000 } = {}): Promise<T> {
+  const late = performance.now() + lateMs
   for (;;) {
     const found = await look()
     if (found) return found

@@ -123,10 +123,10 @@ export function openDesk(agent_id: string, client: Client, handler: Handler, set
     const { signal } = stopping
     const lease = durationOf(leaseMs)
     const { items } = await client.delegation.inbox.extend({ runs, lease }, { idempotencyKey: null, signal, timeoutMs: leaseMs })
-    for (const [i, { job, attempt }] of sent.entries()) {
-      const isLost = items[i]?.lease_until === null && job.attempt === attempt && !job.isDelivered && !job.signal.aborted
-      if (isLost) await job.lost()
-    }
+    const lost = sent.filter(
+      ({ job, attempt }, i) => items[i]?.lease_until === null && job.attempt === attempt && !job.isDelivered && !job.signal.aborted,
+    )
+    await Promise.all(lost.map(({ job }) => job.lost()))
   }
 
   async function beat(): Promise<void> {

@@ -140,6 +140,10 @@ export function createJob(client: Client, item: Item, slots: Slots): Job {
   }
 
   async function lost(): Promise<void> {
+    // It may be this process that took it again, and the answer is still on its way.
+    const before = attempt
+    await Promise.race([news(), pause(LOOK_MS, over.signal)])
+    if (attempt !== before || over.signal.aborted) return
     const run = await look()
     if (run.state === 'completed') job.isDelivered = true
     else if (run.state === 'failed') endAs(run)

@@ -1,5 +1,6 @@
 // What a handler is given: the run, and everything that it may do about it.
 import type { Client, Input, Output } from '../client.ts'
+import { newKey } from '../transport.ts'
 import { createAsk, type Ask } from './ask.ts'
 import { isRefusal } from './calls.ts'
 import { createDelegate, type Delegated, type DelegateOptions } from './delegate.ts'
@@ -79,7 +80,11 @@ export function createRun(job: Job, task: Task | null): Run {
     ask: createAsk(job, steps),
     async progress(message, percent) {
       const said = { run_id: run.id, message, ...(percent === undefined ? {} : { percent }) }
-      await job.effect(() => client.delegation.run.progress({ ...said, attempt: job.attempt }, { signal }))
+      const key = newKey()
+      await job.effect(() => {
+        const { attempt } = job
+        return client.delegation.run.progress({ ...said, attempt }, { idempotencyKey: `${key}/${attempt}`, signal })
+      })
     },
     commit: createCommit(job, steps),
     open: (artifact_id, version) => openArtifact(job, artifact_id, version),
