@@ -121,7 +121,7 @@ function told(type: string, payload: Answer): string {
     const bar = done === null ? '' : `[${'#'.repeat(done)}${'-'.repeat(BAR - done)}] ${Math.round(percent as number)} %  `
     return `${bar}${typeof message === 'string' ? inert(message) : ''}`.trimEnd()
   }
-  const words = [reason, error, checkpoint_id].filter((word) => typeof word === 'string').map((word) => inert(word as string))
+  const words = [reason, error, checkpoint_id].filter((word) => typeof word === 'string').map((word) => inert(word))
   if (words.length > 0) return words.join('  ')
   return Object.keys(payload).length === 0 || payload['result'] === null ? '' : inert(JSON.stringify(payload['result'] ?? payload))
 }
