@@ -210,7 +210,7 @@ export function createKernel(options: KernelOptions): Kernel {
     const actor = typeof caller === 'function' ? await caller() : caller
     const input = inputOf(op, raw, actor)
     // A call that is repeated gets the answer that it had, whatever has changed since.
-    if (key !== undefined && (await readerAs(draft, SYSTEM).maybe(Reply, `${actor.id}/${key}`))) return
+    if (key !== undefined && (await readerAs(draft, SYSTEM).maybe(Reply, `${actor.id}/${narrowingOf(actor)}${key}`))) return
     try {
       await admit(draft, op, input, actor)
     } catch (error) {

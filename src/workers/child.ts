@@ -32,6 +32,9 @@ export type Hearing =
     }
   | { readonly kind: 'text'; hear(text: string): void }
 
+/** For what a child has said last. */
+const LEFT_MS = 2_000
+
 export function startChild({ argv: [file, ...args], cwd, env, graceMs }: Command, hearing: Hearing): Child {
   const child = spawn(file, args, { cwd, env, detached: true, stdio: ['pipe', 'pipe', 'pipe'] })
   const { promise: ended, resolve } = Promise.withResolvers<ChildEnd>()
@@ -74,7 +77,12 @@ export function startChild({ argv: [file, ...args], cwd, env, graceMs }: Command
     signal('SIGKILL')
     if (hearing.kind === 'lines') hearing.gone()
     if (name !== null) fault ??= `the command was ended by ${name}`
-    void heard.then(() => end(code))
+    // One that left the group keeps the pipes open and is nobody's any more.
+    const deaf = setTimeout(() => child.stdout.destroy(), LEFT_MS).unref()
+    void heard.then(() => {
+      clearTimeout(deaf)
+      end(code)
+    })
   })
   return {
     write(text) {

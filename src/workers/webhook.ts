@@ -8,7 +8,7 @@ import { SYSTEM } from '#kernel/identity.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { keyOf } from '#kernel/schema.ts'
-import { Endpoint, Signing, type Message, type Request, type Run } from '#protocols/delegation/schema.ts'
+import { Card, Endpoint, Signing, type Message, type Request, type Run } from '#protocols/delegation/schema.ts'
 import { runOutbox, type Channel } from './outbox.ts'
 import { post, type Posted, type PostOptions } from './webhook-post.ts'
 import type { Worker, WorkerLog } from './worker.ts'
@@ -56,7 +56,12 @@ function signed(item: Item, { secret, before, before_until }: Signing, nowMs: nu
 export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog): Channel {
   async function attempt(item: Item): Promise<Posted> {
     const { agent_id } = item.run
-    const [endpoint, signing] = await kernel.store.read([keyOf(Endpoint, agent_id), keyOf(Signing, agent_id)])
+    const keys = [keyOf(Endpoint, agent_id), keyOf(Signing, agent_id), keyOf(Card, agent_id)]
+    const [endpoint, signing, card] = await kernel.store.read(keys)
+    // Whoever was switched off or sent away is told nothing more, whatever waits for them.
+    const { disabled, projects } = (card?.value ?? { disabled: true, projects: [] }) as Pick<Card, 'disabled' | 'projects'>
+    if (disabled || !projects.includes(item.run.project_id))
+      return { status: null, error: 'the agent is switched off, or not in the project any more', durationMs: 0 }
     if (!endpoint || !signing) return { status: null, error: 'its card names no webhook any more', durationMs: 0 }
     const { headers, body } = signed(item, signing.value as Signing, kernel.now())
     return post((endpoint.value as { endpoint: string }).endpoint, headers, body, options)

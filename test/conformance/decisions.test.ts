@@ -9,5 +9,6 @@ import './decisions-record.ts'
 import './decisions-control.ts'
 import './decisions-substitutes.ts'
 import './decisions-runs.ts'
+import './decisions-capabilities.ts'
 
 decisions.assertAllCited()

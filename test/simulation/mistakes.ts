@@ -217,7 +217,7 @@ export const mistakes: readonly Mistake[] = [
   one(
     'anybody-invokes-in-any-state',
     'protocols/delegation/operations/invoke.ts',
-    'requires: [isRunning, isPresentAttempt, hasNoDelegate],',
+    'requires: [isRunning, isPresentAttempt, hasNoDelegate, isInTime, mayAct],',
     'requires: [],',
   ),
 ]

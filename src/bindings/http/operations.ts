@@ -99,7 +99,9 @@ export function plainListener({ runs, headers, isWelcome, bound }: Plain, otherw
     })
     raw.on('end', () => {
       const body = Array.isArray(parts) ? Buffer.concat(parts, size) : parts
-      void run(raw.headers, body, response).then((answer) => send(response, fixed, answer))
+      void run(raw.headers, body, response)
+        .then((answer) => send(response, fixed, answer))
+        .catch(() => response.destroy())
     })
   }
 }

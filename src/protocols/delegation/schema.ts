@@ -108,7 +108,7 @@ const RunSchema = t.Object({
 export type Run = Static<typeof RunSchema>
 
 /** The kind of the task behind a run; protocols know one another's documents by name only. */
-const taskDoc = (): AnyDoc => kindOf('collaboration.task/')
+export const taskDoc = (): AnyDoc => kindOf('collaboration.task/')
 const asItsTask = (of: { readonly task_id: string | null }) => (of.task_id === null ? null : { doc: taskDoc(), id: of.task_id })
 
 export const Run = doc('delegation.run', RunSchema, {

@@ -130,6 +130,12 @@ const handoff = command({
     isPresentAttempt,
     hasNoDelegate,
     rule<OfRun>('PRECONDITION_FAILED', 'the run may be delegated', ({ run }, _, { actor }) => actor.kind === 'system' || run.delegable),
+    // While a person decides about it, the agent that the answer is for stays the one that asked.
+    rule<OfRun>(
+      'PRECONDITION_FAILED',
+      'nobody is asked about it',
+      ({ run }, _, { actor }) => actor.kind === 'system' || run.state === 'running',
+    ),
     rule<OfRun, { to_agent: string }>('PRECONDITION_FAILED', 'it goes to somebody else', ({ run }, { to_agent }, { actor }) =>
       actor.kind === 'system' ? true : run.agent_id !== to_agent,
     ),

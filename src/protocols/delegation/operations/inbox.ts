@@ -1,7 +1,7 @@
 // How an agent that comes for its messages gets them: it takes what waits, for the time of a lease, and settles it when it is done.
 import { Refusal } from '#kernel/errors.ts'
 import { put } from '#kernel/facts.ts'
-import { role, system, type Actor } from '#kernel/identity.ts'
+import { isIn, role, system, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule, type Read } from '#kernel/operation.ts'
 import { nullable, t, type Static } from '#kernel/schema.ts'
@@ -80,7 +80,9 @@ const take = command({
     let again = next
     for (const id of ids) {
       const mailbox = await read.raw(Mailbox, id)
-      const at: string | null = mailbox?.agent_id === agent_id ? takableAt(mailbox, taking, now) : null
+      // A key for one project takes nothing of another, and an agent that left a project takes nothing of it any more.
+      const isOwn = mailbox?.agent_id === agent_id && isIn(actor, mailbox.project_id)
+      const at: string | null = isOwn ? takableAt(mailbox, taking, now) : null
       if (at === null) continue
       if (at > now) {
         again = earlier(again, at)
@@ -143,7 +145,8 @@ const anAgent = role<{ isAgent: boolean }>('an agent', (_, { isAgent }) => isAge
 /** The mailboxes of runs of the caller; null where another process has taken the run since. */
 async function heldBy(read: Read, runs: Static<typeof Held>, actor: Actor) {
   const mailboxes = await Promise.all(runs.map(({ run_id }) => read.raw(Mailbox, run_id)))
-  if (mailboxes.some((mailbox) => mailbox && actor.kind === 'agent' && mailbox.agent_id !== actor.id))
+  const isForeign = (mailbox: Mailbox): boolean => mailbox.agent_id !== actor.id || !isIn(actor, mailbox.project_id)
+  if (actor.kind === 'agent' && mailboxes.some((mailbox) => mailbox && isForeign(mailbox)))
     throw new Refusal('RUN_NOT_FOUND', 'one of the runs does not exist')
   const held = runs.map(({ run_id, attempt }, i) => {
     const mailbox = mailboxes[i]

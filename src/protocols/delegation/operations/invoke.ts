@@ -6,16 +6,36 @@ import { fact, image } from '#kernel/facts.ts'
 import { problemOf, refuseMismatch } from '#kernel/foreign-schema.ts'
 import { system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, type Bound, type Granted } from '#kernel/operation.ts'
+import { command, rule, type Bound, type Granted, type Read } from '#kernel/operation.ts'
 import { t } from '#kernel/schema.ts'
 import { durationMs } from '#kernel/time.ts'
 import { Capability, capabilityKey, Invocation, InvokeOutcome, InvokeResult, type InvokeCode, type InvokeRequest } from '../capabilities.ts'
 import { Attempt, hasNoDelegate, isPresentAttempt, isRunning, runAgent, runOf, type OfRun } from '../rules.ts'
-import { CapabilityRef, Id, type Run } from '../schema.ts'
+import { CapabilityRef, Id, taskDoc, type Run } from '../schema.ts'
 import { serving } from './capability.ts'
 
+/** What a task's people laid down about acting at all. */
+type Restraint = { readonly autonomy: string | null; readonly isLate: boolean }
 type Permitted = { readonly scope: string; readonly grant: Granted | null }
-type Invoking = OfRun & { readonly capability: Capability | null; readonly permitted: readonly Permitted[] }
+type Invoking = OfRun & Restraint & { readonly capability: Capability | null; readonly permitted: readonly Permitted[] }
+
+async function restraintOf(read: Read, task_id: string | null, now: string): Promise<Restraint> {
+  const task = task_id === null ? null : ((await read.raw(taskDoc(), task_id)) as TaskLimits | null)
+  const isLate = task !== null && (task.overdue || (task.deadline !== null && task.deadline <= now))
+  return { autonomy: task?.spec.constraints.autonomy ?? null, isLate }
+}
+type TaskLimits = {
+  readonly overdue: boolean
+  readonly deadline: string | null
+  readonly spec: { readonly constraints: { readonly autonomy?: string } }
+}
+
+const isInTime = rule<Invoking>('DEADLINE_EXCEEDED', 'the task is within its deadline and max_duration', ({ isLate }) => !isLate)
+const mayAct = rule<Invoking>(
+  'PRECONDITION_FAILED',
+  'the task may be acted on (its autonomy is read_only)',
+  ({ autonomy }) => autonomy !== 'read_only',
+)
 
 /** The first scope that no grant allows, or that a grant allows less often than is needed here; null: all are allowed. */
 function deniedScope(permitted: readonly Permitted[]): string | null {
@@ -64,8 +84,16 @@ function timeoutIn(timeout: string | undefined): number {
 
 const hashOf = (value: unknown): string => `sha256:${Buffer.from(sha256(canonical(value)), 'base64url').toString('hex')}`
 
-function invocationOf(id: string, run: Run, capability: Capability, input: unknown, timeout_ms: number, now: string): Invocation {
-  const { capability_id, version, source, required_permissions } = capability
+function invocationOf(
+  id: string,
+  run: Run,
+  capability: Capability,
+  scopes: string[],
+  input: unknown,
+  timeout_ms: number,
+  now: string,
+): Invocation {
+  const { capability_id, version, source } = capability
   return {
     id,
     run_id: run.id,
@@ -76,7 +104,7 @@ function invocationOf(id: string, run: Run, capability: Capability, input: unkno
     task_id: run.task_id,
     ref: { capability_id, version },
     source,
-    permissions: required_permissions,
+    permissions: scopes,
     input_hash: hashOf(input),
     timeout_ms,
     state: 'begun',
@@ -123,23 +151,39 @@ const invoke = command({
   }),
   output: InvokeResult,
   callers: [runAgent],
-  requires: [isRunning, isPresentAttempt, hasNoDelegate],
+  requires: [isRunning, isPresentAttempt, hasNoDelegate, isInTime, mayAct],
   audit: 'capability.invoked',
   effect: { port: 'capability', conclude: 'delegation/capability.conclude' },
   async load(read, { run_id, ref }, { actor, now }): Promise<Invoking> {
     const own = await runOf(read, run_id, actor)
     const { project_id, task_id } = own.run
     const capability = await serving(read, ref, ({ projects }) => projects.includes(project_id))
-    const scopes = capability?.required_permissions ?? []
+    const restraint = await restraintOf(read, task_id, now)
+    // Where each action is confirmed, one that asks for no permission needs a grant for its own name.
+    const own_name = restraint.autonomy === 'confirm_each_action' ? [ref.capability_id] : []
+    const scopes = capability === null || capability.required_permissions.length > 0 ? (capability?.required_permissions ?? []) : own_name
     // Without a task nobody could have allowed anything.
     const grantOf = async (scope: string): Promise<Granted | null> => (task_id === null ? null : read.grant(task_id, scope, now))
-    return { ...own, capability, permitted: await Promise.all(scopes.map(async (scope) => ({ scope, grant: await grantOf(scope) }))) }
+    return {
+      ...own,
+      ...restraint,
+      capability,
+      permitted: await Promise.all(scopes.map(async (scope) => ({ scope, grant: await grantOf(scope) }))),
+    }
   },
   decide({ run, capability, permitted }, { ref, input = {}, timeout }, { now, newId }) {
     const timeout_ms = timeoutIn(timeout)
     if (!capability) return { facts: [], output: failed('NOT_FOUND', `there is no capability ${ref.capability_id} ${ref.version}`) }
     const id = newId('inv')
-    const begun = invocationOf(id, run, capability, input, timeout_ms, now)
+    const begun = invocationOf(
+      id,
+      run,
+      capability,
+      permitted.map(({ scope: one }) => one),
+      input,
+      timeout_ms,
+      now,
+    )
     const of = { invocation_id: id, ref: begun.ref }
     const detail = { ...begun.ref }
     const scope = deniedScope(permitted)

@@ -3,7 +3,7 @@ import { timestampOf } from '#kernel/clock.ts'
 import { timer } from '#kernel/delivery.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image, put } from '#kernel/facts.ts'
-import { administrator, installationOwner, role, system, type Actor } from '#kernel/identity.ts'
+import { administrator, installationOwner, isIn, role, system, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Change, type Read } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
@@ -142,11 +142,11 @@ const itsOwner = role<Listing>(agentOwner.name, ofAgent(agentOwner.is))
 
 const ListInput = t.Object({ run_id: t.Optional(Id), agent_id: t.Optional(Id), ...pageInput })
 
-async function listed(read: Read, input: Static<typeof ListInput>, prefix: string) {
+async function listed(read: Read, input: Static<typeof ListInput>, prefix: string, actor: Actor) {
   const index = input.run_id === undefined ? 'agent' : 'run'
   const found = await read.list(Posting, index, [[prefix]], { ...pageIn('delivery.list', input), reverse: true })
   const items = await Promise.all(found.map(({ id }) => read.raw(Posting, id)))
-  return { found, items: items.filter((one) => one !== null) }
+  return { found, items: items.filter((one) => one !== null).filter((one) => isIn(actor, one.project_id)) }
 }
 
 const list = query({
@@ -162,10 +162,10 @@ const list = query({
       throw new Refusal('INVALID_REQUEST', 'give run_id or agent_id, not both', { field: 'run_id' })
     if (run_id === undefined) {
       const agent = await seenAgent(read, agent_id, actor)
-      return { agent, isOfRun: false, ...(await listed(read, input, agent.id)) }
+      return { agent, isOfRun: false, ...(await listed(read, input, agent.id, actor)) }
     }
     if (!(await read.maybe(Run, run_id))) throw new Refusal('RUN_NOT_FOUND', `there is no run ${run_id}`)
-    return { agent: null, isOfRun: true, ...(await listed(read, input, run_id)) }
+    return { agent: null, isOfRun: true, ...(await listed(read, input, run_id, actor)) }
   },
   view: ({ found, items }, input) => pageOf('delivery.list', input, found, items),
   example: { given: 'posted', as: 'robin', input: ({ run }) => ({ run_id: run.id }) },

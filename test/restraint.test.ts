@@ -1,0 +1,35 @@
+// What a task's people laid down holds for everything that its agent does through the runtime, not only for what it delivers.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { acting, runUnder } from './support/restraint.ts'
+import { cast } from './support/world.ts'
+
+test('H19: after the deadline an agent invokes nothing', async () => {
+  const { on, ran, invoke } = await acting()
+  const { run_id } = await runUnder(on, {}, { deadline: new Date(on.world.kernel.now() + 60_000).toISOString() })
+  on.world.advance(120_000)
+  await assert.rejects(invoke(run_id), { code: 'DEADLINE_EXCEEDED' })
+  assert.equal(ran(), 0)
+  await on.close()
+})
+
+test('a key for another project takes nothing of this one, and leaves its attempts alone', async () => {
+  const { on } = await acting()
+  const { run_id } = await runUnder(on, {})
+  const narrowed = { ...cast['devin']!, narrowed: true, projects: new Map([['project_other', 'member' as const]]) }
+  assert.deepEqual(await on.world.kernel.call('delegation/inbox.take', {}, narrowed), { items: [] })
+  await assert.rejects(on.world.kernel.call('delegation/inbox.extend', { runs: [{ run_id, attempt: 0 }] }, narrowed), {
+    code: 'RUN_NOT_FOUND',
+  })
+  await on.close()
+})
+
+test('while a person is asked, the agent cannot put another in its place', async () => {
+  const { on } = await acting()
+  const { run_id, task_id } = await runUnder(on, {}, { delegable: true })
+  await on.world.call('devin', 'collaboration/checkpoint.raise', { task_id, kind: 'approval', prompt: 'May I?' })
+  await assert.rejects(on.world.call('devin', 'delegation/agent.handoff', { run_id, to_agent: 'agent_robin' }), {
+    code: 'PRECONDITION_FAILED',
+  })
+  await on.close()
+})
