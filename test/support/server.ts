@@ -46,7 +46,7 @@ async function portIn(child: ChildProcess, said: { out: string; err: string }): 
 
 export async function startServer(data: string, port = 0): Promise<ServerProcess> {
   // As scripts/serve runs it.
-  const started = await spawnServer(['--max-semi-space-size=8', '--v8-pool-size=1', MAIN], {
+  const started = await spawnServer(['--max-semi-space-size=8', '--v8-pool-size=1', '--heap-growing-percent=25', MAIN], {
     MALLOC_ARENA_MAX: '1',
     NODE_COMPILE_CACHE: join(import.meta.dirname, '../../node_modules/.cache/node'),
     COUNTERSIGN_DATA: data,
