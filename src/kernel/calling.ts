@@ -3,7 +3,8 @@ import type { Received } from './blobs.ts'
 import type { Clock, Entropy } from './clock.ts'
 import type { Perform } from './effects.ts'
 import type { Fault } from './errors.ts'
-import type { Contract, Protocol } from './operation.ts'
+import type { Notary } from './notary.ts'
+import type { Contract, Protocol, Terms } from './operation.ts'
 import type { QuotaOptions } from './quota.ts'
 import type { Outside } from './reader.ts'
 import type { Store } from './store.ts'
@@ -38,6 +39,10 @@ export type KernelOptions = Outside & {
   readonly contracts: readonly Contract[]
   /** Does what commands want to be done outside; without it they are refused. */
   readonly perform?: Perform
+  /** Signs and seals; without it what needs it is refused. */
+  readonly notary?: Notary
+  /** Bounds that the operator has changed. */
+  readonly terms?: Partial<Terms>
   now(): number
   /** Lets calls wait for something to answer with; without it all are answered at once. */
   readonly sleep?: Clock['sleep']

@@ -13,8 +13,9 @@ import { authorize, SYSTEM, type Actor } from './identity.ts'
 import { createIds } from './ids.ts'
 import { createLanes } from './lanes.ts'
 import { limits } from './limits.ts'
-import type { Command, Context, ContractFact, Query, Read } from './operation.ts'
+import type { Command, Context, ContractFact, Query, Read, Terms } from './operation.ts'
 import { createMeter } from './meter.ts'
+import { noNotary } from './notary.ts'
 import { createQuota } from './quota.ts'
 import { readerOf } from './reader.ts'
 import { assertMatches, keyOf, parse } from './schema.ts'
@@ -38,6 +39,9 @@ export function createKernel(options: KernelOptions): Kernel {
   const newId = createIds(now, entropy)
   const readerAs = (draft: Draft, actor: Actor): Read => readerOf(store, options, draft, actor)
   const secret = (): string => Buffer.from(entropy(32)).toString('base64url')
+  const { notary = noNotary } = options
+  const terms: Terms = { asksOpenMax: limits.asksOpenMax, criticalPerHourMax: limits.criticalPerHourMax, ...options.terms }
+  const contextOf = (actor: Actor, { at, received }: Draft): Context => ({ actor, now: at, newId, secret, notary, terms, received })
   const lanes = createLanes()
   const denialMeter = createMeter(limits.denialsPerMinute, now)
   const quota = createQuota(options)
@@ -48,7 +52,8 @@ export function createKernel(options: KernelOptions): Kernel {
     const served = registry.get(name)
     if (!served || served.op.kind === 'stream') throw new Refusal('NOT_FOUND', `there is no operation ${name}`)
     if (served.op.kind === 'query' || !served.op.waits) {
-      const { output, outcome } = await attempts(served, raw, caller, more, null, true)
+      const { output, outcome, actor } = await attempts(served, raw, caller, more, null, true)
+      if (served.op.kind === 'command' && served.op.finish) return finish(served.op, output, actor)
       // Whatever becomes of it, what has begun is not begun again.
       return outcome ? outcome() : output
     }
@@ -89,7 +94,7 @@ export function createKernel(options: KernelOptions): Kernel {
             op.kind === 'command'
               ? await once(draft, served, raw, actor, key, seat, isFirst && attempt === 1)
               : { output: await ask(draft, op as Query, raw, actor) }
-          return { ...answer, nothing: draft.nothing }
+          return { ...answer, nothing: draft.nothing, actor }
         } catch (error) {
           if (draft.wanted) effects.drop(draft.wanted.id)
           if (error instanceof Conflict && attempt < limits.attemptsMax) {
@@ -107,9 +112,15 @@ export function createKernel(options: KernelOptions): Kernel {
     }
   }
 
+  /** Whatever may be read by now: the answer is about what this call itself has done. */
+  function finish(op: Command, output: unknown, actor: Actor): Promise<unknown> {
+    const draft = readingAt(timestampOf(now()))
+    return op.finish!(output, readerAs(draft, SYSTEM), contextOf(actor, draft))
+  }
+
   async function ask(draft: Draft, op: Query, raw: unknown, actor: Actor): Promise<unknown> {
     const input = inputOf(op, raw, actor)
-    const context: Context = { actor, now: draft.at, newId, secret }
+    const context = contextOf(actor, draft)
     const read = readerAs(draft, actor)
     const state = await op.load(read, input, context)
     authorize(op.name, op.callers, actor, state)
@@ -133,7 +144,8 @@ export function createKernel(options: KernelOptions): Kernel {
     seat?.listen(wish, actor.id)
     const name = `${protocol}/${op.name}`
     const replyId = key === undefined ? undefined : `${actor.id}/${narrowingOf(actor)}${key}`
-    const digest = key === undefined ? '' : sha256(`${name} ${canonical(input)}${draft.received?.checksum ?? ''}`)
+    const asked = key === undefined ? '' : `${name} ${canonical(input)}${draft.received?.checksum ?? ''}`
+    const digest = key === undefined ? '' : op.hides ? notary.commit(asked) : sha256(asked)
     if (replyId !== undefined) {
       const reply = await readerAs(draft, SYSTEM).maybe(Reply, replyId)
       if (reply && reply.digest !== digest)
@@ -196,7 +208,7 @@ export function createKernel(options: KernelOptions): Kernel {
 
   /** Everything but the decision: what it is about is there, the actor may, and the rules hold. */
   async function admit(draft: Draft, op: Command, input: unknown, actor: Actor) {
-    const context: Context = { actor, now: draft.at, newId, secret, received: draft.received }
+    const context = contextOf(actor, draft)
     const state: unknown = await op.load(readerAs(draft, actor), input, context)
     const allowed = authorize(op.name, op.callers, actor, state)
     for (const rule of op.requires) if (!rule.holds(state, input, context)) throw new Refusal(rule.code, rule.words)
@@ -254,7 +266,7 @@ export function createKernel(options: KernelOptions): Kernel {
     },
     async load(draft, op, raw, actor) {
       const input = inputOf(op, raw, actor)
-      const state: unknown = await op.load(readerAs(draft, actor), input, { actor, now: draft.at, newId, secret })
+      const state: unknown = await op.load(readerAs(draft, actor), input, contextOf(actor, draft))
       authorize(op.name, op.callers, actor, state)
       return { input, state }
     },

@@ -226,4 +226,6 @@ export const limits = {
   /** Questions that one agent may put to people. People's attention is the scarcest thing here. */
   asksPerMinute: 600,
   asksOpenMax: 1_000,
+  /** What everybody calls critical is not: of one agent's questions in an hour, so many may be. */
+  criticalPerHourMax: 20,
 } as const

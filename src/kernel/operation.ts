@@ -4,8 +4,9 @@ import type { EffectOf, Wanted } from './effects.ts'
 import type { Fault, Refusal } from './errors.ts'
 import type { Actor, Role, Subject } from './identity.ts'
 import type { NewId } from './ids.ts'
+import type { Notary } from './notary.ts'
 import type { AnyDoc, Doc, Part, Static, TSchema } from './schema.ts'
-import type { Basis, FactsOf, FactsPage, StoredFact, Value } from './store.ts'
+import type { Basis, FactsOf, FactsPage, Place, StoredFact, Value } from './store.ts'
 
 /** What a decision may know beyond the documents. Clock and chance are given, never taken. */
 export type Context = {
@@ -14,8 +15,20 @@ export type Context = {
   readonly newId: NewId
   /** 256 random bits as text, for credentials. */
   secret(): string
+  /** What only this server can say: signatures, pseudonyms, seals. */
+  readonly notary: Notary
+  /** What the operator allows. */
+  readonly terms: Terms
   /** For an operation that takes bytes: those that the server has received. */
   readonly received?: Received | undefined
+}
+
+/** Bounds that are the operator's to set; null: none. */
+export type Terms = {
+  /** Questions of one agent that may be open at a time. */
+  readonly asksOpenMax: number | null
+  /** Questions of one agent in an hour that may be called critical. */
+  readonly criticalPerHourMax: number | null
 }
 
 /** What somebody decided beforehand about a scope. `left`: how often it may still be used; null: at will. */
@@ -37,6 +50,8 @@ export type Read = {
   facts(of: FactsOf, page: FactsPage): Promise<StoredFact[]>
   seek(scope: string, at: string): Promise<number>
   head(scope: string): Promise<{ readonly seq: number; readonly hash: string }>
+  /** Where in the record a document came to be as it is; null: it is not there, or no fact describes it. */
+  place(doc: AnyDoc, id: string): Promise<Place | null>
   /** A registered person, agent or service, whoever asks; null when there is none. */
   subject(id: string): Promise<Subject | null>
   /** The grant of a task that speaks for a scope now, whoever asks; null when nobody decided beforehand. */
@@ -125,6 +140,8 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   readonly audit: string | null
   /** Fields of the answer that are shown once and never kept, also not for a repeated call. */
   readonly once?: readonly string[]
+  /** Its input may hold a secret: what is remembered of it cannot be guessed by trying. */
+  readonly hides?: boolean
   /** It takes a person's attention, so an agent may do it only so often. */
   readonly asks?: boolean
   /** It takes bytes beside its input: only a binding that has received and stored them can call it. */
@@ -135,6 +152,8 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   readonly effect?: EffectOf
   load(read: Read, input: Static<I>, context: Context): Promise<S>
   decide(state: S, input: Static<I>, context: Context): Decision<Static<O>>
+  /** What only the durable record can tell (where in it something stands) is added to the answer after the commit, also to a repeated one. */
+  finish?(output: Static<O>, read: Read, context: Context): Promise<Static<O>>
 }
 export type Query<I extends TSchema = TSchema, O extends TSchema = TSchema, S = unknown, N extends string = string> = Common<I, O, N> & {
   readonly kind: 'query'

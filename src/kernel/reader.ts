@@ -79,6 +79,7 @@ export function readerOf(store: Store, { directory, grants, blobs }: Outside, dr
     facts: store.facts,
     seek: store.seek,
     head: store.head,
+    place: (kind: AnyDoc, id: string) => store.place(keyOf(kind, id)),
     subject: (id: string) => directory(reader, id),
     grant: async (task_id: string, scope: string, now: string) => (await grants?.(reader, task_id, scope, now)) ?? null,
     async blob(checksum: string) {

@@ -43,7 +43,7 @@ export type Backend = {
   countOf(prefix: string): number
   /** One transaction. After a rejection nothing of it is there. */
   write(group: Group): Promise<void>
-} & Pick<Store, 'scan' | 'keys' | 'facts' | 'seek' | 'close'>
+} & Pick<Store, 'scan' | 'keys' | 'facts' | 'seek' | 'place' | 'close'>
 
 export type SequencerOptions = {
   /** Runs later in this turn: lets everything that is ready join the group. */
@@ -302,6 +302,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     keys: backend.keys,
     facts: backend.facts,
     seek: backend.seek,
+    place: backend.place,
     subscribe(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)

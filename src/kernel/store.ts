@@ -75,6 +75,9 @@ export type StoredFact = {
   readonly images: readonly StoredImage[]
 }
 
+/** Where a fact stands. */
+export type Place = { readonly scope: string; readonly seq: number; readonly position: number; readonly hash: string }
+
 /** Which facts: all by position, a chain by seq, one actor of a chain, one task, or a task with all its descendants. */
 export type FactsOf =
   | { readonly by: 'position' }
@@ -108,6 +111,8 @@ export interface Store {
   seek(scope: string, at: string): Promise<number>
   /** The last fact of a scope. */
   head(scope: string): Promise<{ readonly seq: number; readonly hash: string }>
+  /** The fact that left a document as it is; null: there is none. */
+  place(key: Key): Promise<Place | null>
   /** Called after durability, in order. A hint: what must not be lost reads `facts` from a cursor. */
   subscribe(listener: Listener): () => void
   /** Figures for operators. */

@@ -70,6 +70,11 @@ function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onW
           .slice(0, limit),
       ),
     facts: (of, page) => Promise.resolve(pageOf(facts, of, page).map((row) => storedOf(row, images))),
+    place(key) {
+      const image = images[(docs.get(key)?.image ?? 0) - 1]
+      const row = image && facts[image.position - 1]
+      return Promise.resolve(row ? { scope: row.scope, seq: row.seq, position: row.position, hash: row.hash } : null)
+    },
     seek(scope, at) {
       const chain = facts.filter((fact) => fact.scope === scope)
       return Promise.resolve(chain.find((fact) => fact.at >= at)?.seq ?? chain.length + 1)

@@ -3,7 +3,7 @@
 import { randomFillSync } from 'node:crypto'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { createSequencer, type Backend, type DocRow, type Group, type SequencerOptions, type WriteFailure } from '#kernel/sequencer.ts'
-import type { FactsOf, FactsPage, Store, StoredFact, StoredImage } from '#kernel/store.ts'
+import type { FactsOf, FactsPage, Place, Store, StoredFact, StoredImage } from '#kernel/store.ts'
 
 export type SqliteOptions = Partial<SequencerOptions> & { readonly readOnly?: boolean; readonly pagesMax?: number }
 
@@ -87,6 +87,10 @@ function sqliteBackend(db: DatabaseSync, readOnly: boolean): Backend {
   const scan = db.prepare('SELECT entry FROM entries WHERE entry > ? AND entry < ? ORDER BY entry LIMIT ?')
   const scanBack = db.prepare('SELECT entry FROM entries WHERE entry > ? AND entry < ? ORDER BY entry DESC LIMIT ?')
   const keys = db.prepare('SELECT key FROM docs WHERE key > ? AND key < ? ORDER BY key LIMIT ?')
+  const place = db.prepare(
+    `SELECT f.scope, f.seq, f.position, f.hash FROM docs d JOIN images i ON i.id = d.image JOIN facts f ON f.position = i.position
+     WHERE d.key = ?`,
+  )
   const numberFrom = (statement: StatementSync, ...args: string[]): number => (statement.get(...args) as { n: number } | undefined)?.n ?? 0
   return {
     get: (key) => get.get(key) as { version: number; text: string; image: number | null } | undefined,
@@ -101,6 +105,7 @@ function sqliteBackend(db: DatabaseSync, readOnly: boolean): Backend {
     },
     keys: (after, end, limit) => Promise.resolve((keys.all(after, end, limit) as { key: string }[]).map((row) => row.key)),
     facts: factsReader(db),
+    place: (key) => Promise.resolve((place.get(key) as Place | undefined) ?? null),
     seek: (scope, at) =>
       Promise.resolve(
         firstSeq((head.get(scope) as { seq: number } | undefined)?.seq ?? 0, (seq) => (atOf.get(scope, seq) as { at: string }).at >= at),

@@ -15,6 +15,7 @@ import { directory } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { memoryStore } from '#stores/memory.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
+import { testNotary } from './notary.ts'
 
 export const START_MS = Date.UTC(2026, 0, 1)
 
@@ -63,6 +64,7 @@ export type WorldOptions = {
   protocols?: readonly Protocol[]
   asksPerMinute?: number | null
   changesPerMinute?: number | null
+  terms?: KernelOptions['terms']
   populated?: boolean
   blobs?: KernelOptions['blobs']
   /** null: nothing does what commands want to be done outside. */
@@ -82,6 +84,8 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     contracts,
     directory,
     grants,
+    notary: testNotary,
+    ...(options.terms ? { terms: options.terms } : {}),
     ...(options.perform === null ? {} : { perform: options.perform ?? usualOutcome }),
     // Each look at the clock is a little later, so that no two events share an instant by accident.
     now: options.now ?? (() => ++now),

@@ -1,0 +1,23 @@
+// What only this server can say: its keys stand outside the documents, and whoever decides is given their use, never the keys.
+import { Refusal } from './errors.ts'
+import type { Value } from './store.ts'
+
+export type Notary = {
+  /** HXP 0.1, 4.2: SHA-256 over the text and a secret of this server, in hexadecimal digits. */
+  evidence(text: string): string
+  /** Always the same for the same person, and nobody can tell from it who that is. */
+  pseudonym(id: string): string
+  /** A digest that only this server can make: what it covers cannot be guessed by trying. */
+  commit(text: string): string
+  /** A compact JWS (EdDSA) over the canonical claims, under the present key. */
+  attest(claims: Value): Promise<string>
+  /** Encrypted to a public key (a JWK), or under a key of this server where there is none. */
+  seal(text: string, to: Value | null): Promise<string>
+  /** What was encrypted under the server's own key. */
+  open(sealed: string): Promise<string>
+}
+
+const absent = (): never => {
+  throw new Refusal('UNAVAILABLE', 'this server has no keys to sign and seal with')
+}
+export const noNotary: Notary = { evidence: absent, pseudonym: absent, commit: absent, attest: absent, seal: absent, open: absent }

@@ -1,0 +1,25 @@
+// A notary with keys that everybody knows: the same input gives the same output in every run.
+import { createHash, createHmac, createPrivateKey, sign } from 'node:crypto'
+import { canonical } from '#kernel/canonical.ts'
+import type { Notary } from '#kernel/notary.ts'
+
+// PKCS#8 around 32 bytes: Ed25519 keys have no other parts.
+const key = createPrivateKey({
+  key: Buffer.concat([Buffer.from('302e020100300506032b657004220420', 'hex'), Buffer.alloc(32, 7)]),
+  format: 'der',
+  type: 'pkcs8',
+})
+const encoded = (value: unknown): string => Buffer.from(typeof value === 'string' ? value : canonical(value)).toString('base64url')
+const keyed = (text: string): string => createHmac('sha256', 'a secret of the tests').update(text).digest('base64url')
+
+export const testNotary: Notary = {
+  evidence: (text) => createHash('sha256').update(`${text}a secret of the tests`).digest('hex'),
+  pseudonym: (id) => `person_${keyed(`pseudonym ${id}`).slice(0, 22)}`,
+  commit: keyed,
+  attest(claims) {
+    const signed = `${encoded({ alg: 'EdDSA', kid: 'test' })}.${encoded(claims)}`
+    return Promise.resolve(`${signed}.${sign(null, Buffer.from(signed), key).toString('base64url')}`)
+  },
+  seal: (text, to) => Promise.resolve(`sealed ${to === null ? 'here' : 'for the agent'} ${Buffer.from(text).toString('base64url')}`),
+  open: (sealed) => Promise.resolve(Buffer.from(sealed.split(' ').at(-1)!, 'base64url').toString()),
+}
