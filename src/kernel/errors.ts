@@ -8,6 +8,8 @@ export type Fault =
   | 'missing'
   | 'conflict'
   | 'gone'
+  | 'late'
+  | 'unfit'
   | 'too_large'
   | 'quota'
   | 'busy'

@@ -19,6 +19,8 @@ export type Actor = {
   readonly fleeting?: boolean
   /** The credential carries less than the whole of them: it must not be traded for one that carries more. */
   readonly narrowed?: boolean
+  /** How the credential was proven. */
+  readonly via?: 'key' | 'session' | 'token' | 'ticket' | 'development'
   readonly behalf?: string
   readonly basis?: Basis
   /** The credential's documents and their versions: a commit fails if one of them was changed or revoked in between. */

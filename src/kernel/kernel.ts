@@ -61,8 +61,8 @@ export function createKernel(options: KernelOptions): Kernel {
     try {
       for (let isFirst = true; ; isFirst = false) {
         // Who calls is found out anew each time: nothing is handed to a credential that was revoked meanwhile.
-        const { output, nothing } = await attempts(served, raw, caller, more, seat, isFirst)
-        if (nothing === null || !(await seat.wait(nothing.again))) return output
+        const { output, nothing, actor } = await attempts(served, raw, caller, more, seat, isFirst)
+        if (nothing === null || !(await seat.wait(nothing.again))) return served.op.finish ? finish(served.op, output, actor) : output
       }
     } finally {
       seat.leave()

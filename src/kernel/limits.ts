@@ -199,6 +199,13 @@ export const limits = {
   keysPerSubjectMax: 50,
   substitutionsMax: 50,
 
+  /** What a person says besides the answer itself. */
+  reasonCharsMax: 2_000,
+  /** Questions and replies about one request: beyond this people talk elsewhere. */
+  remarksMax: 20,
+  metadataBytesMax: 4 * 1024,
+  timeoutSecondsMax: 10 * 366 * 24 * 3_600,
+
   /** Ten years: far beyond any real deadline, far below where dates stop being exact. */
   durationMsMax: 10 * 366 * 24 * 3_600_000,
   /** Idempotency keys answer at least this long. */

@@ -2,13 +2,15 @@
 import type { Protocol } from '#kernel/operation.ts'
 import { collaboration, type CollaborationOperation } from './collaboration/index.ts'
 import { delegation, type DelegationOperation } from './delegation/index.ts'
+import { execution, type ExecutionOperation } from './execution/index.ts'
 import { identity, type IdentityOperation } from './identity/index.ts'
 
-export const protocols: readonly Protocol[] = [identity, collaboration, delegation]
+export const protocols: readonly Protocol[] = [identity, collaboration, delegation, execution]
 
 /** The operations of each, for clients that take their types from them. */
 export type Operations = {
   readonly identity: IdentityOperation
   readonly collaboration: CollaborationOperation
   readonly delegation: DelegationOperation
+  readonly execution: ExecutionOperation
 }

@@ -48,6 +48,8 @@ export const statuses: Readonly<Record<string, number>> = {
   missing: 404,
   conflict: 409,
   gone: 410,
+  late: 408,
+  unfit: 422,
   too_large: 413,
   quota: 429,
   busy: 503,

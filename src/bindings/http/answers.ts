@@ -9,6 +9,8 @@ export const statuses: Readonly<Record<Fault, number>> = {
   missing: 404,
   conflict: 409,
   gone: 410,
+  late: 408,
+  unfit: 422,
   too_large: 413,
   quota: 429,
   busy: 503,

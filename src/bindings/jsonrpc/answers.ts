@@ -18,6 +18,8 @@ const codes: Readonly<Record<Fault, number>> = {
   missing: APPLICATION,
   conflict: APPLICATION,
   gone: APPLICATION,
+  late: APPLICATION,
+  unfit: APPLICATION,
   too_large: APPLICATION,
   quota: APPLICATION,
   busy: APPLICATION,

@@ -1,0 +1,40 @@
+// What a person sees before they answer, and the digests that tie an answer to it.
+import { canonical } from '#kernel/canonical.ts'
+import { sha256 } from '#kernel/chain.ts'
+import type { Request } from './schema.ts'
+import { shown } from './text.ts'
+
+/** Every string as every surface shows it: what would hide or turn around is visible. */
+function visible(value: unknown): unknown {
+  if (typeof value === 'string') return shown(value)
+  if (Array.isArray(value)) return value.map(visible)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [shown(name), visible(inner)]))
+}
+
+/** That an agent asks, which, and what (HXP 0.1, 7: transparency). Surfaces show this and nothing else of what the agent wrote. */
+export function cardOf(request: Request) {
+  const { id, kind, action, agent_id, requester, owner, priority, payload, thread, artifact, task_id, risk } = request
+  return {
+    request_id: id,
+    asks: 'An agent asks',
+    kind,
+    action,
+    agent_id: shown(agent_id),
+    requester,
+    acts_for: owner,
+    priority,
+    payload: visible(payload) as Record<string, unknown>,
+    ...(risk === undefined ? {} : { risk }),
+    ...(task_id === undefined ? {} : { task_id }),
+    ...(artifact === undefined ? {} : { artifact }),
+    ...(thread === undefined ? {} : { thread: thread.map((remark) => ({ ...remark, text: shown(remark.text) })) }),
+  }
+}
+export const shownDigest = (request: Request): string => sha256(canonical(cardOf(request)))
+
+/** What the agent asked, as the agent itself can compute it from what it got when it asked. */
+export function requestDigest(request: Pick<Request, 'id' | 'action' | 'agent_id' | 'payload' | 'created_at' | 'expires_at'>): string {
+  const { id, action, agent_id, payload, created_at, expires_at } = request
+  return sha256(canonical({ action, agent_id, created_at, expires_at, payload, request_id: id }))
+}

@@ -1,0 +1,280 @@
+// Requests: an agent asks, and finds out what became of it.
+import { canonical } from '#kernel/canonical.ts'
+import { timestampOf } from '#kernel/clock.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image } from '#kernel/facts.ts'
+import { anyone, type Actor } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, type Bound, type Context, type Granted, type Read } from '#kernel/operation.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
+import { either, t, type Static } from '#kernel/schema.ts'
+import { payloadOf } from '../payload.ts'
+import { endedWith, signed, SignedReceipt } from '../receipts.ts'
+import { asker, isProjectKey, requestOf, taskBehind, type TaskBehind } from '../rules.ts'
+import { routedTo, type Routed } from '../routing.ts'
+import { Action, Escalation, Fallback, Id, isOpen, Priority, Quorum, Request, Risk, RoleName } from '../schema.ts'
+import { timersOf } from '../timers.ts'
+import { RequestView, viewOf } from '../view.ts'
+
+const label = t.String({ minLength: 1, maxLength: limits.labelCharsMax })
+const CreateInput = t.Object({
+  action: Action,
+  role: t.Optional(RoleName),
+  priority: t.Optional(Priority),
+  timeout_seconds: t.Optional(t.Integer({ minimum: 0, maximum: limits.timeoutSecondsMax, description: '0: none' })),
+  fallback: t.Optional(Fallback),
+  agent_id: t.Optional(label),
+  project_id: t.Optional(label),
+  metadata: t.Optional(t.Object({}, { additionalProperties: true })),
+  tags: t.Optional(t.Array(label, { maxItems: limits.tagsMax })),
+  payload: t.Unknown({ description: 'what is asked: see DECIDE, APPROVE and PROVIDE' }),
+  // Ours, from here on.
+  risk: t.Optional(Risk),
+  quorum: t.Optional(Quorum),
+  escalate: t.Optional(Escalation),
+  remind_seconds: t.Optional(t.Integer({ minimum: 60, maximum: limits.timeoutSecondsMax })),
+  callback: t.Optional(Id),
+})
+type CreateInput = Static<typeof CreateInput>
+
+type Asking = {
+  readonly requester: string
+  readonly project_id: string
+  readonly label: string | undefined
+  readonly task: TaskBehind | null
+  readonly routed: Routed
+  readonly grant: Granted | null
+}
+
+/** X14: an agent's key asks for itself, a project's key for the agents of the project; the development key under any name. */
+async function requesterOf(read: Read, { agent_id }: CreateInput, actor: Actor): Promise<string> {
+  if (actor.kind === 'agent') {
+    if (agent_id !== undefined && agent_id !== actor.id && actor.via !== 'development')
+      throw new Refusal('UNAUTHORIZED', `agent_id names somebody else; you are ${actor.id}`, { field: 'agent_id' })
+    return actor.id
+  }
+  if (!isProjectKey(actor)) return actor.id // refused by its role
+  if (agent_id === undefined) throw new Refusal('INVALID_REQUEST', 'agent_id is required with the key of a project', { field: 'agent_id' })
+  const found = await read.subject(agent_id)
+  if (found?.kind !== 'agent' || found.disabled || !found.projects.has(actor.id))
+    throw new Refusal('UNAUTHORIZED', `${agent_id} is no agent of this project`, { field: 'agent_id' })
+  return agent_id
+}
+
+/** A project of ours where the word names one; any other word is a label within the scope of the key. */
+function projectOf({ project_id }: CreateInput, { projects }: Actor): { project_id: string; label: string | undefined } {
+  if (projects === 'all') return { project_id: 'project_default', label: project_id }
+  if (project_id !== undefined && projects.has(project_id)) return { project_id, label: undefined }
+  const [first] = projects.has('project_default') ? ['project_default'] : [...projects.keys()]
+  if (first === undefined) throw new Refusal('UNAUTHORIZED', 'this key is in no project')
+  return { project_id: first, label: project_id }
+}
+
+/** The task that this very agent works on, where its metadata names one. */
+async function taskOf(read: Read, { metadata }: CreateInput, requester: string): Promise<TaskBehind | null> {
+  const id = (metadata as { task_id?: unknown } | undefined)?.task_id
+  const task = typeof id === 'string' && id.length <= limits.idCharsMax ? await taskBehind(read, id) : null
+  return task?.executor === requester ? task : null
+}
+
+/** As the whole batch left it, with its receipt where it has one. */
+async function asItIs(output: { request: RequestView }, read: Read, context: Context) {
+  const request = await read(Request, output.request.id)
+  const shown = viewOf(request, context.actor)
+  return request.receipt ? { request: shown, receipt: await signed(request, read, context) } : { request: shown }
+}
+
+const create = command({
+  name: 'request.create',
+  summary: 'Ask a person to decide, to approve or to provide something.',
+  draft: 'HXP 0.1, 3 and 5.1: Create Request',
+  input: CreateInput,
+  output: t.Object({ request: RequestView, receipt: t.Optional(SignedReceipt) }),
+  callers: [asker],
+  requires: [],
+  audit: 'request.created',
+  asks: true,
+  async load(read, input, { actor, now }): Promise<Asking> {
+    const requester = await requesterOf(read, input, actor)
+    const task = await taskOf(read, input, requester)
+    const where = task === null ? projectOf(input, actor) : { project_id: task.project_id, label: input.project_id }
+    const { action, role = 'owner', tags = [], quorum } = input
+    const routed = await routedTo(read, { action, role, tags, requester, ...where, ...(quorum ? { quorum } : {}) }, task)
+    const scope = (input.payload as { scope?: unknown } | null)?.scope
+    const grant = task !== null && typeof scope === 'string' && action === 'APPROVE' ? await read.grant(task.id, scope, now) : null
+    return { requester, ...where, task, routed, grant }
+  },
+  decide(state, input, context) {
+    const request = requestFor(state, input, context)
+    const puts = timersOf(null, request)
+    const atMost = boundsOf(request, context)
+    if (state.grant === null)
+      return {
+        facts: [fact('request.created', [image(Request, request)])],
+        puts,
+        atMost,
+        output: { request: viewOf(request, context.actor) },
+      }
+    // Somebody decided it beforehand: nobody is asked, and the record says by what right.
+    const { decision, id, by } = state.grant
+    const basis = { kind: 'grant', id } as const
+    const result = decision === 'allow' ? 'approved' : 'rejected'
+    const done = endedWith(request, { status: 'completed', result, by, via: null, basis }, context)
+    return {
+      facts: [
+        fact('request.created', [image(Request, request)]),
+        fact('request.completed', [image(Request, done)], { basis, behalf: by, cause: 0, detail: { grant_id: id } }),
+      ],
+      atMost,
+      output: { request: viewOf(done, context.actor) },
+    }
+  },
+  finish: asItIs,
+  example: {
+    given: 'empty',
+    as: 'devin',
+    input: {
+      action: 'DECIDE',
+      timeout_seconds: 3_600,
+      payload: { question: 'Approve the $99/mo plan?', options: ['Approve', 'Deny'], context: 'Needed for payments.' },
+    },
+  },
+})
+
+function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Context): Request {
+  const { action, role = 'owner', priority = 'normal', timeout_seconds = 0, fallback = 'pause', metadata = {}, tags = [] } = input
+  const { requester, project_id, label, task, routed } = state
+  const payload = payloadOf(action, input.payload, fallback)
+  if (Buffer.byteLength(canonical(metadata)) > limits.metadataBytesMax)
+    throw new Refusal('INVALID_REQUEST', `metadata has at most ${limits.metadataBytesMax} bytes`, { field: 'metadata' })
+  if (fallback === 'default' && (input.risk ?? 'R1') >= 'R3')
+    throw new Refusal('INVALID_REQUEST', 'what carries a risk of R3 or more is never decided by a timeout', { field: 'fallback' })
+  refuseOddQuorum(input)
+  return {
+    id: newId('hxp'),
+    kind: 'request',
+    action,
+    role,
+    priority,
+    timeout_seconds,
+    fallback,
+    agent_id: actor.kind === 'agent' ? (input.agent_id ?? requester) : requester,
+    requester,
+    project_id,
+    ...(label === undefined ? {} : { label }),
+    metadata,
+    tags,
+    payload,
+    created_at: now,
+    expires_at: timeout_seconds === 0 ? null : timestampOf(Date.parse(now) + timeout_seconds * 1_000),
+    status: 'pending',
+    ...routed,
+    assigned_at: routed.assigned_to === null ? null : now,
+    overdue: false,
+    ...(input.risk === undefined ? {} : { risk: input.risk }),
+    ...(input.quorum === undefined ? {} : { quorum: input.quorum }),
+    ...(input.escalate === undefined ? {} : { escalation: input.escalate }),
+    ...(input.remind_seconds === undefined ? {} : { remind_seconds: input.remind_seconds }),
+    ...(input.callback === undefined ? {} : { callback: input.callback }),
+    ...(task === null ? {} : { task_id: task.id, root_task_id: task.root_task_id }),
+  }
+}
+
+function refuseOddQuorum({ quorum, metadata, action }: CreateInput): void {
+  if (!quorum) return
+  const wrong = (words: string): never => {
+    throw new Refusal('INVALID_REQUEST', words, { field: 'quorum' })
+  }
+  if (action === 'PROVIDE') wrong('a quorum decides or approves; what is provided comes from one person')
+  if (new Set(quorum.of).size < quorum.of.length) wrong('quorum.of names somebody twice')
+  if (quorum.n > quorum.of.length) wrong(`quorum.n is ${quorum.n}, but only ${quorum.of.length} are named`)
+  if ((metadata as { task_id?: unknown } | undefined)?.task_id !== undefined)
+    wrong('the people of a task decide alone: a quorum does not go with metadata.task_id')
+}
+
+function boundsOf({ requester, priority, created_at }: Request, { terms: { asksOpenMax, criticalPerHourMax } }: Context): Bound[] {
+  const bounds: Bound[] = []
+  if (asksOpenMax !== null)
+    bounds.push({
+      doc: Request,
+      index: 'asker',
+      prefix: [requester, 'open'],
+      max: asksOpenMax,
+      words: `at most ${asksOpenMax} requests of one agent may be open`,
+    })
+  if (criticalPerHourMax !== null && priority === 'critical') {
+    const words = `at most ${criticalPerHourMax} requests of one agent may be critical in an hour`
+    bounds.push({ doc: Request, index: 'critical', prefix: [requester, created_at.slice(0, 13)], max: criticalPerHourMax, words })
+  }
+  return bounds
+}
+
+const get = query({
+  name: 'request.get',
+  summary: 'Fetch one request, with its receipt where it has one.',
+  draft: 'HXP 0.1, 5.1: Poll Request Status',
+  input: t.Object({ request_id: Id }),
+  output: t.Object({ request: RequestView, receipt: t.Optional(SignedReceipt) }),
+  callers: [anyone],
+  load: async (read, { request_id }) => ({ request: await read(Request, request_id) }),
+  async view({ request }, _, context, read) {
+    const shown = viewOf(request, context.actor)
+    return request.receipt ? { request: shown, receipt: await signed(request, read, context) } : { request: shown }
+  },
+  example: { given: 'asked', as: 'devin', input: ({ request }) => ({ request_id: request.id }) },
+})
+
+/** The same, but whoever waits is answered when the request has ended. */
+const wait = command({
+  name: 'request.await',
+  summary: 'Wait until a request has ended, and fetch it.',
+  draft: 'ours: a long poll (5.1) without polling',
+  input: t.Object({
+    request_id: Id,
+    wait: t.Optional(t.Integer({ minimum: 0, maximum: limits.waitMsMax / 1_000, description: 'seconds' })),
+  }),
+  output: t.Object({ request: RequestView, receipt: t.Optional(SignedReceipt) }),
+  callers: [anyone],
+  requires: [],
+  audit: null,
+  waits: ({ request_id, wait = 0 }) => (wait === 0 ? null : { bell: request_id, ms: wait * 1_000 }),
+  load: async (read, { request_id }) => requestOf(read, request_id),
+  decide: ({ request }, _, { actor }) => ({
+    facts: [],
+    output: { request: viewOf(request, actor) },
+    ...(isOpen(request) ? { nothing: { again: null } } : {}),
+  }),
+  finish: asItIs,
+  example: { given: 'asked', as: 'devin', input: ({ request }) => ({ request_id: request.id }) },
+})
+
+const list = query({
+  name: 'request.list',
+  summary: 'List the requests that an agent has made, oldest first.',
+  draft: 'HXP 0.1, published OpenAPI: list (agent)',
+  input: t.Object({ agent_id: t.Optional(Id), state: t.Optional(either('open', 'closed')), ...pageInput }),
+  output: t.Object({ items: t.Array(RequestView), next_cursor: nextCursor }),
+  callers: [asker],
+  async load(read, input, { actor }) {
+    const whose = actor.kind === 'agent' ? actor.id : (input.agent_id ?? actor.id)
+    const states = input.state === undefined ? ['open', 'closed'] : [input.state]
+    const listed = await read.list(
+      Request,
+      'asker',
+      states.map((state) => [whose, state]),
+      pageIn('request.list', input),
+    )
+    const found = await Promise.all(listed.map(({ id }) => read.maybe(Request, id)))
+    return { listed, found: found.filter((request) => request !== null) }
+  },
+  view: ({ listed, found }, input, { actor }) =>
+    pageOf(
+      'request.list',
+      input,
+      listed,
+      found.map((request) => viewOf(request, actor)),
+    ),
+  example: { given: 'asked', as: 'devin', input: {} },
+})
+
+export const requestOperations = [create, get, wait, list]

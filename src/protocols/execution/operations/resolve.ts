@@ -1,0 +1,146 @@
+// Answering, and the other ways in which a request ends. Whoever is first wins; everybody else sees it decided.
+import { fact, image } from '#kernel/facts.ts'
+import { system } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, rule } from '#kernel/operation.ts'
+import { nullable, t } from '#kernel/schema.ts'
+import { shownDigest } from '../card.ts'
+import { endedWith, signed, SignedReceipt, unsigned } from '../receipts.ts'
+import { resultOf } from '../results.ts'
+import {
+  answerer,
+  chief,
+  isNotLate,
+  isStillOpen,
+  isUnresolved,
+  itsAsker,
+  poolMember,
+  refuseChanged,
+  requestOf,
+  TIMEOUT,
+  type OfRequest,
+} from '../rules.ts'
+import { Id, Request } from '../schema.ts'
+import { timersOf } from '../timers.ts'
+import { RequestView, viewOf } from '../view.ts'
+
+export const Reason = t.Optional(nullable(t.String({ maxLength: limits.reasonCharsMax })))
+
+const resolve = command({
+  name: 'request.resolve',
+  summary: 'Answer a request: a choice, an approval or a rejection, or what was asked for.',
+  draft: 'HXP 0.1, 5.1: Resolve Request; 2: results',
+  input: t.Object({
+    request_id: Id,
+    result: t.Unknown({ description: 'an option, approved or rejected, or the value that was asked for' }),
+    reason: Reason,
+    digest: t.Optional(t.String({ maxLength: 100, description: 'of what you were shown: an answer to anything else is refused' })),
+  }),
+  output: t.Object({ request: RequestView, receipt: t.Optional(SignedReceipt) }),
+  callers: [answerer, poolMember, chief],
+  requires: [isNotLate, isUnresolved],
+  audit: 'request.completed',
+  hides: true,
+  load: async (read, { request_id }) => requestOf(read, request_id),
+  decide({ request }, { result, reason, digest }, context) {
+    refuseChanged(digest, shownDigest(request))
+    const { actor } = context
+    const answer = resultOf(request.action, request.payload, { result, reason: reason ?? null })
+    const basis = { kind: 'role', id: 'answered by a person' } as const
+    const done = endedWith(request, { status: 'completed', ...answer, by: actor.id, via: actor.via ?? null, basis }, context)
+    return {
+      facts: [fact('request.completed', [image(Request, done)])],
+      puts: timersOf(request, done),
+      output: { request: viewOf(done, actor), receipt: unsigned(done) },
+    }
+  },
+  async finish(output, read, context) {
+    const request = await read(Request, output.request.id)
+    return request.receipt ? { ...output, receipt: await signed(request, read, context) } : output
+  },
+  example: { given: 'asked', as: 'alice', input: ({ request }) => ({ request_id: request.id, result: 'Approve' }) },
+})
+
+const cancel = command({
+  name: 'request.cancel',
+  summary: 'Withdraw a request that nobody has answered yet.',
+  draft: 'HXP 0.1, published OpenAPI: cancel',
+  input: t.Object({ request_id: Id, reason: Reason }),
+  output: t.Object({ request: RequestView, receipt: SignedReceipt }),
+  callers: [itsAsker],
+  requires: [
+    isNotLate,
+    isUnresolved,
+    // The people of the task have it before them; who withdraws it would decide for them.
+    rule<OfRequest>('TASK_BOUND', 'no task stands behind the request: its person or task.cancel ends it', ({ task }) => task === null),
+  ],
+  audit: 'request.cancelled',
+  load: async (read, { request_id }) => requestOf(read, request_id),
+  decide({ request }, { reason }, context) {
+    const basis = { kind: 'role', id: 'withdrawn by the agent' } as const
+    const done = endedWith(
+      request,
+      { status: 'cancelled', result: null, reason: reason ?? 'withdrawn', by: null, as: request.agent_id, basis },
+      context,
+    )
+    return {
+      facts: [fact('request.cancelled', [image(Request, done)])],
+      puts: timersOf(request, done),
+      output: { request: viewOf(done, context.actor), receipt: unsigned(done) },
+    }
+  },
+  async finish(output, read, context) {
+    return { ...output, receipt: await signed(await read(Request, output.request.id), read, context) }
+  },
+  example: { given: 'asked', as: 'devin', input: ({ request }) => ({ request_id: request.id, reason: 'Not needed any more.' }) },
+})
+
+const expire = command({
+  name: 'request.expire',
+  summary: 'What a request does when nobody has answered in time: it waits on, it fails, or it takes its default. The system calls it.',
+  draft: 'HXP 0.1, 3.3: Fallback Behaviors',
+  input: t.Object({ request_id: Id }),
+  output: t.Object({ request: RequestView }),
+  callers: [system],
+  requires: [
+    isStillOpen,
+    rule<OfRequest>(
+      'PRECONDITION_FAILED',
+      'its time is up, and nothing was done about it yet',
+      ({ request }, _, { now }) => request.expires_at !== null && request.expires_at <= now && !request.overdue,
+    ),
+  ],
+  audit: 'request.expired',
+  load: async (read, { request_id }) => requestOf(read, request_id),
+  decide({ request }, _, context) {
+    const next = overdueOf(request, context)
+    const action = next.status === 'failed' ? 'request.failed' : next.receipt ? 'request.completed' : 'request.expired'
+    const basis = next.receipt ? { basis: next.receipt.basis as { kind: 'default' | 'timer'; id: string } } : {}
+    return {
+      facts: [fact(action, [image(Request, next)], { detail: { fallback: request.fallback }, ...basis })],
+      puts: timersOf(request, next),
+      output: { request: viewOf(next, context.actor) },
+    }
+  },
+  example: { given: 'forgotten', as: 'system', input: ({ request }) => ({ request_id: request.id }) },
+})
+
+/** X3: on `pause` it stays open and is only marked. A timeout never approves: APPROVE has no default. */
+function overdueOf(request: Request, context: Parameters<typeof endedWith>[2]): Request {
+  if (request.fallback === 'pause') return { ...request, overdue: true }
+  if (request.fallback === 'default') {
+    const result = (request.payload as { default_option?: string }).default_option
+    return endedWith(
+      request,
+      { status: 'completed', result, by: null, as: 'system:fallback', basis: { kind: 'default', id: 'fallback/default' } },
+      context,
+    )
+  }
+  return endedWith(
+    request,
+    { status: 'failed', result: null, reason: TIMEOUT, by: null, as: 'system:timeout', basis: { kind: 'timer', id: 'fallback/fail' } },
+    context,
+  )
+}
+
+export const resolveOperations = [resolve, cancel, expire]

@@ -1,0 +1,105 @@
+// How a request ends: the receipt (HXP 0.1, 4), and the signature over it.
+import { SYSTEM_ID } from '#kernel/identity.ts'
+import type { Context, Read } from '#kernel/operation.ts'
+import type { Basis } from '#kernel/store.ts'
+import { nullable, t, type Static } from '#kernel/schema.ts'
+import { requestDigest, shownDigest } from './card.ts'
+import { resultText } from './results.ts'
+import { Id, Request, Timestamp, type Receipt } from './schema.ts'
+
+export type Ending = {
+  readonly status: Receipt['status']
+  readonly result: unknown
+  readonly reason?: string | undefined
+  /** The person who decided; null: nobody did. */
+  readonly by: string | null
+  readonly via?: string | null | undefined
+  readonly basis: Basis
+  /** Who completed it, as the receipt says, where nobody did: `system:fallback`. */
+  readonly as?: string
+}
+
+/** The request with its receipt. From here on it never changes. */
+export function endedWith(request: Request, ending: Ending, { now, newId, notary }: Pick<Context, 'now' | 'newId' | 'notary'>): Request {
+  const { status, result, reason, by, via = null, basis } = ending
+  const who = by ?? ending.as ?? 'system'
+  const from = Date.parse(request.assigned_at ?? request.created_at)
+  const receipt: Receipt = {
+    receipt_id: newId('rcp'),
+    status,
+    result,
+    ...(reason === undefined ? {} : { reason }),
+    completed_by: by !== null && request.role === 'pool' ? notary.pseudonym(by) : who,
+    completed_at: now,
+    duration_seconds: Math.max(0, Math.floor((Date.parse(now) - from) / 1_000)),
+    // 4.2, literally: request_id + result + completed_at + server_secret.
+    evidence_hash: notary.evidence(`${request.id}${resultText(result)}${now}`),
+    by: by ?? SYSTEM_ID,
+    via,
+    basis,
+    request_digest: requestDigest(request),
+    shown_digest: shownDigest(request),
+  }
+  const { snoozed: _, claimed_until: __, ...rest } = request
+  return { ...rest, status, receipt }
+}
+
+/** The draft's receipt with its signature. */
+export const SignedReceipt = t.Object({
+  request_id: Id,
+  status: t.String(),
+  result: t.Unknown(),
+  reason: t.Optional(t.String()),
+  completed_by: t.String(),
+  completed_at: Timestamp,
+  duration_seconds: t.Integer(),
+  evidence_hash: t.String(),
+  // Ours, from here on.
+  receipt_id: Id,
+  basis: t.Object({ kind: t.String(), id: t.String() }),
+  key_id: nullable(t.String()),
+  signature: nullable(t.String()), // a compact JWS; null only inside the batch that makes it
+})
+export type SignedReceipt = Static<typeof SignedReceipt>
+
+export function unsigned(request: Request): SignedReceipt {
+  const { by: _, via: __, request_digest: ___, shown_digest: ____, ...receipt } = request.receipt!
+  return { request_id: request.id, ...receipt, key_id: null, signature: null }
+}
+
+/** Signed when it is handed out, with the present key: the place in the record is known only once it is durable. */
+export async function signed(request: Request, read: Read, { notary }: Pick<Context, 'notary'>): Promise<SignedReceipt> {
+  const shown = unsigned(request)
+  const place = await read.place(Request, request.id)
+  if (place === null) return shown
+  const signature = await notary.attest(claimsOf(request, place, notary))
+  return { ...shown, key_id: keyIn(signature), signature }
+}
+
+const keyIn = (jws: string): string =>
+  (JSON.parse(Buffer.from(jws.slice(0, jws.indexOf('.')), 'base64url').toString()) as { kid: string }).kid
+
+type Place = { readonly scope: string; readonly seq: number; readonly hash: string }
+function claimsOf(request: Request, { scope, seq, hash }: Place, notary: Context['notary']) {
+  const { by, via, basis, result, reason, status, receipt_id, completed_by, completed_at, evidence_hash, ...digests } = request.receipt!
+  return {
+    v: 1,
+    iss: 'countersign',
+    aud: request.agent_id,
+    jti: receipt_id,
+    request_id: request.id,
+    action: request.action,
+    request_digest: digests.request_digest,
+    shown_digest: digests.shown_digest,
+    status,
+    result: result ?? null,
+    ...(reason === undefined ? {} : { reason }),
+    completed_by,
+    decided_by: { sub: notary.pseudonym(by), kind: by === SYSTEM_ID ? 'system' : 'human', via },
+    created_at: request.created_at,
+    completed_at,
+    basis,
+    evidence_hash,
+    log: { project_id: scope, seq, hash },
+  }
+}

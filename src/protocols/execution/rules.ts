@@ -1,0 +1,84 @@
+// Who may ask and who may answer, and what must hold. Roles and rules read as sentences.
+import { Refusal } from '#kernel/errors.ts'
+import { installationOwner, role, speaksFor, type Actor } from '#kernel/identity.ts'
+import { rule, type Read } from '#kernel/operation.ts'
+import { isOpen, Request, taskDoc } from './schema.ts'
+
+/** What is known of the task behind an item. */
+export type TaskBehind = {
+  readonly id: string
+  readonly project_id: string
+  readonly root_task_id: string
+  readonly executor: string | null
+  readonly reviewers: readonly string[]
+  readonly ownership: { readonly principal: string }
+  readonly pending_checkpoint: string | null
+  readonly state: string
+}
+export type OfRequest = { readonly request: Request; readonly task: TaskBehind | null }
+
+export const taskBehind = async (read: Read, id: string | undefined): Promise<TaskBehind | null> =>
+  id === undefined ? null : ((await read.raw(taskDoc(), id)) as TaskBehind | null)
+
+export async function requestOf(read: Read, request_id: string): Promise<OfRequest> {
+  const request = await read(Request, request_id)
+  return { request, task: await taskBehind(read, request.task_id) }
+}
+
+/** An agent with its own key, or a project's key for the agents of the project. */
+export const asker = role<unknown>('agent', (actor) => actor.kind === 'agent' || isProjectKey(actor))
+export const isProjectKey = (actor: Actor): boolean => actor.kind === 'service' && actor.projects !== 'all'
+
+/** Who asked, or the key of the project for it. */
+export const itsAsker = role<OfRequest>(
+  'the agent that asked',
+  (actor, { request }) => (actor.kind === 'agent' && actor.id === request.requester) || isProjectKey(actor),
+)
+
+/** Those who decide on a task: its principal and its reviewers, and nobody on their own work. */
+const judgesOf = ({ ownership, reviewers, executor }: TaskBehind): string[] => [
+  ownership.principal,
+  ...reviewers.filter((who) => who !== executor),
+]
+/** In whose place somebody answers; null: nobody's, they may not. */
+function answersAs(actor: Actor, { request, task }: OfRequest): string | null {
+  if (actor.kind !== 'human') return null
+  if (task !== null && actor.id === task.executor && actor.id !== task.ownership.principal) return null
+  const claimed = request.role === 'pool' && request.assigned_to !== null ? [request.assigned_to, request.owner] : null
+  const named = request.quorum ? request.quorum.of : (claimed ?? [request.owner, ...request.people])
+  return (task === null ? named : judgesOf(task)).find((who) => speaksFor(actor, who)) ?? null
+}
+const inPlaceOf = (actor: Actor, whose: string | null): string | null => (whose === null || whose === actor.id ? null : whose)
+
+/** The routed person, the agent's owner, or their substitute; for what is bound to a task those who decide on the task, and nobody else. */
+export const answerer = role<OfRequest>(
+  'the person it is routed to',
+  (actor, state) => answersAs(actor, state) !== null,
+  (actor, state) => inPlaceOf(actor, answersAs(actor, state)),
+)
+/** Anybody of the project, as long as nobody has claimed it. */
+export const poolMember = role<OfRequest>(
+  'a person of the pool',
+  (actor, { request, task }) => actor.kind === 'human' && task === null && request.role === 'pool' && request.status === 'pending',
+)
+/** Whoever owns the installation answers for all of it, apart from what a task's own people decide. */
+export const chief = role<OfRequest>(
+  'owner',
+  (actor, { request, task }) => task === null && request.quorum === undefined && installationOwner.is(actor, null),
+)
+
+/** What ended by its deadline is late, not resolved (HXP 0.1, 5.3: 408); asking again changes nothing. */
+export const isNotLate = rule<OfRequest>('EXPIRED', 'the request has not ended by its deadline', ({ request }, _, { now }) => {
+  const isOver = isOpen(request) && request.fallback !== 'pause' && request.expires_at !== null && request.expires_at <= now
+  return !isOver && !(request.status === 'failed' && request.receipt?.reason === TIMEOUT)
+})
+export const TIMEOUT = 'timeout'
+export const isUnresolved = rule<OfRequest>('ALREADY_RESOLVED', 'the request is not resolved yet', ({ request }) => isOpen(request))
+/** For what the system does by timer: that somebody was faster is no failure. */
+export const isStillOpen = rule<OfRequest>('PRECONDITION_FAILED', 'the request is open', ({ request }) => isOpen(request))
+
+/** Nobody answers what they have not seen. */
+export function refuseChanged(digest: string | undefined, present: string): void {
+  if (digest !== undefined && digest !== present)
+    throw new Refusal('CHANGED', 'the request is not what you were shown any more: look at it again', { digest: present })
+}

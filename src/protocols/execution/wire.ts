@@ -1,0 +1,10 @@
+// Our codes for what HXP 0.1, 5.3 names by status only, and what class of refusal each is.
+import type { Fault } from '#kernel/errors.ts'
+
+export const codes = {
+  ALREADY_RESOLVED: 'conflict',
+  TASK_BOUND: 'conflict',
+  CHANGED: 'conflict',
+  EXPIRED: 'late',
+  INVALID_RESULT: 'unfit',
+} as const satisfies Record<string, Fault>
