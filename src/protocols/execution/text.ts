@@ -144,8 +144,8 @@ const lettersOf = (text: string): string =>
 
 /** Two labels with the same fold are one label for people: whatever the case, the spaces, the forms of the letters. */
 export function fold(text: string): string {
-  // Capitals first: only so do ß and SS, or the two small sigmas, become one.
-  const small = lettersOf(text).toUpperCase().toLowerCase().normalize('NFD')
+  // There and back: only so do ẞ, ß and SS, or the two small sigmas, become one.
+  const small = lettersOf(text).toLowerCase().toUpperCase().toLowerCase().normalize('NFD')
   return mapped(small, foldedAs).replaceAll('0', 'o').replaceAll('1', 'l').normalize('NFKC')
 }
 
