@@ -70,12 +70,16 @@ export function refuseMismatch(schema: unknown, value: unknown, code: string, fi
   })
 }
 
+const patterns = new Map<string, (text: string) => boolean>()
+
 /**
  * A test of texts by a pattern that somebody else wrote. It searches, as JSON Schema does: who means the whole text writes ^ and $.
  * A repetition of what is repeated already, `(a+)+`, would be harmless here, but the same pattern may reach a form or an agent
  * whose engine backtracks, so it is refused.
  */
 export function linearPattern(pattern: string, code: string, field: string): (text: string) => boolean {
+  const known = patterns.get(pattern)
+  if (known) return known
   const refuse = (words: string): never => {
     throw new Refusal(code, `${field} ${words}`, { field })
   }
@@ -85,6 +89,8 @@ export function linearPattern(pattern: string, code: string, field: string): (te
   if (parts > PATTERN_PARTS_MAX) refuse(`unfolds into more than ${PATTERN_PARTS_MAX} parts; write smaller numbers of repetitions`)
   try {
     const { test } = linear(pattern)
+    if (patterns.size >= COMPILED_MAX) patterns.delete(patterns.keys().next().value!)
+    patterns.set(pattern, test)
     return test
   } catch (error) {
     const words = (error as Error).message.replace('error parsing regexp: ', '').slice(0, 200)
