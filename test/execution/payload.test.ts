@@ -6,8 +6,8 @@ import { Refusal } from '#kernel/errors.ts'
 import { linearPattern } from '#kernel/foreign-schema.ts'
 import { limits } from '#kernel/limits.ts'
 import { assertMatches } from '#kernel/schema.ts'
-import { Payload, payloadOf, type Action, type Fallback } from '../../src/protocols/execution/payload.ts'
-import { isAlike } from '../../src/protocols/execution/text.ts'
+import { Payload, payloadOf, type Action, type Fallback } from '#protocols/execution/payload.ts'
+import { isAlike } from '#protocols/execution/text.ts'
 
 const decide = { question: 'Which plan?', options: ['Basic', 'Pro'] }
 const approve = { item: 'Deploy 1.2.3', details: { to: 'staging' } }
@@ -466,7 +466,7 @@ test('two options with one fold are refused, wherever they stand', () => {
   fc.assert(
     fc.property(
       fc
-        .uniqueArray(word(60), { minLength: 1, maxLength: 5, comparator: isAlike })
+        .uniqueArray(word(39), { minLength: 1, maxLength: 5, comparator: isAlike })
         .chain((options) => fc.tuple(fc.constant(options), fc.constantFrom(...options).chain(changed), fc.nat(options.length))),
       ([options, twin, place]) => {
         const refusal = refusalOf('DECIDE', { question: 'Which?', options: options.toSpliced(place, 0, twin) }, 'pause')

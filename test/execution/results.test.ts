@@ -5,8 +5,8 @@ import fc from 'fast-check'
 import { canonical } from '#kernel/canonical.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { limits } from '#kernel/limits.ts'
-import { payloadOf, type Action, type Payload, type Validation } from '../../src/protocols/execution/payload.ts'
-import { resultOf, resultText } from '../../src/protocols/execution/results.ts'
+import { payloadOf, type Action, type Payload, type Validation } from '#protocols/execution/payload.ts'
+import { resultOf, resultText } from '#protocols/execution/results.ts'
 
 const decide = payloadOf('DECIDE', { question: 'Which plan?', options: ['Basic', 'Pro'] }, 'pause')
 const approve = payloadOf('APPROVE', { item: 'Deploy' }, 'pause')

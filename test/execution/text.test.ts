@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { Refusal } from '#kernel/errors.ts'
-import { alikeIn, fold, isAlike, refuseHostile, refuseHostileLabel, shown, warningsOf } from '../../src/protocols/execution/text.ts'
+import { alikeIn, fold, isAlike, refuseHostile, refuseHostileLabel, shown, warningsOf } from '#protocols/execution/text.ts'
 
 const refusedWith =
   (words: RegExp) =>
@@ -223,6 +223,11 @@ const labels = [
   'Raise to 100',
   'exec copy',
   'BATCH',
+  'Export private data',
+  'Close the account',
+  'Switch to the copy',
+  'Accept all conditions of the contract',
+  'Transfer',
 ]
 const isCaught = (one: string, other: string): boolean =>
   refuses(() => refuseHostileLabel(other, 'payload.question')) || isAlike(one, other) || warningsOf([one, other]).length > 0
@@ -236,7 +241,7 @@ test('of every label with one letter replaced, none gets through unseen', () => 
         assert.ok(isCaught(label, other), `${label} / ${shown(other)}`)
         pairs++
       }
-  assert.ok(pairs >= 150, String(pairs))
+  assert.ok(pairs >= 300, String(pairs))
 })
 test('nor with any number of them replaced, or cases and spaces changed', () => {
   const replaced = fc

@@ -123,9 +123,8 @@ function isNumber(value: unknown, { validation: { min, max } = {} }: ProvidePayl
 function isUrl(value: unknown): string | null {
   const text = value as string
   if (/[\s\\]/.test(text) || shown(text) !== text) return 'must not hold spaces, backslashes or hidden characters'
-  const url = /^https?:\/\/[^/?#]/i.test(text) ? URL.parse(text) : null
-  if (!url) return 'must be an address that begins with https:// or http://'
-  return url.username !== '' || url.password !== '' || /^[^/]*\/\/[^/?#]*@/.test(text) ? 'must not hold a user name or password' : null
+  if (!/^https?:\/\/[^/?#]/i.test(text) || !URL.canParse(text)) return 'must be an address that begins with https:// or http://'
+  return /^[^/]*\/\/[^/?#]*@/.test(text) ? 'must not hold a user name or password' : null
 }
 
 const LOCAL = /^[\p{L}\p{M}\p{N}!#$%&'*+/=?^_`{|}~-]+(?:\.[\p{L}\p{M}\p{N}!#$%&'*+/=?^_`{|}~-]+)*$/u
