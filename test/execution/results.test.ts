@@ -335,8 +335,8 @@ function satisfies(
   if (type === 'text')
     return (
       typeof result === 'string' &&
-      [...result].length >= min &&
-      [...result].length <= max &&
+      Array.from(result).length >= min &&
+      Array.from(result).length <= max &&
       (pattern === undefined || new RegExp(pattern, 'u').test(result))
     )
   if (type === 'number') return typeof result === 'number' && result >= min && result <= max
