@@ -3,6 +3,7 @@ import { ownsProject, speaksFor, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, kindOf, nullable, t, type AnyDoc, type Part, type Static } from '#kernel/schema.ts'
 import { Payload } from './payload.ts'
+import { dueOf } from './timers.ts'
 
 const text = (maxLength: number, description?: string) => t.String({ maxLength, ...(description ? { description } : {}) })
 export const Id = text(limits.idCharsMax)
@@ -131,6 +132,7 @@ export const Request = doc('execution.request', RequestSchema, {
   within: (request) => (request.task_id === undefined ? null : { doc: taskDoc(), id: request.task_id }),
   // Who waits for the answer, and who waits for something to answer.
   wakes: (request) => request.id,
+  due: dueOf,
   indexes: {
     open: index((request) => (isOpen(request) ? openRows(request) : []), 2),
     closed: index(

@@ -1,16 +1,9 @@
 // What happens to a request when time passes.
-import { noTimer, timer } from '#kernel/delivery.ts'
-import type { Change } from '#kernel/operation.ts'
-import { isOpen, type Request } from './schema.ts'
+import type { Due } from '#kernel/schema.ts'
+import type { Request } from './schema.ts'
 
-const due = (request: Request | null): string | null =>
-  request !== null && isOpen(request) && !request.overdue ? request.expires_at : null
-
-/** The timers that differ between before and after. */
-export function timersOf(before: Request | null, after: Request): Change[] {
-  const changes: Change[] = []
-  const [was, is] = [due(before), due(after)]
-  if (is !== null && is !== was) changes.push(timer(after.id, 'expire', is, 'execution/request.expire', { request_id: after.id }))
-  if (is === null && was !== null) changes.push(noTimer(after.id, 'expire'))
-  return changes
+/** The end of its time, on the request itself: most requests have one, and a document for each would cost as much as the request. */
+export function dueOf({ status, expires_at, overdue, id }: Request): Due | null {
+  const waits = (status === 'pending' || status === 'assigned') && expires_at !== null && !overdue
+  return waits ? { at: expires_at, call: 'execution/request.expire', input: { request_id: id } } : null
 }
