@@ -44,6 +44,17 @@ async function run(config: Config, client: string): Promise<void> {
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
 
+  // Without a certificate it means what it always does: the terminal is gone, and so is its process.
+  if (config.tls !== null)
+    process.on(
+      'SIGHUP',
+      () =>
+        void starting.then(
+          (server) => server.renew(),
+          () => undefined,
+        ),
+    )
+
   const server = await starting
   if (stopping.signal.aborted) return
   const way = await wayIn(server, log)
