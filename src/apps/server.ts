@@ -30,6 +30,8 @@ import { readCapabilities } from './capabilities.ts'
 import { realClock, realEntropy } from './clock.ts'
 import { hostInUrl, type Config } from './config.ts'
 import { openDataFolder, StartError, type DataFolder } from './data-folder.ts'
+import { setUpDevelopment } from './development.ts'
+import { createIssuer } from './issuer.ts'
 import { createSessions, type Sessions } from './sessions.ts'
 import { streamPaths } from './stream-paths.ts'
 import { ownerLogin, setUp } from './setup.ts'
@@ -108,12 +110,14 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   })
   await concludeUnknown(kernel, log)
   await setUp(kernel, folder.adminKey)
+  if (config.dev) await setUpDevelopment(kernel)
   folder.reserve.keep()
   workers.push(capabilities)
   await capabilities.start(kernel)
   workers.push(runTimers(kernel, clock, log), runSweeper(kernel, clock, log), runCollector(store, blobs, clock, log))
   workers.push(runWebhooks(kernel, webhookOptions(config), clock, log), runProcesses(kernel, blobs, agents, clock, log))
-  const sessions = createSessions(kernel)
+  const issuer = config.issuer === null ? null : await createIssuer(config.issuer, { log, now: kernel.now })
+  const sessions = createSessions(kernel, { issuer, dev: config.dev })
   const metrics = createMetrics()
   const parts = { kernel, sessions, blobs, metrics, tls, record: () => verifier?.record() ?? 'changed' }
   const http = httpOf(parts, config, options)
@@ -123,6 +127,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
   const port = await listen(http, config)
   const url = `${tls ? 'https' : 'http'}://${hostInUrl(config.host)}:${port}`
+  if (config.dev) log.warn({}, 'development mode: credentials that everybody knows are accepted')
   log.info({ port, host: config.host, socket: config.socket, data: folder.path, version }, 'ready')
   let stopped: Promise<void> | undefined
   async function stop(): Promise<void> {
