@@ -57,12 +57,12 @@ function answer(response: ServerResponse, { 'content-type': _, ...headers }: Rec
 /** What is written later, by whomever, comes below these. */
 function mark(response: ServerResponse, own: Readonly<Record<string, string>>): void {
   const write = response.writeHead.bind(response) as (status: number, ...rest: unknown[]) => ServerResponse
-  response.writeHead = ((status: number, ...rest: unknown[]) => {
+  response.writeHead = (status: number, ...rest: unknown[]) => {
     const reason = typeof rest[0] === 'string' ? [rest[0]] : []
     for (const [name, value] of pairsIn(rest[reason.length])) response.setHeader(name, value)
     for (const [name, value] of Object.entries(own)) response.setHeader(name, value)
     return write(status, ...reason)
-  }) as ServerResponse['writeHead']
+  }
 }
 
 type Value = string | number | readonly string[]
