@@ -110,14 +110,12 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   })
   await concludeUnknown(kernel, log)
   await setUp(kernel, folder.adminKey)
-  if (config.dev) await setUpDevelopment(kernel)
   folder.reserve.keep()
   workers.push(capabilities)
   await capabilities.start(kernel)
   workers.push(runTimers(kernel, clock, log), runSweeper(kernel, clock, log), runCollector(store, blobs, clock, log))
   workers.push(runWebhooks(kernel, webhookOptions(config), clock, log), runProcesses(kernel, blobs, agents, clock, log))
-  const issuer = config.issuer === null ? null : await createIssuer(config.issuer, { log, now: kernel.now })
-  const sessions = createSessions(kernel, { issuer, dev: config.dev })
+  const sessions = await sessionsOf(kernel, config, log)
   const metrics = createMetrics()
   const parts = { kernel, sessions, blobs, metrics, tls, record: () => verifier?.record() ?? 'changed' }
   const http = httpOf(parts, config, options)
@@ -127,7 +125,6 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
   const port = await listen(http, config)
   const url = `${tls ? 'https' : 'http'}://${hostInUrl(config.host)}:${port}`
-  if (config.dev) log.warn({}, 'development mode: credentials that everybody knows are accepted')
   log.info({ port, host: config.host, socket: config.socket, data: folder.path, version }, 'ready')
   let stopped: Promise<void> | undefined
   async function stop(): Promise<void> {
@@ -141,13 +138,18 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     kernel,
     rpc,
     folder,
-    async ownerLink() {
-      const path = await ownerLogin(kernel)
-      return path === null ? null : url + path
-    },
+    ownerLink: () => ownerLogin(kernel).then((path) => (path === null ? null : url + path)),
     renew: () => config.tls && renewTls(http, config.tls, clock.now(), log),
     stop: () => (stopped ??= stop()),
   }
+}
+
+async function sessionsOf(kernel: Kernel, { issuer, dev }: Config, log: Logger): Promise<Sessions> {
+  if (dev) {
+    log.warn({}, 'development mode: credentials that everybody knows are accepted')
+    await setUpDevelopment(kernel)
+  }
+  return createSessions(kernel, { issuer: issuer && (await createIssuer(issuer, { log, now: kernel.now })), dev })
 }
 
 const webhookOptions = ({ webhookPrivate, webhookAttemptsMax }: Config): WebhookOptions => ({

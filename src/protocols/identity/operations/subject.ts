@@ -53,7 +53,7 @@ const unlink = command({
     const next: SubjectLink = { ...subject, unlinked_at: now }
     return { facts: [fact('subject.unlinked', [image(SubjectLink, next)])], output: { subject: next } }
   },
-  example: { given: 'withSubject', as: 'admin', input: ({ subject }) => ({ issuer: subject.issuer, sub: subject.sub }) },
+  example: { given: 'withSubject', as: 'admin', input: { issuer: 'https://login.example.com', sub: 'alice-7' } },
 })
 
 const list = query({
