@@ -36,9 +36,10 @@ export function withCors({ prefixes, origins, anyOrigin, headers, isWelcome }: C
     prefixes.some((prefix) => url.startsWith(prefix) && (url.length === prefix.length || '/?'.includes(url[prefix.length]!)))
 
   return (request, response) => {
-    if (!isBelow(request.url ?? '') || !isWelcome(request.headers)) return next(request, response)
     const { origin } = request.headers
-    const isAllowed = origin !== undefined && (anyOrigin || known.has(origin))
+    // Only pages have one. Nothing keeps an answer, so one without `vary` is mistaken for no other.
+    if (origin === undefined || !isBelow(request.url ?? '') || !isWelcome(request.headers)) return next(request, response)
+    const isAllowed = anyOrigin || known.has(origin)
     const own: Record<string, string> = { vary: 'origin' }
     if (isAllowed) Object.assign(own, allowed, { 'access-control-allow-origin': origin })
     if (isPreflight(request)) return answer(response, { ...headers, ...own, ...(isAllowed ? preflight : {}) })
@@ -48,7 +49,7 @@ export function withCors({ prefixes, origins, anyOrigin, headers, isWelcome }: C
 }
 
 const isPreflight = ({ method, headers }: IncomingMessage): boolean =>
-  method === 'OPTIONS' && headers.origin !== undefined && headers['access-control-request-method'] !== undefined
+  method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
 
 function answer(response: ServerResponse, { 'content-type': _, ...headers }: Record<string, string>): void {
   response.writeHead(204, headers).end()
