@@ -1,8 +1,10 @@
 // Development mode as a process: who everybody may be there, how loudly it is said, and that nothing of it counts elsewhere.
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { createSessions } from '#apps/sessions.ts'
 import { developmentCredentials, setUpDevelopment } from '#apps/development.ts'
+import { runPiped } from './support/cli.ts'
 import { send, type Answer } from './support/http-client.ts'
 import { dataFolder, runToEnd, start } from './support/server-process.ts'
 import { refusalOf } from './support/stage.ts'
@@ -35,6 +37,10 @@ test('three credentials that everybody knows, and no others, make two agents and
   assert.equal(cookie.status, 401)
   const { json } = await call(server.port, 'dev-human-token', 'identity/agent.get', { agent_id: 'agent_dev-2' })
   assert.deepEqual([json.agent.owner, json.agent.projects], ['user_owner', [{ project_id: 'project_default', role: 'member' }]])
+
+  const env = { COUNTERSIGN_URL: `http://127.0.0.1:${server.port}`, COUNTERSIGN_DATA: data }
+  const { out } = await runPiped(['doctor', '--quick', '--json'], { env, cwd: join(data, '..') })
+  assert.match(out, /development mode: everybody/)
 
   const page = { origin: 'null', 'access-control-request-method': 'POST' }
   assert.equal((await send(server.port, '/hxp', { method: 'OPTIONS', headers: page })).headers['access-control-allow-origin'], 'null')
