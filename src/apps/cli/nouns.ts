@@ -25,6 +25,9 @@ export const positionals: Readonly<Record<string, readonly string[]>> = {
   'reviewer.add': ['task_id', 'user'],
   'reviewer.remove': ['task_id', 'user'],
   'review.comment': ['task_id', 'body'],
+  'subject.link': ['user_id', 'issuer', 'sub'],
+  'subject.list': ['user_id'],
+  'subject.unlink': ['issuer', 'sub'],
   'substitute.add': ['person', 'substitute'],
   'substitute.remove': ['person', 'substitute'],
   'task.amend': ['task_id', 'text'],
@@ -162,6 +165,15 @@ export const listings: readonly Listing[] = [
       ['PROJECT', 'project_id'],
       ['CREATED', 'created_at'],
       ['EXPIRES', 'expires_at'],
+    ],
+  },
+  {
+    marks: ['user_id', 'issuer', 'sub'],
+    columns: [
+      ['USER', 'user_id'],
+      ['ISSUER', 'issuer'],
+      ['SUBJECT', 'sub'],
+      ['LINKED', 'created_at'],
     ],
   },
   {

@@ -34,6 +34,7 @@ export const nouns: Readonly<Record<string, string>> = {
   webhook: 'the secret that messages to a webhook are signed with',
   project: 'projects and who is in them',
   key: 'API keys',
+  subject: 'people who come with tokens of an OAuth or OpenID Connect issuer',
   substitute: 'who decides in whose place, and until when',
   session: 'browsers that are signed in',
   me: 'who you are',
