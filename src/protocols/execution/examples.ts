@@ -1,6 +1,5 @@
 // Scenes that the examples and the derived tests of this protocol start from. The cast is the one of collaboration: alice answers
 // for devin, an agent of project_default.
-import { timestampOf } from '#kernel/clock.ts'
 import type { Step } from '#kernel/operation.ts'
 
 /** Devin asks alice to decide. */
@@ -18,13 +17,20 @@ const asked: Step[] = [
 const looked: Step[] = [...asked, { as: 'alice', call: 'execution/inbox.get', input: ({ request }) => ({ request_id: request.id }) }]
 const forgotten: Step[] = [...asked, { advanceMs: 2 * 3_600_000 }]
 
-/** Half an hour after it was asked. */
-export const soon = ({ created_at }: { readonly created_at: string }): string => timestampOf(Date.parse(created_at) + 1_800_000)
-const snoozed: Step[] = [
-  ...asked,
-  { as: 'alice', call: 'execution/request.snooze', input: ({ request }) => ({ request_id: request.id, until: soon(request) }) },
+/** What may wait as long as it takes. */
+const patient: Step[] = [
+  {
+    as: 'devin',
+    call: 'execution/request.create',
+    input: { action: 'APPROVE', payload: { item: 'Send the newsletter', details: { readers: 1_200 } } },
+  },
 ]
-const slept: Step[] = [...snoozed, { advanceMs: 45 * 60_000 }]
+export const MONDAY = '2026-01-05T09:00:00.000Z'
+const snoozed: Step[] = [
+  ...patient,
+  { as: 'alice', call: 'execution/request.snooze', input: ({ request }) => ({ request_id: request.id, until: MONDAY }) },
+]
+const slept: Step[] = [...snoozed, { advanceMs: 5 * 24 * 3_600_000 }]
 const filtered: Step[] = [{ as: 'alice', call: 'execution/filter.save', input: { name: 'urgent', query: { priority: 'critical' } } }]
 
-export const scenes = { empty: [], asked, looked, forgotten, snoozed, slept, filtered }
+export const scenes = { empty: [], asked, looked, forgotten, patient, snoozed, slept, filtered }

@@ -159,7 +159,8 @@ function mayRead(request: Request, actor: Actor): boolean {
   if (actor.kind === 'agent') return actor.id === request.requester
   if (request.task_id !== undefined || ownsProject(actor, request.project_id)) return true
   if (actor.kind !== 'human') return false
-  const isTheirs = [request.owner, ...request.people].some((who) => speaksFor(actor, who))
+  // Whoever answered finds it again, also what they answered out of a pool.
+  const isTheirs = [request.owner, ...request.people].some((who) => speaksFor(actor, who)) || request.receipt?.by === actor.id
   // A pool is everybody of the project; what somebody has claimed is theirs.
   return isTheirs || actor.owner === true || (request.role === 'pool' && request.status === 'pending')
 }

@@ -7,7 +7,7 @@ import { command, rule } from '#kernel/operation.ts'
 import { t } from '#kernel/schema.ts'
 import { futureTimestamp } from '#kernel/time.ts'
 import { isStillOpen, isUnresolved, requestOf, type OfRequest } from '../rules.ts'
-import { soon } from '../examples.ts'
+import { MONDAY } from '../examples.ts'
 import { Id, isPressing, Request, Timestamp } from '../schema.ts'
 import { timersOf } from '../timers.ts'
 import { RequestView, viewOf } from '../view.ts'
@@ -61,7 +61,7 @@ const snooze = command({
       output: { request: viewOf(next, actor) },
     }
   },
-  example: { given: 'asked', as: 'alice', input: ({ request }) => ({ request_id: request.id, until: soon(request) }) },
+  example: { given: 'patient', as: 'alice', input: ({ request }) => ({ request_id: request.id, until: MONDAY }) },
 })
 
 const unsnooze = command({
