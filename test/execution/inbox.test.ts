@@ -180,7 +180,11 @@ describe('whose inbox it is', () => {
     const world = await createWorld()
     await world.play([
       { as: 'system', call: 'identity/project.join', input: { project_id: 'project_other', subject: 'user_alice', role: 'member' } },
-      { as: 'system', call: 'identity/agent.add', input: { id: 'agent_far', name: 'Far', owner: 'user_alice', project_id: 'project_other' } },
+      {
+        as: 'system',
+        call: 'identity/agent.add',
+        input: { id: 'agent_far', name: 'Far', owner: 'user_alice', project_id: 'project_other' },
+      },
     ])
     const far = castAs(world, 'far', 'spy', { id: 'agent_far' })
     const whole = castAs(world, 'whole', 'alice', {

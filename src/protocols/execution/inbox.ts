@@ -60,12 +60,13 @@ function lineOf(text: string): string {
 }
 export const titleOf = ({ payload }: Request): string => lineOf(questionIn(payload))
 
-const textsIn = ({ payload, agent_id }: Request): string[] => [
-  agent_id,
-  questionIn(payload),
-  ...('question' in payload ? payload.options : []),
-  ...(payload.context === undefined ? [] : [payload.context]),
-]
+const PLAIN = /^[\n\t\x20-\x7E]*$/
+/** What people should be told about the text. Plain letters deceive only where two labels look the same, and most text is plain. */
+function flaggedIn({ payload, agent_id }: Request): string[] {
+  const labels = 'question' in payload ? payload.options : []
+  const texts = [agent_id, questionIn(payload), ...labels, ...(payload.context === undefined ? [] : [payload.context])]
+  return warningsOf(texts.every((text) => PLAIN.test(text)) ? labels : texts)
+}
 
 type Registered = { readonly name: string; readonly created_at?: string; readonly owner?: string }
 type Task = TaskBehind & { readonly spec: { readonly goal: string }; readonly deadline: string | null }
@@ -110,7 +111,7 @@ async function factsOf(request: Request, task: Task | null, knowing: Knowing): P
       deadline: task.deadline,
       principal: task.ownership.principal,
     },
-    flagged: warningsOf(textsIn(request)),
+    flagged: flaggedIn(request),
   }
 }
 

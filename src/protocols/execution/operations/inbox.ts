@@ -1,6 +1,5 @@
 // The inbox: everything that waits for a person, whoever asks it of them, most urgent first. What is not theirs is neither listed
 // nor counted.
-import { Refusal } from '#kernel/errors.ts'
 import { human, installationOwner, role, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { query, type Read } from '#kernel/operation.ts'
@@ -8,7 +7,7 @@ import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/pagi
 import { t, type Part, type Static } from '#kernel/schema.ts'
 import { FilterName, queryFields, withSaved, type Query } from '../filters.ts'
 import { Item, itemOf, knowingBy } from '../inbox.ts'
-import { Id, isOpen, poolOf, rankOf, Request, SNOOZED, Timestamp } from '../schema.ts'
+import { Id, isOpen, poolOf, rankOf, Request, SNOOZED } from '../schema.ts'
 import { shown } from '../text.ts'
 
 type Inbox = { readonly people: readonly string[]; readonly pools: readonly string[] }
