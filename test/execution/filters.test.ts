@@ -33,8 +33,8 @@ test("they are each person's own, few, and gone when they are removed", async ()
   await world.call('alice', 'execution/filter.remove', { name: 'mine' })
   assert.deepEqual(await namesOf('alice'), [])
 
-  for (let i = 0; i < limits.filtersMax; i++) await world.call('alice', SAVE, { name: `f${i}`, query: {} })
-  await assert.rejects(world.call('alice', SAVE, { name: 'one more', query: {} }), { code: 'QUOTA_EXCEEDED' })
+  for (let i = 0; i < limits.filtersMax; i++) await world.call('alice', SAVE, { name: `f${i}`, query: { kind: 'review' } })
+  await assert.rejects(world.call('alice', SAVE, { name: 'one more', query: { kind: 'review' } }), { code: 'QUOTA_EXCEEDED' })
   await world.call('alice', SAVE, { name: 'f0', query: { priority: 'low' } })
   assert.equal((await namesOf('alice')).length, limits.filtersMax)
   await world.close()
@@ -42,14 +42,20 @@ test("they are each person's own, few, and gone when they are removed", async ()
 
 test('two that are saved at once are both there', async () => {
   const world = await createWorld()
-  await Promise.all(['a', 'b', 'c'].map((name) => world.call('alice', SAVE, { name, query: {} })))
+  await Promise.all(['a', 'b', 'c'].map((name) => world.call('alice', SAVE, { name, query: { kind: 'review' } })))
   assert.equal((await world.call('alice', 'execution/filter.list')).items.length, 3)
   await world.close()
 })
 
 test('what no inbox can be asked is no filter', async () => {
   const world = await createWorld()
-  for (const input of [{ name: '', query: {} }, { name: 'x' }, { name: 'x', query: { priority: 'urgent' } }, { name: 'x', query: null }])
+  for (const input of [
+    { name: '', query: { kind: 'review' } },
+    { name: 'x' },
+    { name: 'x', query: { prioritty: 'high' } },
+    { name: 'x', query: { priority: 'urgent' } },
+    { name: 'x', query: null },
+  ])
     await assert.rejects(world.call('alice', SAVE, input), { code: 'INVALID_REQUEST' })
   const { filter } = await world.call('alice', SAVE, { name: 'x', query: { person: 'user_bob', filter: 'y', kind: 'review' } })
   assert.deepEqual(filter.query, { kind: 'review' })

@@ -18,6 +18,9 @@ const save = command({
   audit: null,
   load: async (read, _, { actor }) => ({ filters: await filtersOf(read, actor) }),
   decide({ filters }, { name, query }, { actor, now }) {
+    // A misspelt field is dropped like any unknown one; what is left must still ask for something.
+    if (Object.keys(query).length === 0)
+      throw new Refusal('INVALID_REQUEST', 'query asks for nothing that an inbox can be asked', { field: 'query' })
     const filter = { name, query, saved_at: now }
     const others = filters.filter((one) => one.name !== name)
     if (others.length >= limits.filtersMax)
