@@ -237,6 +237,12 @@ export const limits = {
   /** Questions and replies about one request: beyond this people talk elsewhere. */
   remarksMax: 20,
   metadataBytesMax: 4 * 1024,
+  /** Out of sight at most this long; what is critical comes back within the hour. */
+  snoozeMsMax: 366 * 24 * 3_600_000,
+  snoozeCriticalMsMax: 3_600_000,
+  filtersMax: 50,
+  /** Answers in one call: a page that somebody has looked through. */
+  answersMax: 100,
   timeoutSecondsMax: 10 * 366 * 24 * 3_600,
 
   /** Ten years: far beyond any real deadline, far below where dates stop being exact. */
