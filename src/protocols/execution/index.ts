@@ -1,11 +1,26 @@
 // HXP, the Human Execution Protocol 0.1: agents ask people to decide, approve or provide, and get receipts.
 import type { Protocol } from '#kernel/operation.ts'
 import { scenes } from './examples.ts'
+import { groupOperations } from './operations/group.ts'
+import { poolOperations } from './operations/pool.ts'
 import { requestOperations } from './operations/request.ts'
 import { resolveOperations } from './operations/resolve.ts'
+import { routingOperations } from './operations/routing.ts'
+import { ruleOperations } from './operations/rules.ts'
+import { threadOperations } from './operations/thread.ts'
+import { timeOperations } from './operations/time.ts'
 import { codes } from './wire.ts'
 
-const operations = [...requestOperations, ...resolveOperations]
+const operations = [
+  ...requestOperations,
+  ...resolveOperations,
+  ...poolOperations,
+  ...routingOperations,
+  ...timeOperations,
+  ...threadOperations,
+  ...ruleOperations,
+  ...groupOperations,
+]
 export type ExecutionOperation = (typeof operations)[number]
 
 export const execution: Protocol = {
