@@ -13,10 +13,11 @@ export const APPROVE = { action: 'APPROVE', payload: { item: 'Deploy 1.4.2', det
 
 export type Asked = {
   readonly on: Stage
-  call(as: string, operation: string, input?: object): Promise<any>
+  /** By somebody of the cast, or by whom a credential would make. */
+  call(as: string | Actor, operation: string, input?: object): Promise<any>
   refused: Stage['refused']
   /** Asks as devin, whose owner is alice; answers the request. */
-  ask(input: object, as?: string): Promise<any>
+  ask(input: object, as?: string | Actor): Promise<any>
   /** The document itself. */
   stored(id: string): Promise<Request>
   /** What the record says of it, oldest first, without the protocol. */
@@ -29,17 +30,23 @@ export type Asked = {
   restarted(): Promise<Asked>
 }
 
-export const requests = async (scene: readonly Step[] = [], cast: Record<string, Actor> = {}): Promise<Asked> => {
-  const on = await stage(scene)
-  Object.assign(on.world.cast, cast)
-  return askedOn(on)
-}
+const inDefault: Actor['projects'] = new Map([['project_default', 'member']])
+export const person = (id: string, actsFor: readonly string[] = []): Actor => ({
+  id,
+  kind: 'human',
+  projects: inDefault,
+  actsFor: new Set(actsFor),
+})
+export const agent = (id: string): Actor => ({ id, kind: 'agent', projects: inDefault })
+
+export const requests = async (scene: readonly Step[] = []): Promise<Asked> => askedOn(await stage(scene))
 
 const named = (operation: string): string => (operation.includes('/') ? operation : `execution/${operation}`)
 
 function askedOn(on: Stage): Asked {
   const { world } = on
-  const call: Asked['call'] = (as, operation, input = {}) => on.call(as, named(operation), input)
+  const call: Asked['call'] = (as, operation, input = {}) =>
+    typeof as === 'string' ? on.call(as, named(operation), input) : world.kernel.call(named(operation), input, as)
 
   async function ring(): Promise<string[]> {
     const channel = timers(world.kernel, silent)
@@ -71,7 +78,7 @@ function askedOn(on: Stage): Asked {
     async facts(id) {
       const lines = await linesOf(world)
       return lines
-        .filter(({ subject }) => subject === `${Request.kind}/${id}`)
+        .filter(({ subject, action }) => subject === `${Request.kind}/${id}` && action.startsWith('execution/'))
         .map((line) => ({ ...line, action: line.action.slice('execution/'.length) }))
     },
     async pass(seconds) {
