@@ -28,6 +28,11 @@ const unheard: Step[] = [
   { as: 'devin', call: 'execution/request.create', input: { ...approval, remind_seconds: 600 } },
   { advanceMs: 3_600_000 },
 ]
+/** Rita is to be asked too, now. */
+const unanswered: Step[] = [
+  { as: 'devin', call: 'execution/request.create', input: { ...approval, escalate: { after_seconds: 600, to: ['user_rita'] } } },
+  { advanceMs: 3_600_000 },
+]
 /** Alice asks back. */
 const questioned: Step[] = [
   ...asked,
@@ -36,4 +41,4 @@ const questioned: Step[] = [
 const ruled: Step[] = [{ as: 'alice', call: 'execution/rule.add', input: { action: 'APPROVE', tag: 'finance', delegate_to: 'user_bob' } }]
 const grouped: Step[] = [{ as: 'owner', call: 'execution/group.set', input: { name: 'on-call', members: ['user_rita', 'user_bob'] } }]
 
-export const scenes = { empty: [], asked, forgotten, pooled, claimed, forgotten_claim, unheard, questioned, ruled, grouped }
+export const scenes = { empty: [], asked, forgotten, pooled, claimed, forgotten_claim, unheard, unanswered, questioned, ruled, grouped }

@@ -136,6 +136,7 @@ const create = command({
     as: 'devin',
     input: {
       action: 'DECIDE',
+      agent_id: 'agent_devin',
       timeout_seconds: 3_600,
       payload: { question: 'Approve the $99/mo plan?', options: ['Approve', 'Deny'], context: 'Needed for payments.' },
     },

@@ -96,7 +96,7 @@ const escalate = command({
       output: { request: viewOf(next, actor) },
     }
   },
-  example: { given: 'asked', as: 'alice', input: ({ request }) => ({ request_id: request.id, to: ['user_bob'] }) },
+  example: { given: 'unanswered', as: 'alice', input: ({ request }) => ({ request_id: request.id, to: ['user_bob'] }) },
 })
 
 function isDue(request: Request, now: string): boolean {

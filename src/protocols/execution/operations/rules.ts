@@ -17,6 +17,12 @@ const shown = (rules: readonly Rule[]): Static<typeof RuleView>[] => rules.map((
 type OfRules = { readonly rules: readonly Rule[] }
 const rulesOf = async (read: Read, owner: string): Promise<readonly Rule[]> => (await read.maybe(Rules, owner))?.rules ?? []
 
+function ruleNamed(rules: readonly Rule[], id: string): Rule {
+  const found = rules.find((one) => one.id === id)
+  if (!found) throw new Refusal('NOT_FOUND', `there is no rule ${id}`)
+  return found
+}
+
 const { id: _, created_at: __, ...conditions } = Rule.properties
 const add = command({
   name: 'rule.add',
@@ -77,8 +83,8 @@ const remove = command({
   audit: 'rule.removed',
   load: async (read, _, { actor }) => ({ rules: await rulesOf(read, actor.id) }),
   decide({ rules }, { rule_id }, { actor }) {
-    const next = rules.filter(({ id }) => id !== rule_id)
-    if (next.length === rules.length) throw new Refusal('NOT_FOUND', `there is no rule ${rule_id}`)
+    const gone = ruleNamed(rules, rule_id)
+    const next = rules.filter((one) => one !== gone)
     return {
       facts: [fact('rule.removed', [image(Rules, { id: actor.id, rules: next })], { detail: { rule_id } })],
       output: { items: shown(next) },
@@ -100,8 +106,8 @@ const order = command({
   audit: 'rule.ordered',
   load: async (read, _, { actor }) => ({ rules: await rulesOf(read, actor.id) }),
   decide({ rules }, { order: ids }, { actor }) {
-    const next = ids.flatMap((id) => rules.filter((one) => one.id === id))
-    if (next.length !== rules.length || new Set(ids).size !== rules.length || ids.length !== rules.length)
+    const next = ids.map((id) => ruleNamed(rules, id))
+    if (next.length !== rules.length || new Set(ids).size !== rules.length)
       throw new Refusal('INVALID_REQUEST', 'order must name each of your rules once', { field: 'order' })
     return { facts: [fact('rule.ordered', [image(Rules, { id: actor.id, rules: next })])], output: { items: shown(next) } }
   },

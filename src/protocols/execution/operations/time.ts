@@ -28,8 +28,8 @@ const extend = command({
     isUnresolved,
     rule<OfRequest>(
       'TASK_BOUND',
-      'no checkpoint of a task stands behind the request: its deadline is the one of the checkpoint',
-      ({ request }) => request.checkpoint_id === undefined,
+      'an agent asked it here: what comes from a task has the deadline that it has there',
+      ({ request }) => request.kind === 'request',
     ),
     rule<OfRequest, Extending>('PRECONDITION_FAILED', 'the new deadline is later than the present one', ({ request }, input, { now }) => {
       if (request.expires_at === null) return false
