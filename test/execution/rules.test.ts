@@ -98,7 +98,7 @@ describe('a request for a delegate', () => {
 
 test('of all rules that fit, the one with the most conditions counts, and of those the first', () => {
   const word: fc.Arbitrary<string> = fc.constantFrom('a', 'b')
-  const action = fc.constantFrom('DECIDE', 'APPROVE', 'PROVIDE') as fc.Arbitrary<Rule['action'] & string>
+  const action = fc.constantFrom('DECIDE', 'APPROVE', 'PROVIDE')
   const maybe = <T>(of: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(of, { nil: undefined })
   const rules = fc.array(fc.record({ action: maybe(action), project_id: maybe(word), tag: maybe(word) }), { maxLength: 12 })
   const asked = fc.record({ action, project_id: word, label: maybe(word), tags: fc.array(word, { maxLength: 2 }) })
