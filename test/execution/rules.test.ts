@@ -204,6 +204,8 @@ describe('whether a timeout may decide', () => {
     await ask({ ...byDefault, payload })
     await ask({ ...byDefault, payload, risk: 'R1' })
     await refused('INVALID_REQUEST', 'devin', 'request.create', { ...byDefault, payload, risk: 'R2' })
+    await call('alice', 'policy.set', { defaults: 'allow', forbid: [{ risk: 'R1' }] })
+    await refused('INVALID_REQUEST', 'devin', 'request.create', { ...byDefault, payload, risk: 'R2' })
     await call('alice', 'policy.set', { defaults: 'allow', forbid: [{ action: 'DECIDE' }] })
     await refused('INVALID_REQUEST', 'devin', 'request.create', { ...byDefault, payload })
     await call('alice', 'policy.set', { defaults: 'allow' })

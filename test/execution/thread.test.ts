@@ -75,6 +75,16 @@ describe('asking back', () => {
     await refused('ALREADY_RESOLVED', 'devin', 'request.reply', say(id, 'So.'))
   })
 
+  test('is shown with everything that would hide or turn text made visible', async () => {
+    const { ask, call, stored } = await requests()
+    const { id } = await ask(DECIDE)
+    await call('alice', 'request.question', say(id, 'Why?'))
+    await call('devin', 'request.reply', say(id, 'Free\u202Eegrahc on\u200B'))
+    const [, reply] = cardOf(await stored(id)).thread!
+    assert.doesNotMatch(reply!.text, /[\u202E\u200B]/)
+    assert.match(reply!.text, /^Free.*202e.*egrahc on/i)
+  })
+
   test('changes what a person is shown: an answer to what was shown before is refused', async () => {
     const { ask, call, refused, stored } = await requests()
     const { id } = await ask(DECIDE)

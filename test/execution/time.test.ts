@@ -149,7 +149,8 @@ describe('more time', () => {
     await refused('PRECONDITION_FAILED', 'devin', 'request.extend', { ...of(id), timeout_seconds: 1 })
     for (const timeout_seconds of [-1, 0.5, limits.timeoutSecondsMax + 1, 1e300])
       await refused('INVALID_REQUEST', 'devin', 'request.extend', { ...of(id), timeout_seconds })
-    await call('devin', 'request.extend', { ...of(id), timeout_seconds: limits.timeoutSecondsMax })
+    const { expires_at } = (await call('devin', 'request.extend', { ...of(id), timeout_seconds: limits.timeoutSecondsMax })).request
+    assert.deepEqual(await waiting(id), { expire: expires_at })
     const { request } = await call('alice', 'request.extend', { ...of(id), timeout_seconds: 0 })
     assert.equal(request.expires_at, null)
     assert.deepEqual(await waiting(id), {})

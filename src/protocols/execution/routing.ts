@@ -79,9 +79,8 @@ export async function peopleNamed(read: Read, names: readonly string[], project_
   const unknown: string[] = []
   for (const name of names) {
     const group = name.startsWith(GROUP) ? await read.raw(Group, groupId(project_id, name.slice(GROUP.length))) : null
-    const members = group === null ? [name] : group.removed_at === null ? group.members : []
     const active = []
-    for (const id of members) if (await isPersonOf(read, id, project_id)) active.push(id)
+    for (const id of group?.members ?? [name]) if (await isPersonOf(read, id, project_id)) active.push(id)
     for (const id of active) people.add(id)
     if (active.length === 0) unknown.push(name)
   }
