@@ -56,7 +56,6 @@ export const fieldWords: Readonly<Record<string, string>> = {
   label: 'what it is for, to tell keys apart',
   members: 'who belongs to it',
   message: 'what to say',
-  metadata: 'what else there is to know',
   must_use_capabilities: 'what the agent must use',
   n: 'how many',
   name: 'what it is called',
