@@ -8,6 +8,12 @@ import { inboxOperations } from './operations/inbox.ts'
 import { requestOperations } from './operations/request.ts'
 import { resolveOperations } from './operations/resolve.ts'
 import { snoozeOperations } from './operations/snooze.ts'
+import { groupOperations } from './operations/group.ts'
+import { poolOperations } from './operations/pool.ts'
+import { routingOperations } from './operations/routing.ts'
+import { ruleOperations } from './operations/rules.ts'
+import { threadOperations } from './operations/thread.ts'
+import { timeOperations } from './operations/time.ts'
 import { codes } from './wire.ts'
 
 const operations = [
@@ -18,6 +24,12 @@ const operations = [
   ...snoozeOperations,
   ...filterOperations,
   ...batchOperations,
+  ...poolOperations,
+  ...routingOperations,
+  ...timeOperations,
+  ...threadOperations,
+  ...ruleOperations,
+  ...groupOperations,
 ]
 export type ExecutionOperation = (typeof operations)[number]
 
