@@ -47,13 +47,10 @@ export function jwksOf({ current, retired }: KeyRing): { readonly keys: readonly
 
 /** A ring as it was written; throws, in words, where it is anything else. */
 export function ringFrom(text: string): KeyRing {
-  const { v, current, retired } = JSON.parse(text) as Partial<KeyRing>
+  const read: unknown = JSON.parse(text)
+  const { v, current, retired }: Partial<KeyRing> = isObject(read) ? read : {}
   if (v !== 1 || !isObject(current) || !Array.isArray(retired)) throw new TypeError('it is no key ring')
-  const { jwk } = current
-  if (!isObject(jwk)) throw new TypeError('it has no private key')
-  const key = createPrivateKey({ key: jwk, format: 'jwk' })
-  // Whoever verifies has only `x`: a `d` that does not belong to it would sign what nobody can verify.
-  if (createPublicKey(key).export({ format: 'jwk' }).x !== jwk.x) throw new TypeError('the halves of its private key do not fit')
+  if (!isPair(current.jwk)) throw new TypeError('it has no private key, or one whose halves do not fit')
   const all = [current, ...retired]
   if (!all.every(isNamed)) throw new TypeError('a key in it is not the one that its name says')
   if (retired.some(({ jwk: old, retired_at }) => 'd' in old || !isDate(retired_at)))
@@ -64,6 +61,15 @@ export function ringFrom(text: string): KeyRing {
 
 const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
 const isDate = (value: unknown): boolean => typeof value === 'string' && !Number.isNaN(Date.parse(value))
+
+/** Whoever verifies has only `x`: a `d` that does not belong to it would sign what nobody can verify. */
+function isPair(jwk: SigningKey['jwk']): boolean {
+  try {
+    return createPublicKey(createPrivateKey({ key: jwk, format: 'jwk' })).export({ format: 'jwk' }).x === jwk.x
+  } catch {
+    return false
+  }
+}
 
 function isNamed(one: { readonly kid: string; readonly created_at: string; readonly jwk: PublicJwk }): boolean {
   if (!isObject(one) || !isObject(one.jwk) || !isDate(one.created_at)) return false
