@@ -144,7 +144,7 @@ const named: Readonly<Record<string, (claims: Claims, kid: string) => unknown>> 
   completed_by: ({ decided_by }) => decided_by.sub,
 }
 /** Without these it is no receipt; those that are signed and missing were taken away. */
-const needed = ['request_id', 'status', 'completed_at', 'evidence_hash', 'receipt_id', 'key_id', 'result', 'reason']
+const needed = ['request_id', 'status', 'completed_at', 'evidence_hash', 'receipt_id', 'key_id', 'result', 'reason', 'completed_by']
 
 /** The receipt as it was given against the claims of its good signature. */
 export function judge(receipt: Fields, claims: Claims, kid: string, { audience, issuer }: Expected): Verdict {
@@ -177,7 +177,8 @@ function agrees(field: string, receipt: Fields, claims: Claims, kid: string): bo
 /** A receipt, wherever it was put: the answer that it came in may be given as a whole. */
 export function receiptIn(value: unknown): Fields | null {
   if (!isFields(value)) return null
-  return isFields(value['receipt']) && !Object.hasOwn(value, 'signature') ? value['receipt'] : value
+  const receipt = isFields(value['receipt']) && !Object.hasOwn(value, 'signature') ? value['receipt'] : value
+  return Object.keys(receipt).length <= limits.keysPerObjectMax ? receipt : null
 }
 
 /** A retired key must not have signed what happened after it was retired; the server may notice a rotation this much later. */

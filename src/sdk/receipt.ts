@@ -28,7 +28,7 @@ export async function verifyReceipt(receipt: unknown, options: VerifyOptions): P
 
 async function verified(given: unknown, options: VerifyOptions): Promise<Verdict> {
   const receipt = receiptIn(given)
-  if (receipt === null) return doubt('not_a_receipt', 'it is no object')
+  if (receipt === null) return doubt('not_a_receipt', 'it is no object, or has too many fields')
   const jws = jwsOf(receipt['signature'])
   if (!jws.ok) return jws
   const key = keyIn(options.jwks, jws.kid)
