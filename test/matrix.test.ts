@@ -55,6 +55,7 @@ const declared: Readonly<Record<string, readonly string[]>> = {
   'identity/login.issue': ['user_id'],
   'identity/subject.link': ['user_id'],
   'identity/agent.update': ['agent_id'],
+  'identity/agent.seal_key': ['agent_id'],
   'delegation/agent.register': ['agent_id'],
   'delegation/card.sync': ['agent_id'],
   'delegation/webhook.rotate': ['agent_id'],
