@@ -21,6 +21,8 @@ export type Claims = {
   /** What stands for a result that must not be written down. */
   readonly result_ref?: unknown
   readonly reason?: string | null
+  /** As the receipt names them, where that is not the name below. */
+  readonly completed_by?: string
   /** Who, under a name that tells nobody who that is, and how they proved it. */
   readonly decided_by: { readonly sub: string | null; readonly kind: string; readonly via: string | null }
   readonly created_at: string
@@ -141,7 +143,7 @@ const named: Readonly<Record<string, (claims: Claims, kid: string) => unknown>> 
   receipt_id: ({ jti }) => jti,
   key_id: (_, kid) => kid,
   result: (claims) => (claims.result === undefined ? claims.result_ref : claims.result),
-  completed_by: ({ decided_by }) => decided_by.sub,
+  completed_by: ({ completed_by, decided_by }) => completed_by ?? decided_by.sub,
 }
 /** Without these it is no receipt; those that are signed and missing were taken away. */
 const needed = ['request_id', 'status', 'completed_at', 'evidence_hash', 'receipt_id', 'key_id', 'result', 'reason', 'completed_by']

@@ -1,6 +1,6 @@
 // Questions to the people of the task. A question is a checkpoint: it waits for days, and a handler that is started anew finds it.
 import type { Input, Output } from '../client.ts'
-import { persistently } from './calls.ts'
+import { persistently } from '../calls.ts'
 import { Ended, Rejected, type Resolution } from './errors.ts'
 import type { Job } from './job.ts'
 import type { Steps } from './steps.ts'

@@ -1,5 +1,5 @@
 // One call of the handler: the run is started, worked on, and its end is reported. Who is not its worker any more reports nothing.
-import { isRefusal } from './calls.ts'
+import { isRefusal } from '../calls.ts'
 import { Ended, Rejected } from './errors.ts'
 import type { Job } from './job.ts'
 import { createRun, type Run, type Task } from './run.ts'
