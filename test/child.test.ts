@@ -102,6 +102,27 @@ describe('a program that speaks JSON lines', () => {
     await second.stop()
   })
 
+  for (const profile of ['lines', 'text'])
+    test(`that another process has taken the run from delivers nothing (${profile})`, async () => {
+      const go = join(folder, `go-${profile}`)
+      const said = profile === 'lines' ? JSON.stringify({ type: 'commit', text: 'stale' }) : 'stale'
+      const script = `const wait = setInterval(() => { if (require('node:fs').existsSync(${JSON.stringify(go)})) { clearInterval(wait); console.log(${JSON.stringify(said)}) } }, 10)`
+      const { world, worker, task_id } = await employed({ argv: node(script), profile })
+      const { id: run_id } = await until(async () => (await runOf(world, task_id)).started_at && runOf(world, task_id))
+      await world.call('devin', 'delegation/inbox.release', { runs: [{ run_id, attempt: 1 }] })
+      const { items } = await world.call('devin', 'delegation/inbox.take', { worker: 'another', run_id, lease: 'PT1H' })
+      assert.equal(items[0].attempt, 2)
+      writeFileSync(go, '')
+      // A child that lost its run is ended; the other one delivers.
+      await new Promise((done) => setTimeout(done, 700))
+      const { task } = await world.call('alice', 'collaboration/task.get', { task_id })
+      assert.deepEqual([task.state, task.artifacts], ['in_progress', []])
+      const payload = { kind: 'inline', uri: `data:text/plain;base64,${Buffer.from('fresh').toString('base64')}` }
+      await world.call('devin', 'collaboration/artifact.commit', { task_id, type: 'text', payload, run_id, attempt: 2 })
+      assert.equal(await textOf(world, task_id), 'fresh')
+      await worker.stop()
+    })
+
   test('gets what steers it, is told when it is cancelled, and is ended with everything that it started', async () => {
     const notes = join(folder, 'notes')
     const script = `

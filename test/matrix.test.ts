@@ -58,6 +58,7 @@ const declared: Readonly<Record<string, readonly string[]>> = {
   'delegation/card.sync': ['agent_id'],
   'delegation/webhook.rotate': ['agent_id'],
   'delegation/inbox.take': ['agent_id'],
+  'delegation/run.fence': ['agent_id'],
   'delegation/agent.resume': ['resolution.by'], // a resolution names who resolved
 }
 const claim = (path: string, id: string): object => {

@@ -18,7 +18,17 @@ import { createMeter } from './meter.ts'
 import { createQuota } from './quota.ts'
 import { readerOf } from './reader.ts'
 import { assertMatches, keyOf, parse } from './schema.ts'
-import { asLeftByTheBatch, effectsIn, expectProof, inputOf, narrowingOf, registryOf, withoutSecrets, type Served } from './served.ts'
+import {
+  askedFor,
+  asLeftByTheBatch,
+  effectsIn,
+  expectProof,
+  inputOf,
+  narrowingOf,
+  registryOf,
+  withoutSecrets,
+  type Served,
+} from './served.ts'
 import type { Value } from './store.ts'
 import { createStreams } from './streams.ts'
 import { createWaiting, type Seat } from './waiting.ts'
@@ -133,7 +143,7 @@ export function createKernel(options: KernelOptions): Kernel {
     seat?.listen(wish, actor.id)
     const name = `${protocol}/${op.name}`
     const replyId = key === undefined ? undefined : `${actor.id}/${narrowingOf(actor)}${key}`
-    const digest = key === undefined ? '' : sha256(`${name} ${canonical(input)}${draft.received?.checksum ?? ''}`)
+    const digest = key === undefined ? '' : sha256(`${name} ${canonical(askedFor(op, input))}${draft.received?.checksum ?? ''}`)
     if (replyId !== undefined) {
       const reply = await readerAs(draft, SYSTEM).maybe(Reply, replyId)
       if (reply && reply.digest !== digest)

@@ -84,6 +84,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'delegation/run.complete': '           y      u     u     n    n   n     n      n     y    n    u      n',
   'delegation/run.fail': '               y      u     u     n    n   n     n      n     y    n    u      n',
   'delegation/run.report': '             u      u     u     u    u   n     n      y     n    n    u      u',
+  'delegation/run.fence': '              y      u     u     u    u   u     u      u     u    u    u      u',
   'delegation/run.get': '                y      y     y     n    n   n     n      n     y    n    y      n',
   'delegation/run.list': '               y      y     y     y    y   y     y      y     y    y    y      y',
   'delegation/inbox.take': '             y      u     u     u    u   u     u      y     y    y    u      u',

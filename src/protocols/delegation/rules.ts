@@ -46,6 +46,29 @@ export const isPresentAttempt = rule<OfRun, OfAttempt>(
   ({ mailbox }, { attempt = 0 }, { actor }) => actor.kind !== 'agent' || (mailbox?.attempt ?? 0) === attempt,
 )
 
+type OfFence = { readonly run: Run | null; readonly mailbox: Mailbox | null; readonly last_run: string | null }
+
+/** The run that an agent speaks for: the one that it names, or the one that the task's work is with. */
+export async function fencedBy(read: Read, task_id: string, agent_id: string, run_id: string | undefined): Promise<OfFence> {
+  const work = await read.raw(Work, task_id)
+  const id = run_id ?? work?.current_run ?? null
+  const run = id === null ? null : await read.raw(Run, id)
+  const isOwn = run?.agent_id === agent_id && run.task_id === task_id
+  return { run: isOwn ? run : null, mailbox: isOwn ? await read.raw(Mailbox, run.id) : null, last_run: work?.last_run ?? null }
+}
+
+export const isItsRun = rule<OfFence, { run_id?: string }>(
+  'RUN_NOT_FOUND',
+  'the run is one of the agent on this task',
+  ({ run }, { run_id }) => run_id === undefined || run !== null,
+)
+/** The same for what it does to the task. A run that has ended may still speak, until another one has followed it. */
+export const isPresentFor = rule<OfFence, OfAttempt>('CONFLICT', isPresentAttempt.words, ({ run, mailbox, last_run }, { attempt }) => {
+  if (run === null) return true
+  if (!isActive(run.state)) return run.id === last_run
+  return attempt === undefined || (mailbox?.attempt ?? 0) === attempt
+})
+
 /** While the work is with a delegate, the run above it waits. */
 export const hasNoDelegate = rule<OfRun>(
   'INVALID_TRANSITION',

@@ -121,7 +121,8 @@ function ledgerOf(job: Job, steps: ReturnType<typeof createSteps>): Run['ledger'
     async write(key, value, { key: step, ...options } = {}) {
       if (task_id === null) throw new TypeError('no task stands behind this run: the ledger is written in the name of one')
       await steps.once('ledger', step, async (idempotencyKey) => {
-        await job.effect(() => client.collaboration.ledger.write({ ...options, task_id, key, value }, { idempotencyKey, signal }))
+        const entry = { ...options, task_id, run_id: job.id, key, value }
+        await job.effect(() => client.collaboration.ledger.write({ ...entry, attempt: job.attempt }, { idempotencyKey, signal }))
         return null
       })
     },
