@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { acting, runUnder } from './support/restraint.ts'
-import { cast } from './support/world.ts'
+import { cast, stateHash } from './support/world.ts'
 
 test('H19: after the deadline an agent invokes nothing', async () => {
   const { on, ran, invoke } = await acting()
@@ -31,5 +31,18 @@ test('while a person is asked, the agent cannot put another in its place', async
   await assert.rejects(on.world.call('devin', 'delegation/agent.handoff', { run_id, to_agent: 'agent_robin' }), {
     code: 'PRECONDITION_FAILED',
   })
+  await on.close()
+})
+
+test('H19: after the deadline an agent hands nothing off; the system still may', async () => {
+  const { on } = await acting()
+  const deadline = new Date(on.world.kernel.now() + 60_000).toISOString()
+  const { run_id } = await runUnder(on, {}, { delegable: true, deadline })
+  on.world.advance(120_000)
+  const over = { run_id, to_agent: 'agent_robin' }
+  const before = await stateHash(on.world.store)
+  await assert.rejects(on.world.call('devin', 'delegation/agent.handoff', over), { code: 'DEADLINE_EXCEEDED' })
+  assert.equal(await stateHash(on.world.store), before)
+  assert.equal((await on.world.call('system', 'delegation/agent.handoff', over)).run.agent_id, 'agent_robin')
   await on.close()
 })
