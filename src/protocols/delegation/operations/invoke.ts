@@ -140,6 +140,8 @@ const invoke = command({
   callers: [runAgent],
   requires: [isRunning, isPresentAttempt, hasNoDelegate, isInTime, mayAct],
   audit: 'capability.invoked',
+  // Another attempt that repeats it gets what came of it: it is not done twice.
+  besides: ['attempt'],
   effect: { port: 'capability', conclude: 'delegation/capability.conclude' },
   async load(read, { run_id, ref }, { actor, now }): Promise<Invoking> {
     const own = await runOf(read, run_id, actor)
