@@ -1,6 +1,6 @@
 // Capabilities where it gets rough: MCP servers that die, hang and flood, crashes between intent and outcome, and bounds.
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
@@ -31,6 +31,15 @@ const quick: Partial<McpBounds> = { backoffMs: 50, backoffMsMax: 200, connectMs:
 const mcp = (server: McpSettings['server'], more: Partial<McpSettings> = {}, bounds = quick): CapabilitySource =>
   mcpSource({ name: 'test', projects: ['project_default'], permissions: {}, server, ...more }, realClock, silent, bounds)
 
+const isAlive = (pid: string): boolean => {
+  try {
+    process.kill(Number(pid), 0)
+  } catch {
+    return false
+  }
+  const stat = `/proc/${pid}/stat`
+  return !existsSync(stat) || !readFileSync(stat, 'utf8').includes(') Z ')
+}
 const V = { version: '1.4.2' }
 const idsOf = async ({ world }: CapabilityWorld): Promise<string[]> =>
   (await world.call('devin', 'delegation/capability.list', { limit: 200 })).items.map(({ capability_id }: any) => capability_id)
@@ -51,6 +60,30 @@ describe('an MCP server over stdio', () => {
     const environment = JSON.parse(output.content[0].text) as Record<string, string>
     assert.deepEqual([environment['GIVEN'], environment['COUNTERSIGN_TEST_SECRET']], ['yes', undefined])
   })
+
+  for (const [name, rest] of [
+    ['ends with its pipes', ''],
+    ['does not end by itself', 'sleep 300'],
+  ])
+    test(`that a shell starts and that ${name} is ended with all that the shell has started`, async (t) => {
+      const folder = mkdtempSync(join(tmpdir(), 'countersign-mcp-'))
+      t.after(() => rmSync(folder, { recursive: true, force: true }))
+      const pids = join(folder, 'pids')
+      const script = 'sleep 300 & echo $! >> "$PIDS"; "$NODE" "$SERVER"; eval "$REST"'
+      const env = { PIDS: pids, NODE: process.execPath, SERVER: STDIO, REST: rest! }
+      const on = await ready(t, mcp({ command: 'sh', args: ['-c', script], env }))
+      assert.equal((await on.invoke('cap:test/echo', { words: 'hi' }, V)).ok, true)
+      const alive = (): string[] => readFileSync(pids, 'utf8').trim().split('\n').filter(isAlive)
+      assert.equal(alive().length, 1, 'of the one that was only asked for its revision nothing is left')
+      if (rest === '') {
+        const [first] = alive()
+        await on.invoke('cap:test/dies', {}, V)
+        await until(async () => (await on.invoke('cap:test/echo', { words: 'back' }, V)).ok)
+        assert.equal(isAlive(first!), false, 'it has gone with the server that it was started for')
+      }
+      await on.close()
+      await until(() => alive().length === 0, 2_000)
+    })
 
   test('that dies fails the call that it had, is started again, and nothing else breaks', async (t) => {
     const on = await ready(t, mcp(child()))

@@ -56,7 +56,13 @@ export const doors: readonly { file: string; module: string; names: readonly str
   { file: 'workers/webhook-post.ts', module: 'node:http', names: ['request'], why: 'the same' },
   { file: 'workers/webhook-post.ts', module: 'node:https', names: ['request'], why: 'the same' },
   { file: 'workers/webhook.ts', module: 'node:crypto', names: ['createHmac'], why: 'messages to webhooks are signed' },
-  { file: 'workers/child.ts', module: 'node:child_process', names: ['spawn'], why: 'the one file that starts processes' },
+  { file: 'workers/child.ts', module: 'node:child_process', names: ['spawn'], why: 'the one file that starts programs of agents' },
+  {
+    file: 'capabilities/mcp-stdio.ts',
+    module: 'node:child_process',
+    names: ['spawn', 'ChildProcessWithoutNullStreams'],
+    why: 'the one file that starts MCP servers',
+  },
   {
     file: 'protocols/identity/authenticate.ts',
     module: 'node:crypto',
