@@ -147,6 +147,7 @@ describe('a program that speaks JSON lines', () => {
       }
     }
     await until(isGone)
+    await until(() => readFileSync(notes, 'utf8').includes('"cancel"'))
     const lines = readFileSync(notes, 'utf8').trim().split('\n')
     assert.deepEqual(
       lines.map((line) => (JSON.parse(line) as { type: string }).type),

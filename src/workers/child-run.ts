@@ -8,10 +8,11 @@ import { answerLine, errorLine, inlined, messageLine, ofTask, runLine, understoo
 import { createLimit } from './child-limit.ts'
 import { promptFor, resultIn, type Profile } from './child-profiles.ts'
 
+export type PortOptions = { readonly key?: string; readonly signal?: AbortSignal; readonly timeoutMs?: number }
 /** How operations are called: in this process, or over the network. A refusal has a code. */
 export type Port = {
   // oxlint-disable-next-line typescript/no-explicit-any -- the answer of whichever operation was called; its schema describes it
-  call(operation: string, input: object, key?: string): Promise<any>
+  call(operation: string, input: object, options?: PortOptions): Promise<any>
   upload(task_id: string, bytes: Buffer): Promise<{ readonly uri: string; readonly checksum: string; readonly size: number }>
 }
 export type Plan = Command & { readonly profile: Profile; readonly timeLimitMs: number; readonly waitMs: number }
@@ -115,7 +116,7 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
       const before = resumed
       try {
         const key = `child/${item.run.id}/${type}/${count}/${sha256(JSON.stringify(repeated(operation, input))).slice(0, 16)}`
-        return (await port.call(operation, input, key)) as Record<string, unknown>
+        return (await port.call(operation, input, { key })) as Record<string, unknown>
       } catch (error) {
         const { code, message } = failureIn(error)
         if (code === 'CONFLICT' && (await isLost(operation))) conclude('lost')
