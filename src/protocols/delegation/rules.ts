@@ -4,7 +4,7 @@ import { role, type Actor } from '#kernel/identity.ts'
 import { rule, type Read } from '#kernel/operation.ts'
 import { t } from '#kernel/schema.ts'
 import { serves } from './capability.ts'
-import { Card, Mailbox, Memo, Run, Work, type CapabilityRef } from './schema.ts'
+import { Card, delegatorOf, Mailbox, Memo, Run, Work, type CapabilityRef } from './schema.ts'
 import { allowsEvent, isActive } from './states.ts'
 
 export type OfRun = { readonly run: Run; readonly mailbox: Mailbox | null; readonly work: Work | null; readonly memos: number }
@@ -18,13 +18,13 @@ export const runAgent = role<OfRun>("the run's agent", (actor, { run }) => actor
 /** Who delegated a run that no task stands behind; a task's people and its executor are asked through the task. */
 export const delegator = role<OfRun>(
   'the delegating agent',
-  (actor, { run }) => actor.kind === 'agent' && run.task_id === null && run.chain.at(-1)?.agent_id === actor.id,
+  (actor, { run }) => actor.kind === 'agent' && run.task_id === null && delegatorOf(run) === actor.id,
 )
 
 /** The run with what is kept for it. For an agent another agent's run does not exist, unless it delegated it. */
 export async function runOf(read: Read, run_id: string, actor: Actor): Promise<OfRun> {
   const run = await read.maybe(Run, run_id)
-  const isForeign = actor.kind === 'agent' && run !== null && actor.id !== run.agent_id && run.chain.at(-1)?.agent_id !== actor.id
+  const isForeign = actor.kind === 'agent' && run !== null && actor.id !== run.agent_id && delegatorOf(run) !== actor.id
   if (run === null || isForeign) throw new Refusal('RUN_NOT_FOUND', `there is no run ${run_id}`)
   const [mailbox, work, memos] = await Promise.all([
     read.raw(Mailbox, run_id),
