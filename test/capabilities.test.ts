@@ -1,6 +1,9 @@
 // Capabilities where it gets rough: MCP servers that die, hang and flood, crashes between intent and outcome, and bounds.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
@@ -134,6 +137,28 @@ describe('an MCP server over stdio', () => {
 })
 
 describe('an MCP server over Streamable HTTP', () => {
+  for (const status of [301, 302, 303, 307, 308])
+    test(`that sends elsewhere (${status}) is not followed: what the operator wrote into the headers is for nobody else`, async (t) => {
+      const arrived: string[] = []
+      const listen = async (name: string, answer: (response: ServerResponse) => void): Promise<string> => {
+        const server = createServer((request, response) => {
+          arrived.push(`${name} ${request.headers['x-token'] as string}`)
+          request.resume()
+          answer(response)
+        })
+        t.after(() => server.closeAllConnections() === undefined && server.close())
+        server.listen(0, '127.0.0.1')
+        await once(server, 'listening')
+        return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`
+      }
+      const elsewhere = await listen('elsewhere', (response) => void response.writeHead(404).end())
+      const url = await listen('here', (response) => void response.writeHead(status, { location: elsewhere }).end())
+      const on = await capabilityWorld([mcp({ url, headers: { 'x-token': 'secret' } })])
+      t.after(on.close)
+      await until(() => arrived.length >= 3)
+      assert.deepEqual([...new Set(arrived)], ['here secret'])
+    })
+
   test('that goes away fails the calls in between and is found again when it comes back', async (t) => {
     const first = await serveOverHttp()
     const on = await ready(t, mcp({ url: first.url, headers: {} }))

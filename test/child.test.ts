@@ -156,6 +156,19 @@ describe('a program that speaks JSON lines', () => {
     await worker.stop()
   })
 
+  test('that leaves somebody behind outside of its group ends all the same, and what it said counts', async () => {
+    const script = `
+      const { spawn } = require('node:child_process')
+      const child = spawn('sleep', ['60'], { detached: true, stdio: ['ignore', 'inherit', 'ignore'] })
+      child.unref()
+      console.log(child.pid)
+    `
+    const { world, worker, task_id } = await employed({ argv: node(script), profile: 'text' })
+    assert.equal((await ended(world, task_id)).state, 'completed')
+    process.kill(Number(await textOf(world, task_id)))
+    await worker.stop()
+  })
+
   test('is told what it said wrong and may go on; the ledger answers', async () => {
     const script = `
       const lines = []
