@@ -151,7 +151,7 @@ must('A7', 'without a task, cancelling a run ends all that work for it, and each
   const ended = await Promise.all([top, one, two, deep, other].map(stateIn))
   assert.deepEqual(ended, ['failed cancelled', 'failed cancelled', 'completed null', 'failed cancelled', 'running null'])
   const told = [...(await take(on, 'robin')), ...(await take(on, 'devin'))]
-  assert.deepEqual(told.map(({ run }) => run.id).toSorted(), [top, one, deep].toSorted())
+  assert.deepEqual(told.map(({ run }) => run.id as string).toSorted(), [top, one, deep].toSorted())
   assert.deepEqual([...new Set(kindsIn(told).flat())], ['cancel'])
   await on.refused('INVALID_TRANSITION', 'robin', ops('agent.delegate'), { to_agent: 'agent_devin', parent_run: top })
 })
