@@ -61,6 +61,7 @@ const declared: Readonly<Record<string, readonly string[]>> = {
   'delegation/webhook.rotate': ['agent_id'],
   'delegation/inbox.take': ['agent_id'],
   'execution/request.create': ['agent_id'], // of the agent that a project's key asks for
+  'delegation/run.fence': ['agent_id'],
   'delegation/agent.resume': ['resolution.by'], // a resolution names who resolved
 }
 const claim = (path: string, id: string): object => {

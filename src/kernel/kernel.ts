@@ -20,7 +20,17 @@ import { noNotary } from './notary.ts'
 import { createQuota } from './quota.ts'
 import { readerOf } from './reader.ts'
 import { assertMatches, keyOf, parse } from './schema.ts'
-import { asLeftByTheBatch, effectsIn, expectProof, inputOf, narrowingOf, registryOf, withoutSecrets, type Served } from './served.ts'
+import {
+  askedFor,
+  asLeftByTheBatch,
+  effectsIn,
+  expectProof,
+  inputOf,
+  narrowingOf,
+  registryOf,
+  withoutSecrets,
+  type Served,
+} from './served.ts'
 import type { Value } from './store.ts'
 import { createStreams } from './streams.ts'
 import { createWaiting, type Seat } from './waiting.ts'
@@ -150,7 +160,7 @@ export function createKernel(options: KernelOptions): Kernel {
     seat?.listen(wish, actor.id)
     const name = `${protocol}/${op.name}`
     const replyId = key === undefined ? undefined : `${actor.id}/${narrowingOf(actor)}${key}`
-    const asked = key === undefined ? '' : `${name} ${canonical(input)}${draft.received?.checksum ?? ''}`
+    const asked = key === undefined ? '' : `${name} ${canonical(askedFor(op, input))}${draft.received?.checksum ?? ''}`
     const digest = key === undefined ? '' : op.hides ? notary.commit(asked) : sha256(asked)
     if (replyId !== undefined) {
       const reply = await readerAs(draft, SYSTEM).maybe(Reply, replyId)

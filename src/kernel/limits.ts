@@ -154,6 +154,8 @@ export const limits = {
   messagesPerRunMax: 100,
   /** Runs whose messages are handed over at once. */
   takenMax: 50,
+  /** Runs that end at once with the one that they work for. */
+  cascadeMax: 200,
   leaseMsDefault: 60_000,
   leaseMsMax: 3_600_000,
   /** How long an answer is kept for the process that asked, before another one of the same agent may take it. */

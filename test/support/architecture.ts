@@ -75,7 +75,13 @@ export const doors: readonly { file: string; module: string; names: readonly str
     names: ['createPrivateKey', 'createPublicKey', 'generateKeyPairSync'],
     why: 'signing keys are made and checked here',
   },
-  { file: 'workers/child.ts', module: 'node:child_process', names: ['spawn'], why: 'the one file that starts processes' },
+  { file: 'workers/child.ts', module: 'node:child_process', names: ['spawn'], why: 'the one file that starts programs of agents' },
+  {
+    file: 'capabilities/mcp-stdio.ts',
+    module: 'node:child_process',
+    names: ['spawn', 'ChildProcessWithoutNullStreams'],
+    why: 'the one file that starts MCP servers',
+  },
   {
     file: 'protocols/identity/authenticate.ts',
     module: 'node:crypto',
