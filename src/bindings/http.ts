@@ -1,19 +1,20 @@
 // The HTTP binding: every command and query of the kernel is a POST. It knows no protocol by name and nothing of what it carries.
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import type { RequestListener } from 'node:http'
+import type { IncomingMessage, RequestListener } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import { administrator, installationOwner, type Actor } from '#kernel/identity.ts'
+import type { Actor } from '#kernel/identity.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { absence, failureOf, internalFailure, prepare, securityHeaders, transportFailure, type Failure } from './http/answers.ts'
 import { boundArrival, refuseSocket, watchArrivals } from './http/arrival.ts'
+import { createBridges, type Bridges, type MakeBridge } from './http/bridge.ts'
 import { registerBytes, type Body, type ByteStore, type Work } from './http/bytes.ts'
-import { callerOf, createGuard, isLocal, type Credential } from './http/guard.ts'
-import { isSocketRequest, registerLive, type Live, type LiveOptions } from './http/live.ts'
+import { registerFigures } from './http/figures.ts'
+import { callerOf, createGuard, type Credential } from './http/guard.ts'
+import { isSocketRequest, registerLive, type LiveOptions } from './http/live.ts'
 import { registerLogin, type Logins } from './http/login.ts'
 import { createMetrics, type Metrics } from './http/metrics.ts'
 import { operationsOf, plainListener, type Done, type Plain, type Run } from './http/operations.ts'
-import { openapiOf } from './openapi.ts'
 
 export type HttpLog = {
   readonly level: string
@@ -38,7 +39,6 @@ const usualBounds: HttpBounds = {
   keepAliveMs: 72_000, // longer than the 60 s of the usual proxies, so that the proxy is the one who closes
   stuckMs: 120_000, // a client that takes no answer for this long holds memory, not a conversation
 }
-const HEALTH_MEMORY_MS = 10_000
 
 export type HttpOptions = {
   readonly kernel: Kernel
@@ -56,6 +56,8 @@ export type HttpOptions = {
   readonly bytes?: ByteStore
   /** Where live streams are found besides their operations, and who may open sockets. */
   readonly live?: LiveOptions
+  /** What others wrote about HTTP, each below a path of its own. */
+  readonly bridges?: readonly MakeBridge[]
   /** Shared with other bindings, whose calls are then in /metrics too. */
   readonly metrics?: Metrics
   readonly bounds?: Partial<HttpBounds>
@@ -89,7 +91,8 @@ export function createHttp(options: HttpOptions): HttpServer {
     stopping: false,
     unwritableAt: 0,
   }
-  const app = createApp(state, bounds)
+  const bridges = bridgesOf(state)
+  const app = createApp(state, bridges, bounds)
   const arrivals = watchArrivals(state.sockets, bounds.requestMs)
   const allow = new Map<string, string>()
   app.addHook('onRoute', ({ url, method }) => {
@@ -108,7 +111,7 @@ export function createHttp(options: HttpOptions): HttpServer {
     stuckMs: bounds.stuckMs,
   })
   registerOperations(app, runs, state)
-  servePlainly(app, runs, state, bounds)
+  servePlainly(app, runs, bridges, state, bounds)
   if (state.bytes) {
     const handler = (name: string, changes: boolean, work: Work) => handlerOf(name, changes, state, work)
     registerBytes(app, { ...state.bytes, kernel: state.kernel, bounds, handler })
@@ -125,12 +128,26 @@ export function createHttp(options: HttpOptions): HttpServer {
     stop() {
       state.stopping = true
       live.stop()
+      bridges.stop()
       return stop(app, state, bounds.stopMs).finally(arrivals.stop)
     },
   }
 }
 
-function createApp(state: State, bounds: HttpBounds): FastifyInstance {
+function bridgesOf(state: State): Bridges {
+  const fixed = Object.entries(state.headers).flat()
+  return createBridges(state.bridges ?? [], {
+    ...state,
+    live: state.live ?? {},
+    headersFor: () => fixed,
+    refusalOf: (request) => refusalOf(request, state),
+    failed: (error, path) => failed(error, path, state),
+    meter: (name, changes) => meterOf(name, changes, state),
+    bug: (error) => state.log.error({ err: error }, 'a bridge failed'),
+  })
+}
+
+function createApp(state: State, bridges: Bridges, bounds: HttpBounds): FastifyInstance {
   const app = fastify({
     logger: false,
     bodyLimit: limits.bodyBytesMax,
@@ -143,7 +160,7 @@ function createApp(state: State, bounds: HttpBounds): FastifyInstance {
       requestTimeout: 0, // bodies are bounded one by one
       connectionsCheckingInterval: Math.min(1_000, bounds.requestMs / 2),
       requireHostHeader: false, // Node would answer without a body
-      shouldUpgradeCallback: isSocketRequest,
+      shouldUpgradeCallback: (request: IncomingMessage) => isSocketRequest(request) || bridges.isSocket(request),
     },
     frameworkErrors: (_, _request, reply) => {
       reply.headers(securityHeaders)
@@ -159,7 +176,7 @@ function createApp(state: State, bounds: HttpBounds): FastifyInstance {
   app.addHook('onRequest', (request, reply, next) => {
     reply.headers(state.headers)
     boundArrival(request.raw, bounds.requestMs)
-    const refused = refusalOf(request, state)
+    const refused = refusalOf(request.raw, state)
     if (refused) void reply.send(prepare(reply, refused))
     else next()
   })
@@ -179,9 +196,9 @@ function createApp(state: State, bounds: HttpBounds): FastifyInstance {
   return app
 }
 
-function refusalOf({ raw, url }: FastifyRequest, { guard, stopping }: State): Failure | null {
-  if (guard.hostOf(raw.headers) === undefined) {
-    return raw.headers.host === undefined
+function refusalOf({ headers, url }: IncomingMessage, { guard, stopping }: State): Failure | null {
+  if (guard.hostOf(headers) === undefined) {
+    return headers.host === undefined
       ? transportFailure(400, 'INVALID_REQUEST', 'the Host header is missing')
       : transportFailure(421, 'INVALID_REQUEST', 'this server does not go by that host name (see --hosts)')
   }
@@ -223,14 +240,20 @@ function registerOperations(app: FastifyInstance, runs: ReadonlyMap<string, Run>
   }
 }
 
-function servePlainly(app: FastifyInstance, runs: ReadonlyMap<string, Run>, state: State, { requestMs }: HttpBounds): void {
+function servePlainly(
+  app: FastifyInstance,
+  runs: ReadonlyMap<string, Run>,
+  bridges: Bridges,
+  state: State,
+  { requestMs }: HttpBounds,
+): void {
   const [framework] = app.server.listeners('request') as RequestListener[]
   app.server.removeAllListeners('request')
   const isWelcome: Plain['isWelcome'] = (headers) => !state.stopping && state.guard.hostOf(headers) !== undefined
-  app.server.on(
-    'request',
-    plainListener({ runs, headers: state.headers, isWelcome, bound: (raw) => boundArrival(raw, requestMs) }, framework!),
-  )
+  const bound = (raw: IncomingMessage): void => boundArrival(raw, requestMs)
+  const plain = plainListener({ runs, headers: state.headers, isWelcome, bound }, framework!)
+  app.server.on('request', bridges.listener(bound, plain))
+  bridges.attach(app.server)
 }
 
 /** Around work that carries bytes: credential, figures, failures. */
@@ -257,30 +280,6 @@ function noteUnwritable(state: State, at: number): void {
   // Once, not with every call that is refused for it.
   if (state.unwritableAt === 0) state.log.error({}, 'the store cannot write: what would change something is refused until it can')
   state.unwritableAt = at
-}
-
-function registerFigures(app: FastifyInstance, state: State, live: Live): void {
-  const { kernel, metrics, guard } = state
-  const description = JSON.stringify(openapiOf(kernel.protocols, state.version, state.live?.aliases))
-  app.get('/openapi.json', (_, reply) => reply.send(description))
-
-  app.get('/health', (_, reply) => {
-    const writes = state.unwritableAt === 0 || performance.now() - state.unwritableAt > HEALTH_MEMORY_MS
-    const status = state.stopping || !writes ? 'degraded' : 'ok'
-    const why = state.stopping ? { reason: 'stopping' } : writes ? {} : { reason: 'the store cannot write' }
-    return reply.code(status === 'ok' ? 200 : 503).send(JSON.stringify({ status, ...why, version: state.version, ...state.health() }))
-  })
-
-  app.get('/metrics', async ({ raw }, reply) => {
-    if (!isLocal(raw.socket.remoteAddress, raw.headers, state.proxied)) {
-      const actor = await state.authenticate(guard.credentialOf(raw.headers))
-      if (!administrator.is(actor, null) && !installationOwner.is(actor, null)) {
-        return prepare(reply, transportFailure(403, 'UNAUTHORIZED', 'the figures are for: administrator, owner'))
-      }
-    }
-    reply.header('content-type', 'text/plain; version=0.0.4; charset=utf-8')
-    return metrics.text(kernel, state.sockets.size, live.size())
-  })
 }
 
 async function stop(app: FastifyInstance, state: State, stopMs: number): Promise<void> {

@@ -13,8 +13,10 @@ export const Action = either('DECIDE', 'APPROVE', 'PROVIDE')
 export type Action = Static<typeof Action>
 export const RoleName = either('owner', 'delegate', 'pool')
 export const Priority = either('critical', 'high', 'normal', 'low')
+export type Priority = Static<typeof Priority>
 export const Fallback = either('pause', 'fail', 'default')
 export const Status = either('pending', 'assigned', 'completed', 'failed', 'cancelled')
+export type Status = Static<typeof Status>
 export const Risk = either('R1', 'R2', 'R3', 'R4', 'R5')
 /** Ours: what stands in the inbox. `request`: an agent asked through HXP itself; the others come from other protocols. */
 export const Kind = either('request', 'approval', 'choice', 'input', 'escalation', 'interrupt', 'review')
@@ -67,7 +69,7 @@ const RequestSchema = t.Object({
   agent_id: text(limits.labelCharsMax), // as the agent calls itself
   requester: Id, // who it is by its credential
   project_id: Id, // where it belongs: chain and visibility
-  label: t.Optional(text(limits.labelCharsMax)), // the draft's project_id, where it names no project of ours
+  label: t.Optional(text(limits.labelCharsMax)), // the draft's project_id, as the agent sent it
   metadata: Open,
   tags: t.Array(text(limits.labelCharsMax)),
   payload: Payload,
@@ -100,9 +102,9 @@ const RequestSchema = t.Object({
 export type Request = Static<typeof RequestSchema>
 
 export const isOpen = ({ status }: Pick<Request, 'status'>): boolean => status === 'pending' || status === 'assigned'
-const rankOf = { critical: '0', high: '1', normal: '2', low: '3' } as const
+export const rankOf = { critical: '0', high: '1', normal: '2', low: '3' } as const
 /** Behind everything else until its time comes. */
-const SNOOZED = '9'
+export const SNOOZED = '9'
 
 export const poolOf = (project_id: string): string => `pool/${project_id}`
 /** Where it is listed: with those who are to answer, or in the pool of the project until somebody claims it. */
@@ -114,7 +116,7 @@ function openRows(request: Request): Part[][] {
   const rank = rankOf[request.priority]
   return inboxesOf(request).map((who) => {
     const rest = request.snoozed?.find(({ by }) => by === who)
-    return rest ? [who, SNOOZED, rest.until] : [who, rank, request.created_at]
+    return rest ? [who, SNOOZED, rest.until, rank] : [who, rank, request.created_at]
   })
 }
 
@@ -134,9 +136,12 @@ export const Request = doc('execution.request', RequestSchema, {
   indexes: {
     open: index((request) => (isOpen(request) ? openRows(request) : []), 2),
     closed: index(
-      (request) => (request.receipt ? request.people.map((who) => [who, request.status, request.receipt!.completed_at]) : []),
+      ({ receipt, people, status, priority }) =>
+        receipt ? people.map((who) => [who, status, receipt.completed_at, rankOf[priority]]) : [],
       2,
     ),
+    // Those of `open` that somebody has claimed, so that they can be counted.
+    claimed: index(({ status, people, priority }) => (status === 'assigned' ? people.map((who) => [who, rankOf[priority]]) : []), 2),
     asker: index((request) => [[request.requester, isOpen(request) ? 'open' : 'closed', request.created_at]], 2),
     critical: index((request) => (request.priority === 'critical' ? [[request.requester, request.created_at.slice(0, 13)]] : []), 2),
     checkpoint: index((request) => (request.checkpoint_id === undefined ? [] : [[request.checkpoint_id]])),
