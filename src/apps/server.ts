@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http.ts'
 import { createMetrics, type Metrics } from '#bindings/http/metrics.ts'
 import { createJsonRpc, type JsonRpcServer } from '#bindings/jsonrpc.ts'
+import { hxp } from '#bridges/hxp/index.ts'
 import { createCapabilities } from '#capabilities/registry.ts'
 import type { CapabilitySource } from '#capabilities/source.ts'
 import { contracts } from '#contracts/index.ts'
@@ -215,6 +216,7 @@ function httpOf(
       recheck: sessions.recheck,
       redeem: sessions.redeem,
     },
+    bridges: [hxp()],
     bytes: { blobs, bytesMax: config.blobBytesMax },
     metrics,
     ...(bounds ? { bounds } : {}),
