@@ -224,7 +224,6 @@ export const limits = {
   substitutionsMax: 50,
 
   /** What a person says besides the answer itself. */
-  reasonCharsMax: 2_000,
   /** Questions and replies about one request: beyond this people talk elsewhere. */
   remarksMax: 20,
   metadataBytesMax: 4 * 1024,
