@@ -1,5 +1,6 @@
 // The draft's HTTP binding on a real socket: every status of 5.3 by name, every bad input of ours by name, and who may do what.
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { connect } from 'node:net'
 import { test } from 'node:test'
 import { limits } from '#kernel/limits.ts'
@@ -84,6 +85,7 @@ test('what is left out has the usual values, and what is absent is absent', asyn
 test('200: a request is retrieved and resolved, and the receipt says so to both sides', async (t) => {
   const world = await hxpWorld(t)
   const { request_id, poll_url } = await world.ask()
+  world.advance(90_000)
   const resolved = await world.http('alice', 'POST', `/requests/${request_id}/resolve`, { result: 'Approve', reason: null })
   assert.equal(resolved.status, 200, resolved.text)
   const { receipt } = resolved.json
@@ -91,7 +93,10 @@ test('200: a request is retrieved and resolved, and the receipt says so to both 
     [receipt.request_id, receipt.status, receipt.result, receipt.completed_by],
     [request_id, 'completed', 'Approve', 'user_alice'],
   )
-  assert.match(receipt.evidence_hash, /^[0-9a-f]{64}$/)
+  assert.equal(receipt.duration_seconds, 90)
+  // 4.2, with the secret of the tests.
+  const evidence = `${request_id}Approve${receipt.completed_at}a secret of the tests`
+  assert.equal(receipt.evidence_hash, createHash('sha256').update(evidence).digest('hex'))
   assert.equal(typeof receipt.signature, 'string')
   assert.equal(resolved.headers['hxp-status'], 'completed')
   assert.equal(resolved.headers['hxp-request-id'], request_id)
@@ -170,6 +175,7 @@ test('400: invalid requests are refused, each with its field, and nothing is sto
     'payload: null': { payload: null },
     'a payload that is a list': { payload: [] },
     'no payload': { payload: undefined },
+    'details of more than 16 KiB': { action: 'APPROVE', payload: { item: 'x', details: { note: 'x'.repeat(17_000) } } },
     'details nested deep': { action: 'APPROVE', payload: { item: 'x', details: { deep } } },
   }
   const before = world.store.stats().position
