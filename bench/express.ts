@@ -32,7 +32,16 @@ const only =
   }
 
 app.post('/hxp/v1/requests', only('agent'), (request, response) => {
-  const { action, role = 'owner', priority = 'normal', timeout_seconds = 0, fallback = 'pause', agent_id, metadata = {}, payload } = request.body
+  const {
+    action,
+    role = 'owner',
+    priority = 'normal',
+    timeout_seconds = 0,
+    fallback = 'pause',
+    agent_id,
+    metadata = {},
+    payload,
+  } = request.body
   const isKnown = ['DECIDE', 'APPROVE', 'PROVIDE'].includes(action) && ['low', 'normal', 'high', 'critical'].includes(priority)
   if (!isKnown || typeof payload?.question !== 'string' || !Array.isArray(payload.options) || payload.options.length < 2) {
     response.status(400).json({ error: 'invalid_request', message: 'the request is invalid' })

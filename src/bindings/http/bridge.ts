@@ -17,6 +17,8 @@ export type BridgeHost = {
   readonly proxied: boolean
   /** Streams: who may open sockets, what a ticket is worth, and what a test may shrink. */
   readonly live: LiveOptions
+  /** For development: whatever page asks. */
+  readonly anyOrigin: boolean
   authenticate(credential: Credential): Promise<Actor>
   /** The headers of every answer to this request, names and values in turn. There is no other place where they come from. */
   headersFor(request: IncomingMessage): readonly string[]

@@ -65,7 +65,7 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
     if (refused) return failureAnswer(refused, false)
     const { origin } = request.headers
     const isOurs = origin === undefined || origin.slice(origin.indexOf('://') + 3) === guard.hostOf(request.headers)
-    if (!isOurs && !origins.includes(origin)) return foreignPage
+    if (!isOurs && !host.anyOrigin && !origins.includes(origin)) return foreignPage
     if (stopped) return errorAnswer(503, 'unavailable', 'the server is stopping', {}, ['retry-after', '1'])
     return listeners.size < bounds.sockets ? null : errorAnswer(503, 'unavailable', 'there are too many sockets', {}, ['retry-after', '5'])
   }

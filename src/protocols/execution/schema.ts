@@ -1,8 +1,9 @@
 // What an agent asks of a person, and what the person's answer leaves. Field names are the draft's (HXP 0.1); what is ours says so.
-import { ownsProject, speaksFor, type Actor } from '#kernel/identity.ts'
+import { ownsProject, speaksFor, SYSTEM_ID, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, kindOf, nullable, t, type AnyDoc, type Part, type Static } from '#kernel/schema.ts'
 import { Payload } from './payload.ts'
+import { dueOf } from './timers.ts'
 
 const text = (maxLength: number, description?: string) => t.String({ maxLength, ...(description ? { description } : {}) })
 export const Id = text(limits.idCharsMax)
@@ -112,12 +113,26 @@ export function inboxesOf({ role, status, people, project_id }: Request): readon
   return role === 'pool' && status === 'pending' ? [poolOf(project_id)] : people
 }
 
+/** What is late or was escalated is not for later: nothing hides it. */
+export const isPressing = ({ overdue, escalated_at }: Pick<Request, 'overdue' | 'escalated_at'>): boolean =>
+  overdue || escalated_at !== undefined
+/** Until when somebody wants to be left alone about it; null: they do not. */
+export const snoozedUntil = (request: Request, who: string): string | null =>
+  (isPressing(request) ? undefined : request.snoozed?.find(({ by }) => by === who)?.until) ?? null
+
 function openRows(request: Request): Part[][] {
   const rank = rankOf[request.priority]
   return inboxesOf(request).map((who) => {
-    const rest = request.snoozed?.find(({ by }) => by === who)
-    return rest ? [who, SNOOZED, rest.until, rank] : [who, rank, request.created_at]
+    const until = snoozedUntil(request, who)
+    return until === null ? [who, rank, request.created_at] : [who, SNOOZED, until, rank]
   })
+}
+
+/** Whose history it is in: those who were asked, and whoever else has answered. */
+function closedRows({ people, receipt, status, priority }: Request): Part[][] {
+  if (!receipt) return []
+  const { by, completed_at } = receipt
+  return (by === SYSTEM_ID || people.includes(by) ? people : [...people, by]).map((who) => [who, status, completed_at, rankOf[priority]])
 }
 
 /** The kind of the task behind an item; protocols know one another's documents by name only. */
@@ -133,13 +148,10 @@ export const Request = doc('execution.request', RequestSchema, {
   within: (request) => (request.task_id === undefined ? null : { doc: taskDoc(), id: request.task_id }),
   // Who waits for the answer, and who waits for something to answer.
   wakes: (request) => request.id,
+  due: dueOf,
   indexes: {
     open: index((request) => (isOpen(request) ? openRows(request) : []), 2),
-    closed: index(
-      ({ receipt, people, status, priority }) =>
-        receipt ? people.map((who) => [who, status, receipt.completed_at, rankOf[priority]]) : [],
-      2,
-    ),
+    closed: index(closedRows, 2),
     // Those of `open` that somebody has claimed, so that they can be counted.
     claimed: index(({ status, people, priority }) => (status === 'assigned' ? people.map((who) => [who, rankOf[priority]]) : []), 2),
     asker: index((request) => [[request.requester, isOpen(request) ? 'open' : 'closed', request.created_at]], 2),
@@ -153,7 +165,8 @@ function mayRead(request: Request, actor: Actor): boolean {
   if (actor.kind === 'agent') return actor.id === request.requester
   if (request.task_id !== undefined || ownsProject(actor, request.project_id)) return true
   if (actor.kind !== 'human') return false
-  const isTheirs = [request.owner, ...request.people].some((who) => speaksFor(actor, who))
+  // Whoever answered finds it again, also what they answered out of a pool.
+  const isTheirs = [request.owner, ...request.people].some((who) => speaksFor(actor, who)) || request.receipt?.by === actor.id
   // A pool is everybody of the project; what somebody has claimed is theirs.
   return isTheirs || actor.owner === true || (request.role === 'pool' && request.status === 'pending')
 }
