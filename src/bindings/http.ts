@@ -126,7 +126,7 @@ export function createHttp(options: HttpOptions): HttpServer {
     stuckMs: bounds.stuckMs,
   })
   registerOperations(app, runs, state)
-  servePlainly(app, runs, bridges, state, bounds)
+  servePlainly(app, runs, bridges, state, (raw) => boundArrival(raw, bounds.requestMs))
   if (state.bytes) {
     const handler = (name: string, changes: boolean, work: Work) => handlerOf(name, changes, state, work)
     registerBytes(app, { ...state.bytes, kernel: state.kernel, bounds, handler })
@@ -246,19 +246,12 @@ function registerOperations(app: FastifyInstance, runs: ReadonlyMap<string, Run>
   }
 }
 
-function servePlainly(
-  app: FastifyInstance,
-  runs: ReadonlyMap<string, Run>,
-  bridges: Bridges,
-  state: State,
-  { requestMs }: HttpBounds,
-): void {
+function servePlainly(app: FastifyInstance, runs: ReadonlyMap<string, Run>, bridges: Bridges, state: State, bound: Plain['bound']): void {
   const [framework] = app.server.listeners('request') as RequestListener[]
   app.server.removeAllListeners('request')
   const { headers, guard, cors } = state
   const isOurs: Plain['isWelcome'] = (asked) => guard.hostOf(asked) !== undefined
   const isWelcome: Plain['isWelcome'] = (asked) => !state.stopping && isOurs(asked)
-  const bound = (raw: IncomingMessage): void => boundArrival(raw, requestMs)
   const all = bridges.listener(bound, plainListener({ runs, headers, isWelcome, bound }, framework!))
   app.server.on('request', cors ? withCors({ ...cors, headers, isWelcome: isOurs }, all) : all)
   bridges.attach(app.server)

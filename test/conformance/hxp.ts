@@ -68,6 +68,14 @@ const ASKED = ['payload', 'what is valid is accepted as it is, whatever stands b
 const CLIENT = ['clients', 'an agent’s client creates, polls and gets its receipts; every error has a message'] as const
 const PAGE = ['clients', 'the page for people reads the inbox and answers a number with the text "42"'] as const
 const DEMO = ['clients', 'the demo script asks under several names with one development key'] as const
+const DEVELOPMENT = [
+  'clients',
+  'in development mode the credentials that everybody knows are enough, and pages of any origin come in',
+] as const
+const CORS = [
+  'clients',
+  'CORS: on every answer for pages of configured origins, errors and preflights included, and for no others',
+] as const
 
 export const hxpRows: readonly Shown[] = [
   decide('D-1', 'question and options (2 to 6) are required.', INVALID, ASKED),
@@ -138,24 +146,48 @@ export const hxpRows: readonly Shown[] = [
   client('C-6', 'A repeated 408 is harmless.', LATE),
   client('C-7', 'What would break such pages is refused at create.', INVALID),
   client('C-8', 'One development key sends several agent_ids and unregistered project_ids.', DEMO),
-  client('C-9', 'CORS headers on every answer, errors and preflights included.'),
+  client('C-9', 'CORS headers on every answer, errors and preflights included.', CORS),
   client('C-10', 'Question, item and prompt have at most 300 characters, a list at most 100 items.', INVALID, PAGES),
-  client('C-11', 'dev-agent-key, dev-agent-key-2 and dev-human-token in development, and nowhere else.'),
+  client('C-11', 'dev-agent-key, dev-agent-key-2 and dev-human-token in development, and nowhere else.', DEVELOPMENT, WHO),
 
   ours('X1', 'The formula of 4.2 literally; trust comes from the signature, the key and the log.'),
-  ours('X2', 'GET is always 200, also when ?wait= runs out; resolving what ended by its deadline is 408, anything else that ended 409.', WAIT, LATE, CONFLICT),
-  ours('X3', 'pause: pending and overdue; fail: failed with reason timeout, event expired with the receipt; default: completed.', EXPIRED, ENDINGS),
+  ours(
+    'X2',
+    'GET is always 200, also when ?wait= runs out; resolving what ended by its deadline is 408, anything else that ended 409.',
+    WAIT,
+    LATE,
+    CONFLICT,
+  ),
+  ours(
+    'X3',
+    'pause: pending and overdue; fail: failed with reason timeout, event expired with the receipt; default: completed.',
+    EXPIRED,
+    ENDINGS,
+  ),
   ours('X4', 'default without or with a foreign default_option, or on APPROVE and PROVIDE: 400 at create.', INVALID),
   ours('X5', 'file: an upload becomes an artifact, and the result refers to it.'),
   ours('X6', 'selection needs allowed_values; multiple allows several.', UNFIT, FITS),
   ours('X7', 'sensitive: one-time handle, never in plaintext.'),
-  ours('X8', 'hxp_ and a ULID; both forms of the WebSocket address; a one-use ticket in ws_url, or a bearer header.', CREATED, HEARD, TICKET, REFUSED),
+  ours(
+    'X8',
+    'hxp_ and a ULID; both forms of the WebSocket address; a one-use ticket in ws_url, or a bearer header.',
+    CREATED,
+    HEARD,
+    TICKET,
+    REFUSED,
+  ),
   ours('X9', 'The superset of text and OpenAPI; details are optional; cancel exists.', CANCELLED, CLIENT, LIST),
   ours('X10', 'The role is a switch; without a matching rule the owner; the most specific rule, then the first.'),
   ours('X11', 'Who may resolve; a credential of the wrong kind is 401, another’s object 404.', WHO, NOWHERE, MAY),
   ours('X12', 'Bound to a task: its principal; else the agent’s owner.'),
   ours('X13', 'assigned_at, else created_at.', CREATED),
-  ours('X14', 'agent_id and project_id lie in the scope of the key; unknown projects are labels; omitted: the agent of the key.', WHO, CREATED, DEMO),
+  ours(
+    'X14',
+    'agent_id and project_id lie in the scope of the key; unknown projects are labels; omitted: the agent of the key.',
+    WHO,
+    CREATED,
+    DEMO,
+  ),
   ours('X15', 'details have at most 16 KiB.', INVALID),
   ours('X16', 'Idempotency-Key; a cancelled request has a receipt; one that is bound to a task cannot be cancelled.', ONCE, CANCELLED),
   ours('X17', 'critical is not sorted as normal.', INBOX),
@@ -168,25 +200,13 @@ export const hxpRows: readonly Shown[] = [
   ours('X24', 'critical ignores quiet hours, and is rationed per agent.', QUOTA),
   ours('X25', 'HXP create keeps 2 to 6 options.', INVALID),
   ours('X26', 'Delegation rules bind only the agents of the person who made them.'),
-  ours('W-5', 'cancelled and failed have events of their own; who comes late gets the stored outcome; then the socket closes with 1000.', ENDINGS, OUTCOME),
+  ours(
+    'W-5',
+    'cancelled and failed have events of their own; who comes late gets the stored outcome; then the socket closes with 1000.',
+    ENDINGS,
+    OUTCOME,
+  ),
 ]
 
 /** Rows that nothing shows yet, because the part that answers for them is still being built. One that something shows must leave this list. */
-export const open: readonly string[] = [
-  'PR-3',
-  'RO-2',
-  'RO-3',
-  'S-1',
-  'S-3',
-  'S-6',
-  'C-9',
-  'C-11',
-  'X1',
-  'X5',
-  'X7',
-  'X10',
-  'X12',
-  'X19',
-  'X20',
-  'X26',
-]
+export const open: readonly string[] = ['PR-3', 'RO-2', 'RO-3', 'S-1', 'S-3', 'S-6', 'X1', 'X5', 'X7', 'X10', 'X12', 'X19', 'X20', 'X26']

@@ -3,14 +3,18 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { connect } from 'node:net'
 import { test } from 'node:test'
+import type { Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { execution } from '#protocols/execution/index.ts'
 import { send, sendBytes } from '../support/http-client.ts'
-import { assertRefused, hxpWorld, QUESTION  } from '../support/hxp-world.ts'
+import { assertRefused, hxpWorld, QUESTION } from '../support/hxp-world.ts'
 
 const ULID = /^hxp_[0-9A-HJKMNP-TV-Z]{26}$/
 const APPROVAL = { action: 'APPROVE', payload: { item: 'Deploy to production', details: { version: '2.1' } } }
-const provide = (input_type: string, more: object = {}): object => ({ action: 'PROVIDE', payload: { prompt: 'Which one?', input_type, ...more } })
+const provide = (input_type: string, more: object = {}): object => ({
+  action: 'PROVIDE',
+  payload: { prompt: 'Which one?', input_type, ...more },
+})
 
 // --- 5.1 and 5.3: what works -----------------------------------------------------------------------------------------------
 
@@ -239,7 +243,11 @@ test('401: no credential, a wrong one, a revoked one, and one of the wrong kind'
   ] as const
   for (const [method, path] of forPeople)
     for (const as of ['devin', 'project'])
-      assertRefused(await world.http(as, method, path, ['GET', 'DELETE'].includes(method) ? undefined : { result: 'Approve' }), 401, 'unauthorized')
+      assertRefused(
+        await world.http(as, method, path, ['GET', 'DELETE'].includes(method) ? undefined : { result: 'Approve' }),
+        401,
+        'unauthorized',
+      )
   for (const [method, path] of [
     ['POST', '/requests'],
     ['GET', '/requests'],
@@ -275,8 +283,7 @@ test('404: what is not there, what is not an id, and what belongs to somebody el
 test('who may look and who may answer: the one it is routed to, the owner of the installation, and nobody else', async (t) => {
   const world = await hxpWorld(t)
   const first = await world.ask()
-  for (const as of ['devin', 'project', 'alice', 'owner'])
-    assert.equal((await world.http(as, 'GET', first.poll_url)).status, 200, as)
+  for (const as of ['devin', 'project', 'alice', 'owner']) assert.equal((await world.http(as, 'GET', first.poll_url)).status, 200, as)
   assert.equal((await world.resolve(first.request_id, 'Approve', {}, 'owner')).status, 200)
   const second = await world.http('project', 'POST', '/requests', { ...QUESTION, agent_id: 'agent_devin' })
   assert.equal(second.status, 201, second.text)
@@ -435,6 +442,29 @@ test('the inbox: critical first, then by age; filters; totals that are exact', a
   assert.deepEqual(await counts('status=&priority='), [7, 7, 5], 'a filter that says nothing is none')
   assert.deepEqual((await world.http('bob', 'GET', '/inbox')).json.total, 1, 'others see the pool')
   assert.deepEqual((await world.http('mallory', 'GET', '/inbox')).json, { requests: [], total: 0, unresolved: 0 })
+})
+
+test('totals stay exact for what is snoozed, for substitutes and for keys of one project', async (t) => {
+  const world = await hxpWorld(t)
+  const { request_id } = await world.ask('devin', { priority: 'high' })
+  await world.ask('devin', { priority: 'low' })
+  await world.ask('devin', { quorum: { n: 2, of: ['user_alice', 'user_bob'] } })
+  const until = new Date(Date.parse('2026-01-01') + 24 * 3_600_000).toISOString()
+  await world.call('alice', 'execution/request.snooze', { request_id, until })
+  const counts = async (actor: Actor, input: object): Promise<number[]> => {
+    const { requests, total, unresolved } = await world.kernel.call('execution/request.inbox', input, actor)
+    return [requests.length, total, unresolved]
+  }
+  const alice = world.cast['alice']!
+  assert.deepEqual(await counts(alice, {}), [3, 3, 3])
+  assert.deepEqual(await counts(alice, { priority: 'high' }), [1, 1, 1], 'what is snoozed is still high')
+  assert.deepEqual(await counts(alice, { priority: 'low', status: 'pending' }), [1, 1, 1])
+  const last = (await world.http('alice', 'GET', '/inbox')).json.requests.at(-1)
+  assert.equal(last.request_id, request_id, 'behind everything else')
+  assert.deepEqual(await counts(world.cast['deputy']!, {}), [3, 3, 3], 'each once, though two inboxes have it')
+  const elsewhere: Actor = { ...alice, narrowed: true, projects: new Map([['project_other', 'member']]) }
+  assert.deepEqual(await counts(elsewhere, {}), [0, 0, 0])
+  assert.deepEqual(await counts({ ...alice, narrowed: true }, { priority: 'high' }), [1, 1, 1])
 })
 
 test('pages: by cursor and by offset, none twice and none lost, 100 at most', async (t) => {
@@ -605,7 +635,11 @@ test('every answer has the headers that every answer has, and none is HTML', asy
     assert.equal(answer.headers['x-content-type-options'], 'nosniff')
   }
   assertRefused(await world.http('devin', 'GET', '/requests', undefined, { host: 'evil.example.com' }), 421, 'invalid_request')
-  assertRefused(await world.http('devin', 'POST', '/requests', 'a=b', { 'content-type': 'application/x-www-form-urlencoded' }), 415, 'invalid_request')
+  assertRefused(
+    await world.http('devin', 'POST', '/requests', 'a=b', { 'content-type': 'application/x-www-form-urlencoded' }),
+    415,
+    'invalid_request',
+  )
   const charset = await world.http('devin', 'POST', '/requests', QUESTION, { 'content-type': 'application/json; charset=utf-8' })
   assert.equal(charset.status, 201)
   assert.match(await sendBytes(world.port, 'nonsense\r\n\r\n'), /^HTTP\/1\.1 400 [^]*"message"/)

@@ -96,7 +96,9 @@ test('however sockets and answers race, everybody hears the outcome exactly once
 test('many subscribers of one request hear the same bytes', async (t) => {
   const world = await hxpWorld(t)
   const { request_id } = await world.ask()
-  const listening = await Promise.all(Array.from({ length: 100 }, (_, i) => world.listen(`/hxp/ws/${request_id}`, i % 2 ? 'devin' : 'alice')))
+  const listening = await Promise.all(
+    Array.from({ length: 100 }, (_, i) => world.listen(`/hxp/ws/${request_id}`, i % 2 ? 'devin' : 'alice')),
+  )
   await until(() => listening.every(({ heard }) => heard.length === 1), 'all are in')
   await world.resolve(request_id, 'Approve')
   await Promise.all(listening.map(({ closed }) => closed()))

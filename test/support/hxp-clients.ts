@@ -52,7 +52,11 @@ export async function agentClient(base: string, { agent, human }: Credentials, w
     [{ action: 'DECIDE', priority: 'high', payload: { question: 'Which?', options: ['A', 'B'] } }, 'B', 'B'],
     [{ action: 'APPROVE', payload: { item: 'Deploy' } }, 'approved', 'approved'],
     [{ action: 'PROVIDE', payload: { prompt: 'How many?', input_type: 'number' } }, '42', 42],
-    [{ action: 'PROVIDE', payload: { prompt: 'Which address?', input_type: 'email', placeholder: 'a@b.c' } }, 'x@example.com', 'x@example.com'],
+    [
+      { action: 'PROVIDE', payload: { prompt: 'Which address?', input_type: 'email', placeholder: 'a@b.c' } },
+      'x@example.com',
+      'x@example.com',
+    ],
   ]
   for (const [body, result, kept] of bodies) {
     const id = await ask(body)
@@ -103,7 +107,13 @@ export async function demo(base: string, { agent }: Credentials): Promise<void> 
     ['agent_alpha_01', 'project_alpha'],
     ['agent_beta_07', 'project_beta'],
   ]) {
-    const body = { action: 'APPROVE', agent_id, project_id, metadata: { agent_framework: 'langgraph' }, payload: { item: 'x', details: {} } }
+    const body = {
+      action: 'APPROVE',
+      agent_id,
+      project_id,
+      metadata: { agent_framework: 'langgraph' },
+      payload: { item: 'x', details: {} },
+    }
     const { status, json } = await call(`${base}/hxp/v1/requests`, agent, 'POST', body)
     assert.equal(status, 201, JSON.stringify(json))
     const shown = (await call(`${base}${json.poll_url}`, agent, 'GET')).json

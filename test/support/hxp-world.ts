@@ -88,7 +88,11 @@ export async function hxpWorld(t: Pick<TestContext, 'after'>, options: Options =
     const isRaw = typeof body === 'string' || body instanceof Uint8Array
     const more: Sent = body === undefined ? {} : { body: isRaw ? body : JSON.stringify(body) }
     const type = body === undefined ? {} : { 'content-type': 'application/json' }
-    return send(port, path.startsWith('/hxp') ? path : `/hxp/v1${path}`, { method, headers: { ...credential, ...type, ...headers }, ...more })
+    return send(port, path.startsWith('/hxp') ? path : `/hxp/v1${path}`, {
+      method,
+      headers: { ...credential, ...type, ...headers },
+      ...more,
+    })
   }
   return {
     ...world,
@@ -136,7 +140,13 @@ async function openSocket(port: number, path: string, key: string | null, option
       answer.on('data', (part: Buffer) => parts.push(part))
       answer.on('end', () => {
         const text = Buffer.concat(parts).toString()
-        failed(Object.assign(new Error(`status ${answer.statusCode}`), { status: answer.statusCode, text, type: answer.headers['content-type'] }))
+        failed(
+          Object.assign(new Error(`status ${answer.statusCode}`), {
+            status: answer.statusCode,
+            text,
+            type: answer.headers['content-type'],
+          }),
+        )
       })
     })
     ws.on('error', failed)

@@ -57,9 +57,20 @@ export const notASocket: Answer = errorAnswer(426, 'upgrade_required', 'this add
   'upgrade',
   'websocket',
 ])
-export const foreignPage: Answer = errorAnswer(403, 'unauthorized', 'pages of this origin may not open a socket here (see --origins)', {}, [])
+export const foreignPage: Answer = errorAnswer(
+  403,
+  'unauthorized',
+  'pages of this origin may not open a socket here (see --origins)',
+  {},
+  [],
+)
 
-export function send(request: IncomingMessage, response: ServerResponse, fixed: readonly string[], { status, text, headers }: Answer): void {
+export function send(
+  request: IncomingMessage,
+  response: ServerResponse,
+  fixed: readonly string[],
+  { status, text, headers }: Answer,
+): void {
   response.writeHead(status, [...fixed, ...headers, 'content-length', String(Buffer.byteLength(text))])
   response.end(request.method === 'HEAD' ? undefined : text)
 }

@@ -22,7 +22,16 @@ export type Listener = {
 }
 
 /** RFC 6455 leaves 4000 to 4999 to us; the last digits are those of the status that HTTP would have answered. */
-const closings = { done: 1000, stopping: 1001, notText: 1003, tooMany: 1008, failed: 1011, slow: 4008, credential: 4401, request: 4403 } as const
+const closings = {
+  done: 1000,
+  stopping: 1001,
+  notText: 1003,
+  tooMany: 1008,
+  failed: 1011,
+  slow: 4008,
+  credential: 4401,
+  request: 4403,
+} as const
 
 export function createListener(ws: WebSocket, socket: Duplex, seat: Seat, bounds: Bounds, left: () => void): Listener {
   const meter = createMeter(bounds.framesPerMinute, () => performance.now())

@@ -44,5 +44,8 @@ export function answerOf(status: number, body: unknown, headers: readonly string
   return { status, text: JSON.stringify(body), headers }
 }
 /** About one request: what became of it stands in the headers too. */
-export const aboutRequest = (status: number, body: object, { id, status: state }: { readonly id: string; readonly status: string }): Answer =>
-  answerOf(status, body, ['HXP-Status', state, 'HXP-Request-Id', id])
+export const aboutRequest = (
+  status: number,
+  body: object,
+  { id, status: state }: { readonly id: string; readonly status: string },
+): Answer => answerOf(status, body, ['HXP-Status', state, 'HXP-Request-Id', id])

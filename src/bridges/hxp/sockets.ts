@@ -116,7 +116,9 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
     // Whether it is theirs to hear is asked in the same way as whether it is theirs to read.
     await kernel.call('execution/request.get', { request_id: id }, seat.actor)
     if ((perActor.get(seat.actor.id) ?? 0) >= limits.bridgeSocketsPerActorMax)
-      throw new Refusal('QUOTA_EXCEEDED', `one actor has at most ${limits.bridgeSocketsPerActorMax} sockets open at a time`, { retry_after: 5 })
+      throw new Refusal('QUOTA_EXCEEDED', `one actor has at most ${limits.bridgeSocketsPerActorMax} sockets open at a time`, {
+        retry_after: 5,
+      })
     const again = refusalOf(request)
     if (again) return sendRaw(socket, host.headersFor(request), again)
     server.handleUpgrade(request, socket, head, (ws: WebSocket) => {

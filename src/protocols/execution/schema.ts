@@ -128,6 +128,12 @@ function openRows(request: Request): Part[][] {
   })
 }
 
+/** In the pool, and with those who were called in besides. */
+function twiceRows(request: Request): Part[][] {
+  const { people } = request
+  return people.length < inboxesOf(request).length ? openRows(request).filter(([who]) => people.includes(who as string)) : []
+}
+
 /** Whose history it is in: those who were asked, and whoever else has answered. */
 function closedRows({ people, receipt, status, priority }: Request): Part[][] {
   if (!receipt) return []
@@ -152,7 +158,8 @@ export const Request = doc('execution.request', RequestSchema, {
   indexes: {
     open: index((request) => (isOpen(request) ? openRows(request) : []), 2),
     closed: index(closedRows, 2),
-    // Those of `open` that somebody has claimed, so that they can be counted.
+    // Those of `open` that stand there twice for somebody, and those that somebody has claimed: so that they can be counted.
+    twice: index((request) => (request.role === 'pool' && isOpen(request) ? twiceRows(request) : []), 2),
     claimed: index(({ status, people, priority }) => (status === 'assigned' ? people.map((who) => [who, rankOf[priority]]) : []), 2),
     asker: index((request) => [[request.requester, isOpen(request) ? 'open' : 'closed', request.created_at]], 2),
     critical: index((request) => (request.priority === 'critical' ? [[request.requester, request.created_at.slice(0, 13)]] : []), 2),

@@ -2,7 +2,7 @@
 import { Refusal } from '#kernel/errors.ts'
 import { anyone, human, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { query, type Read } from '#kernel/operation.ts'
+import { query, type Listed, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
 import { t, type Part } from '#kernel/schema.ts'
 import { isProjectKey } from '../rules.ts'
@@ -83,18 +83,10 @@ async function pageOver(read: Read, name: string, input: Paged & Record<string, 
   return { found, next_cursor: null }
 }
 
-/** How many rows there are, each request once. */
-async function countIn(read: Read, index: 'open' | 'closed' | 'claimed', prefixes: readonly Prefix[], isOnce: boolean): Promise<number> {
-  if (isOnce) return (await Promise.all(prefixes.map((prefix) => read.count(Request, index, prefix)))).reduce((sum, one) => sum + one, 0)
-  const ids = new Set<string>()
-  for (const prefix of prefixes) await walk(read, index, prefix, ({ id }) => void ids.add(id))
-  return ids.size
-}
-
-async function walk(read: Read, index: string, prefix: Prefix, see: (row: { id: string; at: string }) => void): Promise<void> {
+async function walk(read: Read, index: string, prefix: Prefix, see: (row: Listed) => Promise<void> | void): Promise<void> {
   for (let after: string | undefined; ;) {
     const listed = await read.list(Request, index, [prefix], { after, limit: SCAN })
-    listed.forEach(see)
+    for (const row of listed) await see(row)
     if (listed.length < SCAN) return
     after = listed.at(-1)!.at
   }
@@ -106,28 +98,41 @@ const rankIn = (at: string): string => at.split('\0').at(-2)!
 /** Counted without reading the requests themselves: a count costs the same however many there are. */
 function counterOf(read: Read, actor: Actor) {
   const inboxes = inboxesOf(actor)
-  // One request may stand in the inboxes of several people; of one person and the pools it stands in one.
-  const isOnce = (actor.actsFor?.size ?? 0) === 0
+  // One request may stand in the inboxes of several people, and a key for some projects learns nothing of the others: then they are
+  // looked at one by one.
+  const isPlain = (actor.actsFor?.size ?? 0) === 0 && actor.narrowed !== true
   const ranks = [...Object.values(rankOf), SNOOZED]
   const under = (parts: readonly string[]): Prefix[] => inboxes.flatMap((who) => parts.map((part) => [who, part]))
 
-  async function scanned(index: string, parts: readonly string[], rank: string): Promise<number> {
+  async function countIn(index: 'open' | 'closed' | 'claimed' | 'twice', parts: readonly string[]): Promise<number> {
+    if (!isPlain) return scanned(index, parts, () => true)
+    const counts = await Promise.all(under(parts).map((prefix) => read.count(Request, index, prefix)))
+    return counts.reduce((sum, one) => sum + one, 0)
+  }
+  async function scanned(index: string, parts: readonly string[], isMeant: (row: Listed) => boolean): Promise<number> {
     const ids = new Set<string>()
-    for (const prefix of under(parts)) await walk(read, index, prefix, ({ id, at }) => void (rankIn(at) === rank && ids.add(id)))
+    for (const prefix of under(parts))
+      await walk(read, index, prefix, async (row) => {
+        if (isMeant(row) && (isPlain || (await read.maybe(Request, row.id)) !== null)) ids.add(row.id)
+      })
     return ids.size
   }
-  const open = async (rank: string | null): Promise<number> =>
-    rank === null
-      ? countIn(read, 'open', under(ranks), isOnce)
-      : (await countIn(read, 'open', under([rank]), isOnce)) + (await scanned('open', [SNOOZED], rank))
-  const claimed = (rank: string | null): Promise<number> => countIn(read, 'claimed', under(rank === null ? ranks : [rank]), isOnce)
+  const ofRank = (index: string, parts: readonly string[], rank: string): Promise<number> =>
+    scanned(index, parts, ({ at }) => rankIn(at) === rank)
+
+  async function open(rank: string | null): Promise<number> {
+    const parts = rank === null ? ranks : [rank]
+    const listed = (await countIn('open', parts)) - (isPlain ? await countIn('twice', parts) : 0)
+    return rank === null ? listed : listed + (await ofRank('open', [SNOOZED], rank))
+  }
+  const claimed = (rank: string | null): Promise<number> => countIn('claimed', rank === null ? ranks : [rank])
 
   return {
     /** X22: of those that the filter means, how many there are and how many of them nobody has answered. */
     async of({ status, priority }: Asked): Promise<{ total: number; unresolved: number }> {
       const rank = priority === undefined ? null : rankOf[priority]
       const endings = ended.filter((one) => status === undefined || one === status)
-      const closed = rank === null ? await countIn(read, 'closed', under(endings), isOnce) : await scanned('closed', endings, rank)
+      const closed = rank === null ? await countIn('closed', endings) : await ofRank('closed', endings, rank)
       if (status !== undefined && isEnded(status)) return { total: closed, unresolved: 0 }
       const assigned = status === undefined ? 0 : await claimed(rank)
       if (status === 'assigned') return { total: assigned, unresolved: assigned }
@@ -182,7 +187,8 @@ async function personal(read: Read, actor: Actor) {
   for (const status of ['pending', 'assigned', ...ended] as const) by_status[status] = (await counter.of({ status })).total
   const by_priority: Record<string, number> = {}
   for (const priority of Object.keys(rankOf) as Priority[])
-    by_priority[priority] = (await counter.of({ status: 'pending', priority })).total + (await counter.of({ status: 'assigned', priority })).total
+    by_priority[priority] =
+      (await counter.of({ status: 'pending', priority })).total + (await counter.of({ status: 'assigned', priority })).total
   return { total, unresolved, by_status, by_priority }
 }
 
@@ -201,7 +207,11 @@ export async function askedBy(read: Read, name: string, whose: string, input: Pa
   const wants = input.status === undefined ? anything : ({ status }: Request): boolean => status === input.status
   return pageOver(read, name, input, [{ index: 'asker', prefixes, reverse: input.newest === true, wants }])
 }
-type ListWish = { readonly state?: 'open' | 'closed' | undefined; readonly status?: Status | undefined; readonly newest?: boolean | undefined }
+type ListWish = {
+  readonly state?: 'open' | 'closed' | undefined
+  readonly status?: Status | undefined
+  readonly newest?: boolean | undefined
+}
 const statesOf = (state: 'open' | 'closed' | undefined): readonly string[] => (state === undefined ? ['open', 'closed'] : [state])
 
 export const readingOperations = [inbox, stats]
