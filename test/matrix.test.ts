@@ -59,6 +59,7 @@ const declared: Readonly<Record<string, readonly string[]>> = {
   'delegation/card.sync': ['agent_id'],
   'delegation/webhook.rotate': ['agent_id'],
   'delegation/inbox.take': ['agent_id'],
+  'execution/request.create': ['agent_id'], // of the agent that a project's key asks for
   'delegation/agent.resume': ['resolution.by'], // a resolution names who resolved
 }
 const claim = (path: string, id: string): object => {

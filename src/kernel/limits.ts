@@ -252,6 +252,17 @@ export const limits = {
   /** Answers in one call: a page that somebody has looked through. */
   answersMax: 100,
   timeoutSecondsMax: 10 * 366 * 24 * 3_600,
+  /** Read whole when an agent asks for a delegate. */
+  rulesPerPersonMax: 200,
+  policyEntriesMax: 20,
+  groupsPerProjectMax: 100,
+  groupMembersMax: 50,
+  /** In whose inboxes one request may stand: each is a row of the index. */
+  peoplePerRequestMax: 50,
+  /** How long what somebody claimed from a pool is theirs: a quarter of an hour, and at most a day. */
+  claimSecondsDefault: 15 * 60,
+  claimSecondsMax: 24 * 3_600,
+  remindersMax: 100,
 
   /** Ten years: far beyond any real deadline, far below where dates stop being exact. */
   durationMsMax: 10 * 366 * 24 * 3_600_000,

@@ -9,6 +9,12 @@ import { readingOperations } from './operations/reading.ts'
 import { requestOperations } from './operations/request.ts'
 import { resolveOperations } from './operations/resolve.ts'
 import { snoozeOperations } from './operations/snooze.ts'
+import { groupOperations } from './operations/group.ts'
+import { poolOperations } from './operations/pool.ts'
+import { routingOperations } from './operations/routing.ts'
+import { ruleOperations } from './operations/rules.ts'
+import { threadOperations } from './operations/thread.ts'
+import { timeOperations } from './operations/time.ts'
 import { codes } from './wire.ts'
 
 const operations = [
@@ -20,6 +26,12 @@ const operations = [
   ...snoozeOperations,
   ...filterOperations,
   ...batchOperations,
+  ...poolOperations,
+  ...routingOperations,
+  ...timeOperations,
+  ...threadOperations,
+  ...ruleOperations,
+  ...groupOperations,
 ]
 export type ExecutionOperation = (typeof operations)[number]
 

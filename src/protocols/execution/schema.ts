@@ -46,13 +46,16 @@ export type Receipt = Static<typeof Receipt>
 
 const Vote = t.Object({
   by: Id,
+  in_place_of: t.Optional(Id), // whose vote it is, where a substitute gave it
   result: t.Unknown(),
   reason: t.Optional(text(limits.reasonCharsMax)),
   via: nullable(t.String()),
+  shown_digest: t.String(),
   at: Timestamp,
 })
 export type Vote = Static<typeof Vote>
 const Remark = t.Object({ by: Id, kind: either('question', 'reply'), text: text(limits.textCharsMax), at: Timestamp })
+export type Remark = Static<typeof Remark>
 export const Quorum = t.Object({ n: t.Integer({ minimum: 1, maximum: 20 }), of: t.Array(Id, { minItems: 1, maxItems: 20 }) })
 export const Escalation = t.Object({
   after_seconds: t.Integer({ minimum: 1, maximum: limits.timeoutSecondsMax }),
@@ -87,10 +90,13 @@ const RequestSchema = t.Object({
   quorum: t.Optional(Quorum),
   votes: t.Optional(t.Array(Vote)),
   claimed_until: t.Optional(Timestamp), // a pool's item is somebody's until then
-  escalation: t.Optional(Escalation),
+  escalation: t.Optional(t.Object({ ...Escalation.properties, at: t.Optional(Timestamp) })), // as it was asked for; `at`: it was done
   escalated_at: t.Optional(Timestamp),
+  escalated_to: t.Optional(t.Array(Id)), // who came to it by escalation, and stays
   remind_seconds: t.Optional(t.Integer()),
   reminders: t.Optional(t.Integer()),
+  reminded_at: t.Optional(Timestamp),
+  asked_until: t.Optional(Timestamp), // its first deadline, where it was extended
   snoozed: t.Optional(t.Array(t.Object({ by: Id, until: Timestamp }))),
   thread: t.Optional(t.Array(Remark)),
   callback: t.Optional(Id),
@@ -109,9 +115,12 @@ export const SNOOZED = '9'
 
 export const poolOf = (project_id: string): string => `pool/${project_id}`
 /** Where it is listed: with those who are to answer, or in the pool of the project until somebody claims it. */
-export function inboxesOf({ role, status, people, project_id }: Request): readonly string[] {
-  return role === 'pool' && status === 'pending' ? [poolOf(project_id)] : people
+export function inboxesOf(request: Request): readonly string[] {
+  return isInPool(request) ? [poolOf(request.project_id), ...request.people] : request.people
 }
+/** Anybody of the project may take it. What is bound to a task is never in a pool: its people are known. */
+export const isInPool = ({ role, status, task_id }: Pick<Request, 'role' | 'status' | 'task_id'>): boolean =>
+  role === 'pool' && status === 'pending' && task_id === undefined
 
 /** What is late or was escalated is not for later: nothing hides it. */
 export const isPressing = ({ overdue, escalated_at }: Pick<Request, 'overdue' | 'escalated_at'>): boolean =>
@@ -175,5 +184,5 @@ function mayRead(request: Request, actor: Actor): boolean {
   // Whoever answered finds it again, also what they answered out of a pool.
   const isTheirs = [request.owner, ...request.people].some((who) => speaksFor(actor, who)) || request.receipt?.by === actor.id
   // A pool is everybody of the project; what somebody has claimed is theirs.
-  return isTheirs || actor.owner === true || (request.role === 'pool' && request.status === 'pending')
+  return isTheirs || actor.owner === true || isInPool(request)
 }

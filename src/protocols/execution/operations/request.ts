@@ -3,7 +3,7 @@ import { canonical } from '#kernel/canonical.ts'
 import { timestampOf } from '#kernel/clock.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
-import { anyone, type Actor } from '#kernel/identity.ts'
+import { anyone, authorize, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, type Bound, type Context, type Granted, type Read } from '#kernel/operation.ts'
 import { nextCursor, pageInput } from '#kernel/paging.ts'
@@ -95,11 +95,12 @@ const create = command({
   audit: 'request.created',
   asks: true,
   async load(read, input, { actor, now }): Promise<Asking> {
+    authorize('request.create', [asker], actor, null)
     const requester = await requesterOf(read, input, actor)
     const task = await taskOf(read, input, requester)
     const where = task === null ? projectOf(input, actor) : { project_id: task.project_id, label: input.project_id }
-    const { action, role = 'owner', tags = [], quorum } = input
-    const routed = await routedTo(read, { action, role, tags, requester, ...where, ...(quorum ? { quorum } : {}) }, task)
+    const { action, role = 'owner', tags = [] } = input
+    const routed = await routedTo(read, { ...input, action, role, tags, requester, ...where }, task)
     const scope = (input.payload as { scope?: unknown } | null)?.scope
     const grant = task !== null && typeof scope === 'string' && action === 'APPROVE' ? await read.grant(task.id, scope, now) : null
     return { requester, ...where, task, routed, grant }
@@ -133,6 +134,7 @@ const create = command({
     as: 'devin',
     input: {
       action: 'DECIDE',
+      agent_id: 'agent_devin',
       timeout_seconds: 3_600,
       payload: { question: 'Approve the $99/mo plan?', options: ['Approve', 'Deny'], context: 'Needed for payments.' },
     },
@@ -224,11 +226,18 @@ const get = query({
 /** The same, but whoever waits is answered when the request has ended. */
 const wait = command({
   name: 'request.await',
-  summary: 'Wait until a request has ended, and fetch it.',
+  summary: 'Wait until a request has ended, or until somebody has said something new about it, and fetch it.',
   draft: 'ours: a long poll (5.1) without polling',
   input: t.Object({
     request_id: Id,
     wait: t.Optional(t.Integer({ minimum: 0, maximum: limits.waitMsMax / 1_000, description: 'seconds' })),
+    seen: t.Optional(
+      t.Integer({
+        minimum: 0,
+        maximum: limits.remarksMax,
+        description: 'how many remarks of its thread you know: a new one ends the wait',
+      }),
+    ),
   }),
   output: t.Object({ request: RequestView, receipt: t.Optional(SignedReceipt) }),
   callers: [anyone],
@@ -236,10 +245,10 @@ const wait = command({
   audit: null,
   waits: ({ request_id, wait = 0 }) => (wait === 0 ? null : { bell: request_id, ms: wait * 1_000 }),
   load: async (read, { request_id }) => requestOf(read, request_id),
-  decide: ({ request }, _, { actor }) => ({
+  decide: ({ request }, { seen = Infinity }, { actor }) => ({
     facts: [],
     output: { request: viewOf(request, actor) },
-    ...(isOpen(request) ? { nothing: { again: null } } : {}),
+    ...(isOpen(request) && (request.thread?.length ?? 0) <= seen ? { nothing: { again: null } } : {}),
   }),
   finish: asItIs,
   example: { given: 'asked', as: 'devin', input: ({ request }) => ({ request_id: request.id }) },
