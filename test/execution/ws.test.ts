@@ -105,6 +105,35 @@ test('many subscribers of one request hear the same bytes', async (t) => {
   assert.equal(new Set(listening.map(({ heard }) => JSON.stringify(heard))).size, 1)
 })
 
+test('a claim, more time, a question and its reply are heard as they happen; who may not see it any more is sent away', async (t) => {
+  const world = await hxpWorld(t)
+  const { request_id } = await world.ask('devin', { role: 'pool', timeout_seconds: 3_600 })
+  const call = (as: string, name: string, input: object = {}) => world.call(as, `execution/request.${name}`, { request_id, ...input })
+  const agent = await world.listen(`/hxp/ws/${request_id}`, 'devin')
+  const alice = await world.listen(`/hxp/ws/${request_id}`, 'alice')
+  const rita = await world.listen(`/hxp/ws/${request_id}`, 'rita')
+  await until(() => world.kernel.stats().waiting === 0, 'a turn')
+  await call('bob', 'claim')
+  assert.equal((await rita.closed()).code, 4403, 'what somebody has claimed is nobody else’s')
+  await call('bob', 'question', { text: 'Which account?' })
+  await call('devin', 'reply', { text: 'The second.' })
+  await call('bob', 'release')
+  await until(() => agent.heard.length === 4, 'four events')
+  const shown = agent.heard.map(({ at: _, ...event }) => event)
+  assert.deepEqual(shown, [
+    { event: 'assigned', assigned_to: null },
+    { event: 'question', text: 'Which account?' },
+    { event: 'reply', text: 'The second.' },
+    { event: 'released' },
+  ])
+  await until(() => alice.heard.length === 4, 'the same for the owner')
+  assert.deepEqual(alice.heard[0], { event: 'assigned', assigned_to: 'user_bob' })
+  const { receipt } = (await world.resolve(request_id, 'Approve', {}, 'rita')).json
+  assert.equal((await agent.closed()).code, 1000)
+  assert.deepEqual(agent.heard.at(-1), { event: 'completed', receipt })
+  assert.match(receipt.completed_by, /^person_/)
+})
+
 // --- Who may listen ---------------------------------------------------------------------------------------------------------
 
 test('ws_url lets in whoever has it, once, and only to this request', async (t) => {

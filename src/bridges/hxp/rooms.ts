@@ -148,13 +148,15 @@ export function createRooms({ store, call }: Kernel, bug: (error: unknown) => vo
         member.hasMissed = false
         const state = await stateOf(id)
         const frames = framesOf(null, [state], state.receipt ? await receiptOf(id) : null)
+        const may = await mayHear(member.seat, state)
         if (member.hasMissed || room.busy || room.waiting.length > 0) {
           await new Promise(setImmediate)
           continue
         }
         room.last ??= state
         member.isLive = true
-        if (state.receipt) member.finish(frames[member.seat.audience])
+        if (!may) member.refuse('request')
+        else if (state.receipt) member.finish(frames[member.seat.audience])
         else if (frames[member.seat.audience].length > 0) member.write(frames[member.seat.audience])
         return
       }

@@ -172,7 +172,7 @@ const stats = query({
   callers: [anyone],
   async load(read, { agent_id }, { actor }) {
     if (actor.kind === 'human') return personal(read, actor)
-    const whose = isProjectKey(actor) ? await agentOf(read, actor, agent_id) : actor.id
+    const whose = agent_id !== undefined && isProjectKey(actor) ? await agentOf(read, actor, agent_id) : actor.id
     const [unresolved, closed] = await Promise.all(['open', 'closed'].map((state) => read.count(Request, 'asker', [whose, state])))
     return { total: unresolved! + closed!, unresolved: unresolved! }
   },
@@ -193,8 +193,7 @@ async function personal(read: Read, actor: Actor) {
 }
 
 /** The key of a project speaks of the agents of the project, and of nobody else. */
-async function agentOf(read: Read, actor: Actor, agent_id: string | undefined): Promise<string> {
-  if (agent_id === undefined) throw new Refusal('INVALID_REQUEST', 'agent_id is required with the key of a project', { field: 'agent_id' })
+async function agentOf(read: Read, actor: Actor, agent_id: string): Promise<string> {
   const found = await read.subject(agent_id)
   if (!found?.projects.has(actor.id)) throw new Refusal('NOT_FOUND', `there is no agent ${agent_id}`)
   return agent_id
