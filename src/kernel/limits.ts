@@ -65,6 +65,14 @@ export const limits = {
   socketSilentMs: 5_000,
   socketsSilentPerAddressMax: 50,
 
+  /** Addresses of sockets that a bridge has handed out and nobody has used: each is good once, for one request and for so long. */
+  bridgeTicketsMax: 20_000,
+  bridgeTicketMs: 5 * 60_000,
+  /** As many as an agent may have questions open, and as many again while they are answered. */
+  bridgeSocketsPerActorMax: 2_000,
+  /** Who counts pages instead of using a cursor makes the server read what comes before. */
+  bridgeOffsetMax: 1_000,
+
   nameCharsMax: 200,
   idCharsMax: 80,
   goalCharsMax: 10_000,

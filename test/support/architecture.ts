@@ -21,6 +21,11 @@ export const layers: Readonly<Record<string, Layer>> = {
     drivers: ['fastify', 'node:crypto', 'node:http', 'node:https', 'node:net', 'node:perf_hooks', 'node:stream', 'ws'],
     pure: false,
   },
+  bridges: {
+    folders: ['kernel', 'protocols', 'bindings'],
+    drivers: ['node:crypto', 'node:http', 'node:stream', 'ws'],
+    pure: false,
+  },
   capabilities: {
     folders: ['kernel', 'protocols'],
     drivers: ['@modelcontextprotocol/client', '@modelcontextprotocol/client/stdio'],
@@ -29,7 +34,7 @@ export const layers: Readonly<Record<string, Layer>> = {
   workers: { folders: ['kernel', 'protocols'], drivers: [], pure: false },
   sdk: { folders: ['kernel', 'protocols'], drivers: [], pure: false },
   apps: {
-    folders: ['kernel', 'protocols', 'contracts', 'stores', 'bindings', 'capabilities', 'workers', 'sdk'],
+    folders: ['kernel', 'protocols', 'contracts', 'stores', 'bindings', 'bridges', 'capabilities', 'workers', 'sdk'],
     drivers: 'any',
     pure: false,
   },

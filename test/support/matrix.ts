@@ -125,6 +125,8 @@ export const matrix: Readonly<Record<string, string>> = {
   'execution/request.get': '             y      y     y     y    n   n     n      y     n    n    y      y',
   'execution/request.await': '           y      y     y     y    n   n     n      y     n    n    y      y',
   'execution/request.list': '            u      u     u     u    u   u     u      y     y    y    y      u',
+  'execution/request.inbox': '           u      u     y     y    y   y     y      u     u    u    u      y',
+  'execution/request.stats': '           y      y     y     y    y   y     y      y     y    y    y      y',
   'execution/request.resolve': '         u      u     y     y    n   n     n      u     n    n    u      y',
   'execution/request.cancel': '          u      u     u     u    n   n     n      y     n    n    y      u',
   'execution/request.expire': '          y      u     u     u    n   n     n      u     n    n    u      u',

@@ -14,8 +14,10 @@ export const Action = either('DECIDE', 'APPROVE', 'PROVIDE')
 export type Action = Static<typeof Action>
 export const RoleName = either('owner', 'delegate', 'pool')
 export const Priority = either('critical', 'high', 'normal', 'low')
+export type Priority = Static<typeof Priority>
 export const Fallback = either('pause', 'fail', 'default')
 export const Status = either('pending', 'assigned', 'completed', 'failed', 'cancelled')
+export type Status = Static<typeof Status>
 export const Risk = either('R1', 'R2', 'R3', 'R4', 'R5')
 /** Ours: what stands in the inbox. `request`: an agent asked through HXP itself; the others come from other protocols. */
 export const Kind = either('request', 'approval', 'choice', 'input', 'escalation', 'interrupt', 'review')
@@ -71,7 +73,7 @@ const RequestSchema = t.Object({
   agent_id: text(limits.labelCharsMax), // as the agent calls itself
   requester: Id, // who it is by its credential
   project_id: Id, // where it belongs: chain and visibility
-  label: t.Optional(text(limits.labelCharsMax)), // the draft's project_id, where it names no project of ours
+  label: t.Optional(text(limits.labelCharsMax)), // the draft's project_id, as the agent sent it
   metadata: Open,
   tags: t.Array(text(limits.labelCharsMax)),
   payload: Payload,
@@ -131,15 +133,21 @@ function openRows(request: Request): Part[][] {
   const rank = rankOf[request.priority]
   return inboxesOf(request).map((who) => {
     const until = snoozedUntil(request, who)
-    return until === null ? [who, rank, request.created_at] : [who, SNOOZED, until]
+    return until === null ? [who, rank, request.created_at] : [who, SNOOZED, until, rank]
   })
 }
 
+/** In the pool, and with those who were called in besides. */
+function twiceRows(request: Request): Part[][] {
+  const { people } = request
+  return people.length < inboxesOf(request).length ? openRows(request).filter(([who]) => people.includes(who as string)) : []
+}
+
 /** Whose history it is in: those who were asked, and whoever else has answered. */
-function closedRows({ people, receipt, status }: Request): Part[][] {
+function closedRows({ people, receipt, status, priority }: Request): Part[][] {
   if (!receipt) return []
   const { by, completed_at } = receipt
-  return (by === SYSTEM_ID || people.includes(by) ? people : [...people, by]).map((who) => [who, status, completed_at])
+  return (by === SYSTEM_ID || people.includes(by) ? people : [...people, by]).map((who) => [who, status, completed_at, rankOf[priority]])
 }
 
 /** The kind of the task behind an item; protocols know one another's documents by name only. */
@@ -159,6 +167,9 @@ export const Request = doc('execution.request', RequestSchema, {
   indexes: {
     open: index((request) => (isOpen(request) ? openRows(request) : []), 2),
     closed: index(closedRows, 2),
+    // Those of `open` that stand there twice for somebody, and those that somebody has claimed: so that they can be counted.
+    twice: index((request) => (request.role === 'pool' && isOpen(request) ? twiceRows(request) : []), 2),
+    claimed: index(({ status, people, priority }) => (status === 'assigned' ? people.map((who) => [who, rankOf[priority]]) : []), 2),
     asker: index((request) => [[request.requester, isOpen(request) ? 'open' : 'closed', request.created_at]], 2),
     critical: index((request) => (request.priority === 'critical' ? [[request.requester, request.created_at.slice(0, 13)]] : []), 2),
     checkpoint: index((request) => (request.checkpoint_id === undefined ? [] : [[request.checkpoint_id]])),

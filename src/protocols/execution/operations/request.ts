@@ -6,14 +6,15 @@ import { fact, image } from '#kernel/facts.ts'
 import { anyone, authorize, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, type Bound, type Context, type Granted, type Read } from '#kernel/operation.ts'
-import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
+import { nextCursor, pageInput } from '#kernel/paging.ts'
 import { either, t, type Static } from '#kernel/schema.ts'
 import { payloadOf } from '../payload.ts'
 import { endedWith, signed, SignedReceipt } from '../receipts.ts'
 import { asker, isProjectKey, requestOf, taskBehind, type TaskBehind } from '../rules.ts'
 import { routedTo, type Routed } from '../routing.ts'
-import { Action, Escalation, Fallback, Id, isOpen, Priority, Quorum, Request, Risk, RoleName } from '../schema.ts'
+import { Action, Escalation, Fallback, Id, isOpen, Priority, Quorum, Request, Risk, RoleName, Status } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
+import { askedBy } from './reading.ts'
 
 const label = t.String({ minLength: 1, maxLength: limits.labelCharsMax })
 const CreateInput = t.Object({
@@ -63,7 +64,7 @@ async function requesterOf(read: Read, { agent_id }: CreateInput, actor: Actor):
 /** A project of ours where the word names one; any other word is a label within the scope of the key. */
 function projectOf({ project_id }: CreateInput, { projects }: Actor): { project_id: string; label: string | undefined } {
   if (projects === 'all') return { project_id: 'project_default', label: project_id }
-  if (project_id !== undefined && projects.has(project_id)) return { project_id, label: undefined }
+  if (project_id !== undefined && projects.has(project_id)) return { project_id, label: project_id }
   const [first] = projects.has('project_default') ? ['project_default'] : [...projects.keys()]
   if (first === undefined) throw new Refusal('UNAUTHORIZED', 'this key is in no project')
   return { project_id: first, label: project_id }
@@ -257,28 +258,18 @@ const list = query({
   name: 'request.list',
   summary: 'List the requests that an agent has made, oldest first.',
   draft: 'HXP 0.1, published OpenAPI: list (agent)',
-  input: t.Object({ agent_id: t.Optional(Id), state: t.Optional(either('open', 'closed')), ...pageInput }),
+  input: t.Object({
+    agent_id: t.Optional(Id),
+    state: t.Optional(either('open', 'closed')),
+    status: t.Optional(Status),
+    newest: t.Optional(t.Boolean({ description: 'the latest first' })),
+    ...pageInput,
+  }),
   output: t.Object({ items: t.Array(RequestView), next_cursor: nextCursor }),
   callers: [asker],
-  async load(read, input, { actor }) {
-    const whose = actor.kind === 'agent' ? actor.id : (input.agent_id ?? actor.id)
-    const states = input.state === undefined ? ['open', 'closed'] : [input.state]
-    const listed = await read.list(
-      Request,
-      'asker',
-      states.map((state) => [whose, state]),
-      pageIn('request.list', input),
-    )
-    const found = await Promise.all(listed.map(({ id }) => read.maybe(Request, id)))
-    return { listed, found: found.filter((request) => request !== null) }
-  },
-  view: ({ listed, found }, input, { actor }) =>
-    pageOf(
-      'request.list',
-      input,
-      listed,
-      found.map((request) => viewOf(request, actor)),
-    ),
+  load: async (read, input, { actor }) =>
+    askedBy(read, 'request.list', actor.kind === 'agent' ? actor.id : (input.agent_id ?? actor.id), input),
+  view: ({ found, next_cursor }, _, { actor }) => ({ items: found.map((request) => viewOf(request, actor)), next_cursor }),
   example: { given: 'asked', as: 'devin', input: {} },
 })
 
