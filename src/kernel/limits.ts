@@ -203,6 +203,8 @@ export const limits = {
   reasonCharsMax: 2_000,
   /** Questions and replies about one request: beyond this people talk elsewhere. */
   remarksMax: 20,
+  /** Items of one task that may be open: its checkpoint or its review, and what others may come to ask about it. */
+  itemsPerTaskMax: 20,
   metadataBytesMax: 4 * 1024,
   timeoutSecondsMax: 10 * 366 * 24 * 3_600,
 

@@ -3,8 +3,9 @@ import { noTimer, timer } from '#kernel/delivery.ts'
 import type { Change } from '#kernel/operation.ts'
 import { isOpen, type Request } from './schema.ts'
 
+/** What another protocol asks has a timer there. */
 const due = (request: Request | null): string | null =>
-  request !== null && isOpen(request) && !request.overdue ? request.expires_at : null
+  request !== null && request.kind === 'request' && isOpen(request) && !request.overdue ? request.expires_at : null
 
 /** The timers that differ between before and after. */
 export function timersOf(before: Request | null, after: Request): Change[] {

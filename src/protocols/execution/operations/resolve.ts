@@ -6,6 +6,7 @@ import { command, rule } from '#kernel/operation.ts'
 import { nullable, t } from '#kernel/schema.ts'
 import { shownDigest } from '../card.ts'
 import { endedWith, signed, SignedReceipt, unsigned } from '../receipts.ts'
+import { namedOption } from '../mirrored.ts'
 import { resultOf } from '../results.ts'
 import {
   answerer,
@@ -45,7 +46,7 @@ const resolve = command({
   decide({ request }, { result, reason, digest }, context) {
     refuseChanged(digest, shownDigest(request))
     const { actor } = context
-    const answer = resultOf(request.action, request.payload, { result, reason: reason ?? null })
+    const answer = resultOf(request.action, request.payload, { result: namedOption(request, result), reason: reason ?? null })
     const basis = { kind: 'role', id: 'answered by a person' } as const
     const done = endedWith(request, { status: 'completed', ...answer, by: actor.id, via: actor.via ?? null, basis }, context)
     return {
