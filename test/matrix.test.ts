@@ -58,6 +58,8 @@ const declared: Readonly<Record<string, readonly string[]>> = {
   'delegation/card.sync': ['agent_id'],
   'delegation/webhook.rotate': ['agent_id'],
   'delegation/inbox.take': ['agent_id'],
+  'collaboration/checkpoint.ask': ['raised_by'], // whose request it is
+  'execution/request.close': ['by'], // who has answered
   'delegation/agent.resume': ['resolution.by'], // a resolution names who resolved
 }
 const claim = (path: string, id: string): object => {

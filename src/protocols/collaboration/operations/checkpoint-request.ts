@@ -31,7 +31,7 @@ export const ask = command({
   callers: [system],
   requires: [
     rule<Asking, { raised_by: string }>(
-      'UNAUTHORIZED',
+      'PRECONDITION_FAILED',
       'whoever works on the task asks',
       ({ task }, { raised_by }) => task.executor === raised_by,
     ),

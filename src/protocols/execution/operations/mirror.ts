@@ -180,6 +180,8 @@ const close = command({
       by: 'user_alice',
       basis: { kind: 'role', id: 'answered at the checkpoint' },
     }),
+    // What still waits elsewhere is not closed here: nobody has answered it.
+    refused: 'UNAUTHORIZED',
   },
 })
 
