@@ -99,6 +99,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     entropy: realEntropy,
     asksPerMinute: config.quota === null ? null : limits.asksPerMinute,
     changesPerMinute: config.quota,
+    ...(config.quota === null ? { terms: { asksOpenMax: null, criticalPerHourMax: null } } : {}),
     checksAnswers: false,
   })
   await concludeUnknown(kernel, log)

@@ -7,6 +7,8 @@ import { sha256 } from './chain.ts'
 import { canonical } from './canonical.ts'
 
 const PATTERN_CHARS_MAX = 200
+/** One part costs some forty nanoseconds for each character that is looked at: a long text takes less than a tenth of a second. */
+const PATTERN_PARTS_MAX = 300
 const COMPILED_MAX = 500
 
 /** What ajv asks of an engine; `toString` tells it two patterns apart. */
@@ -66,6 +68,107 @@ export function refuseMismatch(schema: unknown, value: unknown, code: string, fi
   throw new Refusal(code, `${field}${first?.instancePath.replaceAll('/', '.') ?? ''} ${first?.message ?? 'does not match its schema'}`, {
     field,
   })
+}
+
+const patterns = new Map<string, (text: string) => boolean>()
+
+/**
+ * A test of texts by a pattern that somebody else wrote. It searches, as JSON Schema does: who means the whole text writes ^ and $.
+ * A repetition of what is repeated already, `(a+)+`, would be harmless here, but the same pattern may reach a form or an agent
+ * whose engine backtracks, so it is refused.
+ */
+export function linearPattern(pattern: string, code: string, field: string): (text: string) => boolean {
+  const known = patterns.get(pattern)
+  if (known) return known
+  const refuse = (words: string): never => {
+    throw new Refusal(code, `${field} ${words}`, { field })
+  }
+  if (pattern.length > PATTERN_CHARS_MAX) refuse(`has more than ${PATTERN_CHARS_MAX} characters`)
+  const { parts, isNested } = weigh(pattern)
+  if (isNested) refuse('repeats what is repeated already, as (a+)+ does; such a pattern can take forever')
+  if (parts > PATTERN_PARTS_MAX) refuse(`unfolds into more than ${PATTERN_PARTS_MAX} parts; write smaller numbers of repetitions`)
+  try {
+    const { test } = linear(pattern)
+    if (patterns.size >= COMPILED_MAX) patterns.delete(patterns.keys().next().value!)
+    patterns.set(pattern, test)
+    return test
+  } catch (error) {
+    const words = (error as Error).message.replace('error parsing regexp: ', '').slice(0, 200)
+    return refuse(`cannot be used: ${words}; there is no look-around and no back-reference`)
+  }
+}
+
+/** What is known of a piece: into how much it unfolds, whether it may be empty, whether it may be nothing but one repetition. */
+type Piece = { readonly parts: number; readonly mayBeEmpty: boolean; readonly mayBeLoop: boolean }
+const NOTHING: Piece = { parts: 0, mayBeEmpty: true, mayBeLoop: false }
+
+const TOKENS = {
+  quoted: /\\Q(.*?)(?:\\E|$)/sy,
+  place: /\\[bBAz]|[\^$]/y,
+  group: /\((?:\?(?:P?<[^>]*>|[a-zA-Z-]*:|[a-zA-Z-]+(?=\))))?/y,
+  single: /\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|\\(?:[pPx]\{[^}]*\}|[pP].|x[\da-fA-F]{2}|\d+|.)|[^|)]/suy,
+  times: /(?:[*+?]|\{(\d+)(,?)(\d*)\})\??/y,
+}
+
+/** Reads no more of a pattern than its weight needs, and leaves what is malformed to the engine. */
+function weigh(pattern: string): { parts: number; isNested: boolean } {
+  let at = 0
+  let isNested = false
+  const take = (token: RegExp): RegExpExecArray | null => {
+    token.lastIndex = at
+    const found = token.exec(pattern)
+    if (found) at = token.lastIndex
+    return found
+  }
+  const alternatives = (): Piece => {
+    let sum = sequence()
+    while (pattern[at] === '|') {
+      at++
+      const next = sequence()
+      sum = {
+        parts: sum.parts + next.parts,
+        mayBeEmpty: sum.mayBeEmpty || next.mayBeEmpty,
+        mayBeLoop: sum.mayBeLoop || next.mayBeLoop,
+      }
+    }
+    return sum
+  }
+  const sequence = (): Piece => {
+    let sum = NOTHING
+    while (at < pattern.length && pattern[at] !== '|' && pattern[at] !== ')') {
+      const next = repeated(atom())
+      const mayBeLoop = (sum.mayBeLoop && next.mayBeEmpty) || (sum.mayBeEmpty && next.mayBeLoop)
+      sum = { parts: sum.parts + next.parts, mayBeEmpty: sum.mayBeEmpty && next.mayBeEmpty, mayBeLoop }
+    }
+    return sum
+  }
+  const atom = (): Piece => {
+    const quoted = take(TOKENS.quoted)
+    if (quoted) return { parts: quoted[1]!.length, mayBeEmpty: quoted[1] === '', mayBeLoop: false }
+    if (take(TOKENS.place)) return { ...NOTHING, parts: 1 }
+    if (!take(TOKENS.group)) {
+      take(TOKENS.single)
+      return { parts: 1, mayBeEmpty: false, mayBeLoop: false }
+    }
+    const inside = alternatives()
+    if (pattern[at] === ')') at++
+    return { ...inside, parts: inside.parts + 1 }
+  }
+  const repeated = (piece: Piece): Piece => {
+    const times = take(TOKENS.times)
+    if (!times) return piece
+    const [text, least, comma, most] = times
+    const isEndless = text.startsWith('*') || text.startsWith('+') || (comma === ',' && most === '')
+    if (isEndless && piece.mayBeLoop) isNested = true
+    const isOptional = text.startsWith('*') || text.startsWith('?') || Number(least) === 0
+    return {
+      parts: piece.parts * Math.max(1, Number(least ?? 1), Number(most ?? 1)),
+      mayBeEmpty: piece.mayBeEmpty || isOptional,
+      mayBeLoop: piece.mayBeLoop || isEndless,
+    }
+  }
+  const { parts } = alternatives()
+  return { parts, isNested }
 }
 
 /** RFC 7396. Null removes; an object is merged; anything else replaces. */

@@ -62,7 +62,7 @@ export function createKernel(options: KernelOptions): Kernel {
       for (let isFirst = true; ; isFirst = false) {
         // Who calls is found out anew each time: nothing is handed to a credential that was revoked meanwhile.
         const { output, nothing, actor } = await attempts(served, raw, caller, more, seat, isFirst)
-        if (nothing === null || !(await seat.wait(nothing.again))) return served.op.finish ? finish(served.op, output, actor) : output
+        if (nothing === null || !(await seat.wait(nothing.again))) return served.op.finish ? await finish(served.op, output, actor) : output
       }
     } finally {
       seat.leave()

@@ -89,6 +89,22 @@ export const limits = {
   inlineBytesMax: 128 * 1024,
   idempotencyKeyCharsMax: 255,
 
+  /** What an agent may put before a person: short enough to be read. The draft says 2 to 6 options and 500 characters of context. */
+  questionCharsMax: 300,
+  contextCharsMax: 500,
+  choicesMin: 2,
+  choicesMax: 6,
+  choiceCharsMax: 80,
+  detailsBytesMax: 16 * 1024,
+  detailsDepthMax: 8,
+  allowedValuesMax: 100,
+  mediaTypesMax: 20,
+  reasonCharsMax: 2_000,
+  /** What people fill in. */
+  linkCharsMax: 2_000,
+  emailCharsMax: 254,
+  numeralCharsMax: 40,
+
   /** The bytes of one artifact, unless the operator says otherwise. */
   blobBytesMax: 64 * 1024 * 1024,
   /** Uploads that one actor and that all together may have under way: each holds a file and a socket. */
@@ -199,8 +215,6 @@ export const limits = {
   keysPerSubjectMax: 50,
   substitutionsMax: 50,
 
-  /** What a person says besides the answer itself. */
-  reasonCharsMax: 2_000,
   /** Questions and replies about one request: beyond this people talk elsewhere. */
   remarksMax: 20,
   /** Items of one task that may be open: its checkpoint or its review, and what others may come to ask about it. */

@@ -63,13 +63,13 @@ export const raise = command({
     }
     return { task }
   },
-  decide({ task }, input, { actor, now, newId }) {
+  decide({ task }, input, { actor, now, newId, terms: { asksOpenMax: max } }) {
     const raised = raisedOn(task, newId('ckpt'), askedBy(actor.id, task, input, now), now)
-    const max = limits.asksOpenMax
+    const words = `at most ${max} questions of one agent may be open`
     return {
       facts: [fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint), image(Task, raised.task)])],
       puts: [...checkpointTimers(null, raised.checkpoint), ...taskTimers(task, raised.task)],
-      atMost: [{ doc: Checkpoint, index: 'open', prefix: [actor.id], max, words: `at most ${max} questions of one agent may be open` }],
+      atMost: max === null ? [] : [{ doc: Checkpoint, index: 'open', prefix: [actor.id], max, words }],
       output: raised,
     }
   },

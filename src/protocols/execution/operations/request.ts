@@ -26,7 +26,7 @@ const CreateInput = t.Object({
   fallback: t.Optional(Fallback),
   agent_id: t.Optional(label),
   project_id: t.Optional(label),
-  metadata: t.Optional(t.Object({}, { additionalProperties: true })),
+  metadata: t.Optional(t.Object({ task_id: t.Optional(t.Unknown()) }, { additionalProperties: true })),
   tags: t.Optional(t.Array(label, { maxItems: limits.tagsMax })),
   payload: t.Unknown({ description: 'what is asked: see DECIDE, APPROVE and PROVIDE' }),
   // Ours, from here on.
@@ -73,7 +73,7 @@ function projectOf({ project_id }: CreateInput, { projects }: Actor): { project_
 
 /** The task that this very agent works on, where its metadata names one. */
 async function taskOf(read: Read, { metadata }: CreateInput, requester: string): Promise<TaskBehind | null> {
-  const id = (metadata as { task_id?: unknown } | undefined)?.task_id
+  const id = metadata?.task_id
   const task = typeof id === 'string' && id.length <= limits.idCharsMax ? await taskBehind(read, id) : null
   return task?.executor === requester ? task : null
 }
@@ -194,8 +194,7 @@ function refuseOddQuorum({ quorum, metadata, action }: CreateInput): void {
   if (action === 'PROVIDE') wrong('a quorum decides or approves; what is provided comes from one person')
   if (new Set(quorum.of).size < quorum.of.length) wrong('quorum.of names somebody twice')
   if (quorum.n > quorum.of.length) wrong(`quorum.n is ${quorum.n}, but only ${quorum.of.length} are named`)
-  if ((metadata as { task_id?: unknown } | undefined)?.task_id !== undefined)
-    wrong('the people of a task decide alone: a quorum does not go with metadata.task_id')
+  if (metadata?.task_id !== undefined) wrong('the people of a task decide alone: a quorum does not go with metadata.task_id')
 }
 
 function boundsOf({ requester, priority, created_at }: Request, { terms: { asksOpenMax, criticalPerHourMax } }: Context): Bound[] {
