@@ -36,11 +36,10 @@ const answering = (name: string, on: string, call: string, input: Contract['inpu
 // --- Asking within a task ------------------------------------------------------------------------------------------------------
 
 const questions = { APPROVE: 'approval', DECIDE: 'choice', PROVIDE: 'input' } as const
-/** The options' own words are their ids, where all are short enough to be one. */
-function optionsIn(labels: readonly string[]) {
-  const areIds = labels.every((label) => label.length <= limits.idCharsMax)
-  return labels.map((label, i) => ({ id: areIds ? label : `option_${i + 1}`, label, risk: 'low' }))
-}
+/** An option is called by its own words; HXP gives a risk to the whole request (Z2). */
+const risks = { R1: 'low', R2: 'low', R3: 'medium', R4: 'high', R5: 'high' } as const
+const optionsIn = (labels: readonly string[], risk: Request['risk'] = 'R1') =>
+  labels.map((label) => ({ id: label, label, risk: risks[risk] }))
 
 const asks = to('request-raises', 'request.created', 'checkpoint.ask', 'system', ({ subject }) => {
   const { id, kind, task_id, checkpoint_id, requester, action, payload, fallback, ...request } = subject as Request
@@ -54,7 +53,7 @@ const asks = to('request-raises', 'request.created', 'checkpoint.ask', 'system',
     raised_by: requester,
     kind: questions[action],
     prompt: item ?? question ?? prompt,
-    ...(options ? { options: optionsIn(options) } : {}),
+    ...(options ? { options: optionsIn(options, request.risk) } : {}),
     takes_default: fallback === 'default',
   })
 })

@@ -52,11 +52,14 @@ describe('asking within a task', () => {
     await assertMirrored(on.world)
   })
 
-  test('an option too long to be an id is one all the same', async () => {
-    const long = 'x'.repeat(100)
-    const on = await asked({ action: 'DECIDE', payload: { question: 'Which?', options: [long, 'Blue'] } })
-    await answer(on, 'alice', long)
-    assert.equal((await checkpointOf(on)).resolution.choice, 'option_1')
+  test('the risk of the request is that of its options', async () => {
+    for (const [risk, word] of Object.entries({ R2: 'low', R3: 'medium', R5: 'high' })) {
+      const { options } = await checkpointOf(await asked(decide, { risk }))
+      assert.deepEqual(
+        options.map((one: any) => one.risk),
+        [word, word],
+      )
+    }
   })
 
   test('by the key of the project, for the agent that works on it', async () => {
