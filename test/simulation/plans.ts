@@ -85,7 +85,11 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
   function answer(id: number, task: any, as = person(task)): Made {
     const items = ofKind('execution.request/').filter((item) => item.task_id === task.id)
     const item = items.find(({ status }) => status === 'pending') ?? items.at(-1)
-    const options: string[] = item?.payload.options ?? item?.payload.validation?.allowed_values ?? ['approved', 'approved', 'rejected']
+    const usual = item?.kind === 'review' ? ['changes_requested', 'changes_requested'] : []
+    const options: string[] = [
+      ...usual,
+      ...(item?.payload.options ?? item?.payload.validation?.allowed_values ?? ['approved', 'approved', 'rejected']),
+    ]
     const result = item?.payload.input_type === 'text' ? 'yes' : random.pick(options)
     return { as, op: 'execution/request.resolve', input: { request_id: item?.id ?? 'hxp_none', result, reason: words(id) } }
   }
@@ -113,10 +117,10 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
   function commit(id: number, task: any): Made {
     const payload = { kind: 'inline', uri: `data:text/plain,${words(id)}` }
     const head = task.artifacts.length > 0 ? record.docs.get(`collaboration.artifact_head/${task.artifacts[0]}`)?.value : undefined
-    const next = head && random.chance(0.8) ? { artifact_id: head.id, parent_version: random.chance(0.8) ? head.version : 'v1' } : {}
+    const next = head && random.chance(0.8) ? { artifact_id: head.id, parent_version: random.chance(0.6) ? head.version : 'v1' } : {}
     const wantsPlan = task.spec.constraints.autonomy === 'plan_then_implement' && !task.plan_approved
     const kind = wantsPlan === random.chance(0.9) ? 'plan' : 'deliverable'
-    return { as: task.executor, op: 'artifact.commit', input: { task_id: task.id, payload, ...next, kind, final: some(0.35, () => false) } }
+    return { as: task.executor, op: 'artifact.commit', input: { task_id: task.id, payload, ...next, kind, final: some(0.5, () => false) } }
   }
 
   function edit(id: number, task: any): Made {
@@ -254,12 +258,12 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     }
     if (state === 'assigned' && random.chance(0.85)) return { as: executor, op: 'task.start', input: { task_id } }
     if (state === 'assigned') return delegate(id, task)
-    if (state === 'in_progress' && executor.startsWith('agent_') && random.chance(0.2)) return ask(id, task)
+    if (state === 'in_progress' && executor.startsWith('agent_') && random.chance(0.15)) return ask(id, task)
     if ((state === 'blocked' || state === 'review_ready') && random.chance(0.3)) return answer(id, task)
     if (state === 'in_progress')
       return random.weighted([
         [5, raise],
-        [6, commit],
+        [8, commit],
         [1, delegate],
       ])(id, task)
     if (state === 'blocked' && random.chance(isTakenOver(task) ? 0.6 : 0.03))
