@@ -48,7 +48,7 @@ const aWhile = (ms: number): Promise<void> => new Promise((done) => setTimeout(d
 
 const local = (agent: Agent): ServeOptions => {
   const { kernel } = stage.server
-  const actor = () => authenticateAgain(kernel.store, { subject: agent.id, credential: null }, kernel.now())
+  const actor = () => authenticateAgain(kernel.store, { subject: agent.id, credential: null, until: null }, kernel.now())
   return { transport: localTransport(kernel, actor) }
 }
 for (const [name, connection] of [

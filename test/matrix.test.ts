@@ -53,6 +53,7 @@ const claimPaths = `actor actor_id by caller_id principal produced_by raised_by 
 const declared: Readonly<Record<string, readonly string[]>> = {
   'identity/user.update': ['user_id'],
   'identity/login.issue': ['user_id'],
+  'identity/subject.link': ['user_id'],
   'identity/agent.update': ['agent_id'],
   'delegation/agent.register': ['agent_id'],
   'delegation/card.sync': ['agent_id'],

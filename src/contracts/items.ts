@@ -42,7 +42,9 @@ function detailsOf({ context, proposed_actions, state_shown, takeover }: Checkpo
 function payloadOf(checkpoint: Checkpoint, asksForText: boolean): { action: Request['action']; payload: MirroredPayload } {
   const { prompt, options } = checkpoint
   const found = detailsOf(checkpoint)
-  const details = Object.keys(found).length > 0 ? { details: found } : {}
+  const reason = checkpoint.context.find(({ kind }) => kind === 'text') as { text: string } | undefined
+  const context = reason ? { context: reason.text } : {}
+  const details = { ...context, ...(Object.keys(found).length > 0 ? { details: found } : {}) }
   if (options.length > 0) {
     const [labels, option_ids] = [labelsOf(options), options.map(({ id }) => id)]
     if (options.length >= DECIDE_MIN && options.length <= DECIDE_MAX)
@@ -52,7 +54,7 @@ function payloadOf(checkpoint: Checkpoint, asksForText: boolean): { action: Requ
   }
   if (asksForText)
     return { action: 'PROVIDE', payload: { prompt, input_type: 'text', validation: { max: limits.textCharsMax }, ...details } }
-  return { action: 'APPROVE', payload: { item: prompt, details: found } }
+  return { action: 'APPROVE', payload: { item: prompt, ...context, details: found } }
 }
 
 const fallbacks = { hold: 'pause', escalate: 'pause', fail: 'fail', default: 'default' } as const

@@ -9,6 +9,7 @@ import { denialOf } from './denial.ts'
 import { batchOf, draftAt, isEmpty, readingAt, record, type Draft, type DraftFact } from './draft.ts'
 import { Conflict, kernelCodes, Refusal, type Fault } from './errors.ts'
 import { beginIn, concludeIn, createEffects } from './effects.ts'
+import { callEach } from './fan.ts'
 import { authorize, SYSTEM, type Actor } from './identity.ts'
 import { createIds } from './ids.ts'
 import { createLanes } from './lanes.ts'
@@ -51,6 +52,11 @@ export function createKernel(options: KernelOptions): Kernel {
   async function call(name: string, raw: unknown, caller: Caller, more: CallOptions = {}): Promise<unknown> {
     const served = registry.get(name)
     if (!served || served.op.kind === 'stream') throw new Refusal('NOT_FOUND', `there is no operation ${name}`)
+    if (served.op.kind === 'command' && served.op.fan) {
+      const output = await callEach({ call, check }, name, served.op, raw, caller, more)
+      if (options.checksAnswers ?? true) assertMatches(served.op.output, output, name)
+      return output
+    }
     if (served.op.kind === 'query' || !served.op.waits) {
       const { output, outcome, actor } = await attempts(served, raw, caller, more, null, true)
       if (served.op.kind === 'command' && served.op.finish) return finish(served.op, output, actor)
@@ -220,10 +226,10 @@ export function createKernel(options: KernelOptions): Kernel {
     if (op?.kind !== 'command') throw new Refusal('NOT_FOUND', `there is no command ${name}`)
     const draft = draftAt(timestampOf(now()))
     const actor = typeof caller === 'function' ? await caller() : caller
-    const input = inputOf(op, raw, actor)
-    // A call that is repeated gets the answer that it had, whatever has changed since.
-    if (key !== undefined && (await readerAs(draft, SYSTEM).maybe(Reply, `${actor.id}/${narrowingOf(actor)}${key}`))) return
     try {
+      const input = inputOf(op, raw, actor)
+      // A call that is repeated gets the answer that it had, whatever has changed since.
+      if (key !== undefined && (await readerAs(draft, SYSTEM).maybe(Reply, `${actor.id}/${narrowingOf(actor)}${key}`))) return
       await admit(draft, op, input, actor)
     } catch (error) {
       if (error instanceof Refusal) recordDenial(draft, name, actor, error)

@@ -211,6 +211,25 @@ export const limits = {
   permissionsMax: 20,
   resourcesMax: 50,
 
+  /** A token of an issuer: those with many groups in them are long; longer ones do not fit into the headers. */
+  tokenCharsMax: 8 * 1024,
+  /** Clocks of two machines differ, but not by more. */
+  tokenSkewMs: 30_000,
+  /** Tokens that need not be verified again with every call. */
+  tokensKnownMax: 1_000,
+  issuerCharsMax: 500,
+  /** What OpenID Connect allows for the name of somebody at their issuer. */
+  subCharsMax: 255,
+  subjectsPerUserMax: 20,
+  /** One question to an issuer, and what is read of its answer. */
+  issuerMsMax: 5_000,
+  issuerBytesMax: 256 * 1024,
+  /** Its keys are asked for again after this time; while it cannot be reached they count a while longer. */
+  issuerFreshMs: 10 * 60_000,
+  issuerStaleMs: 3_600_000,
+  /** It is asked no more often than this, whatever tokens come along. */
+  issuerRetryMs: 10_000,
+
   projectsPerSubjectMax: 500,
   keysPerSubjectMax: 50,
   substitutionsMax: 50,
@@ -220,6 +239,12 @@ export const limits = {
   /** Items of one task that may be open: its checkpoint or its review, and what others may come to ask about it. */
   itemsPerTaskMax: 20,
   metadataBytesMax: 4 * 1024,
+  /** Out of sight at most this long; what is critical comes back within the hour. */
+  snoozeMsMax: 366 * 24 * 3_600_000,
+  snoozeCriticalMsMax: 3_600_000,
+  filtersMax: 50,
+  /** Answers in one call: a page that somebody has looked through. */
+  answersMax: 100,
   timeoutSecondsMax: 10 * 366 * 24 * 3_600,
 
   /** Ten years: far beyond any real deadline, far below where dates stop being exact. */

@@ -100,6 +100,13 @@ export type Decision<O> = {
 /** For whom a call would wait, and how long. */
 export type Wish = { readonly bell: string; readonly ms: number }
 
+/** For a command that only calls others: which, and what their answers make together. */
+export type Fan<I, O> = {
+  each(input: I): readonly { readonly call: string; readonly input: object }[]
+  gather(input: I, came: readonly Came[]): O
+}
+export type Came = { readonly output: unknown } | { readonly refusal: Refusal }
+
 /** A precondition: it reads as a sentence and carries its code. */
 export type Rule<S, I = unknown> = { readonly code: string; readonly words: string; holds(state: S, input: I, context: Context): boolean }
 export const rule = <S, I = unknown>(code: string, words: string, holds: Rule<S, I>['holds']): Rule<S, I> => ({ code, words, holds })
@@ -150,6 +157,8 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   waits?(input: Static<I>, actor: Actor): Wish | null
   /** It has something done outside, between its own batch and that of the operation named here, whose answer is its answer. */
   readonly effect?: EffectOf
+  /** It decides nothing itself: see `fan`. */
+  readonly fan?: Fan<Static<I>, Static<O>>
   load(read: Read, input: Static<I>, context: Context): Promise<S>
   decide(state: S, input: Static<I>, context: Context): Decision<Static<O>>
   /** What only the durable record can tell (where in it something stands) is added to the answer after the commit, also to a repeated one. */

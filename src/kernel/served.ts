@@ -23,6 +23,7 @@ export function registryOf(protocols: readonly Protocol[], contracts: readonly C
     if (called?.kind !== 'command') throw new Error(`${contract.name} calls ${contract.call}, which is no command`)
     // A consequence belongs into the batch of its cause; what is done outside never does.
     if (called.effect) throw new Error(`${contract.name} calls ${contract.call}, which has an effect`)
+    if (called.fan) throw new Error(`${contract.name} calls ${contract.call}, which is more than one batch`)
   }
   for (const effect of effectsIn(registry)) {
     if (registry.get(effect)?.op.kind !== 'command') throw new Error(`there is no command ${effect} to record an effect`)

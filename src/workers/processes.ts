@@ -6,7 +6,7 @@ import { Refusal } from '#kernel/errors.ts'
 import { SYSTEM, type Actor } from '#kernel/identity.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
-import { authenticateAgain } from '#protocols/identity/authenticate.ts'
+import { authenticateSubject } from '#protocols/identity/authenticate.ts'
 import type { Plan, Port } from './child-run.ts'
 import { runOutbox, type Channel } from './outbox.ts'
 import { runShift, type Shift } from './shift.ts'
@@ -21,7 +21,7 @@ const RINGS_MAX = 3
 
 /** Operations as the agent: its program is what the operator says it is. */
 export function portAs(kernel: Kernel, blobs: Blobs, agent_id: string): Port {
-  const caller = (): Promise<Actor> => authenticateAgain(kernel.store, { subject: agent_id, credential: null }, kernel.now())
+  const caller = (): Promise<Actor> => authenticateSubject(kernel.store, agent_id, kernel.now())
   return {
     call: (operation, input, key) => kernel.call(operation, input, caller, key === undefined ? {} : { key }),
     async upload(task_id, bytes) {

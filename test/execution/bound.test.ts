@@ -1,7 +1,6 @@
 // A request that names its task is a checkpoint of the task: the task waits for it, and whichever side is answered answers both.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { effectsOf } from '#protocols/execution/effects.ts'
 import { execution } from '#protocols/execution/index.ts'
 import { again, HOUR_MS, linesOf, raced, stage, type Stage } from '../support/stage.ts'
 import { assertMirrored, itemsOf, openItem } from '../support/items.ts'
@@ -144,10 +143,11 @@ describe('the answer to the request is what the run goes on with', () => {
   })
 
   test('the card says what will happen', async () => {
-    const { approve: yes, reject, timeout } = effectsOf(await openItem(await asked(approve, { timeout_seconds: 60, fallback: 'fail' })))
-    assert.match(yes, /The task goes on/)
-    assert.match(reject, /the task does not end/)
-    assert.match(timeout, /nobody answered, and goes on/)
+    const on = await asked(approve, { timeout_seconds: 60, fallback: 'fail' })
+    const { item } = await on.call('alice', 'execution/inbox.get', { request_id: on.refs['request'].id })
+    assert.match(item.effects.approve, /^the agent is told that it may, and task task_\w+ goes on$/)
+    assert.match(item.effects.reject, /^the agent is told that it may not, and task task_\w+ goes on$/)
+    assert.match(item.effects.timeout, /nobody answered and goes on/)
   })
 })
 

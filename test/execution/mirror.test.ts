@@ -4,7 +4,6 @@ import { describe, test } from 'node:test'
 import type { Step } from '#kernel/operation.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
 import { cardOf } from '#protocols/execution/card.ts'
-import { effectsOf } from '#protocols/execution/effects.ts'
 import { again, HOUR_MS, linesOf, raced, stage, type Stage } from '../support/stage.ts'
 import { assertMirrored, itemsOf, openItem } from '../support/items.ts'
 
@@ -88,6 +87,7 @@ describe('what a checkpoint looks like in the inbox', () => {
     const on = await stage(raising({ kind: 'approval', context, proposed_actions, state: { step: 3 } }))
     const item = await openItem(on)
     assert.deepEqual(item.payload.details, { context, proposed_actions, state: { step: 3 } })
+    assert.equal(item.payload.context, 'All tests pass.')
     assert.equal(item.risk, 'R4')
     for (const [risk, is] of [
       ['low', 'R1'],
@@ -425,17 +425,42 @@ test('both sides, the clock and the end of the task at once: one wins, and both 
   assert.deepEqual(winners.size, names.length, [...winners].join())
 })
 
-test('what each answer and no answer will do is said on the card', async () => {
-  const approval = await openItem(await stage(raising({ kind: 'approval', expires_in: 'PT1H', on_expiry: 'escalate' })))
-  assert.deepEqual(effectsOf(approval), {
-    approve: 'The task goes on.',
-    reject: 'It ends the task.',
-    timeout: 'The next person of the task is asked.',
-  })
-  assert.deepEqual(cardOf(approval).effects, effectsOf(approval))
-  const review = effectsOf(await openItem(await stage('review_ready')))
-  assert.match(review.reject, /the task ends/)
-  assert.equal(review.timeout, 'It waits until somebody answers.')
+test('what each answer and no answer will do is said', async () => {
+  const effects = async (on: Stage): Promise<any> => {
+    const { item } = await on.call('alice', 'execution/inbox.get', { request_id: (await openItem(on)).id })
+    return item.effects
+  }
+  const said = async (input: object): Promise<any> => effects(await stage(raising(input)))
+  const { approve, reject, timeout } = await said({ kind: 'approval', expires_in: 'PT1H', on_expiry: 'escalate' })
+  assert.deepEqual([approve, reject], ['the task goes on', 'it ends the task'])
+  assert.match(timeout, /^at 2026-\S+ the next person of the task is asked$/)
+  assert.match((await said({ kind: 'input' })).approve, /what you provide/)
+  assert.equal((await said({ kind: 'input' })).timeout, 'nothing: it waits until somebody answers')
+  assert.match((await said({ kind: 'choice', options: withRisks('low', 'low') })).reject, /cancelling the task ends it/)
+  assert.match((await said({ kind: 'escalation', options: withRisks('low', 'low') })).approve, /what you choose/)
+  assert.match((await said({ kind: 'approval', expires_in: 'PT1H' })).timeout, /marked as late and goes on waiting/)
+  assert.equal((await effects(await stage('review_ready'))).reject, 'the task ends as rejected')
+  const on = await stage('in_progress')
+  const payload = { kind: 'inline', uri: 'data:,x' }
+  await on.call('devin', 'artifact.commit', { task_id: on.refs['task'].id, kind: 'plan', payload })
+  assert.equal((await effects(on)).reject, 'a plan is not rejected, only sent back')
+})
+
+test('items of a task stand in the inbox of everybody who may answer them, and only there', async () => {
+  const on = await stage(raising({ kind: 'approval', context: [{ kind: 'text', text: 'All tests pass.' }] }))
+  for (const [who, count] of [
+    ['alice', 1],
+    ['rita', 1],
+    ['bob', 0],
+    ['owner', 0],
+  ] as const) {
+    const { items } = await on.call(who, 'execution/inbox.list', {})
+    assert.equal(items.length, count, who)
+  }
+  const { items } = await on.call('alice', 'execution/inbox.list', {})
+  assert.deepEqual([items[0].title, items[0].reason], ['Well?', { text: 'All tests pass.', by_agent: true }])
+  await on.call('rita', 'checkpoint.resolve', { checkpoint_id: on.refs['checkpoint'].id, action: 'approve' })
+  assert.deepEqual((await on.call('alice', 'execution/inbox.list', {})).items, [])
 })
 
 test('nobody but the system puts items into the inbox, reroutes or closes them', async () => {

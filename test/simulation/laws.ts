@@ -122,7 +122,7 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
       if (key.startsWith(CHECKPOINT)) judgeCheckpoint(fact, before, after)
       if (key.startsWith('identity.key/')) noteKey(after)
       if (key.startsWith(GRANT)) judgeGrant(fact, before, after, fail)
-      if ([TASK, CHECKPOINT, UPLOAD, REQUEST].some((prefix) => key.startsWith(prefix))) touched.add(key)
+      if ([TASK, CHECKPOINT, UPLOAD].some((prefix) => key.startsWith(prefix))) touched.add(key)
     }
     if (action === 'artifact.committed') judgePlan(fact, fail)
     runs.judge(fact)
@@ -193,7 +193,6 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
       else if (key.startsWith(TASK)) judgeWaiting(value)
       else if (key.startsWith(UPLOAD))
         judgeTimer(value.task_id, `upload/${value.checksum}`, value.state === 'open' ? dayAfter(value.at) : null)
-      else if (key.startsWith(REQUEST)) judgeTimer(value.id, 'expire', isAsked(value) && !value.overdue ? value.expires_at : null)
       else if (key.startsWith(RUN)) {
         if (value.ended_at === null) fail(`${key} is forgotten while it goes on`)
       } else judgeTimer(value.id, 'expiry', value.state === 'pending' && !value.overdue ? value.expires_at : null)
@@ -235,11 +234,8 @@ const ownerOf = (timer: string): string => {
   const [lane, name, checksum] = timer.slice(TIMER.length).split('/') as [string, string, string | undefined]
   if (name === 'upload') return `${UPLOAD}${lane}/${checksum}`
   if (lane.startsWith('run_')) return RUN + lane
-  if (lane.startsWith('hxp_')) return REQUEST + lane
   return (lane.startsWith('task_') ? TASK : CHECKPOINT) + lane
 }
-/** Asked through HXP itself, and open. */
-const isAsked = ({ kind, status }: any): boolean => kind === 'request' && (status === 'pending' || status === 'assigned')
 const dayAfter = (at: string): string => new Date(Date.parse(at) + 24 * 3_600_000).toISOString()
 const minutes = (duration: string): number => Number(/^PT(\d+)M$/.exec(duration)![1]) * 60_000
 

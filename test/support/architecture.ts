@@ -18,7 +18,7 @@ export const layers: Readonly<Record<string, Layer>> = {
   stores: { folders: ['kernel'], drivers: ['node:crypto', 'node:fs/promises', 'node:path', 'node:sqlite'], pure: false },
   bindings: {
     folders: ['kernel'],
-    drivers: ['fastify', 'node:crypto', 'node:http', 'node:net', 'node:perf_hooks', 'node:stream', 'ws'],
+    drivers: ['fastify', 'node:crypto', 'node:http', 'node:https', 'node:net', 'node:perf_hooks', 'node:stream', 'ws'],
     pure: false,
   },
   capabilities: {

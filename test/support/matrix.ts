@@ -113,6 +113,19 @@ export const matrix: Readonly<Record<string, string>> = {
   'execution/request.reroute': '         y      u     u     u    u   n     n      u     n    n    u      u',
   'execution/request.bind': '            y      u     u     u    u   n     n      u     n    n    u      u',
   'execution/request.close': '           y      u     u     u    u   n     n      u     n    n    u      u',
+  // Alice answers for devin, who asks. Of an inbox everybody sees their own: others' items are not there.
+  //                                   system admin owner alice rita bob mallory devin robin spy project deputy
+  'execution/inbox.list': '              u      u     y     y    y   y     y      u     u    u    u      y',
+  'execution/inbox.get': '               u      u     y     y    n   n     n      u     n    n    u      y',
+  'execution/inbox.count': '             u      u     y     y    y   y     y      u     u    u    u      y',
+  // Whom it is not for is told so for each item.
+  'execution/inbox.resolve': '           u      u     y     y    y   y     y      u     u    u    u      y',
+  'execution/request.snooze': '          u      u     u     y    n   n     n      u     n    n    u      u',
+  'execution/request.unsnooze': '        u      u     u     y    n   n     n      u     n    n    u      u',
+  'execution/request.wake': '            y      u     u     u    n   n     n      u     n    n    u      u',
+  'execution/filter.save': '             u      u     y     y    y   y     y      u     u    u    u      y',
+  'execution/filter.list': '             u      u     y     y    y   y     y      u     u    u    u      y',
+  'execution/filter.remove': '           u      u     n     y    n   n     n      u     u    u    u      n',
   //                                   system admin owner alice rita bob mallory devin robin spy project deputy
   'identity/user.add': '                 y      y     y     u    u   u     n      u     u    n    u      u',
   'identity/user.get': '                 y      y     y     y    y   y     n      y     y    n    y      y',
@@ -137,6 +150,9 @@ export const matrix: Readonly<Record<string, string>> = {
   'identity/session.close': '            y      y     y     y    n   n     n      n     n    n    n      n',
   'identity/session.touch': '            y      u     u     u    n   n     n      n     n    n    n      n',
   'identity/session.list': '             u      u     y     y    y   y     y      u     u    u    u      y',
+  'identity/subject.link': '             y      y     y     u    u   u     n      u     u    n    u      u',
+  'identity/subject.unlink': '           y      y     y     u    n   n     n      n     n    n    n      n',
+  'identity/subject.list': '             y      y     y     u    u   u     n      u     u    n    u      u',
   'identity/ticket.issue': '             y      y     y     y    y   y     y      y     y    y    y      y',
   'identity/ticket.redeem': '            y      u     u     u    u   u     u      u     u    u    u      u',
   'identity/me.get': '                   y      y     y     y    y   y     y      y     y    y    y      y',

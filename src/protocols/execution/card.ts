@@ -1,7 +1,6 @@
 // What a person sees before they answer, and the digests that tie an answer to it.
 import { canonical } from '#kernel/canonical.ts'
 import { sha256 } from '#kernel/chain.ts'
-import { effectsOf } from './effects.ts'
 import type { Request } from './schema.ts'
 import { shown } from './text.ts'
 
@@ -25,7 +24,6 @@ export function cardOf(request: Request) {
     requester,
     acts_for: owner,
     priority,
-    effects: effectsOf(request),
     payload: visible(payload) as Record<string, unknown>,
     ...(risk === undefined ? {} : { risk }),
     ...(task_id === undefined ? {} : { task_id }),

@@ -1,54 +1,57 @@
-// What each answer will do, and what happens without one. People read it before they answer, and the receipt covers it.
+// What each answer, and none at all, will do: the server's own words, so that nobody has to believe the agent's.
+import { t, type Static } from '#kernel/schema.ts'
+import type { TaskBehind } from './rules.ts'
 import type { Request } from './schema.ts'
 
-export type Effects = { readonly approve: string; readonly reject: string; readonly timeout: string }
+export const Effects = t.Object({ approve: t.String(), reject: t.String(), timeout: t.String() })
+export type Effects = Static<typeof Effects>
 type Answers = Pick<Effects, 'approve' | 'reject'>
 
-const TOLD = 'The agent is told your answer and goes on.'
-const ENDS = 'It ends the task.'
-const ONLY_CANCEL = 'There is no rejecting here: cancelling the task ends it.'
+const ENDS = 'it ends the task'
+const ONLY_ANSWERED = 'this cannot be rejected, only answered or left'
 
-/** By kind: what another protocol asks has consequences there. */
-const answers: Readonly<Record<Request['kind'], Answers>> = {
-  request: { approve: TOLD, reject: 'The agent is told no and goes on.' },
-  approval: { approve: 'The task goes on.', reject: ENDS },
-  choice: { approve: 'The task goes on with what you choose.', reject: ONLY_CANCEL },
-  input: { approve: 'The task goes on with what you provide.', reject: ONLY_CANCEL },
-  escalation: { approve: 'The task goes on; what you add as a reason is told to whoever works on it.', reject: ENDS },
-  interrupt: { approve: 'The agent goes on; what you add as a reason steers it.', reject: ENDS },
+/** What another protocol asks has consequences there. */
+const elsewhere: Readonly<Record<Exclude<Request['kind'], 'request'>, Answers>> = {
+  approval: { approve: 'the task goes on', reject: ENDS },
+  choice: { approve: 'the task goes on with what you choose', reject: `${ONLY_ANSWERED}; cancelling the task ends it` },
+  input: { approve: 'the task goes on with what you provide', reject: `${ONLY_ANSWERED}; cancelling the task ends it` },
+  escalation: { approve: 'the task goes on; whoever works on it is told your reason', reject: ENDS },
+  interrupt: { approve: 'the agent goes on; your reason steers it', reject: ENDS },
   review: {
-    approve: 'Approved, the task is completed; with changes requested it goes back to whoever worked on it.',
-    reject: 'Rejected, the task ends without a result.',
+    approve: 'the task is completed; with changes_requested it goes back to whoever worked on it',
+    reject: 'the task ends as rejected',
   },
 }
+const plan: Answers = {
+  approve: 'the work goes on by the plan; with changes_requested it is made anew',
+  reject: 'a plan is not rejected, only sent back',
+}
 
-function answersOf({ kind, action, task_id, artifact, payload }: Request): Answers {
-  const own = answers[kind]
+function answersOf({ kind, action, payload }: Request, task: TaskBehind | null): Answers {
   if (kind === 'request') {
-    const approve = task_id === undefined ? own.approve : `${own.approve} The task goes on.`
-    const reject = task_id === undefined ? own.reject : 'The agent is told no and goes on: the task does not end.'
-    return { approve, reject: action === 'APPROVE' ? reject : 'There is no rejecting here: choose or provide something else.' }
+    // A "rejected" is only an answer here (H6): the task goes on with it.
+    const told = (what: string): string => `the agent is told ${what}${task === null ? '' : `, and task ${task.id} goes on`}`
+    const what = { DECIDE: 'which option you chose', APPROVE: 'that it may', PROVIDE: 'what you provide' }
+    return { approve: told(what[action]), reject: action === 'APPROVE' ? told('that it may not') : ONLY_ANSWERED }
   }
-  if (kind === 'escalation' && action !== 'APPROVE') return action === 'DECIDE' ? answers.choice : answers.input
-  const isPlan = kind === 'review' && artifact !== undefined && !(payload as { options: string[] }).options.includes('rejected')
-  return isPlan
-    ? { approve: 'Approved, the work goes on by the plan; else the plan goes back.', reject: 'A plan is not rejected: ask for changes.' }
-    : own
+  if (kind === 'escalation' && action !== 'APPROVE') return elsewhere[action === 'DECIDE' ? 'choice' : 'input']
+  const isPlan = kind === 'review' && 'options' in payload && !payload.options.includes('rejected')
+  return isPlan ? plan : elsewhere[kind]
 }
 
-const WAITS = 'It waits until somebody answers.'
+export function effectsOf(request: Request, task: TaskBehind | null): Effects {
+  return { ...answersOf(request, task), timeout: timeoutOf(request) }
+}
 
-function timeoutOf({ kind, expires_at, fallback, on_expiry, payload, task_id }: Request): string {
+function timeoutOf({ kind, expires_at, fallback, on_expiry = 'hold', payload, overdue, task_id }: Request): string {
+  if (expires_at === null) return 'nothing: it waits until somebody answers'
+  if (overdue) return 'its time is up: it is marked as late and waits until somebody answers'
+  if (kind === 'request' ? fallback === 'pause' : on_expiry === 'hold') return `at ${expires_at} it is marked as late and goes on waiting`
   if (kind !== 'request') {
-    if (expires_at === null || on_expiry === undefined || on_expiry === 'hold') return WAITS
-    if (on_expiry === 'escalate') return 'The next person of the task is asked.'
-    return on_expiry === 'fail' ? 'It ends the task.' : 'The task goes on with the default that was stated.'
+    if (on_expiry === 'escalate') return `at ${expires_at} the next person of the task is asked`
+    return on_expiry === 'fail' ? `at ${expires_at} it ends the task` : `at ${expires_at} the task goes on with the default that was stated`
   }
-  if (expires_at === null || fallback === 'pause') return WAITS
-  if (fallback === 'default') return `It takes "${(payload as { default_option?: string }).default_option}".`
-  return `It fails: the agent is told that nobody answered${task_id === undefined ? '' : ', and goes on'}.`
-}
-
-export function effectsOf(request: Request): Effects {
-  return { ...answersOf(request), timeout: timeoutOf(request) }
+  const goesOn = task_id === undefined ? '' : ' and goes on'
+  if (fallback === 'fail') return `at ${expires_at} it fails, and the agent is told that nobody answered${goesOn}`
+  return `at ${expires_at} its default is taken: ${(payload as { default_option?: string }).default_option ?? ''}`
 }

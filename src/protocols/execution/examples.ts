@@ -14,6 +14,7 @@ const asked: Step[] = [
     },
   },
 ]
+const looked: Step[] = [...asked, { as: 'alice', call: 'execution/inbox.get', input: ({ request }) => ({ request_id: request.id }) }]
 const forgotten: Step[] = [...asked, { advanceMs: 2 * 3_600_000 }]
 
 /** A task that devin works on, for alice, with rita as a reviewer. */
@@ -37,4 +38,20 @@ const bound: Step[] = [
   },
 ]
 
-export const scenes = { empty: [], asked, forgotten, task_in_progress, waiting, bound }
+/** What may wait as long as it takes. */
+const patient: Step[] = [
+  {
+    as: 'devin',
+    call: 'execution/request.create',
+    input: { action: 'APPROVE', payload: { item: 'Send the newsletter', details: { readers: 1_200 } } },
+  },
+]
+export const MONDAY = '2026-01-05T09:00:00.000Z'
+const snoozed: Step[] = [
+  ...patient,
+  { as: 'alice', call: 'execution/request.snooze', input: ({ request }) => ({ request_id: request.id, until: MONDAY }) },
+]
+const slept: Step[] = [...snoozed, { advanceMs: 5 * 24 * 3_600_000 }]
+const filtered: Step[] = [{ as: 'alice', call: 'execution/filter.save', input: { name: 'urgent', query: { priority: 'critical' } } }]
+
+export const scenes = { empty: [], asked, looked, forgotten, patient, snoozed, slept, filtered, task_in_progress, waiting, bound }

@@ -1,12 +1,26 @@
 // HXP, the Human Execution Protocol 0.1: agents ask people to decide, approve or provide, and get receipts.
 import type { Protocol } from '#kernel/operation.ts'
 import { scenes } from './examples.ts'
+import { batchOperations } from './operations/batch.ts'
+import { filterOperations } from './operations/filters.ts'
+import { followOperations } from './operations/follow.ts'
+import { inboxOperations } from './operations/inbox.ts'
 import { mirrorOperations } from './operations/mirror.ts'
 import { requestOperations } from './operations/request.ts'
 import { resolveOperations } from './operations/resolve.ts'
+import { snoozeOperations } from './operations/snooze.ts'
 import { codes } from './wire.ts'
 
-const operations = [...requestOperations, ...resolveOperations, ...mirrorOperations]
+const operations = [
+  ...requestOperations,
+  ...resolveOperations,
+  ...inboxOperations,
+  ...followOperations,
+  ...snoozeOperations,
+  ...filterOperations,
+  ...batchOperations,
+  ...mirrorOperations,
+]
 export type ExecutionOperation = (typeof operations)[number]
 
 export const execution: Protocol = {

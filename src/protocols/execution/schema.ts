@@ -1,8 +1,9 @@
 // What an agent asks of a person, and what the person's answer leaves. Field names are the draft's (HXP 0.1); what is ours says so.
-import { ownsProject, speaksFor, type Actor } from '#kernel/identity.ts'
+import { ownsProject, speaksFor, SYSTEM_ID, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, kindOf, nullable, t, type AnyDoc, type Part, type Static } from '#kernel/schema.ts'
 import { Payload } from './payload.ts'
+import { dueOf } from './timers.ts'
 
 const text = (maxLength: number, description?: string) => t.String({ maxLength, ...(description ? { description } : {}) })
 export const Id = text(limits.idCharsMax)
@@ -57,19 +58,21 @@ export const Escalation = t.Object({
 })
 
 const Details = t.Optional(t.Object({}, { additionalProperties: true }))
+const Evidence = t.Optional(text(limits.textCharsMax, 'what the agent gives as its reason'))
 const Labels = t.Array(text(limits.labelCharsMax))
 /**
  * What another protocol asks, in the words of HXP: its questions are longer than what HXP itself takes, and its options have ids of
  * their own (`option_ids`, in the order of the options).
  */
 export const MirroredPayload = t.Union([
-  t.Object({ question: text(limits.promptCharsMax), options: Labels, option_ids: t.Optional(Labels), details: Details }),
-  t.Object({ item: text(limits.promptCharsMax), details: t.Object({}, { additionalProperties: true }) }),
+  t.Object({ question: text(limits.promptCharsMax), options: Labels, option_ids: t.Optional(Labels), context: Evidence, details: Details }),
+  t.Object({ item: text(limits.promptCharsMax), context: Evidence, details: t.Object({}, { additionalProperties: true }) }),
   t.Object({
     prompt: text(limits.promptCharsMax),
     input_type: either('text', 'selection'),
     validation: t.Optional(t.Object({ allowed_values: t.Optional(Labels), max: t.Optional(t.Integer()) })),
     option_ids: t.Optional(Labels),
+    context: Evidence,
     details: Details,
   }),
 ])
@@ -123,9 +126,9 @@ const RequestSchema = t.Object({
 export type Request = Static<typeof RequestSchema>
 
 export const isOpen = ({ status }: Pick<Request, 'status'>): boolean => status === 'pending' || status === 'assigned'
-const rankOf = { critical: '0', high: '1', normal: '2', low: '3' } as const
+export const rankOf = { critical: '0', high: '1', normal: '2', low: '3' } as const
 /** Behind everything else until its time comes. */
-const SNOOZED = '9'
+export const SNOOZED = '9'
 
 export const poolOf = (project_id: string): string => `pool/${project_id}`
 /** Where it is listed: with those who are to answer, or in the pool of the project until somebody claims it. */
@@ -133,12 +136,26 @@ export function inboxesOf({ role, status, people, project_id }: Request): readon
   return role === 'pool' && status === 'pending' ? [poolOf(project_id)] : people
 }
 
+/** What is late or was escalated is not for later: nothing hides it. */
+export const isPressing = ({ overdue, escalated_at }: Pick<Request, 'overdue' | 'escalated_at'>): boolean =>
+  overdue || escalated_at !== undefined
+/** Until when somebody wants to be left alone about it; null: they do not. */
+export const snoozedUntil = (request: Request, who: string): string | null =>
+  (isPressing(request) ? undefined : request.snoozed?.find(({ by }) => by === who)?.until) ?? null
+
 function openRows(request: Request): Part[][] {
   const rank = rankOf[request.priority]
   return inboxesOf(request).map((who) => {
-    const rest = request.snoozed?.find(({ by }) => by === who)
-    return rest ? [who, SNOOZED, rest.until] : [who, rank, request.created_at]
+    const until = snoozedUntil(request, who)
+    return until === null ? [who, rank, request.created_at] : [who, SNOOZED, until]
   })
+}
+
+/** Whose history it is in: those who were asked, and whoever else has answered. */
+function closedRows({ people, receipt, status }: Request): Part[][] {
+  if (!receipt) return []
+  const { by, completed_at } = receipt
+  return (by === SYSTEM_ID || people.includes(by) ? people : [...people, by]).map((who) => [who, status, completed_at])
 }
 
 /** The kind of the task behind an item; protocols know one another's documents by name only. */
@@ -154,12 +171,10 @@ export const Request = doc('execution.request', RequestSchema, {
   within: (request) => (request.task_id === undefined ? null : { doc: taskDoc(), id: request.task_id }),
   // Who waits for the answer, and who waits for something to answer.
   wakes: (request) => request.id,
+  due: dueOf,
   indexes: {
     open: index((request) => (isOpen(request) ? openRows(request) : []), 2),
-    closed: index(
-      (request) => (request.receipt ? request.people.map((who) => [who, request.status, request.receipt!.completed_at]) : []),
-      2,
-    ),
+    closed: index(closedRows, 2),
     asker: index((request) => [[request.requester, isOpen(request) ? 'open' : 'closed', request.created_at]], 2),
     critical: index((request) => (request.priority === 'critical' ? [[request.requester, request.created_at.slice(0, 13)]] : []), 2),
     checkpoint: index((request) => (request.checkpoint_id === undefined ? [] : [[request.checkpoint_id]])),
@@ -171,7 +186,8 @@ function mayRead(request: Request, actor: Actor): boolean {
   if (actor.kind === 'agent') return actor.id === request.requester
   if (request.task_id !== undefined || ownsProject(actor, request.project_id)) return true
   if (actor.kind !== 'human') return false
-  const isTheirs = [request.owner, ...request.people].some((who) => speaksFor(actor, who))
+  // Whoever answered finds it again, also what they answered out of a pool.
+  const isTheirs = [request.owner, ...request.people].some((who) => speaksFor(actor, who)) || request.receipt?.by === actor.id
   // A pool is everybody of the project; what somebody has claimed is theirs.
   return isTheirs || actor.owner === true || (request.role === 'pool' && request.status === 'pending')
 }

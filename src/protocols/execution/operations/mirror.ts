@@ -9,7 +9,6 @@ import { either, nullable, t } from '#kernel/schema.ts'
 import { endedWith } from '../receipts.ts'
 import { isStillOpen, requestOf, type OfRequest } from '../rules.ts'
 import { Action, Fallback, Id, Kind, MirroredPayload, Priority, Request, Reviewed, Risk, Timestamp } from '../schema.ts'
-import { timersOf } from '../timers.ts'
 import { RequestView, viewOf } from '../view.ts'
 
 const { asked_by, on_expiry } = Request.schema.properties
@@ -111,7 +110,6 @@ const reroute = command({
     const action = overdue && !request.overdue ? 'request.expired' : 'request.rerouted'
     return {
       facts: [fact(action, [image(Request, next)])],
-      puts: timersOf(request, next),
       output: { request: viewOf(next, actor) },
     }
   },
@@ -166,7 +164,6 @@ const close = command({
     const done = endedWith(request, { ...ending, result, by, as, basis: basis as Basis }, context)
     return {
       facts: [fact(`request.${done.status}`, [image(Request, done)])],
-      puts: timersOf(request, done),
       output: { request: viewOf(done, context.actor) },
     }
   },

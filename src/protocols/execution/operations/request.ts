@@ -14,7 +14,6 @@ import { asker, isProjectKey, requestOf, taskBehind, type TaskBehind } from '../
 import { checkpointOf } from '../mirrored.ts'
 import { routedTo, type Routed } from '../routing.ts'
 import { Action, Escalation, Fallback, Id, isOpen, Priority, Quorum, Request, Risk, RoleName } from '../schema.ts'
-import { timersOf } from '../timers.ts'
 import { RequestView, viewOf } from '../view.ts'
 
 const label = t.String({ minLength: 1, maxLength: limits.labelCharsMax })
@@ -109,12 +108,10 @@ const create = command({
   },
   decide(state, input, context) {
     const request = requestFor(state, input, context)
-    const puts = timersOf(null, request)
     const atMost = boundsOf(request, context)
     if (state.grant === null)
       return {
         facts: [fact('request.created', [image(Request, request)])],
-        puts,
         atMost,
         output: { request: viewOf(request, context.actor) },
       }

@@ -22,7 +22,6 @@ import {
   type OfRequest,
 } from '../rules.ts'
 import { Id, Request } from '../schema.ts'
-import { timersOf } from '../timers.ts'
 import { RequestView, viewOf } from '../view.ts'
 
 export const Reason = t.Optional(nullable(t.String({ maxLength: limits.reasonCharsMax })))
@@ -51,7 +50,6 @@ const resolve = command({
     const done = endedWith(request, { status: 'completed', ...answer, by: actor.id, via: actor.via ?? null, basis }, context)
     return {
       facts: [fact('request.completed', [image(Request, done)])],
-      puts: timersOf(request, done),
       output: { request: viewOf(done, actor), receipt: unsigned(done) },
     }
   },
@@ -86,7 +84,6 @@ const cancel = command({
     )
     return {
       facts: [fact('request.cancelled', [image(Request, done)])],
-      puts: timersOf(request, done),
       output: { request: viewOf(done, context.actor), receipt: unsigned(done) },
     }
   },
@@ -119,7 +116,6 @@ const expire = command({
     const basis = next.receipt ? { basis: next.receipt.basis as { kind: 'default' | 'timer'; id: string } } : {}
     return {
       facts: [fact(action, [image(Request, next)], { detail: { fallback: request.fallback }, ...basis })],
-      puts: timersOf(request, next),
       output: { request: viewOf(next, context.actor) },
     }
   },
