@@ -246,7 +246,15 @@ export function createKernel(options: KernelOptions): Kernel {
   async function drawConsequences(draft: Draft, made: DraftFact, cause: number, actor: Actor): Promise<void> {
     for (const contract of following.get(made.action) ?? []) {
       const { protocol, op } = registry.get(contract.call) as { protocol: string; op: Command }
-      const about: ContractFact = { action: made.action, subject: draft.after.get(made.subject), detail: made.detail }
+      const { action, detail, basis: right } = made
+      const about: ContractFact = {
+        action,
+        subject: draft.after.get(made.subject),
+        detail,
+        actor: made.actor,
+        basis: right,
+        via: actor.via ?? null,
+      }
       const input = await contract.input(about, readerAs(draft, SYSTEM))
       const basis = contract.basis?.(about) ?? { kind: 'contract', id: contract.name }
       const as: Actor = contract.as === 'actor' ? actor : { ...SYSTEM, behalf: actor.behalf ?? actor.id, basis }

@@ -236,5 +236,13 @@ export type Contract = {
   /** null: nothing to do here; a list: one call for each. Reads see what the batch has decided so far. */
   input(fact: ContractFact, read: Read): Promise<object | readonly object[] | null>
 }
-// oxlint-disable-next-line typescript/no-explicit-any -- the subject of whichever protocol made the fact
-export type ContractFact = { readonly action: string; readonly subject: any; readonly detail: Value | null }
+export type ContractFact = {
+  readonly action: string
+  // oxlint-disable-next-line typescript/no-explicit-any -- the subject of whichever protocol made the fact
+  readonly subject: any
+  readonly detail: Value | null
+  /** Who made it, by what right, and how they had proven who they are. */
+  readonly actor: string
+  readonly basis: Basis
+  readonly via: Actor['via'] | null
+}

@@ -47,6 +47,8 @@ export const matrix: Readonly<Record<string, string>> = {
   'collaboration/checkpoint.expire': '   y      y     u     u    u   n     n      u     n    n    u      u',
   'collaboration/checkpoint.overdue': '  y      u     u     u    u   n     n      u     n    n    u      u',
   'collaboration/checkpoint.escalate': ' y      u     u     u    u   n     n      u     n    n    u      u',
+  'collaboration/checkpoint.ask': '      y      u     u     u    u   n     n      u     n    n    u      u',
+  'collaboration/checkpoint.answer': '   y      u     u     y    y   n     n      u     n    n    u      y',
   'collaboration/checkpoint.get': '      y      y     y     y    y   n     n      y     n    n    y      y',
   'collaboration/checkpoint.list': '     y      y     y     y    y   y     y      y     y    y    y      y',
   'collaboration/ownership.transfer': '  y      y     u     u    u   n     n      u     n    n    u      u',
@@ -106,6 +108,12 @@ export const matrix: Readonly<Record<string, string>> = {
   'delegation/delivery.record': '        y      u     u     u    u   u     u      u     u    u    u      u',
   'delegation/delivery.list': '          y      y     y     n    n   n     n      y     y    n    y      n',
   'delegation/delivery.forget': '        y      u     u     u    u   u     u      u     u    u    u      u',
+  // Items of a task: contracts put them there, let them follow, and close them.
+  //                                   system admin owner alice rita bob mallory devin robin spy project deputy
+  'execution/request.mirror': '          y      u     u     u    u   u     u      u     u    u    u      u',
+  'execution/request.reroute': '         y      u     u     u    u   n     n      u     n    n    u      u',
+  'execution/request.bind': '            y      u     u     u    u   n     n      u     n    n    u      u',
+  'execution/request.close': '           y      u     u     u    u   n     n      u     n    n    u      u',
   // Alice answers for devin, who asks. Of an inbox everybody sees their own: others' items are not there.
   //                                   system admin owner alice rita bob mallory devin robin spy project deputy
   'execution/inbox.list': '              u      u     y     y    y   y     y      u     u    u    u      y',
