@@ -61,6 +61,9 @@ const declared: Readonly<Record<string, readonly string[]>> = {
   'delegation/webhook.rotate': ['agent_id'],
   'delegation/inbox.take': ['agent_id'],
   'execution/request.create': ['agent_id'], // of the agent that a project's key asks for
+  'delegation/run.fence': ['agent_id'],
+  'collaboration/checkpoint.ask': ['raised_by'], // whose request it is
+  'execution/request.close': ['by'], // who has answered
   'delegation/agent.resume': ['resolution.by'], // a resolution names who resolved
 }
 const claim = (path: string, id: string): object => {

@@ -5,6 +5,7 @@ import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http.ts'
 import { createMetrics, type Metrics } from '#bindings/http/metrics.ts'
 import type { Tls } from '#bindings/http/tls.ts'
 import { createJsonRpc, type JsonRpcServer } from '#bindings/jsonrpc.ts'
+import { hxp } from '#bridges/hxp/index.ts'
 import { createCapabilities } from '#capabilities/registry.ts'
 import type { CapabilitySource } from '#capabilities/source.ts'
 import { contracts } from '#contracts/index.ts'
@@ -243,6 +244,7 @@ function httpOf({ kernel, sessions, blobs, keys, metrics, tls, record }: Parts, 
       recheck: sessions.recheck,
       redeem: sessions.redeem,
     },
+    bridges: [hxp()],
     bytes: { blobs, bytesMax: config.blobBytesMax },
     documents: new Map([['/.well-known/jwks.json', () => jwksOf(keys.ring())]]),
     metrics,

@@ -65,6 +65,14 @@ export const limits = {
   socketSilentMs: 5_000,
   socketsSilentPerAddressMax: 50,
 
+  /** Addresses of sockets that a bridge has handed out and nobody has used: each is good once, for one request and for so long. */
+  bridgeTicketsMax: 20_000,
+  bridgeTicketMs: 5 * 60_000,
+  /** As many as an agent may have questions open, and as many again while they are answered. */
+  bridgeSocketsPerActorMax: 2_000,
+  /** Who counts pages instead of using a cursor makes the server read what comes before. */
+  bridgeOffsetMax: 1_000,
+
   nameCharsMax: 200,
   idCharsMax: 80,
   goalCharsMax: 10_000,
@@ -154,6 +162,8 @@ export const limits = {
   messagesPerRunMax: 100,
   /** Runs whose messages are handed over at once. */
   takenMax: 50,
+  /** Runs that end at once with the one that they work for. */
+  cascadeMax: 200,
   leaseMsDefault: 60_000,
   leaseMsMax: 3_600_000,
   /** How long an answer is kept for the process that asked, before another one of the same agent may take it. */
@@ -236,6 +246,8 @@ export const limits = {
 
   /** Questions and replies about one request: beyond this people talk elsewhere. */
   remarksMax: 20,
+  /** Items of one task that may be open: its checkpoint or its review, and what others may come to ask about it. */
+  itemsPerTaskMax: 20,
   metadataBytesMax: 4 * 1024,
   /** Out of sight at most this long; what is critical comes back within the hour. */
   snoozeMsMax: 366 * 24 * 3_600_000,

@@ -21,9 +21,8 @@ export type Claims = {
   /** What stands for a result that must not be written down. */
   readonly result_ref?: unknown
   readonly reason?: string | null
-  /** As the receipt names them, where that is not the name below. */
-  readonly completed_by?: string
   /** Who, under a name that tells nobody who that is, and how they proved it. */
+  readonly completed_by?: string
   readonly decided_by: { readonly sub: string | null; readonly kind: string; readonly via: string | null }
   readonly created_at: string
   readonly completed_at: string
@@ -143,6 +142,7 @@ const named: Readonly<Record<string, (claims: Claims, kid: string) => unknown>> 
   receipt_id: ({ jti }) => jti,
   key_id: (_, kid) => kid,
   result: (claims) => (claims.result === undefined ? claims.result_ref : claims.result),
+  // By name where the request was routed to somebody, by pseudonym where a pool answered.
   completed_by: ({ completed_by, decided_by }) => completed_by ?? decided_by.sub,
 }
 /** Without these it is no receipt; those that are signed and missing were taken away. */

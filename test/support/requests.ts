@@ -50,7 +50,8 @@ function askedOn(on: Stage): Asked {
   async function ring(): Promise<string[]> {
     const before = (await linesOf(world)).length
     // What is done may bring up the next thing that is due.
-    for (let next = await first(); next !== null; next = await first()) await world.kernel.call(next.call, next.input, SYSTEM)
+    for (let next = await first(); next !== null; next = await first())
+      await world.kernel.call(next.call, next.input, { ...SYSTEM, basis: { kind: 'timer', id: next.call } })
     return (await linesOf(world)).slice(before).map((line) => line.action.slice('execution/'.length))
   }
   async function first(): Promise<Due | null> {

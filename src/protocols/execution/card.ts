@@ -14,10 +14,10 @@ function visible(value: unknown): unknown {
 
 /** That an agent asks, which, and what (HXP 0.1, 7: transparency). Surfaces show this and nothing else of what the agent wrote. */
 export function cardOf(request: Request) {
-  const { id, kind, action, agent_id, requester, owner, priority, payload, thread, artifact, task_id, risk } = request
+  const { id, kind, action, agent_id, requester, owner, priority, payload, thread, artifact, task_id, risk, notice } = request
   return {
     request_id: id,
-    asks: 'An agent asks',
+    asks: whoAsks(request),
     kind,
     action,
     agent_id: shown(agent_id),
@@ -28,8 +28,14 @@ export function cardOf(request: Request) {
     ...(risk === undefined ? {} : { risk }),
     ...(task_id === undefined ? {} : { task_id }),
     ...(artifact === undefined ? {} : { artifact }),
+    ...(notice === undefined ? {} : { notice: shown(notice) }),
     ...(thread === undefined ? {} : { thread: thread.map((remark) => ({ ...remark, text: shown(remark.text) })) }),
   }
+}
+const whoAsks = ({ kind, asked_by }: Request): string => {
+  if (kind === 'interrupt') return 'A person has interrupted an agent'
+  if (asked_by === 'system') return 'The system asks'
+  return asked_by === 'person' ? 'A person asks' : 'An agent asks'
 }
 export const shownDigest = (request: Request): string => sha256(canonical(cardOf(request)))
 

@@ -17,6 +17,27 @@ const asked: Step[] = [
 const looked: Step[] = [...asked, { as: 'alice', call: 'execution/inbox.get', input: ({ request }) => ({ request_id: request.id }) }]
 const forgotten: Step[] = [...asked, { advanceMs: 2 * 3_600_000 }]
 
+/** A task that devin works on, for alice, with rita as a reviewer. */
+const task_in_progress: Step[] = [
+  { as: 'alice', call: 'collaboration/task.create', input: { spec: { goal: 'Fix the login bug' }, reviewers: ['user_rita'] } },
+  { as: 'alice', call: 'collaboration/task.assign', input: ({ task }) => ({ task_id: task.id, assignee: 'agent_devin' }) },
+  { as: 'devin', call: 'collaboration/task.start', input: ({ task }) => ({ task_id: task.id }) },
+]
+/** It waits for an approval, which stands in the inbox. */
+const waiting: Step[] = [
+  ...task_in_progress,
+  { as: 'devin', call: 'collaboration/checkpoint.raise', input: ({ task }) => ({ task_id: task.id, kind: 'approval', prompt: 'Deploy?' }) },
+]
+/** Devin asks through HXP within the task, which waits for the answer. */
+const bound: Step[] = [
+  ...task_in_progress,
+  {
+    as: 'devin',
+    call: 'execution/request.create',
+    input: ({ task }) => ({ action: 'APPROVE', metadata: { task_id: task.id }, payload: { item: 'Deploy?', details: {} } }),
+  },
+]
+
 /** What may wait as long as it takes. */
 const patient: Step[] = [
   {
@@ -75,4 +96,7 @@ export const scenes = {
   questioned,
   ruled,
   grouped,
+  task_in_progress,
+  waiting,
+  bound,
 }

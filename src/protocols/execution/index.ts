@@ -5,6 +5,8 @@ import { batchOperations } from './operations/batch.ts'
 import { filterOperations } from './operations/filters.ts'
 import { followOperations } from './operations/follow.ts'
 import { inboxOperations } from './operations/inbox.ts'
+import { readingOperations } from './operations/reading.ts'
+import { mirrorOperations } from './operations/mirror.ts'
 import { requestOperations } from './operations/request.ts'
 import { resolveOperations } from './operations/resolve.ts'
 import { snoozeOperations } from './operations/snooze.ts'
@@ -19,6 +21,7 @@ import { codes } from './wire.ts'
 const operations = [
   ...requestOperations,
   ...resolveOperations,
+  ...readingOperations,
   ...inboxOperations,
   ...followOperations,
   ...snoozeOperations,
@@ -30,6 +33,7 @@ const operations = [
   ...threadOperations,
   ...ruleOperations,
   ...groupOperations,
+  ...mirrorOperations,
 ]
 export type ExecutionOperation = (typeof operations)[number]
 

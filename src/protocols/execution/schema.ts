@@ -14,8 +14,10 @@ export const Action = either('DECIDE', 'APPROVE', 'PROVIDE')
 export type Action = Static<typeof Action>
 export const RoleName = either('owner', 'delegate', 'pool')
 export const Priority = either('critical', 'high', 'normal', 'low')
+export type Priority = Static<typeof Priority>
 export const Fallback = either('pause', 'fail', 'default')
 export const Status = either('pending', 'assigned', 'completed', 'failed', 'cancelled')
+export type Status = Static<typeof Status>
 export const Risk = either('R1', 'R2', 'R3', 'R4', 'R5')
 /** Ours: what stands in the inbox. `request`: an agent asked through HXP itself; the others come from other protocols. */
 export const Kind = either('request', 'approval', 'choice', 'input', 'escalation', 'interrupt', 'review')
@@ -60,6 +62,28 @@ export const Escalation = t.Object({
   to: t.Array(Id, { minItems: 1, maxItems: 20 }),
 })
 
+const Details = t.Optional(t.Object({}, { additionalProperties: true }))
+const Evidence = t.Optional(text(limits.textCharsMax, 'what the agent gives as its reason'))
+const Labels = t.Array(text(limits.labelCharsMax))
+/**
+ * What another protocol asks, in the words of HXP: its questions are longer than what HXP itself takes, and its options have ids of
+ * their own (`option_ids`, in the order of the options).
+ */
+export const MirroredPayload = t.Union([
+  t.Object({ question: text(limits.promptCharsMax), options: Labels, option_ids: t.Optional(Labels), context: Evidence, details: Details }),
+  t.Object({ item: text(limits.promptCharsMax), context: Evidence, details: t.Object({}, { additionalProperties: true }) }),
+  t.Object({
+    prompt: text(limits.promptCharsMax),
+    input_type: either('text', 'selection'),
+    validation: t.Optional(t.Object({ allowed_values: t.Optional(Labels), max: t.Optional(t.Integer()) })),
+    option_ids: t.Optional(Labels),
+    context: Evidence,
+    details: Details,
+  }),
+])
+export type MirroredPayload = Static<typeof MirroredPayload>
+export const Reviewed = t.Object({ artifact_id: Id, version: text(40) })
+
 const RequestSchema = t.Object({
   id: Id,
   kind: Kind,
@@ -71,10 +95,10 @@ const RequestSchema = t.Object({
   agent_id: text(limits.labelCharsMax), // as the agent calls itself
   requester: Id, // who it is by its credential
   project_id: Id, // where it belongs: chain and visibility
-  label: t.Optional(text(limits.labelCharsMax)), // the draft's project_id, where it names no project of ours
+  label: t.Optional(text(limits.labelCharsMax)), // the draft's project_id, as the agent sent it
   metadata: Open,
   tags: t.Array(text(limits.labelCharsMax)),
-  payload: Payload,
+  payload: t.Union([Payload, MirroredPayload]),
   created_at: Timestamp,
   expires_at: nullable(Timestamp),
   status: Status,
@@ -101,7 +125,10 @@ const RequestSchema = t.Object({
   task_id: t.Optional(Id),
   root_task_id: t.Optional(Id),
   checkpoint_id: t.Optional(Id),
-  artifact: t.Optional(t.Object({ artifact_id: Id, version: text(40) })), // what a review is about
+  artifact: t.Optional(Reviewed), // what a review is about
+  asked_by: t.Optional(either('person', 'system')), // absent: an agent
+  on_expiry: t.Optional(either('hold', 'escalate', 'fail', 'default')), // what a checkpoint does when its time is up; its own timer does it
+  notice: t.Optional(text(limits.promptCharsMax)), // what happened to the task meanwhile, in the words of the system
   receipt: t.Optional(Receipt),
 })
 export type Request = Static<typeof RequestSchema>
@@ -131,15 +158,21 @@ function openRows(request: Request): Part[][] {
   const rank = rankOf[request.priority]
   return inboxesOf(request).map((who) => {
     const until = snoozedUntil(request, who)
-    return until === null ? [who, rank, request.created_at] : [who, SNOOZED, until]
+    return until === null ? [who, rank, request.created_at] : [who, SNOOZED, until, rank]
   })
 }
 
+/** In the pool, and with those who were called in besides. */
+function twiceRows(request: Request): Part[][] {
+  const { people } = request
+  return people.length < inboxesOf(request).length ? openRows(request).filter(([who]) => people.includes(who as string)) : []
+}
+
 /** Whose history it is in: those who were asked, and whoever else has answered. */
-function closedRows({ people, receipt, status }: Request): Part[][] {
+function closedRows({ people, receipt, status, priority }: Request): Part[][] {
   if (!receipt) return []
   const { by, completed_at } = receipt
-  return (by === SYSTEM_ID || people.includes(by) ? people : [...people, by]).map((who) => [who, status, completed_at])
+  return (by === SYSTEM_ID || people.includes(by) ? people : [...people, by]).map((who) => [who, status, completed_at, rankOf[priority]])
 }
 
 /** The kind of the task behind an item; protocols know one another's documents by name only. */
@@ -159,6 +192,9 @@ export const Request = doc('execution.request', RequestSchema, {
   indexes: {
     open: index((request) => (isOpen(request) ? openRows(request) : []), 2),
     closed: index(closedRows, 2),
+    // Those of `open` that stand there twice for somebody, and those that somebody has claimed: so that they can be counted.
+    twice: index((request) => (request.role === 'pool' && isOpen(request) ? twiceRows(request) : []), 2),
+    claimed: index(({ status, people, priority }) => (status === 'assigned' ? people.map((who) => [who, rankOf[priority]]) : []), 2),
     asker: index((request) => [[request.requester, isOpen(request) ? 'open' : 'closed', request.created_at]], 2),
     critical: index((request) => (request.priority === 'critical' ? [[request.requester, request.created_at.slice(0, 13)]] : []), 2),
     checkpoint: index((request) => (request.checkpoint_id === undefined ? [] : [[request.checkpoint_id]])),
