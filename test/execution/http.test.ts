@@ -5,7 +5,6 @@ import { connect } from 'node:net'
 import { test } from 'node:test'
 import type { Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { execution } from '#protocols/execution/index.ts'
 import { send, sendBytes } from '../support/http-client.ts'
 import { assertRefused, hxpWorld, QUESTION } from '../support/hxp-world.ts'
 
@@ -670,7 +669,7 @@ test('a bug is logged and answered without its cause', async (t) => {
   assert.match(world.logged.join(), /a secret cause/)
 })
 
-test('delegation rules: list, add, order, remove', { skip: !hasRules() && 'they come with routing' }, async (t) => {
+test('delegation rules: list, add, order, remove', async (t) => {
   const world = await hxpWorld(t)
   const rules = async (): Promise<any[]> => (await world.http('alice', 'GET', '/delegation/rules')).json.rules
   assert.deepEqual(await rules(), [])
@@ -690,7 +689,3 @@ test('delegation rules: list, add, order, remove', { skip: !hasRules() && 'they 
   assert.equal((await world.http('alice', 'DELETE', `/delegation/rules/${first.id}`)).status, 200)
   assert.equal((await rules()).length, 1)
 })
-
-function hasRules(): boolean {
-  return execution.operations.some(({ name }) => (name as string) === 'rule.list')
-}
