@@ -270,6 +270,23 @@ for (const maker of storeMakers()) {
       await world.close()
     })
 
+    test('nobody begins to work for a run while it is cancelled', async () => {
+      const { world, barrier: gate } = await racingOn(maker)
+      for (let round = 0; round < count; round++) {
+        const { run } = await world.call('devin', 'delegation/agent.delegate', { to_agent: 'agent_robin' })
+        const cancelRun: Contender = () => world.call('devin', 'delegation/agent.cancel', { run_id: run.id })
+        const below: Contender = () => world.call('robin', 'delegation/agent.delegate', { to_agent: 'agent_devin', parent_run: run.id })
+        const { codes, outputs } = await race({ world, refs: {}, barrier: gate }, [cancelRun, below], round % 2 === 1)
+        // Cancelled first, or told that there is one more: who tries again ends both.
+        assert.deepEqual(codes, round % 2 === 0 ? [null, 'INVALID_TRANSITION'] : ['QUOTA_EXCEEDED', null])
+        if (round % 2 === 0) continue
+        await cancelRun({ world, refs: {}, barrier: gate })
+        const made = (outputs[1] as { run: { id: string } }).run.id
+        assert.equal((await world.call('system', 'delegation/run.get', { run_id: made })).run.reason, 'cancelled')
+      }
+      await world.close()
+    })
+
     test('one idempotency key sent eight times at once has one effect and one answer', async () => {
       const { world, barrier: gate } = await racingOn(maker)
       for (let round = 0; round < count; round++) {

@@ -1,17 +1,19 @@
 // The HTTP binding: every command and query of the kernel is a POST. It knows no protocol by name and nothing of what it carries.
 import fastify, { type FastifyHttpOptions, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import type { RequestListener, Server } from 'node:http'
+import type { IncomingMessage, RequestListener, Server } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Actor } from '#kernel/identity.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
-import { absence, failureOf, internalFailure, prepare, securityHeaders, transportFailure, type Failure } from './http/answers.ts'
+import { absence, failed, prepare, securityHeaders, transportFailure, type Failure } from './http/answers.ts'
 import { boundArrival, refuseSocket, watchArrivals } from './http/arrival.ts'
+import { createBridges, type Bridges, type MakeBridge } from './http/bridge.ts'
 import { registerBytes, type Body, type ByteStore, type Work } from './http/bytes.ts'
 import { withCors, type CorsOptions } from './http/cors.ts'
 import { registerFigures } from './http/figures.ts'
 import { callerOf, createGuard, type Credential } from './http/guard.ts'
 import { isSocketRequest, registerLive, type LiveOptions } from './http/live.ts'
+import { registerDocuments, type Documents } from './http/documents.ts'
 import { registerLogin, type Logins } from './http/login.ts'
 import { createMetrics, type Metrics } from './http/metrics.ts'
 import { operationsOf, plainListener, type Done, type Plain, type Run } from './http/operations.ts'
@@ -59,8 +61,12 @@ export type HttpOptions = {
   health(): object
   /** Where bytes go and come from; without it none are carried. */
   readonly bytes?: ByteStore
+  /** What anybody may read. */
+  readonly documents?: Documents
   /** Where live streams are found besides their operations, and who may open sockets. */
   readonly live?: LiveOptions
+  /** What others wrote about HTTP, each below a path of its own. */
+  readonly bridges?: readonly MakeBridge[]
   /** Shared with other bindings, whose calls are then in /metrics too. */
   readonly metrics?: Metrics
   readonly bounds?: Partial<HttpBounds>
@@ -102,7 +108,8 @@ export function createHttp(options: HttpOptions): HttpServer {
     stopping: false,
     unwritableAt: 0,
   }
-  const app = createApp(state, bounds)
+  const bridges = bridgesOf(state)
+  const app = createApp(state, bridges, bounds)
   if (state.tls) state.handshakes = watchHandshakes(app.server)
   const arrivals = watchArrivals(state.sockets, bounds.requestMs)
   const allow = new Map<string, string>()
@@ -122,7 +129,7 @@ export function createHttp(options: HttpOptions): HttpServer {
     stuckMs: bounds.stuckMs,
   })
   registerOperations(app, runs, state)
-  servePlainly(app, runs, state, bounds)
+  servePlainly(app, runs, bridges, state, (raw) => boundArrival(raw, bounds.requestMs))
   if (state.bytes) {
     const handler = (name: string, changes: boolean, work: Work) => handlerOf(name, changes, state, work)
     registerBytes(app, { ...state.bytes, kernel: state.kernel, bounds, handler })
@@ -130,6 +137,7 @@ export function createHttp(options: HttpOptions): HttpServer {
   const live = registerLive(app, { ...state, isStopping: () => state.stopping })
   registerLogin(app, { ...state, now: state.kernel.now })
   registerFigures(app, state, live)
+  registerDocuments(app, state.documents)
   app.setNotFoundHandler((request, reply) => reply.send(prepare(reply, absence(request, allow))))
   return {
     async listen(port, host) {
@@ -140,19 +148,34 @@ export function createHttp(options: HttpOptions): HttpServer {
     stop() {
       state.stopping = true
       live.stop()
+      bridges.stop()
       return stop(app, state, bounds.stopMs).finally(arrivals.stop)
     },
   }
 }
 
-function createApp(state: State, bounds: HttpBounds): FastifyInstance {
+function bridgesOf(state: State): Bridges {
+  const fixed = Object.entries(state.headers).flat()
+  return createBridges(state.bridges ?? [], {
+    ...state,
+    live: state.live ?? {},
+    anyOrigin: state.cors?.anyOrigin === true,
+    headersFor: () => fixed,
+    refusalOf: (request) => refusalOf(request, state),
+    failed: (error, path) => failed(error, path, state),
+    meter: (name, changes) => meterOf(name, changes, state),
+    bug: (error) => state.log.error({ err: error }, 'a bridge failed'),
+  })
+}
+
+function createApp(state: State, bridges: Bridges, bounds: HttpBounds): FastifyInstance {
   const http = {
     maxHeaderSize: limits.headerBytesMax,
     headersTimeout: bounds.requestMs,
     requestTimeout: 0, // bodies are bounded one by one
     connectionsCheckingInterval: Math.min(1_000, bounds.requestMs / 2),
     requireHostHeader: false, // Node would answer without a body
-    shouldUpgradeCallback: isSocketRequest,
+    shouldUpgradeCallback: (request: IncomingMessage) => isSocketRequest(request) || bridges.isSocket(request),
   }
   const app = fastify({
     logger: false,
@@ -175,7 +198,7 @@ function createApp(state: State, bounds: HttpBounds): FastifyInstance {
   app.addHook('onRequest', (request, reply, next) => {
     reply.headers(state.headers)
     boundArrival(request.raw, bounds.requestMs)
-    const refused = refusalOf(request, state)
+    const refused = refusalOf(request.raw, state)
     if (refused) void reply.send(prepare(reply, refused))
     else next()
   })
@@ -195,27 +218,15 @@ function createApp(state: State, bounds: HttpBounds): FastifyInstance {
   return app
 }
 
-function refusalOf({ raw, url }: FastifyRequest, { guard, stopping }: State): Failure | null {
-  if (guard.hostOf(raw.headers) === undefined) {
-    return raw.headers.host === undefined
+function refusalOf({ headers, url }: IncomingMessage, { guard, stopping }: State): Failure | null {
+  if (guard.hostOf(headers) === undefined) {
+    return headers.host === undefined
       ? transportFailure(400, 'INVALID_REQUEST', 'the Host header is missing')
       : transportFailure(421, 'INVALID_REQUEST', 'this server does not go by that host name (see --hosts)')
   }
   if (stopping && url !== '/health')
     return transportFailure(503, 'UNAVAILABLE', 'the server is stopping', { 'retry-after': '1', connection: 'close' })
   return null
-}
-
-/** Whatever was thrown, as an answer. What is not expected is logged with its cause and answered without it. */
-function failed(error: unknown, path: string, state: State): Failure {
-  const refusal = failureOf(error, state.kernel.codes)
-  if (refusal) return refusal
-  const status = (error as { statusCode?: number }).statusCode
-  if (status === 413) return transportFailure(413, 'TOO_LARGE', `a body has at most ${limits.bodyBytesMax} bytes`)
-  if (status === 415) return transportFailure(415, 'INVALID_REQUEST', 'the body must be application/json')
-  if (status === 400) return transportFailure(400, 'INVALID_REQUEST', 'the body could not be read')
-  state.log.error({ err: error, path }, 'a request failed')
-  return internalFailure
 }
 
 function meterOf(name: string, changes: boolean, state: State): Done {
@@ -239,14 +250,15 @@ function registerOperations(app: FastifyInstance, runs: ReadonlyMap<string, Run>
   }
 }
 
-function servePlainly(app: FastifyInstance, runs: ReadonlyMap<string, Run>, state: State, { requestMs }: HttpBounds): void {
+function servePlainly(app: FastifyInstance, runs: ReadonlyMap<string, Run>, bridges: Bridges, state: State, bound: Plain['bound']): void {
   const [framework] = app.server.listeners('request') as RequestListener[]
   app.server.removeAllListeners('request')
   const { headers, guard, cors } = state
   const isOurs: Plain['isWelcome'] = (asked) => guard.hostOf(asked) !== undefined
   const isWelcome: Plain['isWelcome'] = (asked) => !state.stopping && isOurs(asked)
-  const plain = plainListener({ runs, headers, isWelcome, bound: (raw) => boundArrival(raw, requestMs) }, framework!)
-  app.server.on('request', cors ? withCors({ ...cors, headers, isWelcome: isOurs }, plain) : plain)
+  const all = bridges.listener(bound, plainListener({ runs, headers, isWelcome, bound }, framework!))
+  app.server.on('request', cors ? withCors({ ...cors, headers, isWelcome: isOurs }, all) : all)
+  bridges.attach(app.server)
 }
 
 /** Around work that carries bytes: credential, figures, failures. */

@@ -4,6 +4,7 @@ import type { Caller, CallOptions, Kernel, KernelOptions } from './calling.ts'
 import { canonical } from './canonical.ts'
 import { sha256 } from './chain.ts'
 import { timestampOf } from './clock.ts'
+import { contextOf, givenBy } from './context.ts'
 import { bookkeeping, Reply } from './delivery.ts'
 import { denialOf } from './denial.ts'
 import { batchOf, draftAt, isEmpty, readingAt, record, type Draft, type DraftFact } from './draft.ts'
@@ -11,16 +12,24 @@ import { Conflict, kernelCodes, Refusal, type Fault } from './errors.ts'
 import { beginIn, concludeIn, createEffects } from './effects.ts'
 import { callEach } from './fan.ts'
 import { authorize, SYSTEM, type Actor } from './identity.ts'
-import { createIds } from './ids.ts'
 import { createLanes } from './lanes.ts'
 import { limits } from './limits.ts'
-import type { Command, Context, ContractFact, Query, Read, Terms } from './operation.ts'
+import type { Command, ContractFact, Query, Read } from './operation.ts'
 import { createMeter } from './meter.ts'
-import { noNotary } from './notary.ts'
 import { createQuota } from './quota.ts'
 import { readerOf } from './reader.ts'
 import { assertMatches, keyOf, parse } from './schema.ts'
-import { asLeftByTheBatch, effectsIn, expectProof, inputOf, narrowingOf, registryOf, withoutSecrets, type Served } from './served.ts'
+import {
+  askedFor,
+  asLeftByTheBatch,
+  effectsIn,
+  expectProof,
+  inputOf,
+  narrowingOf,
+  registryOf,
+  withoutSecrets,
+  type Served,
+} from './served.ts'
 import type { Value } from './store.ts'
 import { createStreams } from './streams.ts'
 import { createWaiting, type Seat } from './waiting.ts'
@@ -31,18 +40,15 @@ export type { Caller, CallOptions, Kernel, KernelOptions } from './calling.ts'
 type Answer = { readonly output: unknown; readonly outcome?: () => Promise<unknown> }
 
 export function createKernel(options: KernelOptions): Kernel {
-  const { store, now, entropy } = options
+  const { store, now } = options
   const protocols = [bookkeeping, ...options.protocols]
   const registry = registryOf(protocols, options.contracts)
   const concluding = effectsIn(registry)
   const following = Map.groupBy(options.contracts, (contract) => contract.on)
   const effects = createEffects(options.perform, (name, input, as) => call(name, input, as))
-  const newId = createIds(now, entropy)
+  const given = givenBy(options)
+  const { newId, notary } = given
   const readerAs = (draft: Draft, actor: Actor): Read => readerOf(store, options, draft, actor)
-  const secret = (): string => Buffer.from(entropy(32)).toString('base64url')
-  const { notary = noNotary } = options
-  const terms: Terms = { asksOpenMax: limits.asksOpenMax, criticalPerHourMax: limits.criticalPerHourMax, ...options.terms }
-  const contextOf = (actor: Actor, { at, received }: Draft): Context => ({ actor, now: at, newId, secret, notary, terms, received })
   const lanes = createLanes()
   const denialMeter = createMeter(limits.denialsPerMinute, now)
   const quota = createQuota(options)
@@ -121,12 +127,12 @@ export function createKernel(options: KernelOptions): Kernel {
   /** Whatever may be read by now: the answer is about what this call itself has done. */
   function finish(op: Command, output: unknown, actor: Actor): Promise<unknown> {
     const draft = readingAt(timestampOf(now()))
-    return op.finish!(output, readerAs(draft, SYSTEM), contextOf(actor, draft))
+    return op.finish!(output, readerAs(draft, SYSTEM), contextOf(given, actor, draft))
   }
 
   async function ask(draft: Draft, op: Query, raw: unknown, actor: Actor): Promise<unknown> {
     const input = inputOf(op, raw, actor)
-    const context = contextOf(actor, draft)
+    const context = contextOf(given, actor, draft)
     const read = readerAs(draft, actor)
     const state = await op.load(read, input, context)
     authorize(op.name, op.callers, actor, state)
@@ -150,7 +156,7 @@ export function createKernel(options: KernelOptions): Kernel {
     seat?.listen(wish, actor.id)
     const name = `${protocol}/${op.name}`
     const replyId = key === undefined ? undefined : `${actor.id}/${narrowingOf(actor)}${key}`
-    const asked = key === undefined ? '' : `${name} ${canonical(input)}${draft.received?.checksum ?? ''}`
+    const asked = key === undefined ? '' : `${name} ${canonical(askedFor(op, input))}${draft.received?.checksum ?? ''}`
     const digest = key === undefined ? '' : op.hides ? notary.commit(asked) : sha256(asked)
     if (replyId !== undefined) {
       const reply = await readerAs(draft, SYSTEM).maybe(Reply, replyId)
@@ -214,7 +220,7 @@ export function createKernel(options: KernelOptions): Kernel {
 
   /** Everything but the decision: what it is about is there, the actor may, and the rules hold. */
   async function admit(draft: Draft, op: Command, input: unknown, actor: Actor) {
-    const context = contextOf(actor, draft)
+    const context = contextOf(given, actor, draft)
     const state: unknown = await op.load(readerAs(draft, actor), input, context)
     const allowed = authorize(op.name, op.callers, actor, state)
     for (const rule of op.requires) if (!rule.holds(state, input, context)) throw new Refusal(rule.code, rule.words)
@@ -280,7 +286,7 @@ export function createKernel(options: KernelOptions): Kernel {
     },
     async load(draft, op, raw, actor) {
       const input = inputOf(op, raw, actor)
-      const state: unknown = await op.load(readerAs(draft, actor), input, contextOf(actor, draft))
+      const state: unknown = await op.load(readerAs(draft, actor), input, contextOf(given, actor, draft))
       authorize(op.name, op.callers, actor, state)
       return { input, state }
     },

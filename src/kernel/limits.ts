@@ -65,6 +65,14 @@ export const limits = {
   socketSilentMs: 5_000,
   socketsSilentPerAddressMax: 50,
 
+  /** Addresses of sockets that a bridge has handed out and nobody has used: each is good once, for one request and for so long. */
+  bridgeTicketsMax: 20_000,
+  bridgeTicketMs: 5 * 60_000,
+  /** As many as an agent may have questions open, and as many again while they are answered. */
+  bridgeSocketsPerActorMax: 2_000,
+  /** Who counts pages instead of using a cursor makes the server read what comes before. */
+  bridgeOffsetMax: 1_000,
+
   nameCharsMax: 200,
   idCharsMax: 80,
   goalCharsMax: 10_000,
@@ -154,6 +162,8 @@ export const limits = {
   messagesPerRunMax: 100,
   /** Runs whose messages are handed over at once. */
   takenMax: 50,
+  /** Runs that end at once with the one that they work for. */
+  cascadeMax: 200,
   leaseMsDefault: 60_000,
   leaseMsMax: 3_600_000,
   /** How long an answer is kept for the process that asked, before another one of the same agent may take it. */
@@ -246,6 +256,17 @@ export const limits = {
   /** Answers in one call: a page that somebody has looked through. */
   answersMax: 100,
   timeoutSecondsMax: 10 * 366 * 24 * 3_600,
+  /** Read whole when an agent asks for a delegate. */
+  rulesPerPersonMax: 200,
+  policyEntriesMax: 20,
+  groupsPerProjectMax: 100,
+  groupMembersMax: 50,
+  /** In whose inboxes one request may stand: each is a row of the index. */
+  peoplePerRequestMax: 50,
+  /** How long what somebody claimed from a pool is theirs: a quarter of an hour, and at most a day. */
+  claimSecondsDefault: 15 * 60,
+  claimSecondsMax: 24 * 3_600,
+  remindersMax: 100,
 
   /** Ten years: far beyond any real deadline, far below where dates stop being exact. */
   durationMsMax: 10 * 366 * 24 * 3_600_000,
@@ -276,4 +297,11 @@ export const limits = {
   asksOpenMax: 1_000,
   /** What everybody calls critical is not: of one agent's questions in an hour, so many may be. */
   criticalPerHourMax: 20,
+
+  /** A signed receipt: its result comes from a body, and is written in base64. */
+  receiptCharsMax: 512 * 1024,
+  /** Keys that receipts were signed with: all of them stay published. */
+  signingKeysMax: 500,
+  /** A key as a document: a name of the agent's own for it. */
+  keyNameCharsMax: 100,
 } as const

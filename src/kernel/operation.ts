@@ -149,6 +149,8 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   readonly once?: readonly string[]
   /** Its input may hold a secret: what is remembered of it cannot be guessed by trying. */
   readonly hides?: boolean
+  /** Fields that say which process repeats a call, not what it asks for: a repeated call may differ in them. */
+  readonly besides?: readonly string[]
   /** It takes a person's attention, so an agent may do it only so often. */
   readonly asks?: boolean
   /** It takes bytes beside its input: only a binding that has received and stored them can call it. */

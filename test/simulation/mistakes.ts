@@ -174,7 +174,12 @@ export const mistakes: readonly Mistake[] = [
     "posted(answering(mailbox, now), 'resume', { checkpoint_id, resolution }, now)",
     "posted(answering(mailbox, now), 'resume', { checkpoint_id, resolution: {} }, now)",
   ),
-  one('cancel-leaves-the-run-above', 'protocols/delegation/operations/control.ts', 'own.run.task_id === null ? [own]', 'own.run ? [own]'),
+  one(
+    'cancel-leaves-the-run-above',
+    'protocols/delegation/operations/control.ts',
+    'own.run.task_id === null ? familyOf',
+    'own.run ? familyOf',
+  ),
   one(
     'reject-leaves-its-run',
     'contracts/collaboration-delegation.ts',

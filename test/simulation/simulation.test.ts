@@ -44,6 +44,7 @@ const bySystem = new Set([
     'agent.cancel',
     'card.sync',
     'run.forget',
+    'run.fence',
     'capability.conclude',
     'capability.offer',
     'capability.withdraw',

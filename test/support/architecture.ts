@@ -21,6 +21,11 @@ export const layers: Readonly<Record<string, Layer>> = {
     drivers: ['fastify', 'node:crypto', 'node:http', 'node:https', 'node:net', 'node:perf_hooks', 'node:stream', 'ws'],
     pure: false,
   },
+  bridges: {
+    folders: ['kernel', 'protocols', 'bindings'],
+    drivers: ['node:crypto', 'node:http', 'node:stream', 'ws'],
+    pure: false,
+  },
   capabilities: {
     folders: ['kernel', 'protocols'],
     drivers: ['@modelcontextprotocol/client', '@modelcontextprotocol/client/stdio'],
@@ -29,7 +34,7 @@ export const layers: Readonly<Record<string, Layer>> = {
   workers: { folders: ['kernel', 'protocols'], drivers: [], pure: false },
   sdk: { folders: ['kernel', 'protocols'], drivers: [], pure: false },
   apps: {
-    folders: ['kernel', 'protocols', 'contracts', 'stores', 'bindings', 'capabilities', 'workers', 'sdk'],
+    folders: ['kernel', 'protocols', 'contracts', 'stores', 'bindings', 'bridges', 'capabilities', 'workers', 'sdk'],
     drivers: 'any',
     pure: false,
   },
@@ -56,7 +61,32 @@ export const doors: readonly { file: string; module: string; names: readonly str
   { file: 'workers/webhook-post.ts', module: 'node:http', names: ['request'], why: 'the same' },
   { file: 'workers/webhook-post.ts', module: 'node:https', names: ['request'], why: 'the same' },
   { file: 'workers/webhook.ts', module: 'node:crypto', names: ['createHmac'], why: 'messages to webhooks are signed' },
-  { file: 'workers/child.ts', module: 'node:child_process', names: ['spawn'], why: 'the one file that starts processes' },
+  {
+    file: 'workers/notary.ts',
+    module: 'node:crypto',
+    names: ['createHmac', 'createPrivateKey', 'createPublicKey', 'hash', 'hkdfSync', 'sign', 'verify'],
+    why: 'the one file that signs, derives and seals with the keys of the server',
+  },
+  { file: 'workers/notary.ts', module: 'node:util', names: ['promisify'], why: 'signatures are made on the threads of the runtime' },
+  {
+    file: 'workers/notary.ts',
+    module: 'jose',
+    names: ['CompactEncrypt', 'compactDecrypt', 'importJWK'],
+    why: 'answers are sealed as JWE, which agents of every language can open',
+  },
+  {
+    file: 'workers/key-ring.ts',
+    module: 'node:crypto',
+    names: ['createPrivateKey', 'createPublicKey', 'generateKeyPairSync'],
+    why: 'signing keys are made and checked here',
+  },
+  { file: 'workers/child.ts', module: 'node:child_process', names: ['spawn'], why: 'the one file that starts programs of agents' },
+  {
+    file: 'capabilities/mcp-stdio.ts',
+    module: 'node:child_process',
+    names: ['spawn', 'ChildProcessWithoutNullStreams'],
+    why: 'the one file that starts MCP servers',
+  },
   {
     file: 'protocols/identity/authenticate.ts',
     module: 'node:crypto',

@@ -40,7 +40,9 @@ const whoAsks = ({ kind, asked_by }: Request): string => {
 export const shownDigest = (request: Request): string => sha256(canonical(cardOf(request)))
 
 /** What the agent asked, as the agent itself can compute it from what it got when it asked. */
-export function requestDigest(request: Pick<Request, 'id' | 'action' | 'agent_id' | 'payload' | 'created_at' | 'expires_at'>): string {
-  const { id, action, agent_id, payload, created_at, expires_at } = request
-  return sha256(canonical({ action, agent_id, created_at, expires_at, payload, request_id: id }))
+export function requestDigest(
+  request: Pick<Request, 'id' | 'action' | 'agent_id' | 'payload' | 'created_at' | 'expires_at' | 'asked_until'>,
+): string {
+  const { id, action, agent_id, payload, created_at, expires_at, asked_until = expires_at } = request
+  return sha256(canonical({ action, agent_id, created_at, expires_at: asked_until, payload, request_id: id }))
 }

@@ -54,4 +54,49 @@ const snoozed: Step[] = [
 const slept: Step[] = [...snoozed, { advanceMs: 5 * 24 * 3_600_000 }]
 const filtered: Step[] = [{ as: 'alice', call: 'execution/filter.save', input: { name: 'urgent', query: { priority: 'critical' } } }]
 
-export const scenes = { empty: [], asked, looked, forgotten, patient, snoozed, slept, filtered, task_in_progress, waiting, bound }
+const approval = { action: 'APPROVE', payload: { item: 'Deploy to production', details: { version: '1.4.2' } } }
+const pooled: Step[] = [{ as: 'devin', call: 'execution/request.create', input: { ...approval, role: 'pool' } }]
+const claimed: Step[] = [
+  ...pooled,
+  { as: 'bob', call: 'execution/request.claim', input: ({ request }) => ({ request_id: request.id, lease_seconds: 600 }) },
+]
+const forgotten_claim: Step[] = [...claimed, { advanceMs: 3_600_000 }]
+/** A reminder is due. */
+const unheard: Step[] = [
+  { as: 'devin', call: 'execution/request.create', input: { ...approval, remind_seconds: 600 } },
+  { advanceMs: 3_600_000 },
+]
+/** Rita is to be asked too, now. */
+const unanswered: Step[] = [
+  { as: 'devin', call: 'execution/request.create', input: { ...approval, escalate: { after_seconds: 600, to: ['user_rita'] } } },
+  { advanceMs: 3_600_000 },
+]
+/** Alice asks back. */
+const questioned: Step[] = [
+  ...asked,
+  { as: 'alice', call: 'execution/request.question', input: ({ request }) => ({ request_id: request.id, text: 'Monthly?' }) },
+]
+const ruled: Step[] = [{ as: 'alice', call: 'execution/rule.add', input: { action: 'APPROVE', tag: 'finance', delegate_to: 'user_bob' } }]
+const grouped: Step[] = [{ as: 'owner', call: 'execution/group.set', input: { name: 'on-call', members: ['user_rita', 'user_bob'] } }]
+
+export const scenes = {
+  empty: [],
+  asked,
+  looked,
+  forgotten,
+  patient,
+  snoozed,
+  slept,
+  filtered,
+  pooled,
+  claimed,
+  forgotten_claim,
+  unheard,
+  unanswered,
+  questioned,
+  ruled,
+  grouped,
+  task_in_progress,
+  waiting,
+  bound,
+}

@@ -5,20 +5,34 @@ import { batchOperations } from './operations/batch.ts'
 import { filterOperations } from './operations/filters.ts'
 import { followOperations } from './operations/follow.ts'
 import { inboxOperations } from './operations/inbox.ts'
+import { readingOperations } from './operations/reading.ts'
 import { mirrorOperations } from './operations/mirror.ts'
 import { requestOperations } from './operations/request.ts'
 import { resolveOperations } from './operations/resolve.ts'
 import { snoozeOperations } from './operations/snooze.ts'
+import { groupOperations } from './operations/group.ts'
+import { poolOperations } from './operations/pool.ts'
+import { routingOperations } from './operations/routing.ts'
+import { ruleOperations } from './operations/rules.ts'
+import { threadOperations } from './operations/thread.ts'
+import { timeOperations } from './operations/time.ts'
 import { codes } from './wire.ts'
 
 const operations = [
   ...requestOperations,
   ...resolveOperations,
+  ...readingOperations,
   ...inboxOperations,
   ...followOperations,
   ...snoozeOperations,
   ...filterOperations,
   ...batchOperations,
+  ...poolOperations,
+  ...routingOperations,
+  ...timeOperations,
+  ...threadOperations,
+  ...ruleOperations,
+  ...groupOperations,
   ...mirrorOperations,
 ]
 export type ExecutionOperation = (typeof operations)[number]

@@ -14,8 +14,10 @@ export const Action = either('DECIDE', 'APPROVE', 'PROVIDE')
 export type Action = Static<typeof Action>
 export const RoleName = either('owner', 'delegate', 'pool')
 export const Priority = either('critical', 'high', 'normal', 'low')
+export type Priority = Static<typeof Priority>
 export const Fallback = either('pause', 'fail', 'default')
 export const Status = either('pending', 'assigned', 'completed', 'failed', 'cancelled')
+export type Status = Static<typeof Status>
 export const Risk = either('R1', 'R2', 'R3', 'R4', 'R5')
 /** Ours: what stands in the inbox. `request`: an agent asked through HXP itself; the others come from other protocols. */
 export const Kind = either('request', 'approval', 'choice', 'input', 'escalation', 'interrupt', 'review')
@@ -44,13 +46,16 @@ export type Receipt = Static<typeof Receipt>
 
 const Vote = t.Object({
   by: Id,
+  in_place_of: t.Optional(Id), // whose vote it is, where a substitute gave it
   result: t.Unknown(),
   reason: t.Optional(text(limits.reasonCharsMax)),
   via: nullable(t.String()),
+  shown_digest: t.String(),
   at: Timestamp,
 })
 export type Vote = Static<typeof Vote>
 const Remark = t.Object({ by: Id, kind: either('question', 'reply'), text: text(limits.textCharsMax), at: Timestamp })
+export type Remark = Static<typeof Remark>
 export const Quorum = t.Object({ n: t.Integer({ minimum: 1, maximum: 20 }), of: t.Array(Id, { minItems: 1, maxItems: 20 }) })
 export const Escalation = t.Object({
   after_seconds: t.Integer({ minimum: 1, maximum: limits.timeoutSecondsMax }),
@@ -90,7 +95,7 @@ const RequestSchema = t.Object({
   agent_id: text(limits.labelCharsMax), // as the agent calls itself
   requester: Id, // who it is by its credential
   project_id: Id, // where it belongs: chain and visibility
-  label: t.Optional(text(limits.labelCharsMax)), // the draft's project_id, where it names no project of ours
+  label: t.Optional(text(limits.labelCharsMax)), // the draft's project_id, as the agent sent it
   metadata: Open,
   tags: t.Array(text(limits.labelCharsMax)),
   payload: t.Union([Payload, MirroredPayload]),
@@ -107,10 +112,13 @@ const RequestSchema = t.Object({
   quorum: t.Optional(Quorum),
   votes: t.Optional(t.Array(Vote)),
   claimed_until: t.Optional(Timestamp), // a pool's item is somebody's until then
-  escalation: t.Optional(Escalation),
+  escalation: t.Optional(t.Object({ ...Escalation.properties, at: t.Optional(Timestamp) })), // as it was asked for; `at`: it was done
   escalated_at: t.Optional(Timestamp),
+  escalated_to: t.Optional(t.Array(Id)), // who came to it by escalation, and stays
   remind_seconds: t.Optional(t.Integer()),
   reminders: t.Optional(t.Integer()),
+  reminded_at: t.Optional(Timestamp),
+  asked_until: t.Optional(Timestamp), // its first deadline, where it was extended
   snoozed: t.Optional(t.Array(t.Object({ by: Id, until: Timestamp }))),
   thread: t.Optional(t.Array(Remark)),
   callback: t.Optional(Id),
@@ -132,9 +140,12 @@ export const SNOOZED = '9'
 
 export const poolOf = (project_id: string): string => `pool/${project_id}`
 /** Where it is listed: with those who are to answer, or in the pool of the project until somebody claims it. */
-export function inboxesOf({ role, status, people, project_id }: Request): readonly string[] {
-  return role === 'pool' && status === 'pending' ? [poolOf(project_id)] : people
+export function inboxesOf(request: Request): readonly string[] {
+  return isInPool(request) ? [poolOf(request.project_id), ...request.people] : request.people
 }
+/** Anybody of the project may take it. What is bound to a task is never in a pool: its people are known. */
+export const isInPool = ({ role, status, task_id }: Pick<Request, 'role' | 'status' | 'task_id'>): boolean =>
+  role === 'pool' && status === 'pending' && task_id === undefined
 
 /** What is late or was escalated is not for later: nothing hides it. */
 export const isPressing = ({ overdue, escalated_at }: Pick<Request, 'overdue' | 'escalated_at'>): boolean =>
@@ -147,15 +158,21 @@ function openRows(request: Request): Part[][] {
   const rank = rankOf[request.priority]
   return inboxesOf(request).map((who) => {
     const until = snoozedUntil(request, who)
-    return until === null ? [who, rank, request.created_at] : [who, SNOOZED, until]
+    return until === null ? [who, rank, request.created_at] : [who, SNOOZED, until, rank]
   })
 }
 
+/** In the pool, and with those who were called in besides. */
+function twiceRows(request: Request): Part[][] {
+  const { people } = request
+  return people.length < inboxesOf(request).length ? openRows(request).filter(([who]) => people.includes(who as string)) : []
+}
+
 /** Whose history it is in: those who were asked, and whoever else has answered. */
-function closedRows({ people, receipt, status }: Request): Part[][] {
+function closedRows({ people, receipt, status, priority }: Request): Part[][] {
   if (!receipt) return []
   const { by, completed_at } = receipt
-  return (by === SYSTEM_ID || people.includes(by) ? people : [...people, by]).map((who) => [who, status, completed_at])
+  return (by === SYSTEM_ID || people.includes(by) ? people : [...people, by]).map((who) => [who, status, completed_at, rankOf[priority]])
 }
 
 /** The kind of the task behind an item; protocols know one another's documents by name only. */
@@ -175,6 +192,9 @@ export const Request = doc('execution.request', RequestSchema, {
   indexes: {
     open: index((request) => (isOpen(request) ? openRows(request) : []), 2),
     closed: index(closedRows, 2),
+    // Those of `open` that stand there twice for somebody, and those that somebody has claimed: so that they can be counted.
+    twice: index((request) => (request.role === 'pool' && isOpen(request) ? twiceRows(request) : []), 2),
+    claimed: index(({ status, people, priority }) => (status === 'assigned' ? people.map((who) => [who, rankOf[priority]]) : []), 2),
     asker: index((request) => [[request.requester, isOpen(request) ? 'open' : 'closed', request.created_at]], 2),
     critical: index((request) => (request.priority === 'critical' ? [[request.requester, request.created_at.slice(0, 13)]] : []), 2),
     checkpoint: index((request) => (request.checkpoint_id === undefined ? [] : [[request.checkpoint_id]])),
@@ -189,5 +209,5 @@ function mayRead(request: Request, actor: Actor): boolean {
   // Whoever answered finds it again, also what they answered out of a pool.
   const isTheirs = [request.owner, ...request.people].some((who) => speaksFor(actor, who)) || request.receipt?.by === actor.id
   // A pool is everybody of the project; what somebody has claimed is theirs.
-  return isTheirs || actor.owner === true || (request.role === 'pool' && request.status === 'pending')
+  return isTheirs || actor.owner === true || isInPool(request)
 }

@@ -6,8 +6,10 @@ import { command, rule } from '#kernel/operation.ts'
 import { nullable, t } from '#kernel/schema.ts'
 import { shownDigest } from '../card.ts'
 import { endedWith, signed, SignedReceipt, unsigned } from '../receipts.ts'
+import { voted } from '../quorum.ts'
 import { namedOption } from '../mirrored.ts'
 import { resultOf } from '../results.ts'
+import { takenBy } from '../routing.ts'
 import {
   answerer,
   chief,
@@ -15,6 +17,7 @@ import {
   isStillOpen,
   isUnresolved,
   itsAsker,
+  poolItemOf,
   poolMember,
   refuseChanged,
   requestOf,
@@ -41,13 +44,19 @@ const resolve = command({
   requires: [isNotLate, isUnresolved],
   audit: 'request.completed',
   hides: true,
-  load: async (read, { request_id }) => requestOf(read, request_id),
-  decide({ request }, { result, reason, digest }, context) {
+  load: async (read, { request_id }, { actor }) => poolItemOf(read, request_id, actor),
+  decide(state, { result, reason, digest }, context) {
+    const { request } = state
     refuseChanged(digest, shownDigest(request))
-    const { actor } = context
+    const { actor, now } = context
     const answer = resultOf(request.action, request.payload, { result: namedOption(request, result), reason: reason ?? null })
+    if (request.quorum) return voted(state, answer, context)
     const basis = { kind: 'role', id: 'answered by a person' } as const
-    const done = endedWith(request, { status: 'completed', ...answer, by: actor.id, via: actor.via ?? null, basis }, context)
+    const done = endedWith(
+      takenBy(request, actor.id, now),
+      { status: 'completed', ...answer, by: actor.id, via: actor.via ?? null, basis },
+      context,
+    )
     return {
       facts: [fact('request.completed', [image(Request, done)])],
       output: { request: viewOf(done, actor), receipt: unsigned(done) },
