@@ -136,6 +136,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'execution/request.inbox': '           u      u     y     y    y   y     y      u     u    u    u      y',
   'execution/request.stats': '           y      y     y     y    y   y     y      y     y    y    y      y',
   'execution/request.resolve': '         u      u     y     y    n   n     n      u     n    n    u      y',
+  'execution/receipt.verify': '          y      y     y     y    y   y     y      y     y    y    y      y',
   'execution/request.cancel': '          u      u     u     u    n   n     n      y     n    n    y      u',
   'execution/request.expire': '          y      u     u     u    n   n     n      u     n    n    u      u',
   'execution/request.claim': '           u      u     y     y    y   y     n      u     n    n    u      y',
