@@ -63,7 +63,7 @@ const onCommitted = to('review-waits', 'artifact.committed', 'request.mirror', a
 
 /** The review item of a task. It was put there by an earlier batch, and whoever ends it or makes one writes the task as well. */
 async function reviewOf(read: Read, task_id: string): Promise<Request | null> {
-  const listed = await read.list(Request, 'task', [[task_id]], { limit: limits.itemsPerTaskMax })
+  const listed = await read.list(Request, 'task', [[task_id]], { limit: limits.pageDefault })
   const found = await Promise.all(listed.map(({ id }) => read.raw(Request, id)))
   return found.find((item) => item !== null && item.kind === 'review' && isOpen(item)) ?? null
 }
