@@ -3,7 +3,7 @@
 import { SYSTEM_ID } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Contract, ContractFact, Read } from '#kernel/operation.ts'
-import { ArtifactVersion, Checkpoint, Task, type Review } from '#protocols/collaboration/schema.ts'
+import { Checkpoint, Task, type ArtifactVersion, type Review } from '#protocols/collaboration/schema.ts'
 import { itemOf } from '#protocols/execution/mirrored.ts'
 import { isOpen, Request } from '#protocols/execution/schema.ts'
 import { askedAs, checkpointResult, labelOf, reviewAs } from './items.ts'
