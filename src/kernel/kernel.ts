@@ -6,7 +6,7 @@ import { sha256 } from './chain.ts'
 import { timestampOf } from './clock.ts'
 import { contextOf, givenBy } from './context.ts'
 import { bookkeeping, Reply } from './delivery.ts'
-import { denialOf } from './denial.ts'
+import { createDenials } from './denial.ts'
 import { batchOf, draftAt, isEmpty, readingAt, record, type Draft, type DraftFact } from './draft.ts'
 import { Conflict, kernelCodes, Refusal, type Fault } from './errors.ts'
 import { beginIn, concludeIn, createEffects } from './effects.ts'
@@ -15,7 +15,6 @@ import { authorize, SYSTEM, type Actor } from './identity.ts'
 import { createLanes } from './lanes.ts'
 import { limits } from './limits.ts'
 import type { Command, ContractFact, Query, Read } from './operation.ts'
-import { createMeter } from './meter.ts'
 import { createQuota } from './quota.ts'
 import { readerOf } from './reader.ts'
 import { assertMatches, keyOf, parse } from './schema.ts'
@@ -50,9 +49,10 @@ export function createKernel(options: KernelOptions): Kernel {
   const { newId, notary } = given
   const readerAs = (draft: Draft, actor: Actor): Read => readerOf(store, options, draft, actor)
   const lanes = createLanes()
-  const denialMeter = createMeter(limits.denialsPerMinute, now)
+  const codes = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes)) as Record<string, Fault>
+  const denials = createDenials(store, codes, newId, now)
   const quota = createQuota(options)
-  const stats = { conflicts: 0, denials: 0 }
+  const stats = { conflicts: 0 }
   const waiting = createWaiting(now, options.sleep)
 
   async function call(name: string, raw: unknown, caller: Caller, more: CallOptions = {}): Promise<unknown> {
@@ -115,7 +115,7 @@ export function createKernel(options: KernelOptions): Kernel {
             leave ??= await lanes.enter(error.key)
             continue
           }
-          if (error instanceof Refusal) recordDenial(draft, name, actor, error)
+          if (error instanceof Refusal) denials.record(draft, name, actor, error)
           throw error
         }
       }
@@ -238,7 +238,7 @@ export function createKernel(options: KernelOptions): Kernel {
       if (key !== undefined && (await readerAs(draft, SYSTEM).maybe(Reply, `${actor.id}/${narrowingOf(actor)}${key}`))) return
       await admit(draft, op, input, actor)
     } catch (error) {
-      if (error instanceof Refusal) recordDenial(draft, name, actor, error)
+      if (error instanceof Refusal) denials.record(draft, name, actor, error)
       throw error
     }
   }
@@ -266,18 +266,6 @@ export function createKernel(options: KernelOptions): Kernel {
     }
   }
 
-  /** An authenticated actor reached for what is not theirs. Written down, within bounds; the refusal itself changes nothing. */
-  function recordDenial(draft: Draft, operation: string, actor: Actor, refusal: Refusal): void {
-    const denied = refusal.code === 'UNAUTHORIZED' || (codes[refusal.code] === 'missing' && draft.hidden !== null)
-    if (!denied || actor.kind === 'system') return
-    stats.denials++
-    if (!denialMeter.take(actor.id)) return
-    // Nobody waits for it: an answer that took as long as the disk does would tell that there is something. A store that is closed
-    // writes first what it was given. That it could not be written down must not turn the refusal into something else.
-    store.commit(batchOf(denialOf(draft, operation, actor, newId('aud')))).catch(() => undefined)
-  }
-
-  const codes = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes)) as Record<string, Fault>
   const streams = createStreams(store, {
     now,
     streamOf(name) {
@@ -290,7 +278,7 @@ export function createKernel(options: KernelOptions): Kernel {
       authorize(op.name, op.callers, actor, state)
       return { input, state }
     },
-    denied: recordDenial,
+    denied: denials.record,
   })
 
   return {
@@ -301,7 +289,7 @@ export function createKernel(options: KernelOptions): Kernel {
     check,
     ...streams,
     now,
-    stats: () => ({ ...stats, ...waiting.stats() }),
+    stats: () => ({ ...stats, denials: denials.count(), ...waiting.stats() }),
     release: waiting.stop,
   }
 }

@@ -1,6 +1,7 @@
 // What a person sees before they answer, and the digests that tie an answer to it.
 import { canonical } from '#kernel/canonical.ts'
 import { sha256 } from '#kernel/chain.ts'
+import { coveredBy } from './covered.ts'
 import type { Request } from './schema.ts'
 import { shown } from './text.ts'
 
@@ -40,9 +41,4 @@ const whoAsks = ({ kind, asked_by }: Request): string => {
 export const shownDigest = (request: Request): string => sha256(canonical(cardOf(request)))
 
 /** What the agent asked, as the agent itself can compute it from what it got when it asked. */
-export function requestDigest(
-  request: Pick<Request, 'id' | 'action' | 'agent_id' | 'payload' | 'created_at' | 'expires_at' | 'asked_until'>,
-): string {
-  const { id, action, agent_id, payload, created_at, expires_at, asked_until = expires_at } = request
-  return sha256(canonical({ action, agent_id, created_at, expires_at: asked_until, payload, request_id: id }))
-}
+export const requestDigest = (request: Request): string => sha256(canonical(coveredBy(request)))

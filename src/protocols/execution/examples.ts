@@ -14,6 +14,10 @@ const asked: Step[] = [
     },
   },
 ]
+const answered: Step[] = [
+  ...asked,
+  { as: 'alice', call: 'execution/request.resolve', input: ({ request }) => ({ request_id: request.id, result: 'Approve' }) },
+]
 const looked: Step[] = [...asked, { as: 'alice', call: 'execution/inbox.get', input: ({ request }) => ({ request_id: request.id }) }]
 const forgotten: Step[] = [...asked, { advanceMs: 2 * 3_600_000 }]
 
@@ -82,6 +86,7 @@ const grouped: Step[] = [{ as: 'owner', call: 'execution/group.set', input: { na
 export const scenes = {
   empty: [],
   asked,
+  answered,
   looked,
   forgotten,
   patient,
