@@ -17,8 +17,9 @@ export const inputFlags: readonly Flag[] = [
 ]
 const keyFlag = flag('idempotency-key', 'text', 'makes a repeated call one call; made up for each call by default')
 
-/** `task.create` is `task create`, whatever protocol it belongs to. */
+/** `task.create` is `task create`, whatever protocol it belongs to; unless those words do the same without a server. */
 export const wordsOf = (operation: string): string[] => {
+  if (operation === 'receipt.verify') return ['receipt', 'verify-online']
   const [noun = '', ...verb] = operation.split('.')
   return [noun, verb.join('-').replaceAll('_', '-')]
 }
