@@ -1,4 +1,5 @@
 // The server: which parts there are, in which order they start, and in which order they stop.
+import { existsSync } from 'node:fs'
 import type { Logger } from 'pino'
 import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http.ts'
 import { createMetrics, type Metrics } from '#bindings/http/metrics.ts'
@@ -20,6 +21,8 @@ import { openBlobs } from '#stores/blobs.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
 import { runCollector } from '#workers/collector.ts'
 import { concludeUnknown, createEffects } from '#workers/effects.ts'
+import { jwksOf } from '#workers/key-ring.ts'
+import { createNotary } from '#workers/notary.ts'
 import { runProcesses } from '#workers/processes.ts'
 import { runSweeper } from '#workers/sweeper.ts'
 import { runTimers } from '#workers/timers.ts'
@@ -33,6 +36,7 @@ import { hostInUrl, type Config } from './config.ts'
 import { openDataFolder, StartError, type DataFolder } from './data-folder.ts'
 import { setUpDevelopment } from './development.ts'
 import { createIssuer } from './issuer.ts'
+import { openKeys, watchKeys, type Keys } from './keys.ts'
 import { createSessions, type Sessions } from './sessions.ts'
 import { streamPaths } from './stream-paths.ts'
 import { ownerLogin, setUp } from './setup.ts'
@@ -83,6 +87,8 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const tls = config.tls === null ? undefined : readTls(config.tls, clock.now(), log)
   const folder = openDataFolder(config.data)
   undo.push(folder.release)
+  // Before there is a database: one that was ever written has keys beside it.
+  const keys = await openKeys(folder.keys, !existsSync(folder.database), { now: clock.now, entropy: realEntropy })
   const store = openStore(folder, onFatal, log)
   undo.push(() => within(store.close(), STORE_MS))
   const workers: Worker[] = []
@@ -102,6 +108,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     directory,
     grants,
     perform: effects.perform,
+    notary: createNotary(keys.server, keys.ring),
     now: clock.now,
     sleep: clock.sleep,
     entropy: realEntropy,
@@ -115,11 +122,12 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   folder.reserve.keep()
   workers.push(capabilities)
   await capabilities.start(kernel)
+  workers.push(watchKeys(keys, clock, log))
   workers.push(runTimers(kernel, clock, log), runSweeper(kernel, clock, log), runCollector(store, blobs, clock, log))
   workers.push(runWebhooks(kernel, webhookOptions(config), clock, log), runProcesses(kernel, blobs, agents, clock, log))
   const sessions = await sessionsOf(kernel, config, log)
   const metrics = createMetrics()
-  const parts = { kernel, sessions, blobs, metrics, tls, record: () => verifier?.record() ?? 'changed' }
+  const parts = { kernel, sessions, blobs, keys, metrics, tls, record: () => verifier?.record() ?? 'changed' }
   const http = httpOf(parts, config, options)
   const rpc = createJsonRpc({ kernel, log, metrics, authenticate: sessions.authenticate })
   undo.push(() => Promise.all([http.stop(), rpc.stop(), effects.stop()]))
@@ -211,12 +219,13 @@ type Parts = {
   readonly kernel: Kernel
   readonly sessions: Sessions
   readonly blobs: Blobs
+  readonly keys: Keys
   readonly metrics: Metrics
   readonly tls: Tls | undefined
   record(): RecordState
 }
 
-function httpOf({ kernel, sessions, blobs, metrics, tls, record }: Parts, config: Config, options: ServerOptions): HttpServer {
+function httpOf({ kernel, sessions, blobs, keys, metrics, tls, record }: Parts, config: Config, options: ServerOptions): HttpServer {
   const { log, clock = realClock, bounds } = options
   const started_at = timestampOf(clock.now())
   return createHttp({
@@ -237,6 +246,7 @@ function httpOf({ kernel, sessions, blobs, metrics, tls, record }: Parts, config
     },
     bridges: [hxp()],
     bytes: { blobs, bytesMax: config.blobBytesMax },
+    documents: new Map([['/.well-known/jwks.json', () => jwksOf(keys.ring())]]),
     metrics,
     ...(bounds ? { bounds } : {}),
     health: () => ({

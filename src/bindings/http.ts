@@ -13,6 +13,7 @@ import { withCors, type CorsOptions } from './http/cors.ts'
 import { registerFigures } from './http/figures.ts'
 import { callerOf, createGuard, type Credential } from './http/guard.ts'
 import { isSocketRequest, registerLive, type LiveOptions } from './http/live.ts'
+import { registerDocuments, type Documents } from './http/documents.ts'
 import { registerLogin, type Logins } from './http/login.ts'
 import { createMetrics, type Metrics } from './http/metrics.ts'
 import { operationsOf, plainListener, type Done, type Plain, type Run } from './http/operations.ts'
@@ -60,6 +61,8 @@ export type HttpOptions = {
   health(): object
   /** Where bytes go and come from; without it none are carried. */
   readonly bytes?: ByteStore
+  /** What anybody may read. */
+  readonly documents?: Documents
   /** Where live streams are found besides their operations, and who may open sockets. */
   readonly live?: LiveOptions
   /** What others wrote about HTTP, each below a path of its own. */
@@ -134,6 +137,7 @@ export function createHttp(options: HttpOptions): HttpServer {
   const live = registerLive(app, { ...state, isStopping: () => state.stopping })
   registerLogin(app, { ...state, now: state.kernel.now })
   registerFigures(app, state, live)
+  registerDocuments(app, state.documents)
   app.setNotFoundHandler((request, reply) => reply.send(prepare(reply, absence(request, allow))))
   return {
     async listen(port, host) {

@@ -162,6 +162,8 @@ export const limits = {
   messagesPerRunMax: 100,
   /** Runs whose messages are handed over at once. */
   takenMax: 50,
+  /** Runs that end at once with the one that they work for. */
+  cascadeMax: 200,
   leaseMsDefault: 60_000,
   leaseMsMax: 3_600_000,
   /** How long an answer is kept for the process that asked, before another one of the same agent may take it. */
@@ -293,4 +295,11 @@ export const limits = {
   asksOpenMax: 1_000,
   /** What everybody calls critical is not: of one agent's questions in an hour, so many may be. */
   criticalPerHourMax: 20,
+
+  /** A signed receipt: its result comes from a body, and is written in base64. */
+  receiptCharsMax: 512 * 1024,
+  /** Keys that receipts were signed with: all of them stay published. */
+  signingKeysMax: 500,
+  /** A key as a document: a name of the agent's own for it. */
+  keyNameCharsMax: 100,
 } as const

@@ -149,6 +149,8 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   readonly once?: readonly string[]
   /** Its input may hold a secret: what is remembered of it cannot be guessed by trying. */
   readonly hides?: boolean
+  /** Fields that say which process repeats a call, not what it asks for: a repeated call may differ in them. */
+  readonly besides?: readonly string[]
   /** It takes a person's attention, so an agent may do it only so often. */
   readonly asks?: boolean
   /** It takes bytes beside its input: only a binding that has received and stored them can call it. */
@@ -234,5 +236,13 @@ export type Contract = {
   /** null: nothing to do here; a list: one call for each. Reads see what the batch has decided so far. */
   input(fact: ContractFact, read: Read): Promise<object | readonly object[] | null>
 }
-// oxlint-disable-next-line typescript/no-explicit-any -- the subject of whichever protocol made the fact
-export type ContractFact = { readonly action: string; readonly subject: any; readonly detail: Value | null }
+export type ContractFact = {
+  readonly action: string
+  // oxlint-disable-next-line typescript/no-explicit-any -- the subject of whichever protocol made the fact
+  readonly subject: any
+  readonly detail: Value | null
+  /** Who made it, by what right, and how they had proven who they are. */
+  readonly actor: string
+  readonly basis: Basis
+  readonly via: Actor['via'] | null
+}

@@ -52,6 +52,10 @@ export function asLeftByTheBatch(draft: Draft, { facts, output }: Decision<unkno
   return Object.fromEntries(Object.entries(output as object).map(([name, value]) => [name, latest.get(value) ?? (value as unknown)]))
 }
 
+/** What a call asks for, whoever repeats it: a repeated call must be the same in it. */
+export const askedFor = ({ besides = [] }: Command, input: unknown): unknown =>
+  besides.length === 0 ? input : Object.fromEntries(Object.entries(input as object).filter(([name]) => !besides.includes(name)))
+
 /** What is shown once is not kept: a repeated call gets null in its place. */
 export function withoutSecrets(op: Command, output: Value): Value {
   return op.once ? { ...output, ...Object.fromEntries(op.once.map((field) => [field, null])) } : output

@@ -14,8 +14,8 @@ import type { Worker, WorkerLog } from './worker.ts'
 
 export type ProcessAgent = { readonly agent_id: string; readonly plan: Plan; readonly concurrency: number; readonly tries: number }
 
-/** A lease that ended by a crash is found at the next look. */
-const POLL_MS = 5_000
+/** Where nothing can be waited for: the kernel of this process stops, or lets nobody wait. */
+const AGAIN_MS = 5_000
 /** The operator may still be about to configure it. */
 const RINGS_MAX = 3
 
@@ -23,7 +23,7 @@ const RINGS_MAX = 3
 export function portAs(kernel: Kernel, blobs: Blobs, agent_id: string): Port {
   const caller = (): Promise<Actor> => authenticateSubject(kernel.store, agent_id, kernel.now())
   return {
-    call: (operation, input, key) => kernel.call(operation, input, caller, key === undefined ? {} : { key }),
+    call: (operation, input, { timeoutMs: _, ...options } = {}) => kernel.call(operation, input, caller, options),
     async upload(task_id, bytes) {
       const held = await blobs.put(once(bytes), { size: bytes.length }, bytes.length)
       try {
@@ -73,7 +73,7 @@ export function runProcesses(kernel: Kernel, blobs: Blobs, agents: readonly Proc
         port: portAs(kernel, blobs, agent_id),
         worker: 'server',
         clock,
-        pollMs: POLL_MS,
+        againMs: AGAIN_MS,
         note: (run_id, words) => log.debug({ agent: agent_id, run: run_id }, words),
         trouble: (words) => log.warn({ agent: agent_id }, words),
       }),

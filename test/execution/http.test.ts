@@ -5,7 +5,9 @@ import { connect } from 'node:net'
 import { test } from 'node:test'
 import type { Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
+import { memoryStore } from '#stores/memory.ts'
 import { send, sendBytes } from '../support/http-client.ts'
+import { testNotary } from '#test/support/notary.ts'
 import { assertRefused, hxpWorld, QUESTION } from '../support/hxp-world.ts'
 
 const ULID = /^hxp_[0-9A-HJKMNP-TV-Z]{26}$/
@@ -375,29 +377,43 @@ test('429: quotas say when to come again', async (t) => {
   await bounded.ask('robin', { priority: 'critical' })
 })
 
-test('503: nothing to verify with, and a server that stops', async (t) => {
+test('503: a store that cannot write says so, and what is there can still be read', async (t) => {
+  let isFull = false
+  const store = memoryStore({
+    onWrite(_, apply) {
+      if (isFull) throw Object.assign(new Error('the disk is full'), { failure: 'full' })
+      apply()
+    },
+  })
+  const world = await hxpWorld(t, { store })
+  const { request_id } = await world.ask()
+  isFull = true
+  const refused = await world.http('devin', 'POST', '/requests', QUESTION)
+  assertRefused(refused, 503, 'unavailable')
+  assert.ok(Number(refused.headers['retry-after']) > 0)
+  assert.equal((await world.http('devin', 'GET', `/requests/${request_id}`)).json.status, 'pending')
+})
+
+test('whoever waits is answered when the server stops', async (t) => {
   const world = await hxpWorld(t)
-  const answer = await world.http('devin', 'POST', '/receipts/verify', { receipt: {} })
-  assertRefused(answer, 503, 'unavailable')
-  assert.ok(Number(answer.headers['retry-after']) > 0)
   const waiting = world.ask().then(({ poll_url }) => world.http('devin', 'GET', `${poll_url}?wait=30`))
   await new Promise((done) => setTimeout(done, 50))
   world.kernel.release()
   assert.equal((await waiting).json.status, 'pending', 'whoever waits is answered')
 })
 
-test('receipts are verified by whoever has keys for it', async (t) => {
-  const world = await hxpWorld(t, {
-    hxp: {
-      verify: (receipt) =>
-        Promise.resolve(
-          (receipt as { signature?: string }).signature ? { valid: true, claims: { v: 1 } } : { valid: false, reason: 'bad_signature' },
-        ),
-    },
-  })
+test('a receipt is verified: ours as it is, and nothing that was changed or made up', async (t) => {
+  const world = await hxpWorld(t)
+  const { request_id } = await world.ask()
+  const { receipt } = (await world.http('alice', 'POST', `/requests/${request_id}/resolve`, { result: 'Approve' })).json
   const verify = (body: unknown) => world.http('devin', 'POST', '/receipts/verify', body)
-  assert.deepEqual((await verify({ receipt: { signature: 'x' } })).json, { valid: true, claims: { v: 1 } })
-  assert.deepEqual((await verify({ receipt: {} })).json, { valid: false, reason: 'bad_signature' })
+  const good = (await verify({ receipt })).json
+  assert.deepEqual([good.valid, good.claims.request_id, good.claims.result], [true, request_id, 'Approve'])
+  assert.deepEqual((await verify({ receipt: { ...receipt, result: 'Deny' } })).json.reason, 'changed')
+  const [header, payload, signature] = receipt.signature.split('.')
+  const forged = `${header}.${payload}.${signature.replace(/^./, (first: string) => (first === 'A' ? 'B' : 'A'))}`
+  assert.deepEqual((await verify({ receipt: { ...receipt, signature: forged } })).json.reason, 'bad_signature')
+  assert.deepEqual((await verify({ receipt: {} })).json.valid, false)
   for (const body of [{}, { receipt: null }, { receipt: 'x' }, null]) assertRefused(await verify(body), 400, 'invalid_request')
 })
 
@@ -593,7 +609,7 @@ test('Idempotency-Key: a repeated create, resolve or cancel is the same one', as
     Array.from({ length: 3 }, () => [200, resolved[0]!.json.receipt.receipt_id]),
   )
   const again = await world.http('devin', 'POST', '/requests', QUESTION, { 'idempotency-key': 'create' })
-  assert.deepEqual([again.status, again.json.request_id, again.json.status], [201, id, 'completed'])
+  assert.deepEqual([again.status, again.json.request_id, again.json.status], [201, id, 'pending'])
   const other = await world.ask()
   const cancelled = await repeat('devin', `/requests/${other.request_id}/cancel`, {}, 'cancel')
   assert.deepEqual(
@@ -668,8 +684,10 @@ test('ws_url follows the host that was asked for, and TLS where a proxy ends it'
 })
 
 test('a bug is logged and answered without its cause', async (t) => {
-  const world = await hxpWorld(t, { hxp: { verify: () => Promise.reject(new Error('a secret cause')) } })
-  const answer = await world.http('devin', 'POST', '/receipts/verify', { receipt: {} })
+  const notary = { ...testNotary, attest: () => Promise.reject(new Error('a secret cause')) }
+  const world = await hxpWorld(t, { notary })
+  const { request_id } = await world.ask()
+  const answer = await world.http('alice', 'POST', `/requests/${request_id}/resolve`, { result: 'Approve' })
   assertRefused(answer, 500, 'internal')
   assert.ok(!answer.text.includes('secret'))
   assert.match(world.logged.join(), /a secret cause/)

@@ -210,7 +210,7 @@ describe('whose inbox it is', () => {
     assert.equal(asked.request_id, id)
     assert.deepEqual(
       [asked.task_id, asked.facts.task.id, asked.facts.task.principal, asked.facts.task.state],
-      [task.id, task.id, 'user_alice', 'in_progress'],
+      [task.id, task.id, 'user_alice', 'blocked'],
     )
     assert.equal(asked.facts.task.goal, task.spec.goal)
     assert.deepEqual(await allOf(world, 'bob'), [])

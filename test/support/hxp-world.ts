@@ -6,7 +6,7 @@ import { WebSocket, type ClientOptions } from 'ws'
 import { realClock } from '#apps/clock.ts'
 import { createSessions } from '#apps/sessions.ts'
 import { createHttp, type HttpOptions } from '#bindings/http.ts'
-import { hxp, type HxpOptions } from '#bridges/hxp/index.ts'
+import { hxp } from '#bridges/hxp/index.ts'
 import { send, type Answer, type Sent } from './http-client.ts'
 import { createWorld, type World, type WorldOptions } from './world.ts'
 
@@ -45,7 +45,7 @@ const subjects = {
 
 export const QUESTION = { action: 'DECIDE', payload: { question: 'Approve the $99/mo plan?', options: ['Approve', 'Deny'] } }
 
-type Options = WorldOptions & { http?: Partial<HttpOptions>; hxp?: HxpOptions }
+type Options = WorldOptions & { http?: Partial<HttpOptions> }
 
 export async function hxpWorld(t: Pick<TestContext, 'after'>, options: Options = {}): Promise<HxpWorld> {
   const world = await createWorld({ sleep: realClock.sleep, ...options })
@@ -64,7 +64,7 @@ export async function hxpWorld(t: Pick<TestContext, 'after'>, options: Options =
     hosts: ['hxp.example.com'],
     proxied: false,
     health: () => ({}),
-    bridges: [hxp(options.hxp)],
+    bridges: [hxp()],
     ...options.http,
     live: { recheck: sessions.recheck, redeem: sessions.redeem, bounds: { recheckMs: 50 }, ...options.http?.live },
   })

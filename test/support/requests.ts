@@ -1,12 +1,11 @@
 // A stage for requests: agents ask, people answer, and time passes as far as a test lets it.
-import { CALL_CHANNEL, Delivery } from '#kernel/delivery.ts'
-import type { Actor } from '#kernel/identity.ts'
+import assert from 'node:assert/strict'
+import { SYSTEM, type Actor } from '#kernel/identity.ts'
 import type { Step } from '#kernel/operation.ts'
-import { END } from '#kernel/schema.ts'
+import { DUE, END, idIn, prefixOf, type Due } from '#kernel/schema.ts'
 import { Request } from '#protocols/execution/schema.ts'
-import { timers } from '#workers/timers.ts'
+import { dueOf } from '#protocols/execution/timers.ts'
 import { again, linesOf, stage, type Stage } from './stage.ts'
-import { silent } from './worker-world.ts'
 
 export const DECIDE = { action: 'DECIDE', payload: { question: 'Which plan?', options: ['Small', 'Large', 'None'] } }
 export const APPROVE = { action: 'APPROVE', payload: { item: 'Deploy 1.4.2', details: { to: 'production' } } }
@@ -24,7 +23,7 @@ export type Asked = {
   facts(id: string): Promise<any[]>
   /** Lets time pass, and does what is due meanwhile, in order; answers the operations that were not refused. */
   pass(seconds: number): Promise<string[]>
-  /** The timers that wait, by name. */
+  /** What is due next, by name. */
   waiting(id: string): Promise<Record<string, string>>
   /** Another process on a copy of the same disk. */
   restarted(): Promise<Asked>
@@ -49,21 +48,17 @@ function askedOn(on: Stage): Asked {
     typeof as === 'string' ? on.call(as, named(operation), input) : world.kernel.call(named(operation), input, as)
 
   async function ring(): Promise<string[]> {
-    const channel = timers(world.kernel, silent)
-    const done: string[] = []
     const before = (await linesOf(world)).length
-    for (const delivery of await due()) await channel.send(delivery)
-    for (const line of (await linesOf(world)).slice(before)) done.push(line.action.slice('execution/'.length))
-    return done
+    // What is done may bring up the next thing that is due.
+    for (let next = await first(); next !== null; next = await first())
+      await world.kernel.call(next.call, next.input, { ...SYSTEM, basis: { kind: 'timer', id: next.call } })
+    return (await linesOf(world)).slice(before).map((line) => line.action.slice('execution/'.length))
   }
-  async function due(): Promise<Delivery[]> {
+  async function first(): Promise<Due | null> {
+    const prefix = prefixOf(Request, DUE, [])
     const now = new Date(world.kernel.now()).toISOString()
-    return (await deliveries()).filter((one) => one.due <= now).toSorted((a, b) => (a.due < b.due ? -1 : 1))
-  }
-  async function deliveries(): Promise<Delivery[]> {
-    const prefix = `${Delivery.kind}/${CALL_CHANNEL}/`
-    const keys = await world.store.keys(prefix, prefix + END, 1_000)
-    return (await world.store.read(keys)).map((row) => row!.value as Delivery)
+    const [entry] = await world.store.scan(prefix, `${prefix}${now}\u{1}`, 1)
+    return entry === undefined ? null : dueOf(await asked.stored(idIn(entry)))
   }
 
   const asked: Asked = {
@@ -86,8 +81,11 @@ function askedOn(on: Stage): Asked {
       return ring()
     },
     async waiting(id) {
-      const own = (await deliveries()).filter(({ lane }) => lane === id)
-      return Object.fromEntries(own.map((one) => [one.id.slice(one.id.lastIndexOf('/') + 1), one.due]))
+      const due = dueOf(await asked.stored(id))
+      const prefix = prefixOf(Request, DUE, [])
+      const entries = (await world.store.scan(prefix, prefix + END, 1_000)).filter((entry) => idIn(entry) === id)
+      assert.deepEqual(entries, due === null ? [] : [`${prefix}${due.at}\0${id}`], 'the index says the same')
+      return due === null ? {} : { [due.call.slice('execution/request.'.length)]: due.at }
     },
     restarted: async () => askedOn(await again(on)),
   }

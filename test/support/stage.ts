@@ -19,7 +19,7 @@ export type Stage = {
   refused(code: string, as: string, operation: string, input: object, key?: string): Promise<Refusal>
   /** The task as it is now. */
   task(id?: string): Promise<any>
-  /** The task's audit events, oldest first, without those of its runs. */
+  /** The task's audit events, oldest first, without those of its runs and of its items in the inbox. */
   events(id?: string): Promise<any[]>
   actions(id?: string): Promise<string[]>
   /** Runs the timers that are due, as the worker would; answers what they called. */
@@ -47,7 +47,7 @@ function stageOf(world: World, refs: Refs, disk: MemoryDisk): Stage {
     world.call(as, operation.includes('/') ? operation : `collaboration/${operation}`, input, key === undefined ? {} : { key })
   const events: Stage['events'] = async (id = refs['task'].id) => {
     const { items } = await call('admin', 'audit.query', { task_id: id, limit: 200 })
-    return (items as any[]).filter(({ protocol }) => protocol !== 'delegation')
+    return (items as any[]).filter(({ protocol }) => protocol === 'collaboration')
   }
   return {
     world,

@@ -9,49 +9,45 @@ import type { CallOptions } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { isProjectKey } from '#protocols/execution/rules.ts'
 import { failureAnswer, notASocket, notFound, notForMethod, notJson, send, tooLarge, wrongKind, type Answer } from './answers.ts'
-import { answerOf, type Parts, type Route } from './route.ts'
+import { answerOf, type Route } from './route.ts'
 import { routesOf, type Found } from './routes.ts'
 import { createSockets, socketIdIn } from './sockets.ts'
 import { createTickets } from './tickets.ts'
 
-export type HxpOptions = Pick<Parts, 'verify'>
-
 const PATH = '/hxp'
 const NO_OPTIONS: CallOptions = {}
 
-export const hxp =
-  ({ verify }: HxpOptions = {}): MakeBridge =>
-  (host) => {
-    const tickets = createTickets(host.kernel.now)
-    const find = routesOf({ host, tickets, verify })
-    const serve = serverOf(host)
-    const sockets = createSockets(host, tickets)
-    const about = answerOf(200, aboutServer(host.version))
+export const hxp = (): MakeBridge => (host) => {
+  const tickets = createTickets(host.kernel.now)
+  const find = routesOf({ host, tickets })
+  const serve = serverOf(host)
+  const sockets = createSockets(host, tickets)
+  const about = answerOf(200, aboutServer(host.version))
 
-    function answer(request: IncomingMessage, response: ServerResponse): void {
-      const reply = (made: Answer): void => send(request, response, host.headersFor(request), made)
-      const refused = host.refusalOf(request)
-      if (refused) return reply(failureAnswer(refused, false))
-      const url = request.url!
-      const mark = url.indexOf('?')
-      const path = withoutSlashes(mark === -1 ? url : url.slice(0, mark))
-      const method = request.method!
-      if (path === PATH) return reply(method === 'GET' || method === 'HEAD' ? about : elsewise(method, 'GET'))
-      const found = find(path)
-      if (found === null) return reply(socketIdIn(url) === null ? notFound(`there is nothing at ${path.slice(0, 200)}`) : notASocket)
-      const route = found.methods[(method === 'HEAD' ? 'GET' : method) as 'GET']
-      if (!route) return reply(elsewise(method, Object.keys(found.methods).join(', ')))
-      const query = mark === -1 ? '' : url.slice(mark + 1)
-      const go = (body: Buffer | undefined): void =>
-        void serve(route, found, query, body, request, response).then(reply, (error: unknown) => {
-          host.bug(error)
-          response.destroy()
-        })
-      if (method === 'GET' || method === 'HEAD') return go(undefined)
-      whenRead(request, limits.bodyBytesMax, (body) => (body === null ? reply(tooLarge(limits.bodyBytesMax)) : go(body)))
-    }
-    return { path: PATH, answer, isSocket: ({ url }) => socketIdIn(url!) !== null, upgrade: sockets.upgrade, stop: sockets.stop }
+  function answer(request: IncomingMessage, response: ServerResponse): void {
+    const reply = (made: Answer): void => send(request, response, host.headersFor(request), made)
+    const refused = host.refusalOf(request)
+    if (refused) return reply(failureAnswer(refused, false))
+    const url = request.url!
+    const mark = url.indexOf('?')
+    const path = withoutSlashes(mark === -1 ? url : url.slice(0, mark))
+    const method = request.method!
+    if (path === PATH) return reply(method === 'GET' || method === 'HEAD' ? about : elsewise(method, 'GET'))
+    const found = find(path)
+    if (found === null) return reply(socketIdIn(url) === null ? notFound(`there is nothing at ${path.slice(0, 200)}`) : notASocket)
+    const route = found.methods[(method === 'HEAD' ? 'GET' : method) as 'GET']
+    if (!route) return reply(elsewise(method, Object.keys(found.methods).join(', ')))
+    const query = mark === -1 ? '' : url.slice(mark + 1)
+    const go = (body: Buffer | undefined): void =>
+      void serve(route, found, query, body, request, response).then(reply, (error: unknown) => {
+        host.bug(error)
+        response.destroy()
+      })
+    if (method === 'GET' || method === 'HEAD') return go(undefined)
+    whenRead(request, limits.bodyBytesMax, (body) => (body === null ? reply(tooLarge(limits.bodyBytesMax)) : go(body)))
   }
+  return { path: PATH, answer, isSocket: ({ url }) => socketIdIn(url!) !== null, upgrade: sockets.upgrade, stop: sockets.stop }
+}
 
 /** Never rejects but by a bug of its own. */
 function serverOf(host: BridgeHost) {

@@ -1,5 +1,4 @@
 // What people do: read their inbox, answer, say who answers in their place. And what everybody may: figures, and verifying receipts.
-import { Refusal } from '#kernel/errors.ts'
 import { offsetIn, pageIn } from './query.ts'
 import { about, pageAfter } from './requests.ts'
 import { aboutRequest, answerOf, type Ask, type Methods, type Parts, type Route } from './route.ts'
@@ -52,7 +51,7 @@ export function ruleRoutes({ host: { kernel } }: Parts) {
   return { whole, one }
 }
 
-export function commonRoutes({ host: { kernel }, verify }: Parts) {
+export function commonRoutes({ host: { kernel } }: Parts) {
   const stats: Route = {
     who: 'anyone',
     operation: 'execution/request.stats',
@@ -63,12 +62,8 @@ export function commonRoutes({ host: { kernel }, verify }: Parts) {
     who: 'anyone',
     operation: 'execution/receipt.verify',
     changes: false,
-    async run({ body }) {
-      if (!verify) throw new Refusal('UNAVAILABLE', 'this server has no keys to verify receipts with')
-      const receipt = (body as { receipt?: unknown } | null)?.receipt
-      if (typeof receipt !== 'object' || receipt === null)
-        throw new Refusal('INVALID_REQUEST', 'receipt is required: the whole object, as it was handed out', { field: 'receipt' })
-      return answerOf(200, await verify(receipt))
+    async run({ body, caller }) {
+      return answerOf(200, await kernel.call('execution/receipt.verify', body, caller))
     },
   }
   return { stats: { GET: stats } satisfies Methods, verify: { POST: verified } satisfies Methods }

@@ -32,12 +32,9 @@ export type Route = {
 }
 export type Methods = Readonly<Partial<Record<'GET' | 'POST' | 'PUT' | 'DELETE', Route>>>
 
-export type Verified = { readonly valid: boolean; readonly reason?: string; readonly claims?: unknown }
 export type Parts = {
   readonly host: BridgeHost
   readonly tickets: Tickets
-  /** Whether a receipt is one of ours. */
-  readonly verify?: ((receipt: unknown) => Promise<Verified>) | undefined
 }
 
 export function answerOf(status: number, body: unknown, headers: readonly string[] = []): Answer {

@@ -14,8 +14,33 @@ const asked: Step[] = [
     },
   },
 ]
+const answered: Step[] = [
+  ...asked,
+  { as: 'alice', call: 'execution/request.resolve', input: ({ request }) => ({ request_id: request.id, result: 'Approve' }) },
+]
 const looked: Step[] = [...asked, { as: 'alice', call: 'execution/inbox.get', input: ({ request }) => ({ request_id: request.id }) }]
 const forgotten: Step[] = [...asked, { advanceMs: 2 * 3_600_000 }]
+
+/** A task that devin works on, for alice, with rita as a reviewer. */
+const task_in_progress: Step[] = [
+  { as: 'alice', call: 'collaboration/task.create', input: { spec: { goal: 'Fix the login bug' }, reviewers: ['user_rita'] } },
+  { as: 'alice', call: 'collaboration/task.assign', input: ({ task }) => ({ task_id: task.id, assignee: 'agent_devin' }) },
+  { as: 'devin', call: 'collaboration/task.start', input: ({ task }) => ({ task_id: task.id }) },
+]
+/** It waits for an approval, which stands in the inbox. */
+const waiting: Step[] = [
+  ...task_in_progress,
+  { as: 'devin', call: 'collaboration/checkpoint.raise', input: ({ task }) => ({ task_id: task.id, kind: 'approval', prompt: 'Deploy?' }) },
+]
+/** Devin asks through HXP within the task, which waits for the answer. */
+const bound: Step[] = [
+  ...task_in_progress,
+  {
+    as: 'devin',
+    call: 'execution/request.create',
+    input: ({ task }) => ({ action: 'APPROVE', metadata: { task_id: task.id }, payload: { item: 'Deploy?', details: {} } }),
+  },
+]
 
 /** What may wait as long as it takes. */
 const patient: Step[] = [
@@ -61,6 +86,7 @@ const grouped: Step[] = [{ as: 'owner', call: 'execution/group.set', input: { na
 export const scenes = {
   empty: [],
   asked,
+  answered,
   looked,
   forgotten,
   patient,
@@ -75,4 +101,7 @@ export const scenes = {
   questioned,
   ruled,
   grouped,
+  task_in_progress,
+  waiting,
+  bound,
 }

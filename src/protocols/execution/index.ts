@@ -6,6 +6,8 @@ import { filterOperations } from './operations/filters.ts'
 import { followOperations } from './operations/follow.ts'
 import { inboxOperations } from './operations/inbox.ts'
 import { readingOperations } from './operations/reading.ts'
+import { mirrorOperations } from './operations/mirror.ts'
+import { receiptOperations } from './operations/receipt.ts'
 import { requestOperations } from './operations/request.ts'
 import { resolveOperations } from './operations/resolve.ts'
 import { snoozeOperations } from './operations/snooze.ts'
@@ -20,6 +22,7 @@ import { codes } from './wire.ts'
 const operations = [
   ...requestOperations,
   ...resolveOperations,
+  ...receiptOperations,
   ...readingOperations,
   ...inboxOperations,
   ...followOperations,
@@ -32,6 +35,7 @@ const operations = [
   ...threadOperations,
   ...ruleOperations,
   ...groupOperations,
+  ...mirrorOperations,
 ]
 export type ExecutionOperation = (typeof operations)[number]
 

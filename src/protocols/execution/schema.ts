@@ -62,6 +62,28 @@ export const Escalation = t.Object({
   to: t.Array(Id, { minItems: 1, maxItems: 20 }),
 })
 
+const Details = t.Optional(t.Object({}, { additionalProperties: true }))
+const Evidence = t.Optional(text(limits.textCharsMax, 'what the agent gives as its reason'))
+const Labels = t.Array(text(limits.labelCharsMax))
+/**
+ * What another protocol asks, in the words of HXP: its questions are longer than what HXP itself takes, and its options have ids of
+ * their own (`option_ids`, in the order of the options).
+ */
+export const MirroredPayload = t.Union([
+  t.Object({ question: text(limits.promptCharsMax), options: Labels, option_ids: t.Optional(Labels), context: Evidence, details: Details }),
+  t.Object({ item: text(limits.promptCharsMax), context: Evidence, details: t.Object({}, { additionalProperties: true }) }),
+  t.Object({
+    prompt: text(limits.promptCharsMax),
+    input_type: either('text', 'selection'),
+    validation: t.Optional(t.Object({ allowed_values: t.Optional(Labels), max: t.Optional(t.Integer()) })),
+    option_ids: t.Optional(Labels),
+    context: Evidence,
+    details: Details,
+  }),
+])
+export type MirroredPayload = Static<typeof MirroredPayload>
+export const Reviewed = t.Object({ artifact_id: Id, version: text(40) })
+
 const RequestSchema = t.Object({
   id: Id,
   kind: Kind,
@@ -76,7 +98,7 @@ const RequestSchema = t.Object({
   label: t.Optional(text(limits.labelCharsMax)), // the draft's project_id, as the agent sent it
   metadata: Open,
   tags: t.Array(text(limits.labelCharsMax)),
-  payload: Payload,
+  payload: t.Union([Payload, MirroredPayload]),
   created_at: Timestamp,
   expires_at: nullable(Timestamp),
   status: Status,
@@ -103,7 +125,10 @@ const RequestSchema = t.Object({
   task_id: t.Optional(Id),
   root_task_id: t.Optional(Id),
   checkpoint_id: t.Optional(Id),
-  artifact: t.Optional(t.Object({ artifact_id: Id, version: text(40) })), // what a review is about
+  artifact: t.Optional(Reviewed), // what a review is about
+  asked_by: t.Optional(either('person', 'system')), // absent: an agent
+  on_expiry: t.Optional(either('hold', 'escalate', 'fail', 'default')), // what a checkpoint does when its time is up; its own timer does it
+  notice: t.Optional(text(limits.promptCharsMax)), // what happened to the task meanwhile, in the words of the system
   receipt: t.Optional(Receipt),
 })
 export type Request = Static<typeof RequestSchema>

@@ -21,7 +21,8 @@ const wakesNext = ({ snoozed }: Request): string | null =>
 
 /** Everything that may be due, and what is called then. */
 const timesOf: readonly (readonly [call: string, at: (request: Request) => string | null])[] = [
-  ['request.expire', ({ overdue, expires_at }) => (overdue ? null : expires_at)],
+  // What another protocol asks has a timer there.
+  ['request.expire', ({ kind, overdue, expires_at }) => (overdue || kind !== 'request' ? null : expires_at)],
   ['request.unclaim', ({ claimed_until }) => claimed_until ?? null],
   ['request.remind', remindedNext],
   ['request.escalate', escalatedNext],

@@ -11,6 +11,7 @@ import { either, t, type Static } from '#kernel/schema.ts'
 import { payloadOf } from '../payload.ts'
 import { endedWith, signed, SignedReceipt } from '../receipts.ts'
 import { asker, isProjectKey, requestOf, taskBehind, type TaskBehind } from '../rules.ts'
+import { checkpointOf } from '../mirrored.ts'
 import { routedTo, type Routed } from '../routing.ts'
 import { Action, Escalation, Fallback, Id, isOpen, Priority, Quorum, Request, Risk, RoleName, Status } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
@@ -102,7 +103,9 @@ const create = command({
     const { action, role = 'owner', tags = [] } = input
     const routed = await routedTo(read, { ...input, action, role, tags, requester, ...where }, task)
     const scope = (input.payload as { scope?: unknown } | null)?.scope
-    const grant = task !== null && typeof scope === 'string' && action === 'APPROVE' ? await read.grant(task.id, scope, now) : null
+    // A grant is used by whoever works on the task, with a key of its own.
+    const mayUse = task !== null && actor.id === requester && action === 'APPROVE'
+    const grant = mayUse && typeof scope === 'string' ? await read.grant(task.id, scope, now) : null
     return { requester, ...where, task, routed, grant }
   },
   decide(state, input, context) {
@@ -128,7 +131,11 @@ const create = command({
       output: { request: viewOf(done, context.actor) },
     }
   },
-  finish: asItIs,
+  async finish(output, read, context) {
+    // The same answer whenever it is asked for again; what has become of it since is what request.get tells.
+    if (isOpen(output.request)) return output
+    return { ...output, receipt: await signed(await read(Request, output.request.id), read, context) }
+  },
   example: {
     given: 'empty',
     as: 'devin',
@@ -143,7 +150,8 @@ const create = command({
 
 function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Context): Request {
   const { action, role = 'owner', priority = 'normal', timeout_seconds = 0, fallback = 'pause', metadata = {}, tags = [] } = input
-  const { requester, project_id, label, task, routed } = state
+  const { requester, project_id, label, task, routed, grant } = state
+  const id = newId('hxp')
   const payload = payloadOf(action, input.payload, fallback)
   if (Buffer.byteLength(canonical(metadata)) > limits.metadataBytesMax)
     throw new Refusal('INVALID_REQUEST', `metadata has at most ${limits.metadataBytesMax} bytes`, { field: 'metadata' })
@@ -151,7 +159,7 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Co
     throw new Refusal('INVALID_REQUEST', 'what carries a risk of R3 or more is never decided by a timeout', { field: 'fallback' })
   refuseOddQuorum(input)
   return {
-    id: newId('hxp'),
+    id,
     kind: 'request',
     action,
     role,
@@ -177,6 +185,8 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Co
     ...(input.remind_seconds === undefined ? {} : { remind_seconds: input.remind_seconds }),
     ...(input.callback === undefined ? {} : { callback: input.callback }),
     ...(task === null ? {} : { task_id: task.id, root_task_id: task.root_task_id }),
+    // Nobody is asked where a grant answers, and the task goes on.
+    ...(task === null || grant !== null ? {} : { checkpoint_id: checkpointOf(id) }),
   }
 }
 

@@ -7,6 +7,7 @@ import { nullable, t } from '#kernel/schema.ts'
 import { shownDigest } from '../card.ts'
 import { endedWith, signed, SignedReceipt, unsigned } from '../receipts.ts'
 import { voted } from '../quorum.ts'
+import { namedOption } from '../mirrored.ts'
 import { resultOf } from '../results.ts'
 import { takenBy } from '../routing.ts'
 import {
@@ -48,7 +49,7 @@ const resolve = command({
     const { request } = state
     refuseChanged(digest, shownDigest(request))
     const { actor, now } = context
-    const answer = resultOf(request.action, request.payload, { result, reason: reason ?? null })
+    const answer = resultOf(request.action, request.payload, { result: namedOption(request, result), reason: reason ?? null })
     if (request.quorum) return voted(state, answer, context)
     const basis = { kind: 'role', id: 'answered by a person' } as const
     const done = endedWith(
