@@ -5,6 +5,7 @@ import { connect } from 'node:net'
 import { test } from 'node:test'
 import type { Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
+import { memoryStore } from '#stores/memory.ts'
 import { send, sendBytes } from '../support/http-client.ts'
 import { testNotary } from '#test/support/notary.ts'
 import { assertRefused, hxpWorld, QUESTION } from '../support/hxp-world.ts'
@@ -373,6 +374,23 @@ test('429: quotas say when to come again', async (t) => {
   await bounded.ask('robin', { priority: 'critical' })
 })
 
+test('503: a store that cannot write says so, and what is there can still be read', async (t) => {
+  let isFull = false
+  const store = memoryStore({
+    onWrite(_, apply) {
+      if (isFull) throw Object.assign(new Error('the disk is full'), { failure: 'full' })
+      apply()
+    },
+  })
+  const world = await hxpWorld(t, { store })
+  const { request_id } = await world.ask()
+  isFull = true
+  const refused = await world.http('devin', 'POST', '/requests', QUESTION)
+  assertRefused(refused, 503, 'unavailable')
+  assert.ok(Number(refused.headers['retry-after']) > 0)
+  assert.equal((await world.http('devin', 'GET', `/requests/${request_id}`)).json.status, 'pending')
+})
+
 test('whoever waits is answered when the server stops', async (t) => {
   const world = await hxpWorld(t)
   const waiting = world.ask().then(({ poll_url }) => world.http('devin', 'GET', `${poll_url}?wait=30`))
@@ -588,7 +606,7 @@ test('Idempotency-Key: a repeated create, resolve or cancel is the same one', as
     Array.from({ length: 3 }, () => [200, resolved[0]!.json.receipt.receipt_id]),
   )
   const again = await world.http('devin', 'POST', '/requests', QUESTION, { 'idempotency-key': 'create' })
-  assert.deepEqual([again.status, again.json.request_id, again.json.status], [201, id, 'completed'])
+  assert.deepEqual([again.status, again.json.request_id, again.json.status], [201, id, 'pending'])
   const other = await world.ask()
   const cancelled = await repeat('devin', `/requests/${other.request_id}/cancel`, {}, 'cancel')
   assert.deepEqual(
