@@ -53,7 +53,7 @@ const piped = (argv: readonly string[], as: Who = 'owner', input = ''): Promise<
 
 type Asked = Parameters<Client['execution']['request']['create']>[0]
 const asked = async (more: Partial<Asked>): Promise<string> =>
-  (await agent.execution.request.create({ action: 'APPROVE', payload: { item: 'Deploy' }, ...more } as Asked)).request.id
+  (await agent.execution.request.create({ action: 'APPROVE', payload: { item: 'Deploy' }, ...more })).request.id
 const approving = (item: string, more: object = {}): Promise<string> => asked({ payload: { item, ...more } })
 const statusOf = async (request_id: string): Promise<string> => (await owner.execution.request.get({ request_id })).request.status
 const receiptOf = async (request_id: string): Promise<any> => (await owner.execution.request.get({ request_id })).receipt

@@ -105,7 +105,11 @@ export const runInTerminal = (argv: readonly string[], presses: readonly Press[]
 type Place = { env: Record<string, string>; cwd: string; columns?: number; rows?: number }
 
 /** The same with a line as it is typed. */
-export function runShellInTerminal(command: string, presses: readonly Press[], { env, cwd, columns = 100, rows = columns === 0 ? 0 : 40 }: Place): Promise<Ran> {
+export function runShellInTerminal(
+  command: string,
+  presses: readonly Press[],
+  { env, cwd, columns = 100, rows = columns === 0 ? 0 : 40 }: Place,
+): Promise<Ran> {
   const line = `stty cols ${columns} rows ${rows}; ${command}`
   const child = spawn('script', ['-qec', line, '/dev/null'], {
     cwd,

@@ -113,14 +113,18 @@ function createDesk(remote: Remote, items: Items, who: string, query: Query, { p
 
   /** Whatever it is, it is said on the screen; without a valid key there is nothing left to do. */
   function trouble(error: unknown): void {
-    if (!(error instanceof CliError) || error.exit === exits.unauthenticated) return leave(Promise.reject(error))
+    if (!(error instanceof CliError) || error.exit === exits.unauthenticated) return fail(error)
     isAway = error.exit === exits.unreachable
     tell(error.message, 'red')
     draw()
   }
-  function leave(exit: Exit | Promise<never>): void {
+  function leave(exit: Exit): void {
     isOver = true
     over.resolve(exit)
+  }
+  function fail(error: unknown): void {
+    isOver = true
+    over.reject(error)
   }
   async function attempt(work: () => Promise<void>): Promise<void> {
     try {

@@ -15,7 +15,7 @@ export function untilOf(text: string, now: number): string | null {
     const day = new Date(now)
     return new Date(day.getFullYear(), day.getMonth(), day.getDate() + 1, MORNING).toISOString()
   }
-  if (/^p/.test(words)) return afterDuration(words.toUpperCase(), now)
+  if (words.startsWith('p')) return afterDuration(words.toUpperCase(), now)
   const isTime = /^\d{4}-\d\d-\d\dt\d\d:\d\d(:\d\d(\.\d{1,9})?)?(z|[+-]\d\d:\d\d)$/.test(words)
   const at = isTime ? Date.parse(words.toUpperCase()) : Number.NaN
   return Number.isNaN(at) ? null : new Date(at).toISOString()
