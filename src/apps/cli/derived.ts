@@ -137,7 +137,10 @@ const placeholder = (name: string): unknown =>
 const refs: Record<string, unknown> = new Proxy({}, { get: (_, name) => placeholder(String(name)) })
 
 /** What a scene has answered as a whole, where an id would not do. */
-const whole: Readonly<Record<string, unknown>> = { checksum: `sha256:${'0'.repeat(64)}`, receipt: { request_id: 'hxp_1', signature: '...' } }
+const whole: Readonly<Record<string, unknown>> = {
+  checksum: `sha256:${'0'.repeat(64)}`,
+  receipt: { request_id: 'hxp_1', signature: '...' },
+}
 
 const settled = (value: unknown): unknown => {
   if (value instanceof Placeholder) return whole[value.name] ?? `${value.name}_1`

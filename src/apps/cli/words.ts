@@ -110,6 +110,7 @@ export const fieldWords: Readonly<Record<string, string>> = {
   task_id: 'which task',
   text: 'what to tell the agent',
   ticket: 'what `countersign ticket issue` has shown',
+  timeout_seconds: 'how many seconds it may take',
   to: 'who gets it',
   to_agent: 'the agent that gets it',
   token: 'what stands in the link',

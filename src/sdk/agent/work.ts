@@ -29,7 +29,8 @@ export async function work(job: Job, handler: Handler, slots: Slots, onError: (e
 }
 
 /** What a handler throws because it was told to stop is no failure. */
-const isOver = (job: Job, error: unknown): boolean => job.signal.aborted || error instanceof Ended || error instanceof Rejected
+const isOver = (job: Job, error: unknown): boolean =>
+  job.signal.aborted || error instanceof Ended || (error instanceof Rejected && error.isFinal)
 
 /** An attempt says each of these at most once. */
 const optionsFor = ({ id, attempt, signal }: Job, what: string) => ({ idempotencyKey: `${id}/${what}/${attempt}`, signal })

@@ -8,6 +8,7 @@ import { limits } from '#kernel/limits.ts'
 import { command, query, type Bound, type Context, type Granted, type Read } from '#kernel/operation.ts'
 import { nextCursor, pageInput } from '#kernel/paging.ts'
 import { either, t, type Static } from '#kernel/schema.ts'
+import type { Value } from '#kernel/store.ts'
 import { payloadOf } from '../payload.ts'
 import { endedWith, signed, SignedReceipt } from '../receipts.ts'
 import { asker, isProjectKey, requestOf, taskBehind, type TaskBehind } from '../rules.ts'
@@ -35,6 +36,8 @@ const CreateInput = t.Object({
   escalate: t.Optional(Escalation),
   remind_seconds: t.Optional(t.Integer({ minimum: 60, maximum: limits.timeoutSecondsMax })),
   callback: t.Optional(Id),
+  run_id: t.Optional(Id),
+  attempt: t.Optional(t.Integer({ minimum: 0, maximum: 1_000_000_000, description: 'which attempt at the run: a stale one is refused' })),
 })
 type CreateInput = Static<typeof CreateInput>
 
@@ -95,6 +98,7 @@ const create = command({
   requires: [],
   audit: 'request.created',
   asks: true,
+  besides: ['attempt'],
   async load(read, input, { actor, now }): Promise<Asking> {
     authorize('request.create', [asker], actor, null)
     const requester = await requesterOf(read, input, actor)
@@ -113,7 +117,7 @@ const create = command({
     const atMost = boundsOf(request, context)
     if (state.grant === null)
       return {
-        facts: [fact('request.created', [image(Request, request)])],
+        facts: [fact('request.created', [image(Request, request)], forRun(input))],
         atMost,
         output: { request: viewOf(request, context.actor) },
       }
@@ -188,6 +192,12 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Co
     // Nobody is asked where a grant answers, and the task goes on.
     ...(task === null || grant !== null ? {} : { checkpoint_id: checkpointOf(id) }),
   }
+}
+
+/** Which run it is asked for, and in which attempt: the contract that lets the task wait passes it on. */
+function forRun({ run_id, attempt }: CreateInput): { detail?: Value } {
+  if (run_id === undefined && attempt === undefined) return {}
+  return { detail: { ...(run_id === undefined ? {} : { run_id }), ...(attempt === undefined ? {} : { attempt }) } }
 }
 
 function refuseOddQuorum({ quorum, metadata, action }: CreateInput): void {
