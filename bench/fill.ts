@@ -2,6 +2,7 @@
 // themselves. Nothing is written past the kernel, and nothing is kept from one run to the next.
 import { realClock, realEntropy } from '#apps/clock.ts'
 import { openDataFolder } from '#apps/data-folder.ts'
+import { openKeys } from '#apps/keys.ts'
 import { setUp } from '#apps/setup.ts'
 import { contracts } from '#contracts/index.ts'
 import { SYSTEM, type Actor } from '#kernel/identity.ts'
@@ -60,6 +61,7 @@ async function play(kernel: Kernel, pair: Pair, i: number): Promise<void> {
 /** Fills a new folder with so many tasks and closes it, as a clean stop does. */
 export async function fill(data: string, tasks: number, say: (line: string) => void): Promise<void> {
   const folder = openDataFolder(data)
+  await openKeys(folder.keys, true, { now: realClock.now, entropy: realEntropy })
   const store = sqliteStore(folder.database)
   const kernel = createKernel({
     store,

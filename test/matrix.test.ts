@@ -54,6 +54,7 @@ const declared: Readonly<Record<string, readonly string[]>> = {
   'identity/user.update': ['user_id'],
   'identity/login.issue': ['user_id'],
   'identity/agent.update': ['agent_id'],
+  'identity/agent.seal_key': ['agent_id'],
   'delegation/agent.register': ['agent_id'],
   'delegation/card.sync': ['agent_id'],
   'delegation/webhook.rotate': ['agent_id'],

@@ -14,6 +14,8 @@ export type DataFolder = {
   readonly database: string
   readonly adminKey: string
   readonly blobs: string
+  /** Signing and sealing keys. */
+  readonly keys: string
   readonly marker: MarkerFile
   readonly reserve: Reserve
   release(): void
@@ -25,13 +27,17 @@ export function openDataFolder(path: string): DataFolder {
   } catch (error) {
     throw new StartError(`the data folder ${path} cannot be made: ${(error as Error).message} (see --data)`)
   }
-  const unlock = lock(path)
+  const unlock = lockFile(
+    join(path, 'lock'),
+    `another Countersign server uses ${path}: stop it first, or choose another folder with --data`,
+  )
   const reserve = reserveIn(join(path, 'reserve'))
   return {
     path,
     database: join(path, 'countersign.db'),
     adminKey: join(path, 'admin.key'),
     blobs: join(path, 'blobs'),
+    keys: join(path, 'keys'),
     marker: markerFile(join(path, 'verified.json')),
     reserve,
     release() {
@@ -43,13 +49,12 @@ export function openDataFolder(path: string): DataFolder {
 }
 
 /** An exclusive transaction that never ends. The operating system gives the lock back however the process dies. */
-function lock(path: string): () => void {
-  const file = join(path, 'lock')
+export function lockFile(file: string, taken: string): () => void {
   let db: DatabaseSync
   try {
     db = new DatabaseSync(file, { timeout: 0 })
   } catch (error) {
-    throw new StartError(`the data folder ${path} cannot be written: ${(error as Error).message} (see --data)`)
+    throw new StartError(`the data folder ${dirname(file)} cannot be written: ${(error as Error).message} (see --data)`)
   }
   try {
     // Nothing is ever written to it, so it needs no journal; making one would need room on the disk.
@@ -58,7 +63,7 @@ function lock(path: string): () => void {
     db.close()
     if (((error as { errcode?: number }).errcode ?? 0) !== SQLITE_BUSY)
       throw new StartError(`${file} cannot be locked: ${(error as Error).message}`)
-    throw new StartError(`another Countersign server uses ${path}: stop it first, or choose another folder with --data`)
+    throw new StartError(taken)
   }
   return () => db.close()
 }

@@ -1,4 +1,5 @@
 // The server: which parts there are, in which order they start, and in which order they stop.
+import { existsSync } from 'node:fs'
 import type { Logger } from 'pino'
 import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http.ts'
 import { createMetrics, type Metrics } from '#bindings/http/metrics.ts'
@@ -18,6 +19,8 @@ import { openBlobs } from '#stores/blobs.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
 import { runCollector } from '#workers/collector.ts'
 import { concludeUnknown, createEffects } from '#workers/effects.ts'
+import { jwksOf } from '#workers/key-ring.ts'
+import { createNotary } from '#workers/notary.ts'
 import { runProcesses } from '#workers/processes.ts'
 import { runSweeper } from '#workers/sweeper.ts'
 import { runTimers } from '#workers/timers.ts'
@@ -29,6 +32,7 @@ import { readCapabilities } from './capabilities.ts'
 import { realClock, realEntropy } from './clock.ts'
 import { hostInUrl, type Config } from './config.ts'
 import { openDataFolder, StartError, type DataFolder } from './data-folder.ts'
+import { openKeys, watchKeys, type Keys } from './keys.ts'
 import { createSessions, type Sessions } from './sessions.ts'
 import { streamPaths } from './stream-paths.ts'
 import { ownerLogin, setUp } from './setup.ts'
@@ -75,6 +79,8 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const agents = config.agents === null ? [] : readAgents(config.agents, process.env)
   const folder = openDataFolder(config.data)
   undo.push(folder.release)
+  // Before there is a database: one that was ever written has keys beside it.
+  const keys = await openKeys(folder.keys, !existsSync(folder.database), { now: clock.now, entropy: realEntropy })
   const store = openStore(folder, onFatal, log)
   undo.push(() => within(store.close(), STORE_MS))
   const workers: Worker[] = []
@@ -94,6 +100,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     directory,
     grants,
     perform: effects.perform,
+    notary: createNotary(keys.server, keys.ring),
     now: clock.now,
     sleep: clock.sleep,
     entropy: realEntropy,
@@ -107,11 +114,12 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   folder.reserve.keep()
   workers.push(capabilities)
   await capabilities.start(kernel)
+  workers.push(watchKeys(keys, clock, log))
   workers.push(runTimers(kernel, clock, log), runSweeper(kernel, clock, log), runCollector(store, blobs, clock, log))
   workers.push(runWebhooks(kernel, webhookOptions(config), clock, log), runProcesses(kernel, blobs, agents, clock, log))
   const sessions = createSessions(kernel)
   const metrics = createMetrics()
-  const http = httpOf(kernel, sessions, blobs, config, options, () => verifier?.record() ?? 'changed', metrics)
+  const http = httpOf(kernel, sessions, blobs, keys, config, options, () => verifier?.record() ?? 'changed', metrics)
   const rpc = createJsonRpc({ kernel, log, metrics, authenticate: sessions.authenticate })
   undo.push(() => Promise.all([http.stop(), rpc.stop(), effects.stop()]))
   undo.push(kernel.release)
@@ -196,6 +204,7 @@ function httpOf(
   kernel: Kernel,
   sessions: Sessions,
   blobs: Blobs,
+  keys: Keys,
   config: Config,
   { log, clock = realClock, bounds }: ServerOptions,
   record: () => RecordState,
@@ -217,6 +226,7 @@ function httpOf(
       redeem: sessions.redeem,
     },
     bytes: { blobs, bytesMax: config.blobBytesMax },
+    documents: new Map([['/.well-known/jwks.json', () => jwksOf(keys.ring())]]),
     metrics,
     ...(bounds ? { bounds } : {}),
     health: () => ({

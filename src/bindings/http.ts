@@ -8,6 +8,7 @@ import { limits } from '#kernel/limits.ts'
 import { absence, failureOf, internalFailure, prepare, securityHeaders, transportFailure, type Failure } from './http/answers.ts'
 import { boundArrival, refuseSocket, watchArrivals } from './http/arrival.ts'
 import { registerBytes, type Body, type ByteStore, type Work } from './http/bytes.ts'
+import { registerDocuments, type Documents } from './http/documents.ts'
 import { callerOf, createGuard, isLocal, type Credential } from './http/guard.ts'
 import { isSocketRequest, registerLive, type Live, type LiveOptions } from './http/live.ts'
 import { registerLogin, type Logins } from './http/login.ts'
@@ -54,6 +55,8 @@ export type HttpOptions = {
   health(): object
   /** Where bytes go and come from; without it none are carried. */
   readonly bytes?: ByteStore
+  /** What anybody may read. */
+  readonly documents?: Documents
   /** Where live streams are found besides their operations, and who may open sockets. */
   readonly live?: LiveOptions
   /** Shared with other bindings, whose calls are then in /metrics too. */
@@ -116,6 +119,7 @@ export function createHttp(options: HttpOptions): HttpServer {
   const live = registerLive(app, { ...state, isStopping: () => state.stopping })
   registerLogin(app, { ...state, secure: state.proxied, now: state.kernel.now })
   registerFigures(app, state, live)
+  registerDocuments(app, state.documents)
   app.setNotFoundHandler((request, reply) => reply.send(prepare(reply, absence(request, allow))))
   return {
     async listen(port, host) {

@@ -1,7 +1,7 @@
 // Who calls. The actor is made from the credential and from nothing else; what a body says about its sender is checked, never
 // believed. Whether somebody is a person is a registered property, not the spelling of an id.
 import { Refusal } from './errors.ts'
-import type { Basis, Key } from './store.ts'
+import type { Basis, Key, Value } from './store.ts'
 
 export type ActorKind = 'human' | 'agent' | 'service' | 'system'
 export type ProjectRole = 'owner' | 'member'
@@ -35,6 +35,8 @@ export type Subject = {
   readonly projects: ReadonlyMap<string, ProjectRole>
   /** The person who answers for an agent; null for everybody else. */
   readonly owner: string | null
+  /** The public key (a JWK) that secrets for an agent are sealed to; null: there is none. */
+  readonly sealKey: Value | null
 }
 
 export const SYSTEM_ID = 'agent_system'

@@ -249,4 +249,11 @@ export const limits = {
   asksOpenMax: 1_000,
   /** What everybody calls critical is not: of one agent's questions in an hour, so many may be. */
   criticalPerHourMax: 20,
+
+  /** A signed receipt: its result comes from a body, and is written in base64. */
+  receiptCharsMax: 512 * 1024,
+  /** Keys that receipts were signed with: all of them stay published. */
+  signingKeysMax: 500,
+  /** A key as a document: a name of the agent's own for it. */
+  keyNameCharsMax: 100,
 } as const

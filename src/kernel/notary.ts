@@ -11,6 +11,8 @@ export type Notary = {
   commit(text: string): string
   /** A compact JWS (EdDSA) over the canonical claims, under the present key. */
   attest(claims: Value): Promise<string>
+  /** The claims of a receipt that one of this server's keys has signed, whenever that was; null: none has. */
+  verify(jws: string): Promise<Value | null>
   /** Encrypted to a public key (a JWK), or under a key of this server where there is none. */
   seal(text: string, to: Value | null): Promise<string>
   /** What was encrypted under the server's own key. */
@@ -20,4 +22,12 @@ export type Notary = {
 const absent = (): never => {
   throw new Refusal('UNAVAILABLE', 'this server has no keys to sign and seal with')
 }
-export const noNotary: Notary = { evidence: absent, pseudonym: absent, commit: absent, attest: absent, seal: absent, open: absent }
+export const noNotary: Notary = {
+  evidence: absent,
+  pseudonym: absent,
+  commit: absent,
+  attest: absent,
+  verify: absent,
+  seal: absent,
+  open: absent,
+}

@@ -139,11 +139,11 @@ export function assertMatches(schema: TSchema, value: unknown, what: string): vo
   if (!check(value)) throw new Error(`${what} does not match its schema: ${problem(value).message}`)
 }
 
-type Problem = { keyword: string; instancePath: string; message: string; params: object }
+type Problem = { keyword: string; schemaPath: string; instancePath: string; message: string; params: object }
 
 function problemOf(schema: TSchema, problems: Problem[]): Refusal {
   // The shortest path says it best: a failed union also lists what failed in each of its branches.
-  const first = problems.toSorted((a, b) => depthOf(a) - depthOf(b))[0]
+  const first = besidesNull(problems).toSorted((a, b) => depthOf(a) - depthOf(b))[0]
   if (!first) return new Refusal('INVALID_REQUEST', 'the input does not match its schema')
   const missing = first.keyword === 'required' ? (first.params as { requiredProperties: string[] }).requiredProperties[0] : undefined
   const path = missing === undefined ? first.instancePath : `${first.instancePath}/${missing}`
@@ -152,6 +152,13 @@ function problemOf(schema: TSchema, problems: Problem[]): Refusal {
   const words = missing === undefined ? wordsOf(first, node) : 'is required'
   return new Refusal(code, `${place} ${words}`, { field: path === '' ? null : place })
 }
+/** Whoever sent something where null would do as well wants to know what is wrong with what they sent. */
+function besidesNull(problems: Problem[]): Problem[] {
+  const isNull = ({ schemaPath, params }: Problem): boolean => schemaPath.endsWith(SECOND) && (params as { type?: unknown }).type === 'null'
+  const unions = new Set(problems.filter(isNull).map(({ schemaPath }) => schemaPath.slice(0, -SECOND.length)))
+  return problems.filter((one) => !isNull(one) && !(one.keyword === 'anyOf' && unions.has(one.schemaPath)))
+}
+const SECOND = '/anyOf/1'
 const depthOf = (problem: Problem): number => problem.instancePath.split('/').length
 
 function wordsOf(problem: Problem, node: SchemaNode | undefined): string {

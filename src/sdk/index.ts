@@ -13,3 +13,11 @@ export {
 export { CountersignError } from './errors.ts'
 export { httpTransport, type HttpTransportOptions } from './http.ts'
 export type { CallOptions, Downloaded, Followed, FollowOptions, Progress, Transport, UploadOptions } from './transport.ts'
+export {
+  canonicalDigest,
+  verifyReceipt,
+  type ReceiptClaims,
+  type ReceiptDoubt,
+  type ReceiptVerdict,
+  type VerifyOptions,
+} from './receipt.ts'

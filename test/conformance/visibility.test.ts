@@ -266,6 +266,7 @@ test('what is foreign and what is not there are told in the same words, for ever
     [on, 'identity/user.get', (id) => ({ user_id: id }), 'user_alice', 'user_nobody'],
     [on, 'identity/agent.get', (id) => ({ agent_id: id }), 'agent_devin', 'agent_nobody'],
     [on, 'identity/agent.update', (id) => ({ agent_id: id, name: 'Mine' }), 'agent_devin', 'agent_nobody'],
+    [on, 'identity/agent.seal_key', (id) => ({ agent_id: id, jwk: null }), 'agent_devin', 'agent_nobody'],
     [on, 'identity/project.get', (id) => ({ project_id: id }), 'project_default', 'project_nowhere'],
     [on, 'identity/project.leave', (id) => ({ project_id: id, subject: 'user_mallory' }), 'project_default', 'project_nowhere'],
     [on, 'identity/key.list', (id) => ({ subject: id }), 'user_alice', 'user_nobody'],

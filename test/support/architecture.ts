@@ -56,6 +56,25 @@ export const doors: readonly { file: string; module: string; names: readonly str
   { file: 'workers/webhook-post.ts', module: 'node:http', names: ['request'], why: 'the same' },
   { file: 'workers/webhook-post.ts', module: 'node:https', names: ['request'], why: 'the same' },
   { file: 'workers/webhook.ts', module: 'node:crypto', names: ['createHmac'], why: 'messages to webhooks are signed' },
+  {
+    file: 'workers/notary.ts',
+    module: 'node:crypto',
+    names: ['createHmac', 'createPrivateKey', 'createPublicKey', 'hash', 'hkdfSync', 'sign', 'verify'],
+    why: 'the one file that signs, derives and seals with the keys of the server',
+  },
+  { file: 'workers/notary.ts', module: 'node:util', names: ['promisify'], why: 'signatures are made on the threads of the runtime' },
+  {
+    file: 'workers/notary.ts',
+    module: 'jose',
+    names: ['CompactEncrypt', 'compactDecrypt', 'importJWK'],
+    why: 'answers are sealed as JWE, which agents of every language can open',
+  },
+  {
+    file: 'workers/key-ring.ts',
+    module: 'node:crypto',
+    names: ['createPrivateKey', 'createPublicKey', 'generateKeyPairSync'],
+    why: 'signing keys are made and checked here',
+  },
   { file: 'workers/child.ts', module: 'node:child_process', names: ['spawn'], why: 'the one file that starts processes' },
   {
     file: 'protocols/identity/authenticate.ts',

@@ -1,7 +1,9 @@
 // A notary with keys that everybody knows: the same input gives the same output in every run.
-import { createHash, createHmac, createPrivateKey, sign } from 'node:crypto'
+import { createHash, createHmac, createPrivateKey, createPublicKey, sign, verify } from 'node:crypto'
 import { canonical } from '#kernel/canonical.ts'
 import type { Notary } from '#kernel/notary.ts'
+import { claimsOf, jwsOf } from '#kernel/receipt.ts'
+import type { Value } from '#kernel/store.ts'
 
 // PKCS#8 around 32 bytes: Ed25519 keys have no other parts.
 const key = createPrivateKey({
@@ -17,9 +19,17 @@ export const testNotary: Notary = {
   pseudonym: (id) => `person_${keyed(`pseudonym ${id}`).slice(0, 22)}`,
   commit: keyed,
   attest(claims) {
-    const signed = `${encoded({ alg: 'EdDSA', kid: 'test' })}.${encoded(claims)}`
+    const signed = `${encoded({ alg: 'EdDSA', kid: 'test', typ: 'receipt+jwt' })}.${encoded(claims)}`
     return Promise.resolve(`${signed}.${sign(null, Buffer.from(signed), key).toString('base64url')}`)
+  },
+  verify(jws) {
+    const read = jwsOf(jws)
+    const isOurs = read.ok && verify(null, Buffer.from(read.signed), createPublicKey(key), read.signature)
+    return Promise.resolve(isOurs ? (claimsOf(read) as Value | null) : null)
   },
   seal: (text, to) => Promise.resolve(`sealed ${to === null ? 'here' : 'for the agent'} ${Buffer.from(text).toString('base64url')}`),
   open: (sealed) => Promise.resolve(Buffer.from(sealed.split(' ').at(-1)!, 'base64url').toString()),
 }
+
+/** What this notary would publish. */
+export const testJwks = { keys: [{ ...createPublicKey(key).export({ format: 'jwk' }), kid: 'test', use: 'sig', alg: 'EdDSA' }] }

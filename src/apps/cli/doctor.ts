@@ -1,9 +1,12 @@
 // `countersign doctor`: looks at everything that an installation needs and says, for each thing that is not well, what to do.
+import { existsSync } from 'node:fs'
 import { statfs, stat } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { createVerification, NOTHING_VERIFIED } from '#workers/verifier.ts'
+import { StartError } from '../data-folder.ts'
+import { inspectKeys, keysIn } from '../keys.ts'
 import { CliError, exits, type Exit } from './exits.ts'
 import { flag } from './flags.ts'
 import { openServer } from './http.ts'
@@ -45,6 +48,7 @@ export const doctorSpec = spec('doctor', 'Check this installation and say what t
       const isThere = await checkFolder(folder, findings)
       if (isThere) {
         await checkAdminKey(folder, findings)
+        await checkKeys(folder, findings)
         await checkDatabase(folder, given.get('quick') === true, findings, progress.say)
       }
       findings.push(await diskSpace(isThere ? folder : io.cwd))
@@ -97,6 +101,22 @@ async function checkAdminKey(folder: string, findings: Finding[]): Promise<void>
       ),
     )
   else findings.push(ok('admin.key', 'readable by its owner alone'))
+}
+
+async function checkKeys(folder: string, findings: Finding[]): Promise<void> {
+  // Without a database the next start makes them.
+  if (!existsSync(databaseIn(folder))) return
+  try {
+    const open = await inspectKeys(keysIn(folder))
+    findings.push(
+      open.length === 0
+        ? ok('keys', 'receipts can be signed and answers sealed')
+        : fail('keys', `others may look into ${open.join(', ')}`, 'start the server: it closes them; then `countersign receipt rotate`'),
+    )
+  } catch (error) {
+    if (!(error instanceof StartError)) throw error
+    findings.push(fail('keys', error.message, 'the server does not start without them'))
+  }
 }
 
 async function checkDatabase(folder: string, isQuick: boolean, findings: Finding[], say: (words: string) => void): Promise<void> {

@@ -9,6 +9,7 @@ import { derivedSpec } from './derived.ts'
 import { doctorSpec } from './doctor.ts'
 import { streamSpec, taskFollow } from './follow.ts'
 import { loginSpecs } from './login.ts'
+import { receiptSpecs } from './receipt.ts'
 import { reviewSpecs } from './review.ts'
 import type { Spec } from './spec.ts'
 import { upSpec } from './up.ts'
@@ -22,6 +23,7 @@ export const nouns: Readonly<Record<string, string>> = {
   grant: 'what an agent may do without asking',
   ledger: 'what a project remembers',
   audit: 'the record: query, replay, verify, follow',
+  receipt: 'signed answers: verify them, and the keys that they are signed with',
   run: 'what an agent is at: start, progress, complete, fail',
   inbox: 'what waits for an agent',
   memo: 'notes of a run',
@@ -59,7 +61,17 @@ function specFor(protocol: Protocol, op: Operation): Spec {
 
 export function specsOf(protocols: readonly Protocol[]): Spec[] {
   const derived = protocols.flatMap((protocol) => protocol.operations.map((op) => specFor(protocol, op)))
-  const all: Spec[] = [upSpec, ...loginSpecs, doctorSpec, ...derived, taskFollow, agentRun, checkpointAnswer, ...reviewSpecs]
+  const all: Spec[] = [
+    upSpec,
+    ...loginSpecs,
+    doctorSpec,
+    ...derived,
+    taskFollow,
+    agentRun,
+    checkpointAnswer,
+    ...reviewSpecs,
+    ...receiptSpecs,
+  ]
   all.push(completionSpec(() => all))
   const places = Object.keys(nouns)
   const placeOf = ({ words }: Spec): number =>

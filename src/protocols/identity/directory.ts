@@ -10,6 +10,7 @@ export const directory: Directory = async (read, id) => {
     kind: found.kind,
     disabled: found.disabled,
     owner: found.kind === 'agent' ? found.owner : null,
+    sealKey: found.kind === 'agent' ? (found.seal_key ?? null) : null,
     projects: new Map(found.projects.map(({ project_id, role }) => [project_id, role])),
   }
 }

@@ -48,6 +48,16 @@ export const User = doc(
 )
 export type User = Static<typeof User.schema>
 
+/** A public key that answers can be sealed to, so that only the agent reads them (RFC 8037). */
+export const SealKey = t.Object({
+  kty: t.Literal('OKP', { description: 'the kind of key: OKP' }),
+  crv: t.Literal('X25519', { description: 'its curve: X25519' }),
+  // 32 bytes in base64url, in the one way to write them.
+  x: t.String({ pattern: '^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$', description: 'the 32 bytes of a public key, in base64url' }),
+  kid: t.Optional(t.String({ minLength: 1, maxLength: limits.keyNameCharsMax, description: 'what the agent calls it' })),
+})
+export type SealKey = Static<typeof SealKey>
+
 export const Agent = doc(
   'identity.agent',
   t.Object({
@@ -58,6 +68,8 @@ export const Agent = doc(
     owner: UserId,
     projects: Memberships,
     disabled: t.Boolean(),
+    /** Not there in agents that never had one. */
+    seal_key: t.Optional(nullable(SealKey)),
     created_at: Timestamp,
   }),
   {

@@ -7,6 +7,7 @@ import { command, query, rule } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { t } from '#kernel/schema.ts'
 import { administrators, keeper, seenProjects, shownTo } from '../rules.ts'
+import { sealKey } from './seal-key.ts'
 import { Agent, AgentId, DEFAULT_PROJECT, Name, Project, ProjectId, User, UserId } from '../schema.ts'
 
 type Adding = { readonly owner: User }
@@ -116,4 +117,4 @@ const update = command({
   example: { given: 'empty', as: 'alice', input: { agent_id: 'agent_devin', description: 'Writes code.' } },
 })
 
-export const agentOperations = [add, get, list, update]
+export const agentOperations = [add, get, list, update, sealKey]

@@ -1,0 +1,76 @@
+// The key that secret answers to an agent are sealed to. The agent alone has its private half; here is only what everybody may know.
+import { fact, image } from '#kernel/facts.ts'
+import { role } from '#kernel/identity.ts'
+import { command, rule } from '#kernel/operation.ts'
+import { nullable, t } from '#kernel/schema.ts'
+import { administrators, keeper, type Subject } from '../rules.ts'
+import { Agent, AgentId, SealKey } from '../schema.ts'
+
+const itself = role<{ readonly subject: Subject }>(
+  'the agent itself',
+  (actor, { subject }) => actor.kind === 'agent' && actor.id === subject.id && actor.narrowed !== true,
+)
+
+/** Points of small order (RFC 7748, 6.1): whatever is sealed to one of them is sealed with a key that everybody can compute. */
+const weak = new Set(
+  [
+    '0000000000000000000000000000000000000000000000000000000000000000',
+    '0100000000000000000000000000000000000000000000000000000000000000',
+    'e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800',
+    '5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157',
+    'ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f',
+    'edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f',
+    'eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f',
+  ].map((hex) => Buffer.from(hex, 'hex').toString('base64url')),
+)
+
+/** The highest bit does not count. */
+function pointOf(x: string): string {
+  const bytes = Buffer.from(x, 'base64url')
+  bytes[31]! &= 0x7f
+  return bytes.toString('base64url')
+}
+
+type Asked = { readonly jwk: (SealKey & { readonly d?: unknown }) | null }
+
+export const sealKey = command({
+  name: 'agent.seal_key',
+  summary: 'Set the public key (X25519) that secret answers to an agent are sealed to, or take it away.',
+  draft: 'ours: HXP 0.1 sends every answer in the open',
+  input: t.Object({
+    agent_id: AgentId,
+    jwk: nullable(
+      t.Object({ ...SealKey.properties, d: t.Optional(t.Unknown({ description: 'refused: the private half never leaves the agent' })) }),
+    ),
+  }),
+  output: t.Object({ agent: Agent.schema }),
+  callers: [...administrators, keeper, itself],
+  requires: [
+    rule<unknown, Asked>(
+      'INVALID_REQUEST',
+      'd is the private half of the key: keep it, make another pair, and send the public half of that',
+      (_, { jwk }) => jwk?.d === undefined,
+    ),
+    rule<unknown, Asked>(
+      'INVALID_REQUEST',
+      'this is a point of small order: nothing that is sealed to it is secret',
+      (_, { jwk }) => jwk === null || !weak.has(pointOf(jwk.x)),
+    ),
+  ],
+  audit: 'agent.seal_key_set',
+  async load(read, { agent_id }) {
+    const agent = await read(Agent, agent_id)
+    return { agent, subject: agent }
+  },
+  decide({ agent }, { jwk }) {
+    const next: Agent = { ...agent, seal_key: jwk && publicPartOf(jwk) }
+    return { facts: [fact('agent.seal_key_set', [image(Agent, next)])], output: { agent: next } }
+  },
+  example: {
+    given: 'empty',
+    as: 'devin',
+    input: { agent_id: 'agent_devin', jwk: { kty: 'OKP', crv: 'X25519', x: 'hSDwCYkwp1R0i33ctD73Wg2_Og0mOBr066SpjqqbTmo' } },
+  },
+})
+
+const publicPartOf = ({ kty, crv, x, kid }: SealKey): SealKey => ({ kty, crv, x, ...(kid === undefined ? {} : { kid }) })

@@ -1,0 +1,79 @@
+// A receipt can be verified by whoever holds it: with the server's public keys, saved at any time, and without any network.
+import { canonical } from '#kernel/canonical.ts'
+import { claimsOf, doubt, isAfter, judge, jwsOf, receiptIn, type Jws, type Verdict } from '#kernel/receipt.ts'
+
+export type { Claims as ReceiptClaims, Doubt as ReceiptDoubt, Verdict as ReceiptVerdict } from '#kernel/receipt.ts'
+
+export type VerifyOptions = {
+  /** What the server publishes at /.well-known/jwks.json. */
+  readonly jwks: unknown
+  /** The request as it was created: then its digest must be the one that was signed. */
+  readonly request?: unknown
+  /** How a request is digested; by default as the canonical JSON of all of it. */
+  readonly requestDigest?: (request: unknown) => string | Promise<string>
+  /** The agent that it must be made out to, and the server that it must be from. */
+  readonly audience?: string | undefined
+  readonly issuer?: string | undefined
+}
+
+/** Never throws and never asks anybody: whatever is wrong with a receipt is a reason with words. */
+export async function verifyReceipt(receipt: unknown, options: VerifyOptions): Promise<Verdict> {
+  try {
+    return await verified(receipt, options)
+  } catch {
+    // What cannot be written as JSON: nested without end, or not from JSON at all.
+    return doubt('not_a_receipt', 'it cannot be read')
+  }
+}
+
+async function verified(given: unknown, options: VerifyOptions): Promise<Verdict> {
+  const receipt = receiptIn(given)
+  if (receipt === null) return doubt('not_a_receipt', 'it is no object, or has too many fields')
+  const jws = jwsOf(receipt['signature'])
+  if (!jws.ok) return jws
+  const key = keyIn(options.jwks, jws.kid)
+  if (key === null) return doubt('unknown_key', 'it is signed with a key that is not among those given')
+  const subtle = (globalThis.crypto as Crypto | undefined)?.subtle
+  if (subtle === undefined) return doubt('unsupported', 'signatures cannot be checked here: a browser offers that to https pages only')
+  const isGood = await checked(subtle, key, jws)
+  if (isGood === null) return doubt('unsupported', 'Ed25519 signatures cannot be checked here, or the key is none')
+  if (!isGood) return doubt('bad_signature', 'the signature is not one of that key over this text')
+  const claims = claimsOf(jws)
+  if (claims === null) return doubt('not_a_receipt', 'what was signed is no receipt')
+  if (isAfter(key['countersign:until'], claims)) return doubt('retired_key', 'it is signed with a key that was retired before')
+  const verdict = judge(receipt, claims, jws.kid, options)
+  if (!verdict.ok || options.request === undefined) return verdict
+  const digest = await Promise.resolve(options.request)
+    .then(options.requestDigest ?? canonicalDigest)
+    .catch(() => null)
+  return digest === claims.request_digest ? verdict : doubt('wrong_request', 'it answers another request than the one given')
+}
+
+/** SHA-256 of the canonical JSON of a value, in base64url. */
+export async function canonicalDigest(value: unknown): Promise<string> {
+  const hash = await globalThis.crypto.subtle.digest('SHA-256', new TextEncoder().encode(canonical(value)))
+  return btoa(String.fromCharCode(...new Uint8Array(hash)))
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
+    .replace('=', '')
+}
+
+type Key = Readonly<Record<string, unknown>> & { readonly x: string }
+
+function keyIn(jwks: unknown, kid: string): Key | null {
+  const keys = typeof jwks === 'object' && jwks !== null && 'keys' in jwks ? jwks.keys : null
+  if (!Array.isArray(keys)) return null
+  const found: unknown = keys.find((key: unknown) => typeof key === 'object' && key !== null && 'kid' in key && key.kid === kid)
+  const { kty, crv, x } = (found ?? {}) as Record<string, unknown>
+  return kty === 'OKP' && crv === 'Ed25519' && typeof x === 'string' ? (found as Key) : null
+}
+
+/** null: there is no answer to be had here. */
+async function checked(subtle: Crypto['subtle'], { x }: Key, { signed, signature }: Jws): Promise<boolean | null> {
+  try {
+    const key = await subtle.importKey('jwk', { kty: 'OKP', crv: 'Ed25519', x }, { name: 'Ed25519' }, false, ['verify'])
+    return await subtle.verify({ name: 'Ed25519' }, key, signature, new TextEncoder().encode(signed))
+  } catch {
+    return null
+  }
+}
