@@ -119,6 +119,8 @@ export const limits = {
   uploadsPerTaskMax: 500,
   /** Uploads of one actor that no artifact names yet. */
   uploadsOpenMax: 100,
+  /** Files that people lay out for one request before they answer it with one of them. */
+  filesPerRequestMax: 20,
   /** Bytes that nothing has come to refer to are kept this long. */
   uploadMs: 24 * 3_600_000,
 

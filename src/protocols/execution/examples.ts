@@ -16,4 +16,35 @@ const asked: Step[] = [
 ]
 const forgotten: Step[] = [...asked, { advanceMs: 2 * 3_600_000 }]
 
-export const scenes = { empty: [], asked, forgotten }
+/** Devin asks alice for a file, and she sends one. */
+const asked_for_file: Step[] = [
+  {
+    as: 'devin',
+    call: 'execution/request.create',
+    input: { action: 'PROVIDE', payload: { prompt: 'The signed contract, please', input_type: 'file' } },
+  },
+]
+const sent_file: Step[] = [
+  ...asked_for_file,
+  {
+    as: 'alice',
+    call: 'execution/file.add',
+    input: ({ request }) => ({
+      request_id: request.id,
+      name: 'contract.txt',
+      checksum: 'sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824',
+      size: 5,
+    }),
+  },
+]
+const given_file: Step[] = [
+  ...sent_file,
+  {
+    as: 'alice',
+    call: 'execution/request.resolve',
+    input: ({ request, artifact_id }) => ({ request_id: request.id, result: { artifact_id } }),
+  },
+]
+const file_forgotten: Step[] = [...sent_file, { advanceMs: 25 * 3_600_000 }]
+
+export const scenes = { empty: [], asked, forgotten, asked_for_file, given_file, file_forgotten }

@@ -1,11 +1,12 @@
 // HXP, the Human Execution Protocol 0.1: agents ask people to decide, approve or provide, and get receipts.
 import type { Protocol } from '#kernel/operation.ts'
 import { scenes } from './examples.ts'
+import { fileOperations } from './operations/file.ts'
 import { requestOperations } from './operations/request.ts'
 import { resolveOperations } from './operations/resolve.ts'
 import { codes } from './wire.ts'
 
-const operations = [...requestOperations, ...resolveOperations]
+const operations = [...requestOperations, ...resolveOperations, ...fileOperations]
 export type ExecutionOperation = (typeof operations)[number]
 
 export const execution: Protocol = {

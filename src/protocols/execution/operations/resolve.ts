@@ -5,6 +5,7 @@ import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/operation.ts'
 import { nullable, t } from '#kernel/schema.ts'
 import { shownDigest } from '../card.ts'
+import { givenFor, heldAs } from '../given.ts'
 import { endedWith, signed, SignedReceipt, unsigned } from '../receipts.ts'
 import { resultOf } from '../results.ts'
 import {
@@ -41,16 +42,19 @@ const resolve = command({
   requires: [isNotLate, isUnresolved],
   audit: 'request.completed',
   hides: true,
-  load: async (read, { request_id }) => requestOf(read, request_id),
-  decide({ request }, { result, reason, digest }, context) {
+  async load(read, { request_id, ...answer }, context) {
+    const state = await requestOf(read, request_id)
+    return { ...state, given: await givenFor(read, state.request, answer, context) }
+  },
+  decide({ request, given }, { result, reason, digest }, context) {
     refuseChanged(digest, shownDigest(request))
     const { actor } = context
-    const answer = resultOf(request.action, request.payload, { result, reason: reason ?? null })
+    const answer = heldAs(request, given, resultOf(request.action, request.payload, { result, reason: reason ?? null }))
     const basis = { kind: 'role', id: 'answered by a person' } as const
     const done = endedWith(request, { status: 'completed', ...answer, by: actor.id, via: actor.via ?? null, basis }, context)
     return {
-      facts: [fact('request.completed', [image(Request, done)])],
-      puts: timersOf(request, done),
+      facts: [fact('request.completed', [image(Request, done), ...(given?.images ?? [])])],
+      puts: [...timersOf(request, done), ...(given?.puts ?? [])],
       output: { request: viewOf(done, actor), receipt: unsigned(done) },
     }
   },
