@@ -217,6 +217,8 @@ export const limits = {
   keysPerSubjectMax: 50,
   substitutionsMax: 50,
 
+  /** How long a secret waits for the agent that asked for it. */
+  secretMs: 15 * 60_000,
   /** Questions and replies about one request: beyond this people talk elsewhere. */
   remarksMax: 20,
   metadataBytesMax: 4 * 1024,

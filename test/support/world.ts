@@ -65,6 +65,7 @@ export type WorldOptions = {
   asksPerMinute?: number | null
   changesPerMinute?: number | null
   terms?: KernelOptions['terms']
+  notary?: KernelOptions['notary']
   populated?: boolean
   blobs?: KernelOptions['blobs']
   /** null: nothing does what commands want to be done outside. */
@@ -84,7 +85,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     contracts,
     directory,
     grants,
-    notary: testNotary,
+    notary: options.notary ?? testNotary,
     ...(options.terms ? { terms: options.terms } : {}),
     ...(options.perform === null ? {} : { perform: options.perform ?? usualOutcome }),
     // Each look at the clock is a little later, so that no two events share an instant by accident.

@@ -47,4 +47,19 @@ const given_file: Step[] = [
 ]
 const file_forgotten: Step[] = [...sent_file, { advanceMs: 25 * 3_600_000 }]
 
-export const scenes = { empty: [], asked, forgotten, asked_for_file, given_file, file_forgotten }
+/** Devin asks alice for a secret, and she gives it. */
+const given_secret: Step[] = [
+  {
+    as: 'devin',
+    call: 'execution/request.create',
+    input: { action: 'PROVIDE', payload: { prompt: 'The deploy token, please', input_type: 'text', sensitive: true } },
+  },
+  {
+    as: 'alice',
+    call: 'execution/request.resolve',
+    input: ({ request }) => ({ request_id: request.id, result: 'correct horse battery staple' }),
+  },
+]
+const secret_forgotten: Step[] = [...given_secret, { advanceMs: 3_600_000 }]
+
+export const scenes = { empty: [], asked, forgotten, asked_for_file, given_file, file_forgotten, given_secret, secret_forgotten }

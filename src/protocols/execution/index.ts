@@ -4,9 +4,10 @@ import { scenes } from './examples.ts'
 import { fileOperations } from './operations/file.ts'
 import { requestOperations } from './operations/request.ts'
 import { resolveOperations } from './operations/resolve.ts'
+import { secretOperations } from './operations/secret.ts'
 import { codes } from './wire.ts'
 
-const operations = [...requestOperations, ...resolveOperations, ...fileOperations]
+const operations = [...requestOperations, ...resolveOperations, ...fileOperations, ...secretOperations]
 export type ExecutionOperation = (typeof operations)[number]
 
 export const execution: Protocol = {

@@ -171,6 +171,7 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Co
     ...routed,
     assigned_at: routed.assigned_to === null ? null : now,
     overdue: false,
+    ...(actor.id === requester ? {} : { asked_with: actor.id }),
     ...(input.risk === undefined ? {} : { risk: input.risk }),
     ...(input.quorum === undefined ? {} : { quorum: input.quorum }),
     ...(input.escalate === undefined ? {} : { escalation: input.escalate }),
