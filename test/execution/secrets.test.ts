@@ -3,7 +3,9 @@ import assert from 'node:assert/strict'
 import { createHash, generateKeyPairSync, randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import { compactDecrypt } from 'jose'
-import { Delivery } from '#kernel/delivery.ts'
+import { canonical } from '#kernel/canonical.ts'
+import { sha256 } from '#kernel/chain.ts'
+import { Delivery, Reply } from '#kernel/delivery.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Notary } from '#kernel/notary.ts'
 import { END } from '#kernel/schema.ts'
@@ -113,6 +115,18 @@ test('a repeated call with the same key answers that it was taken, without the s
   assert.ok(!(await everything(world)).includes('hunter2'))
 })
 
+test('what is remembered of an answer for a repeated call cannot be found by trying', async () => {
+  const world = await worldWith()
+  const request_id = await asked(world, { input_type: 'number' })
+  const input = { request_id, result: 1234 }
+  await world.call('alice', 'execution/request.resolve', input, { key: 'k' })
+  const [key] = await world.store.keys(`${Reply.kind}/`, `${Reply.kind}/${END}`, 1)
+  const { digest } = (await world.store.read([key!]))[0]!.value as { digest: string }
+  assert.notEqual(digest, sha256(`execution/request.resolve ${canonical(input)}`))
+  await world.call('alice', 'execution/request.resolve', input, { key: 'k' })
+  await assert.rejects(world.call('alice', 'execution/request.resolve', { ...input, result: 1235 }, { key: 'k' }), { code: 'CONFLICT' })
+})
+
 test('of two that take it at once one gets it', async () => {
   const world = await worldWith()
   const request_id = await asked(world)
@@ -127,8 +141,10 @@ test('nobody but the agent that asked takes it', async () => {
   const request_id = await asked(world)
   await answer(world, request_id)
   const before = await stateHash(world.store)
-  for (const who of ['alice', 'owner', 'admin', 'system', 'project']) await assert.rejects(take(world, request_id, who), { code: 'UNAUTHORIZED' }, who)
-  for (const who of ['robin', 'rita', 'bob', 'mallory', 'spy']) await assert.rejects(take(world, request_id, who), { code: 'NOT_FOUND' }, who)
+  for (const who of ['alice', 'owner', 'admin', 'system', 'project'])
+    await assert.rejects(take(world, request_id, who), { code: 'UNAUTHORIZED' }, who)
+  for (const who of ['robin', 'rita', 'bob', 'mallory', 'spy'])
+    await assert.rejects(take(world, request_id, who), { code: 'NOT_FOUND' }, who)
   assert.equal(await stateHash(world.store), before)
   assert.equal((await take(world, request_id)).value, SECRET)
 })
