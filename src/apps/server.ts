@@ -21,6 +21,7 @@ import { runCollector } from '#workers/collector.ts'
 import { concludeUnknown, createEffects } from '#workers/effects.ts'
 import { jwksOf } from '#workers/key-ring.ts'
 import { createNotary } from '#workers/notary.ts'
+import { runNotices } from '#workers/notices.ts'
 import { runProcesses } from '#workers/processes.ts'
 import { runSweeper } from '#workers/sweeper.ts'
 import { runTimers } from '#workers/timers.ts'
@@ -116,7 +117,8 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   await capabilities.start(kernel)
   workers.push(watchKeys(keys, clock, log))
   workers.push(runTimers(kernel, clock, log), runSweeper(kernel, clock, log), runCollector(store, blobs, clock, log))
-  workers.push(runWebhooks(kernel, webhookOptions(config), clock, log), runProcesses(kernel, blobs, agents, clock, log))
+  workers.push(runWebhooks(kernel, webhookOptions(config), clock, log), runNotices(kernel, webhookOptions(config), clock, log))
+  workers.push(runProcesses(kernel, blobs, agents, clock, log))
   const sessions = createSessions(kernel)
   const metrics = createMetrics()
   const http = httpOf(kernel, sessions, blobs, keys, config, options, () => verifier?.record() ?? 'changed', metrics)

@@ -170,6 +170,11 @@ export const limits = {
   webhookBackoffMsMax: 8 * 3_600_000,
   /** How long messages are signed with the secret before as well, after it was changed. */
   webhookSecretMs: 24 * 3_600_000,
+  /** Where one person, or one agent, is told things. */
+  hooksPerSubjectMax: 10,
+  /** What is put down at once of what is to be said, and what may wait for that before the record is read instead. */
+  noticesPlannedMax: 64,
+  noticesWaitingMax: 5_000,
   /** Attempts that the log shows of one message, what it says about each, and how long it is kept. */
   deliveryAttemptsKept: 10,
   deliveryErrorCharsMax: 300,

@@ -62,4 +62,24 @@ const given_secret: Step[] = [
 ]
 const secret_forgotten: Step[] = [...given_secret, { advanceMs: 3_600_000 }]
 
-export const scenes = { empty: [], asked, forgotten, asked_for_file, given_file, file_forgotten, given_secret, secret_forgotten }
+/** Alice has a channel; what devin asks stands in her inbox. */
+const told: Step[] = [
+  { as: 'alice', call: 'execution/channel.add', input: { endpoint: 'https://example.com/inbox-hook', label: 'phone' } },
+  ...asked,
+]
+const tried: Step[] = [...told, { as: 'alice', call: 'execution/channel.test', input: ({ channel }) => ({ channel_id: channel.id }) }]
+const called_back: Step[] = [{ as: 'devin', call: 'execution/callback.register', input: { endpoint: 'https://example.com/receipts' } }]
+
+export const scenes = {
+  empty: [],
+  asked,
+  forgotten,
+  asked_for_file,
+  given_file,
+  file_forgotten,
+  given_secret,
+  secret_forgotten,
+  told,
+  tried,
+  called_back,
+}

@@ -8,6 +8,7 @@ import { limits } from '#kernel/limits.ts'
 import { command, query, type Bound, type Context, type Granted, type Read } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { either, t, type Static } from '#kernel/schema.ts'
+import { refuseForeignCallback } from '../notices.ts'
 import { payloadOf } from '../payload.ts'
 import { endedWith, signed, SignedReceipt } from '../receipts.ts'
 import { asker, isProjectKey, requestOf, taskBehind, type TaskBehind } from '../rules.ts'
@@ -96,6 +97,7 @@ const create = command({
   asks: true,
   async load(read, input, { actor, now }): Promise<Asking> {
     const requester = await requesterOf(read, input, actor)
+    if (input.callback !== undefined) await refuseForeignCallback(read, input.callback, requester)
     const task = await taskOf(read, input, requester)
     const where = task === null ? projectOf(input, actor) : { project_id: task.project_id, label: input.project_id }
     const { action, role = 'owner', tags = [], quorum } = input
