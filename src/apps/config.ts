@@ -18,8 +18,12 @@ export type Config = {
   readonly origins: readonly string[]
   readonly proxied: boolean
   readonly log: LogLevel
-  /** Changes that one agent may make in a minute; null: no quotas. */
+  /** Changes that one agent may make in a minute; null: as many as it likes. */
   readonly quota: number | null
+  /** What one agent may ask of people: open at a time, in a minute, and as critical in an hour; null: as much as it likes. */
+  readonly requestsOpenMax: number | null
+  readonly requestsPerMinute: number | null
+  readonly criticalPerHourMax: number | null
   readonly blobBytesMax: number
   /** Where the JSON-RPC socket is; null: there is none. */
   readonly socket: string | null
@@ -53,6 +57,10 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
     // An empty variable is how most shells say "not set".
     return fromEnv ? { value: fromEnv, name: setting.env! } : { value: setting.usual, name: `--${flag}` }
   }
+  const quota = quotaOf(of('quota'))
+  const isGiven = (flag: Flag): boolean => flags.has(flag) || of(flag).name !== `--${flag}`
+  // Who wants no quota wants none of them, as far as nothing else is said.
+  const asking = (flag: Flag): number | null => (quota === null && !isGiven(flag) ? null : quotaOf(of(flag)))
   const proxied = oneOf(of('proxy'), ['', 'trusted']) === 'trusted'
   return {
     kind: 'start',
@@ -64,7 +72,10 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
       origins: originsOf(of('origins')),
       proxied,
       log: oneOf(of('log'), ['silent', 'error', 'warn', 'info', 'debug']),
-      quota: quotaOf(of('quota')),
+      quota,
+      requestsOpenMax: asking('requests-open'),
+      requestsPerMinute: asking('requests-per-minute'),
+      criticalPerHourMax: asking('critical-per-hour'),
       blobBytesMax: sizeOf(of('blob-max')),
       socket: socketOf(of('socket'), resolve(of('data').value)),
       capabilities: of('capabilities').value === '' ? null : resolve(of('capabilities').value),
@@ -187,8 +198,8 @@ export const hostInUrl = (host: string): string => (isIPv6(host) ? `[${host}]` :
 
 export function helpText(command = 'npm start --'): string {
   const rows = settings.map(({ flag, value, env, usual, words }) => {
-    const left = `  --${flag}${value === null ? '' : ` ${value}`}`.padEnd(22)
-    return `${left}${words}${usual === '' ? '' : ` (default ${usual})`}${env === null ? '' : `\n${' '.repeat(22)}or ${env}`}`
+    const left = `  --${flag}${value === null ? '' : ` ${value}`}`.padEnd(21)
+    return `${left} ${words}${usual === '' ? '' : ` (default ${usual})`}${env === null ? '' : `\n${' '.repeat(22)}or ${env}`}`
   })
   const examples = settings.flatMap(({ flag, example }) => (flag === 'help' || flag === 'version' ? [] : [example]))
   return `Countersign: the control plane for work that people delegate to agents.

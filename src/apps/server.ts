@@ -105,9 +105,9 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     now: clock.now,
     sleep: clock.sleep,
     entropy: realEntropy,
-    asksPerMinute: config.quota === null ? null : limits.asksPerMinute,
+    asksPerMinute: config.requestsPerMinute,
     changesPerMinute: config.quota,
-    ...(config.quota === null ? { terms: { asksOpenMax: null, criticalPerHourMax: null } } : {}),
+    terms: { asksOpenMax: config.requestsOpenMax, criticalPerHourMax: config.criticalPerHourMax },
     checksAnswers: false,
   })
   await concludeUnknown(kernel, log)

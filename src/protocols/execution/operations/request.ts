@@ -194,6 +194,9 @@ function refuseOddQuorum({ quorum, metadata, action }: CreateInput): void {
   if (metadata?.task_id !== undefined) wrong('the people of a task decide alone: a quorum does not go with metadata.task_id')
 }
 
+const ANSWER_SECONDS = 60
+const HOUR_SECONDS = 3_600
+
 function boundsOf({ requester, priority, created_at }: Request, { terms: { asksOpenMax, criticalPerHourMax } }: Context): Bound[] {
   const bounds: Bound[] = []
   if (asksOpenMax !== null)
@@ -203,10 +206,13 @@ function boundsOf({ requester, priority, created_at }: Request, { terms: { asksO
       prefix: [requester, 'open'],
       max: asksOpenMax,
       words: `at most ${asksOpenMax} requests of one agent may be open`,
+      retry_after: ANSWER_SECONDS, // people must answer first
     })
   if (criticalPerHourMax !== null && priority === 'critical') {
     const words = `at most ${criticalPerHourMax} requests of one agent may be critical in an hour`
-    bounds.push({ doc: Request, index: 'critical', prefix: [requester, created_at.slice(0, 13)], max: criticalPerHourMax, words })
+    const retry_after = HOUR_SECONDS - (Math.floor(Date.parse(created_at) / 1_000) % HOUR_SECONDS)
+    const prefix = [requester, created_at.slice(0, 13)]
+    bounds.push({ doc: Request, index: 'critical', prefix, max: criticalPerHourMax, words, retry_after })
   }
   return bounds
 }
