@@ -48,7 +48,7 @@ const aWhile = (ms: number): Promise<void> => new Promise((done) => setTimeout(d
 
 const local = (agent: Agent): ServeOptions => {
   const { kernel } = stage.server
-  const actor = () => authenticateAgain(kernel.store, { subject: agent.id, credential: null }, kernel.now())
+  const actor = () => authenticateAgain(kernel.store, { subject: agent.id, credential: null, until: null }, kernel.now())
   return { transport: localTransport(kernel, actor) }
 }
 for (const [name, connection] of [
@@ -451,40 +451,46 @@ test('a stop lets handlers finish, gives back the others, and the next process t
   assert.ok(performance.now() - began < 5_000, 'long before the end of the lease')
 })
 
-test('an attempt that another process has taken over stops, and what it says is not heard', async (t) => {
-  const agent = await stage.agent()
-  const gate = Promise.withResolvers<void>()
-  const reasons: unknown[] = []
-  serving(
-    t,
-    agent,
-    async (run) => {
+for (const [does, act] of Object.entries<(run: Run) => Promise<unknown>>({
+  'reports its progress': (run) => run.progress('the first, too late'),
+  delivers: (run) => run.commit('the first, too late'),
+  asks: (run) => run.ask.approve('the first, too late'),
+  'writes to the ledger': (run) => run.ledger.write('late', true),
+})) {
+  test(`an attempt that another process has taken over stops when it ${does}, and is not heard`, async (t) => {
+    const agent = await stage.agent()
+    const gate = Promise.withResolvers<void>()
+    const reasons: unknown[] = []
+    const handle = async (run: Run): Promise<void> => {
       await run.progress('the first')
       await gate.promise
-      await run.progress('the first, too late').catch((error: unknown) => reasons.push(error))
+      await act(run).catch((error: unknown) => reasons.push(error))
       reasons.push(run.signal.reason)
       await run.commit('by the first')
-    },
-    { leaseMs: 60_000 },
-  )
-  const task_id = await stage.assign(agent)
-  await until(async () => (await stage.runsOf(task_id))[0]?.progress, 'progress')
-  const client = createClient({ url: stage.server.url, key: agent.key })
-  t.after(client.close)
-  const [{ id: run_id }] = (await stage.runsOf(task_id)) as [{ id: string }]
-  // As it is when a lease runs out: somebody else takes it, and then nobody of this process hears of it.
-  const taken = client.delegation.inbox.take({ worker: 'another', run_id, wait: 'PT5S', lease: 'PT1H' })
-  await client.delegation.inbox.release({ runs: [{ run_id, attempt: 1 }] })
-  const { items } = await taken
-  const attempt = items[0]?.attempt ?? (await client.delegation.inbox.take({ worker: 'another', run_id })).items[0]?.attempt
-  assert.equal(attempt, 2)
-  gate.resolve()
-  await until(() => reasons.length === 2, 'it stops')
-  for (const reason of reasons) assert.ok(reason instanceof Ended && reason.reason === 'stale')
-  await client.delegation.run.progress({ run_id, attempt: 2, message: 'the second' })
-  const [run] = await stage.runsOf(task_id)
-  assert.deepEqual([run.state, run.progress.message], ['running', 'the second'])
-})
+    }
+    serving(t, agent, handle, { leaseMs: 60_000 })
+    const task_id = await stage.assign(agent)
+    await until(async () => (await stage.runsOf(task_id))[0]?.progress, 'progress')
+    const client = createClient({ url: stage.server.url, key: agent.key })
+    t.after(client.close)
+    const [{ id: run_id }] = (await stage.runsOf(task_id)) as [{ id: string }]
+    // As it is when a lease runs out: somebody else takes it, and then nobody of this process hears of it.
+    const taken = client.delegation.inbox.take({ worker: 'another', run_id, wait: 'PT5S', lease: 'PT1H' })
+    await client.delegation.inbox.release({ runs: [{ run_id, attempt: 1 }] })
+    const { items } = await taken
+    const attempt = items[0]?.attempt ?? (await client.delegation.inbox.take({ worker: 'another', run_id })).items[0]?.attempt
+    assert.equal(attempt, 2)
+    gate.resolve()
+    await until(() => reasons.length === 2, 'it stops')
+    for (const reason of reasons) assert.ok(reason instanceof Ended && reason.reason === 'stale')
+    await client.delegation.run.progress({ run_id, attempt: 2, message: 'the second' })
+    const [run] = await stage.runsOf(task_id)
+    assert.deepEqual([run.state, run.progress.message], ['running', 'the second'])
+    const { task } = await owner.collaboration.task.get({ task_id })
+    assert.deepEqual([task.state, task.artifacts, task.checkpoints], ['in_progress', [], []])
+    await assert.rejects(owner.collaboration.ledger.read({ key: 'late' }), { code: 'NOT_FOUND' })
+  })
+}
 
 test('an agent outlives its server: it waits for it, and goes on where it was', async (t) => {
   const agent = await stage.agent()

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
+import { serve } from 'countersign/agent'
 import { readConfig, type Config } from '#apps/config.ts'
 import { createLog } from '#apps/log.ts'
 import { startServer } from '#apps/server.ts'
@@ -151,4 +152,45 @@ test('a call that takes longer than an idle connection may, and the command line
   assert.deepEqual([failed.code, JSON.parse(failed.out.split('\n')[0]!).error.code], [1, 'INVALID_INPUT'])
   const words = await invoke('{"of":["x"]}')
   assert.match(words.err, /input\.of\.0 must be number/)
+})
+
+test('run.invoke: a handler that is started anew gets what came of it, and it is not done twice', async (t) => {
+  const data = dataFolder(t)
+  const { config } = readConfig(['--data', data, '--port', '0', '--log', 'silent', '--socket', 'off'], {}) as { config: Config }
+  let count = 0
+  const onFatal = (error: unknown): never => {
+    throw error as Error
+  }
+  const capabilities = [local(capability('count', () => ({ count: ++count })))]
+  const server = await startServer(config, { log: createLog(config.log), onFatal, capabilities })
+  t.after(server.stop)
+  const keys = await enroll(server.port, keyIn(data))
+  const call = callerAt(t, server.port)
+  const { task } = await call(keys.alice, 'collaboration/task.create', { spec: { goal: 'Count' } })
+  await call(keys.alice, 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
+  const attempts: [number, unknown, unknown][] = []
+  const serveOnce = (isLast: boolean) =>
+    serve(
+      'agent_devin',
+      async (run) => {
+        const ref = { capability_id: 'cap:count', version: '1.0.0' }
+        const first = await run.invoke(ref, { of: 'sheep' })
+        const none = await run.invoke({ ...ref, capability_id: 'cap:none' })
+        attempts.push([run.attempt, first.output, none.error?.code])
+        if (isLast) await run.commit('counted')
+        else await new Promise((_, reject) => run.signal.addEventListener('abort', () => reject(run.signal.reason as Error)))
+      },
+      { url: server.url, key: keys.devin, graceMs: 100, leaseMs: 3_000 },
+    )
+  const before = serveOnce(false)
+  await until(() => attempts.length === 1)
+  await before.stop()
+  const after = serveOnce(true)
+  t.after(() => after.stop())
+  await until(async () => (await call(keys.alice, 'collaboration/task.get', { task_id: task.id })).task.state === 'review_ready')
+  const counted = { count: 1 }
+  assert.deepEqual(attempts, [
+    [1, counted, 'NOT_FOUND'],
+    [2, counted, 'NOT_FOUND'],
+  ])
 })

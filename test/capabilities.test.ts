@@ -1,6 +1,9 @@
 // Capabilities where it gets rough: MCP servers that die, hang and flood, crashes between intent and outcome, and bounds.
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
@@ -31,6 +34,15 @@ const quick: Partial<McpBounds> = { backoffMs: 50, backoffMsMax: 200, connectMs:
 const mcp = (server: McpSettings['server'], more: Partial<McpSettings> = {}, bounds = quick): CapabilitySource =>
   mcpSource({ name: 'test', projects: ['project_default'], permissions: {}, server, ...more }, realClock, silent, bounds)
 
+const isAlive = (pid: string): boolean => {
+  try {
+    process.kill(Number(pid), 0)
+  } catch {
+    return false
+  }
+  const stat = `/proc/${pid}/stat`
+  return !existsSync(stat) || !readFileSync(stat, 'utf8').includes(') Z ')
+}
 const V = { version: '1.4.2' }
 const idsOf = async ({ world }: CapabilityWorld): Promise<string[]> =>
   (await world.call('devin', 'delegation/capability.list', { limit: 200 })).items.map(({ capability_id }: any) => capability_id)
@@ -51,6 +63,30 @@ describe('an MCP server over stdio', () => {
     const environment = JSON.parse(output.content[0].text) as Record<string, string>
     assert.deepEqual([environment['GIVEN'], environment['COUNTERSIGN_TEST_SECRET']], ['yes', undefined])
   })
+
+  for (const [name, rest] of [
+    ['ends with its pipes', ''],
+    ['does not end by itself', 'sleep 300'],
+  ])
+    test(`that a shell starts and that ${name} is ended with all that the shell has started`, async (t) => {
+      const folder = mkdtempSync(join(tmpdir(), 'countersign-mcp-'))
+      t.after(() => rmSync(folder, { recursive: true, force: true }))
+      const pids = join(folder, 'pids')
+      const script = 'sleep 300 & echo $! >> "$PIDS"; "$NODE" "$SERVER"; eval "$REST"'
+      const env = { PIDS: pids, NODE: process.execPath, SERVER: STDIO, REST: rest! }
+      const on = await ready(t, mcp({ command: 'sh', args: ['-c', script], env }))
+      assert.equal((await on.invoke('cap:test/echo', { words: 'hi' }, V)).ok, true)
+      const alive = (): string[] => readFileSync(pids, 'utf8').trim().split('\n').filter(isAlive)
+      assert.equal(alive().length, 1, 'of the one that was only asked for its revision nothing is left')
+      if (rest === '') {
+        const [first] = alive()
+        await on.invoke('cap:test/dies', {}, V)
+        await until(async () => (await on.invoke('cap:test/echo', { words: 'back' }, V)).ok)
+        assert.equal(isAlive(first!), false, 'it has gone with the server that it was started for')
+      }
+      await on.close()
+      await until(() => alive().length === 0, 2_000)
+    })
 
   test('that dies fails the call that it had, is started again, and nothing else breaks', async (t) => {
     const on = await ready(t, mcp(child()))
@@ -101,6 +137,28 @@ describe('an MCP server over stdio', () => {
 })
 
 describe('an MCP server over Streamable HTTP', () => {
+  for (const status of [301, 302, 303, 307, 308])
+    test(`that sends elsewhere (${status}) is not followed: what the operator wrote into the headers is for nobody else`, async (t) => {
+      const arrived: string[] = []
+      const listen = async (name: string, answer: (response: ServerResponse) => void): Promise<string> => {
+        const server = createServer((request, response) => {
+          arrived.push(`${name} ${request.headers['x-token'] as string}`)
+          request.resume()
+          answer(response)
+        })
+        t.after(() => server.closeAllConnections() === undefined && server.close())
+        server.listen(0, '127.0.0.1')
+        await once(server, 'listening')
+        return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`
+      }
+      const elsewhere = await listen('elsewhere', (response) => void response.writeHead(404).end())
+      const url = await listen('here', (response) => void response.writeHead(status, { location: elsewhere }).end())
+      const on = await capabilityWorld([mcp({ url, headers: { 'x-token': 'secret' } })])
+      t.after(on.close)
+      await until(() => arrived.length >= 3)
+      assert.deepEqual([...new Set(arrived)], ['here secret'])
+    })
+
   test('that goes away fails the calls in between and is found again when it comes back', async (t) => {
     const first = await serveOverHttp()
     const on = await ready(t, mcp({ url: first.url, headers: {} }))

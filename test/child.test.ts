@@ -102,6 +102,27 @@ describe('a program that speaks JSON lines', () => {
     await second.stop()
   })
 
+  for (const profile of ['lines', 'text'])
+    test(`that another process has taken the run from delivers nothing (${profile})`, async () => {
+      const go = join(folder, `go-${profile}`)
+      const said = profile === 'lines' ? JSON.stringify({ type: 'commit', text: 'stale' }) : 'stale'
+      const script = `const wait = setInterval(() => { if (require('node:fs').existsSync(${JSON.stringify(go)})) { clearInterval(wait); console.log(${JSON.stringify(said)}) } }, 10)`
+      const { world, worker, task_id } = await employed({ argv: node(script), profile })
+      const { id: run_id } = await until(async () => (await runOf(world, task_id)).started_at && runOf(world, task_id))
+      await world.call('devin', 'delegation/inbox.release', { runs: [{ run_id, attempt: 1 }] })
+      const { items } = await world.call('devin', 'delegation/inbox.take', { worker: 'another', run_id, lease: 'PT1H' })
+      assert.equal(items[0].attempt, 2)
+      writeFileSync(go, '')
+      // A child that lost its run is ended; the other one delivers.
+      await new Promise((done) => setTimeout(done, 700))
+      const { task } = await world.call('alice', 'collaboration/task.get', { task_id })
+      assert.deepEqual([task.state, task.artifacts], ['in_progress', []])
+      const payload = { kind: 'inline', uri: `data:text/plain;base64,${Buffer.from('fresh').toString('base64')}` }
+      await world.call('devin', 'collaboration/artifact.commit', { task_id, type: 'text', payload, run_id, attempt: 2 })
+      assert.equal(await textOf(world, task_id), 'fresh')
+      await worker.stop()
+    })
+
   test('gets what steers it, is told when it is cancelled, and is ended with everything that it started', async () => {
     const notes = join(folder, 'notes')
     const script = `
@@ -126,11 +147,25 @@ describe('a program that speaks JSON lines', () => {
       }
     }
     await until(isGone)
+    await until(() => readFileSync(notes, 'utf8').includes('"cancel"'))
     const lines = readFileSync(notes, 'utf8').trim().split('\n')
     assert.deepEqual(
       lines.map((line) => (JSON.parse(line) as { type: string }).type),
       ['run', 'steer', 'cancel'],
     )
+    await worker.stop()
+  })
+
+  test('that leaves somebody behind outside of its group ends all the same, and what it said counts', async () => {
+    const script = `
+      const { spawn } = require('node:child_process')
+      const child = spawn('sleep', ['60'], { detached: true, stdio: ['ignore', 'inherit', 'ignore'] })
+      child.unref()
+      console.log(child.pid)
+    `
+    const { world, worker, task_id } = await employed({ argv: node(script), profile: 'text' })
+    assert.equal((await ended(world, task_id)).state, 'completed')
+    process.kill(Number(await textOf(world, task_id)))
     await worker.stop()
   })
 

@@ -503,6 +503,7 @@ describe('the doctor', () => {
       '✔ node',
       '✔ data',
       '✔ admin.key',
+      '✔ keys',
       '✔ database',
       '✔ record',
       '✔ clock',

@@ -19,6 +19,9 @@ test('settings come from flags, then the environment, then the defaults', () => 
     hosts: [],
     origins: [],
     proxied: false,
+    tls: null,
+    issuer: null,
+    dev: false,
     log: 'info',
     quota: 600,
     requestsOpenMax: 1_000,
@@ -89,6 +92,20 @@ for (const [argv, words] of [
   [['--hosts', 'http://a.example'], /--hosts lists host names without port or path/],
   [['--host', '0.0.0.0'], /others can reach.*--proxy trusted/],
   [['--host', 'example.com'], /others can reach/],
+  [['--tls-cert', 'a.pem'], /--tls-cert needs --tls-key: a certificate and its key go together/],
+  [['--tls-key', 'a.pem', '--host', '0.0.0.0'], /--tls-key needs --tls-cert/],
+  [['--issuer', 'https://id.example'], /--issuer needs --audience/],
+  [['--audience', 'x'], /--audience needs --issuer/],
+  [['--issuer-jwks', 'https://id.example/keys'], /--issuer-jwks needs --issuer/],
+  [['--issuer', 'http://id.example', '--audience', 'x'], /--issuer must be a URL with https \(http on this machine only\)/],
+  [['--issuer', 'id.example', '--audience', 'x'], /--issuer must be a URL/],
+  [['--issuer', 'https://a:b@id.example', '--audience', 'x'], /--issuer must be a URL/],
+  [['--issuer', 'https://id.example', '--audience', 'x', '--issuer-jwks', 'file:///etc/keys'], /--issuer-jwks must be a URL/],
+  [['--dev', '--proxy', 'trusted'], /--dev accepts credentials that everybody knows, so it does not go with --proxy/],
+  [['--dev', '--proxy', 'trusted', '--host', '0.0.0.0'], /--dev .* does not go with --proxy/],
+  [['--dev', '--host', '0.0.0.0'], /others can reach/],
+  [['--dev', '--host', '10.0.0.1', '--tls-cert', 'a', '--tls-key', 'b'], /--dev .* --host must be 127\.0\.0\.1, not 10\.0\.0\.1/],
+  [['--dev=yes'], /--dev takes no value/],
   [['serve'], /what is "serve"/],
   [['--zzzzzzzz'], /there is no option --zzzzzzzz \(see --help\)/],
 ] as const) {
@@ -99,6 +116,22 @@ for (const [argv, words] of [
     )
   })
 }
+
+test('a certificate and its key, an issuer, and development mode are read from flags and variables', () => {
+  const tls = started(['--tls-cert', '/a.pem', '--host', '0.0.0.0'], { COUNTERSIGN_TLS_KEY: '/b.pem' })
+  assert.deepEqual([tls.tls, tls.host], [{ cert: '/a.pem', key: '/b.pem' }, '0.0.0.0'])
+  const env = { COUNTERSIGN_ISSUER: 'https://id.example/', COUNTERSIGN_AUDIENCE: 'desk' }
+  assert.deepEqual(started([], env).issuer, { url: 'https://id.example/', jwks: null, audience: 'desk' })
+  const jwks = 'http://127.0.0.1:1/keys'
+  assert.equal(started(['--issuer-jwks', jwks], env).issuer?.jwks, jwks)
+  const dev = started(['--dev'])
+  assert.deepEqual([dev.dev, dev.quota], [true, null], 'without quotas')
+  assert.equal(started(['--dev', '--quota', '600']).quota, 600, 'unless somebody wants them')
+  assert.equal(started([], { COUNTERSIGN_DEV: '1' }).dev, true)
+  assert.equal(started([], { COUNTERSIGN_DEV: '0' }).dev, false)
+  assert.equal(started(['--host', '::1'], { COUNTERSIGN_DEV: '1' }).dev, true)
+  assert.throws(() => readConfig([], { COUNTERSIGN_DEV: 'yes' }), /COUNTERSIGN_DEV must be 1 or 0, not "yes"/)
+})
 
 test('a bad variable is named as it is spelled', () => {
   assert.throws(() => readConfig([], { COUNTERSIGN_PORT: 'x' }), /COUNTERSIGN_PORT must be a port/)

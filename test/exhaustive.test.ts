@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import type { Refs, Step } from '#kernel/operation.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
+import { assertMirrored } from './support/items.ts'
 import { again, HOUR_MS, refusalOf, stage, type Stage } from './support/stage.ts'
 import { stateHash } from './support/world.ts'
 
@@ -104,6 +105,18 @@ const table: Record<string, Row> = {
     who: ['system'],
     to: { assigned: 'blocked', in_progress: 'blocked', blocked: '=' },
   },
+  // Behind a request only; without one in the scenes, there is nothing to answer.
+  'checkpoint.ask': {
+    input: ofTask({ checkpoint_id: 'ckpt_x', request_id: 'hxp_x', raised_by: 'agent_devin', kind: 'input', prompt: 'Which?' }),
+    who: ['system'],
+    to: { in_progress: 'blocked' },
+  },
+  'checkpoint.answer': {
+    input: (refs) => ({ checkpoint_id: refs['checkpoint']?.id ?? 'ckpt_none', action: 'approve' }),
+    who: ['alice', 'rita', 'system'],
+    to: {},
+    needs: 'checkpoint',
+  },
   'task.interrupt': { input: ofTask({ reason: 'Wait.' }), who: ['alice'], to: { in_progress: 'blocked' } },
   'task.takeover': { input: ofTask(), who: ['alice'], to: { in_progress: 'blocked' } },
   'task.return': { input: ofTask(), who: ['alice'], to: {} }, // no scene was taken over; its decision shows it
@@ -181,6 +194,8 @@ async function cell(on: Stage, untouched: string, name: string, who: Who, row: R
   if ('state' in want) {
     await calling.catch((error: Error) => assert.fail(`${words}: ${error.message}`))
     assert.equal((await on.task()).state, want.state, words)
+    // Whatever waits on a person stands in the inbox, and nothing else of the task does; behind the one of this row there is no request.
+    if (name !== 'checkpoint.ask') await assertMirrored(on.world)
     return true
   }
   assert.equal((await refusalOf(calling)).code, want.code, words)

@@ -88,5 +88,5 @@ test('a first start says in one sentence that there is no room', async (t) => {
   disk.fill()
   const { code, stdout, stderr } = await runToEnd(t, ['--data', disk.data, '--port', '0', '--log', 'silent'])
   assert.deepEqual([code, stdout], [1, ''])
-  assert.match(stderr, /^countersign: the database cannot be opened: .*full.*\n$/)
+  assert.match(stderr, /^countersign: keys cannot be written to .*: ENOSPC: no space left.*\n$/)
 })

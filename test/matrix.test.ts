@@ -53,12 +53,17 @@ const claimPaths = `actor actor_id by caller_id principal produced_by raised_by 
 const declared: Readonly<Record<string, readonly string[]>> = {
   'identity/user.update': ['user_id'],
   'identity/login.issue': ['user_id'],
+  'identity/subject.link': ['user_id'],
   'identity/agent.update': ['agent_id'],
   'identity/agent.seal_key': ['agent_id'],
   'delegation/agent.register': ['agent_id'],
   'delegation/card.sync': ['agent_id'],
   'delegation/webhook.rotate': ['agent_id'],
   'delegation/inbox.take': ['agent_id'],
+  'execution/request.create': ['agent_id'], // of the agent that a project's key asks for
+  'delegation/run.fence': ['agent_id'],
+  'collaboration/checkpoint.ask': ['raised_by'], // whose request it is
+  'execution/request.close': ['by'], // who has answered
   'delegation/agent.resume': ['resolution.by'], // a resolution names who resolved
 }
 const claim = (path: string, id: string): object => {

@@ -7,6 +7,7 @@ import { limits } from '#kernel/limits.ts'
 import type { Store } from '#kernel/store.ts'
 import { authenticate } from '#protocols/identity/authenticate.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
+import { itemOf } from '#protocols/execution/mirrored.ts'
 import { createWorld, storeMakers, type StoreMaker, type World } from './support/world.ts'
 
 const rounds: Record<string, number> = { memory: 200, sqlite: 30 }
@@ -66,6 +67,11 @@ const by =
     world.call(as, `collaboration/${op}`, input(refs))
 const resolve = (as: string, action: string): Contender =>
   by(as, 'checkpoint.resolve', ({ checkpoint }) => ({ checkpoint_id: checkpoint.id, action }))
+/** The same answer, in the inbox. */
+const resolveItem =
+  (as: string, result: string): Contender =>
+  ({ world, refs }) =>
+    world.call(as, 'execution/request.resolve', { request_id: itemOf(refs.checkpoint.id as string), result })
 const cancel = by('alice', 'task.cancel', ({ task }) => ({ task_id: task.id }))
 const commit = by('devin', 'artifact.commit', ({ task }) => ({ task_id: task.id, payload: { kind: 'inline', uri: 'data:,x' } }))
 const review = (as: string, verdict: string): Contender =>
@@ -90,6 +96,24 @@ const races: readonly Race[] = [
     first: [
       { codes: [null, FAILED], events: [RESOLVED] },
       { codes: [FAILED, null], events: [RESOLVED] },
+    ],
+  },
+  {
+    title: 'of two people, one at the checkpoint and one in the inbox, one wins',
+    scene: 'blocked',
+    contenders: [resolve('alice', 'approve'), resolveItem('rita', 'approved')],
+    first: [
+      { codes: [null, 'ALREADY_RESOLVED'], events: [RESOLVED] },
+      { codes: [FAILED, null], events: [RESOLVED] },
+    ],
+  },
+  {
+    title: 'an answer in the inbox and a cancellation: the task ends once',
+    scene: 'blocked',
+    contenders: [resolveItem('alice', 'rejected'), cancel],
+    first: [
+      { codes: [null, FAILED], events: [RESOLVED, 'task.completed'] },
+      { codes: ['ALREADY_RESOLVED', null], events: ['task.cancelled', 'task.checkpoint.expired'] },
     ],
   },
   {
@@ -176,9 +200,9 @@ async function eventsAfter(store: Store, position: number): Promise<string[]> {
   const facts = await store.facts({ by: 'position' }, { after: position, limit: 100 })
   const actions = facts.map(({ line }) => (JSON.parse(line) as Line).action)
   // That somebody reached for what is not theirs stands in the record too; it is no effect.
-  // What becomes of its runs follows from the task and is held against it elsewhere.
+  // What becomes of its runs and of its items in the inbox follows from the task and is held against it elsewhere.
   return actions
-    .filter((action) => action !== 'kernel/authorization.denied' && !action.startsWith('delegation/'))
+    .filter((action) => action !== 'kernel/authorization.denied' && !/^(delegation|execution)\//.test(action))
     .map((action) => action.slice(action.indexOf('/') + 1))
 }
 
@@ -242,6 +266,23 @@ for (const maker of storeMakers()) {
           assert.deepEqual(codes, ['CHECKPOINT_EXPIRED', null])
           assert.deepEqual(events, ['task.checkpoint.expired', 'task.checkpoint.raised'])
         }
+      }
+      await world.close()
+    })
+
+    test('nobody begins to work for a run while it is cancelled', async () => {
+      const { world, barrier: gate } = await racingOn(maker)
+      for (let round = 0; round < count; round++) {
+        const { run } = await world.call('devin', 'delegation/agent.delegate', { to_agent: 'agent_robin' })
+        const cancelRun: Contender = () => world.call('devin', 'delegation/agent.cancel', { run_id: run.id })
+        const below: Contender = () => world.call('robin', 'delegation/agent.delegate', { to_agent: 'agent_devin', parent_run: run.id })
+        const { codes, outputs } = await race({ world, refs: {}, barrier: gate }, [cancelRun, below], round % 2 === 1)
+        // Cancelled first, or told that there is one more: who tries again ends both.
+        assert.deepEqual(codes, round % 2 === 0 ? [null, 'INVALID_TRANSITION'] : ['QUOTA_EXCEEDED', null])
+        if (round % 2 === 0) continue
+        await cancelRun({ world, refs: {}, barrier: gate })
+        const made = (outputs[1] as { run: { id: string } }).run.id
+        assert.equal((await world.call('system', 'delegation/run.get', { run_id: made })).run.reason, 'cancelled')
       }
       await world.close()
     })

@@ -12,10 +12,14 @@ import { readConfig, type Config } from '#apps/config.ts'
 import { createLog } from '#apps/log.ts'
 import { startServer, type Server } from '#apps/server.ts'
 import { SYSTEM } from '#kernel/identity.ts'
+import { canonical } from '#kernel/canonical.ts'
+import { sha256 } from '#kernel/chain.ts'
 import { createLines } from '#kernel/lines.ts'
 import { createClient, CountersignError, deliver, each, type Client, type Input, type Output } from '#sdk/index.ts'
 import { socketTransport } from '#sdk/jsonrpc.ts'
 import { importsOf, scan } from './support/source.ts'
+import { testJwks, testNotary } from './support/notary.ts'
+import { claims, receiptOf } from './support/receipts.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-sdk-'))
 const socket = join(folder, 'countersign.sock')
@@ -534,14 +538,20 @@ function loadedWith(file: string, found = new Set<string>()): Set<string> {
   return found
 }
 
-test('what browsers load is the SDK and one file of the kernel, and nothing of Node', () => {
+test('what browsers load is the SDK and a few files of the kernel, and nothing of Node', () => {
   const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { exports: Record<string, string> }
   const loaded = [...loadedWith(join(root, exports['.']!))].map((file) => relative(root, file)).toSorted()
   assert.deepEqual(loaded, [
+    'src/kernel/canonical.ts',
+    'src/kernel/errors.ts',
+    'src/kernel/json.ts',
+    'src/kernel/limits.ts',
     'src/kernel/lines.ts',
+    'src/kernel/receipt.ts',
     'src/sdk/client.ts',
     'src/sdk/errors.ts',
     'src/sdk/http.ts',
+    'src/sdk/receipt.ts',
     'src/sdk/request.ts',
     'src/sdk/stream.ts',
     'src/sdk/transport.ts',
@@ -558,9 +568,11 @@ const inBrowsers = [
   'ReadableStream',
   'Response',
   'TextDecoder',
-
+  'TextEncoder',
   'URL',
   'URLSearchParams',
+  'atob',
+  'btoa',
   'clearTimeout',
   'crypto',
   'fetch',
@@ -568,6 +580,8 @@ const inBrowsers = [
 ]
 
 test('the client works where only what browsers have is there', async () => {
+  const request = { action: 'APPROVE', payload: { context: 'Deploy?' } }
+  const receipt = await receiptOf(testNotary, claims({ request_digest: sha256(canonical(request)) }))
   // The SDK in a world of its own, loaded file by file; a name that is missing there is an error.
   const page = `
     import { readFileSync } from 'node:fs'
@@ -583,7 +597,7 @@ test('the client works where only what browsers have is there', async () => {
     }
     const link = (name, from) => load(name.startsWith('#') ? new URL('src/' + name.slice(1), ${JSON.stringify(`file://${root}/`)}).href : new URL(name, from.identifier).href)
     const text = \`
-      import { createClient, deliver } from './index.ts'
+      import { canonicalDigest, createClient, deliver, verifyReceipt } from './index.ts'
       const client = createClient({ url: ${JSON.stringify(server.url)}, key: ${JSON.stringify(keys.owner)} })
       const { task } = await client.collaboration.task.create({ spec: { goal: 'g', acceptance_criteria: ['c'] } })
       for await (const { item } of client.follow('collaboration/audit.follow', { task_id: task.id })) {
@@ -593,6 +607,10 @@ test('the client works where only what browsers have is there', async () => {
       const bytes = new Blob(['hello'])
       const { uri } = await client.upload('collaboration/artifact.upload', { task_id: task.id }, bytes, { onProgress: say })
       say(uri.slice(0, 4))
+      const [receipt, jwks, request] = ${JSON.stringify([receipt, testJwks, request])}
+      say((await verifyReceipt(receipt, { jwks, request })).ok)
+      say((await verifyReceipt({ ...receipt, status: 'failed' }, { jwks })).reason)
+      say((await canonicalDigest(request)) === ${JSON.stringify(sha256(canonical(request)))})
       await client.close()
     \`
     const main = new SourceTextModule(text, { context, identifier: ${JSON.stringify(`file://${root}/src/sdk/page.ts`)} })
@@ -607,7 +625,7 @@ test('the client works where only what browsers have is there', async () => {
   child.stdout.on('data', (chunk: Buffer) => output.push(chunk.toString()))
   child.stderr.on('data', (chunk: Buffer) => output.push(chunk.toString()))
   const code = await new Promise((done) => child.on('close', done))
-  assert.deepEqual([output.join(''), code], ['task.created 0 5 cas:\n', 0])
+  assert.deepEqual([output.join(''), code], ['task.created 0 5 cas: true changed true\n', 0])
 })
 
 // --- Lines, and the socket’s file ------------------------------------------------------------------------------------------

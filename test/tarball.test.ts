@@ -101,6 +101,7 @@ describe('the tarball', () => {
         '✔ node',
         '✔ data',
         '✔ admin.key',
+        '✔ keys',
         '✔ database',
         '✔ record',
         '✔ clock',

@@ -86,6 +86,21 @@ async function verified(secret: string, { headers, text }: Got): Promise<boolean
 }
 
 describe('a webhook', () => {
+  test('of an agent that was switched off gets nothing of what waits for it', async () => {
+    const { url, got } = await receiver((_, response) => void response.writeHead(503).end())
+    const { world, worker, run_id } = await hooked(url, { attemptsMax: 2 })
+    await until(async () => (await log(world, run_id))[0]?.state === 'waiting')
+    await world.call('admin', 'identity/agent.update', { agent_id: 'agent_devin', disabled: true })
+    await settled(world)
+    assert.equal(got.length, 1)
+    const [{ state, recent }] = (await log(world, run_id)) as [any]
+    assert.deepEqual(
+      [state, recent[1].status, recent[1].error],
+      ['given_up', null, 'the agent is switched off, or not in the project any more'],
+    )
+    await worker.stop()
+  })
+
   test('gets the run signed, works with its key, asks, and gets the answer in a new attempt; what came before it is refused', async () => {
     const { url, got } = await receiver()
     const { world, worker, secret, task_id, run_id } = await hooked(url)

@@ -17,6 +17,12 @@ export type Config = {
   readonly hosts: readonly string[]
   readonly origins: readonly string[]
   readonly proxied: boolean
+  /** The files of the server's certificate and its key; null: plain HTTP. */
+  readonly tls: TlsFiles | null
+  /** Whose tokens people may come with; null: nobody's. */
+  readonly issuer: IssuerSettings | null
+  /** Well-known credentials, any origin, no quotas: for a machine where nothing is at stake. */
+  readonly dev: boolean
   readonly log: LogLevel
   /** Changes that one agent may make in a minute; null: as many as it likes. */
   readonly quota: number | null
@@ -37,6 +43,14 @@ export type Config = {
   readonly skipVerify: boolean
 }
 
+export type TlsFiles = { readonly cert: string; readonly key: string }
+export type IssuerSettings = {
+  readonly url: string
+  /** Where its keys are; null: its own description says so. */
+  readonly jwks: string | null
+  readonly audience: string
+}
+
 export class ConfigError extends Error {
   override name = 'ConfigError'
 }
@@ -50,27 +64,33 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
   const flags = readFlags(argv)
   if (flags.has('help')) return { kind: 'help' }
   if (flags.has('version')) return { kind: 'version' }
-  const of = (flag: Flag): { value: string; name: string } => {
+  const of = (flag: Flag): Named => {
     const setting = settings.find((candidate) => candidate.flag === flag)!
     const fromEnv = setting.env === null ? undefined : env[setting.env]
     if (flags.has(flag)) return { value: flags.get(flag)!, name: `--${flag}` }
     // An empty variable is how most shells say "not set".
     return fromEnv ? { value: fromEnv, name: setting.env! } : { value: setting.usual, name: `--${flag}` }
   }
-  const quota = quotaOf(of('quota'))
+  const proxied = oneOf(of('proxy'), ['', 'trusted']) === 'trusted'
+  const tls = tlsOf(of('tls-cert'), of('tls-key'))
+  const host = hostOf(of('host'), proxied || tls !== null)
+  const dev = devOf(of('dev'), host, proxied)
   const isGiven = (flag: Flag): boolean => flags.has(flag) || of(flag).name !== `--${flag}`
+  const quota = dev && !isGiven('quota') ? null : quotaOf(of('quota'))
   // Who wants no quota wants none of them, as far as nothing else is said.
   const asking = (flag: Flag): number | null => (quota === null && !isGiven(flag) ? null : quotaOf(of(flag)))
-  const proxied = oneOf(of('proxy'), ['', 'trusted']) === 'trusted'
   return {
     kind: 'start',
     config: {
       data: resolve(of('data').value),
       port: portOf(of('port')),
-      host: hostOf(of('host'), proxied),
+      host,
       hosts: hostsOf(of('hosts')),
       origins: originsOf(of('origins')),
       proxied,
+      tls,
+      issuer: issuerOf(of('issuer'), of('issuer-jwks'), of('audience')),
+      dev,
       log: oneOf(of('log'), ['silent', 'error', 'warn', 'info', 'debug']),
       quota,
       requestsOpenMax: asking('requests-open'),
@@ -164,11 +184,55 @@ const BLOB_BYTES_MAX = 100 * 2 ** 30
 const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host)
 
 /** Plain HTTP beyond this machine would carry credentials in the open. */
-function hostOf({ value, name }: Named, proxied: boolean): string {
-  if (isLoopback(value) || proxied) return value
+function hostOf({ value, name }: Named, isSafe: boolean): string {
+  if (isLoopback(value) || isSafe) return value
   throw new ConfigError(
-    `${name} is ${value}, which others can reach, and this server does not speak TLS: listen on 127.0.0.1, or put a proxy with TLS in front and declare it with --proxy trusted`,
+    `${name} is ${value}, which others can reach, without TLS: listen on 127.0.0.1, give a certificate with --tls-cert and --tls-key, or put a proxy with TLS in front and declare it with --proxy trusted`,
   )
+}
+
+function tlsOf(cert: Named, key: Named): TlsFiles | null {
+  if (cert.value === '' && key.value === '') return null
+  const [given, missing] = cert.value === '' ? [key, cert] : [cert, key]
+  if (missing.value === '') throw new ConfigError(`${given.name} needs ${missing.name}: a certificate and its key go together`)
+  return { cert: resolve(cert.value), key: resolve(key.value) }
+}
+
+/** Everybody knows its credentials, so nobody else may reach it. */
+function devOf({ value, name }: Named, host: string, proxied: boolean): boolean {
+  if (value === '' || value === '0') return false
+  if (value !== 'on' && value !== '1') throw new ConfigError(`${name} must be 1 or 0, not ${JSON.stringify(value)}`)
+  if (proxied)
+    throw new ConfigError(`${name} accepts credentials that everybody knows, so it does not go with --proxy: others could use them`)
+  if (!isLoopback(host)) throw new ConfigError(`${name} accepts credentials that everybody knows, so --host must be 127.0.0.1, not ${host}`)
+  return true
+}
+
+function issuerOf(issuer: Named, jwks: Named, audience: Named): IssuerSettings | null {
+  if (issuer.value === '') {
+    const stray = [jwks, audience].find(({ value }) => value !== '')
+    if (stray) throw new ConfigError(`${stray.name} needs --issuer: whose tokens they are`)
+    return null
+  }
+  if (audience.value === '') throw new ConfigError(`${issuer.name} needs --audience: a token for another service must not count here`)
+  return {
+    // Compared with what stands in tokens, letter by letter.
+    url: issuerUrlOf(issuer),
+    jwks: jwks.value === '' ? null : issuerUrlOf(jwks),
+    audience: audience.value,
+  }
+}
+
+function issuerUrlOf({ value, name }: Named): string {
+  if (!isSafeUrl(value)) throw new ConfigError(`${name} must be a URL with https (http on this machine only), not ${JSON.stringify(value)}`)
+  return value
+}
+
+/** Keys that came in the open could be anybody's. */
+export function isSafeUrl(text: string): boolean {
+  const url = URL.canParse(text) ? new URL(text) : null
+  if (url === null || url.username !== '' || url.password !== '' || url.hash !== '') return false
+  return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname.replace(/^\[(.*)\]$/, '$1')))
 }
 
 function hostsOf({ value, name }: Named): string[] {

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { Refusal } from '#kernel/errors.ts'
 import { ConfigError, helpText, readConfig, type Config } from './config.ts'
 import { StartError } from './data-folder.ts'
+import { developmentBanner } from './development.ts'
 import { createLog } from './log.ts'
 import { nextSteps } from './next-steps.ts'
 import { startServer, type Server } from './server.ts'
@@ -26,6 +27,7 @@ async function run(config: Config, client: string): Promise<void> {
   // Whoever reads the first line and goes away does not take the server along.
   process.stdout.on('error', () => undefined)
 
+  if (config.dev) process.stderr.write(developmentBanner)
   const stopping = new AbortController()
   const onFatal = die(EXIT_STORE, 'the store failed and nobody knows what is on the disk')
   const starting = startServer(config, { log, onFatal, signal: stopping.signal })
@@ -43,6 +45,17 @@ async function run(config: Config, client: string): Promise<void> {
   }
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
+
+  // Without a certificate it means what it always does: the terminal is gone, and so is its process.
+  if (config.tls !== null)
+    process.on(
+      'SIGHUP',
+      () =>
+        void starting.then(
+          (server) => server.renew(),
+          () => undefined,
+        ),
+    )
 
   const server = await starting
   if (stopping.signal.aborted) return

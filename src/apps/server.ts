@@ -3,7 +3,9 @@ import { existsSync } from 'node:fs'
 import type { Logger } from 'pino'
 import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http.ts'
 import { createMetrics, type Metrics } from '#bindings/http/metrics.ts'
+import type { Tls } from '#bindings/http/tls.ts'
 import { createJsonRpc, type JsonRpcServer } from '#bindings/jsonrpc.ts'
+import { hxp } from '#bridges/hxp/index.ts'
 import { createCapabilities } from '#capabilities/registry.ts'
 import type { CapabilitySource } from '#capabilities/source.ts'
 import { contracts } from '#contracts/index.ts'
@@ -33,12 +35,15 @@ import { readCapabilities } from './capabilities.ts'
 import { realClock, realEntropy } from './clock.ts'
 import { hostInUrl, type Config } from './config.ts'
 import { openDataFolder, StartError, type DataFolder } from './data-folder.ts'
+import { setUpDevelopment } from './development.ts'
+import { createIssuer } from './issuer.ts'
 import { openKeys, watchKeys, type Keys } from './keys.ts'
 import { createSessions, type Sessions } from './sessions.ts'
 import { streamPaths } from './stream-paths.ts'
 import { ownerLogin, setUp } from './setup.ts'
 import { version } from './version.ts'
 import { listenOn } from './socket-file.ts'
+import { readTls, renewTls } from './tls.ts'
 
 export type ServerOptions = {
   readonly log: Logger
@@ -60,6 +65,8 @@ export type Server = {
   readonly folder: DataFolder
   /** A link that signs the owner in, once; null when the owner was switched off. */
   ownerLink(): Promise<string | null>
+  /** Takes up a certificate that was renewed. */
+  renew(): void
   /** Finishes what is under way; at most `limits.stopMsMax`. */
   stop(): Promise<void>
 }
@@ -78,6 +85,7 @@ export async function startServer(config: Config, options: ServerOptions): Promi
 async function start(config: Config, options: ServerOptions, undo: (() => unknown)[]): Promise<Server> {
   const { log, clock = realClock, onFatal, signal = new AbortController().signal } = options
   const agents = config.agents === null ? [] : readAgents(config.agents, process.env)
+  const tls = config.tls === null ? undefined : readTls(config.tls, clock.now(), log)
   const folder = openDataFolder(config.data)
   undo.push(folder.release)
   // Before there is a database: one that was ever written has keys beside it.
@@ -119,15 +127,16 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   workers.push(runTimers(kernel, clock, log), runSweeper(kernel, clock, log), runCollector(store, blobs, clock, log))
   workers.push(runWebhooks(kernel, webhookOptions(config), clock, log), runNotices(kernel, webhookOptions(config), clock, log))
   workers.push(runProcesses(kernel, blobs, agents, clock, log))
-  const sessions = createSessions(kernel)
+  const sessions = await sessionsOf(kernel, config, log)
   const metrics = createMetrics()
-  const http = httpOf(kernel, sessions, blobs, keys, config, options, () => verifier?.record() ?? 'changed', metrics)
+  const parts = { kernel, sessions, blobs, keys, metrics, tls, record: () => verifier?.record() ?? 'changed' }
+  const http = httpOf(parts, config, options)
   const rpc = createJsonRpc({ kernel, log, metrics, authenticate: sessions.authenticate })
   undo.push(() => Promise.all([http.stop(), rpc.stop(), effects.stop()]))
   undo.push(kernel.release)
   if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
   const port = await listen(http, config)
-  const url = `http://${hostInUrl(config.host)}:${port}`
+  const url = `${tls ? 'https' : 'http'}://${hostInUrl(config.host)}:${port}`
   log.info({ port, host: config.host, socket: config.socket, data: folder.path, version }, 'ready')
   let stopped: Promise<void> | undefined
   async function stop(): Promise<void> {
@@ -141,12 +150,18 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     kernel,
     rpc,
     folder,
-    async ownerLink() {
-      const path = await ownerLogin(kernel)
-      return path === null ? null : url + path
-    },
+    ownerLink: () => ownerLogin(kernel).then((path) => (path === null ? null : url + path)),
+    renew: () => config.tls && renewTls(http, config.tls, clock.now(), log),
     stop: () => (stopped ??= stop()),
   }
+}
+
+async function sessionsOf(kernel: Kernel, { issuer, dev }: Config, log: Logger): Promise<Sessions> {
+  if (dev) {
+    log.warn({}, 'development mode: credentials that everybody knows are accepted')
+    await setUpDevelopment(kernel)
+  }
+  return createSessions(kernel, { issuer: issuer && (await createIssuer(issuer, { log, now: kernel.now })), dev })
 }
 
 const webhookOptions = ({ webhookPrivate, webhookAttemptsMax }: Config): WebhookOptions => ({
@@ -202,16 +217,18 @@ async function checkRecord(
   return { marker, difference }
 }
 
-function httpOf(
-  kernel: Kernel,
-  sessions: Sessions,
-  blobs: Blobs,
-  keys: Keys,
-  config: Config,
-  { log, clock = realClock, bounds }: ServerOptions,
-  record: () => RecordState,
-  metrics: Metrics,
-): HttpServer {
+type Parts = {
+  readonly kernel: Kernel
+  readonly sessions: Sessions
+  readonly blobs: Blobs
+  readonly keys: Keys
+  readonly metrics: Metrics
+  readonly tls: Tls | undefined
+  record(): RecordState
+}
+
+function httpOf({ kernel, sessions, blobs, keys, metrics, tls, record }: Parts, config: Config, options: ServerOptions): HttpServer {
+  const { log, clock = realClock, bounds } = options
   const started_at = timestampOf(clock.now())
   return createHttp({
     kernel,
@@ -221,12 +238,15 @@ function httpOf(
     version,
     hosts: [...config.hosts, hostInUrl(config.host)],
     proxied: config.proxied,
+    tls,
+    cors: { prefixes: ['/hxp'], origins: config.origins, anyOrigin: config.dev },
     live: {
       aliases: streamPaths,
       origins: config.origins,
       recheck: sessions.recheck,
       redeem: sessions.redeem,
     },
+    bridges: [hxp()],
     bytes: { blobs, bytesMax: config.blobBytesMax },
     documents: new Map([['/.well-known/jwks.json', () => jwksOf(keys.ring())]]),
     metrics,
@@ -236,6 +256,7 @@ function httpOf(
       durability: 'every answer is on disk (WAL, synchronous=FULL)',
       started_at,
       record: record(),
+      ...(config.dev ? { mode: 'development' } : {}),
     }),
   })
 }

@@ -1,12 +1,21 @@
-// Sessions of browsers on top of the identity operations: opening, closing, and noting that one is in use.
+// From any credential to an actor, and sessions of browsers on top of the identity operations: opening, closing, noting their use.
 import { Refusal } from '#kernel/errors.ts'
 import { SYSTEM, type Actor } from '#kernel/identity.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { keyOf } from '#kernel/schema.ts'
 import type { Key, Store } from '#kernel/store.ts'
-import { authenticate, authenticateAgain, partsOf, type Bearer, type Credential } from '#protocols/identity/authenticate.ts'
+import {
+  authenticate,
+  authenticateAgain,
+  authenticateClaims,
+  partsOf,
+  type Bearer,
+  type Credential,
+} from '#protocols/identity/authenticate.ts'
 import { Session } from '#protocols/identity/schema.ts'
+import { authenticateDeveloper, developmentCredentials } from './development.ts'
+import { isJwt, type Issuer } from './issuer.ts'
 
 /** Often enough that nobody who works is signed out, seldom enough that looking at pages does not fill the record. */
 const TOUCH_MS = limits.sessionIdleMs / 6
@@ -21,9 +30,25 @@ export type Sessions = {
   close(session: string): Promise<void>
 }
 
-export function createSessions(kernel: Kernel): Sessions {
+export type SessionsOptions = {
+  /** Whose tokens count besides our own credentials. */
+  readonly issuer?: Issuer | null
+  /** Credentials that everybody knows count as well. */
+  readonly dev?: boolean
+}
+
+export function createSessions(kernel: Kernel, { issuer = null, dev = false }: SessionsOptions = {}): Sessions {
   const touching = new Set<string>()
   const byKey = rememberedKeys(kernel)
+  /** null: it has to be one of our own. */
+  async function byOthers({ kind, token }: Credential): Promise<Actor | null> {
+    if (kind !== 'bearer') return null
+    const subject = dev ? developmentCredentials.get(token) : undefined
+    if (subject !== undefined) return authenticateDeveloper(kernel.store, subject, kernel.now())
+    if (issuer === null || !isJwt(token)) return null
+    return authenticateClaims(kernel.store, await issuer.verify(token), kernel.now())
+  }
+  const isOthers = dev || issuer !== null
   const idOf = (token: string): string => `sess_${partsOf(token).id}`
 
   async function touch(id: string): Promise<boolean> {
@@ -44,15 +69,15 @@ export function createSessions(kernel: Kernel): Sessions {
 
   return {
     async authenticate(credential) {
-      if (credential.kind !== 'session') return byKey(credential)
+      if (credential.kind !== 'session') return (isOthers && (await byOthers(credential))) || byKey(credential)
       const actor = await authenticate(kernel.store, credential, kernel.now())
       // A touch makes a new version of the session, which the first look does not know.
       return (await touch(idOf(credential.token))) ? authenticate(kernel.store, credential, kernel.now()) : actor
     },
-    recheck: (credential) => authenticate(kernel.store, credential, kernel.now()),
+    recheck: async (credential) => (await byOthers(credential)) ?? authenticate(kernel.store, credential, kernel.now()),
     async redeem(ticket) {
       const bearer = (await kernel.call('identity/ticket.redeem', { ticket }, SYSTEM)) as Bearer
-      return () => authenticateAgain(kernel.store, bearer, kernel.now())
+      return async () => ({ ...(await authenticateAgain(kernel.store, bearer, kernel.now())), via: 'ticket' })
     },
     async open(token) {
       const opened = (await kernel.call('identity/session.open', { token }, SYSTEM)) as { session: string; expires_at: string }

@@ -3,7 +3,7 @@ import { limits } from '#kernel/limits.ts'
 
 type Setting = {
   readonly flag: string
-  /** null: not from the environment, where it would stay on unseen. */
+  /** null: not from the environment, where it would stay on unseen. A switch is 1 or 0 there. */
   readonly env: string | null
   /** How the value is written; null: a switch without one. */
   readonly value: string | null
@@ -34,7 +34,7 @@ export const settings = [
     env: 'COUNTERSIGN_HOST',
     value: '<address>',
     usual: '127.0.0.1',
-    words: 'address to listen on; other than loopback only with --proxy trusted',
+    words: 'address to listen on; other than loopback only with a certificate or --proxy trusted',
     example: '--host ::1',
   },
   {
@@ -50,7 +50,7 @@ export const settings = [
     env: 'COUNTERSIGN_ORIGINS',
     value: '<origins>',
     usual: '',
-    words: 'pages of other origins that may open a WebSocket, with commas',
+    words: 'pages of other origins that may open a WebSocket and use /hxp, with commas',
     example: '--origins https://desk.example.com',
   },
   {
@@ -60,6 +60,54 @@ export const settings = [
     usual: '',
     words: 'a proxy in front ends TLS and sets X-Forwarded-Host',
     example: '--proxy trusted --host 0.0.0.0',
+  },
+  {
+    flag: 'tls-cert',
+    env: 'COUNTERSIGN_TLS_CERT',
+    value: '<file>',
+    usual: '',
+    words: 'speak HTTPS with this certificate (PEM, its chain after it); read again at SIGHUP',
+    example: '--tls-cert fullchain.pem --tls-key privkey.pem --host 0.0.0.0 --hosts tasks.example.com',
+  },
+  {
+    flag: 'tls-key',
+    env: 'COUNTERSIGN_TLS_KEY',
+    value: '<file>',
+    usual: '',
+    words: 'the private key of that certificate (PEM)',
+    example: '--tls-key privkey.pem --tls-cert fullchain.pem',
+  },
+  {
+    flag: 'issuer',
+    env: 'COUNTERSIGN_ISSUER',
+    value: '<url>',
+    usual: '',
+    words: 'people may come with tokens of this OpenID Connect issuer; needs --audience',
+    example: '--issuer https://login.example.com --audience countersign',
+  },
+  {
+    flag: 'issuer-jwks',
+    env: 'COUNTERSIGN_ISSUER_JWKS',
+    value: '<url>',
+    usual: '',
+    words: 'where the keys of the issuer are, if it does not say so itself',
+    example: '--issuer-jwks https://login.example.com/keys --issuer https://login.example.com --audience countersign',
+  },
+  {
+    flag: 'audience',
+    env: 'COUNTERSIGN_AUDIENCE',
+    value: '<text>',
+    usual: '',
+    words: 'what tokens of the issuer name as their audience when they are for here',
+    example: '--audience countersign --issuer https://login.example.com',
+  },
+  {
+    flag: 'dev',
+    env: 'COUNTERSIGN_DEV',
+    value: null,
+    usual: '',
+    words: 'development mode: credentials that everybody knows; on this machine only',
+    example: '--dev',
   },
   {
     flag: 'log',

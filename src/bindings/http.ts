@@ -1,20 +1,23 @@
 // The HTTP binding: every command and query of the kernel is a POST. It knows no protocol by name and nothing of what it carries.
-import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import type { RequestListener } from 'node:http'
+import fastify, { type FastifyHttpOptions, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import type { IncomingMessage, RequestListener, Server } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import { administrator, installationOwner, type Actor } from '#kernel/identity.ts'
+import type { Actor } from '#kernel/identity.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
-import { absence, failureOf, internalFailure, prepare, securityHeaders, transportFailure, type Failure } from './http/answers.ts'
+import { absence, failed, prepare, securityHeaders, transportFailure, type Failure } from './http/answers.ts'
 import { boundArrival, refuseSocket, watchArrivals } from './http/arrival.ts'
+import { createBridges, type Bridges, type MakeBridge } from './http/bridge.ts'
 import { registerBytes, type Body, type ByteStore, type Work } from './http/bytes.ts'
+import { withCors, type CorsOptions } from './http/cors.ts'
+import { registerFigures } from './http/figures.ts'
+import { callerOf, createGuard, type Credential } from './http/guard.ts'
+import { isSocketRequest, registerLive, type LiveOptions } from './http/live.ts'
 import { registerDocuments, type Documents } from './http/documents.ts'
-import { callerOf, createGuard, isLocal, type Credential } from './http/guard.ts'
-import { isSocketRequest, registerLive, type Live, type LiveOptions } from './http/live.ts'
 import { registerLogin, type Logins } from './http/login.ts'
 import { createMetrics, type Metrics } from './http/metrics.ts'
 import { operationsOf, plainListener, type Done, type Plain, type Run } from './http/operations.ts'
-import { openapiOf } from './openapi.ts'
+import { renewTls, tlsServerOptions, watchHandshakes, type Tls } from './http/tls.ts'
 
 export type HttpLog = {
   readonly level: string
@@ -39,7 +42,6 @@ const usualBounds: HttpBounds = {
   keepAliveMs: 72_000, // longer than the 60 s of the usual proxies, so that the proxy is the one who closes
   stuckMs: 120_000, // a client that takes no answer for this long holds memory, not a conversation
 }
-const HEALTH_MEMORY_MS = 10_000
 
 export type HttpOptions = {
   readonly kernel: Kernel
@@ -51,6 +53,10 @@ export type HttpOptions = {
   readonly hosts: readonly string[]
   /** A proxy that ends TLS stands in front and is trusted. */
   readonly proxied: boolean
+  /** The certificate to speak TLS with; without it the server speaks plain HTTP. */
+  readonly tls?: Tls | undefined
+  /** Paths that pages of other origins may use; without it there are none. */
+  readonly cors?: CorsOptions | undefined
   /** What /health tells besides the status. */
   health(): object
   /** Where bytes go and come from; without it none are carried. */
@@ -59,6 +65,8 @@ export type HttpOptions = {
   readonly documents?: Documents
   /** Where live streams are found besides their operations, and who may open sockets. */
   readonly live?: LiveOptions
+  /** What others wrote about HTTP, each below a path of its own. */
+  readonly bridges?: readonly MakeBridge[]
   /** Shared with other bindings, whose calls are then in /metrics too. */
   readonly metrics?: Metrics
   readonly bounds?: Partial<HttpBounds>
@@ -66,16 +74,21 @@ export type HttpOptions = {
 
 export type HttpServer = {
   listen(port: number, host: string): Promise<number>
+  /** From now on new connections are met with this certificate. */
+  renew(tls: Tls): void
   /** Accepts nothing new, finishes what is under way, and ends within its bound. */
   stop(): Promise<void>
 }
 
 type State = HttpOptions & {
+  /** Nobody between can read what is said: by TLS of our own, or of the proxy. */
+  readonly secure: boolean
   /** On every answer. */
   readonly headers: Readonly<Record<string, string>>
   readonly guard: ReturnType<typeof createGuard>
   readonly metrics: Metrics
   readonly sockets: Set<Socket>
+  handshakes: ReturnType<typeof watchHandshakes> | null
   stopping: boolean
   /** When a call was last refused because the store could not write; 0: it can. */
   unwritableAt: number
@@ -83,16 +96,21 @@ type State = HttpOptions & {
 
 export function createHttp(options: HttpOptions): HttpServer {
   const bounds = { ...usualBounds, ...options.bounds }
+  const secure = options.proxied || options.tls !== undefined
   const state: State = {
     ...options,
-    headers: options.proxied ? { ...securityHeaders, 'strict-transport-security': 'max-age=31536000' } : securityHeaders,
-    guard: createGuard(options),
+    secure,
+    headers: secure ? { ...securityHeaders, 'strict-transport-security': 'max-age=31536000' } : securityHeaders,
+    guard: createGuard({ ...options, secure }),
     metrics: options.metrics ?? createMetrics(),
     sockets: new Set(),
+    handshakes: null,
     stopping: false,
     unwritableAt: 0,
   }
-  const app = createApp(state, bounds)
+  const bridges = bridgesOf(state)
+  const app = createApp(state, bridges, bounds)
+  if (state.tls) state.handshakes = watchHandshakes(app.server)
   const arrivals = watchArrivals(state.sockets, bounds.requestMs)
   const allow = new Map<string, string>()
   app.addHook('onRoute', ({ url, method }) => {
@@ -111,13 +129,13 @@ export function createHttp(options: HttpOptions): HttpServer {
     stuckMs: bounds.stuckMs,
   })
   registerOperations(app, runs, state)
-  servePlainly(app, runs, state, bounds)
+  servePlainly(app, runs, bridges, state, (raw) => boundArrival(raw, bounds.requestMs))
   if (state.bytes) {
     const handler = (name: string, changes: boolean, work: Work) => handlerOf(name, changes, state, work)
     registerBytes(app, { ...state.bytes, kernel: state.kernel, bounds, handler })
   }
   const live = registerLive(app, { ...state, isStopping: () => state.stopping })
-  registerLogin(app, { ...state, secure: state.proxied, now: state.kernel.now })
+  registerLogin(app, { ...state, now: state.kernel.now })
   registerFigures(app, state, live)
   registerDocuments(app, state.documents)
   app.setNotFoundHandler((request, reply) => reply.send(prepare(reply, absence(request, allow))))
@@ -126,44 +144,61 @@ export function createHttp(options: HttpOptions): HttpServer {
       await app.listen({ port, host })
       return (app.server.address() as AddressInfo).port
     },
+    renew: (tls) => renewTls(app.server, tls),
     stop() {
       state.stopping = true
       live.stop()
+      bridges.stop()
       return stop(app, state, bounds.stopMs).finally(arrivals.stop)
     },
   }
 }
 
-function createApp(state: State, bounds: HttpBounds): FastifyInstance {
+function bridgesOf(state: State): Bridges {
+  const fixed = Object.entries(state.headers).flat()
+  return createBridges(state.bridges ?? [], {
+    ...state,
+    live: state.live ?? {},
+    anyOrigin: state.cors?.anyOrigin === true,
+    headersFor: () => fixed,
+    refusalOf: (request) => refusalOf(request, state),
+    failed: (error, path) => failed(error, path, state),
+    meter: (name, changes) => meterOf(name, changes, state),
+    bug: (error) => state.log.error({ err: error }, 'a bridge failed'),
+  })
+}
+
+function createApp(state: State, bridges: Bridges, bounds: HttpBounds): FastifyInstance {
+  const http = {
+    maxHeaderSize: limits.headerBytesMax,
+    headersTimeout: bounds.requestMs,
+    requestTimeout: 0, // bodies are bounded one by one
+    connectionsCheckingInterval: Math.min(1_000, bounds.requestMs / 2),
+    requireHostHeader: false, // Node would answer without a body
+    shouldUpgradeCallback: (request: IncomingMessage) => isSocketRequest(request) || bridges.isSocket(request),
+  }
   const app = fastify({
     logger: false,
     bodyLimit: limits.bodyBytesMax,
     keepAliveTimeout: bounds.keepAliveMs,
     connectionTimeout: bounds.stuckMs,
     return503OnClosing: false, // our own hook says it in our own words
-    http: {
-      maxHeaderSize: limits.headerBytesMax,
-      headersTimeout: bounds.requestMs,
-      requestTimeout: 0, // bodies are bounded one by one
-      connectionsCheckingInterval: Math.min(1_000, bounds.requestMs / 2),
-      requireHostHeader: false, // Node would answer without a body
-      shouldUpgradeCallback: isSocketRequest,
-    },
+    ...(state.tls ? { https: { ...http, ...tlsServerOptions(state.tls, bounds.requestMs) } } : { http }),
     frameworkErrors: (_, _request, reply) => {
       reply.headers(securityHeaders)
       void (reply as FastifyReply).send(prepare(reply, transportFailure(400, 'INVALID_REQUEST', 'the URL cannot be read')))
     },
     clientErrorHandler: refuseSocket,
-  })
+  } as FastifyHttpOptions<Server>)
   app.server.maxConnections = bounds.connections
-  app.server.on('connection', (socket) => {
+  app.server.on(state.tls ? 'secureConnection' : 'connection', (socket: Socket) => {
     state.sockets.add(socket)
     socket.once('close', () => state.sockets.delete(socket))
   })
   app.addHook('onRequest', (request, reply, next) => {
     reply.headers(state.headers)
     boundArrival(request.raw, bounds.requestMs)
-    const refused = refusalOf(request, state)
+    const refused = refusalOf(request.raw, state)
     if (refused) void reply.send(prepare(reply, refused))
     else next()
   })
@@ -183,27 +218,15 @@ function createApp(state: State, bounds: HttpBounds): FastifyInstance {
   return app
 }
 
-function refusalOf({ raw, url }: FastifyRequest, { guard, stopping }: State): Failure | null {
-  if (guard.hostOf(raw.headers) === undefined) {
-    return raw.headers.host === undefined
+function refusalOf({ headers, url }: IncomingMessage, { guard, stopping }: State): Failure | null {
+  if (guard.hostOf(headers) === undefined) {
+    return headers.host === undefined
       ? transportFailure(400, 'INVALID_REQUEST', 'the Host header is missing')
       : transportFailure(421, 'INVALID_REQUEST', 'this server does not go by that host name (see --hosts)')
   }
   if (stopping && url !== '/health')
     return transportFailure(503, 'UNAVAILABLE', 'the server is stopping', { 'retry-after': '1', connection: 'close' })
   return null
-}
-
-/** Whatever was thrown, as an answer. What is not expected is logged with its cause and answered without it. */
-function failed(error: unknown, path: string, state: State): Failure {
-  const refusal = failureOf(error, state.kernel.codes)
-  if (refusal) return refusal
-  const status = (error as { statusCode?: number }).statusCode
-  if (status === 413) return transportFailure(413, 'TOO_LARGE', `a body has at most ${limits.bodyBytesMax} bytes`)
-  if (status === 415) return transportFailure(415, 'INVALID_REQUEST', 'the body must be application/json')
-  if (status === 400) return transportFailure(400, 'INVALID_REQUEST', 'the body could not be read')
-  state.log.error({ err: error, path }, 'a request failed')
-  return internalFailure
 }
 
 function meterOf(name: string, changes: boolean, state: State): Done {
@@ -227,14 +250,15 @@ function registerOperations(app: FastifyInstance, runs: ReadonlyMap<string, Run>
   }
 }
 
-function servePlainly(app: FastifyInstance, runs: ReadonlyMap<string, Run>, state: State, { requestMs }: HttpBounds): void {
+function servePlainly(app: FastifyInstance, runs: ReadonlyMap<string, Run>, bridges: Bridges, state: State, bound: Plain['bound']): void {
   const [framework] = app.server.listeners('request') as RequestListener[]
   app.server.removeAllListeners('request')
-  const isWelcome: Plain['isWelcome'] = (headers) => !state.stopping && state.guard.hostOf(headers) !== undefined
-  app.server.on(
-    'request',
-    plainListener({ runs, headers: state.headers, isWelcome, bound: (raw) => boundArrival(raw, requestMs) }, framework!),
-  )
+  const { headers, guard, cors } = state
+  const isOurs: Plain['isWelcome'] = (asked) => guard.hostOf(asked) !== undefined
+  const isWelcome: Plain['isWelcome'] = (asked) => !state.stopping && isOurs(asked)
+  const all = bridges.listener(bound, plainListener({ runs, headers, isWelcome, bound }, framework!))
+  app.server.on('request', cors ? withCors({ ...cors, headers, isWelcome: isOurs }, all) : all)
+  bridges.attach(app.server)
 }
 
 /** Around work that carries bytes: credential, figures, failures. */
@@ -263,32 +287,9 @@ function noteUnwritable(state: State, at: number): void {
   state.unwritableAt = at
 }
 
-function registerFigures(app: FastifyInstance, state: State, live: Live): void {
-  const { kernel, metrics, guard } = state
-  const description = JSON.stringify(openapiOf(kernel.protocols, state.version, state.live?.aliases))
-  app.get('/openapi.json', (_, reply) => reply.send(description))
-
-  app.get('/health', (_, reply) => {
-    const writes = state.unwritableAt === 0 || performance.now() - state.unwritableAt > HEALTH_MEMORY_MS
-    const status = state.stopping || !writes ? 'degraded' : 'ok'
-    const why = state.stopping ? { reason: 'stopping' } : writes ? {} : { reason: 'the store cannot write' }
-    return reply.code(status === 'ok' ? 200 : 503).send(JSON.stringify({ status, ...why, version: state.version, ...state.health() }))
-  })
-
-  app.get('/metrics', async ({ raw }, reply) => {
-    if (!isLocal(raw.socket.remoteAddress, raw.headers, state.proxied)) {
-      const actor = await state.authenticate(guard.credentialOf(raw.headers))
-      if (!administrator.is(actor, null) && !installationOwner.is(actor, null)) {
-        return prepare(reply, transportFailure(403, 'UNAUTHORIZED', 'the figures are for: administrator, owner'))
-      }
-    }
-    reply.header('content-type', 'text/plain; version=0.0.4; charset=utf-8')
-    return metrics.text(kernel, state.sockets.size, live.size())
-  })
-}
-
 async function stop(app: FastifyInstance, state: State, stopMs: number): Promise<void> {
   const closing = app.close()
+  state.handshakes?.end()
   // A connection that is kept alive becomes idle only when its answer is out.
   const sweep = setInterval(() => app.server.closeIdleConnections(), 20)
   const deadline = setTimeout(() => app.server.closeAllConnections(), stopMs)

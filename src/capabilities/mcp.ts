@@ -4,6 +4,7 @@ import type { Client, Tool, Transport } from '@modelcontextprotocol/client'
 import type { Clock } from '#kernel/clock.ts'
 import { limits } from '#kernel/limits.ts'
 import type { CapabilityManifest } from '#protocols/delegation/capabilities.ts'
+import { StdioTransport } from './mcp-stdio.ts'
 import { CapabilityFailure, type CapabilitySource, type Offer, type SourceLog } from './source.ts'
 
 export type McpSettings = {
@@ -28,8 +29,8 @@ const usualBounds: McpBounds = { connectMs: 15_000, backoffMs: 500, backoffMsMax
 /** A whole answer over HTTP; over stdio the client has a bound of its own. */
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024
 const PAGES_MAX = 1_000
-/** How long a child process may take to end by itself. */
-const CLOSE_MS = 300
+/** How long closing may take: a child that does not end by itself is ended within it. */
+const CLOSE_MS = 1_000
 const SLEEP_MS_MAX = 60_000
 const STDERR_CHARS_MAX = 500
 
@@ -190,17 +191,13 @@ async function connect(
       listMaxPages: PAGES_MAX,
     },
   )
-  const { transport, pid } = await transportOf(settings, log)
+  const transport = await transportOf(settings, log)
   const close = async (): Promise<void> => {
     const over = new AbortController()
-    const child = pid()
-    const closed = client.close().then(
-      () => true,
-      () => false,
-    )
-    const isClosed = await Promise.race([closed, clock.sleep(CLOSE_MS, over.signal).then(() => false)])
+    // A client that never came to be connected does not know of its transport.
+    const closed = client.close().then(() => transport.close())
+    await Promise.race([closed.catch(() => undefined), clock.sleep(CLOSE_MS, over.signal)])
     over.abort()
-    if (!isClosed && child !== null) end(child)
   }
   client.onclose = () => lost('the connection was closed')
   client.onerror = (error) => log.debug({ source: settings.name, error: wordsOf(error) }, 'an MCP server gave trouble')
@@ -213,39 +210,21 @@ async function connect(
   return { client, version: versionOf(client), tools: new Map(), fail: lost, close }
 }
 
-async function transportOf({ name, server }: McpSettings, log: SourceLog): Promise<{ transport: Transport; pid: () => number | null }> {
-  if ('url' in server) {
-    const { StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client')
-    const transport = new StreamableHTTPClientTransport(new URL(server.url), {
-      requestInit: { headers: server.headers },
-      fetch: boundedFetch,
-    })
-    return { transport, pid: () => null }
-  }
-  const { StdioClientTransport, getDefaultEnvironment } = await import('@modelcontextprotocol/client/stdio')
+async function transportOf({ name, server }: McpSettings, log: SourceLog): Promise<Transport> {
+  const { StreamableHTTPClientTransport, ReadBuffer, serializeMessage } = await import('@modelcontextprotocol/client')
+  if ('url' in server)
+    return new StreamableHTTPClientTransport(new URL(server.url), { requestInit: { headers: server.headers }, fetch: boundedFetch })
+  const { getDefaultEnvironment } = await import('@modelcontextprotocol/client/stdio')
   const { command, args, env, cwd } = server
-  // The child gets what the operator gives it, and nothing of this process's own surroundings beyond a path and a home.
-  const surroundings = { ...getDefaultEnvironment(), ...env }
-  const transport = new StdioClientTransport({
+  return new StdioTransport({
     command,
-    args: [...args],
-    env: surroundings,
-    stderr: 'pipe',
+    args,
+    // The child gets what the operator gives it, and nothing of this process's own surroundings beyond a path and a home.
+    env: { ...getDefaultEnvironment(), ...env },
+    stderr: (part) => log.debug({ source: name, stderr: part.toString().slice(0, STDERR_CHARS_MAX) }, 'an MCP server wrote'),
+    codec: { ReadBuffer, serializeMessage },
     ...(cwd === undefined ? {} : { cwd }),
   })
-  transport.stderr?.on('data', (part: Buffer) =>
-    log.debug({ source: name, stderr: part.toString().slice(0, STDERR_CHARS_MAX) }, 'an MCP server wrote'),
-  )
-  return { transport, pid: () => transport.pid }
-}
-
-/** Whatever did not end by itself. */
-function end(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL')
-  } catch {
-    // It has ended.
-  }
 }
 
 /** An answer without end must not fill the memory. */

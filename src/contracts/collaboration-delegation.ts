@@ -2,7 +2,8 @@
 // row for row, each in the batch of its cause.
 import { Refusal } from '#kernel/errors.ts'
 import type { Contract, Read } from '#kernel/operation.ts'
-import { Checkpoint, Task } from '#protocols/collaboration/schema.ts'
+import type { Value } from '#kernel/store.ts'
+import { Checkpoint, Task, type ArtifactVersion, type LedgerEntry } from '#protocols/collaboration/schema.ts'
 import { Run, Work } from '#protocols/delegation/schema.ts'
 import { isActive } from '#protocols/delegation/states.ts'
 
@@ -154,6 +155,27 @@ const onTransferred: Contract[] = [
   }),
 ]
 
+/** What a process does to a task for a run is refused where another process has taken the run since. Others say nothing of runs. */
+async function fencing(read: Read, detail: Value | null, task_id: string, agent_id: string): Promise<object | null> {
+  const { run_id, attempt } = (detail ?? {}) as { run_id?: string; attempt?: number }
+  if ((run_id === undefined && attempt === undefined) || !(await isAgent(read, agent_id))) return null
+  return { task_id, agent_id, ...(run_id === undefined ? {} : { run_id }), ...(attempt === undefined ? {} : { attempt }) }
+}
+const onDone: Contract[] = [
+  down('stale-raise-is-refused', 'task.checkpoint.raised', 'run.fence', ({ subject, detail }, read) => {
+    const { task_id, raised_by } = subject as Checkpoint
+    return fencing(read, detail, task_id, raised_by)
+  }),
+  down('stale-delivery-is-refused', 'artifact.committed', 'run.fence', ({ subject, detail }, read) => {
+    const { provenance } = subject as ArtifactVersion
+    return fencing(read, detail, provenance.produced_by, provenance.actor)
+  }),
+  down('stale-write-is-refused', 'ledger.written', 'run.fence', ({ subject, detail }, read) => {
+    const { by, actor } = subject as LedgerEntry
+    return fencing(read, detail, by, actor)
+  }),
+]
+
 const onCommitted = down('delivery-completes', 'artifact.committed', 'run.complete', async ({ subject }, read) => {
   const { artifact_id, version, provenance } = subject as { artifact_id: string; version: string; provenance: { produced_by: string } }
   const task = await read(Task, provenance.produced_by)
@@ -188,6 +210,7 @@ const onAmended = down('amend-steers', 'task.amended', 'agent.steer', async ({ s
 })
 
 export const collaborationToDelegation: readonly Contract[] = [
+  ...onDone,
   onAssigned,
   onStarted,
   onRaised,

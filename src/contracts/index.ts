@@ -1,8 +1,10 @@
 // The contracts that join the protocols of this installation.
 import type { Contract } from '#kernel/operation.ts'
 import { collaborationToDelegation } from './collaboration-delegation.ts'
+import { collaborationToExecution } from './collaboration-execution.ts'
 import { collaborationContracts } from './collaboration.ts'
 import { delegationToCollaboration } from './delegation-collaboration.ts'
+import { executionToCollaboration } from './execution-collaboration.ts'
 import { identityToDelegation } from './identity-delegation.ts'
 
 export const contracts: readonly Contract[] = [
@@ -10,4 +12,6 @@ export const contracts: readonly Contract[] = [
   ...collaborationToDelegation,
   ...delegationToCollaboration,
   ...identityToDelegation,
+  ...collaborationToExecution,
+  ...executionToCollaboration,
 ]

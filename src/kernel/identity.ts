@@ -6,6 +6,9 @@ import type { Basis, Key, Value } from './store.ts'
 export type ActorKind = 'human' | 'agent' | 'service' | 'system'
 export type ProjectRole = 'owner' | 'member'
 
+/** How a credential was proven: an API key, a browser's session, a token of an issuer, a ticket, or a word that everybody knows. */
+export type Via = 'key' | 'session' | 'token' | 'ticket' | 'development'
+
 export type Actor = {
   readonly id: string
   readonly kind: ActorKind
@@ -19,8 +22,10 @@ export type Actor = {
   readonly fleeting?: boolean
   /** The credential carries less than the whole of them: it must not be traded for one that carries more. */
   readonly narrowed?: boolean
-  /** How the credential was proven. */
-  readonly via?: 'key' | 'session' | 'token' | 'ticket' | 'development'
+  /** Absent where there was no credential: the system, and programs that the server itself has started. */
+  readonly via?: Via | undefined
+  /** When the credential ends, where none of its documents says so. */
+  readonly until?: string
   readonly behalf?: string
   readonly basis?: Basis
   /** The credential's documents and their versions: a commit fails if one of them was changed or revoked in between. */

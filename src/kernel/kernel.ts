@@ -4,22 +4,31 @@ import type { Caller, CallOptions, Kernel, KernelOptions } from './calling.ts'
 import { canonical } from './canonical.ts'
 import { sha256 } from './chain.ts'
 import { timestampOf } from './clock.ts'
+import { contextOf, givenBy } from './context.ts'
 import { bookkeeping, Reply } from './delivery.ts'
-import { denialOf } from './denial.ts'
+import { createDenials } from './denial.ts'
 import { batchOf, draftAt, isEmpty, readingAt, record, type Draft, type DraftFact } from './draft.ts'
 import { Conflict, kernelCodes, Refusal, type Fault } from './errors.ts'
 import { beginIn, concludeIn, createEffects } from './effects.ts'
+import { callEach } from './fan.ts'
 import { authorize, SYSTEM, type Actor } from './identity.ts'
-import { createIds } from './ids.ts'
 import { createLanes } from './lanes.ts'
 import { limits } from './limits.ts'
-import type { Command, Context, ContractFact, Query, Read, Terms } from './operation.ts'
-import { createMeter } from './meter.ts'
-import { noNotary } from './notary.ts'
+import type { Command, ContractFact, Query, Read } from './operation.ts'
 import { createQuota } from './quota.ts'
 import { readerOf } from './reader.ts'
 import { assertMatches, keyOf, parse } from './schema.ts'
-import { asLeftByTheBatch, effectsIn, expectProof, inputOf, narrowingOf, registryOf, withoutSecrets, type Served } from './served.ts'
+import {
+  askedFor,
+  asLeftByTheBatch,
+  effectsIn,
+  expectProof,
+  inputOf,
+  narrowingOf,
+  registryOf,
+  withoutSecrets,
+  type Served,
+} from './served.ts'
 import type { Value } from './store.ts'
 import { createStreams } from './streams.ts'
 import { createWaiting, type Seat } from './waiting.ts'
@@ -30,27 +39,30 @@ export type { Caller, CallOptions, Kernel, KernelOptions } from './calling.ts'
 type Answer = { readonly output: unknown; readonly outcome?: () => Promise<unknown> }
 
 export function createKernel(options: KernelOptions): Kernel {
-  const { store, now, entropy } = options
+  const { store, now } = options
   const protocols = [bookkeeping, ...options.protocols]
   const registry = registryOf(protocols, options.contracts)
   const concluding = effectsIn(registry)
   const following = Map.groupBy(options.contracts, (contract) => contract.on)
   const effects = createEffects(options.perform, (name, input, as) => call(name, input, as))
-  const newId = createIds(now, entropy)
+  const given = givenBy(options)
+  const { newId, notary } = given
   const readerAs = (draft: Draft, actor: Actor): Read => readerOf(store, options, draft, actor)
-  const secret = (): string => Buffer.from(entropy(32)).toString('base64url')
-  const { notary = noNotary } = options
-  const terms: Terms = { asksOpenMax: limits.asksOpenMax, criticalPerHourMax: limits.criticalPerHourMax, ...options.terms }
-  const contextOf = (actor: Actor, { at, received }: Draft): Context => ({ actor, now: at, newId, secret, notary, terms, received })
   const lanes = createLanes()
-  const denialMeter = createMeter(limits.denialsPerMinute, now)
+  const codes = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes)) as Record<string, Fault>
+  const denials = createDenials(store, codes, newId, now)
   const quota = createQuota(options)
-  const stats = { conflicts: 0, denials: 0 }
+  const stats = { conflicts: 0 }
   const waiting = createWaiting(now, options.sleep)
 
   async function call(name: string, raw: unknown, caller: Caller, more: CallOptions = {}): Promise<unknown> {
     const served = registry.get(name)
     if (!served || served.op.kind === 'stream') throw new Refusal('NOT_FOUND', `there is no operation ${name}`)
+    if (served.op.kind === 'command' && served.op.fan) {
+      const output = await callEach({ call, check }, name, served.op, raw, caller, more)
+      if (options.checksAnswers ?? true) assertMatches(served.op.output, output, name)
+      return output
+    }
     if (served.op.kind === 'query' || !served.op.waits) {
       const { output, outcome, actor } = await attempts(served, raw, caller, more, null, true)
       if (served.op.kind === 'command' && served.op.finish) return finish(served.op, output, actor)
@@ -103,7 +115,7 @@ export function createKernel(options: KernelOptions): Kernel {
             leave ??= await lanes.enter(error.key)
             continue
           }
-          if (error instanceof Refusal) recordDenial(draft, name, actor, error)
+          if (error instanceof Refusal) denials.record(draft, name, actor, error)
           throw error
         }
       }
@@ -115,12 +127,12 @@ export function createKernel(options: KernelOptions): Kernel {
   /** Whatever may be read by now: the answer is about what this call itself has done. */
   function finish(op: Command, output: unknown, actor: Actor): Promise<unknown> {
     const draft = readingAt(timestampOf(now()))
-    return op.finish!(output, readerAs(draft, SYSTEM), contextOf(actor, draft))
+    return op.finish!(output, readerAs(draft, SYSTEM), contextOf(given, actor, draft))
   }
 
   async function ask(draft: Draft, op: Query, raw: unknown, actor: Actor): Promise<unknown> {
     const input = inputOf(op, raw, actor)
-    const context = contextOf(actor, draft)
+    const context = contextOf(given, actor, draft)
     const read = readerAs(draft, actor)
     const state = await op.load(read, input, context)
     authorize(op.name, op.callers, actor, state)
@@ -144,7 +156,7 @@ export function createKernel(options: KernelOptions): Kernel {
     seat?.listen(wish, actor.id)
     const name = `${protocol}/${op.name}`
     const replyId = key === undefined ? undefined : `${actor.id}/${narrowingOf(actor)}${key}`
-    const asked = key === undefined ? '' : `${name} ${canonical(input)}${draft.received?.checksum ?? ''}`
+    const asked = key === undefined ? '' : `${name} ${canonical(askedFor(op, input))}${draft.received?.checksum ?? ''}`
     const digest = key === undefined ? '' : op.hides ? notary.commit(asked) : sha256(asked)
     if (replyId !== undefined) {
       const reply = await readerAs(draft, SYSTEM).maybe(Reply, replyId)
@@ -208,7 +220,7 @@ export function createKernel(options: KernelOptions): Kernel {
 
   /** Everything but the decision: what it is about is there, the actor may, and the rules hold. */
   async function admit(draft: Draft, op: Command, input: unknown, actor: Actor) {
-    const context = contextOf(actor, draft)
+    const context = contextOf(given, actor, draft)
     const state: unknown = await op.load(readerAs(draft, actor), input, context)
     const allowed = authorize(op.name, op.callers, actor, state)
     for (const rule of op.requires) if (!rule.holds(state, input, context)) throw new Refusal(rule.code, rule.words)
@@ -220,13 +232,13 @@ export function createKernel(options: KernelOptions): Kernel {
     if (op?.kind !== 'command') throw new Refusal('NOT_FOUND', `there is no command ${name}`)
     const draft = draftAt(timestampOf(now()))
     const actor = typeof caller === 'function' ? await caller() : caller
-    const input = inputOf(op, raw, actor)
-    // A call that is repeated gets the answer that it had, whatever has changed since.
-    if (key !== undefined && (await readerAs(draft, SYSTEM).maybe(Reply, `${actor.id}/${narrowingOf(actor)}${key}`))) return
     try {
+      const input = inputOf(op, raw, actor)
+      // A call that is repeated gets the answer that it had, whatever has changed since.
+      if (key !== undefined && (await readerAs(draft, SYSTEM).maybe(Reply, `${actor.id}/${narrowingOf(actor)}${key}`))) return
       await admit(draft, op, input, actor)
     } catch (error) {
-      if (error instanceof Refusal) recordDenial(draft, name, actor, error)
+      if (error instanceof Refusal) denials.record(draft, name, actor, error)
       throw error
     }
   }
@@ -234,7 +246,15 @@ export function createKernel(options: KernelOptions): Kernel {
   async function drawConsequences(draft: Draft, made: DraftFact, cause: number, actor: Actor): Promise<void> {
     for (const contract of following.get(made.action) ?? []) {
       const { protocol, op } = registry.get(contract.call) as { protocol: string; op: Command }
-      const about: ContractFact = { action: made.action, subject: draft.after.get(made.subject), detail: made.detail }
+      const { action, detail, basis: right } = made
+      const about: ContractFact = {
+        action,
+        subject: draft.after.get(made.subject),
+        detail,
+        actor: made.actor,
+        basis: right,
+        via: actor.via ?? null,
+      }
       const input = await contract.input(about, readerAs(draft, SYSTEM))
       const basis = contract.basis?.(about) ?? { kind: 'contract', id: contract.name }
       const as: Actor = contract.as === 'actor' ? actor : { ...SYSTEM, behalf: actor.behalf ?? actor.id, basis }
@@ -246,18 +266,6 @@ export function createKernel(options: KernelOptions): Kernel {
     }
   }
 
-  /** An authenticated actor reached for what is not theirs. Written down, within bounds; the refusal itself changes nothing. */
-  function recordDenial(draft: Draft, operation: string, actor: Actor, refusal: Refusal): void {
-    const denied = refusal.code === 'UNAUTHORIZED' || (codes[refusal.code] === 'missing' && draft.hidden !== null)
-    if (!denied || actor.kind === 'system') return
-    stats.denials++
-    if (!denialMeter.take(actor.id)) return
-    // Nobody waits for it: an answer that took as long as the disk does would tell that there is something. A store that is closed
-    // writes first what it was given. That it could not be written down must not turn the refusal into something else.
-    store.commit(batchOf(denialOf(draft, operation, actor, newId('aud')))).catch(() => undefined)
-  }
-
-  const codes = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes)) as Record<string, Fault>
   const streams = createStreams(store, {
     now,
     streamOf(name) {
@@ -266,11 +274,11 @@ export function createKernel(options: KernelOptions): Kernel {
     },
     async load(draft, op, raw, actor) {
       const input = inputOf(op, raw, actor)
-      const state: unknown = await op.load(readerAs(draft, actor), input, contextOf(actor, draft))
+      const state: unknown = await op.load(readerAs(draft, actor), input, contextOf(given, actor, draft))
       authorize(op.name, op.callers, actor, state)
       return { input, state }
     },
-    denied: recordDenial,
+    denied: denials.record,
   })
 
   return {
@@ -281,7 +289,7 @@ export function createKernel(options: KernelOptions): Kernel {
     check,
     ...streams,
     now,
-    stats: () => ({ ...stats, ...waiting.stats() }),
+    stats: () => ({ ...stats, denials: denials.count(), ...waiting.stats() }),
     release: waiting.stop,
   }
 }

@@ -65,6 +65,14 @@ export const limits = {
   socketSilentMs: 5_000,
   socketsSilentPerAddressMax: 50,
 
+  /** Addresses of sockets that a bridge has handed out and nobody has used: each is good once, for one request and for so long. */
+  bridgeTicketsMax: 20_000,
+  bridgeTicketMs: 5 * 60_000,
+  /** As many as an agent may have questions open, and as many again while they are answered. */
+  bridgeSocketsPerActorMax: 2_000,
+  /** Who counts pages instead of using a cursor makes the server read what comes before. */
+  bridgeOffsetMax: 1_000,
+
   nameCharsMax: 200,
   idCharsMax: 80,
   goalCharsMax: 10_000,
@@ -156,6 +164,8 @@ export const limits = {
   messagesPerRunMax: 100,
   /** Runs whose messages are handed over at once. */
   takenMax: 50,
+  /** Runs that end at once with the one that they work for. */
+  cascadeMax: 200,
   leaseMsDefault: 60_000,
   leaseMsMax: 3_600_000,
   /** How long an answer is kept for the process that asked, before another one of the same agent may take it. */
@@ -218,6 +228,25 @@ export const limits = {
   permissionsMax: 20,
   resourcesMax: 50,
 
+  /** A token of an issuer: those with many groups in them are long; longer ones do not fit into the headers. */
+  tokenCharsMax: 8 * 1024,
+  /** Clocks of two machines differ, but not by more. */
+  tokenSkewMs: 30_000,
+  /** Tokens that need not be verified again with every call. */
+  tokensKnownMax: 1_000,
+  issuerCharsMax: 500,
+  /** What OpenID Connect allows for the name of somebody at their issuer. */
+  subCharsMax: 255,
+  subjectsPerUserMax: 20,
+  /** One question to an issuer, and what is read of its answer. */
+  issuerMsMax: 5_000,
+  issuerBytesMax: 256 * 1024,
+  /** Its keys are asked for again after this time; while it cannot be reached they count a while longer. */
+  issuerFreshMs: 10 * 60_000,
+  issuerStaleMs: 3_600_000,
+  /** It is asked no more often than this, whatever tokens come along. */
+  issuerRetryMs: 10_000,
+
   projectsPerSubjectMax: 500,
   keysPerSubjectMax: 50,
   substitutionsMax: 50,
@@ -226,8 +255,27 @@ export const limits = {
   secretMs: 15 * 60_000,
   /** Questions and replies about one request: beyond this people talk elsewhere. */
   remarksMax: 20,
+  /** Items of one task that may be open: its checkpoint or its review, and what others may come to ask about it. */
+  itemsPerTaskMax: 20,
   metadataBytesMax: 4 * 1024,
+  /** Out of sight at most this long; what is critical comes back within the hour. */
+  snoozeMsMax: 366 * 24 * 3_600_000,
+  snoozeCriticalMsMax: 3_600_000,
+  filtersMax: 50,
+  /** Answers in one call: a page that somebody has looked through. */
+  answersMax: 100,
   timeoutSecondsMax: 10 * 366 * 24 * 3_600,
+  /** Read whole when an agent asks for a delegate. */
+  rulesPerPersonMax: 200,
+  policyEntriesMax: 20,
+  groupsPerProjectMax: 100,
+  groupMembersMax: 50,
+  /** In whose inboxes one request may stand: each is a row of the index. */
+  peoplePerRequestMax: 50,
+  /** How long what somebody claimed from a pool is theirs: a quarter of an hour, and at most a day. */
+  claimSecondsDefault: 15 * 60,
+  claimSecondsMax: 24 * 3_600,
+  remindersMax: 100,
 
   /** Ten years: far beyond any real deadline, far below where dates stop being exact. */
   durationMsMax: 10 * 366 * 24 * 3_600_000,

@@ -102,6 +102,13 @@ export type Decision<O> = {
 /** For whom a call would wait, and how long. */
 export type Wish = { readonly bell: string; readonly ms: number }
 
+/** For a command that only calls others: which, and what their answers make together. */
+export type Fan<I, O> = {
+  each(input: I): readonly { readonly call: string; readonly input: object }[]
+  gather(input: I, came: readonly Came[]): O
+}
+export type Came = { readonly output: unknown } | { readonly refusal: Refusal }
+
 /** A precondition: it reads as a sentence and carries its code. */
 export type Rule<S, I = unknown> = { readonly code: string; readonly words: string; holds(state: S, input: I, context: Context): boolean }
 export const rule = <S, I = unknown>(code: string, words: string, holds: Rule<S, I>['holds']): Rule<S, I> => ({ code, words, holds })
@@ -144,6 +151,8 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   readonly once?: readonly string[]
   /** Its input may hold a secret: what is remembered of it cannot be guessed by trying. */
   readonly hides?: boolean
+  /** Fields that say which process repeats a call, not what it asks for: a repeated call may differ in them. */
+  readonly besides?: readonly string[]
   /** It takes a person's attention, so an agent may do it only so often. */
   readonly asks?: boolean
   /** It takes bytes beside its input: only a binding that has received and stored them can call it. */
@@ -152,6 +161,8 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   waits?(input: Static<I>, actor: Actor): Wish | null
   /** It has something done outside, between its own batch and that of the operation named here, whose answer is its answer. */
   readonly effect?: EffectOf
+  /** It decides nothing itself: see `fan`. */
+  readonly fan?: Fan<Static<I>, Static<O>>
   load(read: Read, input: Static<I>, context: Context): Promise<S>
   decide(state: S, input: Static<I>, context: Context): Decision<Static<O>>
   /** What only the durable record can tell (where in it something stands) is added to the answer after the commit, also to a repeated one. */
@@ -227,5 +238,13 @@ export type Contract = {
   /** null: nothing to do here; a list: one call for each. Reads see what the batch has decided so far. */
   input(fact: ContractFact, read: Read): Promise<object | readonly object[] | null>
 }
-// oxlint-disable-next-line typescript/no-explicit-any -- the subject of whichever protocol made the fact
-export type ContractFact = { readonly action: string; readonly subject: any; readonly detail: Value | null }
+export type ContractFact = {
+  readonly action: string
+  // oxlint-disable-next-line typescript/no-explicit-any -- the subject of whichever protocol made the fact
+  readonly subject: any
+  readonly detail: Value | null
+  /** Who made it, by what right, and how they had proven who they are. */
+  readonly actor: string
+  readonly basis: Basis
+  readonly via: Actor['via'] | null
+}

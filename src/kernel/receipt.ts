@@ -22,6 +22,7 @@ export type Claims = {
   readonly result_ref?: unknown
   readonly reason?: string | null
   /** Who, under a name that tells nobody who that is, and how they proved it. */
+  readonly completed_by?: string
   readonly decided_by: { readonly sub: string | null; readonly kind: string; readonly via: string | null }
   readonly created_at: string
   readonly completed_at: string
@@ -141,7 +142,8 @@ const named: Readonly<Record<string, (claims: Claims, kid: string) => unknown>> 
   receipt_id: ({ jti }) => jti,
   key_id: (_, kid) => kid,
   result: (claims) => (claims.result === undefined ? claims.result_ref : claims.result),
-  completed_by: ({ decided_by }) => decided_by.sub,
+  // By name where the request was routed to somebody, by pseudonym where a pool answered.
+  completed_by: ({ completed_by, decided_by }) => completed_by ?? decided_by.sub,
 }
 /** Without these it is no receipt; those that are signed and missing were taken away. */
 const needed = ['request_id', 'status', 'completed_at', 'evidence_hash', 'receipt_id', 'key_id', 'result', 'reason', 'completed_by']

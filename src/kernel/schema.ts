@@ -23,6 +23,9 @@ export type Part = string | number
 export type Index<V> = { rows(value: V): readonly (readonly Part[])[]; readonly counted: number }
 export const index = <V>(rows: Index<V>['rows'], counted = 0): Index<V> => ({ rows, counted })
 
+/** What the system does with a document at a time, if it is still like this then. */
+export type Due = { readonly at: string; readonly call: string; readonly input: object }
+
 /** A stored document kind. What grows without bound is never inside a document. */
 export type Doc<S extends TSchema = TSchema> = {
   readonly kind: string // `${protocol}.${noun}`
@@ -41,6 +44,9 @@ export type Doc<S extends TSchema = TSchema> = {
   within(value: Static<S>): { readonly doc: AnyDoc; readonly id: string } | null
   /** Whom it concerns that the document is like this now: calls that wait for them look again. */
   wakes(value: Static<S>): string | null
+  /** What is done with it when nothing else happens first: a timer that no document of its own stands for. */
+  due(value: Static<S>): Due | null
+  readonly timed: boolean
 }
 // oxlint-disable-next-line typescript/no-explicit-any -- a kind of any shape; its functions take what its own schema describes
 export type AnyDoc = Doc<any>
@@ -56,6 +62,7 @@ type DocOptions<S extends TSchema> = {
   readonly stamp?: (value: Static<S>, mark: string) => Static<S>
   readonly within?: (value: Static<S>) => { readonly doc: AnyDoc; readonly id: string } | null
   readonly wakes?: (value: Static<S>) => string | null
+  readonly due?: (value: Static<S>) => Due | null
 }
 
 const kinds = new Map<string, AnyDoc>()
@@ -75,6 +82,8 @@ export function doc<S extends TSchema>(kind: string, schema: S, options: DocOpti
     stamp: options.stamp ?? ((value) => value),
     within: options.within ?? nothing,
     wakes: options.wakes ?? nothing,
+    due: options.due ?? nothing,
+    timed: options.due !== undefined,
   }
   kinds.set(kind, made)
   return made
@@ -85,6 +94,8 @@ export function kindOf(key: string): AnyDoc {
   if (!found) throw new Error(`no document kind for ${key}`)
   return found
 }
+/** The kinds whose documents are due at times. */
+export const kindsWithDue = (): AnyDoc[] => [...kinds.values()].filter(({ timed }) => timed)
 export const keyOf = (kind: { readonly kind: string }, id: string): string => `${kind.kind}/${id}`
 export const idOf = (key: string): string => key.slice(key.indexOf('/') + 1)
 
@@ -95,11 +106,15 @@ export const END = '\u{10FFFF}'
 const partOf = (part: Part): string => (typeof part === 'number' ? String(part).padStart(16, '0') : part)
 export const prefixOf = (kind: { readonly kind: string }, name: string, parts: readonly Part[]): string =>
   `${kind.kind}.${name}${SEPARATOR}${parts.map((part) => partOf(part) + SEPARATOR).join('')}`
+/** No index of a kind is called so. */
+export const DUE = '~due'
 export const idIn = (entry: string): string => entry.slice(entry.lastIndexOf(SEPARATOR) + 1)
 
 export function entriesOf(kind: AnyDoc, id: string, value: object | null): { entry: string; counted: string | null }[] {
   const made: { entry: string; counted: string | null }[] = []
   if (value === null) return made
+  const due = kind.timed ? kind.due(value) : null
+  if (due) made.push({ entry: prefixOf(kind, DUE, [due.at]) + id, counted: null })
   for (const name in kind.indexes) {
     const { rows, counted } = kind.indexes[name]!
     for (const row of rows(value)) {

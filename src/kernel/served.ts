@@ -23,6 +23,7 @@ export function registryOf(protocols: readonly Protocol[], contracts: readonly C
     if (called?.kind !== 'command') throw new Error(`${contract.name} calls ${contract.call}, which is no command`)
     // A consequence belongs into the batch of its cause; what is done outside never does.
     if (called.effect) throw new Error(`${contract.name} calls ${contract.call}, which has an effect`)
+    if (called.fan) throw new Error(`${contract.name} calls ${contract.call}, which is more than one batch`)
   }
   for (const effect of effectsIn(registry)) {
     if (registry.get(effect)?.op.kind !== 'command') throw new Error(`there is no command ${effect} to record an effect`)
@@ -50,6 +51,10 @@ export function asLeftByTheBatch(draft: Draft, { facts, output }: Decision<unkno
   for (const { images } of facts) for (const { doc, id, after } of images) latest.set(after, draft.after.get(keyOf(doc, id)) ?? after)
   return Object.fromEntries(Object.entries(output as object).map(([name, value]) => [name, latest.get(value) ?? (value as unknown)]))
 }
+
+/** What a call asks for, whoever repeats it: a repeated call must be the same in it. */
+export const askedFor = ({ besides = [] }: Command, input: unknown): unknown =>
+  besides.length === 0 ? input : Object.fromEntries(Object.entries(input as object).filter(([name]) => !besides.includes(name)))
 
 /** What is shown once is not kept: a repeated call gets null in its place. */
 export function withoutSecrets(op: Command, output: Value): Value {

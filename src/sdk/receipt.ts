@@ -1,6 +1,7 @@
 // A receipt can be verified by whoever holds it: with the server's public keys, saved at any time, and without any network.
 import { canonical } from '#kernel/canonical.ts'
 import { claimsOf, doubt, isAfter, judge, jwsOf, receiptIn, type Jws, type Verdict } from '#kernel/receipt.ts'
+import { coveredBy } from '#protocols/execution/covered.ts'
 
 export type { Claims as ReceiptClaims, Doubt as ReceiptDoubt, Verdict as ReceiptVerdict } from '#kernel/receipt.ts'
 
@@ -9,7 +10,7 @@ export type VerifyOptions = {
   readonly jwks: unknown
   /** The request as it was created: then its digest must be the one that was signed. */
   readonly request?: unknown
-  /** How a request is digested; by default as the canonical JSON of all of it. */
+  /** How a request is digested; by default as the server does. */
   readonly requestDigest?: (request: unknown) => string | Promise<string>
   /** The agent that it must be made out to, and the server that it must be from. */
   readonly audience?: string | undefined
@@ -44,10 +45,14 @@ async function verified(given: unknown, options: VerifyOptions): Promise<Verdict
   const verdict = judge(receipt, claims, jws.kid, options)
   if (!verdict.ok || options.request === undefined) return verdict
   const digest = await Promise.resolve(options.request)
-    .then(options.requestDigest ?? canonicalDigest)
+    .then(options.requestDigest ?? requestDigest)
     .catch(() => null)
   return digest === claims.request_digest ? verdict : doubt('wrong_request', 'it answers another request than the one given')
 }
+
+/** Of a request as it was created, or as it was fetched since. */
+const requestDigest = (request: unknown): Promise<string> =>
+  canonicalDigest(coveredBy((request as { request?: object }).request ?? (request as object)))
 
 /** SHA-256 of the canonical JSON of a value, in base64url. */
 export async function canonicalDigest(value: unknown): Promise<string> {

@@ -31,7 +31,7 @@ type Rule = {
 }
 
 const ofRun = ({ run, attempt }: Item): Fields => ({ run_id: run.id, attempt })
-const ofTask = ({ run }: Item): Fields => ({ task_id: run.task_id })
+export const ofTask = ({ run, attempt }: Item): Fields => ({ task_id: run.task_id, run_id: run.id, attempt })
 
 /** Text goes in as it is; who has a URI or bytes elsewhere gives the payload of artifact.commit. */
 export const inlined = (text: string): Fields => ({

@@ -4,13 +4,15 @@ import { sha256 } from '#kernel/chain.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Message } from '#protocols/delegation/schema.ts'
 import { startChild, type Child, type ChildEnd, type Command } from './child.ts'
-import { answerLine, errorLine, inlined, messageLine, runLine, understood, type Item, type Said } from './child-lines.ts'
+import { answerLine, errorLine, inlined, messageLine, ofTask, runLine, understood, type Item, type Said } from './child-lines.ts'
+import { createLimit } from './child-limit.ts'
 import { promptFor, resultIn, type Profile } from './child-profiles.ts'
 
+export type PortOptions = { readonly key?: string; readonly signal?: AbortSignal; readonly timeoutMs?: number }
 /** How operations are called: in this process, or over the network. A refusal has a code. */
 export type Port = {
   // oxlint-disable-next-line typescript/no-explicit-any -- the answer of whichever operation was called; its schema describes it
-  call(operation: string, input: object, key?: string): Promise<any>
+  call(operation: string, input: object, options?: PortOptions): Promise<any>
   upload(task_id: string, bytes: Buffer): Promise<{ readonly uri: string; readonly checksum: string; readonly size: number }>
 }
 export type Plan = Command & { readonly profile: Profile; readonly timeLimitMs: number; readonly waitMs: number }
@@ -41,6 +43,9 @@ const checkpointIn = ({ body }: Message): string => (body as { checkpoint_id: st
 class Gone extends Error {
   readonly code = 'GONE'
 }
+/** What is done to a task is the same whichever attempt does it. */
+const repeated = (operation: string, { attempt, ...input }: Call['input']): object =>
+  operation.startsWith('collaboration/') ? input : { ...input, attempt }
 const isEnded = (state: string): boolean => state === 'completed' || state === 'failed'
 
 export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Working {
@@ -95,6 +100,14 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
     return ((await port.call('delegation/run.get', { run_id: item.run.id })) as { run: { state: string } }).run.state
   }
 
+  const isHeld = async (): Promise<boolean> => {
+    const runs = [{ run_id: item.run.id, attempt: item.attempt }]
+    const { items } = (await port.call('delegation/inbox.extend', { runs })) as { items: { lease_until: string | null }[] }
+    return items[0]?.lease_until !== null
+  }
+  /** It was refused because another process has the run: of what is done to a task, that is only one of the conflicts. */
+  const isLost = async (operation: string): Promise<boolean> => operation.startsWith('delegation/') || !(await isHeld())
+
   /** Calls, and waits while a person has stopped the run; null: it was refused, and the child was told. */
   async function perform({ type, operation, input }: Call): Promise<Record<string, unknown> | null> {
     const count = (counts.get(type) ?? 0) + 1
@@ -102,11 +115,11 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
     for (;;) {
       const before = resumed
       try {
-        const key = `child/${item.run.id}/${type}/${count}/${sha256(JSON.stringify(input)).slice(0, 16)}`
-        return (await port.call(operation, input, key)) as Record<string, unknown>
+        const key = `child/${item.run.id}/${type}/${count}/${sha256(JSON.stringify(repeated(operation, input))).slice(0, 16)}`
+        return (await port.call(operation, input, { key })) as Record<string, unknown>
       } catch (error) {
         const { code, message } = failureIn(error)
-        if (code === 'CONFLICT' && operation.startsWith('delegation/')) conclude('lost')
+        if (code === 'CONFLICT' && (await isLost(operation))) conclude('lost')
         else if (type !== 'progress' || (code !== 'INVALID_TRANSITION' && code !== 'QUOTA_EXCEEDED')) {
           const state = await stateNow()
           if (type !== 'progress' && (state === 'blocked' || resumed > before)) {
@@ -201,17 +214,19 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
     if (text === null) return { kind: 'failed', words: 'the command ended well and printed no result', isFatal: false }
     const { task_id } = item.run
     const call = { kind: 'call', effect: 'none' } as const
+    let answer: object | null
     if (task_id === null) {
       const result = { text: text.slice(0, limits.textCharsMax) }
       const input = { run_id: item.run.id, attempt: item.attempt, result }
-      await perform({ ...call, type: 'complete', operation: 'delegation/run.complete', input })
+      answer = await perform({ ...call, type: 'complete', operation: 'delegation/run.complete', input })
     } else {
       const bytes = Buffer.from(text)
       const payload = bytes.length <= limits.inlineBytesMax / 2 ? inlined(text) : { kind: 'blob', ...(await port.upload(task_id, bytes)) }
-      await perform({ ...call, type: 'commit', operation: 'collaboration/artifact.commit', input: { task_id, type: 'text', payload } })
+      const input = { ...ofTask(item), type: 'text', payload }
+      answer = await perform({ ...call, type: 'commit', operation: 'collaboration/artifact.commit', input })
     }
-    note('delivered')
-    return { kind: 'over' }
+    if (answer !== null) note('delivered')
+    return outcome ?? { kind: 'over' }
   }
 
   function concluded({ code, fault, stderr }: ChildEnd, isFatal: boolean): Outcome {
@@ -275,22 +290,3 @@ const steersOf = (messages: readonly Message[]): string =>
     .filter(({ kind }) => kind === 'steer')
     .map(messageLine)
     .join('')
-
-/** A limit that does not count the time in which a person has the next word. */
-function createLimit(ms: number, reached: () => void): { pause(): void; goOn(): void } {
-  let left = ms
-  let since = performance.now()
-  let timer: NodeJS.Timeout | undefined = setTimeout(reached, left)
-  return {
-    pause() {
-      if (timer) left -= performance.now() - since
-      clearTimeout(timer)
-      timer = undefined
-    },
-    goOn() {
-      if (timer) return
-      since = performance.now()
-      timer = setTimeout(reached, Math.max(0, left))
-    },
-  }
-}

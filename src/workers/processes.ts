@@ -6,7 +6,7 @@ import { Refusal } from '#kernel/errors.ts'
 import { SYSTEM, type Actor } from '#kernel/identity.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
-import { authenticateAgain } from '#protocols/identity/authenticate.ts'
+import { authenticateSubject } from '#protocols/identity/authenticate.ts'
 import type { Plan, Port } from './child-run.ts'
 import { runOutbox, type Channel } from './outbox.ts'
 import { runShift, type Shift } from './shift.ts'
@@ -14,16 +14,16 @@ import type { Worker, WorkerLog } from './worker.ts'
 
 export type ProcessAgent = { readonly agent_id: string; readonly plan: Plan; readonly concurrency: number; readonly tries: number }
 
-/** A lease that ended by a crash is found at the next look. */
-const POLL_MS = 5_000
+/** Where nothing can be waited for: the kernel of this process stops, or lets nobody wait. */
+const AGAIN_MS = 5_000
 /** The operator may still be about to configure it. */
 const RINGS_MAX = 3
 
 /** Operations as the agent: its program is what the operator says it is. */
 export function portAs(kernel: Kernel, blobs: Blobs, agent_id: string): Port {
-  const caller = (): Promise<Actor> => authenticateAgain(kernel.store, { subject: agent_id, credential: null }, kernel.now())
+  const caller = (): Promise<Actor> => authenticateSubject(kernel.store, agent_id, kernel.now())
   return {
-    call: (operation, input, key) => kernel.call(operation, input, caller, key === undefined ? {} : { key }),
+    call: (operation, input, { timeoutMs: _, ...options } = {}) => kernel.call(operation, input, caller, options),
     async upload(task_id, bytes) {
       const held = await blobs.put(once(bytes), { size: bytes.length }, bytes.length)
       try {
@@ -73,7 +73,7 @@ export function runProcesses(kernel: Kernel, blobs: Blobs, agents: readonly Proc
         port: portAs(kernel, blobs, agent_id),
         worker: 'server',
         clock,
-        pollMs: POLL_MS,
+        againMs: AGAIN_MS,
         note: (run_id, words) => log.debug({ agent: agent_id, run: run_id }, words),
         trouble: (words) => log.warn({ agent: agent_id }, words),
       }),

@@ -16,8 +16,8 @@ export type ShiftOptions = {
   /** Which process this is, among those of the same agent. */
   readonly worker: string
   readonly clock: Clock
-  /** How long to wait for the next message where nobody rings. */
-  readonly pollMs: number
+  /** How long to leave a server alone that could not be asked, or that let nobody wait. */
+  readonly againMs: number
   readonly backoffMs?: (tries: number) => number
   /** What happens, for who watches. */
   note(run_id: string, words: string): void
@@ -33,6 +33,11 @@ export type Shift = Worker & {
 
 const LEASE_MS = 30_000
 const LEASE = 'PT30S'
+/** How long one call waits for messages, and how much longer its answer may take. */
+const WAIT = 'PT50S'
+const ANSWER_MS = 65_000
+/** An answer with nothing that comes sooner than this was not waited for. */
+const SOON_MS = 500
 const usualBackoffMs = (tries: number): number => Math.min(60_000, 500 * 2 ** tries)
 
 type Seat = { item: Item; working: Working | null; done: Promise<void> | null }
@@ -44,17 +49,38 @@ export function runShift(options: ShiftOptions): Shift {
   const { signal } = stopping
   let isFinishing = false
   let waker = new AbortController()
+  /** Calls that wait: for anything, while there is room for another run; and for those at hand, while there is none. */
+  const asking: { anything: Promise<void> | null; held: Promise<void> | null } = { anything: null, held: null }
+  /** Nothing new is wanted any more. */
+  const enough = new AbortController()
+  const over = Promise.withResolvers<void>()
 
   const atWork = (): Seat[] => [...seats.values()].filter(({ done }) => done !== null)
-  const take = async (more: object): Promise<Item[]> =>
-    ((await port.call('delegation/inbox.take', { worker, lease: LEASE, ...more })) as { items: Item[] }).items
 
-  /** What waits for an agent: new runs as far as there is room, and messages to those that it works on. */
-  async function waiting(): Promise<Item[]> {
+  function pump(): void {
+    if (signal.aborted || (isFinishing && atWork().length === 0)) return over.resolve()
     const free = isFinishing ? 0 : concurrency - atWork().length
-    if (free > 0) return take({ limit: Math.min(free, limits.takenMax) })
-    const own = await Promise.all([...seats.keys()].map((run_id) => take({ run_id })))
-    return own.flat()
+    const ready = free > 0 ? [...seats.values()].find(({ item, done }) => done === null && !isParked(item)) : undefined
+    if (ready) begin(ready)
+    else if (free > 0) asking.anything ??= ask('anything', { limit: Math.min(free, limits.takenMax) }, enough.signal)
+    else if (asking.anything === null) asking.held ??= ask('held', { held: true }, signal)
+  }
+
+  async function ask(what: keyof typeof asking, more: object, until: AbortSignal): Promise<void> {
+    const { signal: woken } = waker
+    const began = clock.now()
+    let isAgain = true
+    try {
+      const input = { worker, lease: LEASE, wait: WAIT, ...more }
+      const { items } = (await port.call('delegation/inbox.take', input, { signal: until, timeoutMs: ANSWER_MS })) as { items: Item[] }
+      isAgain = items.length === 0 && clock.now() - began < SOON_MS
+      for (const item of items) await receive(item, until.aborted)
+    } catch (error) {
+      if (!until.aborted) trouble((error as Error).message)
+    }
+    if (isAgain) await clock.sleep(options.againMs, AbortSignal.any([woken, until]))
+    asking[what] = null
+    pump()
   }
 
   async function settle({ run, attempt, messages }: Item): Promise<void> {
@@ -84,41 +110,32 @@ export function runShift(options: ShiftOptions): Shift {
 
   function begin(seat: Seat): void {
     const { run } = seat.item
-    seats.set(run.id, seat)
-    note(run.id, 'taken')
     seat.done = work(seat)
       .catch((error: unknown) => trouble(`${run.id}: ${(error as Error).message}`))
       .finally(() => {
         if (seats.get(run.id) === seat) seats.delete(run.id)
-        ring()
+        pump()
       })
+    note(run.id, 'taken')
+    pump()
   }
 
-  async function receive(item: Item): Promise<void> {
-    const seat = seats.get(item.run.id)
-    if (seat) {
-      // After a lease that ended the same come again.
-      const last = seat.item.messages.at(-1)?.number ?? 0
-      const fresh = item.messages.filter(({ number }) => number > last)
-      seat.item = { ...item, messages: [...seat.item.messages, ...fresh] }
-      seat.working?.tell(fresh, item.attempt)
-      if (seat.done === null && !isParked(seat.item)) begin(seat)
-    } else if (hasCancel(item.messages)) await settle(item)
-    else if (isParked(item)) seats.set(item.run.id, { item, working: null, done: null })
-    else begin({ item, working: null, done: null })
-  }
-
-  async function loop(): Promise<void> {
-    while (!signal.aborted && !(isFinishing && atWork().length === 0)) {
-      waker = new AbortController()
-      const { signal: woken } = waker
-      try {
-        for (const item of await waiting()) await receive(item)
-      } catch (error) {
-        trouble((error as Error).message)
-      }
-      await clock.sleep(options.pollMs, AbortSignal.any([woken, signal]))
+  async function receive(item: Item, isLate: boolean): Promise<void> {
+    const { id } = item.run
+    const seat = seats.get(id)
+    // Where nobody works on it, there is nobody to be told.
+    if (hasCancel(item.messages) && (seat?.done ?? null) === null) {
+      seats.delete(id)
+      return settle(item)
     }
+    // It came while we were leaving: for whoever asks next.
+    if (!seat && isLate) return void (await port.call('delegation/inbox.release', { runs: [{ run_id: id, attempt: item.attempt }] }))
+    if (!seat) return void seats.set(id, { item, working: null, done: null })
+    // After a lease that ended the same come again.
+    const last = seat.item.messages.at(-1)?.number ?? 0
+    const fresh = item.messages.filter(({ number }) => number > last)
+    seat.item = { ...item, messages: [...seat.item.messages, ...fresh] }
+    seat.working?.tell(fresh, item.attempt)
   }
 
   /** Whoever lost a run to another process stops working on it. */
@@ -144,18 +161,31 @@ export function runShift(options: ShiftOptions): Shift {
     if (seats.get(run_id)?.done === null) seats.delete(run_id)
   }
 
-  const ring = (): void => waker.abort()
-  const running = Promise.all([loop().finally(() => stopping.abort()), keep()])
+  function ring(): void {
+    waker.abort()
+    waker = new AbortController()
+  }
+  async function served(): Promise<void> {
+    await over.promise
+    stopping.abort()
+    enough.abort()
+    await Promise.all([asking.anything, asking.held])
+  }
+  pump()
+  const running = Promise.all([served(), keep()])
   return {
     ring,
     ended: running.then(() => undefined),
     async finish() {
       isFinishing = true
-      ring()
+      enough.abort()
+      pump()
       await running
     },
     async stop() {
       stopping.abort()
+      enough.abort()
+      over.resolve()
       for (const { working } of seats.values()) working?.stop('stopped')
       await Promise.all([running, ...atWork().map(({ done }) => done)])
     },

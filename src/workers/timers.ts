@@ -5,13 +5,11 @@ import { Refusal } from '#kernel/errors.ts'
 import { SYSTEM } from '#kernel/identity.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { runOutbox, type Channel } from './outbox.ts'
-import type { WorkerLog } from './worker.ts'
+import { runDue } from './due.ts'
+import { isOvertaken } from './overtaken.ts'
+import type { Worker, WorkerLog } from './worker.ts'
 
 const BACKOFF_MS_MAX = 60_000
-/** The world has moved on. Any other refusal may pass, and a timer that is dropped is never missed by anybody. */
-const isOvertaken = ({ codes }: Kernel, { code }: Refusal): boolean =>
-  code === 'PRECONDITION_FAILED' || codes[code] === 'missing' || codes[code] === 'gone'
-
 export const timers = (kernel: Kernel, log: WorkerLog): Channel => ({
   name: CALL_CHANNEL,
   ordered: false,
@@ -30,5 +28,12 @@ export const timers = (kernel: Kernel, log: WorkerLog): Channel => ({
   },
 })
 
-export const runTimers = (kernel: Kernel, clock: Clock, log: WorkerLog): ReturnType<typeof runOutbox> =>
-  runOutbox(kernel, timers(kernel, log), clock, log)
+/** Timers that are documents, and documents that are due themselves. */
+export function runTimers(kernel: Kernel, clock: Clock, log: WorkerLog): Worker {
+  const both = [runOutbox(kernel, timers(kernel, log), clock, log), runDue(kernel, clock, log)]
+  return {
+    async stop() {
+      await Promise.all(both.map((worker) => worker.stop()))
+    },
+  }
+}

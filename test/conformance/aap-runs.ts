@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { delegation } from '#protocols/delegation/index.ts'
 import { runMoves, runStates } from '#protocols/delegation/states.ts'
-import { eventsOf, runOf, runsOf } from '../support/runs.ts'
+import { eventsOf, kindsIn, runOf, runsOf, take } from '../support/runs.ts'
 import { stage, type Stage } from '../support/stage.ts'
 import { aap } from './aap-cited.ts'
 
@@ -114,6 +114,46 @@ must(['A-BLK-02', 'A7'], 'who delegated a run may steer and cancel it, but neith
   await on.refused('UNAUTHORIZED', 'robin', ops('agent.resume'), { run_id: run.id, resolution: { action: 'approve' } })
   await on.refused('UNAUTHORIZED', 'robin', ops('run.fail'), { run_id: run.id, error: 'x' })
   assert.equal((await on.call('robin', ops('agent.cancel'), { run_id: run.id })).run.reason, 'cancelled')
+})
+must(
+  'A7',
+  'who delegated without a run of its own reads the run, steers and cancels it, also after a handoff, and speaks for nobody',
+  async () => {
+    const on = await stage(delegation.scenes['delegated'])
+    const run_id = on.refs['run'].id
+    assert.equal((await on.call('devin', ops('run.get'), { run_id })).run.delegated_by, 'agent_devin')
+    await on.call('devin', ops('agent.steer'), { run_id, text: 'Faster.' })
+    await on.refused('UNAUTHORIZED', 'devin', ops('run.fail'), { run_id, error: 'x' })
+    await on.refused('RUN_NOT_FOUND', 'spy', ops('run.get'), { run_id })
+    await on.call('admin', 'identity/agent.add', { id: 'agent_third', name: 'Third', owner: 'user_alice' })
+    const { run } = await on.call('robin', ops('agent.handoff'), { run_id, to_agent: 'agent_third' })
+    assert.equal((await on.call('devin', ops('run.get'), { run_id: run.id })).run.agent_id, 'agent_third')
+    assert.equal((await on.call('devin', ops('agent.cancel'), { run_id: run.id })).run.reason, 'cancelled')
+  },
+)
+must('A7', 'without a task, cancelling a run ends all that work for it, and each of them is told', async () => {
+  const on = await stage(delegation.scenes['delegated'])
+  const top = on.refs['run'].id as string
+  const below = async (as: string, parent_run: string, to: string): Promise<string> =>
+    (await on.call(as, ops('agent.delegate'), { to_agent: `agent_${to}`, parent_run, input: { n: ++count } })).run.id as string
+  let count = 0
+  const [one, two] = [await below('robin', top, 'devin'), await below('robin', top, 'devin')]
+  const deep = await below('devin', one, 'robin')
+  const other = (await on.call('devin', ops('agent.delegate'), { to_agent: 'agent_robin' })).run.id as string
+  await on.call('devin', ops('run.complete'), { run_id: two })
+  await take(on, 'robin')
+  await take(on, 'devin')
+  const stateIn = async (run_id: string) => {
+    const { state, reason } = (await on.call('admin', ops('run.get'), { run_id })).run
+    return `${state} ${reason}`
+  }
+  await on.call('devin', ops('agent.cancel'), { run_id: top, why: 'enough' })
+  const ended = await Promise.all([top, one, two, deep, other].map(stateIn))
+  assert.deepEqual(ended, ['failed cancelled', 'failed cancelled', 'completed null', 'failed cancelled', 'running null'])
+  const told = [...(await take(on, 'robin')), ...(await take(on, 'devin'))]
+  assert.deepEqual(told.map(({ run }) => run.id as string).toSorted(), [top, one, deep].toSorted())
+  assert.deepEqual([...new Set(kindsIn(told).flat())], ['cancel'])
+  await on.refused('INVALID_TRANSITION', 'robin', ops('agent.delegate'), { to_agent: 'agent_devin', parent_run: top })
 })
 must('A7', 'what is not delegable is not passed on, also without a task, and stays so below', async () => {
   const on = await stage(delegation.scenes['offered'])

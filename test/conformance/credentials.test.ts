@@ -43,7 +43,7 @@ for (const maker of storeMakers()) {
         ['user_alice', 'human', false, [['project_default', 'member']]],
       )
       const devin = await who((await issue('agent_devin')).token)
-      assert.deepEqual([devin.id, devin.kind, devin.owner], ['agent_devin', 'agent', false])
+      assert.deepEqual([devin.id, devin.kind, devin.owner, devin.via], ['agent_devin', 'agent', false, 'key'])
       const owner = await who((await issue('user_owner')).token)
       assert.deepEqual([owner.kind, owner.owner], ['human', true])
       const admin = await who((await issue('service_admin')).token)
@@ -215,7 +215,7 @@ for (const maker of storeMakers()) {
         return { ...(await call('system', 'identity/session.open', { token })), token }
       }
       const first = await opened()
-      assert.equal((await who(first.session, 'session')).id, 'user_alice')
+      assert.equal((await who(first.session, 'session')).via, 'session')
       await nobody(who(first.session, 'bearer'))
       assert.equal((await refusalOf(call('system', 'identity/session.open', { token: first.token }))).code, 'UNAUTHENTICATED')
       await call('alice', 'identity/session.close', { session_id: first.session_id })

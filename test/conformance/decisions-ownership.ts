@@ -130,7 +130,7 @@ must('H29-pending', 'cancelling a blocked task expires what it waits for, in the
   const made = (await linesOf(world)).slice(facts)
   assert.deepEqual(
     made.map((line) => line.action),
-    ['collaboration/task.cancelled', 'collaboration/task.checkpoint.expired', 'delegation/run.failed'],
+    ['collaboration/task.cancelled', 'collaboration/task.checkpoint.expired', 'delegation/run.failed', 'execution/request.cancelled'],
   )
   assert.equal(made[1].cause, made[0].seq)
   await refused('CHECKPOINT_EXPIRED', 'alice', 'checkpoint.resolve', { checkpoint_id: refs['checkpoint'].id, action: 'approve' })

@@ -93,8 +93,8 @@ must('H-ERR-09', 'a disk that fails in the middle leaves no state without its ow
   const { task } = await world.call('devin', 'collaboration/checkpoint.raise', raising)
   assert.deepEqual(
     [task.state, task.ownership.assignee, (await linesOf(world)).length],
-    ['blocked', 'user_alice', facts + 2],
-    'the event, and that the run is blocked',
+    ['blocked', 'user_alice', facts + 3],
+    'the event, that the run is blocked, and the item in the inbox',
   )
 })
 must('H-ERR-09', 'a review that completes a task is seen whole or not at all: one group, one version of the truth', async () => {
@@ -107,7 +107,7 @@ must('H-ERR-09', 'a review that completes a task is seen whole or not at all: on
     artifact_id: refs['artifact'].id,
     verdict: 'approved',
   })
-  assert.deepEqual(groups, [['collaboration/review.submitted', 'collaboration/task.completed']])
+  assert.deepEqual(groups, [['collaboration/review.submitted', 'collaboration/task.completed', 'execution/request.completed']])
 })
 
 must('H-ERR-10', 'an agent that resolves, reviews, or creates with itself as principal is UNAUTHORIZED', async () => {

@@ -216,3 +216,36 @@ test('an answer that is none is refused without being repeated, and an answer to
   await assert.rejects(answer(world, request_id, '456'), { code: 'ALREADY_RESOLVED' })
   assert.equal((await take(world, request_id)).value, '123')
 })
+
+test('a secret that a task waits for is given in the inbox; the task learns that it was, and at its checkpoint nothing is taken', async () => {
+  const world = await worldWith()
+  const { task } = await world.call('alice', 'collaboration/task.create', { spec: { goal: 'Deploy' } })
+  await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
+  await world.call('devin', 'collaboration/task.start', { task_id: task.id })
+  const request_id = await asked(world, {}, 'devin', { metadata: { task_id: task.id } })
+  const { checkpoint_id } = (await world.call('alice', 'execution/request.get', { request_id })).request
+  const before = await stateHash(world.store)
+  const there = { checkpoint_id, action: 'provide', input: SECRET }
+  await assert.rejects(world.call('alice', 'collaboration/checkpoint.resolve', there), { code: 'PRECONDITION_FAILED' })
+  assert.equal(await stateHash(world.store), before)
+  await answer(world, request_id)
+  assert.ok(!(await everything(world)).includes('hunter2'))
+  const { checkpoint } = await world.call('alice', 'collaboration/checkpoint.get', { checkpoint_id })
+  assert.equal(checkpoint.state, 'resolved')
+  assert.deepEqual(JSON.parse(checkpoint.resolution.input), { request_id })
+  assert.equal((await take(world, request_id)).value, SECRET)
+})
+
+test('what is provided at the checkpoint of a request must be what the request asks for', async () => {
+  const world = await worldWith()
+  const { task } = await world.call('alice', 'collaboration/task.create', { spec: { goal: 'Deploy' } })
+  await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
+  await world.call('devin', 'collaboration/task.start', { task_id: task.id })
+  const request_id = await asked(world, { input_type: 'number', sensitive: false }, 'devin', { metadata: { task_id: task.id } })
+  const { checkpoint_id } = (await world.call('alice', 'execution/request.get', { request_id })).request
+  const give = (input: string): Promise<any> =>
+    world.call('alice', 'collaboration/checkpoint.resolve', { checkpoint_id, action: 'provide', input })
+  await assert.rejects(give('many'), { code: 'INVALID_RESULT' })
+  await give('42')
+  assert.equal((await world.call('devin', 'execution/request.get', { request_id })).receipt.result, 42)
+})

@@ -29,7 +29,8 @@ export const marked = new Set(
       ['run.progress', 'run.fail', 'run.report', 'agent.delegate', 'agent.register', 'capability.invoke'].map(
         (name) => `delegation/${name}`,
       ),
-    ),
+    )
+    .concat(['execution/request.create', 'execution/request.resolve']),
 )
 
 /** Where the client's own words stand in what its call leaves: they tell one call from another. */
@@ -55,6 +56,8 @@ export function markerIn(action: string, [first, second]: readonly SeenImage[]):
     // Arguments stand nowhere; how long it may take does.
     'delegation/capability.invoked': `~${after?.timeout_ms - 1_000}~`,
     'delegation/capability.denied': `~${after?.timeout_ms - 1_000}~`,
+    'execution/request.created': after?.payload?.item ?? after?.payload?.question ?? after?.payload?.prompt,
+    'execution/request.completed': after?.receipt?.reason,
     'identity/key.issued': after?.label,
     'identity/agent.updated': after?.description,
   }
@@ -63,7 +66,7 @@ export function markerIn(action: string, [first, second]: readonly SeenImage[]):
 }
 
 export const targetOf = ({ input }: Plan): string | null =>
-  input.checkpoint_id ?? input.task_id ?? input.grant_id ?? input.run_id ?? input.key_id ?? input.agent_id ?? null
+  input.request_id ?? input.checkpoint_id ?? input.task_id ?? input.grant_id ?? input.run_id ?? input.key_id ?? input.agent_id ?? null
 
 export function leaves({ op }: Plan, action: string): boolean {
   const operation = operations.get(op)!

@@ -2,6 +2,7 @@
 import type { Group } from '#kernel/sequencer.ts'
 import type { MemoryDisk } from '#stores/memory.ts'
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
+import { createItemLaws } from './item-laws.ts'
 import { createRunLaws, type Acknowledged } from './run-laws.ts'
 
 const TASK = 'collaboration.task/'
@@ -9,6 +10,7 @@ const CHECKPOINT = 'collaboration.checkpoint/'
 const UPLOAD = 'collaboration.upload/'
 const GRANT = 'collaboration.grant/'
 const RUN = 'delegation.run/'
+const REQUEST = 'execution.request/'
 const TIMER = 'kernel.delivery/call/'
 
 /** Which steps of a task's state each event may show; null: the task is new. */
@@ -92,6 +94,7 @@ const forPeople = new Set([
   'grant.added',
   'grant.revoked',
   'artifact.edited',
+  'request.completed',
 ])
 const SYSTEM = 'agent_system'
 const ADMIN = 'service_admin'
@@ -105,6 +108,7 @@ export type Laws = {
 export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged: Acknowledged, fail: Fail): Laws {
   const activeKeys = new Map<string, Set<string>>()
   const pendingOf = new Map<string, Set<string>>()
+  const items = createItemLaws(record, fail)
   const runs = createRunLaws(disk, record, isAcknowledged, fail)
   let touched = new Set<string>()
   const docOf = (key: string): any => record.docs.get(key)?.value ?? null
@@ -122,6 +126,7 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
     }
     if (action === 'artifact.committed') judgePlan(fact, fail)
     runs.judge(fact)
+    items.judge(fact)
     if (action !== 'authorization.denied') judgeActor(fact, action)
   }
 
@@ -144,7 +149,11 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
     // The administrator may end what is due; with a stated default it is the principal's policy that answers then.
     const byDefault = after.state === 'resolved' && (line.actor === SYSTEM || line.actor === ADMIN)
     if ((byItsTime || byDefault) && after.expires_at !== null && line.at < after.expires_at) fail(`${what}: before its time`)
-    if (byDefault && (after.on_expiry !== 'default' || line.basis.kind !== 'policy'))
+    // With a request behind it, it is the request's time that is up, and nothing is approved.
+    if (byDefault && after.request_id !== undefined) {
+      const { expires_at } = docOf(REQUEST + after.request_id)
+      if (expires_at === null || line.at < expires_at || after.resolution.action === 'approve') fail(`${what}: nobody answered it`)
+    } else if (byDefault && (after.on_expiry !== 'default' || line.basis.kind !== 'policy'))
       fail(`${what}: ${line.actor} decided without a policy`)
   }
 
@@ -175,6 +184,7 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
     for (const { key } of [...group.create, ...group.update]) if (key.startsWith(TIMER)) touched.add(ownerOf(key))
     for (const key of group.remove) if (key.startsWith(TIMER)) touched.add(ownerOf(key))
     runs.judgeGroup()
+    items.judgeGroup()
     const all = touched
     touched = new Set()
     for (const key of all) {
@@ -274,7 +284,8 @@ function isParty(action: string, actor: string, task: any): boolean {
   const isPrincipal = actor === task.ownership.principal
   const isReviewer = task.reviewers.includes(actor) && actor !== task.executor
   const isExecutor = actor === task.executor
-  if (['task.checkpoint.resolved', 'review.submitted', 'review.commented', 'artifact.edited'].includes(action))
+  if (action === 'request.created') return isExecutor
+  if (['request.completed', 'task.checkpoint.resolved', 'review.submitted', 'review.commented', 'artifact.edited'].includes(action))
     return isPrincipal || isReviewer
   if (action === 'artifact.uploaded') return isPrincipal || isReviewer || isExecutor
   if (action === 'grant.used') return isExecutor

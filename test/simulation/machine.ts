@@ -11,6 +11,7 @@ import { protocols } from '#protocols/index.ts'
 import { memoryStore, type MemoryDisk } from '#stores/memory.ts'
 import { concludeUnknown, createEffects } from '#workers/effects.ts'
 import { runTimers } from '#workers/timers.ts'
+import { testNotary } from '../support/notary.ts'
 import { offerAll } from './capabilities.ts'
 import type { Random } from './random.ts'
 
@@ -137,6 +138,7 @@ export function createMachine({ random, disk, happened, onApplied, onCrash, onAc
       contracts,
       directory,
       grants,
+      notary: testNotary,
       perform,
       now,
       entropy: random.bytes,

@@ -174,7 +174,12 @@ export const mistakes: readonly Mistake[] = [
     "posted(answering(mailbox, now), 'resume', { checkpoint_id, resolution }, now)",
     "posted(answering(mailbox, now), 'resume', { checkpoint_id, resolution: {} }, now)",
   ),
-  one('cancel-leaves-the-run-above', 'protocols/delegation/operations/control.ts', 'own.run.task_id === null ? [own]', 'own.run ? [own]'),
+  one(
+    'cancel-leaves-the-run-above',
+    'protocols/delegation/operations/control.ts',
+    'own.run.task_id === null ? familyOf',
+    'own.run ? familyOf',
+  ),
   one(
     'reject-leaves-its-run',
     'contracts/collaboration-delegation.ts',
@@ -204,6 +209,43 @@ export const mistakes: readonly Mistake[] = [
     'contracts/delegation-collaboration.ts',
     "if (run.reason === 'cancelled' || run.reason === 'handed_off') return null",
     'if (run.id) return null',
+  ),
+  one(
+    'a-question-is-not-in-the-inbox',
+    'contracts/collaboration-execution.ts',
+    'if (checkpoint.request_id !== undefined) return null',
+    "if (checkpoint.request_id !== undefined || checkpoint.kind === 'interrupt') return null",
+  ),
+  one(
+    'a-replaced-question-stays-in-the-inbox',
+    'contracts/collaboration-execution.ts',
+    'if (isSucceeded && next.request_id === item.id) return null',
+    'if (isSucceeded) return null',
+  ),
+  one(
+    'a-verdict-leaves-its-item',
+    'contracts/collaboration-execution.ts',
+    'const item = await reviewOf(read, task_id)',
+    'const item = task_id ? null : await reviewOf(read, task_id)',
+  ),
+  one('an-item-keeps-its-people', 'contracts/collaboration-execution.ts', 'return isSame ? null', 'return item ? null'),
+  one(
+    'an-answer-in-the-inbox-is-lost',
+    'contracts/execution-collaboration.ts',
+    "checkpoint?.state === 'pending' || actor !== SYSTEM_ID ? checkpoint",
+    "checkpoint?.state === 'resolved' ? checkpoint",
+  ),
+  one(
+    'a-rejection-approves',
+    'contracts/execution-collaboration.ts',
+    "action: result === 'approved' ? 'approve' : 'reject'",
+    "action: 'approve'",
+  ),
+  one(
+    'a-timeout-approves',
+    'contracts/execution-collaboration.ts',
+    "return { action: 'provide', input: `${status}:",
+    "return { action: 'approve', input: `${status}:",
   ),
   one(
     'effect-before-its-intent',

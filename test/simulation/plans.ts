@@ -81,13 +81,46 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     return { as, op: 'checkpoint.resolve', input }
   }
 
+  /** The same in the inbox, where the item of the task stands. */
+  function answer(id: number, task: any, as = person(task)): Made {
+    const items = ofKind('execution.request/').filter((item) => item.task_id === task.id)
+    const item = items.find(({ status }) => status === 'pending') ?? items.at(-1)
+    const usual = item?.kind === 'review' ? ['changes_requested', 'changes_requested'] : []
+    const options: string[] = [
+      ...usual,
+      ...(item?.payload.options ?? item?.payload.validation?.allowed_values ?? ['approved', 'approved', 'rejected']),
+    ]
+    const result = item?.payload.input_type === 'text' ? 'yes' : random.pick(options)
+    return { as, op: 'execution/request.resolve', input: { request_id: item?.id ?? 'hxp_none', result, reason: words(id) } }
+  }
+
+  /** An agent asks through HXP within its task. */
+  function ask(id: number, task: any): Made {
+    const [fallback, timeout_seconds] = random.pick<[string, number]>([
+      ['pause', 0],
+      ['pause', 60],
+      ['fail', 1_800],
+      ['default', 1_800],
+    ])
+    const scope = random.chance(0.4) ? { scope: random.pick(['shell:read', 'deploy:staging']) } : {}
+    const asked = random.pick([
+      ['APPROVE', { item: words(id), details: {}, ...scope }],
+      ['DECIDE', { question: words(id), options: ['a', 'b'], default_option: 'a' }],
+      ['PROVIDE', { prompt: words(id), input_type: 'text' }],
+    ] as const)
+    const [action, payload] =
+      fallback === 'default' ? (['DECIDE', { question: words(id), options: ['a', 'b'], default_option: 'a' }] as const) : asked
+    const input = { action, payload, fallback, timeout_seconds, metadata: { task_id: task.id } }
+    return { as: task.executor, op: 'execution/request.create', input }
+  }
+
   function commit(id: number, task: any): Made {
     const payload = { kind: 'inline', uri: `data:text/plain,${words(id)}` }
     const head = task.artifacts.length > 0 ? record.docs.get(`collaboration.artifact_head/${task.artifacts[0]}`)?.value : undefined
-    const next = head && random.chance(0.8) ? { artifact_id: head.id, parent_version: random.chance(0.8) ? head.version : 'v1' } : {}
+    const next = head && random.chance(0.8) ? { artifact_id: head.id, parent_version: random.chance(0.6) ? head.version : 'v1' } : {}
     const wantsPlan = task.spec.constraints.autonomy === 'plan_then_implement' && !task.plan_approved
     const kind = wantsPlan === random.chance(0.9) ? 'plan' : 'deliverable'
-    return { as: task.executor, op: 'artifact.commit', input: { task_id: task.id, payload, ...next, kind, final: some(0.35, () => false) } }
+    return { as: task.executor, op: 'artifact.commit', input: { task_id: task.id, payload, ...next, kind, final: some(0.5, () => false) } }
   }
 
   function edit(id: number, task: any): Made {
@@ -225,10 +258,12 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     }
     if (state === 'assigned' && random.chance(0.85)) return { as: executor, op: 'task.start', input: { task_id } }
     if (state === 'assigned') return delegate(id, task)
+    if (state === 'in_progress' && executor.startsWith('agent_') && random.chance(0.15)) return ask(id, task)
+    if ((state === 'blocked' || state === 'review_ready') && random.chance(0.3)) return answer(id, task)
     if (state === 'in_progress')
       return random.weighted([
         [5, raise],
-        [6, commit],
+        [8, commit],
         [1, delegate],
       ])(id, task)
     if (state === 'blocked' && random.chance(isTakenOver(task) ? 0.6 : 0.03))
@@ -245,6 +280,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     const resolving = resolve(id, task, HOSTILE)
     return random.weighted<Made>([
       [3, { ...resolving, ...mole }],
+      [2, { ...answer(id, task, HOSTILE), ...mole }],
       [task.artifacts.length > 0 ? 3 : 0.5, { ...review(id, task, 'review.submit', HOSTILE), ...mole }],
       [1, { ...mole, op: 'task.cancel', input: { task_id: task.id, reason: words(id) } }],
       [1, { ...mole, op: 'task.interrupt', input: { task_id: task.id } }],
@@ -263,6 +299,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     const as = random.pick(['user_alice', 'user_bob', REVIEWER, 'agent_devin', 'agent_robin', 'agent_nemo', HOSTILE])
     const made = random.weighted<() => Made>([
       [2, () => resolve(id, task)],
+      [2, () => answer(id, task)],
       [2, () => commit(id, task)],
       [2, () => review(id, task, 'review.submit')],
       [1, () => raise(id, task)],
@@ -316,7 +353,8 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
             [1.2, hostile],
             [1.2, confused],
           ])(id, task)
-      return { ...made, op: `collaboration/${made.op}`, keyed: random.chance(0.85) }
+      const op = made.op.includes('/') ? made.op : `collaboration/${made.op}`
+      return { ...made, op, keyed: random.chance(0.85) }
     },
   }
 }

@@ -2,6 +2,7 @@
 // faults end, time passes, and whatever was promised must have come true.
 import { createHash } from 'node:crypto'
 import { SYSTEM } from '#kernel/identity.ts'
+import { kindOf } from '#kernel/schema.ts'
 import { createEffectLaws, type EffectLaws } from './capabilities.ts'
 import { createClients, type Clients, type Plan } from './clients.ts'
 import { createLaws, isOver } from './laws.ts'
@@ -116,10 +117,13 @@ function assemble(seed: number, template: Template, note: (what: string) => void
   const clients: Clients = createClients({ machine, random, record, tokens: new Map(template.tokens), fail, happened, processes })
   record.observe((fact) => laws.judge(fact))
   machine.boot()
+  // Deliveries, and documents that are due themselves.
   const due = (): { id: string; due: string }[] =>
-    [...disk.docs]
-      .filter(([key]) => key.startsWith('kernel.delivery/'))
-      .map(([, { text }]) => JSON.parse(text) as { id: string; due: string })
+    [...disk.docs].flatMap(([key, { text }]) => {
+      if (key.startsWith('kernel.delivery/')) return [JSON.parse(text) as { id: string; due: string }]
+      const at = kindOf(key).due(JSON.parse(text))?.at
+      return at === undefined ? [] : [{ id: key, due: at }]
+    })
   const planner = createPlanner(random, record, machine.now)
   return { machine, clients, planner, processes, effects, disk, record, random, violations, note, fail, due }
 }

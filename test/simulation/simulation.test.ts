@@ -28,7 +28,15 @@ const faults = [
 ]
 /** Called by contracts, timers and workers only; their facts are looked for instead. */
 const bySystem = new Set([
-  ...['task.complete', 'task.overdue', 'checkpoint.overdue', 'checkpoint.escalate', 'upload.expire'].map((name) => `collaboration/${name}`),
+  ...[
+    'task.complete',
+    'task.overdue',
+    'checkpoint.overdue',
+    'checkpoint.escalate',
+    'checkpoint.ask',
+    'checkpoint.answer',
+    'upload.expire',
+  ].map((name) => `collaboration/${name}`),
   ...[
     'agent.block',
     'agent.resume',
@@ -36,6 +44,7 @@ const bySystem = new Set([
     'agent.cancel',
     'card.sync',
     'run.forget',
+    'run.fence',
     'capability.conclude',
     'capability.offer',
     'capability.withdraw',
@@ -69,6 +78,8 @@ function assertHappened(happened: ReadonlySet<string>): void {
     ...commands.filter(({ name }) => !bySystem.has(name)).map(({ name }) => `${name} ok`),
     ...commands.flatMap(({ fact, name }) => (name === 'delegation/webhook.rotate' ? [] : (fact ?? []))),
     'fact kernel/authorization.denied',
+    ...['create', 'resolve'].map((name) => `execution/request.${name} ok`),
+    ...['created', 'completed', 'failed', 'cancelled', 'expired', 'rerouted', 'bound'].map((name) => `fact execution/request.${name}`),
   ]
   assert.deepEqual(
     wanted.filter((what) => !happened.has(what)),

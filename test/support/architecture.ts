@@ -18,7 +18,12 @@ export const layers: Readonly<Record<string, Layer>> = {
   stores: { folders: ['kernel'], drivers: ['node:crypto', 'node:fs/promises', 'node:path', 'node:sqlite'], pure: false },
   bindings: {
     folders: ['kernel'],
-    drivers: ['fastify', 'node:crypto', 'node:http', 'node:net', 'node:perf_hooks', 'node:stream', 'ws'],
+    drivers: ['fastify', 'node:crypto', 'node:http', 'node:https', 'node:net', 'node:perf_hooks', 'node:stream', 'ws'],
+    pure: false,
+  },
+  bridges: {
+    folders: ['kernel', 'protocols', 'bindings'],
+    drivers: ['node:crypto', 'node:http', 'node:stream', 'ws'],
     pure: false,
   },
   capabilities: {
@@ -29,7 +34,7 @@ export const layers: Readonly<Record<string, Layer>> = {
   workers: { folders: ['kernel', 'protocols'], drivers: [], pure: false },
   sdk: { folders: ['kernel', 'protocols'], drivers: [], pure: false },
   apps: {
-    folders: ['kernel', 'protocols', 'contracts', 'stores', 'bindings', 'capabilities', 'workers', 'sdk'],
+    folders: ['kernel', 'protocols', 'contracts', 'stores', 'bindings', 'bridges', 'capabilities', 'workers', 'sdk'],
     drivers: 'any',
     pure: false,
   },
@@ -75,7 +80,13 @@ export const doors: readonly { file: string; module: string; names: readonly str
     names: ['createPrivateKey', 'createPublicKey', 'generateKeyPairSync'],
     why: 'signing keys are made and checked here',
   },
-  { file: 'workers/child.ts', module: 'node:child_process', names: ['spawn'], why: 'the one file that starts processes' },
+  { file: 'workers/child.ts', module: 'node:child_process', names: ['spawn'], why: 'the one file that starts programs of agents' },
+  {
+    file: 'capabilities/mcp-stdio.ts',
+    module: 'node:child_process',
+    names: ['spawn', 'ChildProcessWithoutNullStreams'],
+    why: 'the one file that starts MCP servers',
+  },
   {
     file: 'protocols/identity/authenticate.ts',
     module: 'node:crypto',
@@ -87,6 +98,7 @@ export const doors: readonly { file: string; module: string; names: readonly str
 /** Files over the limit, each with its reason. One that fits again must leave this list. */
 export const longFiles: Readonly<Record<string, string>> = {
   'kernel/sequencer.ts': 'group commit is one state machine; its parts share every variable',
+  'kernel/limits.ts': 'a table: every bound with its reason',
   'protocols/collaboration/schema.ts': 'a table: the objects of the draft, field by field',
 }
 const LINES_MAX = 300

@@ -58,8 +58,8 @@ export async function start(t: TestContext, args: readonly string[], options: Op
     if (over) throw new Error(`the server ended before it was ready: ${stderr()}`)
     await new Promise((done) => setTimeout(done, 10))
   }
-  const port = Number(/^countersign ready http:\/\/127\.0\.0\.1:(\d+)\n/.exec(stdout())?.[1])
-  const link = /http:\S+\/login\?token=\S+/.exec(stdout())?.[0] ?? ''
+  const port = Number(/^countersign ready https?:\/\/127\.0\.0\.1:(\d+)\n/.exec(stdout())?.[1])
+  const link = /https?:\S+\/login\?token=\S+/.exec(stdout())?.[0] ?? ''
   return {
     port,
     child,

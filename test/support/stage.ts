@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type { Refusal } from '#kernel/errors.ts'
 import type { Refs, Step } from '#kernel/operation.ts'
-import { END } from '#kernel/schema.ts'
+import { DUE, END, idIn, keyOf, kindsWithDue, prefixOf } from '#kernel/schema.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
 import { memoryDisk, memoryStore, type MemoryDisk } from '#stores/memory.ts'
 import { createWorld, settled, stateHash, type World } from './world.ts'
@@ -19,7 +19,7 @@ export type Stage = {
   refused(code: string, as: string, operation: string, input: object, key?: string): Promise<Refusal>
   /** The task as it is now. */
   task(id?: string): Promise<any>
-  /** The task's audit events, oldest first, without those of its runs. */
+  /** The task's audit events, oldest first, without those of its runs and of its items in the inbox. */
   events(id?: string): Promise<any[]>
   actions(id?: string): Promise<string[]>
   /** Runs the timers that are due, as the worker would; answers what they called. */
@@ -47,7 +47,7 @@ function stageOf(world: World, refs: Refs, disk: MemoryDisk): Stage {
     world.call(as, operation.includes('/') ? operation : `collaboration/${operation}`, input, key === undefined ? {} : { key })
   const events: Stage['events'] = async (id = refs['task'].id) => {
     const { items } = await call('admin', 'audit.query', { task_id: id, limit: 200 })
-    return (items as any[]).filter(({ protocol }) => protocol !== 'delegation')
+    return (items as any[]).filter(({ protocol }) => protocol === 'collaboration')
   }
   return {
     world,
@@ -74,6 +74,16 @@ function stageOf(world: World, refs: Refs, disk: MemoryDisk): Stage {
         await call('system', timer.body.call, timer.body.input)
         await call('system', 'kernel/delivery.settle', { outcomes: [{ id: timer.id, taken: timer.due, ok: true }] })
         called.push(timer.body.call)
+      }
+      for (const kind of kindsWithDue()) {
+        const prefix = prefixOf(kind, DUE, [])
+        for (const entry of await world.store.scan(prefix, `${prefix}${now}\u{1}`, 1_000)) {
+          const [found] = await world.store.read([keyOf(kind, idIn(entry))])
+          const due = found && kind.due(found.value)
+          if (!due || due.at > now) continue
+          await call('system', due.call, due.input)
+          called.push(due.call)
+        }
       }
       return called
     },

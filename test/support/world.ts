@@ -73,6 +73,8 @@ export type WorldOptions = {
   startMs?: number
   /** The real clock, for tests with real sockets and processes. */
   now?: () => number
+  /** Lets calls wait. */
+  sleep?: KernelOptions['sleep']
 }
 
 export async function createWorld(options: WorldOptions = {}): Promise<World> {
@@ -90,6 +92,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     ...(options.perform === null ? {} : { perform: options.perform ?? usualOutcome }),
     // Each look at the clock is a little later, so that no two events share an instant by accident.
     now: options.now ?? (() => ++now),
+    ...(options.sleep ? { sleep: options.sleep } : {}),
     entropy: seededEntropy(options.seed),
     asksPerMinute: options.asksPerMinute ?? null,
     changesPerMinute: options.changesPerMinute ?? null,

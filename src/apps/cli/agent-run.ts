@@ -14,7 +14,8 @@ import type { Remote } from './remote.ts'
 import { spec, type Context } from './spec.ts'
 import { inert, inertJson } from './text.ts'
 
-const POLL_MS = 1_000
+/** After a call that failed. */
+const AGAIN_MS = 1_000
 
 export const agentRun = spec(
   'agent run',
@@ -90,7 +91,7 @@ function limitOf(text: string | undefined): number {
 
 function portOver(remote: Remote): Port {
   return {
-    call: (operation, input, key) => remote.call(operation, input, key === undefined ? {} : { key }),
+    call: (operation, input, options) => remote.call(operation, input, options),
     upload: (task_id, bytes) =>
       remote.upload(
         'collaboration/artifact.upload',
@@ -115,7 +116,7 @@ async function attend(context: Context, given: Given, remote: Remote, plan: Plan
     tries: bounded(given, 'tries', limits.childTriesDefault, limits.childTriesMax),
     worker: ((given.get('worker') as string | undefined) ?? `${hostname()}-${process.pid}`).slice(0, limits.workerCharsMax),
     clock: realClock,
-    pollMs: POLL_MS,
+    againMs: AGAIN_MS,
     note(run_id, words) {
       say(run_id, words)
       troubled = ''

@@ -9,7 +9,7 @@ import { StartError } from '../data-folder.ts'
 import { inspectKeys, keysIn } from '../keys.ts'
 import { CliError, exits, type Exit } from './exits.ts'
 import { flag } from './flags.ts'
-import { openServer } from './http.ts'
+import { isUntrusted, openServer, TRUST_HINT } from './http.ts'
 import { databaseIn, openStore } from './offline.ts'
 import { dataFolder, isLocal, targetOf, type Target } from './settings.ts'
 import { writeJson } from './show.ts'
@@ -196,11 +196,18 @@ async function diskSpace(folder: string): Promise<Finding> {
   return free < FREE_BYTES_FEW ? warn('disk', `${bytesIn(free)} are free`, 'free some space soon') : ok('disk', `${bytesIn(free)} are free`)
 }
 
-type Health = { readonly status: string; readonly version: string; readonly record: string; readonly reason?: string }
+type Health = {
+  readonly status: string
+  readonly version: string
+  readonly record: string
+  readonly reason?: string
+  readonly mode?: string
+}
 
 async function checkServer(target: Target): Promise<Finding[]> {
   const answered = await healthOf(target.url)
-  if (!answered) return [await absent(target.url)]
+  if (typeof answered === 'string')
+    return [isUntrusted(answered) ? fail('server', `${target.url}: ${answered}`, TRUST_HINT) : await absent(target.url)]
   const { health, skewMs } = answered
   if (!health) return [fail('server', `${target.url} answers, but it is no Countersign server`, 'name another address with --url')]
   const findings: Finding[] = []
@@ -212,28 +219,31 @@ async function checkServer(target: Target): Promise<Finding[]> {
       fail('server', `${words}, but ${health.reason ?? 'it is not well'}`, "look at the server's log and at the free space of its disk"),
     )
   else findings.push(ok('server', health.record === 'verifying' ? `${words}, and is still verifying its record` : words))
+  if (health.mode === 'development')
+    findings.push(warn('mode', 'development mode: everybody on its machine may be the owner', 'start it without --dev where it matters'))
   if (Math.abs(skewMs) > SKEW_MS_MAX)
     findings.push(warn('skew', `the clock of the server differs by ${Math.round(skewMs / 1000)} s`, 'set the clocks of both machines'))
   return [...findings, await credential(target)]
 }
 
-async function healthOf(url: string): Promise<{ health: Health | null; skewMs: number } | null> {
+/** A word: why there is no answer. */
+async function healthOf(url: string): Promise<{ health: Health | null; skewMs: number } | string> {
   try {
     const answer = await fetch(`${url}/health`, { signal: AbortSignal.timeout(HEALTH_MS), redirect: 'error' })
     const date = Date.parse(answer.headers.get('date') ?? '')
     const health = (await answer.json().catch(() => null)) as Health | null
     const isOurs = typeof health?.status === 'string' && typeof health.version === 'string'
     return { health: isOurs ? health : null, skewMs: Number.isNaN(date) ? 0 : date - Date.now() }
-  } catch {
-    return null
+  } catch (error) {
+    return (error as { cause?: { code?: string } }).cause?.code ?? String(error)
   }
 }
 
 /** Nobody answers: could a server start there? */
 async function absent(url: string): Promise<Finding> {
   if (!isLocal(url)) return fail('server', `${url} cannot be reached`, 'check the address, the network and that the server runs')
-  const { hostname, port } = new URL(url)
-  const number = Number(port || 80)
+  const { hostname, port, protocol } = new URL(url)
+  const number = Number(port || (protocol === 'https:' ? 443 : 80))
   const isFree = await new Promise<boolean>((done) => {
     const probe = createServer()
     probe.once('error', () => done(false))

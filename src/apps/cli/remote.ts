@@ -11,12 +11,13 @@ import type { Io, Paint } from './terminal.ts'
 
 export type Answer = Readonly<Record<string, unknown>>
 export type Followed = { readonly cursor: string; readonly item: Answer }
+export type RemoteOptions = { readonly key?: string; readonly timeoutMs?: number; readonly signal?: AbortSignal }
 export type Remote = {
   /** The server's address or the folder's path. */
   readonly where: string
   readonly isOffline: boolean
   // oxlint-disable-next-line typescript/no-explicit-any -- the answer of whichever operation was called; its schema describes it
-  call(operation: string, input: object, options?: { readonly key?: string; readonly timeoutMs?: number }): Promise<any>
+  call(operation: string, input: object, options?: RemoteOptions): Promise<any>
   /** Goes on after a cut, from where it was; ends when the signal aborts. */
   follow(
     operation: string,

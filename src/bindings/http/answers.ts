@@ -1,6 +1,7 @@
 // Statuses, headers and the one shape of an error. Only here does a class of refusal become a status.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Refusal, type Fault } from '#kernel/errors.ts'
+import { limits } from '#kernel/limits.ts'
 
 export const statuses: Readonly<Record<Fault, number>> = {
   invalid: 400,
@@ -66,6 +67,22 @@ export const internalFailure: Failure = {
   message: 'something went wrong here; it was logged',
   details: {},
   headers: {},
+}
+
+type Failing = {
+  readonly kernel: { readonly codes: Readonly<Record<string, Fault>> }
+  readonly log: { error(fields: object, words: string): void }
+}
+/** Whatever was thrown, as an answer. What is not expected is logged with its cause and answered without it. */
+export function failed(error: unknown, path: string, { kernel, log }: Failing): Failure {
+  const refusal = failureOf(error, kernel.codes)
+  if (refusal) return refusal
+  const status = (error as { statusCode?: number }).statusCode
+  if (status === 413) return transportFailure(413, 'TOO_LARGE', `a body has at most ${limits.bodyBytesMax} bytes`)
+  if (status === 415) return transportFailure(415, 'INVALID_REQUEST', 'the body must be application/json')
+  if (status === 400) return transportFailure(400, 'INVALID_REQUEST', 'the body could not be read')
+  log.error({ err: error, path }, 'a request failed')
+  return internalFailure
 }
 
 /** A refusal that only this binding knows, with a status of its own. */

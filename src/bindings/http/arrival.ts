@@ -60,7 +60,9 @@ const tooLate = Object.assign(new Error('too late'), { code: 'ERR_HTTP_REQUEST_T
 export function refuseSocket(error: Error & { code?: string }, socket: Socket): void {
   // Writing into an answer that has begun would garble it.
   const begun = (socket as { _httpMessage?: { _headerSent?: boolean } | null })._httpMessage?._headerSent === true
-  if (error.code === 'ECONNRESET' || !socket.writable || begun) {
+  // Before TLS is agreed on there is no way to say anything.
+  const isShaking = (socket as { secureConnecting?: boolean }).secureConnecting === true
+  if (error.code === 'ECONNRESET' || !socket.writable || begun || isShaking) {
     socket.destroy()
     return
   }

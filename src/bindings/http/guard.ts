@@ -24,14 +24,16 @@ export type GuardOptions = {
   readonly hosts: readonly string[]
   /** A proxy in front ends TLS and tells the host that it was asked for. */
   readonly proxied: boolean
+  /** The cookie travels over TLS. */
+  readonly secure: boolean
 }
 
 const loopbackNames = ['localhost', '127.0.0.1', '[::1]']
 
-export function createGuard({ hosts, proxied }: GuardOptions): Guard {
+export function createGuard({ hosts, proxied, secure }: GuardOptions): Guard {
   const allowed = new Set([...loopbackNames, ...hosts.map((host) => host.toLowerCase())])
   // A cookie with the prefix __Host- must be Secure, which plain HTTP on the loopback is not.
-  const cookieName = proxied ? '__Host-countersign' : 'countersign'
+  const cookieName = secure ? '__Host-countersign' : 'countersign'
   const askedFor = (headers: IncomingHttpHeaders): string | undefined => {
     const forwarded = proxied ? headers['x-forwarded-host'] : undefined
     return typeof forwarded === 'string' ? forwarded.split(',')[0]!.trim() : headers.host

@@ -1,6 +1,7 @@
 // Live streams on the HTTP server: the hub, and the two ways to reach it.
 import type { FastifyInstance } from 'fastify'
 import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
 import { sha256 } from '#kernel/chain.ts'
 import { Refusal } from '#kernel/errors.ts'
 import type { Actor } from '#kernel/identity.ts'
@@ -63,7 +64,9 @@ export function registerLive(app: FastifyInstance, { kernel, guard, live = {}, l
     isStopping,
     bug,
   })
-  app.server.on('upgrade', sockets.upgrade)
+  app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    if (isSocketRequest(request)) sockets.upgrade(request, socket, head)
+  })
   return {
     size: hub.size,
     stop() {

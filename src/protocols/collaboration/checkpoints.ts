@@ -94,6 +94,7 @@ type AskedFields =
   | 'default'
   | 'raised_by'
   | 'takeover'
+  | 'request_id'
 export type Asked = Pick<Checkpoint, AskedFields>
 
 /** A question that nobody but a person or the system asks, with all the time in the world. */

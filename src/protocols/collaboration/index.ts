@@ -4,6 +4,7 @@ import { scenes } from './examples.ts'
 import { artifactOperations } from './operations/artifact.ts'
 import { auditOperations } from './operations/audit.ts'
 import { blobOperations } from './operations/blob.ts'
+import { checkpointRequestOperations } from './operations/checkpoint-request.ts'
 import { checkpointOperations } from './operations/checkpoint.ts'
 import { controlOperations } from './operations/control.ts'
 import { grantOperations } from './operations/grant.ts'
@@ -18,6 +19,7 @@ const operations = [
   ...taskOperations,
   ...taskControlOperations,
   ...checkpointOperations,
+  ...checkpointRequestOperations,
   ...controlOperations,
   ...grantOperations,
   ...ownershipOperations,

@@ -38,11 +38,17 @@ export const isInTime = rule<OfTask>(
   'DEADLINE_EXCEEDED',
   'the task is within its deadline and max_duration',
   ({ task }, _, { actor, now }) => {
-    if (actor.kind !== 'agent' || isTerminal(task.state)) return true
-    const until = activeUntil(task, now)
-    return (task.deadline === null || now < task.deadline) && (until === null || now < until)
+    return actor.kind !== 'agent' || isTerminal(task.state) || hasTime(task, now)
   },
 )
+/** The same for what the system does in an agent's place. */
+export const isWithinTime = rule<OfTask>('DEADLINE_EXCEEDED', 'the task is within its deadline and max_duration', ({ task }, _, { now }) =>
+  hasTime(task, now),
+)
+function hasTime(task: Task, now: string): boolean {
+  const until = activeUntil(task, now)
+  return (task.deadline === null || now < task.deadline) && (until === null || now < until)
+}
 
 export const isNotExpired = rule<OfCheckpoint>('CHECKPOINT_EXPIRED', 'the checkpoint has not expired', ({ checkpoint }, _, { now }) => {
   // A checkpoint on hold stays answerable; with every other policy its time is up, whether or not the timer has run yet.

@@ -195,6 +195,7 @@ export const Checkpoint = doc(
     succeeds: nullable(Id), // the checkpoint that this one replaces
     overdue: t.Boolean(),
     takeover: t.Boolean(), // an interrupt under which a person works on the task themself
+    request_id: t.Optional(Id), // the request that the task waits for: it is answered there, or here
   }),
   {
     scopeOf: (checkpoint) => checkpoint.project_id,

@@ -4,7 +4,7 @@ import { role, type Actor } from '#kernel/identity.ts'
 import { rule, type Read } from '#kernel/operation.ts'
 import { t } from '#kernel/schema.ts'
 import { serves } from './capability.ts'
-import { Card, Mailbox, Memo, Run, Work, type CapabilityRef } from './schema.ts'
+import { Card, delegatorOf, Mailbox, Memo, Run, Work, type CapabilityRef } from './schema.ts'
 import { allowsEvent, isActive } from './states.ts'
 
 export type OfRun = { readonly run: Run; readonly mailbox: Mailbox | null; readonly work: Work | null; readonly memos: number }
@@ -18,13 +18,13 @@ export const runAgent = role<OfRun>("the run's agent", (actor, { run }) => actor
 /** Who delegated a run that no task stands behind; a task's people and its executor are asked through the task. */
 export const delegator = role<OfRun>(
   'the delegating agent',
-  (actor, { run }) => actor.kind === 'agent' && run.task_id === null && run.chain.at(-1)?.agent_id === actor.id,
+  (actor, { run }) => actor.kind === 'agent' && run.task_id === null && delegatorOf(run) === actor.id,
 )
 
 /** The run with what is kept for it. For an agent another agent's run does not exist, unless it delegated it. */
 export async function runOf(read: Read, run_id: string, actor: Actor): Promise<OfRun> {
   const run = await read.maybe(Run, run_id)
-  const isForeign = actor.kind === 'agent' && run !== null && actor.id !== run.agent_id && run.chain.at(-1)?.agent_id !== actor.id
+  const isForeign = actor.kind === 'agent' && run !== null && actor.id !== run.agent_id && delegatorOf(run) !== actor.id
   if (run === null || isForeign) throw new Refusal('RUN_NOT_FOUND', `there is no run ${run_id}`)
   const [mailbox, work, memos] = await Promise.all([
     read.raw(Mailbox, run_id),
@@ -45,6 +45,29 @@ export const isPresentAttempt = rule<OfRun, OfAttempt>(
   'the attempt is the present one: another process has taken the run since',
   ({ mailbox }, { attempt = 0 }, { actor }) => actor.kind !== 'agent' || (mailbox?.attempt ?? 0) === attempt,
 )
+
+type OfFence = { readonly run: Run | null; readonly mailbox: Mailbox | null; readonly last_run: string | null }
+
+/** The run that an agent speaks for: the one that it names, or the one that the task's work is with. */
+export async function fencedBy(read: Read, task_id: string, agent_id: string, run_id: string | undefined): Promise<OfFence> {
+  const work = await read.raw(Work, task_id)
+  const id = run_id ?? work?.current_run ?? null
+  const run = id === null ? null : await read.raw(Run, id)
+  const isOwn = run?.agent_id === agent_id && run.task_id === task_id
+  return { run: isOwn ? run : null, mailbox: isOwn ? await read.raw(Mailbox, run.id) : null, last_run: work?.last_run ?? null }
+}
+
+export const isItsRun = rule<OfFence, { run_id?: string }>(
+  'RUN_NOT_FOUND',
+  'the run is one of the agent on this task',
+  ({ run }, { run_id }) => run_id === undefined || run !== null,
+)
+/** The same for what it does to the task. A run that has ended may still speak, until another one has followed it. */
+export const isPresentFor = rule<OfFence, OfAttempt>('CONFLICT', isPresentAttempt.words, ({ run, mailbox, last_run }, { attempt }) => {
+  if (run === null) return true
+  if (!isActive(run.state)) return run.id === last_run
+  return attempt === undefined || (mailbox?.attempt ?? 0) === attempt
+})
 
 /** While the work is with a delegate, the run above it waits. */
 export const hasNoDelegate = rule<OfRun>(

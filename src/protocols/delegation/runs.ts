@@ -1,4 +1,5 @@
 // How runs are made and how they end, as the operations share it.
+import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Bound, Change, Made, Read } from '#kernel/operation.ts'
@@ -20,6 +21,8 @@ export type NewRun = {
   readonly continues: string | null
   readonly capability: Run['capability']
   readonly delegable: boolean
+  /** The agent that delegates it without a run of its own; null: nobody does. */
+  readonly delegated_by: string | null
   readonly input: Request['input']
   readonly context: Request['context']
   readonly now: string
@@ -54,7 +57,7 @@ export function made(given: NewRun, work: Work | null, card: Card | null, isBoun
 }
 
 function runFrom(given: NewRun): Run {
-  const { id, parent, agent_id, project_id, task_id, continues, capability, delegable, now } = given
+  const { id, parent, agent_id, project_id, task_id, continues, capability, delegable, delegated_by, now } = given
   const correlation_id = given.correlation_id ?? id
   const above = parent ? [...parent.chain, { run_id: parent.id, agent_id: parent.agent_id, correlation_id: parent.correlation_id }] : []
   return {
@@ -69,6 +72,7 @@ function runFrom(given: NewRun): Run {
     root_task_id: given.root_task_id ?? correlation_id,
     parent_run: parent?.id ?? null,
     chain: above,
+    ...(delegated_by === null ? {} : { delegated_by }),
     continues,
     capability,
     delegable,
@@ -114,6 +118,32 @@ export async function lineOf(read: Read, kept: Kept): Promise<Kept[]> {
   )
   return [kept, ...found.filter((one): one is Kept => one.run !== null && isActive(one.run.state)).reverse()]
 }
+
+/** A run that no task stands behind and all that work for it: outermost first. */
+export async function familyOf(read: Read, own: Kept): Promise<Kept[]> {
+  const family = [own]
+  // It grows while it is gone through.
+  for (const { run } of family) {
+    const below = await read.list(Run, 'below', [[run.id]], { limit: limits.cascadeMax })
+    for (const { id } of below) {
+      const kept = { run: await read.raw(Run, id), mailbox: await read.raw(Mailbox, id), memos: await read.count(Memo, 'run', [id]) }
+      if (kept.run !== null && isActive(kept.run.state)) family.push(kept as Kept)
+    }
+    if (family.length > limits.cascadeMax)
+      throw new Refusal('PRECONDITION_FAILED', `more than ${limits.cascadeMax} runs work for it: cancel those first`)
+  }
+  return family
+}
+
+/** Nobody may begin to work for a run while it ends. */
+export const without = (family: readonly Kept[]): Bound[] =>
+  family.map(({ run }) => ({
+    doc: Run,
+    index: 'below',
+    prefix: [run.id],
+    max: 0,
+    words: 'another run began to work for it just now: try again',
+  }))
 
 export type Ending = {
   readonly event: string

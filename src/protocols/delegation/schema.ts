@@ -2,7 +2,7 @@
 import { ownsProject, SYSTEM_SCOPE, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, kindOf, nullable, t, type AnyDoc, type Static } from '#kernel/schema.ts'
-import { runStates } from './states.ts'
+import { isActive, runStates } from './states.ts'
 
 const text = (maxLength: number, description?: string) => t.String({ maxLength, ...(description ? { description } : {}) })
 const someText = (maxLength: number) => t.String({ minLength: 1, maxLength })
@@ -94,6 +94,7 @@ const RunSchema = t.Object({
   root_task_id: Id,
   parent_run: nullable(Id),
   chain: t.Array(Ancestor), // from the outermost run down to the parent
+  delegated_by: t.Optional(Id), // the agent that delegated it without a run of its own
   continues: nullable(Id), // the run whose work it takes up: after a review, a failure, or handed off
   capability: nullable(CapabilityRef),
   delegable: t.Boolean(),
@@ -121,12 +122,23 @@ export const Run = doc('delegation.run', RunSchema, {
     root: index((run) => [[run.root_task_id, run.correlation_id]]),
     agent: index((run) => [[run.agent_id, run.state]], 2),
     project: index((run) => [[run.project_id, run.state]]),
+    // Those that work for a run that no task stands behind; under a task the work is with one run at a time.
+    below: index((run) => (run.task_id === null && run.parent_run !== null && isActive(run.state) ? [[run.parent_run]] : []), 1),
   },
 })
-/** A task's readers are the readers of its runs; without a task, the agents of its chain and the owners of the project. */
+/** The agent whose word the run began with; null: the runtime's. */
+export const delegatorOf = ({ chain, delegated_by }: Pick<Run, 'chain' | 'delegated_by'>): string | null =>
+  chain.at(-1)?.agent_id ?? delegated_by ?? null
+
+/** A task's readers are the readers of its runs; without a task, the agents of its chain, who delegated it, and the owners of the project. */
 function mayRead(run: Run, actor: Actor): boolean {
   if (run.task_id !== null) return true
-  return run.agent_id === actor.id || run.chain.some(({ agent_id }) => agent_id === actor.id) || ownsProject(actor, run.project_id)
+  return (
+    run.agent_id === actor.id ||
+    delegatorOf(run) === actor.id ||
+    run.chain.some(({ agent_id }) => agent_id === actor.id) ||
+    ownsProject(actor, run.project_id)
+  )
 }
 
 /** The draft's DelegateRequest, as it was when the run was made. It never changes. */

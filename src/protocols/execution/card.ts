@@ -1,6 +1,7 @@
 // What a person sees before they answer, and the digests that tie an answer to it.
 import { canonical } from '#kernel/canonical.ts'
 import { sha256 } from '#kernel/chain.ts'
+import { coveredBy } from './covered.ts'
 import type { Request } from './schema.ts'
 import { shown } from './text.ts'
 
@@ -14,10 +15,10 @@ function visible(value: unknown): unknown {
 
 /** That an agent asks, which, and what (HXP 0.1, 7: transparency). Surfaces show this and nothing else of what the agent wrote. */
 export function cardOf(request: Request) {
-  const { id, kind, action, agent_id, requester, owner, priority, payload, thread, artifact, task_id, risk } = request
+  const { id, kind, action, agent_id, requester, owner, priority, payload, thread, artifact, task_id, risk, notice } = request
   return {
     request_id: id,
-    asks: 'An agent asks',
+    asks: whoAsks(request),
     kind,
     action,
     agent_id: shown(agent_id),
@@ -28,13 +29,16 @@ export function cardOf(request: Request) {
     ...(risk === undefined ? {} : { risk }),
     ...(task_id === undefined ? {} : { task_id }),
     ...(artifact === undefined ? {} : { artifact }),
+    ...(notice === undefined ? {} : { notice: shown(notice) }),
     ...(thread === undefined ? {} : { thread: thread.map((remark) => ({ ...remark, text: shown(remark.text) })) }),
   }
+}
+const whoAsks = ({ kind, asked_by }: Request): string => {
+  if (kind === 'interrupt') return 'A person has interrupted an agent'
+  if (asked_by === 'system') return 'The system asks'
+  return asked_by === 'person' ? 'A person asks' : 'An agent asks'
 }
 export const shownDigest = (request: Request): string => sha256(canonical(cardOf(request)))
 
 /** What the agent asked, as the agent itself can compute it from what it got when it asked. */
-export function requestDigest(request: Pick<Request, 'id' | 'action' | 'agent_id' | 'payload' | 'created_at' | 'expires_at'>): string {
-  const { id, action, agent_id, payload, created_at, expires_at } = request
-  return sha256(canonical({ action, agent_id, created_at, expires_at, payload, request_id: id }))
-}
+export const requestDigest = (request: Request): string => sha256(canonical(coveredBy(request)))

@@ -14,6 +14,11 @@ const asked: Step[] = [
     },
   },
 ]
+const answered: Step[] = [
+  ...asked,
+  { as: 'alice', call: 'execution/request.resolve', input: ({ request }) => ({ request_id: request.id, result: 'Approve' }) },
+]
+const looked: Step[] = [...asked, { as: 'alice', call: 'execution/inbox.get', input: ({ request }) => ({ request_id: request.id }) }]
 const forgotten: Step[] = [...asked, { advanceMs: 2 * 3_600_000 }]
 
 /** Devin asks alice for a file, and she sends one. */
@@ -70,10 +75,89 @@ const told: Step[] = [
 const tried: Step[] = [...told, { as: 'alice', call: 'execution/channel.test', input: ({ channel }) => ({ channel_id: channel.id }) }]
 const called_back: Step[] = [{ as: 'devin', call: 'execution/callback.register', input: { endpoint: 'https://example.com/receipts' } }]
 
+/** A task that devin works on, for alice, with rita as a reviewer. */
+const task_in_progress: Step[] = [
+  { as: 'alice', call: 'collaboration/task.create', input: { spec: { goal: 'Fix the login bug' }, reviewers: ['user_rita'] } },
+  { as: 'alice', call: 'collaboration/task.assign', input: ({ task }) => ({ task_id: task.id, assignee: 'agent_devin' }) },
+  { as: 'devin', call: 'collaboration/task.start', input: ({ task }) => ({ task_id: task.id }) },
+]
+/** It waits for an approval, which stands in the inbox. */
+const waiting: Step[] = [
+  ...task_in_progress,
+  { as: 'devin', call: 'collaboration/checkpoint.raise', input: ({ task }) => ({ task_id: task.id, kind: 'approval', prompt: 'Deploy?' }) },
+]
+/** Devin asks through HXP within the task, which waits for the answer. */
+const bound: Step[] = [
+  ...task_in_progress,
+  {
+    as: 'devin',
+    call: 'execution/request.create',
+    input: ({ task }) => ({ action: 'APPROVE', metadata: { task_id: task.id }, payload: { item: 'Deploy?', details: {} } }),
+  },
+]
+
+/** What may wait as long as it takes. */
+const patient: Step[] = [
+  {
+    as: 'devin',
+    call: 'execution/request.create',
+    input: { action: 'APPROVE', payload: { item: 'Send the newsletter', details: { readers: 1_200 } } },
+  },
+]
+export const MONDAY = '2026-01-05T09:00:00.000Z'
+const snoozed: Step[] = [
+  ...patient,
+  { as: 'alice', call: 'execution/request.snooze', input: ({ request }) => ({ request_id: request.id, until: MONDAY }) },
+]
+const slept: Step[] = [...snoozed, { advanceMs: 5 * 24 * 3_600_000 }]
+const filtered: Step[] = [{ as: 'alice', call: 'execution/filter.save', input: { name: 'urgent', query: { priority: 'critical' } } }]
+
+const approval = { action: 'APPROVE', payload: { item: 'Deploy to production', details: { version: '1.4.2' } } }
+const pooled: Step[] = [{ as: 'devin', call: 'execution/request.create', input: { ...approval, role: 'pool' } }]
+const claimed: Step[] = [
+  ...pooled,
+  { as: 'bob', call: 'execution/request.claim', input: ({ request }) => ({ request_id: request.id, lease_seconds: 600 }) },
+]
+const forgotten_claim: Step[] = [...claimed, { advanceMs: 3_600_000 }]
+/** A reminder is due. */
+const unheard: Step[] = [
+  { as: 'devin', call: 'execution/request.create', input: { ...approval, remind_seconds: 600 } },
+  { advanceMs: 3_600_000 },
+]
+/** Rita is to be asked too, now. */
+const unanswered: Step[] = [
+  { as: 'devin', call: 'execution/request.create', input: { ...approval, escalate: { after_seconds: 600, to: ['user_rita'] } } },
+  { advanceMs: 3_600_000 },
+]
+/** Alice asks back. */
+const questioned: Step[] = [
+  ...asked,
+  { as: 'alice', call: 'execution/request.question', input: ({ request }) => ({ request_id: request.id, text: 'Monthly?' }) },
+]
+const ruled: Step[] = [{ as: 'alice', call: 'execution/rule.add', input: { action: 'APPROVE', tag: 'finance', delegate_to: 'user_bob' } }]
+const grouped: Step[] = [{ as: 'owner', call: 'execution/group.set', input: { name: 'on-call', members: ['user_rita', 'user_bob'] } }]
+
 export const scenes = {
   empty: [],
   asked,
+  answered,
+  looked,
   forgotten,
+  patient,
+  snoozed,
+  slept,
+  filtered,
+  pooled,
+  claimed,
+  forgotten_claim,
+  unheard,
+  unanswered,
+  questioned,
+  ruled,
+  grouped,
+  task_in_progress,
+  waiting,
+  bound,
   asked_for_file,
   given_file,
   file_forgotten,

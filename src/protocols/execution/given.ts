@@ -69,3 +69,12 @@ export function heldAs(request: Request, given: Given | null, answer: Resolution
   if (input_type === 'file') throw new Refusal('INVALID_RESULT', 'result names no file that was added to this request', { field: 'result' })
   return answer
 }
+
+/** What was provided at the checkpoint of a request, as its receipt holds it. Only here a secret is sealed and a file is kept. */
+export function providedElsewhere({ kind, action, payload }: Request, result: unknown): unknown {
+  if (kind !== 'request' || action !== 'PROVIDE') return result
+  const { input_type, sensitive } = payload as ProvidePayload
+  if (sensitive === true || input_type === 'file')
+    throw new Refusal('PRECONDITION_FAILED', 'a secret or a file is given as the answer to the request itself, with request.resolve')
+  return resultOf(action, payload as ProvidePayload, { result }).result
+}

@@ -1,18 +1,46 @@
 // HXP, the Human Execution Protocol 0.1: agents ask people to decide, approve or provide, and get receipts.
 import type { Protocol } from '#kernel/operation.ts'
 import { scenes } from './examples.ts'
+import { batchOperations } from './operations/batch.ts'
+import { filterOperations } from './operations/filters.ts'
+import { followOperations } from './operations/follow.ts'
+import { inboxOperations } from './operations/inbox.ts'
+import { readingOperations } from './operations/reading.ts'
+import { mirrorOperations } from './operations/mirror.ts'
+import { receiptOperations } from './operations/receipt.ts'
+import { requestOperations } from './operations/request.ts'
+import { resolveOperations } from './operations/resolve.ts'
+import { snoozeOperations } from './operations/snooze.ts'
+import { groupOperations } from './operations/group.ts'
+import { poolOperations } from './operations/pool.ts'
+import { routingOperations } from './operations/routing.ts'
+import { ruleOperations } from './operations/rules.ts'
+import { threadOperations } from './operations/thread.ts'
+import { timeOperations } from './operations/time.ts'
 import { callbackOperations } from './operations/callback.ts'
 import { channelOperations } from './operations/channel.ts'
 import { fileOperations } from './operations/file.ts'
 import { noticeOperations } from './operations/notice.ts'
-import { requestOperations } from './operations/request.ts'
-import { resolveOperations } from './operations/resolve.ts'
 import { secretOperations } from './operations/secret.ts'
 import { codes } from './wire.ts'
 
 const operations = [
   ...requestOperations,
   ...resolveOperations,
+  ...receiptOperations,
+  ...readingOperations,
+  ...inboxOperations,
+  ...followOperations,
+  ...snoozeOperations,
+  ...filterOperations,
+  ...batchOperations,
+  ...poolOperations,
+  ...routingOperations,
+  ...timeOperations,
+  ...threadOperations,
+  ...ruleOperations,
+  ...groupOperations,
+  ...mirrorOperations,
   ...fileOperations,
   ...secretOperations,
   ...channelOperations,

@@ -99,7 +99,23 @@ function claimsOf(request: Request, { scope, seq, hash }: Place, notary: Context
     created_at: request.created_at,
     completed_at,
     basis,
+    ...votesOf(request, notary),
     evidence_hash,
     log: { project_id: scope, seq, hash },
   }
 }
+
+/** Who agreed with whom, without names. */
+const votesOf = ({ quorum, votes = [] }: Request, { pseudonym }: Context['notary']) =>
+  quorum === undefined
+    ? {}
+    : {
+        quorum: { n: quorum.n, of: quorum.of.length },
+        votes: votes.map(({ by, in_place_of, result, at, shown_digest }) => ({
+          sub: pseudonym(by),
+          ...(in_place_of === undefined ? {} : { in_place_of: pseudonym(in_place_of) }),
+          result,
+          at,
+          shown_digest,
+        })),
+      }

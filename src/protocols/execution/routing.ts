@@ -1,26 +1,117 @@
-// From a request to the people who are to answer it (HXP 0.1, 6).
+// From a request to the people who are to answer it (HXP 0.1, 6), and from one person to another.
 import { Refusal } from '#kernel/errors.ts'
 import type { Read } from '#kernel/operation.ts'
-import type { Request } from './schema.ts'
-import type { TaskBehind } from './rules.ts'
+import type { Static } from '#kernel/schema.ts'
+import { isInPool, type Escalation, type Fallback, type Request } from './schema.ts'
+import { forbidsDefault, GROUP, Group, groupId, Policy, ruleFor, Rules } from './standing.ts'
+import { judgesOf, type TaskBehind } from './rules.ts'
 
 export type Routed = Pick<Request, 'owner' | 'people' | 'assigned_to'>
-export type Asking = Pick<Request, 'action' | 'role' | 'project_id' | 'tags' | 'requester' | 'quorum'> & {
+export type Asking = Pick<Request, 'action' | 'role' | 'project_id' | 'tags' | 'requester' | 'quorum' | 'risk'> & {
   readonly label?: string | undefined
+  readonly fallback?: Static<typeof Fallback> | undefined
+  readonly escalate?: Static<typeof Escalation> | undefined
 }
 
-/** X10: the role is a switch. With a task behind it, its people; with a quorum, those who are to agree; else the owner. */
+const wrong = (field: string, words: string): Refusal => new Refusal('INVALID_REQUEST', words, { field })
+
+/** X10: the role is a switch. With a task behind it, its people; with a quorum, those who are to agree; else by the role. */
 export async function routedTo(read: Read, asking: Asking, task: TaskBehind | null): Promise<Routed> {
   const owner = task?.ownership.principal ?? (await ownerOf(read, asking.requester))
-  if (task !== null)
-    return { owner, people: [...new Set([owner, ...task.reviewers.filter((who) => who !== task.executor)])], assigned_to: owner }
-  if (asking.quorum) return { owner, people: [...new Set(asking.quorum.of)], assigned_to: null }
+  if (asking.escalate) await refuseOddEscalation(read, asking, asking.escalate, task)
+  if (asking.fallback === 'default') await refuseForbiddenDefault(read, asking, owner)
+  if (task !== null) return { owner, people: [...new Set(judgesOf(task))], assigned_to: owner }
+  if (asking.quorum) return { owner, people: await voters(read, asking, asking.quorum.of), assigned_to: null }
   if (asking.role === 'pool') return { owner, people: [], assigned_to: null }
-  return { owner, people: [owner], assigned_to: owner }
+  const who = asking.role === 'delegate' ? await delegateOf(read, asking, owner) : owner
+  return { owner, people: [who], assigned_to: who }
 }
 
 async function ownerOf(read: Read, requester: string): Promise<string> {
   const owner = (await read.subject(requester))?.owner
   if (!owner) throw new Refusal('PRECONDITION_FAILED', `nobody answers for ${requester}`)
   return owner
+}
+
+/** X26: by the rules of whoever answers for the agent, and of nobody else. Who cannot answer any more is passed over. */
+async function delegateOf(read: Read, asking: Asking, owner: string): Promise<string> {
+  const found = ruleFor((await read.raw(Rules, owner))?.rules ?? [], asking)
+  return found !== null && (await isPersonOf(read, found.delegate_to, asking.project_id)) ? found.delegate_to : owner
+}
+
+/** Distinct people of the project. Whoever asks is an agent, so it is never among them. */
+async function voters(read: Read, { project_id, role }: Asking, of: readonly string[]): Promise<string[]> {
+  if (role === 'pool') throw wrong('role', 'a quorum names its people: it does not go with a pool')
+  for (const id of of)
+    if (!(await isPersonOf(read, id, project_id))) throw wrong('quorum', `quorum.of: ${id} is no active person of the project`)
+  return [...new Set(of)]
+}
+
+async function refuseForbiddenDefault(read: Read, asking: Asking, owner: string): Promise<void> {
+  const policy = await read.raw(Policy, owner)
+  if (policy !== null && forbidsDefault(policy, asking))
+    throw wrong('fallback', 'the person who answers for you has forbidden that a timeout decides: choose pause or fail')
+}
+
+async function refuseOddEscalation(
+  read: Read,
+  { project_id, quorum }: Asking,
+  { to }: Static<typeof Escalation>,
+  task: TaskBehind | null,
+): Promise<void> {
+  if (quorum) throw wrong('escalate', 'the people of a quorum are fixed: escalate does not go with it')
+  const { people, unknown } = await peopleNamed(read, to, project_id)
+  if (unknown.length > 0) throw wrong('escalate', `escalate.to: ${unknown.join(', ')}: no active person and no group of the project`)
+  const others = task === null ? [] : people.filter((who) => !judgesOf(task).includes(who))
+  if (others.length > 0) throw wrong('escalate', `escalate.to: ${others.join(', ')} cannot decide on the task behind it`)
+}
+
+/** Active, and sees what belongs to the project. */
+export async function isPersonOf(read: Read, id: string, project_id: string): Promise<boolean> {
+  const found = await read.subject(id)
+  return found?.kind === 'human' && !found.disabled && found.projects.has(project_id)
+}
+
+export type Named = { readonly people: readonly string[]; readonly unknown: readonly string[] }
+/** The people whom names of people and of groups mean at present. */
+export async function peopleNamed(read: Read, names: readonly string[], project_id: string): Promise<Named> {
+  const people = new Set<string>()
+  const unknown: string[] = []
+  for (const name of names) {
+    const group = name.startsWith(GROUP) ? await read.raw(Group, groupId(project_id, name.slice(GROUP.length))) : null
+    const active = []
+    for (const id of group?.members ?? [name]) if (await isPersonOf(read, id, project_id)) active.push(id)
+    for (const id of active) people.add(id)
+    if (active.length === 0) unknown.push(name)
+  }
+  return { people: [...people], unknown }
+}
+
+// --- From one person to another -----------------------------------------------------------------------------------------------
+
+/** Somebody has it from now on, beside those to whom it was escalated; whoever had it before has it no more. */
+function handedTo(request: Request, who: string, now: string): Request {
+  const { claimed_until: _, snoozed, ...rest } = request
+  // With a task behind it, those who decide on the task decide (H8): it is only shown as this one's.
+  const people = request.task_id === undefined ? [...new Set([who, ...(request.escalated_to ?? [])])] : request.people
+  const kept = snoozed?.filter(({ by }) => people.includes(by) && by !== who) ?? []
+  return { ...rest, people, assigned_to: who, assigned_at: now, ...(kept.length > 0 ? { snoozed: kept } : {}) }
+}
+
+export const assignedTo = (request: Request, who: string, now: string): Request => ({
+  ...handedTo(request, who, now),
+  status: request.role === 'pool' && request.task_id === undefined ? 'assigned' : request.status,
+})
+
+/** X21: what is in a pool is assigned from when somebody takes it; whoever takes it anew keeps the time of the first. */
+export function claimedBy(request: Request, who: string, now: string, until: string): Request {
+  const since = request.assigned_to === who && request.assigned_at !== null ? request.assigned_at : now
+  return { ...handedTo(request, who, now), status: 'assigned', assigned_at: since, claimed_until: until }
+}
+/** Whoever answers what nobody has claimed takes it and answers it. */
+export const takenBy = (request: Request, who: string, now: string): Request =>
+  isInPool(request) ? { ...handedTo(request, who, now), status: 'assigned' } : request
+
+export function backInPool({ claimed_until: _, ...request }: Request): Request {
+  return { ...request, status: 'pending', people: request.escalated_to ?? [], assigned_to: null, assigned_at: null }
 }

@@ -1,8 +1,8 @@
 // Who may ask and who may answer, and what must hold. Roles and rules read as sentences.
 import { Refusal } from '#kernel/errors.ts'
-import { installationOwner, role, speaksFor, type Actor } from '#kernel/identity.ts'
+import { installationOwner, isIn, role, speaksFor, type Actor } from '#kernel/identity.ts'
 import { rule, type Read } from '#kernel/operation.ts'
-import { isOpen, Request, taskDoc } from './schema.ts'
+import { isInPool, isOpen, Request, taskDoc } from './schema.ts'
 
 /** What is known of the task behind an item. */
 export type TaskBehind = {
@@ -25,6 +25,17 @@ export async function requestOf(read: Read, request_id: string): Promise<OfReque
   return { request, task: await taskBehind(read, request.task_id) }
 }
 
+/** For the people of a pool: that somebody was faster is no secret among them, but what became of it is. */
+export async function poolItemOf(read: Read, request_id: string, actor: Actor): Promise<OfRequest> {
+  const there = await read.raw(Request, request_id)
+  const isPools = actor.kind === 'human' && there?.role === 'pool' && there.task_id === undefined && isIn(actor, there.project_id)
+  if (isPools && (await read.maybe(Request, request_id)) === null) {
+    if (isOpen(there)) throw new Refusal('ALREADY_CLAIMED', 'somebody else has claimed the request')
+    throw isTimedOut(there) ? new Refusal(isNotLate.code, isNotLate.words) : new Refusal(isUnresolved.code, isUnresolved.words)
+  }
+  return requestOf(read, request_id)
+}
+
 /** An agent with its own key, or a project's key for the agents of the project. */
 export const asker = role<unknown>('agent', (actor) => actor.kind === 'agent' || isProjectKey(actor))
 export const isProjectKey = (actor: Actor): boolean => actor.kind === 'service' && actor.projects !== 'all'
@@ -36,17 +47,18 @@ export const itsAsker = role<OfRequest>(
 )
 
 /** Those who decide on a task: its principal and its reviewers, and nobody on their own work. */
-const judgesOf = ({ ownership, reviewers, executor }: TaskBehind): string[] => [
+export const judgesOf = ({ ownership, reviewers, executor }: TaskBehind): string[] => [
   ownership.principal,
   ...reviewers.filter((who) => who !== executor),
 ]
-/** In whose place somebody answers; null: nobody's, they may not. */
-function answersAs(actor: Actor, { request, task }: OfRequest): string | null {
+/** In whose place somebody answers, their own first; null: nobody's, they may not. */
+export function answersAs(actor: Actor, { request, task }: OfRequest): string | null {
   if (actor.kind !== 'human') return null
   if (task !== null && actor.id === task.executor && actor.id !== task.ownership.principal) return null
-  const claimed = request.role === 'pool' && request.assigned_to !== null ? [request.assigned_to, request.owner] : null
-  const named = request.quorum ? request.quorum.of : (claimed ?? [request.owner, ...request.people])
-  return (task === null ? named : judgesOf(task)).find((who) => speaksFor(actor, who)) ?? null
+  const named = task === null ? (request.quorum?.of ?? [request.owner, ...request.people]) : judgesOf(task)
+  const spoken = named.filter((who) => speaksFor(actor, who))
+  const isFree = (who: string): boolean => !request.votes?.some(({ by, in_place_of = by }) => in_place_of === who)
+  return spoken.find((who) => who === actor.id) ?? spoken.find(isFree) ?? spoken[0] ?? null
 }
 const inPlaceOf = (actor: Actor, whose: string | null): string | null => (whose === null || whose === actor.id ? null : whose)
 
@@ -57,10 +69,7 @@ export const answerer = role<OfRequest>(
   (actor, state) => inPlaceOf(actor, answersAs(actor, state)),
 )
 /** Anybody of the project, as long as nobody has claimed it. */
-export const poolMember = role<OfRequest>(
-  'a person of the pool',
-  (actor, { request, task }) => actor.kind === 'human' && task === null && request.role === 'pool' && request.status === 'pending',
-)
+export const poolMember = role<OfRequest>('a person of the pool', (actor, { request }) => actor.kind === 'human' && isInPool(request))
 /** Whoever owns the installation answers for all of it, apart from what a task's own people decide. */
 export const chief = role<OfRequest>(
   'owner',
@@ -70,8 +79,9 @@ export const chief = role<OfRequest>(
 /** What ended by its deadline is late, not resolved (HXP 0.1, 5.3: 408); asking again changes nothing. */
 export const isNotLate = rule<OfRequest>('EXPIRED', 'the request has not ended by its deadline', ({ request }, _, { now }) => {
   const isOver = isOpen(request) && request.fallback !== 'pause' && request.expires_at !== null && request.expires_at <= now
-  return !isOver && !(request.status === 'failed' && request.receipt?.reason === TIMEOUT)
+  return !isOver && !isTimedOut(request)
 })
+const isTimedOut = ({ status, receipt }: Request): boolean => status === 'failed' && receipt?.reason === TIMEOUT
 export const TIMEOUT = 'timeout'
 export const isUnresolved = rule<OfRequest>('ALREADY_RESOLVED', 'the request is not resolved yet', ({ request }) => isOpen(request))
 /** For what the system does by timer: that somebody was faster is no failure. */

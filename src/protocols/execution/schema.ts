@@ -1,8 +1,9 @@
 // What an agent asks of a person, and what the person's answer leaves. Field names are the draft's (HXP 0.1); what is ours says so.
-import { ownsProject, speaksFor, type Actor } from '#kernel/identity.ts'
+import { ownsProject, speaksFor, SYSTEM_ID, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, kindOf, nullable, t, type AnyDoc, type Part, type Static } from '#kernel/schema.ts'
 import { Payload } from './payload.ts'
+import { dueOf } from './timers.ts'
 
 const text = (maxLength: number, description?: string) => t.String({ maxLength, ...(description ? { description } : {}) })
 export const Id = text(limits.idCharsMax)
@@ -13,8 +14,10 @@ export const Action = either('DECIDE', 'APPROVE', 'PROVIDE')
 export type Action = Static<typeof Action>
 export const RoleName = either('owner', 'delegate', 'pool')
 export const Priority = either('critical', 'high', 'normal', 'low')
+export type Priority = Static<typeof Priority>
 export const Fallback = either('pause', 'fail', 'default')
 export const Status = either('pending', 'assigned', 'completed', 'failed', 'cancelled')
+export type Status = Static<typeof Status>
 export const Risk = either('R1', 'R2', 'R3', 'R4', 'R5')
 /** Ours: what stands in the inbox. `request`: an agent asked through HXP itself; the others come from other protocols. */
 export const Kind = either('request', 'approval', 'choice', 'input', 'escalation', 'interrupt', 'review')
@@ -43,18 +46,43 @@ export type Receipt = Static<typeof Receipt>
 
 const Vote = t.Object({
   by: Id,
+  in_place_of: t.Optional(Id), // whose vote it is, where a substitute gave it
   result: t.Unknown(),
   reason: t.Optional(text(limits.reasonCharsMax)),
   via: nullable(t.String()),
+  shown_digest: t.String(),
   at: Timestamp,
 })
 export type Vote = Static<typeof Vote>
 const Remark = t.Object({ by: Id, kind: either('question', 'reply'), text: text(limits.textCharsMax), at: Timestamp })
+export type Remark = Static<typeof Remark>
 export const Quorum = t.Object({ n: t.Integer({ minimum: 1, maximum: 20 }), of: t.Array(Id, { minItems: 1, maxItems: 20 }) })
 export const Escalation = t.Object({
   after_seconds: t.Integer({ minimum: 1, maximum: limits.timeoutSecondsMax }),
   to: t.Array(Id, { minItems: 1, maxItems: 20 }),
 })
+
+const Details = t.Optional(t.Object({}, { additionalProperties: true }))
+const Evidence = t.Optional(text(limits.textCharsMax, 'what the agent gives as its reason'))
+const Labels = t.Array(text(limits.labelCharsMax))
+/**
+ * What another protocol asks, in the words of HXP: its questions are longer than what HXP itself takes, and its options have ids of
+ * their own (`option_ids`, in the order of the options).
+ */
+export const MirroredPayload = t.Union([
+  t.Object({ question: text(limits.promptCharsMax), options: Labels, option_ids: t.Optional(Labels), context: Evidence, details: Details }),
+  t.Object({ item: text(limits.promptCharsMax), context: Evidence, details: t.Object({}, { additionalProperties: true }) }),
+  t.Object({
+    prompt: text(limits.promptCharsMax),
+    input_type: either('text', 'selection'),
+    validation: t.Optional(t.Object({ allowed_values: t.Optional(Labels), max: t.Optional(t.Integer()) })),
+    option_ids: t.Optional(Labels),
+    context: Evidence,
+    details: Details,
+  }),
+])
+export type MirroredPayload = Static<typeof MirroredPayload>
+export const Reviewed = t.Object({ artifact_id: Id, version: text(40) })
 
 const RequestSchema = t.Object({
   id: Id,
@@ -67,10 +95,10 @@ const RequestSchema = t.Object({
   agent_id: text(limits.labelCharsMax), // as the agent calls itself
   requester: Id, // who it is by its credential
   project_id: Id, // where it belongs: chain and visibility
-  label: t.Optional(text(limits.labelCharsMax)), // the draft's project_id, where it names no project of ours
+  label: t.Optional(text(limits.labelCharsMax)), // the draft's project_id, as the agent sent it
   metadata: Open,
   tags: t.Array(text(limits.labelCharsMax)),
-  payload: Payload,
+  payload: t.Union([Payload, MirroredPayload]),
   created_at: Timestamp,
   expires_at: nullable(Timestamp),
   status: Status,
@@ -85,38 +113,67 @@ const RequestSchema = t.Object({
   quorum: t.Optional(Quorum),
   votes: t.Optional(t.Array(Vote)),
   claimed_until: t.Optional(Timestamp), // a pool's item is somebody's until then
-  escalation: t.Optional(Escalation),
+  escalation: t.Optional(t.Object({ ...Escalation.properties, at: t.Optional(Timestamp) })), // as it was asked for; `at`: it was done
   escalated_at: t.Optional(Timestamp),
+  escalated_to: t.Optional(t.Array(Id)), // who came to it by escalation, and stays
   remind_seconds: t.Optional(t.Integer()),
   reminders: t.Optional(t.Integer()),
+  reminded_at: t.Optional(Timestamp),
+  asked_until: t.Optional(Timestamp), // its first deadline, where it was extended
   snoozed: t.Optional(t.Array(t.Object({ by: Id, until: Timestamp }))),
   thread: t.Optional(t.Array(Remark)),
   callback: t.Optional(Id),
   task_id: t.Optional(Id),
   root_task_id: t.Optional(Id),
   checkpoint_id: t.Optional(Id),
-  artifact: t.Optional(t.Object({ artifact_id: Id, version: text(40) })), // what a review is about
+  artifact: t.Optional(Reviewed), // what a review is about
+  asked_by: t.Optional(either('person', 'system')), // absent: an agent
+  on_expiry: t.Optional(either('hold', 'escalate', 'fail', 'default')), // what a checkpoint does when its time is up; its own timer does it
+  notice: t.Optional(text(limits.promptCharsMax)), // what happened to the task meanwhile, in the words of the system
   receipt: t.Optional(Receipt),
 })
 export type Request = Static<typeof RequestSchema>
 
 export const isOpen = ({ status }: Pick<Request, 'status'>): boolean => status === 'pending' || status === 'assigned'
-const rankOf = { critical: '0', high: '1', normal: '2', low: '3' } as const
+export const rankOf = { critical: '0', high: '1', normal: '2', low: '3' } as const
 /** Behind everything else until its time comes. */
-const SNOOZED = '9'
+export const SNOOZED = '9'
 
 export const poolOf = (project_id: string): string => `pool/${project_id}`
 /** Where it is listed: with those who are to answer, or in the pool of the project until somebody claims it. */
-export function inboxesOf({ role, status, people, project_id }: Request): readonly string[] {
-  return role === 'pool' && status === 'pending' ? [poolOf(project_id)] : people
+export function inboxesOf(request: Request): readonly string[] {
+  return isInPool(request) ? [poolOf(request.project_id), ...request.people] : request.people
 }
+/** Anybody of the project may take it. What is bound to a task is never in a pool: its people are known. */
+export const isInPool = ({ role, status, task_id }: Pick<Request, 'role' | 'status' | 'task_id'>): boolean =>
+  role === 'pool' && status === 'pending' && task_id === undefined
+
+/** What is late or was escalated is not for later: nothing hides it. */
+export const isPressing = ({ overdue, escalated_at }: Pick<Request, 'overdue' | 'escalated_at'>): boolean =>
+  overdue || escalated_at !== undefined
+/** Until when somebody wants to be left alone about it; null: they do not. */
+export const snoozedUntil = (request: Request, who: string): string | null =>
+  (isPressing(request) ? undefined : request.snoozed?.find(({ by }) => by === who)?.until) ?? null
 
 function openRows(request: Request): Part[][] {
   const rank = rankOf[request.priority]
   return inboxesOf(request).map((who) => {
-    const rest = request.snoozed?.find(({ by }) => by === who)
-    return rest ? [who, SNOOZED, rest.until] : [who, rank, request.created_at]
+    const until = snoozedUntil(request, who)
+    return until === null ? [who, rank, request.created_at] : [who, SNOOZED, until, rank]
   })
+}
+
+/** In the pool, and with those who were called in besides. */
+function twiceRows(request: Request): Part[][] {
+  const { people } = request
+  return people.length < inboxesOf(request).length ? openRows(request).filter(([who]) => people.includes(who as string)) : []
+}
+
+/** Whose history it is in: those who were asked, and whoever else has answered. */
+function closedRows({ people, receipt, status, priority }: Request): Part[][] {
+  if (!receipt) return []
+  const { by, completed_at } = receipt
+  return (by === SYSTEM_ID || people.includes(by) ? people : [...people, by]).map((who) => [who, status, completed_at, rankOf[priority]])
 }
 
 /** The kind of the task behind an item; protocols know one another's documents by name only. */
@@ -132,12 +189,13 @@ export const Request = doc('execution.request', RequestSchema, {
   within: (request) => (request.task_id === undefined ? null : { doc: taskDoc(), id: request.task_id }),
   // Who waits for the answer, and who waits for something to answer.
   wakes: (request) => request.id,
+  due: dueOf,
   indexes: {
     open: index((request) => (isOpen(request) ? openRows(request) : []), 2),
-    closed: index(
-      (request) => (request.receipt ? request.people.map((who) => [who, request.status, request.receipt!.completed_at]) : []),
-      2,
-    ),
+    closed: index(closedRows, 2),
+    // Those of `open` that stand there twice for somebody, and those that somebody has claimed: so that they can be counted.
+    twice: index((request) => (request.role === 'pool' && isOpen(request) ? twiceRows(request) : []), 2),
+    claimed: index(({ status, people, priority }) => (status === 'assigned' ? people.map((who) => [who, rankOf[priority]]) : []), 2),
     asker: index((request) => [[request.requester, isOpen(request) ? 'open' : 'closed', request.created_at]], 2),
     critical: index((request) => (request.priority === 'critical' ? [[request.requester, request.created_at.slice(0, 13)]] : []), 2),
     checkpoint: index((request) => (request.checkpoint_id === undefined ? [] : [[request.checkpoint_id]])),
@@ -149,7 +207,8 @@ function mayRead(request: Request, actor: Actor): boolean {
   if (actor.kind === 'agent') return actor.id === request.requester
   if (request.task_id !== undefined || ownsProject(actor, request.project_id)) return true
   if (actor.kind !== 'human') return false
-  const isTheirs = [request.owner, ...request.people].some((who) => speaksFor(actor, who))
+  // Whoever answered finds it again, also what they answered out of a pool.
+  const isTheirs = [request.owner, ...request.people].some((who) => speaksFor(actor, who)) || request.receipt?.by === actor.id
   // A pool is everybody of the project; what somebody has claimed is theirs.
-  return isTheirs || actor.owner === true || (request.role === 'pool' && request.status === 'pending')
+  return isTheirs || actor.owner === true || isInPool(request)
 }

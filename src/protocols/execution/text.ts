@@ -34,12 +34,18 @@ const kinds: readonly (readonly [name: string, test: RegExp])[] = [
 const kindOf = (character: string): string =>
   kinds.find(([, test]) => test.test(character))?.[0] ?? `more than ${MARKS_MAX} marks on one letter:`
 
+/** Most texts are this, and nothing in them hides: looking at each letter would cost more than everything else about a request. */
+const isPlain = (text: string): boolean => /^[\x20-\x7E\n\t]*$/.test(text)
+
 const hexOf = (character: string): string => character.codePointAt(0)!.toString(16).toUpperCase()
-const hostileIn = (text: string): string | undefined => [...text.matchAll(HOSTILE)].find((found) => found[1] === undefined)?.[0]
+const hostileIn = (text: string): string | undefined =>
+  isPlain(text) ? undefined : [...text.matchAll(HOSTILE)].find((found) => found[1] === undefined)?.[0]
 
 /** The same text for every surface: what would deceive or cannot be seen stands there as \u{202E}. */
 export const shown = (text: string): string =>
-  text.replace(HOSTILE, (character, spelled: string | undefined) => (spelled === undefined ? `\\u{${hexOf(character)}}` : character))
+  isPlain(text)
+    ? text
+    : text.replace(HOSTILE, (character, spelled: string | undefined) => (spelled === undefined ? `\\u{${hexOf(character)}}` : character))
 
 const refuse = (words: string, field: string): never => {
   throw new Refusal('INVALID_REQUEST', words, { field })
@@ -55,7 +61,7 @@ export function refuseHostile(text: string, field: string): void {
 export function refuseHostileLabel(text: string, field: string): void {
   refuseHostile(text, field)
   if (/[\n\t\r]/.test(text)) refuse(`${field} must be one line without tabs`, field)
-  const word = wordsOf(text).find(isMixed)
+  const word = isPlain(text) ? undefined : wordsOf(text).find(isMixed)
   if (word !== undefined) refuse(`${field} mixes letters of several scripts in the word "${word}"`, field)
 }
 
@@ -134,13 +140,16 @@ for (const [other, plain] of seenAs) {
 }
 const isLookAlike = (letter: string): boolean => seenAs.has(letter)
 
-const mapped = (text: string, to: ReadonlyMap<string, string>): string => Array.from(text, (letter) => to.get(letter) ?? letter).join('')
+const mapped = (text: string, to: ReadonlyMap<string, string>): string =>
+  isPlain(text) ? text : Array.from(text, (letter) => to.get(letter) ?? letter).join('')
 /** In plain forms and decomposed, so that case and look are those of the letter. What NFKD would take the look of stays: U+03F2. */
 const lettersOf = (text: string): string =>
-  Array.from(text, (letter) => (seenAs.has(letter) ? letter : letter.normalize('NFKD')))
-    .join('')
-    .normalize('NFD')
-    .replace(/[\p{White_Space}\p{Default_Ignorable_Code_Point}\u2800]/gu, '')
+  isPlain(text)
+    ? text.replaceAll(/[ \n\t]/g, '')
+    : Array.from(text, (letter) => (seenAs.has(letter) ? letter : letter.normalize('NFKD')))
+        .join('')
+        .normalize('NFD')
+        .replace(/[\p{White_Space}\p{Default_Ignorable_Code_Point}\u2800]/gu, '')
 
 /** Two labels with the same fold are one label for people: whatever the case, the spaces, the forms of the letters. */
 export function fold(text: string): string {

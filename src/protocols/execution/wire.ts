@@ -3,6 +3,8 @@ import type { Fault } from '#kernel/errors.ts'
 
 export const codes = {
   ALREADY_RESOLVED: 'conflict',
+  ALREADY_CLAIMED: 'conflict',
+  ALREADY_VOTED: 'conflict',
   TASK_BOUND: 'conflict',
   CHANGED: 'conflict',
   EXPIRED: 'late',

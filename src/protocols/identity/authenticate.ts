@@ -1,18 +1,19 @@
 // From a credential to an actor. Read anew with every call, so that what was revoked stops working with the next one.
 import { timingSafeEqual } from 'node:crypto'
 import { sha256 } from '#kernel/chain.ts'
+import { timestampOf } from '#kernel/clock.ts'
 import { Refusal } from '#kernel/errors.ts'
-import type { Actor, ProjectRole } from '#kernel/identity.ts'
+import type { Actor, ProjectRole, Via } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { idOf, keyOf, type Doc, type Static, type TSchema } from '#kernel/schema.ts'
 import type { Key as StoreKey, Store } from '#kernel/store.ts'
-import { ADMIN_SERVICE, Agent, Key, Project, Session, User } from './schema.ts'
+import { ADMIN_SERVICE, Agent, Key, Project, Session, SubjectLink, User } from './schema.ts'
 
 export type Credential = { readonly kind: 'bearer' | 'session'; readonly token: string }
 
 const CREDENTIAL_CHARS_MAX = 200
 /** One sentence for every way to be nobody: it must not help to find out which ids exist. */
-const refused = (): Refusal => new Refusal('UNAUTHENTICATED', 'a valid API key or session is required')
+export const refused = (): Refusal => new Refusal('UNAUTHENTICATED', 'a valid API key or session is required')
 
 /** `cs_<id without its prefix>_<secret>`: the id finds the document, so no index over secrets is needed. */
 export const tokenOf = (id: string, secret: string): string => `cs_${id.slice(id.indexOf('_') + 1)}_${secret}`
@@ -32,21 +33,36 @@ export function matches(secret: string, digest: string): boolean {
 type Proof = Map<StoreKey, number>
 
 export async function authenticate(store: Store, credential: Credential, nowMs: number): Promise<Actor> {
-  const now = new Date(nowMs).toISOString()
+  const now = timestampOf(nowMs)
   const { id, secret } = partsOf(credential.token)
   const proof: Proof = new Map()
   return credential.kind === 'bearer' ? byKey(store, `key_${id}`, secret, now, proof) : bySession(store, `sess_${id}`, secret, nowMs, proof)
 }
 
+/** What a token of an issuer says, once it was verified: who, and until when. */
+export type Claims = { readonly issuer: string; readonly sub: string; readonly until: string }
+
+export const linkIdOf = (issuer: string, sub: string): string => `subj_${sha256(JSON.stringify([issuer, sub]))}`
+
+/** The person whom an administrator linked to these claims. Nobody else, and never an agent. */
+export function authenticateClaims(store: Store, { issuer, sub, until }: Claims, nowMs: number): Promise<Actor> {
+  return byLink(store, linkIdOf(issuer, sub), until, timestampOf(nowMs), new Map())
+}
+
+/** Somebody who needs no credential of their own: where everybody is trusted, or the server itself has started them. */
+export const authenticateSubject = (store: Store, subject: string, nowMs: number, via?: Via): Promise<Actor> =>
+  actorOf(store, subject, timestampOf(nowMs), new Map(), via)
+
 /** Who somebody is that came with a ticket: by the subject and, where there was one, the credential that asked for it. */
-export type Bearer = { readonly subject: string; readonly credential: StoreKey | null }
+export type Bearer = { readonly subject: string; readonly credential: StoreKey | null; readonly until: string | null }
 
 /** The same actor for the present. What was revoked, closed or switched off since is refused, as the credential itself would be. */
-export async function authenticateAgain(store: Store, { subject, credential }: Bearer, nowMs: number): Promise<Actor> {
-  const now = new Date(nowMs).toISOString()
+export async function authenticateAgain(store: Store, { subject, credential, until }: Bearer, nowMs: number): Promise<Actor> {
+  const now = timestampOf(nowMs)
   const proof: Proof = new Map()
   if (credential === null) return actorOf(store, subject, now, proof)
   const id = idOf(credential)
+  if (credential === keyOf(SubjectLink, id)) return byLink(store, id, until, now, proof)
   const isKey = credential === keyOf(Key, id)
   return isKey ? byKey(store, id, null, now, proof) : bySession(store, id, null, nowMs, proof)
 }
@@ -73,7 +89,7 @@ const isHeld = (secret: string | null, digest: string): boolean => secret === nu
 async function byKey(store: Store, id: string, secret: string | null, now: string, proof: Proof): Promise<Actor> {
   const key = await proven(store, Key, id, proof)
   if (!isHeld(secret, key.digest) || !isGoodKey(key, now)) throw refused()
-  const actor = await actorOf(store, key.subject, now, proof)
+  const actor = await actorOf(store, key.subject, now, proof, 'key')
   // A key that ends, like one for a single project, cannot issue one that does not.
   if (key.project_id === null || actor.projects === 'all')
     return key.expires_at === null ? actor : { ...actor, narrowed: true, fleeting: true }
@@ -84,19 +100,27 @@ async function byKey(store: Store, id: string, secret: string | null, now: strin
 async function bySession(store: Store, id: string, secret: string | null, nowMs: number, proof: Proof): Promise<Actor> {
   const session = await proven(store, Session, id, proof)
   if (!isHeld(secret, session.digest) || !isGoodSession(session, nowMs)) throw refused()
-  return actorOf(store, session.user_id, new Date(nowMs).toISOString(), proof)
+  return actorOf(store, session.user_id, timestampOf(nowMs), proof, 'session')
 }
 
-async function actorOf(store: Store, subject: string, now: string, proof: Proof): Promise<Actor> {
-  if (subject === ADMIN_SERVICE) return { id: subject, kind: 'service', projects: 'all', proof }
+async function byLink(store: Store, id: string, until: string | null, now: string, proof: Proof): Promise<Actor> {
+  const link = await proven(store, SubjectLink, id, proof)
+  if (link.unlinked_at !== null || until === null || until <= now) throw refused()
+  const actor = await actorOf(store, link.user_id, now, proof, 'token')
+  // Like a key that ends: it cannot issue one that does not.
+  return { ...actor, until, narrowed: true, fleeting: true }
+}
+
+async function actorOf(store: Store, subject: string, now: string, proof: Proof, via?: Via): Promise<Actor> {
+  if (subject === ADMIN_SERVICE) return { id: subject, kind: 'service', projects: 'all', via, proof }
   if (subject.startsWith('project_')) {
     const project = await proven(store, Project, subject, proof)
-    return { id: project.id, kind: 'service', projects: new Map<string, ProjectRole>([[project.id, 'owner']]), proof }
+    return { id: project.id, kind: 'service', projects: new Map<string, ProjectRole>([[project.id, 'owner']]), via, proof }
   }
   const found = subject.startsWith('user_') ? await proven(store, User, subject, proof) : await proven(store, Agent, subject, proof)
   if (found.disabled) throw refused()
   const projects = new Map(found.projects.map(({ project_id, role }) => [project_id, role]))
-  if (found.kind === 'agent') return { id: found.id, kind: 'agent', projects, owner: false, proof }
+  if (found.kind === 'agent') return { id: found.id, kind: 'agent', projects, owner: false, via, proof }
   const current = found.acts_for.filter(({ from, until }) => from <= now && now < until)
   return {
     id: found.id,
@@ -105,6 +129,7 @@ async function actorOf(store: Store, subject: string, now: string, proof: Proof)
     owner: found.role === 'owner',
     actsFor: new Set(current.map(({ user_id }) => user_id)),
     fleeting: found.acts_for.some(({ until }) => now < until),
+    via,
     proof,
   }
 }

@@ -13,4 +13,8 @@ const substituted: Step[] = [
   { as: 'alice', call: 'identity/substitute.add', input: { person: 'user_alice', substitute: 'user_bob', until: '2026-02-01T00:00:00Z' } },
 ]
 
-export const scenes = { empty: [], substituted, withKey, withLogin, withSession, withTicket }
+const withSubject: Step[] = [
+  { as: 'admin', call: 'identity/subject.link', input: { user_id: 'user_alice', issuer: 'https://login.example.com', sub: 'alice-7' } },
+]
+
+export const scenes = { empty: [], substituted, withKey, withLogin, withSession, withSubject, withTicket }

@@ -4,6 +4,7 @@ import { scenes } from './examples.ts'
 import { agentOperations } from './operations/agent.ts'
 import { credentialOperations } from './operations/credential.ts'
 import { projectOperations } from './operations/project.ts'
+import { subjectOperations } from './operations/subject.ts'
 import { substituteOperations } from './operations/substitute.ts'
 import { ticketOperations } from './operations/ticket.ts'
 import { userOperations } from './operations/user.ts'
@@ -15,6 +16,7 @@ const operations = [
   ...agentOperations,
   ...projectOperations,
   ...credentialOperations,
+  ...subjectOperations,
   ...ticketOperations,
 ]
 export type IdentityOperation = (typeof operations)[number]

@@ -1,7 +1,7 @@
 // Who may administer whom. Reads as: the administrator, an owner of this installation, or whoever the thing belongs to.
 import { administrator, installationOwner, ownsProject, role, system, type Actor } from '#kernel/identity.ts'
 import { Refusal } from '#kernel/errors.ts'
-import type { Read } from '#kernel/operation.ts'
+import { rule, type Read } from '#kernel/operation.ts'
 import { ADMIN_SERVICE, Agent, Project, User } from './schema.ts'
 
 export const administrators = [system, administrator, installationOwner]
@@ -21,6 +21,13 @@ export const keeper = role<OfSubject>('keeper', (actor, { subject }) => {
   if (subject.kind === 'project') return ownsProject(actor, subject.id)
   return subject.kind === 'human' && subject.id === actor.id
 })
+
+/** A credential that ends, or is for one project only, must not be traded for a credential that is neither. */
+export const mayPassOn = rule<unknown>(
+  'UNAUTHORIZED',
+  'your key is not a narrowed one: such a key issues no credentials',
+  (_, __, { actor }) => !actor.narrowed,
+)
 
 type OfProject = { readonly project: { readonly id: string } }
 export const projectOwner = role<OfProject>(

@@ -138,6 +138,8 @@ export const Ticket = doc(
     credential: nullable(t.String()),
     digest: t.String(),
     expires_at: Timestamp,
+    /** When the credential ends, where its document does not say so. */
+    until: nullable(Timestamp),
   }),
   { scopeOf: () => SYSTEM_SCOPE, indexes: { subject: index((ticket) => [[ticket.subject, ticket.expires_at]], 1) } },
 )
@@ -163,6 +165,43 @@ export const Session = doc(
 )
 
 export type Session = Static<typeof Session.schema>
+
+export const IssuerUrl = t.String({
+  minLength: 1,
+  maxLength: limits.issuerCharsMax,
+  pattern: '^https?://[^\\s]+$',
+  description: 'the URL of the issuer, exactly as its tokens name it',
+})
+export const Sub = t.String({
+  minLength: 1,
+  maxLength: limits.subCharsMax,
+  description: 'who it is at the issuer: the claim sub of their tokens',
+})
+
+/** Somebody of an issuer, and the person that they are here. Nobody is found by anything else in a token. */
+export const SubjectLink = doc(
+  'identity.subject',
+  t.Object({
+    id: t.String(),
+    user_id: UserId,
+    issuer: IssuerUrl,
+    sub: Sub,
+    linked_by: t.String(),
+    created_at: Timestamp,
+    unlinked_at: nullable(Timestamp),
+  }),
+  {
+    scopeOf: () => SYSTEM_SCOPE,
+    visibleTo: (link, actor) => link.user_id === actor.id || isOwner(actor),
+    // A call that waits with a token ends with the link.
+    wakes: (link) => link.user_id,
+    indexes: {
+      all: index((link) => (link.unlinked_at === null ? [[]] : [])),
+      user: index((link) => (link.unlinked_at === null ? [[link.user_id]] : []), 1),
+    },
+  },
+)
+export type SubjectLink = Static<typeof SubjectLink.schema>
 
 /** Keys, links and sessions as they are shown: without the digest of the secret. */
 const { digest: _key, ...keyFields } = Key.schema.properties

@@ -9,7 +9,7 @@ type Raise = Input<'collaboration/checkpoint.raise'>
 type Checkpoint = Output<'collaboration/checkpoint.get'>['checkpoint']
 
 /** What a question may carry besides its words; see `collaboration/checkpoint.raise`. */
-export type AskOptions = Omit<Raise, 'task_id' | 'kind' | 'prompt' | 'options'> & {
+export type AskOptions = Omit<Raise, 'task_id' | 'kind' | 'prompt' | 'options' | 'run_id' | 'attempt'> & {
   /** Names the question where its place in the handler may change from one attempt to the next. */
   readonly key?: string
 }
@@ -36,16 +36,16 @@ export function createAsk(job: Job, steps: Steps): Ask {
     return turn
   }
 
-  function ask(question: Omit<Raise, 'task_id'>, key: string | undefined): Promise<Resolution> {
+  function ask(question: Omit<Raise, 'task_id' | 'run_id' | 'attempt'>, key: string | undefined): Promise<Resolution> {
     const task_id = job.item.run.task_id
     if (task_id === null) return Promise.reject(new TypeError('no task stands behind this run, so there is nobody to ask'))
     return inTurn(() =>
       job.aside(async () => {
         let raised: string | null = null
         const known = steps.once('ask', key, async (idempotencyKey) => {
-          const raise = { task_id, ...question }
+          const raise = { task_id, run_id: job.id, ...question }
           const { checkpoint } = await job.effect(() =>
-            client.collaboration.checkpoint.raise(raise, { idempotencyKey, signal: job.signal }),
+            client.collaboration.checkpoint.raise({ ...raise, attempt: job.attempt }, { idempotencyKey, signal: job.signal }),
           )
           // Before the first handler nobody can have asked: the answer comes as a message.
           if (job.isFirst) raised = job.waitsFor = checkpoint.id

@@ -2,6 +2,8 @@
 import { CountersignError } from '../errors.ts'
 import { backoffOf, pause, usualRetry } from '../transport.ts'
 
+export const durationOf = (ms: number): string => `PT${ms / 1_000}S`
+
 export const isRefusal = (error: unknown, ...codes: readonly string[]): error is CountersignError =>
   error instanceof CountersignError && codes.includes(error.code)
 

@@ -7,7 +7,7 @@ import type { Steps } from './steps.ts'
 type CommitInput = Input<'collaboration/artifact.commit'>
 /** Text, bytes, or a payload as `collaboration/artifact.commit` takes it (such as a ref to where the bytes are). */
 export type Content = string | Uint8Array<ArrayBuffer> | Blob | CommitInput['payload']
-export type CommitOptions = Omit<CommitInput, 'task_id' | 'payload'> & {
+export type CommitOptions = Omit<CommitInput, 'task_id' | 'payload' | 'run_id' | 'attempt'> & {
   /** A file name: the bytes are then uploaded, however few they are. */
   readonly name?: string
   readonly media_type?: string
@@ -40,9 +40,9 @@ export function createCommit(job: Job, steps: Steps): (content: Content, options
     if (task_id === null) throw new TypeError('no task stands behind this run: return the result instead')
     const about = { ...(name === undefined ? {} : { name }), ...(media_type === undefined ? {} : { media_type }) }
     const deliver = async (idempotencyKey: string): Promise<Delivered> => {
-      const payload = await payloadOf(task_id, content, about)
+      const delivery = { ...commit, task_id, run_id: job.id, payload: await payloadOf(task_id, content, about) }
       const { artifact } = await job.effect(() =>
-        client.collaboration.artifact.commit({ ...commit, task_id, payload }, { idempotencyKey, signal }),
+        client.collaboration.artifact.commit({ ...delivery, attempt: job.attempt }, { idempotencyKey, signal }),
       )
       return { artifact_id: artifact.id, version: artifact.version }
     }

@@ -2,7 +2,7 @@
 // cannot be finished. Nothing is lost: what a process has taken and not ended is redelivered when its lease runs out.
 import type { Client } from '../client.ts'
 import { newKey, pause } from '../transport.ts'
-import { isRefusal, persistently } from './calls.ts'
+import { durationOf, isRefusal, persistently } from './calls.ts'
 import { createJob, type Item, type Job } from './job.ts'
 import type { Run } from './run.ts'
 import type { Handler, ServeOptions } from './serve.ts'
@@ -30,7 +30,6 @@ const LOOK_MS = 300_000
 /** Handlers that were told to stop may take this long to do so before their runs are given back. */
 const LEAVE_MS = 500
 
-const durationOf = (ms: number): string => `PT${ms / 1_000}S`
 const portions = <T>(all: readonly T[]): T[][] =>
   Array.from({ length: Math.ceil(all.length / RUNS_MAX) }, (_, i) => all.slice(i * RUNS_MAX, (i + 1) * RUNS_MAX))
 

@@ -5,6 +5,7 @@ import { createAsk, type Ask } from './ask.ts'
 import { isRefusal } from './calls.ts'
 import { createDelegate, type Delegated, type DelegateOptions } from './delegate.ts'
 import { createCommit, openArtifact, type CommitOptions, type Content, type Delivered } from './deliver.ts'
+import { createInvoke, type InvokeOptions, type Invoked } from './invoke.ts'
 import type { Job, RunDocument, Steer } from './job.ts'
 import { createSteps } from './steps.ts'
 
@@ -43,6 +44,8 @@ export type Run<I extends object = Record<string, unknown>> = {
   open(artifact_id: string, version?: string): Promise<Uint8Array<ArrayBuffer>>
   /** Passes a part on and waits for what comes of it. Throws `DelegationFailed`. */
   delegate(options: DelegateOptions): Promise<Delegated>
+  /** Invokes a capability and waits for its result. What the capability says no to is a result with `ok: false`. */
+  invoke(ref: { readonly capability_id: string; readonly version: string }, input?: unknown, options?: InvokeOptions): Promise<Invoked>
   readonly ledger: {
     /** The value under a key of the project's ledger; undefined: there is none. */
     read(key: string, options?: LedgerOptions): Promise<unknown>
@@ -89,6 +92,7 @@ export function createRun(job: Job, task: Task | null): Run {
     commit: createCommit(job, steps),
     open: (artifact_id, version) => openArtifact(job, artifact_id, version),
     delegate: createDelegate(job, steps),
+    invoke: createInvoke(job, steps),
     ledger: ledgerOf(job, steps),
     steering: job.steers,
     steers: () => steersOf(job),
@@ -121,7 +125,8 @@ function ledgerOf(job: Job, steps: ReturnType<typeof createSteps>): Run['ledger'
     async write(key, value, { key: step, ...options } = {}) {
       if (task_id === null) throw new TypeError('no task stands behind this run: the ledger is written in the name of one')
       await steps.once('ledger', step, async (idempotencyKey) => {
-        await job.effect(() => client.collaboration.ledger.write({ ...options, task_id, key, value }, { idempotencyKey, signal }))
+        const entry = { ...options, task_id, run_id: job.id, key, value }
+        await job.effect(() => client.collaboration.ledger.write({ ...entry, attempt: job.attempt }, { idempotencyKey, signal }))
         return null
       })
     },

@@ -10,6 +10,7 @@ import { refusedAs, t, type Static } from '#kernel/schema.ts'
 import { moved, taskTimers } from '../ownership.ts'
 import { payloadOf, PayloadInput } from '../payload.ts'
 import { allows, executor, hasPlanFirst, isActive, isInTime, isNotReadOnly, principal, reviewer } from '../rules.ts'
+import { ByRun, byRun } from '../by-run.ts'
 import { committed, uploadFor, type Upload } from '../upload.ts'
 import { Artifact, ArtifactHead, artifactOf, ArtifactVersion, Id, Reference, ReferenceAs, ReviewKind, Task, versionId } from '../schema.ts'
 
@@ -28,18 +29,21 @@ const commit = command({
     payload: PayloadInput,
     kind: t.Optional(ReviewKind),
     final: t.Optional(t.Boolean({ description: 'false: commit without moving the task to review' })),
+    ...ByRun,
   }),
   output: t.Object({ artifact: Artifact, task: Task.schema }),
   callers: [executor],
   requires: [isInTime, allows('artifact.commit'), isNotReadOnly, hasPlanFirst],
   audit: 'artifact.committed',
+  besides: ['attempt'],
   load: (read, input) => committing(read, input),
   decide({ task, ...known }, input, { actor, now, newId }) {
     const { made, head, listed } = nextVersion({ task, ...known }, input, actor.id, newId, now)
     const kept = committed(known.upload)
     const next = input.final === false ? listed : moved(listed, 'artifact.commit', { via: 'handoff', reason: 'artifact.commit', now })
+    const images = [image(ArtifactVersion, made), image(ArtifactHead, head), image(Task, next), ...kept.images] as const
     return {
-      facts: [fact('artifact.committed', [image(ArtifactVersion, made), image(ArtifactHead, head), image(Task, next), ...kept.images])],
+      facts: [fact('artifact.committed', images, byRun(input))],
       puts: [...taskTimers(task, next), ...kept.puts],
       output: { artifact: artifactOf(made, []), task: next },
     }

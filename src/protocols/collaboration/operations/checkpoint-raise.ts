@@ -8,6 +8,7 @@ import { limits } from '#kernel/limits.ts'
 import { command } from '#kernel/operation.ts'
 import { t, type Static } from '#kernel/schema.ts'
 import { durationMs, futureTimestamp } from '#kernel/time.ts'
+import { ByRun, byRun } from '../by-run.ts'
 import { fittingDefault, raisedOn, type Asked } from '../checkpoints.ts'
 import { checkpointTimers, taskTimers } from '../ownership.ts'
 import { allows, executor, isInTime } from '../rules.ts'
@@ -42,6 +43,7 @@ const RaiseInput = t.Object({
   expires_in: t.Optional(Duration),
   on_expiry: t.Optional(ExpiryPolicy),
   default: t.Optional(Answer),
+  ...ByRun,
 })
 
 export const raise = command({
@@ -54,6 +56,7 @@ export const raise = command({
   requires: [isInTime, allows('checkpoint.raise')],
   audit: 'task.checkpoint.raised',
   asks: true,
+  besides: ['attempt'],
   async load(read, { task_id, context = [] }) {
     const task = await read(Task, task_id)
     for (const evidence of context) {
@@ -67,7 +70,7 @@ export const raise = command({
     const raised = raisedOn(task, newId('ckpt'), askedBy(actor.id, task, input, now), now)
     const words = `at most ${max} questions of one agent may be open`
     return {
-      facts: [fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint), image(Task, raised.task)])],
+      facts: [fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint), image(Task, raised.task)], byRun(input))],
       puts: [...checkpointTimers(null, raised.checkpoint), ...taskTimers(task, raised.task)],
       atMost: max === null ? [] : [{ doc: Checkpoint, index: 'open', prefix: [actor.id], max, words }],
       output: raised,

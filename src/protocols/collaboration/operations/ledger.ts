@@ -7,6 +7,7 @@ import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { t } from '#kernel/schema.ts'
+import { ByRun, byRun } from '../by-run.ts'
 import { executor, isInTime, principal } from '../rules.ts'
 import { Id, Ledger, LedgerEntry, LedgerHead, ledgerHeadId, LedgerKey, LedgerScope, Task } from '../schema.ts'
 import { role } from '#kernel/identity.ts'
@@ -24,6 +25,7 @@ const write = command({
     key: LedgerKey,
     value: t.Unknown(),
     expected_version: t.Optional(t.Integer({ minimum: 0 })),
+    ...ByRun,
   }),
   output: t.Object({ entry: LedgerEntry.schema }),
   callers: [executor, assignee, principal],
@@ -41,6 +43,7 @@ const write = command({
     ),
   ],
   audit: 'ledger.written',
+  besides: ['attempt'],
   async load(read, { task_id, scope, key }) {
     const task = await read(Task, task_id)
     const where = scope ?? `project:${task.project_id}`
@@ -48,7 +51,7 @@ const write = command({
       throw new Refusal('UNAUTHORIZED', 'a task writes to the ledger of its own project or of the organisation')
     return { task, where, ledger: await read.maybe(Ledger, where), head: await read.maybe(LedgerHead, ledgerHeadId(where, key)) }
   },
-  decide({ task, where, ledger, head }, { key, value }, { actor, now, newId }) {
+  decide({ task, where, ledger, head }, { key, value, ...by }, { actor, now, newId }) {
     const version = (head?.version ?? 0) + 1
     const made = ledger ?? { id: where, ledger_id: newId('led'), scope: where }
     const entry: LedgerEntry = {
@@ -66,7 +69,7 @@ const write = command({
     const newest = { id: ledgerHeadId(where, key), scope: where, entry_id: entry.id, version }
     const images = [image(LedgerEntry, entry), image(LedgerHead, newest), ...(ledger ? [] : [image(Ledger, made)])] as const
     // The chain is the task's project, also where the ledger is the organisation's.
-    return { scope: task.project_id, facts: [fact('ledger.written', [...images])], output: { entry } }
+    return { scope: task.project_id, facts: [fact('ledger.written', [...images], byRun(by))], output: { entry } }
   },
   example: { given: 'completed', as: 'devin', input: ({ task }) => ({ task_id: task.id, key: 'release', value: { version: '1.2.0' } }) },
 })

@@ -4,6 +4,7 @@ import { role, system, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule, type Read } from '#kernel/operation.ts'
 import { nullable, t, type Static } from '#kernel/schema.ts'
+import { isInTime, restraintOf, type Restraint } from '../restraint.ts'
 import { allows, Attempt, hasNoDelegate, isPresentAttempt, registered, runAgent, runOf, targetOf, type OfRun } from '../rules.ts'
 import { endings, isShallow, made } from '../runs.ts'
 import { CapabilityRef, Card, Id, Open, Request, Run, Work } from '../schema.ts'
@@ -99,6 +100,7 @@ const delegate = command({
         continues: isRuntime ? (input.continues ?? null) : null,
         capability: input.capability ?? null,
         delegable: isRuntime || above === null ? (input.delegable ?? true) : above.delegable && (input.delegable ?? true),
+        delegated_by: isRuntime || above !== null ? null : actor.id,
         input: input.input ?? {},
         context: input.context ?? null,
         now,
@@ -116,7 +118,7 @@ const delegate = command({
   },
 })
 
-type HandingOff = OfRun & { readonly card: Card | null; readonly request: Request | null; readonly parent: Run | null }
+type HandingOff = OfRun & Restraint & { readonly card: Card | null; readonly request: Request | null; readonly parent: Run | null }
 
 const handoff = command({
   name: 'agent.handoff',
@@ -127,6 +129,7 @@ const handoff = command({
   callers: [system, runAgent],
   requires: [
     allows('agent.handoff'),
+    isInTime,
     isPresentAttempt,
     hasNoDelegate,
     rule<OfRun>('PRECONDITION_FAILED', 'the run may be delegated', ({ run }, _, { actor }) => actor.kind === 'system' || run.delegable),
@@ -141,7 +144,7 @@ const handoff = command({
     ),
   ],
   audit: 'run.delegated',
-  async load(read, { run_id, to_agent }, { actor }): Promise<HandingOff> {
+  async load(read, { run_id, to_agent }, { actor, now }): Promise<HandingOff> {
     const own = await runOf(read, run_id, actor)
     const { project_id, capability, parent_run } = own.run
     const target =
@@ -150,6 +153,7 @@ const handoff = command({
         : await targetOf(read, to_agent, { project_id, capability }, capability !== null)
     return {
       ...own,
+      ...(await restraintOf(read, own.run.task_id, now)),
       card: target.card,
       request: await read.raw(Request, run_id),
       parent: parent_run === null ? null : await read.raw(Run, parent_run),
@@ -170,6 +174,7 @@ const handoff = command({
         continues: run.id,
         capability: run.capability,
         delegable: run.delegable,
+        delegated_by: run.delegated_by ?? null,
         input: request?.input ?? {},
         context: context ?? request?.context ?? null,
         now,

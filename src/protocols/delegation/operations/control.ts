@@ -6,7 +6,7 @@ import { command, rule } from '#kernel/operation.ts'
 import { t } from '#kernel/schema.ts'
 import { answeredByAsking, answering, posted } from '../mailbox.ts'
 import { allows, delegator, isNotEnded, runOf, type OfRun } from '../rules.ts'
-import { endings, lineOf } from '../runs.ts'
+import { endings, familyOf, lineOf, without } from '../runs.ts'
 import { Id, Open, Run } from '../schema.ts'
 import { after } from '../states.ts'
 
@@ -112,7 +112,8 @@ const steer = command({
 
 const cancel = command({
   name: 'agent.cancel',
-  summary: 'End a run before its time, and under a task those above it that wait for it. Nobody is asked about it.',
+  summary:
+    'End a run before its time: under a task with those above it that wait for it, otherwise with all that work for it. Nobody is asked.',
   draft: 'ours: the draft has no cancel',
   input: t.Object({
     run_id: Id,
@@ -125,12 +126,12 @@ const cancel = command({
   audit: 'run.failed',
   async load(read, { run_id }, { actor }) {
     const own = await runOf(read, run_id, actor)
-    return { ...own, line: own.run.task_id === null ? [own] : await lineOf(read, own) }
+    return { ...own, line: await (own.run.task_id === null ? familyOf : lineOf)(read, own) }
   },
-  decide({ line, work }, { why = null, to_person = false }, { now }) {
+  decide({ run, line, work }, { why = null, to_person = false }, { now }) {
     const reason = to_person ? 'handed_off' : 'cancelled'
     const { runs, facts, puts } = endings(line, work, { event: 'agent.cancel', reason, error: why, word: { reason, why }, now })
-    return { facts, puts, output: { run: runs[0]! } }
+    return { facts, puts, atMost: run.task_id === null ? without(line) : [], output: { run: runs[0]! } }
   },
   example: { given: 'running', as: 'system', input: ({ run }) => ({ run_id: run.id, why: 'not needed any more' }) },
 })

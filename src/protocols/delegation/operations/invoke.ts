@@ -6,31 +6,18 @@ import { fact, image } from '#kernel/facts.ts'
 import { problemOf, refuseMismatch } from '#kernel/foreign-schema.ts'
 import { system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, rule, type Bound, type Granted, type Read } from '#kernel/operation.ts'
+import { command, rule, type Bound, type Granted } from '#kernel/operation.ts'
 import { t } from '#kernel/schema.ts'
 import { durationMs } from '#kernel/time.ts'
 import { Capability, capabilityKey, Invocation, InvokeOutcome, InvokeResult, type InvokeCode, type InvokeRequest } from '../capabilities.ts'
+import { isInTime, restraintOf, type Restraint } from '../restraint.ts'
 import { Attempt, hasNoDelegate, isPresentAttempt, isRunning, runAgent, runOf, type OfRun } from '../rules.ts'
-import { CapabilityRef, Id, taskDoc, type Run } from '../schema.ts'
+import { CapabilityRef, Id, type Run } from '../schema.ts'
 import { serving } from './capability.ts'
 
-/** What a task's people laid down about acting at all. */
-type Restraint = { readonly autonomy: string | null; readonly isLate: boolean }
 type Permitted = { readonly scope: string; readonly grant: Granted | null }
 type Invoking = OfRun & Restraint & { readonly capability: Capability | null; readonly permitted: readonly Permitted[] }
 
-async function restraintOf(read: Read, task_id: string | null, now: string): Promise<Restraint> {
-  const task = task_id === null ? null : ((await read.raw(taskDoc(), task_id)) as TaskLimits | null)
-  const isLate = task !== null && (task.overdue || (task.deadline !== null && task.deadline <= now))
-  return { autonomy: task?.spec.constraints.autonomy ?? null, isLate }
-}
-type TaskLimits = {
-  readonly overdue: boolean
-  readonly deadline: string | null
-  readonly spec: { readonly constraints: { readonly autonomy?: string } }
-}
-
-const isInTime = rule<Invoking>('DEADLINE_EXCEEDED', 'the task is within its deadline and max_duration', ({ isLate }) => !isLate)
 const mayAct = rule<Invoking>(
   'PRECONDITION_FAILED',
   'the task may be acted on (its autonomy is read_only)',
@@ -153,6 +140,8 @@ const invoke = command({
   callers: [runAgent],
   requires: [isRunning, isPresentAttempt, hasNoDelegate, isInTime, mayAct],
   audit: 'capability.invoked',
+  // Another attempt that repeats it gets what came of it: it is not done twice.
+  besides: ['attempt'],
   effect: { port: 'capability', conclude: 'delegation/capability.conclude' },
   async load(read, { run_id, ref }, { actor, now }): Promise<Invoking> {
     const own = await runOf(read, run_id, actor)

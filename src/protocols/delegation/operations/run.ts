@@ -7,7 +7,19 @@ import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/operation.ts'
 import { either, t } from '#kernel/schema.ts'
 import { extended, kept, leaseAgain } from '../mailbox.ts'
-import { allows, Attempt, hasNoDelegate, isPresentAttempt, isRunning, runAgent, runOf, type OfRun } from '../rules.ts'
+import {
+  allows,
+  Attempt,
+  fencedBy,
+  hasNoDelegate,
+  isItsRun,
+  isPresentAttempt,
+  isPresentFor,
+  isRunning,
+  runAgent,
+  runOf,
+  type OfRun,
+} from '../rules.ts'
 import { endings, lineOf } from '../runs.ts'
 import { Id, Open, Report, ReportType, Run } from '../schema.ts'
 
@@ -148,4 +160,22 @@ const report = command({
   },
 })
 
-export const runOperations = [start, progress, complete, fail, report]
+const fence = command({
+  name: 'run.fence',
+  summary: 'Refuse what a process does to a task after another process has taken its run. The system calls it in the same batch.',
+  draft: 'ours: AAP leaves the transport to the host',
+  input: t.Object({ task_id: Id, agent_id: Id, run_id: t.Optional(Id), attempt: Attempt }),
+  output: t.Object({ fenced: t.Boolean({ description: 'false: no run of the agent stands behind the task' }) }),
+  callers: [system],
+  requires: [isItsRun, isPresentFor],
+  audit: null,
+  load: (read, { task_id, agent_id, run_id }) => fencedBy(read, task_id, agent_id, run_id),
+  decide: ({ run }) => ({ facts: [], output: { fenced: run !== null } }),
+  example: {
+    given: 'working',
+    as: 'system',
+    input: ({ task, run }) => ({ task_id: task.id, agent_id: 'agent_devin', run_id: run.id, attempt: 1 }),
+  },
+})
+
+export const runOperations = [start, progress, complete, fail, report, fence]

@@ -3,19 +3,20 @@ import { canonical } from '#kernel/canonical.ts'
 import { timestampOf } from '#kernel/clock.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
-import { anyone, type Actor } from '#kernel/identity.ts'
+import { anyone, authorize, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, type Bound, type Context, type Granted, type Read } from '#kernel/operation.ts'
-import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
+import { nextCursor, pageInput } from '#kernel/paging.ts'
 import { either, t, type Static } from '#kernel/schema.ts'
 import { refuseForeignCallback } from '../notices.ts'
 import { payloadOf } from '../payload.ts'
 import { endedWith, signed, SignedReceipt } from '../receipts.ts'
 import { asker, isProjectKey, requestOf, taskBehind, type TaskBehind } from '../rules.ts'
+import { checkpointOf } from '../mirrored.ts'
 import { routedTo, type Routed } from '../routing.ts'
-import { Action, Escalation, Fallback, Id, isOpen, Priority, Quorum, Request, Risk, RoleName } from '../schema.ts'
-import { timersOf } from '../timers.ts'
+import { Action, Escalation, Fallback, Id, isOpen, Priority, Quorum, Request, Risk, RoleName, Status } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
+import { askedBy } from './reading.ts'
 
 const label = t.String({ minLength: 1, maxLength: limits.labelCharsMax })
 const CreateInput = t.Object({
@@ -65,7 +66,7 @@ async function requesterOf(read: Read, { agent_id }: CreateInput, actor: Actor):
 /** A project of ours where the word names one; any other word is a label within the scope of the key. */
 function projectOf({ project_id }: CreateInput, { projects }: Actor): { project_id: string; label: string | undefined } {
   if (projects === 'all') return { project_id: 'project_default', label: project_id }
-  if (project_id !== undefined && projects.has(project_id)) return { project_id, label: undefined }
+  if (project_id !== undefined && projects.has(project_id)) return { project_id, label: project_id }
   const [first] = projects.has('project_default') ? ['project_default'] : [...projects.keys()]
   if (first === undefined) throw new Refusal('UNAUTHORIZED', 'this key is in no project')
   return { project_id: first, label: project_id }
@@ -96,24 +97,25 @@ const create = command({
   audit: 'request.created',
   asks: true,
   async load(read, input, { actor, now }): Promise<Asking> {
+    authorize('request.create', [asker], actor, null)
     const requester = await requesterOf(read, input, actor)
     if (input.callback !== undefined) await refuseForeignCallback(read, input.callback, requester)
     const task = await taskOf(read, input, requester)
     const where = task === null ? projectOf(input, actor) : { project_id: task.project_id, label: input.project_id }
-    const { action, role = 'owner', tags = [], quorum } = input
-    const routed = await routedTo(read, { action, role, tags, requester, ...where, ...(quorum ? { quorum } : {}) }, task)
+    const { action, role = 'owner', tags = [] } = input
+    const routed = await routedTo(read, { ...input, action, role, tags, requester, ...where }, task)
     const scope = (input.payload as { scope?: unknown } | null)?.scope
-    const grant = task !== null && typeof scope === 'string' && action === 'APPROVE' ? await read.grant(task.id, scope, now) : null
+    // A grant is used by whoever works on the task, with a key of its own.
+    const mayUse = task !== null && actor.id === requester && action === 'APPROVE'
+    const grant = mayUse && typeof scope === 'string' ? await read.grant(task.id, scope, now) : null
     return { requester, ...where, task, routed, grant }
   },
   decide(state, input, context) {
     const request = requestFor(state, input, context)
-    const puts = timersOf(null, request)
     const atMost = boundsOf(request, context)
     if (state.grant === null)
       return {
         facts: [fact('request.created', [image(Request, request)])],
-        puts,
         atMost,
         output: { request: viewOf(request, context.actor) },
       }
@@ -137,6 +139,7 @@ const create = command({
     as: 'devin',
     input: {
       action: 'DECIDE',
+      agent_id: 'agent_devin',
       timeout_seconds: 3_600,
       payload: { question: 'Approve the $99/mo plan?', options: ['Approve', 'Deny'], context: 'Needed for payments.' },
     },
@@ -145,7 +148,8 @@ const create = command({
 
 function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Context): Request {
   const { action, role = 'owner', priority = 'normal', timeout_seconds = 0, fallback = 'pause', metadata = {}, tags = [] } = input
-  const { requester, project_id, label, task, routed } = state
+  const { requester, project_id, label, task, routed, grant } = state
+  const id = newId('hxp')
   const payload = payloadOf(action, input.payload, fallback)
   if (Buffer.byteLength(canonical(metadata)) > limits.metadataBytesMax)
     throw new Refusal('INVALID_REQUEST', `metadata has at most ${limits.metadataBytesMax} bytes`, { field: 'metadata' })
@@ -153,7 +157,7 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Co
     throw new Refusal('INVALID_REQUEST', 'what carries a risk of R3 or more is never decided by a timeout', { field: 'fallback' })
   refuseOddQuorum(input)
   return {
-    id: newId('hxp'),
+    id,
     kind: 'request',
     action,
     role,
@@ -180,6 +184,8 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Co
     ...(input.remind_seconds === undefined ? {} : { remind_seconds: input.remind_seconds }),
     ...(input.callback === undefined ? {} : { callback: input.callback }),
     ...(task === null ? {} : { task_id: task.id, root_task_id: task.root_task_id }),
+    // Nobody is asked where a grant answers, and the task goes on.
+    ...(task === null || grant !== null ? {} : { checkpoint_id: checkpointOf(id) }),
   }
 }
 
@@ -235,11 +241,18 @@ const get = query({
 /** The same, but whoever waits is answered when the request has ended. */
 const wait = command({
   name: 'request.await',
-  summary: 'Wait until a request has ended, and fetch it.',
+  summary: 'Wait until a request has ended, or until somebody has said something new about it, and fetch it.',
   draft: 'ours: a long poll (5.1) without polling',
   input: t.Object({
     request_id: Id,
     wait: t.Optional(t.Integer({ minimum: 0, maximum: limits.waitMsMax / 1_000, description: 'seconds' })),
+    seen: t.Optional(
+      t.Integer({
+        minimum: 0,
+        maximum: limits.remarksMax,
+        description: 'how many remarks of its thread you know: a new one ends the wait',
+      }),
+    ),
   }),
   output: t.Object({ request: RequestView, receipt: t.Optional(SignedReceipt) }),
   callers: [anyone],
@@ -247,10 +260,10 @@ const wait = command({
   audit: null,
   waits: ({ request_id, wait = 0 }) => (wait === 0 ? null : { bell: request_id, ms: wait * 1_000 }),
   load: async (read, { request_id }) => requestOf(read, request_id),
-  decide: ({ request }, _, { actor }) => ({
+  decide: ({ request }, { seen = Infinity }, { actor }) => ({
     facts: [],
     output: { request: viewOf(request, actor) },
-    ...(isOpen(request) ? { nothing: { again: null } } : {}),
+    ...(isOpen(request) && (request.thread?.length ?? 0) <= seen ? { nothing: { again: null } } : {}),
   }),
   finish: asItIs,
   example: { given: 'asked', as: 'devin', input: ({ request }) => ({ request_id: request.id }) },
@@ -260,28 +273,18 @@ const list = query({
   name: 'request.list',
   summary: 'List the requests that an agent has made, oldest first.',
   draft: 'HXP 0.1, published OpenAPI: list (agent)',
-  input: t.Object({ agent_id: t.Optional(Id), state: t.Optional(either('open', 'closed')), ...pageInput }),
+  input: t.Object({
+    agent_id: t.Optional(Id),
+    state: t.Optional(either('open', 'closed')),
+    status: t.Optional(Status),
+    newest: t.Optional(t.Boolean({ description: 'the latest first' })),
+    ...pageInput,
+  }),
   output: t.Object({ items: t.Array(RequestView), next_cursor: nextCursor }),
   callers: [asker],
-  async load(read, input, { actor }) {
-    const whose = actor.kind === 'agent' ? actor.id : (input.agent_id ?? actor.id)
-    const states = input.state === undefined ? ['open', 'closed'] : [input.state]
-    const listed = await read.list(
-      Request,
-      'asker',
-      states.map((state) => [whose, state]),
-      pageIn('request.list', input),
-    )
-    const found = await Promise.all(listed.map(({ id }) => read.maybe(Request, id)))
-    return { listed, found: found.filter((request) => request !== null) }
-  },
-  view: ({ listed, found }, input, { actor }) =>
-    pageOf(
-      'request.list',
-      input,
-      listed,
-      found.map((request) => viewOf(request, actor)),
-    ),
+  load: async (read, input, { actor }) =>
+    askedBy(read, 'request.list', actor.kind === 'agent' ? actor.id : (input.agent_id ?? actor.id), input),
+  view: ({ found, next_cursor }, _, { actor }) => ({ items: found.map((request) => viewOf(request, actor)), next_cursor }),
   example: { given: 'asked', as: 'devin', input: {} },
 })
 

@@ -7,7 +7,10 @@ import { nullable, t } from '#kernel/schema.ts'
 import { shownDigest } from '../card.ts'
 import { givenFor, heldAs } from '../given.ts'
 import { endedWith, signed, SignedReceipt, unsigned } from '../receipts.ts'
+import { voted } from '../quorum.ts'
+import { namedOption } from '../mirrored.ts'
 import { resultOf } from '../results.ts'
+import { takenBy } from '../routing.ts'
 import {
   answerer,
   chief,
@@ -15,6 +18,7 @@ import {
   isStillOpen,
   isUnresolved,
   itsAsker,
+  poolItemOf,
   poolMember,
   refuseChanged,
   requestOf,
@@ -22,7 +26,6 @@ import {
   type OfRequest,
 } from '../rules.ts'
 import { Id, Request } from '../schema.ts'
-import { timersOf } from '../timers.ts'
 import { RequestView, viewOf } from '../view.ts'
 
 export const Reason = t.Optional(nullable(t.String({ maxLength: limits.reasonCharsMax })))
@@ -43,18 +46,25 @@ const resolve = command({
   audit: 'request.completed',
   hides: true,
   async load(read, { request_id, ...answer }, context) {
-    const state = await requestOf(read, request_id)
+    const state = await poolItemOf(read, request_id, context.actor)
     return { ...state, given: await givenFor(read, state.request, answer, context) }
   },
-  decide({ request, given }, { result, reason, digest }, context) {
+  decide(state, { result, reason, digest }, context) {
+    const { request, given } = state
     refuseChanged(digest, shownDigest(request))
-    const { actor } = context
-    const answer = heldAs(request, given, resultOf(request.action, request.payload, { result, reason: reason ?? null }))
+    const { actor, now } = context
+    const said = resultOf(request.action, request.payload, { result: namedOption(request, result), reason: reason ?? null })
+    if (request.quorum) return voted(state, said, context)
+    const answer = heldAs(request, given, said)
     const basis = { kind: 'role', id: 'answered by a person' } as const
-    const done = endedWith(request, { status: 'completed', ...answer, by: actor.id, via: actor.via ?? null, basis }, context)
+    const done = endedWith(
+      takenBy(request, actor.id, now),
+      { status: 'completed', ...answer, by: actor.id, via: actor.via ?? null, basis },
+      context,
+    )
     return {
       facts: [fact('request.completed', [image(Request, done), ...(given?.images ?? [])])],
-      puts: [...timersOf(request, done), ...(given?.puts ?? [])],
+      ...(given === null ? {} : { puts: given.puts }),
       output: { request: viewOf(done, actor), receipt: unsigned(done) },
     }
   },
@@ -89,7 +99,6 @@ const cancel = command({
     )
     return {
       facts: [fact('request.cancelled', [image(Request, done)])],
-      puts: timersOf(request, done),
       output: { request: viewOf(done, context.actor), receipt: unsigned(done) },
     }
   },
@@ -122,7 +131,6 @@ const expire = command({
     const basis = next.receipt ? { basis: next.receipt.basis as { kind: 'default' | 'timer'; id: string } } : {}
     return {
       facts: [fact(action, [image(Request, next)], { detail: { fallback: request.fallback }, ...basis })],
-      puts: timersOf(request, next),
       output: { request: viewOf(next, context.actor) },
     }
   },

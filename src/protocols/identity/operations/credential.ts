@@ -10,7 +10,7 @@ import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { nullable, t } from '#kernel/schema.ts'
 import { futureTimestamp } from '#kernel/time.ts'
 import { isGoodKey, isGoodSession, matches, partsOf, tokenOf } from '../authenticate.ts'
-import { administrators, keeper, subjectOf, type Subject } from '../rules.ts'
+import { administrators, keeper, mayPassOn, subjectOf, type Subject } from '../rules.ts'
 import {
   ADMIN_SERVICE,
   Key,
@@ -28,13 +28,6 @@ import {
 
 type OfSubject = { readonly subject: Subject }
 const isAdminService = ({ subject }: OfSubject): boolean => subject.id === ADMIN_SERVICE
-
-/** A key that ends, or is for one project only, must not be traded for a credential that is neither. */
-const mayPassOn = rule<unknown>(
-  'UNAUTHORIZED',
-  'your key is not a narrowed one: such a key issues no credentials',
-  (_, __, { actor }) => !actor.narrowed,
-)
 
 const issue = command({
   name: 'key.issue',

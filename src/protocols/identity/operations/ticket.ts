@@ -8,11 +8,11 @@ import { limits } from '#kernel/limits.ts'
 import { command } from '#kernel/operation.ts'
 import { keyOf, nullable, t } from '#kernel/schema.ts'
 import { matches, partsOf, tokenOf } from '../authenticate.ts'
-import { Key, Session, Ticket, Timestamp } from '../schema.ts'
+import { Key, Session, SubjectLink, Ticket, Timestamp } from '../schema.ts'
 
 /** The credential's own document, among those that prove who the actor is. */
 function credentialOf({ proof }: Actor): string | null {
-  const isCredential = (key: string): boolean => key.startsWith(keyOf(Key, '')) || key.startsWith(keyOf(Session, ''))
+  const isCredential = (key: string): boolean => [Key, Session, SubjectLink].some((doc) => key.startsWith(keyOf(doc, '')))
   return [...(proof?.keys() ?? [])].find(isCredential) ?? null
 }
 
@@ -34,7 +34,8 @@ const issue = command({
   decide({ stale }, _, { actor, now, newId, secret }) {
     const hidden = secret()
     const expires_at = timestampOf(Date.parse(now) + limits.ticketMs)
-    const ticket = { id: newId('tick'), subject: actor.id, credential: credentialOf(actor), digest: sha256(hidden), expires_at }
+    const { id: subject, until = null } = actor
+    const ticket = { id: newId('tick'), subject, credential: credentialOf(actor), digest: sha256(hidden), expires_at, until }
     const max = limits.ticketsOpenMax
     return {
       facts: [],
@@ -52,7 +53,7 @@ const redeem = command({
   summary: 'Use a ticket up and learn whom it stands for.',
   draft: 'ours: identity',
   input: t.Object({ ticket: t.String({ maxLength: 200 }) }),
-  output: t.Object({ subject: t.String(), credential: nullable(t.String()) }),
+  output: t.Object({ subject: t.String(), credential: nullable(t.String()), until: nullable(Timestamp) }),
   callers: [system],
   requires: [],
   audit: null,
@@ -64,7 +65,9 @@ const redeem = command({
     return { ticket }
   },
   // It is gone with its use. Of two that come at once the second one's read has moved, and then it finds nothing.
-  decide: ({ ticket: { id, subject, credential } }) => ({ facts: [], puts: [put(Ticket, id, null)], output: { subject, credential } }),
+  decide({ ticket: { id, subject, credential, until } }) {
+    return { facts: [], puts: [put(Ticket, id, null)], output: { subject, credential, until } }
+  },
   example: { given: 'withTicket', as: 'system', input: ({ ticket }) => ({ ticket }) },
 })
 

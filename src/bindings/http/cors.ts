@@ -1,0 +1,74 @@
+// Which pages of other origins may use which paths. The headers are set before anything else looks at the request, so that every
+// answer has them, refusals included: a page that may not read an error cannot show it. Cookies never cross origins.
+import type { IncomingHttpHeaders, IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+
+export type CorsOptions = {
+  /** Each with everything below it, such as /hxp. */
+  readonly prefixes: readonly string[]
+  readonly origins: readonly string[]
+  /** For development: whatever page asks, `null` included. */
+  readonly anyOrigin: boolean
+}
+
+export type Cors = CorsOptions & {
+  /** On every answer. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Whether a request may be taken at all; what may not is refused like any other, without these headers. */
+  isWelcome(headers: IncomingHttpHeaders): boolean
+}
+
+const allowed = {
+  'access-control-expose-headers': 'HXP-Status, HXP-Request-Id, Retry-After',
+  // A resource for pages of other origins must not be one for pages of our own only.
+  'cross-origin-resource-policy': 'cross-origin',
+} as const
+
+const preflight = {
+  'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE',
+  'access-control-allow-headers': 'authorization, content-type, idempotency-key',
+  'access-control-max-age': '600',
+} as const
+
+/** Answers preflights for these paths and marks every other answer there; all requests but preflights go on to `next`. */
+export function withCors({ prefixes, origins, anyOrigin, headers, isWelcome }: Cors, next: RequestListener): RequestListener {
+  const known = new Set(origins)
+  const isBelow = (url: string): boolean =>
+    prefixes.some((prefix) => url.startsWith(prefix) && (url.length === prefix.length || '/?'.includes(url[prefix.length]!)))
+
+  return (request, response) => {
+    const { origin } = request.headers
+    // Only pages have one. Nothing keeps an answer, so one without `vary` is mistaken for no other.
+    if (origin === undefined || !isBelow(request.url ?? '') || !isWelcome(request.headers)) return next(request, response)
+    const isAllowed = anyOrigin || known.has(origin)
+    const own: Record<string, string> = { vary: 'origin' }
+    if (isAllowed) Object.assign(own, allowed, { 'access-control-allow-origin': origin })
+    if (isPreflight(request)) return answer(response, { ...headers, ...own, ...(isAllowed ? preflight : {}) })
+    mark(response, own)
+    return next(request, response)
+  }
+}
+
+const isPreflight = ({ method, headers }: IncomingMessage): boolean =>
+  method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
+
+function answer(response: ServerResponse, { 'content-type': _, ...headers }: Record<string, string>): void {
+  response.writeHead(204, headers).end()
+}
+
+/** What is written later, by whomever, comes below these. */
+function mark(response: ServerResponse, own: Readonly<Record<string, string>>): void {
+  const write = response.writeHead.bind(response) as (status: number, ...rest: unknown[]) => ServerResponse
+  response.writeHead = (status: number, ...rest: unknown[]) => {
+    const reason = typeof rest[0] === 'string' ? [rest[0]] : []
+    for (const [name, value] of pairsIn(rest[reason.length])) response.setHeader(name, value)
+    for (const [name, value] of Object.entries(own)) response.setHeader(name, value)
+    return write(status, ...reason)
+  }
+}
+
+type Value = string | number | readonly string[]
+function pairsIn(headers: unknown): [string, Value][] {
+  if (!Array.isArray(headers)) return Object.entries((headers ?? {}) as Record<string, Value>)
+  const flat = headers.flat() as Value[]
+  return flat.flatMap((name, i) => (i % 2 === 0 ? [[String(name), flat[i + 1]!] as [string, Value]] : []))
+}

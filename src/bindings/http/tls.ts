@@ -1,0 +1,35 @@
+// TLS of our own: the certificate that connections are met with, and connections that never come as far as a request.
+import type { Server } from 'node:http'
+import type { Server as SecureServer, ServerOptions } from 'node:https'
+import type { Socket } from 'node:net'
+
+/** A certificate with its chain, and its key, both as PEM. */
+export type Tls = { readonly cert: string; readonly key: string }
+
+// TLS 1.0 and 1.1 are broken (RFC 8996).
+const contextOf = ({ cert, key }: Tls) => ({ cert, key, minVersion: 'TLSv1.2' }) as const
+
+/** `ms`: how long a client may take to agree on how to speak. */
+export const tlsServerOptions = (tls: Tls, ms: number): ServerOptions => ({ ...contextOf(tls), handshakeTimeout: ms })
+
+/** Who is connected stays so; who comes from now on meets the new certificate. Throws, and keeps the old one, where they do not fit. */
+export const renewTls = (server: Server, tls: Tls): void => (server as SecureServer).setSecureContext(contextOf(tls))
+
+/** A connection that has not agreed on TLS yet is no connection of HTTP, so nothing else ends it at a stop. */
+export function watchHandshakes(server: Server): { end(): void } {
+  const under = new Map<string, Socket>()
+  const nameOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`
+  server.on('connection', (socket) => {
+    const name = nameOf(socket)
+    under.set(name, socket)
+    socket.once('close', () => {
+      if (under.get(name) === socket) under.delete(name)
+    })
+  })
+  server.on('secureConnection', (socket: Socket) => under.delete(nameOf(socket)))
+  return {
+    end() {
+      for (const socket of under.values()) socket.destroy()
+    },
+  }
+}

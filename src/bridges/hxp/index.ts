@@ -1,0 +1,120 @@
+// The draft's HTTP binding (HXP 0.1, 5.1 and 5.3): from a bare request to an answer, for every path below /hxp.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { whenRead, type BridgeHost, type MakeBridge } from '#bindings/http/bridge.ts'
+import { callerOf, idempotencyKeyIn } from '#bindings/http/guard.ts'
+import type { Done } from '#bindings/http/operations.ts'
+import type { Actor } from '#kernel/identity.ts'
+import { decode } from '#kernel/json.ts'
+import type { CallOptions } from '#kernel/kernel.ts'
+import { limits } from '#kernel/limits.ts'
+import { isProjectKey } from '#protocols/execution/rules.ts'
+import { failureAnswer, notASocket, notFound, notForMethod, notJson, send, tooLarge, wrongKind, type Answer } from './answers.ts'
+import { answerOf, type Route } from './route.ts'
+import { routesOf, type Found } from './routes.ts'
+import { createSockets, socketIdIn } from './sockets.ts'
+import { createTickets } from './tickets.ts'
+
+const PATH = '/hxp'
+const NO_OPTIONS: CallOptions = {}
+
+export const hxp = (): MakeBridge => (host) => {
+  const tickets = createTickets(host.kernel.now)
+  const find = routesOf({ host, tickets })
+  const serve = serverOf(host)
+  const sockets = createSockets(host, tickets)
+  const about = answerOf(200, aboutServer(host.version))
+
+  function answer(request: IncomingMessage, response: ServerResponse): void {
+    const reply = (made: Answer): void => send(request, response, host.headersFor(request), made)
+    const refused = host.refusalOf(request)
+    if (refused) return reply(failureAnswer(refused, false))
+    const url = request.url!
+    const mark = url.indexOf('?')
+    const path = withoutSlashes(mark === -1 ? url : url.slice(0, mark))
+    const method = request.method!
+    if (path === PATH) return reply(method === 'GET' || method === 'HEAD' ? about : elsewise(method, 'GET'))
+    const found = find(path)
+    if (found === null) return reply(socketIdIn(url) === null ? notFound(`there is nothing at ${path.slice(0, 200)}`) : notASocket)
+    const route = found.methods[(method === 'HEAD' ? 'GET' : method) as 'GET']
+    if (!route) return reply(elsewise(method, Object.keys(found.methods).join(', ')))
+    const query = mark === -1 ? '' : url.slice(mark + 1)
+    const go = (body: Buffer | undefined): void =>
+      void serve(route, found, query, body, request, response).then(reply, (error: unknown) => {
+        host.bug(error)
+        response.destroy()
+      })
+    if (method === 'GET' || method === 'HEAD') return go(undefined)
+    whenRead(request, limits.bodyBytesMax, (body) => (body === null ? reply(tooLarge(limits.bodyBytesMax)) : go(body)))
+  }
+  return { path: PATH, answer, isSocket: ({ url }) => socketIdIn(url!) !== null, upgrade: sockets.upgrade, stop: sockets.stop }
+}
+
+/** Never rejects but by a bug of its own. */
+function serverOf(host: BridgeHost) {
+  const { guard, authenticate } = host
+  const meters = new Map<Route, Done>()
+  const meterOf = (route: Route): Done => {
+    const found = meters.get(route) ?? host.meter(route.operation, route.changes)
+    meters.set(route, found)
+    return found
+  }
+  return async (
+    route: Route,
+    { id, isObject }: Found,
+    query: string,
+    bytes: Buffer | undefined,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<Answer> => {
+    const began = performance.now()
+    const done = meterOf(route)
+    const { headers } = request
+    try {
+      const credential = guard.credentialOf(headers)
+      const actor = await authenticate(credential)
+      if (!isOfKind(route.who, actor)) {
+        done('UNAUTHORIZED', began)
+        return wrongKind(route.who as 'agent' | 'human')
+      }
+      if (bytes !== undefined && !isJson(headers['content-type'])) {
+        done('INVALID_REQUEST', began)
+        return notJson
+      }
+      const body = bytes === undefined ? {} : decode(bytes)
+      const key = route.changes ? idempotencyKeyIn(headers) : undefined
+      const options = key === undefined ? NO_OPTIONS : { key }
+      const caller = callerOf(authenticate, credential, actor)
+      const made = await route.run({ request, response, id, query, body, credential, actor, caller, options })
+      done('OK', began)
+      return made
+    } catch (error) {
+      const failure = host.failed(error, request.url!.split('?', 1)[0]!)
+      done(failure.code, began)
+      return failureAnswer(failure, isObject)
+    }
+  }
+}
+
+const isOfKind = (who: Route['who'], actor: Actor): boolean =>
+  who === 'anyone' || actor.kind === who || (who === 'agent' && isProjectKey(actor))
+
+/** Without a word about it, it is taken for what it has to be. */
+const isJson = (type: string | undefined): boolean => type === undefined || /^application\/json *(;|$)/i.test(type)
+
+function withoutSlashes(path: string): string {
+  let end = path.length
+  while (end > 1 && path.charCodeAt(end - 1) === 47) end--
+  return end === path.length ? path : path.slice(0, end)
+}
+
+const elsewise = (method: string, allow: string): Answer =>
+  method === 'OPTIONS' ? answerOf(200, { allow }, ['allow', allow]) : notForMethod(method, allow)
+
+const aboutServer = (version: string) => ({
+  name: 'countersign',
+  version,
+  protocol: 'HXP',
+  protocol_version: '0.1',
+  base_url: '/hxp/v1',
+  actions: ['DECIDE', 'APPROVE', 'PROVIDE'],
+})

@@ -1,0 +1,71 @@
+// What people do: read their inbox, answer, say who answers in their place. And what everybody may: figures, and verifying receipts.
+import { Refusal } from '#kernel/errors.ts'
+import { offsetIn, pageIn } from './query.ts'
+import { about, pageAfter } from './requests.ts'
+import { aboutRequest, answerOf, type Ask, type Methods, type Parts, type Route } from './route.ts'
+import { shapeOf, type Got } from './shape.ts'
+
+export function peopleRoutes({ host: { kernel } }: Parts) {
+  const inbox: Route = {
+    who: 'human',
+    operation: 'execution/request.inbox',
+    changes: false,
+    async run({ query, caller }) {
+      const input = pageIn(query, ['status', 'priority'])
+      const page = await pageAfter(offsetIn(query), input, (one) => kernel.call('execution/request.inbox', one, caller))
+      const { requests, total, unresolved, next_cursor } = page
+      const shown = (requests as Got['request'][]).map((request) => shapeOf({ request }))
+      return answerOf(200, { requests: shown, total, unresolved, ...(next_cursor === null ? {} : { next_cursor }) })
+    },
+  }
+
+  const resolve: Route = {
+    who: 'human',
+    operation: 'execution/request.resolve',
+    changes: true,
+    async run({ id, body, caller, options }) {
+      const { request, receipt } = (await kernel.call('execution/request.resolve', about(id, body), caller, options)) as Got
+      // Where several have to agree, one answer alone has no receipt yet.
+      return aboutRequest(200, { ...(receipt ? { receipt } : {}), request_id: request.id, status: request.status }, request)
+    },
+  }
+  return { inbox: { GET: inbox } satisfies Methods, resolve: { POST: resolve } satisfies Methods }
+}
+
+/** HXP 0.1, 6.2. */
+export function ruleRoutes({ host: { kernel } }: Parts) {
+  const route = (operation: string, changes: boolean, status: number, inputOf: (ask: Ask) => unknown): Route => ({
+    who: 'human',
+    operation,
+    changes,
+    async run(ask) {
+      const { items, ...rest } = (await kernel.call(operation, inputOf(ask), ask.caller, ask.options)) as { items?: unknown }
+      return answerOf(status, items === undefined ? rest : { rules: items })
+    },
+  })
+  const whole: Methods = {
+    GET: route('execution/rule.list', false, 200, () => ({})),
+    POST: route('execution/rule.add', true, 201, ({ body }) => body),
+    PUT: route('execution/rule.order', true, 200, ({ body }) => body),
+  }
+  const one: Methods = { DELETE: route('execution/rule.remove', true, 200, ({ id }) => ({ rule_id: id })) }
+  return { whole, one }
+}
+
+export function commonRoutes({ host: { kernel } }: Parts) {
+  const stats: Route = {
+    who: 'anyone',
+    operation: 'execution/request.stats',
+    changes: false,
+    run: async ({ query, caller }) => answerOf(200, await kernel.call('execution/request.stats', pageIn(query, ['agent_id']), caller)),
+  }
+  const verified: Route = {
+    who: 'anyone',
+    operation: 'execution/receipt.verify',
+    changes: false,
+    async run({ body, caller }) {
+      return answerOf(200, await kernel.call('execution/receipt.verify', body, caller))
+    },
+  }
+  return { stats: { GET: stats } satisfies Methods, verify: { POST: verified } satisfies Methods }
+}

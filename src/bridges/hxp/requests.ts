@@ -1,0 +1,101 @@
+// What agents do: ask, look, list, withdraw. A person may look as well.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { BridgeHost } from '#bindings/http/bridge.ts'
+import { offsetIn, pageIn, waitIn } from './query.ts'
+import { aboutRequest, answerOf, type Ask, type Methods, type Parts, type Route } from './route.ts'
+import { shapeOf, type Got } from './shape.ts'
+
+export function requestRoutes({ host, tickets }: Parts) {
+  const { kernel } = host
+
+  const create: Route = {
+    who: 'agent',
+    operation: 'execution/request.create',
+    changes: true,
+    async run({ request: raw, body, caller, options, credential }) {
+      const { request, receipt } = (await kernel.call('execution/request.create', body, caller, options)) as Got
+      const { id, status, created_at, expires_at } = request
+      const ws_url = `${socketHostOf(raw, host)}/hxp/ws/${id}?ticket=${tickets.issue(id, credential)}`
+      const created = { request_id: id, status, created_at, expires_at, poll_url: `/hxp/v1/requests/${id}`, ws_url }
+      // Somebody decided it beforehand: there is nothing to wait for.
+      return aboutRequest(201, receipt ? { ...created, receipt } : created, request)
+    },
+  }
+
+  const get: Route = {
+    who: 'anyone',
+    operation: 'execution/request.get',
+    changes: false,
+    async run({ id, query, caller, response }) {
+      const wait = waitIn(query)
+      const got = (await (wait === 0
+        ? kernel.call('execution/request.get', { request_id: id }, caller)
+        : kernel.call('execution/request.await', { request_id: id, wait }, caller, { signal: goneWith(response) }))) as Got
+      return aboutRequest(200, shapeOf(got), got.request)
+    },
+  }
+
+  const list: Route = {
+    who: 'agent',
+    operation: 'execution/request.list',
+    changes: false,
+    async run({ query, caller }) {
+      const input = { newest: true, ...pageIn(query, ['status', 'agent_id']) }
+      const { items, next_cursor } = await pageAfter(offsetIn(query), input, (one) => kernel.call('execution/request.list', one, caller))
+      const requests = (items as Got['request'][]).map((request) => shapeOf({ request }))
+      return answerOf(200, { requests, ...(next_cursor === null ? {} : { next_cursor }) })
+    },
+  }
+
+  const cancel: Route = {
+    who: 'agent',
+    operation: 'execution/request.cancel',
+    changes: true,
+    async run({ id, body, caller, options }) {
+      const { request, receipt } = (await kernel.call('execution/request.cancel', about(id, body), caller, options)) as Got
+      return aboutRequest(200, { request_id: request.id, status: request.status, receipt }, request)
+    },
+  }
+
+  const whole: Methods = { GET: list, POST: create }
+  const one: Methods = { GET: get, DELETE: cancel }
+  return { whole, one, cancel: { POST: cancel } satisfies Methods }
+}
+
+/** The path says which; a body that says otherwise does not count. */
+export const about = (request_id: string, body: Ask['body']): unknown =>
+  typeof body === 'object' && body !== null && !Array.isArray(body) ? { ...body, request_id } : body
+
+type Page = { readonly next_cursor: string | null } & Readonly<Record<string, unknown>>
+
+/** A page of a list; who counts instead of going on from a cursor is led there. */
+export async function pageAfter(
+  offset: number,
+  input: Record<string, unknown>,
+  call: (input: Record<string, unknown>) => Promise<unknown>,
+): Promise<Page> {
+  let cursor = input['cursor']
+  for (let left = offset; left > 0;) {
+    const limit = Math.min(left, SKIP)
+    const page = (await call({ ...input, limit, ...(cursor === undefined ? {} : { cursor }) })) as Page
+    if (page.next_cursor === null) return { ...page, items: [], requests: [] }
+    cursor = page.next_cursor
+    left -= limit
+  }
+  return (await call({ ...input, ...(cursor === undefined ? {} : { cursor }) })) as Page
+}
+const SKIP = 200
+
+/** As the client reaches us: over TLS where a certificate or a proxy stands for it. */
+function socketHostOf({ headers, socket }: IncomingMessage, { guard, proxied }: BridgeHost): string {
+  const isSecure = proxied || (socket as { encrypted?: boolean }).encrypted === true
+  return `${isSecure ? 'wss' : 'ws'}://${guard.hostOf(headers)}`
+}
+
+/** Aborts when the client goes away. */
+function goneWith(response: ServerResponse): AbortSignal {
+  const gone = new AbortController()
+  if (response.destroyed) gone.abort()
+  else response.once('close', () => gone.abort())
+  return gone.signal
+}

@@ -1,0 +1,48 @@
+// What a route is: for whom, which operation it stands for, and how it is answered.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { BridgeHost } from '#bindings/http/bridge.ts'
+import type { Credential } from '#bindings/http/guard.ts'
+import type { Actor } from '#kernel/identity.ts'
+import type { Caller, CallOptions } from '#kernel/kernel.ts'
+import type { Answer } from './answers.ts'
+import type { Tickets } from './tickets.ts'
+
+/** A call that has come as far as its operation. */
+export type Ask = {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  /** What the path names; empty where it names nothing. */
+  readonly id: string
+  /** Behind the question mark. */
+  readonly query: string
+  readonly body: unknown
+  readonly credential: Credential
+  readonly actor: Actor
+  readonly caller: Caller
+  /** With the idempotency key, where there is one. */
+  readonly options: CallOptions
+}
+
+export type Route = {
+  /** Whose credential is of the right kind. An agent's: also the key of its project. */
+  readonly who: 'agent' | 'human' | 'anyone'
+  readonly operation: string
+  readonly changes: boolean
+  run(ask: Ask): Promise<Answer>
+}
+export type Methods = Readonly<Partial<Record<'GET' | 'POST' | 'PUT' | 'DELETE', Route>>>
+
+export type Parts = {
+  readonly host: BridgeHost
+  readonly tickets: Tickets
+}
+
+export function answerOf(status: number, body: unknown, headers: readonly string[] = []): Answer {
+  return { status, text: JSON.stringify(body), headers }
+}
+/** About one request: what became of it stands in the headers too. */
+export const aboutRequest = (
+  status: number,
+  body: object,
+  { id, status: state }: { readonly id: string; readonly status: string },
+): Answer => answerOf(status, body, ['HXP-Status', state, 'HXP-Request-Id', id])

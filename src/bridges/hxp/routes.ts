@@ -1,0 +1,42 @@
+// Every path below /hxp/v1.
+import { commonRoutes, peopleRoutes, ruleRoutes } from './people.ts'
+import { requestRoutes } from './requests.ts'
+import type { Methods, Parts } from './route.ts'
+
+/** `isObject`: the path names one thing, and who may not touch it learns nothing of it. */
+export type Found = { readonly methods: Methods; readonly id: string; readonly isObject: boolean }
+
+const REQUESTS = '/hxp/v1/requests/'
+const RULES = '/hxp/v1/delegation/rules/'
+/** Whatever else stands there is nobody's id. */
+const anId = /^[A-Za-z0-9_-]{1,80}$/
+
+export function routesOf(parts: Parts): (path: string) => Found | null {
+  const requests = requestRoutes(parts)
+  const people = peopleRoutes(parts)
+  const rules = ruleRoutes(parts)
+  const common = commonRoutes(parts)
+  const fixed = new Map<string, Found>(
+    Object.entries({
+      '/hxp/v1/requests': requests.whole,
+      '/hxp/v1/inbox': people.inbox,
+      '/hxp/v1/delegation/rules': rules.whole,
+      '/hxp/v1/stats': common.stats,
+      '/hxp/v1/receipts/verify': common.verify,
+    }).map(([path, methods]) => [path, { methods, id: '', isObject: false }]),
+  )
+  const below: Readonly<Record<string, Methods>> = { '': requests.one, resolve: people.resolve, cancel: requests.cancel }
+
+  return (path) => {
+    const found = fixed.get(path)
+    if (found) return found
+    if (path.startsWith(REQUESTS)) {
+      const slash = path.indexOf('/', REQUESTS.length)
+      const id = slash === -1 ? path.slice(REQUESTS.length) : path.slice(REQUESTS.length, slash)
+      const word = slash === -1 ? '' : path.slice(slash + 1)
+      return anId.test(id) && Object.hasOwn(below, word) ? { methods: below[word]!, id, isObject: true } : null
+    }
+    const id = path.startsWith(RULES) ? path.slice(RULES.length) : ''
+    return anId.test(id) ? { methods: rules.one, id, isObject: true } : null
+  }
+}

@@ -1,0 +1,110 @@
+// An MCP server as a child process, in a process group of its own: what it starts ends with it. (`npx some-server` starts the server
+// proper as its child, and a signal to npx alone would leave that one behind.) The transport of the client library knows no groups.
+import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
+import type { JSONRPCMessage, ReadBuffer, Transport } from '@modelcontextprotocol/client'
+
+export type StdioSettings = {
+  readonly command: string
+  readonly args: readonly string[]
+  /** All that it gets. */
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd?: string
+  /** What it says beside the protocol. The client says `ignore` for the one that it only asks for its revision. */
+  readonly stderr: ((part: Buffer) => void) | 'ignore'
+  readonly codec: { readonly ReadBuffer: new () => ReadBuffer; readonly serializeMessage: (message: JSONRPCMessage) => string }
+}
+
+/** How long it may take to end by itself. */
+const CLOSE_MS = 300
+/** For what it has said last. */
+const LEFT_MS = 2_000
+
+export class StdioTransport implements Transport {
+  onclose?: () => void
+  onerror?: (error: Error) => void
+  onmessage?: Transport['onmessage']
+  /** By this name, and by `_dispose`, the client knows that it can start a second one to ask for the revision. */
+  readonly _serverParams: StdioSettings
+  #child: ChildProcessWithoutNullStreams | null = null
+  #exited: Promise<void> = Promise.resolve()
+  readonly #buffer: ReadBuffer
+
+  constructor(settings: StdioSettings) {
+    this._serverParams = settings
+    this.#buffer = new settings.codec.ReadBuffer()
+  }
+
+  start(): Promise<void> {
+    const { command, args, env, cwd, stderr } = this._serverParams
+    const child = spawn(command, args, { env, detached: true, stdio: ['pipe', 'pipe', 'pipe'], ...(cwd === undefined ? {} : { cwd }) })
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const failed = (error: Error): void => this.onerror?.(error)
+    this.#child = child
+    this.#exited = new Promise((gone) => child.once('exit', () => gone()).once('error', () => gone()))
+    child.once('spawn', resolve).on('error', (error) => {
+      reject(error)
+      failed(error)
+    })
+    child.once('exit', () => {
+      // What it left behind would hold the pipes open; and what has left the group keeps them, but not us.
+      this.#end()
+      setTimeout(() => child.stdout.destroy(), LEFT_MS).unref()
+    })
+    child.once('close', () => this.onclose?.())
+    child.stdin.on('error', failed)
+    child.stdout.on('error', failed).on('data', (part: Buffer) => this.#hear(part))
+    child.stderr.on('data', (part: Buffer) => (stderr === 'ignore' ? undefined : stderr(part)))
+    return promise
+  }
+
+  #hear(part: Buffer): void {
+    try {
+      this.#buffer.append(part)
+    } catch (error) {
+      // More than a message may have.
+      this.onerror?.(error as Error)
+      return void this.close()
+    }
+    for (;;) {
+      try {
+        const message = this.#buffer.readMessage()
+        if (message === null) return
+        this.onmessage?.(message)
+      } catch (error) {
+        this.onerror?.(error as Error)
+      }
+    }
+  }
+
+  send(message: JSONRPCMessage): Promise<void> {
+    const stdin = this.#child?.stdin
+    if (!stdin?.writable) return Promise.reject(new Error('the server is not there'))
+    return new Promise((done) => {
+      if (stdin.write(this._serverParams.codec.serializeMessage(message))) done()
+      else stdin.once('drain', done)
+    })
+  }
+
+  /** The whole group. */
+  #end(): void {
+    try {
+      if (this.#child?.pid !== undefined) process.kill(-this.#child.pid, 'SIGKILL')
+    } catch {
+      // Nobody is left.
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#child?.stdin.end()
+    const { promise: late, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, CLOSE_MS)
+    await Promise.race([this.#exited, late])
+    clearTimeout(timer)
+    this.#end()
+    this.#buffer.clear()
+  }
+
+  _dispose(): Promise<void> {
+    return this.close()
+  }
+}

@@ -1,0 +1,153 @@
+// Everything in collaboration that waits on a person stands in the inbox: a pending checkpoint and a task that is ready for review
+// each have one open item, from the batch in which they begin to wait to the batch in which they end.
+import { SYSTEM_ID } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Contract, ContractFact, Read } from '#kernel/operation.ts'
+import { ArtifactVersion, Checkpoint, Task, type Review } from '#protocols/collaboration/schema.ts'
+import { itemOf } from '#protocols/execution/mirrored.ts'
+import { isOpen, Request } from '#protocols/execution/schema.ts'
+import { askedAs, checkpointResult, labelOf, reviewAs } from './items.ts'
+
+const to = (name: string, on: string, call: string, input: Contract['input']): Contract => ({
+  name: `collaboration-execution/${name}`,
+  on: `collaboration/${on}`,
+  call: `execution/${call}`,
+  as: 'system',
+  input,
+})
+
+/** Those who decide on a task: its principal and its reviewers, and nobody on their own work. */
+const judgesOf = ({ ownership, reviewers, executor }: Task): string[] => [
+  ...new Set([ownership.principal, ...reviewers.filter((who) => who !== executor)]),
+]
+
+// --- It begins to wait ---------------------------------------------------------------------------------------------------------
+
+/** What every item of a task has. */
+async function itemFor(read: Read, task: Task, requester: string) {
+  const kind = requester === SYSTEM_ID ? 'system' : (await read.subject(requester))?.kind
+  return {
+    requester,
+    ...(kind === 'agent' ? {} : { asked_by: kind === 'system' ? 'system' : 'person' }),
+    project_id: task.project_id,
+    task_id: task.id,
+    root_task_id: task.root_task_id,
+    owner: task.ownership.principal,
+    people: judgesOf(task),
+  }
+}
+
+const onRaised: Contract[] = [
+  to('checkpoint-waits', 'task.checkpoint.raised', 'request.mirror', async ({ subject }, read) => {
+    const checkpoint = subject as Checkpoint
+    // A request stands behind it: that is the item.
+    if (checkpoint.request_id !== undefined) return null
+    const before = checkpoint.succeeds === null ? null : await read.raw(Request, itemOf(checkpoint.succeeds))
+    const item = await itemFor(read, await read(Task, checkpoint.task_id), checkpoint.raised_by)
+    return { request_id: itemOf(checkpoint.id), checkpoint_id: checkpoint.id, ...item, ...askedAs(checkpoint, before) }
+  }),
+  to('successor-keeps-its-request', 'task.checkpoint.raised', 'request.bind', ({ subject }) => {
+    const { id, request_id, succeeds, prompt } = subject as Checkpoint
+    return Promise.resolve(request_id === undefined || succeeds === null ? null : { request_id, checkpoint_id: id, notice: prompt })
+  }),
+]
+
+const onCommitted = to('review-waits', 'artifact.committed', 'request.mirror', async ({ subject }, read) => {
+  const version = subject as ArtifactVersion
+  const task = await read(Task, version.provenance.produced_by)
+  if (task.state !== 'review_ready') return null
+  return { ...(await itemFor(read, task, version.provenance.actor)), ...reviewAs(version, task) }
+})
+
+// --- It changes hands ----------------------------------------------------------------------------------------------------------
+
+/** The review item of a task. It was put there by an earlier batch, and whoever ends it or makes one writes the task as well. */
+async function reviewOf(read: Read, task_id: string): Promise<Request | null> {
+  const listed = await read.list(Request, 'task', [[task_id]], { limit: limits.itemsPerTaskMax })
+  const found = await Promise.all(listed.map(({ id }) => read.raw(Request, id)))
+  return found.find((item) => item !== null && item.kind === 'review' && isOpen(item)) ?? null
+}
+
+async function itemsOf(read: Read, task: Task): Promise<{ item: Request | null; turn: string }> {
+  const checkpoint = task.pending_checkpoint === null ? null : await read.raw(Checkpoint, task.pending_checkpoint)
+  if (checkpoint === null)
+    return { item: task.state === 'review_ready' ? await reviewOf(read, task.id) : null, turn: task.ownership.principal }
+  return { item: await read.raw(Request, checkpoint.request_id ?? itemOf(checkpoint.id)), turn: checkpoint.routed_to }
+}
+
+async function follows({ subject }: ContractFact, read: Read) {
+  const task = subject as Task
+  const { item, turn } = await itemsOf(read, task)
+  if (item === null || !isOpen(item)) return null
+  const people = judgesOf(task)
+  const assigned_to = people.includes(turn) ? turn : task.ownership.principal
+  const isSame = people.join() === item.people.join() && assigned_to === item.assigned_to
+  return isSame ? null : { request_id: item.id, people, assigned_to }
+}
+
+const onPeople = ['task.reviewer_added', 'task.reviewer_removed', 'ownership.transferred'].map((on) =>
+  to(`${on}-reroutes`, on, 'request.reroute', follows),
+)
+
+const onOverdue = to('overdue-is-shown', 'task.checkpoint.overdue', 'request.reroute', async ({ subject }, read) => {
+  const item = await read.raw(Request, itemOf((subject as Checkpoint).id))
+  if (item === null || !isOpen(item) || item.assigned_to === null) return null
+  return { request_id: item.id, people: item.people, assigned_to: item.assigned_to, overdue: true }
+})
+
+// --- It ends -------------------------------------------------------------------------------------------------------------------
+
+/** The open item of a checkpoint; null where it was answered there, and the checkpoint follows from that. */
+async function openItem(read: Read, { id, request_id }: Checkpoint): Promise<Request | null> {
+  const item = await read.raw(Request, request_id ?? itemOf(id))
+  return item !== null && isOpen(item) ? item : null
+}
+const words = (text: string | null | undefined) => (text ? { reason: text.slice(0, limits.reasonCharsMax) } : {})
+
+/** A person, or a policy that somebody had set beforehand. */
+function decidedBy({ actor, basis, via }: ContractFact, by: string, where: string) {
+  if (basis.kind === 'policy') return { as: 'system:fallback', basis }
+  return { by, via: actor === by ? via : null, basis: { kind: 'role', id: where } }
+}
+
+const onResolved = to('answer-closes', 'task.checkpoint.resolved', 'request.close', async (fact, read) => {
+  const checkpoint = fact.subject as Checkpoint
+  const item = await openItem(read, checkpoint)
+  if (item === null) return null
+  const { by, comment, action } = checkpoint.resolution!
+  const decided = { request_id: item.id, ...decidedBy(fact, by, 'answered at the checkpoint') }
+  if (action === 'reassign') return { ...decided, status: 'cancelled', reason: 'reassigned' }
+  return { ...decided, status: 'completed', result: checkpointResult(checkpoint, item), ...words(comment) }
+})
+
+const onExpired = to('expiry-closes', 'task.checkpoint.expired', 'request.close', async ({ subject, basis, detail }, read) => {
+  const checkpoint = subject as Checkpoint
+  const item = await openItem(read, checkpoint)
+  if (item === null) return null
+  const task = await read(Task, checkpoint.task_id)
+  const next = task.pending_checkpoint === null ? null : await read.raw(Checkpoint, task.pending_checkpoint)
+  const isSucceeded = next?.succeeds === checkpoint.id
+  // Whoever comes next is asked the same: the request goes on with the checkpoint that replaces this one.
+  if (isSucceeded && next.request_id === item.id) return null
+  if (detail?.['on_expiry'] === 'fail') return { request_id: item.id, status: 'failed', reason: 'timeout', as: 'system:timeout', basis }
+  return { request_id: item.id, status: 'cancelled', reason: isSucceeded ? 'superseded' : 'task_cancelled', basis }
+})
+
+const onReviewed = to('verdict-closes', 'review.submitted', 'request.close', async (fact, read) => {
+  const { task_id, reviewer, verdict, requested_changes, comments } = fact.subject as Review
+  const item = await reviewOf(read, task_id)
+  if (item === null) return null
+  const said = [...requested_changes, ...comments.map(({ body }) => body)].join('\n')
+  const decided = decidedBy(fact, reviewer, 'reviewed')
+  return { request_id: item.id, status: 'completed', result: labelOf(item, verdict), ...words(said), ...decided }
+})
+
+export const collaborationToExecution: readonly Contract[] = [
+  ...onRaised,
+  onCommitted,
+  ...onPeople,
+  onOverdue,
+  onResolved,
+  onExpired,
+  onReviewed,
+]

@@ -1,0 +1,131 @@
+// What an answer in the inbox means for the task behind it, in the same batch; and what an agent asks there within its task.
+import { canonical } from '#kernel/canonical.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { SYSTEM_ID } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Contract, ContractFact, Read } from '#kernel/operation.ts'
+import { Checkpoint, Task } from '#protocols/collaboration/schema.ts'
+import { optionId } from '#protocols/execution/mirrored.ts'
+import { isOpen, type Request } from '#protocols/execution/schema.ts'
+
+const codesOf: Readonly<Record<string, string>> = {
+  CHECKPOINT_EXPIRED: 'EXPIRED',
+  PRECONDITION_FAILED: 'ALREADY_RESOLVED',
+  CONFLICT: 'CHANGED',
+  INVALID_SPEC: 'INVALID_RESULT',
+  INVALID_REQUEST: 'INVALID_RESULT',
+}
+/** Who answers in the inbox is refused in its words; what HACP said stands in the details. */
+const surfaced = (refusal: Refusal): Refusal => {
+  const code = codesOf[refusal.code]
+  return code === undefined ? refusal : new Refusal(code, refusal.message, { ...refusal.details, hacp_code: refusal.code })
+}
+
+const to = (name: string, on: string, call: string, as: Contract['as'], input: Contract['input']): Contract => ({
+  name: `execution-collaboration/${name}`,
+  on: `execution/${on}`,
+  call: `collaboration/${call}`,
+  as,
+  input,
+})
+const answering = (name: string, on: string, call: string, input: Contract['input']): Contract => ({
+  ...to(name, on, call, 'actor', input),
+  refused: surfaced,
+})
+
+// --- Asking within a task ------------------------------------------------------------------------------------------------------
+
+const questions = { APPROVE: 'approval', DECIDE: 'choice', PROVIDE: 'input' } as const
+/** An option is called by its own words; HXP gives a risk to the whole request (Z2). */
+const risks = { R1: 'low', R2: 'low', R3: 'medium', R4: 'high', R5: 'high' } as const
+const optionsIn = (labels: readonly string[], risk: Request['risk'] = 'R1') =>
+  labels.map((label) => ({ id: label, label, risk: risks[risk] }))
+
+const asks = to('request-raises', 'request.created', 'checkpoint.ask', 'system', ({ subject }) => {
+  const { id, kind, task_id, checkpoint_id, requester, action, payload, fallback, ...request } = subject as Request
+  // What came from a checkpoint is asked already; what a grant has answered is not asked.
+  if (kind !== 'request' || task_id === undefined || checkpoint_id === undefined || !isOpen(request)) return Promise.resolve(null)
+  const { item, question, prompt, options } = payload as { item?: string; question?: string; prompt?: string; options?: string[] }
+  return Promise.resolve({
+    task_id,
+    checkpoint_id,
+    request_id: id,
+    raised_by: requester,
+    kind: questions[action],
+    prompt: item ?? question ?? prompt,
+    ...(options ? { options: optionsIn(options, request.risk) } : {}),
+    takes_default: fallback === 'default',
+  })
+})
+
+// --- Answering -----------------------------------------------------------------------------------------------------------------
+
+const comment = (reason: string | undefined): { comment?: string } => (reason === undefined ? {} : { comment: reason })
+
+/** The checkpoint that waits for this answer; null where it was answered first, and the item follows from that. */
+async function waitingFor(read: Read, { checkpoint_id }: Request, { actor }: ContractFact): Promise<Checkpoint | null> {
+  const checkpoint = checkpoint_id === undefined ? null : await read.raw(Checkpoint, checkpoint_id)
+  // A person who answers is told if it is too late; what the system closes was ended there.
+  return checkpoint?.state === 'pending' || actor !== SYSTEM_ID ? checkpoint : null
+}
+
+const resolves = answering('answer-resolves', 'request.completed', 'checkpoint.resolve', async (fact, read) => {
+  const request = fact.subject as Request
+  const checkpoint = request.kind === 'request' || request.kind === 'review' ? null : await waitingFor(read, request, fact)
+  if (checkpoint === null) return null
+  const { result, reason } = request.receipt!
+  const said = { checkpoint_id: checkpoint.id, ...comment(reason) }
+  if (request.action === 'APPROVE') return { ...said, action: result === 'approved' ? 'approve' : 'reject' }
+  if (checkpoint.options.length > 0) return { ...said, action: 'choose', choice: optionId(request, result) }
+  return { ...said, action: 'provide', input: result }
+})
+
+const reviews = answering('answer-reviews', 'request.completed', 'review.submit', async ({ subject, actor }, read) => {
+  const { kind, task_id, artifact, receipt } = subject as Request
+  if (kind !== 'review' || task_id === undefined || artifact === undefined) return null
+  const task = await read.raw(Task, task_id)
+  if (actor === SYSTEM_ID && task?.state !== 'review_ready') return null
+  const { result: verdict, reason } = receipt!
+  const wantsChanges = verdict === 'changes_requested'
+  return {
+    task_id,
+    artifact_id: artifact.artifact_id,
+    artifact_version: artifact.version,
+    verdict,
+    ...(wantsChanges && reason !== undefined ? { requested_changes: [reason] } : {}),
+    ...(!wantsChanges && reason !== undefined
+      ? { comments: [{ severity: verdict === 'rejected' ? 'blocker' : 'minor', body: reason }] }
+      : {}),
+  }
+})
+
+/** A "rejected" is an answer, and the task goes on with it (H6); so is that nobody answered. Nothing of it approves. */
+function answerOf({ id, action, payload, receipt }: Request, { options }: Checkpoint): object {
+  const { status, result, reason } = receipt!
+  if (status !== 'completed') return { action: 'provide', input: `${status}: ${reason ?? 'nobody answered'}`.slice(0, limits.textCharsMax) }
+  const said = comment(reason)
+  if (action === 'APPROVE')
+    return result === 'approved' ? { action: 'approve', ...said } : { action: 'provide', input: 'rejected', ...said }
+  if (action === 'DECIDE') return { action: 'choose', choice: options.find(({ label }) => label === result)?.id, ...said }
+  const isSecret = (payload as { sensitive?: boolean }).sensitive === true
+  const text = typeof result === 'string' ? result : canonical(result)
+  // A secret, and what is too long to pass on, is told to whoever asked, with the receipt.
+  return { action: 'provide', input: isSecret || text.length > limits.textCharsMax ? canonical({ request_id: id }) : text, ...said }
+}
+
+const answers = ['request.completed', 'request.failed', 'request.cancelled'].map((on) =>
+  answering(`${on}-answers`, on, 'checkpoint.answer', async (fact, read) => {
+    const request = fact.subject as Request
+    const checkpoint = request.kind === 'request' ? await waitingFor(read, request, fact) : null
+    return checkpoint && { checkpoint_id: checkpoint.id, ...answerOf(request, checkpoint) }
+  }),
+)
+
+/** What a grant answered uses it up, in the same batch. */
+const uses = to('answer-uses-grant', 'request.completed', 'grant.use', 'actor', ({ subject }) => {
+  const { task_id, receipt, payload } = subject as Request
+  const { scope } = payload as { scope?: string }
+  return Promise.resolve(receipt!.basis.kind === 'grant' && task_id !== undefined ? { task_id, scope } : null)
+})
+
+export const executionToCollaboration: readonly Contract[] = [asks, resolves, reviews, ...answers, uses]

@@ -1,0 +1,30 @@
+// What every decision is given besides the documents, made once for a kernel.
+import type { KernelOptions } from './calling.ts'
+import type { Draft } from './draft.ts'
+import type { Actor } from './identity.ts'
+import { createIds, type NewId } from './ids.ts'
+import { limits } from './limits.ts'
+import { noNotary } from './notary.ts'
+import type { Context, Terms } from './operation.ts'
+
+export type Given = Pick<Context, 'newId' | 'secret' | 'notary' | 'terms'>
+
+export function givenBy({ now, entropy, notary = noNotary, terms }: KernelOptions): Given & { readonly newId: NewId } {
+  const usual: Terms = { asksOpenMax: limits.asksOpenMax, criticalPerHourMax: limits.criticalPerHourMax }
+  return {
+    newId: createIds(now, entropy),
+    secret: () => Buffer.from(entropy(32)).toString('base64url'),
+    notary,
+    terms: { ...usual, ...terms },
+  }
+}
+
+export const contextOf = ({ newId, secret, notary, terms }: Given, actor: Actor, { at, received }: Draft): Context => ({
+  actor,
+  now: at,
+  newId,
+  secret,
+  notary,
+  terms,
+  received,
+})

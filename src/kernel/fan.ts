@@ -1,0 +1,49 @@
+// A command that calls others instead of deciding itself. One batch is all or nothing and belongs to one chain, so what concerns
+// many things that have nothing to do with each other is many calls: each is checked, decided and committed alone.
+import type { Caller, CallOptions, Kernel } from './calling.ts'
+import { Refusal } from './errors.ts'
+import type { Command, Came, Fan } from './operation.ts'
+import { parse, type Static, type TSchema } from './schema.ts'
+
+type Own = 'kind' | 'requires' | 'audit' | 'load' | 'decide' | 'fan'
+/** `each`: the calls; `gather`: their answers and refusals as one answer, in the same order. */
+export const fan = <I extends TSchema, O extends TSchema, N extends string>({
+  each,
+  gather,
+  ...op
+}: Omit<Command<I, O, null, N>, Own> & Fan<Static<I>, Static<O>>): Command<I, O, null, N> => ({
+  kind: 'command',
+  ...op,
+  requires: [],
+  audit: null,
+  load: () => Promise.resolve(null),
+  decide() {
+    throw new Error(`${op.name} decides nothing itself`)
+  },
+  fan: { each, gather },
+})
+
+/** As the same caller, one after the other; a refusal is an answer and does not stop the rest. */
+export async function callEach(
+  kernel: Pick<Kernel, 'call' | 'check'>,
+  name: string,
+  op: Command,
+  raw: unknown,
+  caller: Caller,
+  { key, signal }: CallOptions,
+): Promise<unknown> {
+  await kernel.check(name, raw, caller)
+  const { each, gather } = op.fan!
+  const asked: unknown = parse(op.input, raw)
+  const came: Came[] = []
+  for (const [i, one] of each(asked).entries()) {
+    const own = { ...(key === undefined ? {} : { key: `${key}/${i}` }), ...(signal ? { signal } : {}) }
+    came.push(await kernel.call(one.call, one.input, caller, own).then(answered, refused))
+  }
+  return gather(asked, came)
+}
+const answered = (output: unknown): Came => ({ output })
+function refused(error: unknown): Came {
+  if (error instanceof Refusal) return { refusal: error }
+  throw error
+}

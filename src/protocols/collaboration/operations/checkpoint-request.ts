@@ -1,0 +1,157 @@
+// Checkpoints behind requests: what an agent asks through another protocol within its task waits here, and is answered there.
+// Only contracts raise them, so that no agent can name a request that is not its own.
+import { fact, image } from '#kernel/facts.ts'
+import { system, SYSTEM_ID } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, rule } from '#kernel/operation.ts'
+import { either, kindOf, t } from '#kernel/schema.ts'
+import { raisedOn } from '../checkpoints.ts'
+import { checkpointTimers, taskTimers } from '../ownership.ts'
+import { allows, isPending, isWithinTime, principal, reviewer } from '../rules.ts'
+import { Checkpoint, CheckpointOption, Id, Task, type Answer } from '../schema.ts'
+import { answered } from './checkpoint.ts'
+
+type Asking = { readonly task: Task }
+
+export const ask = command({
+  name: 'checkpoint.ask',
+  summary: 'Let a task wait for the answer to a request of its own executor. The system calls it when the request is made.',
+  draft: 'ours: a request that names its task is a checkpoint of it',
+  input: t.Object({
+    task_id: Id,
+    checkpoint_id: Id,
+    request_id: Id,
+    raised_by: Id,
+    kind: either('approval', 'choice', 'input'),
+    prompt: t.String({ minLength: 1, maxLength: limits.promptCharsMax }),
+    options: t.Optional(t.Array(CheckpointOption, { maxItems: limits.optionsMax })),
+    takes_default: t.Optional(t.Boolean({ description: 'without an answer in time it takes a default' })),
+  }),
+  output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
+  callers: [system],
+  requires: [
+    rule<Asking, { raised_by: string }>(
+      'PRECONDITION_FAILED',
+      'whoever works on the task asks',
+      ({ task }, { raised_by }) => task.executor === raised_by,
+    ),
+    isWithinTime,
+    allows('checkpoint.raise'),
+    // Where the principal has said what may happen without a person, it holds for every way of asking.
+    rule<Asking, { takes_default?: boolean }>(
+      'INVALID_SPEC',
+      "the task's spec allows on_expiry default (constraints.on_expiry)",
+      ({ task }, { takes_default = false }) => !takes_default || (task.spec.constraints.on_expiry?.includes('default') ?? true),
+    ),
+  ],
+  audit: 'task.checkpoint.raised',
+  load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
+  decide({ task }, { checkpoint_id, request_id, raised_by, kind, prompt, options = [] }, { now }) {
+    const raised = raisedOn(
+      task,
+      checkpoint_id,
+      {
+        kind,
+        prompt,
+        options,
+        context: [],
+        proposed_actions: [],
+        state_shown: null,
+        state_schema: null,
+        // The request has a time of its own.
+        expires_at: null,
+        on_expiry: 'hold',
+        default: null,
+        raised_by,
+        takeover: false,
+        request_id,
+      },
+      now,
+    )
+    const max = limits.asksOpenMax
+    return {
+      facts: [fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint), image(Task, raised.task)])],
+      puts: taskTimers(task, raised.task),
+      atMost: [{ doc: Checkpoint, index: 'open', prefix: [raised_by], max, words: `at most ${max} questions of one agent may be open` }],
+      output: raised,
+    }
+  },
+  example: {
+    given: 'in_progress',
+    as: 'system',
+    input: ({ task }) => ({
+      task_id: task.id,
+      checkpoint_id: 'ckpt_01M7GMWX16CYD5TMA0423FKEE4',
+      request_id: 'hxp_01M7GMWX16CYD5TMA0423FKEE4',
+      raised_by: 'agent_devin',
+      kind: 'approval',
+      prompt: 'Deploy to production?',
+    }),
+  },
+})
+
+type Ended = { readonly status: string } | null
+type Answering = { readonly checkpoint: Checkpoint; readonly task: Task; readonly request: Ended }
+
+export const answer = command({
+  name: 'checkpoint.answer',
+  summary: 'Let a task go on with the answer to the request that it waits for. It follows from the answer, in the same batch.',
+  draft: 'ours: "rejected" answers a request and does not end its task',
+  input: t.Object({
+    checkpoint_id: Id,
+    action: either('approve', 'choose', 'provide'),
+    choice: t.Optional(t.String({ maxLength: limits.idCharsMax })),
+    input: t.Optional(t.String({ maxLength: limits.textCharsMax })),
+    comment: t.Optional(t.String({ maxLength: limits.textCharsMax })),
+  }),
+  output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
+  callers: [principal, reviewer, system],
+  requires: [
+    isPending,
+    rule<Answering>(
+      'PRECONDITION_FAILED',
+      'a request stands behind the checkpoint',
+      ({ checkpoint }) => checkpoint.request_id !== undefined,
+    ),
+    rule<Answering>(
+      'PRECONDITION_FAILED',
+      'the request was answered',
+      ({ request }) => request !== null && request.status !== 'pending' && request.status !== 'assigned',
+    ),
+  ],
+  audit: 'task.checkpoint.resolved',
+  async load(read, { checkpoint_id }) {
+    const checkpoint = await read(Checkpoint, checkpoint_id)
+    const task = await read(Task, checkpoint.task_id)
+    const { request_id } = checkpoint
+    // Protocols know one another's documents by name only.
+    const request = request_id === undefined ? null : ((await read.raw(kindOf('execution.request/'), request_id)) as Ended)
+    return { checkpoint, task, request }
+  },
+  decide({ checkpoint, task }, { checkpoint_id: _, ...said }, { actor, now }) {
+    const whose = task.ownership.principal
+    const isDefault = said.action === 'choose'
+    const by = actor.kind !== 'system' ? actor.id : isDefault ? whose : SYSTEM_ID
+    const done = answered({ checkpoint, task }, said satisfies Answer, by, now)
+    const right =
+      actor.kind !== 'system'
+        ? {}
+        : isDefault
+          ? { basis: { kind: 'default', id: 'fallback/default' } as const, behalf: whose }
+          : { basis: { kind: 'timer', id: 'fallback/fail' } as const }
+    return {
+      facts: [fact('task.checkpoint.resolved', [image(Checkpoint, done.checkpoint), image(Task, done.task)], right)],
+      puts: [...checkpointTimers(checkpoint, done.checkpoint), ...taskTimers(task, done.task)],
+      output: done,
+    }
+  },
+  // It follows from the answer to a request: by itself there is nothing to answer.
+  example: {
+    given: 'blocked',
+    as: 'alice',
+    input: ({ checkpoint }) => ({ checkpoint_id: checkpoint.id, action: 'approve' }),
+    refused: 'PRECONDITION_FAILED',
+  },
+})
+
+export const checkpointRequestOperations = [ask, answer]

@@ -1,0 +1,47 @@
+// Many answers in one call: each is its own decision, with its own receipt, about exactly what was shown.
+import { fan } from '#kernel/fan.ts'
+import { human } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { t, type Static } from '#kernel/schema.ts'
+import { SignedReceipt } from '../receipts.ts'
+import { Id } from '../schema.ts'
+import { Reason } from './resolve.ts'
+
+const Answer = t.Object({
+  request_id: Id,
+  digest: t.String({ maxLength: 100, description: 'of what you were shown' }),
+  result: t.Unknown({ description: 'an option, approved or rejected, or the value that was asked for' }),
+  reason: Reason,
+})
+const Result = t.Object({
+  request_id: Id,
+  ok: t.Boolean(),
+  code: t.Optional(t.String()),
+  message: t.Optional(t.String()),
+  receipt: t.Optional(SignedReceipt),
+})
+
+const resolve = fan({
+  name: 'inbox.resolve',
+  summary: 'Answer several items, each as it was shown to you. What has changed or is decided already is left alone, and said so.',
+  draft: 'ours: the inbox',
+  input: t.Object({ answers: t.Array(Answer, { minItems: 1, maxItems: limits.answersMax }) }),
+  output: t.Object({ results: t.Array(Result) }),
+  callers: [human],
+  each: ({ answers }) => answers.map((input) => ({ call: 'execution/request.resolve', input })),
+  gather: ({ answers }, came) => ({
+    results: came.map((one, i) => {
+      const { request_id } = answers[i]!
+      if ('refusal' in one) return { request_id, ok: false, code: one.refusal.code, message: one.refusal.message }
+      const { receipt } = one.output as { receipt?: Static<typeof SignedReceipt> }
+      return { request_id, ok: true, ...(receipt ? { receipt } : {}) }
+    }),
+  }),
+  example: {
+    given: 'looked',
+    as: 'alice',
+    input: ({ item }) => ({ answers: [{ request_id: item.request_id, digest: item.digest, result: 'Approve' }] }),
+  },
+})
+
+export const batchOperations = [resolve]

@@ -1,0 +1,68 @@
+// Saved filters: how a person looks at their inbox is theirs alone, so it leaves nothing in the record.
+import { Refusal } from '#kernel/errors.ts'
+import { put } from '#kernel/facts.ts'
+import { human } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query } from '#kernel/operation.ts'
+import { t } from '#kernel/schema.ts'
+import { Filter, FilterName, Filters, filtersOf, noFilter, Query } from '../filters.ts'
+
+const save = command({
+  name: 'filter.save',
+  summary: 'Give a question to your inbox a name; one of that name is replaced.',
+  draft: 'ours: the inbox',
+  input: t.Object({ name: FilterName, query: Query }),
+  output: t.Object({ filter: Filter }),
+  callers: [human],
+  requires: [],
+  audit: null,
+  load: async (read, _, { actor }) => ({ filters: await filtersOf(read, actor) }),
+  decide({ filters }, { name, query }, { actor, now }) {
+    // A misspelt field is dropped like any unknown one; what is left must still ask for something.
+    if (Object.keys(query).length === 0)
+      throw new Refusal('INVALID_REQUEST', 'query asks for nothing that an inbox can be asked', { field: 'query' })
+    const filter = { name, query, saved_at: now }
+    const others = filters.filter((one) => one.name !== name)
+    if (others.length >= limits.filtersMax)
+      throw new Refusal('QUOTA_EXCEEDED', `at most ${limits.filtersMax} filters may be saved: remove one first`)
+    return { facts: [], puts: [put(Filters, actor.id, { id: actor.id, filters: [...others, filter] })], output: { filter } }
+  },
+  example: { given: 'empty', as: 'alice', input: { name: 'urgent', query: { priority: 'critical' } } },
+})
+
+const list = query({
+  name: 'filter.list',
+  summary: 'List your saved filters.',
+  draft: 'ours: the inbox',
+  input: t.Object({}),
+  output: t.Object({ items: t.Array(Filter) }),
+  callers: [human],
+  load: async (read, _, { actor }) => ({ items: await filtersOf(read, actor) }),
+  view: (state) => state,
+  example: { given: 'empty', as: 'alice', input: {} },
+})
+
+const remove = command({
+  name: 'filter.remove',
+  summary: 'Forget one of your saved filters.',
+  draft: 'ours: the inbox',
+  input: t.Object({ name: FilterName }),
+  output: t.Object({ filter: Filter }),
+  callers: [human],
+  requires: [],
+  audit: null,
+  load: async (read, _, { actor }) => ({ filters: await filtersOf(read, actor) }),
+  decide({ filters }, { name }, { actor }) {
+    const filter = filters.find((one) => one.name === name)
+    if (!filter) throw noFilter(name)
+    const left = filters.filter((one) => one !== filter)
+    return {
+      facts: [],
+      puts: [put(Filters, actor.id, left.length === 0 ? null : { id: actor.id, filters: left })],
+      output: { filter },
+    }
+  },
+  example: { given: 'filtered', as: 'alice', input: { name: 'urgent' } },
+})
+
+export const filterOperations = [save, list, remove]

@@ -1,0 +1,82 @@
+// The inbox as it changes. A fact is written once for everybody; whom it concerns stands in its own image, so that it costs nothing
+// to leave it out for the others.
+import { human, isIn, speaksFor, type Actor } from '#kernel/identity.ts'
+import { stream, type Read } from '#kernel/operation.ts'
+import { keyOf, t } from '#kernel/schema.ts'
+import type { StoredFact } from '#kernel/store.ts'
+import { shownDigest } from '../card.ts'
+import { titleOf } from '../inbox.ts'
+import { Action, Id, inboxesOf, Kind, poolOf, Priority, Request, Status, taskDoc, Timestamp } from '../schema.ts'
+
+type Change = { readonly event: string; readonly at: string; readonly after: Request; readonly before: Request | null }
+
+const SUBJECT = keyOf(Request, '')
+const imageIn = ({ images }: StoredFact) => (images[0]?.key.startsWith(SUBJECT) && images[0].text !== null ? images[0] : null)
+
+/** Each fact is parsed once, however many follow. */
+const parsed = new WeakMap<StoredFact, Change>()
+function changeIn(fact: StoredFact): Change {
+  const known = parsed.get(fact)
+  if (known) return known
+  const { text, before } = imageIn(fact)!
+  const { action } = JSON.parse(fact.line) as { action: string }
+  const change = {
+    event: action.slice(action.lastIndexOf('.') + 1),
+    at: fact.at,
+    after: JSON.parse(text!) as Request,
+    before: before === null ? null : (JSON.parse(before) as Request),
+  }
+  parsed.set(fact, change)
+  return change
+}
+
+const isAbout = (actor: Actor, request: Request | null): boolean =>
+  request !== null && (request.people.some((who) => speaksFor(actor, who)) || inboxesOf(request).includes(poolOf(request.project_id)))
+
+/** Those in whose inbox it stands now or stood until now; what somebody puts off is their own affair. */
+async function concerns(fact: StoredFact, actor: Actor, read: Read): Promise<boolean> {
+  if (!isIn(actor, fact.scope)) return false
+  const { event, after, before } = changeIn(fact)
+  if (!isAbout(actor, after) && !isAbout(actor, before)) return false
+  if (event === 'snoozed' || event === 'unsnoozed') return fact.actor === actor.id
+  return after.task_id === undefined || (await read.maybe(taskDoc(), after.task_id)) !== null
+}
+
+const follow = stream({
+  name: 'inbox.follow',
+  summary: 'Follow what comes into your inbox, changes there and leaves it, from any place on.',
+  draft: 'ours: the inbox',
+  input: t.Object({}),
+  output: t.Object({
+    event: t.String({ description: 'created, completed, cancelled, ...: the word of the record' }),
+    request_id: Id,
+    at: Timestamp,
+    item: t.Object({
+      kind: Kind,
+      action: Action,
+      status: Status,
+      priority: Priority,
+      title: t.String(),
+      digest: t.String(),
+      expires_at: Request.schema.properties.expires_at,
+      overdue: t.Boolean(),
+    }),
+  }),
+  callers: [human],
+  load: (read, _, { actor }) => Promise.resolve({ read, actor }),
+  of: () => ({ by: 'position' }),
+  wants: (_, fact) => imageIn(fact) !== null,
+  sees:
+    ({ read, actor }) =>
+    (fact) =>
+      concerns(fact, actor, read),
+  view(fact) {
+    const { event, at, after } = changeIn(fact)
+    const { id, kind, action, status, priority, expires_at, overdue } = after
+    const item = { kind, action, status, priority, title: titleOf(after), digest: shownDigest(after), expires_at, overdue }
+    return { event, request_id: id, at, item }
+  },
+  example: { given: 'asked', as: 'alice', input: {} },
+})
+
+export const followOperations = [follow]

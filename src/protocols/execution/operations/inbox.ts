@@ -1,0 +1,178 @@
+// The inbox: everything that waits for a person, whoever asks it of them, most urgent first. What is not theirs is neither listed
+// nor counted.
+import { human, installationOwner, role, type Actor } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { query, type Read } from '#kernel/operation.ts'
+import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
+import { t, type Part, type Static } from '#kernel/schema.ts'
+import { FilterName, queryFields, withSaved, type Query } from '../filters.ts'
+import { Item, itemOf, knowingBy } from '../inbox.ts'
+import { Id, isOpen, poolOf, rankOf, Request, SNOOZED } from '../schema.ts'
+import { shown } from '../text.ts'
+
+type Inbox = { readonly people: readonly string[]; readonly pools: readonly string[] }
+
+const projectsOf = ({ projects }: Actor): string[] => (projects === 'all' ? [] : [...projects.keys()])
+/** Their own, those of the people for whom they act, and the pools of their projects. */
+const inboxOf = (actor: Actor): Inbox => ({ people: [actor.id, ...(actor.actsFor ?? [])], pools: projectsOf(actor).map(poolOf) })
+
+const ListInput = t.Object({
+  ...queryFields,
+  filter: t.Optional(FilterName),
+  person: t.Optional(
+    t.String({ maxLength: limits.idCharsMax, description: 'whose, for the owner of the installation; by default your own' }),
+  ),
+  ...pageInput,
+})
+type ListInput = Static<typeof ListInput>
+
+type OfPerson = { readonly person: string | null }
+const themself = role<OfPerson>(
+  'a person, for themself',
+  (actor, { person }) => actor.kind === 'human' && (person === null || person === actor.id),
+)
+
+const list = query({
+  name: 'inbox.list',
+  summary: 'List what waits for you, most urgent first and oldest first among those; or what has ended, newest first.',
+  draft: 'HXP 0.1, published OpenAPI: inbox; ours: one list for everything that waits on a person',
+  input: ListInput,
+  output: t.Object({ items: t.Array(Item), next_cursor: nextCursor }),
+  callers: [themself, installationOwner],
+  load: async (read, input, { actor }) => ({ person: input.person ?? null, asked: await withSaved(read, input, actor) }),
+  async view({ person, asked }, _, { actor, now }, read) {
+    const inbox = person === null || person === actor.id ? inboxOf(actor) : { people: [person], pools: [] }
+    const knowing = knowingBy(read)
+    const items: Item[] = []
+    let bytes = 0
+    for await (const { request, at } of found(read, asked, inbox)) {
+      if (request === null) return { items, next_cursor: at === null ? null : cursorOf('inbox.list', asked, at) }
+      const item = await itemOf(request, actor, now, knowing)
+      items.push(item)
+      // What agents write may be long: a page also ends when it has enough of it.
+      bytes += JSON.stringify(item.card).length
+      if (items.length === pageSize(asked) || bytes > limits.pageBytesMax) return { items, next_cursor: cursorOf('inbox.list', asked, at!) }
+    }
+    return { items, next_cursor: null }
+  },
+  example: { given: 'asked', as: 'alice', input: {} },
+})
+
+type Found = { readonly request: Request | null; readonly at: string | null }
+/** What fits, with its place in the list; a place without a request: so much was looked at, the rest is for the next page. */
+async function* found(read: Read, asked: ListInput, inbox: Inbox): AsyncIterable<Found> {
+  const { index, prefixes, reverse } = rowsOf(asked, inbox)
+  const limit = Math.max(pageSize(asked), PORTION)
+  let after = placeOf('inbox.list', asked)
+  for (let examined = 0; examined < limits.examinedMax; examined += limit) {
+    const listed = await read.list(Request, index, prefixes, { after, limit, reverse })
+    for (const { id, at } of listed) {
+      // Behind everything else stands what was put off.
+      if (prefixes[0]?.length === 1 && at.startsWith(`${SNOOZED}\0`)) return
+      after = at
+      const request = await read.maybe(Request, id)
+      if (request !== null && fits(request, asked)) yield { request, at }
+    }
+    if (listed.length < limit) return
+  }
+  yield { request: null, at: after! }
+}
+const PORTION = 50
+
+type Rows = { readonly index: 'open' | 'closed'; readonly prefixes: readonly (readonly Part[])[]; readonly reverse: boolean }
+function rowsOf({ status = 'open', priority, snoozed, project_id }: Query, { people, pools }: Inbox): Rows {
+  if (status !== 'open') {
+    const states = status === 'closed' ? ['completed', 'failed', 'cancelled'] : [status]
+    return { index: 'closed', prefixes: people.flatMap((who) => states.map((state) => [who, state])), reverse: true }
+  }
+  if (snoozed === true) return { index: 'open', prefixes: people.map((who) => [who, SNOOZED]), reverse: false }
+  const asked = project_id === undefined ? pools : pools.filter((pool) => pool === poolOf(project_id))
+  const rank = priority === undefined ? [] : [rankOf[priority]]
+  return { index: 'open', prefixes: [...people, ...asked].map((who) => [who, ...rank]), reverse: false }
+}
+
+function fits(request: Request, { status = 'open', kind, action, priority, project_id, task_id, agent_id, assignee }: Query): boolean {
+  return (
+    // Its row may be older than the request itself.
+    isOpen(request) === (status === 'open') &&
+    (kind === undefined || request.kind === kind) &&
+    (action === undefined || request.action === action) &&
+    (priority === undefined || request.priority === priority) &&
+    (project_id === undefined || request.project_id === project_id) &&
+    (task_id === undefined || request.task_id === task_id) &&
+    (agent_id === undefined || request.requester === agent_id || request.agent_id === agent_id) &&
+    (assignee === undefined || request.assigned_to === assignee)
+  )
+}
+
+const { thread, votes } = Request.schema.properties
+const get = query({
+  name: 'inbox.get',
+  summary: 'Fetch one item of your inbox, with what was said about it and who has voted.',
+  draft: 'ours: the inbox',
+  input: t.Object({ request_id: Id }),
+  output: t.Object({ item: Item, thread, votes }),
+  callers: [human],
+  load: async (read, { request_id }) => ({ request: await read(Request, request_id) }),
+  async view({ request }, _, { actor, now }, read) {
+    const { thread: said = [], votes: cast = [] } = request
+    return {
+      item: await itemOf(request, actor, now, knowingBy(read)),
+      thread: said.map((remark) => ({ ...remark, text: shown(remark.text) })),
+      votes: cast.map((vote) => (vote.reason === undefined ? vote : { ...vote, reason: shown(vote.reason) })),
+    }
+  },
+  example: { given: 'asked', as: 'alice', input: ({ request }) => ({ request_id: request.id }) },
+})
+
+/** Counts are kept for the whole inbox: a key for some projects would learn of the others. */
+const wholePerson = role<unknown>('a person, with a key for all their projects', (actor) => actor.kind === 'human' && !actor.narrowed)
+const ByPriority = t.Object({ critical: t.Integer(), high: t.Integer(), normal: t.Integer(), low: t.Integer() })
+type ByPriority = Static<typeof ByPriority>
+
+const count = query({
+  name: 'inbox.count',
+  summary: 'How much waits for you: your own and the pools of your projects; and for whom you act, each by themselves.',
+  draft: 'ours: the inbox',
+  input: t.Object({}),
+  output: t.Object({
+    open: t.Integer(),
+    by_priority: ByPriority,
+    pool: t.Integer({ description: 'of those, how many nobody has taken yet' }),
+    snoozed: t.Integer(),
+    acting_for: t.Array(t.Object({ person: Id, open: t.Integer() })),
+  }),
+  callers: [wholePerson],
+  load: () => Promise.resolve(null),
+  async view(_, __, { actor }, read) {
+    const own = await countsIn(read, [actor.id])
+    const pool = await countsIn(read, inboxOf(actor).pools)
+    const by_priority = {
+      critical: own.critical + pool.critical,
+      high: own.high + pool.high,
+      normal: own.normal + pool.normal,
+      low: own.low + pool.low,
+    }
+    const people = [...(actor.actsFor ?? [])]
+    return {
+      open: sumOf(by_priority),
+      by_priority,
+      pool: sumOf(pool),
+      snoozed: await read.count(Request, 'open', [actor.id, SNOOZED]),
+      acting_for: await Promise.all(people.map(async (person) => ({ person, open: sumOf(await countsIn(read, [person])) }))),
+    }
+  },
+  example: { given: 'asked', as: 'alice', input: {} },
+})
+
+const sumOf = ({ critical, high, normal, low }: ByPriority): number => critical + high + normal + low
+async function countsIn(read: Read, inboxes: readonly string[]): Promise<ByPriority> {
+  const of = async (rank: string): Promise<number> => {
+    const counts = await Promise.all(inboxes.map((who) => read.count(Request, 'open', [who, rank])))
+    return counts.reduce((sum, one) => sum + one, 0)
+  }
+  const { critical, high, normal, low } = rankOf
+  return { critical: await of(critical), high: await of(high), normal: await of(normal), low: await of(low) }
+}
+
+export const inboxOperations = [list, get, count]

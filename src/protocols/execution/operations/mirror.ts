@@ -1,0 +1,187 @@
+// What waits on a person elsewhere stands in the inbox like any request. Contracts call these in the batch in which it begins to
+// wait, changes hands, and ends; nobody else may.
+import { fact, image } from '#kernel/facts.ts'
+import { system } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, rule } from '#kernel/operation.ts'
+import type { Basis } from '#kernel/store.ts'
+import { either, nullable, t } from '#kernel/schema.ts'
+import { providedElsewhere } from '../given.ts'
+import { endedWith } from '../receipts.ts'
+import { isStillOpen, requestOf, type OfRequest } from '../rules.ts'
+import { Action, Fallback, Id, Kind, MirroredPayload, Priority, Request, Reviewed, Risk, Timestamp } from '../schema.ts'
+import { RequestView, viewOf } from '../view.ts'
+
+const { asked_by, on_expiry } = Request.schema.properties
+
+const mirror = command({
+  name: 'request.mirror',
+  summary: 'Put into the inbox what waits on a person in another protocol. The system calls it.',
+  draft: 'ours: one inbox for everything that waits on a person',
+  input: t.Object({
+    request_id: t.Optional(Id),
+    kind: Kind,
+    action: Action,
+    priority: Priority,
+    payload: MirroredPayload,
+    requester: Id,
+    asked_by,
+    project_id: Id,
+    task_id: Id,
+    root_task_id: Id,
+    owner: Id,
+    people: t.Array(Id, { maxItems: limits.reviewersMax + 1 }),
+    assigned_to: Id,
+    timeout_seconds: t.Integer({ minimum: 0 }),
+    expires_at: nullable(Timestamp),
+    fallback: Fallback,
+    on_expiry,
+    risk: t.Optional(Risk),
+    checkpoint_id: t.Optional(Id),
+    artifact: t.Optional(Reviewed),
+  }),
+  output: t.Object({ request: RequestView }),
+  callers: [system],
+  requires: [
+    rule<{ taken: boolean }>('CONFLICT', 'it is not in the inbox yet', ({ taken }) => !taken),
+    rule<unknown, { kind: Kind }>('INVALID_REQUEST', 'another protocol asks it', (_, { kind }) => kind !== 'request'),
+  ],
+  audit: 'request.created',
+  load: async (read, { request_id }) => ({ taken: request_id !== undefined && (await read.maybe(Request, request_id)) !== null }),
+  decide(_, { request_id, ...mirrored }, { actor, now, newId }) {
+    const request: Request = {
+      id: request_id ?? newId('hxp'),
+      role: 'owner',
+      agent_id: mirrored.requester,
+      metadata: {},
+      tags: [],
+      created_at: now,
+      status: 'pending',
+      assigned_at: now,
+      overdue: false,
+      ...mirrored,
+    }
+    return { facts: [fact('request.created', [image(Request, request)])], output: { request: viewOf(request, actor) } }
+  },
+  example: {
+    given: 'task_in_progress',
+    as: 'system',
+    input: ({ task }) => ({
+      kind: 'approval',
+      action: 'APPROVE',
+      priority: 'normal',
+      payload: { item: 'Deploy to production?', details: {} },
+      requester: 'agent_devin',
+      project_id: task.project_id,
+      task_id: task.id,
+      root_task_id: task.root_task_id,
+      owner: 'user_alice',
+      people: ['user_alice', 'user_rita'],
+      assigned_to: 'user_alice',
+      timeout_seconds: 0,
+      expires_at: null,
+      fallback: 'pause',
+    }),
+  },
+})
+
+const isMirrored = rule<OfRequest>('PRECONDITION_FAILED', 'a task stands behind it', ({ request }) => request.task_id !== undefined)
+
+const reroute = command({
+  name: 'request.reroute',
+  summary: 'Let an item follow its task: who may answer it, whose turn it is, and that its time has passed. The system calls it.',
+  draft: 'ours: one inbox for everything that waits on a person',
+  input: t.Object({
+    request_id: Id,
+    people: t.Array(Id, { maxItems: limits.reviewersMax + 1 }),
+    assigned_to: Id,
+    overdue: t.Optional(t.Boolean()),
+  }),
+  output: t.Object({ request: RequestView }),
+  callers: [system],
+  requires: [isStillOpen, isMirrored],
+  audit: 'request.rerouted',
+  load: async (read, { request_id }) => requestOf(read, request_id),
+  decide({ request }, { people, assigned_to, overdue = request.overdue }, { actor, now }) {
+    const assigned_at = assigned_to === request.assigned_to ? request.assigned_at : now
+    // Who may not answer any more has put nothing aside.
+    const { snoozed: _, ...awake } = request
+    const snoozed = request.snoozed?.filter(({ by }) => people.includes(by)) ?? []
+    const next: Request = { ...awake, ...(snoozed.length > 0 ? { snoozed } : {}), people, assigned_to, assigned_at, overdue }
+    const action = overdue && !request.overdue ? 'request.expired' : 'request.rerouted'
+    return {
+      facts: [fact(action, [image(Request, next)])],
+      output: { request: viewOf(next, actor) },
+    }
+  },
+  example: {
+    given: 'waiting',
+    as: 'system',
+    input: ({ checkpoint }) => ({ request_id: `hxp_${checkpoint.id.slice(5)}`, people: ['user_alice'], assigned_to: 'user_alice' }),
+  },
+})
+
+const bind = command({
+  name: 'request.bind',
+  summary: 'A request of a task waits on another checkpoint from now on: what happened meanwhile is told. The system calls it.',
+  draft: 'ours: a checkpoint that replaces another asks the same question',
+  input: t.Object({ request_id: Id, checkpoint_id: Id, notice: t.String({ maxLength: limits.promptCharsMax }) }),
+  output: t.Object({ request: RequestView }),
+  callers: [system],
+  requires: [isStillOpen, isMirrored],
+  audit: 'request.bound',
+  load: async (read, { request_id }) => requestOf(read, request_id),
+  decide({ request }, { checkpoint_id, notice }, { actor }) {
+    const next: Request = { ...request, checkpoint_id, notice }
+    return { facts: [fact('request.bound', [image(Request, next)])], output: { request: viewOf(next, actor) } }
+  },
+  example: {
+    given: 'bound',
+    as: 'system',
+    input: ({ request }) => ({ request_id: request.id, checkpoint_id: request.checkpoint_id, notice: 'The task is late.' }),
+  },
+})
+
+const close = command({
+  name: 'request.close',
+  summary: 'End an item because what it is about was answered or ended elsewhere. The system calls it.',
+  draft: 'ours: whoever answers first, wherever, wins',
+  input: t.Object({
+    request_id: Id,
+    status: either('completed', 'failed', 'cancelled'),
+    result: t.Optional(t.Unknown()),
+    reason: t.Optional(t.String({ maxLength: limits.reasonCharsMax })),
+    by: t.Optional(Id),
+    as: t.Optional(t.String({ maxLength: limits.idCharsMax })),
+    via: t.Optional(nullable(t.String({ maxLength: 40 }))),
+    basis: t.Object({ kind: t.String({ maxLength: 40 }), id: t.String({ maxLength: limits.labelCharsMax }) }),
+  }),
+  output: t.Object({ request: RequestView }),
+  callers: [system],
+  requires: [isStillOpen, isMirrored],
+  audit: 'request.completed',
+  load: async (read, { request_id }) => requestOf(read, request_id),
+  decide({ request }, { request_id: _, result = null, by = null, basis, as = 'system', ...ending }, context) {
+    const told = ending.status === 'completed' ? providedElsewhere(request, result) : result
+    const done = endedWith(request, { ...ending, result: told, by, as, basis: basis as Basis }, context)
+    return {
+      facts: [fact(`request.${done.status}`, [image(Request, done)])],
+      output: { request: viewOf(done, context.actor) },
+    }
+  },
+  example: {
+    given: 'waiting',
+    as: 'system',
+    input: ({ checkpoint }) => ({
+      request_id: `hxp_${checkpoint.id.slice(5)}`,
+      status: 'completed',
+      result: 'approved',
+      by: 'user_alice',
+      basis: { kind: 'role', id: 'answered at the checkpoint' },
+    }),
+    // What still waits elsewhere is not closed here: nobody has answered it.
+    refused: 'UNAUTHORIZED',
+  },
+})
+
+export const mirrorOperations = [mirror, reroute, bind, close]

@@ -1,0 +1,121 @@
+// Snoozing: an item that somebody wants to see later. It hides the item from nobody else, and nothing that presses stays hidden.
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image } from '#kernel/facts.ts'
+import { role, system } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, rule } from '#kernel/operation.ts'
+import { t } from '#kernel/schema.ts'
+import { futureTimestamp } from '#kernel/time.ts'
+import { isStillOpen, isUnresolved, requestOf, type OfRequest } from '../rules.ts'
+import { MONDAY } from '../examples.ts'
+import { Id, isPressing, Request, Timestamp } from '../schema.ts'
+import { RequestView, viewOf } from '../view.ts'
+
+type Snoozed = NonNullable<Request['snoozed']>
+const sleepers = ({ snoozed = [] }: Request): Snoozed => snoozed
+function snoozedBy(request: Request, snoozed: Snoozed): Request {
+  const { snoozed: _, ...awake } = request
+  return snoozed.length === 0 ? awake : { ...awake, snoozed }
+}
+
+/** For themself only: a substitute does not hide from people what waits for them, and a pool's item is nobody's yet. */
+const addressee = role<OfRequest>(
+  'a person in whose own inbox it stands',
+  (actor, { request }) => actor.kind === 'human' && request.people.includes(actor.id),
+)
+
+/** The time, or why it cannot be that one. */
+function untilIn(text: string, { priority, expires_at }: Request, now: string): string {
+  const until = futureTimestamp(text, now, 'INVALID_REQUEST', 'until')
+  const ms = Date.parse(until) - Date.parse(now)
+  const wrong = (words: string): never => {
+    throw new Refusal('INVALID_REQUEST', `until must be ${words}`, { field: 'until' })
+  }
+  if (ms > limits.snoozeMsMax) wrong('within a year')
+  if (priority === 'critical' && ms > limits.snoozeCriticalMsMax) wrong('within an hour for what is critical')
+  // Whoever hides it past its end decides without saying so.
+  if (expires_at !== null && until >= expires_at) wrong(`before its deadline, ${expires_at}`)
+  return until
+}
+
+const snooze = command({
+  name: 'request.snooze',
+  summary: 'Put an item out of your sight until a time. Others see it as before; what is late or escalated comes back by itself.',
+  draft: 'ours: the inbox',
+  input: t.Object({ request_id: Id, until: Timestamp }),
+  output: t.Object({ request: RequestView }),
+  callers: [addressee],
+  requires: [
+    isUnresolved,
+    rule<OfRequest>('PRECONDITION_FAILED', 'the request is neither late nor escalated', ({ request }) => !isPressing(request)),
+  ],
+  audit: 'request.snoozed',
+  load: async (read, { request_id }) => requestOf(read, request_id),
+  decide({ request }, input, { actor, now }) {
+    const until = untilIn(input.until, request, now)
+    const next = snoozedBy(request, [...sleepers(request).filter(({ by }) => by !== actor.id), { by: actor.id, until }])
+    return {
+      facts: [fact('request.snoozed', [image(Request, next)], { detail: { until } })],
+      output: { request: viewOf(next, actor) },
+    }
+  },
+  example: { given: 'patient', as: 'alice', input: ({ request }) => ({ request_id: request.id, until: MONDAY }) },
+})
+
+const unsnooze = command({
+  name: 'request.unsnooze',
+  summary: 'See a snoozed item again now.',
+  draft: 'ours: the inbox',
+  input: t.Object({ request_id: Id }),
+  output: t.Object({ request: RequestView }),
+  callers: [addressee],
+  requires: [
+    isUnresolved,
+    rule<OfRequest>('PRECONDITION_FAILED', 'you have snoozed it', ({ request }, _, { actor }) =>
+      sleepers(request).some(({ by }) => by === actor.id),
+    ),
+  ],
+  audit: 'request.unsnoozed',
+  load: async (read, { request_id }) => requestOf(read, request_id),
+  decide({ request }, _, { actor }) {
+    const next = snoozedBy(
+      request,
+      sleepers(request).filter(({ by }) => by !== actor.id),
+    )
+    return {
+      facts: [fact('request.unsnoozed', [image(Request, next)])],
+      output: { request: viewOf(next, actor) },
+    }
+  },
+  example: { given: 'snoozed', as: 'alice', input: ({ request }) => ({ request_id: request.id }) },
+})
+
+const wake = command({
+  name: 'request.wake',
+  summary: 'Put a snoozed item back into the inbox of those whose time has come. The system calls it.',
+  draft: 'ours: the inbox',
+  input: t.Object({ request_id: Id }),
+  output: t.Object({ request: RequestView }),
+  callers: [system],
+  requires: [
+    isStillOpen,
+    rule<OfRequest>('PRECONDITION_FAILED', 'somebody is to see it again now', ({ request }, _, { now }) =>
+      sleepers(request).some(({ until }) => until <= now),
+    ),
+  ],
+  audit: 'request.woken',
+  load: async (read, { request_id }) => requestOf(read, request_id),
+  decide({ request }, _, { actor, now }) {
+    const next = snoozedBy(
+      request,
+      sleepers(request).filter(({ until }) => until > now),
+    )
+    return {
+      facts: [fact('request.woken', [image(Request, next)])],
+      output: { request: viewOf(next, actor) },
+    }
+  },
+  example: { given: 'slept', as: 'system', input: ({ request }) => ({ request_id: request.id }) },
+})
+
+export const snoozeOperations = [snooze, unsnooze, wake]

@@ -1,0 +1,80 @@
+// Who somebody of an OAuth or OpenID Connect issuer is here. An administrator says so: nothing else in a token, such as an e-mail
+// address, makes anybody a person of this installation.
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image } from '#kernel/facts.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, rule } from '#kernel/operation.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
+import { t } from '#kernel/schema.ts'
+import { linkIdOf } from '../authenticate.ts'
+import { administrators, mayPassOn } from '../rules.ts'
+import { IssuerUrl, Sub, SubjectLink, User, UserId } from '../schema.ts'
+
+const link = command({
+  name: 'subject.link',
+  summary: 'Let a person come with tokens that an issuer made out to this subject.',
+  draft: 'ours: identity',
+  input: t.Object({ user_id: UserId, issuer: IssuerUrl, sub: Sub }),
+  output: t.Object({ subject: SubjectLink.schema }),
+  callers: administrators,
+  requires: [mayPassOn, rule<{ user: User }>('PRECONDITION_FAILED', 'the person is active', ({ user }) => !user.disabled)],
+  audit: 'subject.linked',
+  async load(read, { user_id, issuer, sub }) {
+    return { user: await read(User, user_id), before: await read.raw(SubjectLink, linkIdOf(issuer, sub)) }
+  },
+  decide({ user, before }, { issuer, sub }, { actor, now }) {
+    if (before !== null && before.unlinked_at === null)
+      throw new Refusal('CONFLICT', `this subject is ${before.user_id} already: unlink it first`)
+    const id = linkIdOf(issuer, sub)
+    const subject: SubjectLink = { id, user_id: user.id, issuer, sub, linked_by: actor.id, created_at: now, unlinked_at: null }
+    const max = limits.subjectsPerUserMax
+    return {
+      facts: [fact('subject.linked', [image(SubjectLink, subject)])],
+      atMost: [
+        { doc: SubjectLink, index: 'user', prefix: [user.id], max, words: `a person has at most ${max} subjects: unlink one first` },
+      ],
+      output: { subject },
+    }
+  },
+  example: { given: 'empty', as: 'admin', input: { user_id: 'user_alice', issuer: 'https://login.example.com', sub: 'alice-7' } },
+})
+
+const unlink = command({
+  name: 'subject.unlink',
+  summary: 'Tokens of this subject count for nothing from the next call on.',
+  draft: 'ours: identity',
+  input: t.Object({ issuer: IssuerUrl, sub: Sub }),
+  output: t.Object({ subject: SubjectLink.schema }),
+  callers: administrators,
+  requires: [rule<{ subject: SubjectLink }>('PRECONDITION_FAILED', 'the subject is linked', ({ subject }) => subject.unlinked_at === null)],
+  audit: 'subject.unlinked',
+  load: async (read, { issuer, sub }) => ({ subject: await read(SubjectLink, linkIdOf(issuer, sub)) }),
+  decide({ subject }, _, { now }) {
+    const next: SubjectLink = { ...subject, unlinked_at: now }
+    return { facts: [fact('subject.unlinked', [image(SubjectLink, next)])], output: { subject: next } }
+  },
+  example: { given: 'withSubject', as: 'admin', input: { issuer: 'https://login.example.com', sub: 'alice-7' } },
+})
+
+const list = query({
+  name: 'subject.list',
+  summary: 'List the subjects of issuers that are linked to a person, or to anybody.',
+  draft: 'ours: identity',
+  input: t.Object({ user_id: t.Optional(UserId), ...pageInput }),
+  output: t.Object({ items: t.Array(SubjectLink.schema), next_cursor: nextCursor }),
+  callers: administrators,
+  async load(read, input) {
+    const { user_id } = input
+    if (user_id !== undefined) await read(User, user_id)
+    const [name, prefix] = user_id === undefined ? ['all', []] : ['user', [user_id]]
+    const listed = await read.list(SubjectLink, name, [prefix], pageIn('subject.list', input))
+    return { listed, found: await Promise.all(listed.map(({ id }) => read.maybe(SubjectLink, id))) }
+  },
+  view({ listed, found }, input) {
+    const links = found.filter((one) => one !== null)
+    return pageOf('subject.list', input, listed, links)
+  },
+  example: { given: 'withSubject', as: 'admin', input: { user_id: 'user_alice' } },
+})
+
+export const subjectOperations = [link, unlink, list]

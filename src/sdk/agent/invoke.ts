@@ -1,0 +1,31 @@
+// Invoking a capability for a run. The call has the name of its step as its key: a handler that is started anew gets what came of it.
+import type { Input, Output } from '../client.ts'
+import { durationOf } from './calls.ts'
+import type { Job } from './job.ts'
+import type { Steps } from './steps.ts'
+
+type InvokeInput = Input<'delegation/capability.invoke'>
+export type InvokeOptions = {
+  /** How long it may take: 30 s by default, at most 5 minutes. */
+  readonly timeoutMs?: number
+  /** Names the invocation where its place in the handler may change from one attempt to the next. */
+  readonly key?: string
+}
+/** What the capability answered; with `ok: false`, why it did not. */
+export type Invoked = Output<'delegation/capability.invoke'>
+
+const USUAL_MS = 30_000
+/** Beyond what the capability may take. */
+const ANSWER_MS = 15_000
+
+export function createInvoke(
+  job: Job,
+  steps: Steps,
+): (ref: InvokeInput['ref'], input?: unknown, options?: InvokeOptions) => Promise<Invoked> {
+  const { client, id: run_id, signal } = job
+  return async (ref, input = {}, { timeoutMs = USUAL_MS, key } = {}) => {
+    const wanted = { run_id, ref, input, timeout: durationOf(timeoutMs) }
+    const options = { idempotencyKey: steps.keyOf('invoke', key), signal, timeoutMs: timeoutMs + ANSWER_MS }
+    return job.effect(() => client.delegation.capability.invoke({ ...wanted, attempt: job.attempt }, options))
+  }
+}

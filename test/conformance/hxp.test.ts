@@ -1,0 +1,39 @@
+// HXP 0.1, clause for clause: a row that no test shows is red, and so is a row that names a test that there is not.
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { hxpRows, open } from './hxp.ts'
+
+const here = import.meta.dirname
+const texts = new Map(
+  ['..', '../execution'].flatMap((folder) =>
+    readdirSync(join(here, folder))
+      .filter((name) => name.endsWith('.test.ts'))
+      .map((name) => [name.slice(0, -'.test.ts'.length), readFileSync(join(here, folder, name), 'utf8')] as const),
+  ),
+)
+const isTest = (text: string | undefined, title: string): boolean =>
+  text !== undefined && new RegExp(`\\b(?:test|describe)\\(\\s*(['"\`])${RegExp.escape(title)}\\1`).test(text)
+
+test('HXP 0.1: every row is shown by tests that there are', (t) => {
+  const ids = hxpRows.map(({ id }) => id)
+  assert.deepEqual(ids, [...new Set(ids)], 'two rows have one id')
+  const missing = hxpRows.flatMap(({ id, shown }) =>
+    shown.filter(([file, title]) => !isTest(texts.get(file), title)).map(([file, title]) => `${id} names no test: ${file}: ${title}`),
+  )
+  assert.deepEqual(missing, [])
+  const unshown = hxpRows.filter(({ id, shown }) => shown.length === 0 && !open.includes(id)).map(({ id, text }) => `${id}: ${text}`)
+  assert.deepEqual(unshown, [])
+  const early = hxpRows.filter(({ id, shown }) => shown.length > 0 && open.includes(id)).map(({ id }) => id)
+  assert.deepEqual([early, open.filter((id) => !ids.includes(id))], [[], []], 'the list of open rows')
+  t.diagnostic(`HXP 0.1: ${hxpRows.length} rows, ${open.length} open: ${open.join(', ')}`)
+})
+
+test('HXP 0.1: the decisions X1 to X26 each have a row', () => {
+  const decisions = Array.from({ length: 26 }, (_, i) => `X${i + 1}`)
+  assert.deepEqual(
+    decisions.filter((id) => !hxpRows.some((row) => row.id === id)),
+    [],
+  )
+})
