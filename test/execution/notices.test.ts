@@ -274,6 +274,34 @@ test('reminders and passed deadlines are said, too', async (t) => {
   assert.ok(got[1]!.body.data.age_seconds >= 120)
 })
 
+test('whoever it is given to, escalated to and reminded of is told, and of what a task asks as well', async (t) => {
+  const [world, alice, rita] = [await createWorld(), await receiver(t), await receiver(t)]
+  watching(t, world)
+  await channelFor(world, alice.url)
+  await channelFor(world, rita.url, {}, 'rita')
+  const said = ({ got }: typeof alice): string[] => got.map(({ body }) => `${body.data.kind} ${body.data.event}`)
+  const given = await ask(world)
+  await until(() => alice.got.length === 1)
+  await world.call('alice', 'execution/request.assign', { request_id: given, to: 'user_rita' })
+  await until(() => rita.got.length === 1)
+  const pushed = await ask(world, { escalate: { after_seconds: 60, to: ['user_rita'] }, remind_seconds: 600 })
+  await until(() => alice.got.length === 2)
+  world.advance(61_000)
+  await world.call('system', 'execution/request.escalate', { request_id: pushed })
+  await until(() => alice.got.length === 3 && rita.got.length === 2)
+  world.advance(600_000)
+  await world.call('system', 'execution/request.remind', { request_id: pushed })
+  await until(() => alice.got.length === 4 && rita.got.length === 3)
+  const { task } = await world.call('alice', 'collaboration/task.create', { spec: { goal: 'Fix it' } })
+  await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
+  await world.call('devin', 'collaboration/task.start', { task_id: task.id })
+  await world.call('devin', 'collaboration/checkpoint.raise', { task_id: task.id, kind: 'approval', prompt: 'Deploy?' })
+  await until(() => alice.got.length === 5)
+  await settled(world)
+  assert.deepEqual(said(rita), ['request assigned', 'request escalated', 'request reminded'])
+  assert.deepEqual(said(alice), ['request created', 'request created', 'request escalated', 'request reminded', 'approval created'])
+})
+
 test('a person has a bounded number of channels, of their own, and removes them', async (t) => {
   const [world, { url, got }] = [await createWorld({ now: Date.now }), await receiver(t)]
   watching(t, world)
