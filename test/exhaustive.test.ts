@@ -111,7 +111,7 @@ const table: Record<string, Row> = {
     who: ['system'],
     to: { in_progress: 'blocked' },
   },
-  'checkpoint.answer': {
+  'checkpoint.settle': {
     input: (refs) => ({ checkpoint_id: refs['checkpoint']?.id ?? 'ckpt_none', action: 'approve' }),
     who: ['alice', 'rita', 'system'],
     to: {},

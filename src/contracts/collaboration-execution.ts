@@ -3,7 +3,7 @@
 import { SYSTEM_ID } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Contract, ContractFact, Read } from '#kernel/operation.ts'
-import { ArtifactVersion, Checkpoint, Task, type Review } from '#protocols/collaboration/schema.ts'
+import { Checkpoint, Task, type ArtifactVersion, type Review } from '#protocols/collaboration/schema.ts'
 import { itemOf } from '#protocols/execution/mirrored.ts'
 import { isOpen, Request } from '#protocols/execution/schema.ts'
 import { askedAs, checkpointResult, labelOf, reviewAs } from './items.ts'
@@ -63,7 +63,7 @@ const onCommitted = to('review-waits', 'artifact.committed', 'request.mirror', a
 
 /** The review item of a task. It was put there by an earlier batch, and whoever ends it or makes one writes the task as well. */
 async function reviewOf(read: Read, task_id: string): Promise<Request | null> {
-  const listed = await read.list(Request, 'task', [[task_id]], { limit: limits.itemsPerTaskMax })
+  const listed = await read.list(Request, 'task', [[task_id]], { limit: limits.pageDefault })
   const found = await Promise.all(listed.map(({ id }) => read.raw(Request, id)))
   return found.find((item) => item !== null && item.kind === 'review' && isOpen(item)) ?? null
 }

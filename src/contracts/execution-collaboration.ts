@@ -114,7 +114,7 @@ function answerOf({ id, action, payload, receipt }: Request, { options }: Checkp
 }
 
 const answers = ['request.completed', 'request.failed', 'request.cancelled'].map((on) =>
-  answering(`${on}-answers`, on, 'checkpoint.answer', async (fact, read) => {
+  answering(`${on}-answers`, on, 'checkpoint.settle', async (fact, read) => {
     const request = fact.subject as Request
     const checkpoint = request.kind === 'request' ? await waitingFor(read, request, fact) : null
     return checkpoint && { checkpoint_id: checkpoint.id, ...answerOf(request, checkpoint) }

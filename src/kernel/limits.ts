@@ -255,8 +255,6 @@ export const limits = {
   secretMs: 15 * 60_000,
   /** Questions and replies about one request: beyond this people talk elsewhere. */
   remarksMax: 20,
-  /** Items of one task that may be open: its checkpoint or its review, and what others may come to ask about it. */
-  itemsPerTaskMax: 20,
   metadataBytesMax: 4 * 1024,
   /** Out of sight at most this long; what is critical comes back within the hour. */
   snoozeMsMax: 366 * 24 * 3_600_000,

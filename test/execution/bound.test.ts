@@ -100,8 +100,8 @@ describe('asking within a task', () => {
     }
     for (const who of ['devin', 'alice', 'admin', 'owner']) await on.refused('UNAUTHORIZED', who, 'checkpoint.ask', forged)
     const answering = { checkpoint_id: request.checkpoint_id, action: 'approve' }
-    await on.refused('UNAUTHORIZED', 'devin', 'checkpoint.answer', answering)
-    await on.refused('PRECONDITION_FAILED', 'alice', 'checkpoint.answer', answering)
+    await on.refused('UNAUTHORIZED', 'devin', 'checkpoint.settle', answering)
+    await on.refused('PRECONDITION_FAILED', 'alice', 'checkpoint.settle', answering)
     // Unknown fields are dropped: an agent's own checkpoint has no request behind it.
     await answer(on, 'alice', 'approved')
     const raised = await on.call('devin', 'checkpoint.raise', { task_id: task.id, kind: 'input', prompt: '?', request_id: request.id })

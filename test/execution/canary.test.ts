@@ -220,5 +220,6 @@ test('no secret is seen anywhere', async (t) => {
   await server.end('SIGTERM')
   assert.deepEqual(sightings(canaries, { folders: [data], texts: texts() }), [], 'and when it has stopped')
   const found = sightings([decoy], { folders: [data], texts: texts() }).map((one) => (one as { where: string }).where)
-  for (const where of ['countersign.db', 'record', 'sse', 'ws', 'rpc']) assert.ok(found.includes(where), `${where} was searched: ${found}`)
+  for (const where of ['countersign.db', 'record', 'sse', 'ws', 'rpc'])
+    assert.ok(found.includes(where), `${where} was searched: ${found.join()}`)
 })

@@ -44,7 +44,7 @@ async function served(t: TestContext) {
   }
   async function send(as: string, request_id: string, bytes: Uint8Array, fields: Record<string, string> = {}) {
     const query = new URLSearchParams({ request_id, name: 'contract.pdf', ...fields })
-    const answer = await fetch(`http://127.0.0.1:${port}/v1/execution/file.add?${query}`, {
+    const answer = await fetch(`http://127.0.0.1:${port}/v1/execution/file.add?${query.toString()}`, {
       method: 'PUT',
       headers: { authorization: `Bearer ${as}`, 'content-type': 'application/octet-stream' },
       body: new Uint8Array(bytes),

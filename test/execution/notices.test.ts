@@ -7,7 +7,7 @@ import { END } from '#kernel/schema.ts'
 import { quietUntil } from '#protocols/execution/notices.ts'
 import { runNotices } from '#workers/notices.ts'
 import type { WebhookOptions } from '#workers/webhook.ts'
-import { answering, isSigned, receiver, until } from '../support/receiver.ts'
+import { answering, isSigned, receiver, until, type Got } from '../support/receiver.ts'
 import { deliveries, silent } from '../support/worker-world.ts'
 import { createWorld, type World } from '../support/world.ts'
 
@@ -31,6 +31,7 @@ const ask = async (world: World, more: object = {}, as = 'devin'): Promise<strin
 const listed = async (world: World, as = 'alice'): Promise<any[]> => (await world.call(as, 'execution/notice.list')).items.toReversed()
 const settled = (world: World): Promise<boolean> =>
   until(async () => !(await deliveries(world.store)).some(({ channel }) => channel === 'notice'))
+const idsIn = (got: readonly Got[]): string[] => got.map(({ body }): string => body.data.request_id).toSorted()
 /** The worker has looked at everything. */
 const upToDate = async (world: World): Promise<void> => {
   await world.call('alice', 'execution/channel.list')
@@ -101,9 +102,8 @@ test('those who are told are those in whose inbox it is: its people, its pool, w
   const both = await ask(world, { quorum: { n: 1, of: ['user_alice', 'user_rita'] } })
   await until(() => alice.got.length === 3 && rita.got.length === 2)
   await settled(world)
-  const ids = ({ got }: typeof alice): string[] => got.map(({ body }) => body.data.request_id).toSorted()
-  assert.deepEqual(ids(alice), [own, pooled, both].toSorted())
-  assert.deepEqual(ids(rita), [pooled, both].toSorted(), 'and nobody of another project')
+  assert.deepEqual(idsIn(alice.got), [own, pooled, both].toSorted())
+  assert.deepEqual(idsIn(rita.got), [pooled, both].toSorted(), 'and nobody of another project')
 })
 
 test('only what is urgent enough is said', async (t) => {
@@ -114,7 +114,7 @@ test('only what is urgent enough is said', async (t) => {
   const [high, critical] = [await ask(world, { priority: 'high' }), await ask(world, { priority: 'critical' })]
   await until(() => got.length === 2)
   await settled(world)
-  assert.deepEqual(got.map(({ body }) => body.data.request_id).toSorted(), [high, critical].toSorted())
+  assert.deepEqual(idsIn(got), [high, critical].toSorted())
 })
 
 test('nothing is said in quiet hours but what is critical (X24), and the rest comes when they are over', async (t) => {
@@ -241,7 +241,7 @@ test('what happened while nobody looked is said after the next start, once; what
   const third = watching(t, world)
   await upToDate(world)
   await third.stop()
-  assert.deepEqual(got.map(({ body }) => body.data.request_id).toSorted(), missed.toSorted())
+  assert.deepEqual(idsIn(got), missed.toSorted())
 })
 
 test('a fact that is looked at again after a crash is not said again', async (t) => {

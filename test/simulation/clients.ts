@@ -172,12 +172,8 @@ export function createClients({ machine, random, record, tokens, fail, happened,
     // Secrets are shown once.
     const once = operation.kind === 'command' ? (operation.once ?? []) : []
     const told = canonical({ ...output, ...Object.fromEntries(once.map((field) => [field, null])) })
-    // What became of a question meanwhile is told to whoever asks it again.
-    const isSame =
-      op === 'execution/request.create'
-        ? (JSON.parse(intent.answer ?? told) as any).request.id === output.request.id
-        : intent.answer === told
-    if (operation.kind === 'command' && intent.answer !== null && !isSame) fail(`${op} by ${as} got two different answers under one key`)
+    if (operation.kind === 'command' && intent.answer !== null && intent.answer !== told)
+      fail(`${op} by ${as} got two different answers under one key`)
     intent.answer = told
     return () => {
       processes.heard(intent, output)

@@ -34,7 +34,7 @@ const bySystem = new Set([
     'checkpoint.overdue',
     'checkpoint.escalate',
     'checkpoint.ask',
-    'checkpoint.answer',
+    'checkpoint.settle',
     'upload.expire',
   ].map((name) => `collaboration/${name}`),
   ...[

@@ -48,7 +48,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'collaboration/checkpoint.overdue': '  y      u     u     u    u   n     n      u     n    n    u      u',
   'collaboration/checkpoint.escalate': ' y      u     u     u    u   n     n      u     n    n    u      u',
   'collaboration/checkpoint.ask': '      y      u     u     u    u   n     n      u     n    n    u      u',
-  'collaboration/checkpoint.answer': '   y      u     u     y    y   n     n      u     n    n    u      y',
+  'collaboration/checkpoint.settle': '   y      u     u     y    y   n     n      u     n    n    u      y',
   'collaboration/checkpoint.get': '      y      y     y     y    y   n     n      y     n    n    y      y',
   'collaboration/checkpoint.list': '     y      y     y     y    y   y     y      y     y    y    y      y',
   'collaboration/ownership.transfer': '  y      y     u     u    u   n     n      u     n    n    u      u',

@@ -8,6 +8,7 @@ import type { Perform } from '#kernel/effects.ts'
 import { SYSTEM, type Actor, type ProjectRole } from '#kernel/identity.ts'
 import { createKernel, type Kernel, type KernelOptions } from '#kernel/kernel.ts'
 import type { Operation, Protocol, Refs, Step } from '#kernel/operation.ts'
+import type { Notary } from '#kernel/notary.ts'
 import { END } from '#kernel/schema.ts'
 import type { Store } from '#kernel/store.ts'
 import { grants } from '#protocols/collaboration/granting.ts'
@@ -65,7 +66,7 @@ export type WorldOptions = {
   asksPerMinute?: number | null
   changesPerMinute?: number | null
   terms?: KernelOptions['terms']
-  notary?: KernelOptions['notary']
+  notary?: Notary
   populated?: boolean
   blobs?: KernelOptions['blobs']
   /** null: nothing does what commands want to be done outside. */

@@ -1,5 +1,4 @@
 // What people do: read their inbox, answer, say who answers in their place. And what everybody may: figures, and verifying receipts.
-import { Refusal } from '#kernel/errors.ts'
 import { offsetIn, pageIn } from './query.ts'
 import { about, pageAfter } from './requests.ts'
 import { aboutRequest, answerOf, type Ask, type Methods, type Parts, type Route } from './route.ts'

@@ -76,5 +76,5 @@ export function providedElsewhere({ kind, action, payload }: Request, result: un
   const { input_type, sensitive } = payload as ProvidePayload
   if (sensitive === true || input_type === 'file')
     throw new Refusal('PRECONDITION_FAILED', 'a secret or a file is given as the answer to the request itself, with request.resolve')
-  return resultOf(action, payload as ProvidePayload, { result }).result
+  return resultOf(action, payload, { result }).result
 }

@@ -94,7 +94,7 @@ type Ended = { readonly status: string } | null
 type Answering = { readonly checkpoint: Checkpoint; readonly task: Task; readonly request: Ended }
 
 export const answer = command({
-  name: 'checkpoint.answer',
+  name: 'checkpoint.settle',
   summary: 'Let a task go on with the answer to the request that it waits for. It follows from the answer, in the same batch.',
   draft: 'ours: "rejected" answers a request and does not end its task',
   input: t.Object({

@@ -1,7 +1,6 @@
 // What a person has to answer and has answered, what an agent has asked, and how many of each there are.
 import { Refusal } from '#kernel/errors.ts'
 import { anyone, human, type Actor } from '#kernel/identity.ts'
-import { limits } from '#kernel/limits.ts'
 import { query, type Listed, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
 import { t, type Part } from '#kernel/schema.ts'

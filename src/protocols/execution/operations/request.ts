@@ -133,7 +133,11 @@ const create = command({
       output: { request: viewOf(done, context.actor) },
     }
   },
-  finish: asItIs,
+  async finish(output, read, context) {
+    // The same answer whenever it is asked for again; what has become of it since is what request.get tells.
+    if (isOpen(output.request)) return output
+    return { ...output, receipt: await signed(await read(Request, output.request.id), read, context) }
+  },
   example: {
     given: 'empty',
     as: 'devin',

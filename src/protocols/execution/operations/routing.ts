@@ -87,7 +87,6 @@ const escalate = command({
   },
   decide({ named, ...state }, { to }, { actor, now }) {
     if (actor.kind !== 'system') refuseOddPeople(state, named, to)
-    const { request } = state
     const next = escalated(state, named.people, actor, now)
     return {
       facts: [fact('request.escalated', [image(Request, next)], { detail: { to: [...named.people], priority: next.priority } })],
