@@ -173,14 +173,14 @@ test('there is nothing to take before the answer, after a withdrawal, and where 
 test('after a quarter of an hour it is gone, also before its timer has come', async () => {
   const world = await worldWith()
   const request_id = await asked(world)
-  const { secret_id } = (await answer(world, request_id)).receipt.result
-  await assert.rejects(world.call('system', 'execution/secret.expire', { secret_id }), { code: 'PRECONDITION_FAILED' })
+  await answer(world, request_id)
+  await assert.rejects(world.call('system', 'execution/secret.expire', { request_id }), { code: 'PRECONDITION_FAILED' })
   world.advance(limits.secretMs)
   await assert.rejects(take(world, request_id), { code: 'GONE' })
   assert.equal(await kept(world), 1)
-  await world.call('system', 'execution/secret.expire', { secret_id })
+  await world.call('system', 'execution/secret.expire', { request_id })
   assert.deepEqual([await kept(world), (await timers(world)).length], [0, 0])
-  await assert.rejects(world.call('system', 'execution/secret.expire', { secret_id }), { code: 'PRECONDITION_FAILED' })
+  await assert.rejects(world.call('system', 'execution/secret.expire', { request_id }), { code: 'PRECONDITION_FAILED' })
   assert.ok((await everything(world)).includes('secret.expired'))
 })
 

@@ -163,7 +163,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'execution/file.get': '                y      y     y     y    n   n     n      y     n    n    y      y',
   'execution/file.expire': '             y      u     u     u    n   n     n      n     n    n    u      u',
   'execution/secret.take': '             u      u     u     u    n   n     n      y     n    n    u      u',
-  'execution/secret.expire': '           y      u     u     u    u   u     u      u     u    u    u      u',
+  'execution/secret.expire': '           y      u     u     u    n   n     n      u     n    n    u      u',
   'execution/channel.add': '             u      u     y     y    y   y     y      u     u    u    u      y',
   'execution/channel.list': '            u      y     y     y    y   y     y      u     u    u    u      y',
   'execution/channel.remove': '          u      y     y     y    n   n     n      n     n    n    n      n',

@@ -258,7 +258,7 @@ function queryIn(url: string, op: Operation): Query {
 }
 
 type Slots = { enter(actor: string): () => void }
-function createSlots(perActor: number, total: number, what: string): Slots {
+export function createSlots(perActor: number, total: number, what: string): Slots {
   const counts = new Map<string, number>()
   let all = 0
   return {

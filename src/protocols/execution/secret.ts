@@ -44,6 +44,6 @@ export const expiryOf = ({ at }: Secret): string => timestampOf(Date.parse(at) +
 
 export const keptSecret = (secret: Secret): Change[] => [
   put(Secret, secret.id, secret),
-  timer(secret.id, 'expire', expiryOf(secret), 'execution/secret.expire', { secret_id: secret.id }),
+  timer(secret.id, 'expire', expiryOf(secret), 'execution/secret.expire', { request_id: secret.request_id }),
 ]
 export const erased = ({ id }: Secret): Change[] => [put(Secret, id, null), noTimer(id, 'expire')]

@@ -25,7 +25,7 @@ import { signed } from '../receipts.ts'
 import { Id, inboxesOf, isOpen, poolOf, Request, Timestamp } from '../schema.ts'
 import { shown } from '../text.ts'
 
-const Order = t.String({ maxLength: 40 })
+const Order = t.String({ maxLength: 40, description: 'which of its notices' })
 
 // --- What is to be said ----------------------------------------------------------------------------------------------------
 
@@ -61,7 +61,10 @@ const plan = command({
   name: 'notice.plan',
   summary: 'Put down what is to be said about facts of the record, and how far it was looked at. The system calls it.',
   draft: 'ours: notices',
-  input: t.Object({ cursor: t.Integer(), items: t.Array(Planned, { maxItems: limits.noticesPlannedMax }) }),
+  input: t.Object({
+    cursor: t.Integer({ description: 'up to which fact the record was looked at' }),
+    items: t.Array(Planned, { maxItems: limits.noticesPlannedMax }),
+  }),
   output: t.Object({ planned: t.Integer() }),
   callers: [system],
   requires: [],

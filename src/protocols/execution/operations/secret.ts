@@ -1,10 +1,10 @@
 // Secrets are handed over once, to whoever asked, and erased with that or when nobody came for them.
 import { fact, image } from '#kernel/facts.ts'
 import { role, system } from '#kernel/identity.ts'
-import { command, rule } from '#kernel/operation.ts'
+import { command, rule, type Read } from '#kernel/operation.ts'
 import { nullable, t } from '#kernel/schema.ts'
 import { requestOf, type OfRequest } from '../rules.ts'
-import { Id } from '../schema.ts'
+import { Id, Request } from '../schema.ts'
 import { erased, expiryOf, Secret, SecretEnd, secretIn, SealedTo } from '../secret.ts'
 
 type Taking = OfRequest & { readonly secret: Secret | null; readonly opened: { value: unknown; salt: string } | null }
@@ -14,6 +14,11 @@ const taker = role<OfRequest>(
   'the agent that asked',
   (actor, { request }) => (actor.kind === 'agent' && actor.id === request.requester) || actor.id === request.asked_with,
 )
+
+async function secretOf(read: Read, request: Request): Promise<Secret | null> {
+  const told = secretIn(request)
+  return told === null ? null : read.raw(Secret, told.secret_id)
+}
 
 const endOf = ({ id, request_id, project_id, to }: Secret, state: SecretEnd['state'], at: string): SecretEnd => ({
   id,
@@ -50,8 +55,7 @@ const take = command({
   once: ['value', 'salt', 'sealed'],
   async load(read, { request_id }, { actor, notary }): Promise<Taking> {
     const state = await requestOf(read, request_id)
-    const told = secretIn(state.request)
-    const secret = told === null ? null : await read.raw(Secret, told.secret_id)
+    const secret = await secretOf(read, state.request)
     const isOpened = secret?.to === 'server' && taker.is(actor, state)
     return { ...state, secret, opened: isOpened ? (JSON.parse(await notary.open(secret.sealed)) as Taking['opened']) : null }
   },
@@ -77,7 +81,7 @@ const expire = command({
   name: 'secret.expire',
   summary: 'Erase a secret that nobody came for in time. The system calls it.',
   draft: 'ours: a secret is kept as short as can be',
-  input: t.Object({ secret_id: Id }),
+  input: t.Object({ request_id: Id }),
   output: t.Object({ expired: t.Boolean() }),
   callers: [system],
   requires: [
@@ -88,13 +92,13 @@ const expire = command({
     ),
   ],
   audit: 'secret.expired',
-  load: async (read, { secret_id }) => ({ secret: await read.raw(Secret, secret_id) }),
+  load: async (read, { request_id }) => ({ secret: await secretOf(read, await read(Request, request_id)) }),
   decide: ({ secret }, _, { now }) => ({
     facts: [fact('secret.expired', [image(SecretEnd, endOf(secret!, 'expired', now))])],
     puts: erased(secret!),
     output: { expired: true },
   }),
-  example: { given: 'secret_forgotten', as: 'system', input: ({ receipt }) => ({ secret_id: receipt.result.secret_id }) },
+  example: { given: 'secret_forgotten', as: 'system', input: ({ request }) => ({ request_id: request.id }) },
 })
 
 export const secretOperations = [take, expire]
