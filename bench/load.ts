@@ -3,7 +3,8 @@
 import { connect, type Socket } from 'node:net'
 
 const END_OF_HEAD = Buffer.from('\r\n\r\n')
-const LENGTH = Buffer.from('\r\ncontent-length: ')
+/** As Node and as Express write it. */
+const LENGTHS = ['content-length', 'Content-Length'].map((name) => Buffer.from(`\r\n${name}: `))
 
 export type RawAnswer = { readonly status: number; readonly body: Buffer }
 export type Connection = { send(request: Uint8Array): Promise<RawAnswer>; close(): void }
@@ -56,18 +57,32 @@ async function connected(port: number): Promise<Socket> {
 function answerIn(received: Buffer): RawAnswer | null {
   const head = received.indexOf(END_OF_HEAD)
   if (head === -1) return null
-  const at = received.indexOf(LENGTH)
-  if (at === -1 || at > head) throw new Error('an answer without content-length')
-  const from = at + LENGTH.length
+  const at = LENGTHS.map((name) => received.indexOf(name)).find((place) => place !== -1 && place < head)
+  if (at === undefined) throw new Error('an answer without content-length')
+  const from = at + LENGTHS[0]!.length
   const length = Number(received.toString('latin1', from, received.indexOf(13, from)))
   if (received.length < head + 4 + length) return null
   return { status: Number(received.toString('latin1', 9, 12)), body: received.subarray(head + 4) }
 }
 
+export function getBytes(path: string, bearer: string): Buffer {
+  return Buffer.from(`GET ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer ${bearer}\r\n\r\n`)
+}
+
 export type Load = { readonly perSecond: number; readonly p50: number; readonly p99: number; readonly answers: number }
 
 /** The same request over and over on each of the connections, for a time. */
-export async function load(port: number, connections: number, request: Uint8Array, ms: number): Promise<Load> {
+export const load = (port: number, connections: number, request: Uint8Array, ms: number): Promise<Load> =>
+  loadEach(port, connections, () => request, ms)
+
+/** Each time another request; null: there are no more. `answered` hears every answer. */
+export async function loadEach(
+  port: number,
+  connections: number,
+  next: () => Uint8Array | null,
+  ms: number,
+  answered: (body: Buffer) => void = () => undefined,
+): Promise<Load> {
   const all = await Promise.all(Array.from({ length: connections }, () => openConnection(port)))
   const times: number[] = []
   const began = performance.now()
@@ -75,8 +90,11 @@ export async function load(port: number, connections: number, request: Uint8Arra
   await Promise.all(
     all.map(async (connection) => {
       for (let now = performance.now(); now < until;) {
+        const request = next()
+        if (request === null) return
         const { status, body } = await connection.send(request)
-        if (status !== 200) throw new Error(`answered ${status}: ${body.toString()}`)
+        answered(body)
+        if (status !== 200 && status !== 201) throw new Error(`answered ${status}: ${body.toString()}`)
         const after = performance.now()
         times.push(after - now)
         now = after

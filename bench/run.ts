@@ -4,13 +4,14 @@ import { agents } from './agents.ts'
 import { bytes } from './bytes.ts'
 import { flow } from './flow.ts'
 import { http } from './http.ts'
+import { hxp } from './hxp.ts'
 import { jsonrpc } from './jsonrpc.ts'
 import { tableOf, type Bench, type Row } from './report.ts'
 import { size } from './size.ts'
 import { store } from './store.ts'
 import { streams } from './streams.ts'
 
-const benches: readonly Bench[] = [store, http, flow, streams, agents, jsonrpc, size, bytes]
+const benches: readonly Bench[] = [store, http, flow, streams, agents, hxp, jsonrpc, size, bytes]
 const width = Math.max(...benches.map(({ name }) => name.length))
 const help = `npm run bench [-- name ...]
 

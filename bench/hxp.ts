@@ -1,0 +1,302 @@
+// Requests of agents to people: asking, polling and answering over HTTP beside an Express server that keeps the same in memory; the
+// inbox with few and with many open items; sockets that hear what became of a request.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { realClock, realEntropy } from '#apps/clock.ts'
+import { openDataFolder } from '#apps/data-folder.ts'
+import { openKeys } from '#apps/keys.ts'
+import { setUp } from '#apps/setup.ts'
+import { contracts } from '#contracts/index.ts'
+import { SYSTEM, type Actor } from '#kernel/identity.ts'
+import { createKernel } from '#kernel/kernel.ts'
+import { directory } from '#protocols/identity/directory.ts'
+import { protocols } from '#protocols/index.ts'
+import { sqliteStore } from '#stores/sqlite.ts'
+import { createCaller, enroll, spawnServer, startServer, type ServerProcess } from '#test/support/server.ts'
+import { createNotary } from '#workers/notary.ts'
+import { getBytes, loadEach, openConnection, quantiles, requestBytes, type Load } from './load.ts'
+import { median, ms, rate, times, usageOf, type Bench, type Row } from './report.ts'
+
+const CONNECTIONS = 64
+const ROUNDS = 3
+const ROUND_MS = 2_500
+const FEW = 100
+const MANY = 100_000
+const PAGES = 300
+const SUBSCRIBERS = 1_000
+const CHANGES = 200
+const goals = { create: 1.2, poll: 2, resolve: 1.2, page: 1.5, rssMb: 300, deliveries: 100_000 }
+
+const question = JSON.stringify({
+  action: 'DECIDE',
+  role: 'owner',
+  priority: 'normal',
+  timeout_seconds: 3_600,
+  fallback: 'pause',
+  agent_id: 'agent_devin',
+  metadata: { agent_framework: 'langgraph', agent_task: 'billing' },
+  payload: {
+    question: 'Approve $99/mo Stripe plan?',
+    options: ['Approve', 'Deny'],
+    context: 'Required for payment processing in Project Alpha.',
+  },
+})
+const answer = JSON.stringify({ result: 'Approve', reason: null })
+
+const steps = ['create', 'poll', 'resolve'] as const
+type Step = (typeof steps)[number]
+type Target = { readonly name: string; readonly pid: number; readonly port: number; readonly agent: string; readonly person: string }
+type Measured = Load & { readonly cpuUs: number | null }
+
+export const hxp: Bench = {
+  name: 'hxp',
+  words: `requests at ${CONNECTIONS} connections beside in-memory Express; the inbox at ${MANY.toLocaleString('en')} open items; ${SUBSCRIBERS.toLocaleString('en')} sockets`,
+  async run(say) {
+    const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
+    try {
+      return [...(await rates(folder, say)), ...(await pages(folder, say)), await deliveries(folder, say)]
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
+  },
+}
+
+// --- Asking, polling, answering --------------------------------------------------------------------------------------------
+
+async function rates(folder: string, say: (line: string) => void): Promise<Row[]> {
+  const server = await startServer(join(folder, 'rates'))
+  const express = await spawnServer([fileURLToPath(import.meta.resolve('./express.ts'))])
+  try {
+    const { alice, devin } = await enroll(server.port, server.adminKey)
+    const ours: Target = { name: 'ours', pid: server.pid, port: server.port, agent: devin, person: alice }
+    const theirs: Target = { name: 'express', pid: express.pid, port: express.port, agent: 'agent', person: 'human' }
+    for (const target of [ours, theirs]) for (let i = 0; i < 3; i++) await roundOf(target, 1_000)
+    const all = new Map<Target, Record<Step, Measured>[]>([ours, theirs].map((target) => [target, []]))
+    for (let round = 1; round <= ROUNDS; round++) {
+      for (const target of [ours, theirs]) all.get(target)!.push(await roundOf(target, ROUND_MS))
+      const words = (target: Target): string => steps.map((step) => rate(all.get(target)!.at(-1)![step].perSecond)).join(', ')
+      say(`round ${round} of ${ROUNDS} (${steps.join(', ')}): ours ${words(ours)}; express ${words(theirs)}`)
+    }
+    return steps.flatMap((step) => rowsOf(step, all.get(ours)!, all.get(theirs)!))
+  } finally {
+    await Promise.all([server.end('SIGTERM'), express.end('SIGKILL')])
+  }
+}
+
+/** Asks, polls what was asked, and answers it, each once. */
+async function roundOf(target: Target, forMs: number): Promise<Record<Step, Measured>> {
+  const { port, agent, person } = target
+  const ids: string[] = []
+  const asked = requestBytes('/hxp/v1/requests', agent, question)
+  const create = await timed(target, () =>
+    loadEach(
+      port,
+      CONNECTIONS,
+      () => asked,
+      forMs,
+      (body) => {
+        const found = /"request_id":"([^"]+)"/.exec(body.toString('latin1'))
+        if (found) ids.push(found[1]!)
+      },
+    ),
+  )
+  const polled = ids.slice(0, 500).map((id) => getBytes(`/hxp/v1/requests/${id}`, agent))
+  let turn = 0
+  const poll = await timed(target, () => loadEach(port, CONNECTIONS, () => polled[turn++ % polled.length]!, forMs))
+  const left = ids.map((id) => requestBytes(`/hxp/v1/requests/${id}/resolve`, person, answer))
+  const resolve = await timed(target, () => loadEach(port, CONNECTIONS, () => left.pop() ?? null, forMs))
+  return { create, poll, resolve }
+}
+
+async function timed({ pid }: Target, run: () => Promise<Load>): Promise<Measured> {
+  const before = usageOf(pid)
+  const loaded = await run()
+  const after = usageOf(pid)
+  return { ...loaded, cpuUs: before && after ? ((after.cpuSeconds - before.cpuSeconds) * 1e6) / loaded.answers : null }
+}
+
+function rowsOf(step: Step, ours: readonly Record<Step, Measured>[], theirs: readonly Record<Step, Measured>[]): Row[] {
+  const row = (name: string, rounds: readonly Record<Step, Measured>[]): Row => {
+    const of = (figure: 'perSecond' | 'p50' | 'p99'): number => median(rounds.map((round) => round[step][figure]))
+    const cpu = median(rounds.map((round) => round[step].cpuUs ?? Number.NaN))
+    return {
+      what: `${step}, ${name}`,
+      value: rate(of('perSecond')),
+      more: `p50 ${ms(of('p50'))}, p99 ${ms(of('p99'))}, ${Math.round(cpu)} us CPU each`,
+    }
+  }
+  const ratio = median(ours.map((round, i) => round[step].perSecond / theirs[i]![step].perSecond))
+  const goal = { words: `>= ${goals[step]}x`, met: ratio >= goals[step] }
+  return [row('durable', ours), row('Express in memory', theirs), { what: `${step} against Express`, value: times(ratio), goal }]
+}
+
+// --- The inbox -------------------------------------------------------------------------------------------------------------
+
+/** A folder with so many open requests of one agent to one person, made by the operations themselves. */
+async function fill(data: string, count: number): Promise<void> {
+  const folder = openDataFolder(data)
+  const keys = await openKeys(folder.keys, true, { now: realClock.now, entropy: realEntropy })
+  const store = sqliteStore(folder.database)
+  const kernel = createKernel({
+    store,
+    protocols,
+    contracts,
+    directory,
+    notary: createNotary(keys.server, keys.ring),
+    terms: { asksOpenMax: null, criticalPerHourMax: null },
+    now: realClock.now,
+    entropy: realEntropy,
+    asksPerMinute: null,
+    checksAnswers: false,
+  })
+  await setUp(kernel, folder.adminKey)
+  await kernel.call('identity/user.add', { id: 'user_zoe', name: 'Zoe' }, SYSTEM)
+  await kernel.call('identity/agent.add', { id: 'agent_zoe', name: 'Zoe', owner: 'user_zoe' }, SYSTEM)
+  const agent: Actor = { id: 'agent_zoe', kind: 'agent', projects: new Map([['project_default', 'member']]) }
+  const { agent_id: _, ...asked } = JSON.parse(question) as Record<string, unknown>
+  const priorities = ['low', 'normal', 'high', 'normal', 'critical']
+  let left = count
+  const work = async (): Promise<void> => {
+    while (left-- > 0) await kernel.call('execution/request.create', { ...asked, priority: priorities[left % 5] }, agent)
+  }
+  await Promise.all(Array.from({ length: 256 }, work))
+  await store.close()
+  folder.release()
+}
+
+type Filled = { readonly server: ServerProcess; readonly page: () => Promise<number>; close(): void }
+
+async function serve(data: string): Promise<Filled> {
+  const server = await startServer(data)
+  const { call, close } = createCaller(server.port)
+  const { key } = (await call(server.adminKey, 'identity/key.issue', { subject: 'user_zoe' })).body
+  close()
+  const connection = await openConnection(server.port)
+  const request = requestBytes('/v1/execution/inbox.list', key, JSON.stringify({ limit: 50 }))
+  return {
+    server,
+    async page() {
+      const began = performance.now()
+      const { status, body } = await connection.send(request)
+      if (status !== 200) throw new Error(body.toString())
+      return performance.now() - began
+    },
+    close: connection.close,
+  }
+}
+
+async function pages(folder: string, say: (line: string) => void): Promise<Row[]> {
+  say(`filling two folders with ${FEW} and with ${MANY.toLocaleString('en')} open requests`)
+  const [few, many] = [join(folder, 'few'), join(folder, 'many')]
+  await fill(few, FEW)
+  await fill(many, MANY)
+  const [small, large] = [await serve(few), await serve(many)]
+  try {
+    for (let i = 0; i < 100; i++) {
+      await small.page()
+      await large.page()
+    }
+    const spent: Record<'small' | 'large', number[]> = { small: [], large: [] }
+    for (let i = 0; i < PAGES; i++) {
+      spent.small.push(await small.page())
+      spent.large.push(await large.page())
+    }
+    const [a, b] = [quantiles(spent.small), quantiles(spent.large)]
+    say(`pages: p50 ${ms(a.p50)} and ${ms(b.p50)}, p99 ${ms(a.p99)} and ${ms(b.p99)}`)
+    const ratio = b.p50 / a.p50
+    const rss = usageOf(large.server.pid)?.rssMb ?? Number.NaN
+    return [
+      { what: `inbox page, ${FEW} open`, value: ms(a.p50), more: `p99 ${ms(a.p99)}` },
+      { what: `inbox page, ${MANY.toLocaleString('en')} open`, value: ms(b.p50), more: `p99 ${ms(b.p99)}` },
+      { what: 'page with many against page with few', value: times(ratio), goal: { words: `<= ${goals.page}x`, met: ratio <= goals.page } },
+      {
+        what: `resident memory with ${MANY.toLocaleString('en')} open requests`,
+        value: `${Math.round(rss)} MB`,
+        goal: { words: `< ${goals.rssMb} MB`, met: rss < goals.rssMb },
+      },
+    ]
+  } finally {
+    small.close()
+    large.close()
+    await Promise.all([small.server.end('SIGTERM'), large.server.end('SIGTERM')])
+  }
+}
+
+// --- Sockets ---------------------------------------------------------------------------------------------------------------
+
+/** Everybody listens to one request, whose deadline is moved again and again: what is counted are events that arrived. */
+async function deliveries(folder: string, say: (line: string) => void): Promise<Row> {
+  const server = await startServer(join(folder, 'sockets'))
+  const { call, close } = createCaller(server.port)
+  try {
+    const { devin, alice } = await enroll(server.port, server.adminKey)
+    const { agent_id: _, ...asked } = JSON.parse(question) as Record<string, unknown>
+    const { request } = (await call(devin, 'execution/request.create', asked)).body
+    let heard = 0
+    const sockets = await Promise.all(
+      Array.from({ length: SUBSCRIBERS }, () => listening(server.port, devin, request.id, (events) => void (heard += events))),
+    )
+    const until = async (count: number): Promise<void> => {
+      while (heard < count) await new Promise((done) => setTimeout(done, 1))
+    }
+    await until(SUBSCRIBERS)
+    heard = 0
+    const rounds: number[] = []
+    for (let round = 1; round <= ROUNDS; round++) {
+      const began = performance.now()
+      heard = 0
+      const extend = (i: number): Promise<unknown> =>
+        call(alice, 'execution/request.extend', { request_id: request.id, timeout_seconds: 3_600 + round * 1_000 + i })
+      for (let i = 0; i < CHANGES; i += 10) await Promise.all(Array.from({ length: 10 }, (__, k) => extend(i + k)))
+      await until(SUBSCRIBERS * CHANGES)
+      rounds.push((SUBSCRIBERS * CHANGES * 1_000) / (performance.now() - began))
+      say(`round ${round} of ${ROUNDS}: ${rate(rounds.at(-1)!)} deliveries`)
+    }
+    for (const socket of sockets) socket.destroy()
+    const value = median(rounds)
+    return {
+      what: `deliveries to ${SUBSCRIBERS.toLocaleString('en')} sockets`,
+      value: rate(value),
+      goal: { words: `>= ${rate(goals.deliveries)}`, met: value >= goals.deliveries },
+    }
+  } finally {
+    close()
+    await server.end('SIGTERM')
+  }
+}
+
+const MARK = Buffer.from('"event":')
+
+/** A bare socket that counts: taking each frame apart would cost the reader more than it costs the server to send it. */
+function listening(port: number, bearer: string, id: string, heard: (events: number) => void): Promise<Socket> {
+  const head = [
+    `GET /hxp/ws/${id} HTTP/1.1`,
+    'Host: 127.0.0.1',
+    `Authorization: Bearer ${bearer}`,
+    'Connection: Upgrade',
+    'Upgrade: websocket',
+    'Sec-WebSocket-Version: 13',
+    'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==',
+  ]
+  return new Promise((done, failed) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write(`${head.join('\r\n')}\r\n\r\n`))
+    // A mark may be cut in two: its beginning is kept for the next piece.
+    let kept: Buffer = Buffer.alloc(0)
+    socket.on('data', (piece: Buffer) => {
+      done(socket)
+      const text = kept.length === 0 ? piece : Buffer.concat([kept, piece])
+      let count = 0
+      let end = 0
+      for (let at = text.indexOf(MARK); at !== -1; at = text.indexOf(MARK, end)) {
+        count++
+        end = at + MARK.length
+      }
+      kept = text.subarray(Math.max(end, text.length - MARK.length + 1))
+      if (count > 0) heard(count)
+    })
+    socket.once('error', failed)
+  })
+}
