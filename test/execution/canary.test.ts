@@ -13,6 +13,7 @@ import { rpcClient } from '../support/rpc.ts'
 import { createCaller, enroll } from '../support/server.ts'
 import { dataFolder, start } from '../support/server-process.ts'
 
+type Way = 'http' | 'rpc' | 'batch' | 'hxp'
 type Asked = { readonly input_type: string; readonly value: string | number; readonly wrong: unknown }
 const digits = (count: number): string => Array.from(randomBytes(count), (byte) => 1 + (byte % 9)).join('')
 const newSecrets = (): Asked[] => {
@@ -49,20 +50,21 @@ function sightings(secrets: readonly string[], place: Place): unknown[] {
   return [...found, ...canariesIn(long, place)]
 }
 
-async function post(port: number, path: string, headers: Record<string, string>, body: string): Promise<string> {
-  const { promise, resolve, reject } = Promise.withResolvers<string>()
+type Posted = { readonly status: number; readonly headers: string; readonly text: string }
+async function post(port: number, path: string, headers: Record<string, string>, body: string): Promise<Posted> {
+  const { promise, resolve, reject } = Promise.withResolvers<Posted>()
   const sent = request({ host: '127.0.0.1', port, path, method: 'POST', headers }, (answer) => {
     let text = ''
     answer.on('data', (part) => (text += String(part)))
-    answer.on('end', () => resolve(`${answer.statusCode} ${JSON.stringify(answer.headers)} ${text}`))
+    answer.on('end', () => resolve({ status: answer.statusCode!, headers: JSON.stringify(answer.headers), text }))
   })
   sent.on('error', reject)
   sent.end(body)
   return promise
 }
 
-async function listening(t: TestContext, port: number, socket: string, admin: string) {
-  const heard = { sse: '', ws: '', rpc: '' }
+async function listening(t: TestContext, port: number, socket: string, admin: string, alice: string) {
+  const heard = { sse: '', ws: '', rpc: '', inbox: '', room: '' }
   const sse = request({
     host: '127.0.0.1',
     port,
@@ -72,6 +74,10 @@ async function listening(t: TestContext, port: number, socket: string, admin: st
   sse.on('response', (answer) => answer.on('data', (part) => (heard.sse += String(part))).on('error', () => undefined))
   sse.on('error', () => undefined)
   sse.end()
+  const inbox = request({ host: '127.0.0.1', port, path: '/v1/execution/inbox.follow', headers: { authorization: `Bearer ${alice}` } })
+  inbox.on('response', (answer) => answer.on('data', (part) => (heard.inbox += String(part))).on('error', () => undefined))
+  inbox.on('error', () => undefined)
+  inbox.end()
   const ws = new WebSocket(`ws://127.0.0.1:${port}/v1/ws`, { headers: { authorization: `Bearer ${admin}` } })
   ws.on('message', (data: Buffer) => (heard.ws += data.toString()))
   await new Promise<void>((done, failed) => ws.once('open', () => done()).once('error', failed))
@@ -81,6 +87,7 @@ async function listening(t: TestContext, port: number, socket: string, admin: st
   await rpc.call('rpc.follow', { stream: 'collaboration/audit.follow', input: { project_id: 'project_default' } })
   t.after(() => {
     sse.destroy()
+    inbox.destroy()
     ws.terminate()
     rpc.socket.destroy()
   })
@@ -108,7 +115,7 @@ test('no secret is seen anywhere', async (t) => {
   ).body
   const { publicKey, privateKey } = generateKeyPairSync('x25519')
   await call(robin, 'identity/agent.seal_key', { agent_id: 'agent_robin', jwk: publicKey.export({ format: 'jwk' }) })
-  const heard = await listening(t, port, join(data, 'countersign.sock'), admin)
+  const heard = await listening(t, port, join(data, 'countersign.sock'), admin, keys.alice)
   const people = await rpcClient(join(data, 'countersign.sock'), keys.alice)
   const agents = await rpcClient(join(data, 'countersign.sock'), keys.devin)
   t.after(() => [people, agents].map(({ socket }) => socket.destroy()))
@@ -118,22 +125,46 @@ test('no secret is seen anywhere', async (t) => {
   const taken: string[] = []
   const bearer = { authorization: `Bearer ${keys.alice}`, 'content-type': 'application/json' }
 
-  async function through(agent: string, over: 'http' | 'rpc', key: string | undefined, { input_type, value, wrong }: Asked) {
+  /** Hears what becomes of one request, as the draft's clients do. */
+  async function room(agent: string, request_id: string): Promise<void> {
+    const ws = new WebSocket(`ws://127.0.0.1:${port}/hxp/ws/${request_id}`, { headers: { authorization: `Bearer ${agent}` } })
+    ws.on('message', (data: Buffer) => (heard.room += data.toString()))
+    t.after(() => ws.terminate())
+    await new Promise<void>((done, failed) => ws.once('open', () => done()).once('error', failed))
+  }
+
+  /** One of the ways to answer; each answer is kept, to be searched. */
+  async function resolveOver(over: Way, request_id: string, result: unknown, key: string | undefined) {
+    const input = { request_id, result }
+    if (over === 'http') return call(keys.alice, 'execution/request.resolve', input, key)
+    if (over === 'batch') {
+      const { body: shown } = await call(keys.alice, 'execution/inbox.get', { request_id })
+      const { body } = await call(keys.alice, 'execution/inbox.resolve', { answers: [{ ...input, digest: shown.item.digest }] }, key)
+      return { status: body.results[0].ok ? 200 : 422, body: body.results[0] }
+    }
+    if (over === 'hxp') {
+      const headers = { ...bearer, ...(key === undefined ? {} : { 'idempotency-key': key }) }
+      const posted = await post(port, `/hxp/v1/requests/${request_id}/resolve`, headers, JSON.stringify({ result, reason: null }))
+      answers.push(JSON.stringify(posted), posted.text)
+      const body = JSON.parse(posted.text)
+      return { status: posted.status, body: { receipt: body.receipt ?? body } }
+    }
+    const message = await people.call(
+      'execution/request.resolve',
+      key === undefined ? input : { ...input, _meta: { idempotency_key: key } },
+    )
+    answers.push(JSON.stringify(message))
+    return { status: message.error ? message.error.data.status : 200, body: message.result }
+  }
+
+  async function through(agent: string, over: Way, key: string | undefined, { input_type, value, wrong }: Asked) {
     secrets.push(value)
     mistakes.push(/[0-9a-f]{24}/.exec(JSON.stringify(wrong))![0])
     const payload = { prompt: 'The token, please', input_type, sensitive: true }
     const { body: made } = await call(agent, 'execution/request.create', { action: 'PROVIDE', payload })
     const request_id: string = made.request.id
-    const resolve = async (result: unknown, more: string | undefined) => {
-      const input = { request_id, result }
-      if (over === 'http') return call(keys.alice, 'execution/request.resolve', input, more)
-      const message = await people.call(
-        'execution/request.resolve',
-        more === undefined ? input : { ...input, _meta: { idempotency_key: more } },
-      )
-      answers.push(JSON.stringify(message))
-      return { status: message.error ? message.error.data.status : 200, body: message.result }
-    }
+    const resolve = (result: unknown, more: string | undefined) => resolveOver(over, request_id, result, more)
+    await room(agent, request_id)
     await resolve(wrong, key === undefined ? undefined : `${key}-wrong`)
     // Bodies that are no JSON, that lie, and that come from those who may not.
     const raw = JSON.stringify({ request_id, result: value })
@@ -143,8 +174,8 @@ test('no secret is seen anywhere', async (t) => {
       raw.replace('"result"', '"result":1,"result"'),
       raw.replace('{', '{"by":"user_bob",'),
     ])
-      answers.push(await post(port, '/v1/execution/request.resolve', bearer, body))
-    answers.push(await post(port, '/v1/execution/request.resolve', { ...bearer, authorization: 'Bearer nobody' }, raw))
+      answers.push(JSON.stringify(await post(port, '/v1/execution/request.resolve', bearer, body)))
+    answers.push(JSON.stringify(await post(port, '/v1/execution/request.resolve', { ...bearer, authorization: 'Bearer nobody' }, raw)))
     await call(keys.devin, 'execution/request.resolve', { request_id, result: value })
     people.write(`{"jsonrpc":"2.0","id":"x","method":"execution/request.resolve","params":${raw}]\n`)
     const { status, body } = await resolve(value, key)
@@ -160,7 +191,7 @@ test('no secret is seen anywhere', async (t) => {
     return { request_id, receipt: body.receipt }
   }
 
-  for (const over of ['http', 'rpc'] as const) {
+  for (const over of ['http', 'rpc', 'batch', 'hxp'] as const) {
     for (const key of [undefined, `key-${over}`]) {
       for (const [i, secret] of newSecrets().entries()) {
         const { request_id } = await through(keys.devin, over, key && `${key}-${i}`, secret)
@@ -189,6 +220,7 @@ test('no secret is seen anywhere', async (t) => {
     action: 'PROVIDE',
     payload: { prompt: 'What?', input_type: 'text' },
   })
+  await room(keys.devin, asked.body.request.id)
   await http.call(keys.alice, 'execution/request.resolve', { request_id: asked.body.request.id, result: decoy })
 
   const record: string[] = []
@@ -220,6 +252,6 @@ test('no secret is seen anywhere', async (t) => {
   await server.end('SIGTERM')
   assert.deepEqual(sightings(canaries, { folders: [data], texts: texts() }), [], 'and when it has stopped')
   const found = sightings([decoy], { folders: [data], texts: texts() }).map((one) => (one as { where: string }).where)
-  for (const where of ['countersign.db', 'record', 'sse', 'ws', 'rpc'])
+  for (const where of ['countersign.db', 'record', 'sse', 'ws', 'rpc', 'room'])
     assert.ok(found.includes(where), `${where} was searched: ${found.join()}`)
 })
