@@ -5,6 +5,7 @@ import { limits } from '#kernel/limits.ts'
 import type { Contract, ContractFact, Read } from '#kernel/operation.ts'
 import { Checkpoint, Task, type ArtifactVersion, type Review } from '#protocols/collaboration/schema.ts'
 import { itemOf } from '#protocols/execution/mirrored.ts'
+import { judgesOf } from '#protocols/execution/rules.ts'
 import { isOpen, Request } from '#protocols/execution/schema.ts'
 import { askedAs, checkpointResult, labelOf, reviewAs } from './items.ts'
 
@@ -16,10 +17,7 @@ const to = (name: string, on: string, call: string, input: Contract['input']): C
   input,
 })
 
-/** Those who decide on a task: its principal and its reviewers, and nobody on their own work. */
-const judgesOf = ({ ownership, reviewers, executor }: Task): string[] => [
-  ...new Set([ownership.principal, ...reviewers.filter((who) => who !== executor)]),
-]
+const peopleOf = (task: Task): string[] => [...new Set(judgesOf(task))]
 
 // --- It begins to wait ---------------------------------------------------------------------------------------------------------
 
@@ -33,7 +31,7 @@ async function itemFor(read: Read, task: Task, requester: string) {
     task_id: task.id,
     root_task_id: task.root_task_id,
     owner: task.ownership.principal,
-    people: judgesOf(task),
+    people: peopleOf(task),
   }
 }
 
@@ -79,8 +77,9 @@ async function follows({ subject }: ContractFact, read: Read) {
   const task = subject as Task
   const { item, turn } = await itemsOf(read, task)
   if (item === null || !isOpen(item)) return null
-  const people = judgesOf(task)
-  const assigned_to = people.includes(turn) ? turn : task.ownership.principal
+  const people = peopleOf(task)
+  // Whoever has it keeps it, as long as they may answer.
+  const assigned_to = [item.assigned_to, turn].find((who) => who !== null && people.includes(who)) ?? task.ownership.principal
   const isSame = people.join() === item.people.join() && assigned_to === item.assigned_to
   return isSame ? null : { request_id: item.id, people, assigned_to }
 }

@@ -8,10 +8,11 @@ import { executionToCollaboration } from './execution-collaboration.ts'
 import { identityToDelegation } from './identity-delegation.ts'
 
 export const contracts: readonly Contract[] = [
+  // First: what ends a task is then the last that is told of it.
+  ...collaborationToExecution,
   ...collaborationContracts,
   ...collaborationToDelegation,
   ...delegationToCollaboration,
   ...identityToDelegation,
-  ...collaborationToExecution,
   ...executionToCollaboration,
 ]

@@ -22,8 +22,8 @@ must('C-interrupt', 'an interrupt stops the agent, says so twice in the record, 
     [
       ['collaboration/task.interrupted', 'user_alice'],
       ['collaboration/task.checkpoint.raised', 'user_alice'],
-      ['delegation/run.blocked', 'agent_system'],
       ['execution/request.created', 'agent_system'],
+      ['delegation/run.blocked', 'agent_system'],
     ],
   )
   assert.equal(made[1].cause, made[0].seq)

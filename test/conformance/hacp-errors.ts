@@ -107,7 +107,7 @@ must('H-ERR-09', 'a review that completes a task is seen whole or not at all: on
     artifact_id: refs['artifact'].id,
     verdict: 'approved',
   })
-  assert.deepEqual(groups, [['collaboration/review.submitted', 'collaboration/task.completed', 'execution/request.completed']])
+  assert.deepEqual(groups, [['collaboration/review.submitted', 'execution/request.completed', 'collaboration/task.completed']])
 })
 
 must('H-ERR-10', 'an agent that resolves, reviews, or creates with itself as principal is UNAUTHORIZED', async () => {

@@ -50,7 +50,8 @@ export function createItemLaws(record: FactRecord, fail: Fail): ItemLaws {
     if (stands !== (waits ?? '')) fail(`${task.id} is ${task.state} and waits for ${waits}, and in the inbox stands: ${stands}`)
     const judges = [task.ownership.principal, ...task.reviewers.filter((who: string) => who !== task.executor)]
     for (const { id, people } of items)
-      if (people.join() !== [...new Set(judges)].join()) fail(`${id} is for ${people}, and ${task.id} is decided by ${judges.join()}`)
+      if (people.join() !== [...new Set(judges)].join())
+        fail(`${id} is for ${people.join()}, and ${task.id} is decided by ${judges.join()}`)
   }
 
   function judgeEnd({ id, kind, task_id, checkpoint_id, receipt }: any): void {
