@@ -9,6 +9,7 @@ import { command, query, type Bound, type Context, type Granted, type Read } fro
 import { nextCursor, pageInput } from '#kernel/paging.ts'
 import { either, t, type Static } from '#kernel/schema.ts'
 import type { Value } from '#kernel/store.ts'
+import { refuseForeignCallback } from '../notices.ts'
 import { payloadOf } from '../payload.ts'
 import { endedWith, signed, SignedReceipt } from '../receipts.ts'
 import { asker, isProjectKey, requestOf, taskBehind, type TaskBehind } from '../rules.ts'
@@ -102,6 +103,7 @@ const create = command({
   async load(read, input, { actor, now }): Promise<Asking> {
     authorize('request.create', [asker], actor, null)
     const requester = await requesterOf(read, input, actor)
+    if (input.callback !== undefined) await refuseForeignCallback(read, input.callback, requester)
     const task = await taskOf(read, input, requester)
     const where = task === null ? projectOf(input, actor) : { project_id: task.project_id, label: input.project_id }
     const { action, role = 'owner', tags = [] } = input
@@ -183,6 +185,7 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Co
     ...routed,
     assigned_at: routed.assigned_to === null ? null : now,
     overdue: false,
+    ...(actor.id === requester ? {} : { asked_with: actor.id }),
     ...(input.risk === undefined ? {} : { risk: input.risk }),
     ...(input.quorum === undefined ? {} : { quorum: input.quorum }),
     ...(input.escalate === undefined ? {} : { escalation: input.escalate }),
@@ -211,6 +214,9 @@ function refuseOddQuorum({ quorum, metadata, action }: CreateInput): void {
   if (metadata?.task_id !== undefined) wrong('the people of a task decide alone: a quorum does not go with metadata.task_id')
 }
 
+const ANSWER_SECONDS = 60
+const HOUR_SECONDS = 3_600
+
 function boundsOf({ requester, priority, created_at }: Request, { terms: { asksOpenMax, criticalPerHourMax } }: Context): Bound[] {
   const bounds: Bound[] = []
   if (asksOpenMax !== null)
@@ -220,10 +226,13 @@ function boundsOf({ requester, priority, created_at }: Request, { terms: { asksO
       prefix: [requester, 'open'],
       max: asksOpenMax,
       words: `at most ${asksOpenMax} requests of one agent may be open`,
+      retry_after: ANSWER_SECONDS, // people must answer first
     })
   if (criticalPerHourMax !== null && priority === 'critical') {
     const words = `at most ${criticalPerHourMax} requests of one agent may be critical in an hour`
-    bounds.push({ doc: Request, index: 'critical', prefix: [requester, created_at.slice(0, 13)], max: criticalPerHourMax, words })
+    const retry_after = HOUR_SECONDS - (Math.floor(Date.parse(created_at) / 1_000) % HOUR_SECONDS)
+    const prefix = [requester, created_at.slice(0, 13)]
+    bounds.push({ doc: Request, index: 'critical', prefix, max: criticalPerHourMax, words, retry_after })
   }
   return bounds
 }
