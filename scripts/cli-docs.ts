@@ -22,7 +22,8 @@ input. This page is written by \`npm run docs:cli\` from the commands themselves
 - Who you are: \`--api-key\`, \`COUNTERSIGN_KEY\`, or what \`countersign login\` has stored for that server in
   \`~/.config/countersign/config.json\`. Without any of them, a server on this machine is administered with the \`admin.key\` of its data
   folder, which administers and reads but decides nothing; a note says so.
-- Exit codes: 0 done, 1 refused or not in order, 2 not understood, 3 server not reachable, 4 no valid key, 130 Ctrl-C.
+- Exit codes: 0 done, 1 refused or not in order, 2 not understood, 3 server not reachable, 4 no valid key, 130 Ctrl-C; of \`ask\` also 5 rejected,
+  6 nobody answered in time, 7 withdrawn.
 - Colours only on a terminal, never with \`NO_COLOR\`. Text that agents wrote is shown with its control characters escaped.
 `
 

@@ -24,6 +24,9 @@ test('settings come from flags, then the environment, then the defaults', () => 
     dev: false,
     log: 'info',
     quota: 600,
+    requestsOpenMax: 1_000,
+    requestsPerMinute: 600,
+    criticalPerHourMax: 20,
     blobBytesMax: 64 * 2 ** 20,
     socket: join(process.cwd(), 'data', 'countersign.sock'),
     capabilities: null,
@@ -46,6 +49,17 @@ test('settings come from flags, then the environment, then the defaults', () => 
   )
   assert.equal(started(['--proxy', 'trusted', '--host', '0.0.0.0']).proxied, true)
   assert.equal(started(['--quota', '50']).quota, 50)
+})
+
+test('without a quota there are no others either, unless they are given', () => {
+  const asking = (argv: string[], env: Record<string, string> = {}): (number | null)[] => {
+    const { requestsOpenMax, requestsPerMinute, criticalPerHourMax } = started(argv, env)
+    return [requestsOpenMax, requestsPerMinute, criticalPerHourMax]
+  }
+  assert.deepEqual(asking(['--quota', 'off']), [null, null, null])
+  assert.deepEqual(asking(['--quota', 'off', '--requests-open', '7'], { COUNTERSIGN_CRITICAL_PER_HOUR: '3' }), [7, null, 3])
+  assert.deepEqual(asking(['--requests-open', 'off', '--requests-per-minute', '60', '--critical-per-hour', 'off']), [null, 60, null])
+  assert.deepEqual(asking([], { COUNTERSIGN_REQUESTS_OPEN: '10' }), [10, 600, 20])
 })
 
 test('the socket is beside the data, elsewhere, or nowhere; a path that the system cannot hold is refused unless nobody asked for it', () => {
@@ -72,6 +86,8 @@ for (const [argv, words] of [
   [['--quota', 'maybe'], /--quota must be a number from 1 to 9999999, or off, not "maybe"/],
   [['--quota', '0'], /--quota must be a number/],
   [['--quota', '-5'], /--quota must be a number/],
+  [['--requests-open', '0'], /--requests-open must be a number from 1 to 9999999, or off, not "0"/],
+  [['--critical-per-hour', 'few'], /--critical-per-hour must be a number/],
   [['--proxy', 'yes'], /--proxy must be trusted/],
   [['--hosts', 'http://a.example'], /--hosts lists host names without port or path/],
   [['--host', '0.0.0.0'], /others can reach.*--proxy trusted/],

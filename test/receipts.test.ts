@@ -79,12 +79,19 @@ describe('a genuine receipt', () => {
 
   test('answers the request that it names, digested as the server digests it', async () => {
     const request = { action: 'APPROVE', agent_id: 'agent_devin', payload: { context: 'Deploy?' }, created_at: '2026-01-15T10:00:00.000Z' }
-    const receipt = await receiptOf(notary, claims({ request_digest: sha256(canonical(request)) }))
-    assert.equal(await canonicalDigest(request), sha256(canonical(request)))
-    assert.equal((await verifyReceipt(receipt, { jwks, request })).ok, true)
-    await doubted(receipt, 'wrong_request', { request: { ...request, payload: { context: 'Deploy!' } } })
+    const covered = { ...request, expires_at: null, request_id: 'hxp_1' }
+    const receipt = await receiptOf(notary, claims({ request_digest: sha256(canonical(covered)) }))
+    assert.equal(await canonicalDigest(covered), sha256(canonical(covered)))
+    // As the draft's binding shows it, as the operations do, and as the whole answer; what came later does not count.
+    const shown = [
+      { ...request, request_id: 'hxp_1', status: 'completed' },
+      { ...request, id: 'hxp_1' },
+      { request: { ...request, id: 'hxp_1', expires_at: '2026-01-16T00:00:00.000Z', asked_until: null } },
+    ]
+    for (const one of shown) assert.equal((await verifyReceipt(receipt, { jwks, request: one })).ok, true)
+    await doubted(receipt, 'wrong_request', { request: { ...covered, payload: { context: 'Deploy!' } } })
     const requestDigest = (given: unknown): string => sha256(canonical((given as { core: unknown }).core))
-    assert.equal((await verifyReceipt(receipt, { jwks, request: { core: request, seen: 1 }, requestDigest })).ok, true)
+    assert.equal((await verifyReceipt(receipt, { jwks, request: { core: covered, seen: 1 }, requestDigest })).ok, true)
     await doubted(receipt, 'wrong_request', { request: { core: 1n }, requestDigest })
     await doubted(receipt, 'wrong_request', { request: null })
   })

@@ -548,9 +548,13 @@ test('what browsers load is the SDK and a few files of the kernel, and nothing o
     'src/kernel/limits.ts',
     'src/kernel/lines.ts',
     'src/kernel/receipt.ts',
+    'src/protocols/execution/covered.ts',
+    'src/sdk/calls.ts',
     'src/sdk/client.ts',
     'src/sdk/errors.ts',
     'src/sdk/http.ts',
+    'src/sdk/hxp.ts',
+    'src/sdk/outcome.ts',
     'src/sdk/receipt.ts',
     'src/sdk/request.ts',
     'src/sdk/stream.ts',
@@ -580,7 +584,14 @@ const inBrowsers = [
 ]
 
 test('the client works where only what browsers have is there', async () => {
-  const request = { action: 'APPROVE', payload: { context: 'Deploy?' } }
+  const request = {
+    action: 'APPROVE',
+    agent_id: 'agent_devin',
+    created_at: '2026-01-15T10:00:00.000Z',
+    expires_at: null,
+    payload: { context: 'Deploy?' },
+    request_id: 'hxp_1',
+  }
   const receipt = await receiptOf(testNotary, claims({ request_digest: sha256(canonical(request)) }))
   // The SDK in a world of its own, loaded file by file; a name that is missing there is an error.
   const page = `

@@ -24,8 +24,12 @@ export type Config = {
   /** Well-known credentials, any origin, no quotas: for a machine where nothing is at stake. */
   readonly dev: boolean
   readonly log: LogLevel
-  /** Changes that one agent may make in a minute; null: no quotas. */
+  /** Changes that one agent may make in a minute; null: as many as it likes. */
   readonly quota: number | null
+  /** What one agent may ask of people: open at a time, in a minute, and as critical in an hour; null: as much as it likes. */
+  readonly requestsOpenMax: number | null
+  readonly requestsPerMinute: number | null
+  readonly criticalPerHourMax: number | null
   readonly blobBytesMax: number
   /** Where the JSON-RPC socket is; null: there is none. */
   readonly socket: string | null
@@ -71,7 +75,10 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
   const tls = tlsOf(of('tls-cert'), of('tls-key'))
   const host = hostOf(of('host'), proxied || tls !== null)
   const dev = devOf(of('dev'), host, proxied)
-  const saysQuota = flags.has('quota') || Boolean(env['COUNTERSIGN_QUOTA'])
+  const isGiven = (flag: Flag): boolean => flags.has(flag) || of(flag).name !== `--${flag}`
+  const quota = dev && !isGiven('quota') ? null : quotaOf(of('quota'))
+  // Who wants no quota wants none of them, as far as nothing else is said.
+  const asking = (flag: Flag): number | null => (quota === null && !isGiven(flag) ? null : quotaOf(of(flag)))
   return {
     kind: 'start',
     config: {
@@ -85,7 +92,10 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
       issuer: issuerOf(of('issuer'), of('issuer-jwks'), of('audience')),
       dev,
       log: oneOf(of('log'), ['silent', 'error', 'warn', 'info', 'debug']),
-      quota: dev && !saysQuota ? null : quotaOf(of('quota')),
+      quota,
+      requestsOpenMax: asking('requests-open'),
+      requestsPerMinute: asking('requests-per-minute'),
+      criticalPerHourMax: asking('critical-per-hour'),
       blobBytesMax: sizeOf(of('blob-max')),
       socket: socketOf(of('socket'), resolve(of('data').value)),
       capabilities: of('capabilities').value === '' ? null : resolve(of('capabilities').value),
@@ -252,8 +262,8 @@ export const hostInUrl = (host: string): string => (isIPv6(host) ? `[${host}]` :
 
 export function helpText(command = 'npm start --'): string {
   const rows = settings.map(({ flag, value, env, usual, words }) => {
-    const left = `  --${flag}${value === null ? '' : ` ${value}`}`.padEnd(22)
-    return `${left}${words}${usual === '' ? '' : ` (default ${usual})`}${env === null ? '' : `\n${' '.repeat(22)}or ${env}`}`
+    const left = `  --${flag}${value === null ? '' : ` ${value}`}`.padEnd(21)
+    return `${left} ${words}${usual === '' ? '' : ` (default ${usual})`}${env === null ? '' : `\n${' '.repeat(22)}or ${env}`}`
   })
   const examples = settings.flatMap(({ flag, example }) => (flag === 'help' || flag === 'version' ? [] : [example]))
   return `Countersign: the control plane for work that people delegate to agents.

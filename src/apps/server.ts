@@ -12,7 +12,6 @@ import { contracts } from '#contracts/index.ts'
 import type { Blobs } from '#kernel/blobs.ts'
 import { timestampOf, type Clock } from '#kernel/clock.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
-import { limits } from '#kernel/limits.ts'
 import type { Store } from '#kernel/store.ts'
 import { grants } from '#protocols/collaboration/granting.ts'
 import { directory } from '#protocols/identity/directory.ts'
@@ -23,6 +22,7 @@ import { runCollector } from '#workers/collector.ts'
 import { concludeUnknown, createEffects } from '#workers/effects.ts'
 import { jwksOf } from '#workers/key-ring.ts'
 import { createNotary } from '#workers/notary.ts'
+import { runNotices } from '#workers/notices.ts'
 import { runProcesses } from '#workers/processes.ts'
 import { runSweeper } from '#workers/sweeper.ts'
 import { runTimers } from '#workers/timers.ts'
@@ -112,9 +112,9 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     now: clock.now,
     sleep: clock.sleep,
     entropy: realEntropy,
-    asksPerMinute: config.quota === null ? null : limits.asksPerMinute,
+    asksPerMinute: config.requestsPerMinute,
     changesPerMinute: config.quota,
-    ...(config.quota === null ? { terms: { asksOpenMax: null, criticalPerHourMax: null } } : {}),
+    terms: { asksOpenMax: config.requestsOpenMax, criticalPerHourMax: config.criticalPerHourMax },
     checksAnswers: false,
   })
   await concludeUnknown(kernel, log)
@@ -124,7 +124,8 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   await capabilities.start(kernel)
   workers.push(watchKeys(keys, clock, log))
   workers.push(runTimers(kernel, clock, log), runSweeper(kernel, clock, log), runCollector(store, blobs, clock, log))
-  workers.push(runWebhooks(kernel, webhookOptions(config), clock, log), runProcesses(kernel, blobs, agents, clock, log))
+  workers.push(runWebhooks(kernel, webhookOptions(config), clock, log), runNotices(kernel, webhookOptions(config), clock, log))
+  workers.push(runProcesses(kernel, blobs, agents, clock, log))
   const sessions = await sessionsOf(kernel, config, log)
   const metrics = createMetrics()
   const parts = { kernel, sessions, blobs, keys, metrics, tls, record: () => verifier?.record() ?? 'changed' }

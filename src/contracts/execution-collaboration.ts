@@ -41,7 +41,7 @@ const risks = { R1: 'low', R2: 'low', R3: 'medium', R4: 'high', R5: 'high' } as 
 const optionsIn = (labels: readonly string[], risk: Request['risk'] = 'R1') =>
   labels.map((label) => ({ id: label, label, risk: risks[risk] }))
 
-const asks = to('request-raises', 'request.created', 'checkpoint.ask', 'system', ({ subject }) => {
+const asks = to('request-raises', 'request.created', 'checkpoint.ask', 'system', ({ subject, detail }) => {
   const { id, kind, task_id, checkpoint_id, requester, action, payload, fallback, ...request } = subject as Request
   // What came from a checkpoint is asked already; what a grant has answered is not asked.
   if (kind !== 'request' || task_id === undefined || checkpoint_id === undefined || !isOpen(request)) return Promise.resolve(null)
@@ -55,6 +55,8 @@ const asks = to('request-raises', 'request.created', 'checkpoint.ask', 'system',
     prompt: item ?? question ?? prompt,
     ...(options ? { options: optionsIn(options, request.risk) } : {}),
     takes_default: fallback === 'default',
+    // A process that another one has taken over from asks nothing any more.
+    ...(detail as { run_id?: string; attempt?: number } | null),
   })
 })
 

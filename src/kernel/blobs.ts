@@ -33,6 +33,11 @@ export interface Blobs {
   remove(checksum: Checksum, isUnused: () => Promise<boolean>): Promise<boolean>
 }
 
+/** Controls, and what turns a name around or hides in it: `evil\u202Egnp.exe` must not be shown as `evilexe.png`. */
+const DECEPTIVE = /[\p{Cc}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}\u2800/\\]/u
+/** A name for bytes that is one on every system, and shown as it is. */
+export const isPlainName = (name: string): boolean => !DECEPTIVE.test(name) && !/^\.*$/.test(name)
+
 const CAS = 'cas:'
 const CHECKSUM = /^sha256:[0-9a-f]{64}$/
 export const isChecksum = (text: string): boolean => CHECKSUM.test(text)

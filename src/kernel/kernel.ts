@@ -168,7 +168,7 @@ export function createKernel(options: KernelOptions): Kernel {
     }
     if (op.effect) effects.refuseWithoutPort(op.effect)
     // Who lost a race, or has waited, has paid already.
-    if (isFirst && actor.kind === 'agent') quota.take(op, actor.id)
+    if (isFirst && (actor.kind === 'agent' || (op.asks && actor.kind === 'service'))) quota.take(op, actor.id)
     const output = await decideInto(draft, protocol, op, input, actor, null)
     const { wanted } = draft
     // That nothing came in time is not worth remembering: who asks again waits again.

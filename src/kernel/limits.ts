@@ -127,6 +127,8 @@ export const limits = {
   uploadsPerTaskMax: 500,
   /** Uploads of one actor that no artifact names yet. */
   uploadsOpenMax: 100,
+  /** Files that people lay out for one request before they answer it with one of them. */
+  filesPerRequestMax: 20,
   /** Bytes that nothing has come to refer to are kept this long. */
   uploadMs: 24 * 3_600_000,
 
@@ -178,6 +180,11 @@ export const limits = {
   webhookBackoffMsMax: 8 * 3_600_000,
   /** How long messages are signed with the secret before as well, after it was changed. */
   webhookSecretMs: 24 * 3_600_000,
+  /** Where one person, or one agent, is told things. */
+  hooksPerSubjectMax: 10,
+  /** What is put down at once of what is to be said, and what may wait for that before the record is read instead. */
+  noticesPlannedMax: 64,
+  noticesWaitingMax: 5_000,
   /** Attempts that the log shows of one message, what it says about each, and how long it is kept. */
   deliveryAttemptsKept: 10,
   deliveryErrorCharsMax: 300,
@@ -244,6 +251,8 @@ export const limits = {
   keysPerSubjectMax: 50,
   substitutionsMax: 50,
 
+  /** How long a secret waits for the agent that asked for it. */
+  secretMs: 15 * 60_000,
   /** Questions and replies about one request: beyond this people talk elsewhere. */
   remarksMax: 20,
   metadataBytesMax: 4 * 1024,

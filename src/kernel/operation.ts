@@ -81,6 +81,8 @@ export type Bound = {
   readonly prefix: readonly Part[]
   readonly max: number
   readonly words: string
+  /** Seconds after which it may be worth asking again, where that is known. */
+  readonly retry_after?: number
 }
 
 export type Decision<O> = {

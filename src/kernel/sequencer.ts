@@ -223,8 +223,9 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       const known = careful || staging.docs.has(key) ? versionOf(key, staging) : (cache.get(key)?.version ?? 0)
       if (known !== 0) return new Conflict(key, `${key} exists already`)
     }
-    for (const { prefix, max, words } of batch.atMost) {
-      if (countOf(prefix, staging) + (batch.count.get(prefix) ?? 0) > max) return new Refusal('QUOTA_EXCEEDED', words, { max })
+    for (const { prefix, max, words, retry_after } of batch.atMost) {
+      if (countOf(prefix, staging) + (batch.count.get(prefix) ?? 0) > max)
+        return new Refusal('QUOTA_EXCEEDED', words, retry_after === undefined ? { max } : { max, retry_after })
     }
     return undefined
   }

@@ -40,7 +40,12 @@ export type Batch = {
   readonly add: readonly string[] // index entries
   readonly drop: readonly string[]
   readonly count: ReadonlyMap<string, number> // by how much the number of entries under a counted prefix changes
-  readonly atMost: readonly { readonly prefix: string; readonly max: number; readonly words: string }[]
+  readonly atMost: readonly {
+    readonly prefix: string
+    readonly max: number
+    readonly words: string
+    readonly retry_after?: number | undefined // seconds
+  }[]
 }
 
 /** A fact with its place in the record. `line` is what was hashed. */

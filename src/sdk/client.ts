@@ -4,6 +4,7 @@ import type { Static, TSchema } from '#kernel/schema.ts'
 import type { Operations } from '#protocols/index.ts'
 import { CountersignError } from './errors.ts'
 import { httpTransport, type HttpTransportOptions } from './http.ts'
+import { createHxp, type Hxp } from './hxp.ts'
 import type { BytesOptions, CallOptions, Downloaded, Followed, FollowOptions, Transport, UploadOptions } from './transport.ts'
 
 type ProtocolName = keyof Operations
@@ -38,6 +39,8 @@ export type Protocols = { readonly [P in ProtocolName]: Nouns<OfKind<P, 'command
 
 type Announced = 'checksum' | 'size'
 export type Client = Protocols & {
+  /** Asks people, and waits for their answers. */
+  readonly hxp: Hxp
   /** Any command or query by its full name. */
   call<N extends CallName>(operation: N, input: Input<N>, options?: CallOptions): Promise<Output<N>>
   /** The items of a stream operation as they come, from the first or from a cursor on; it outlives connections and servers. */
@@ -65,6 +68,7 @@ export function createClient(options: ClientOptions): Client {
       carrier(transport.upload)(operation, input, bytes instanceof Blob ? bytes : new Blob([bytes]), more),
     download: (operation: string, input: object, more?: BytesOptions) => carrier(transport.download)(operation, input, more),
     close: transport.close,
+    hxp: createHxp(transport),
   }
   return named((protocol) =>
     Object.hasOwn(own, protocol)

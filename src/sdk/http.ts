@@ -28,7 +28,11 @@ export function httpTransport(options: HttpTransportOptions): Transport {
     try {
       const streams = body instanceof ReadableStream ? { duplex: 'half' as const } : {}
       const sent = { method, headers: { ...headers, ...more }, signal: any, ...(body === undefined ? {} : { body }), ...streams }
-      answer = await send(`${base}/v1/${path}`, { credentials: 'same-origin', redirect: 'error', ...sent })
+      answer = await send(`${base}/${path.startsWith('.well-known/') ? '' : 'v1/'}${path}`, {
+        credentials: 'same-origin',
+        redirect: 'error',
+        ...sent,
+      })
     } catch (error) {
       throw closing.signal.aborted ? closedError() : failureOf(error, signal, late.signal.aborted ? timeoutMs : null)
     } finally {
@@ -57,6 +61,8 @@ export function httpTransport(options: HttpTransportOptions): Transport {
     follow: (operation, input, followOptions = {}) => followEvents(http, operation, input, followOptions),
     upload: (operation, input, bytes, uploadOptions = {}) => uploadBytes(http, operation, input, bytes, uploadOptions),
     download: (operation, input, bytesOptions = {}) => downloadBytes(http, operation, input, bytesOptions),
+    keys: () =>
+      retrying(retry, undefined, async () => jsonIn(await request('.well-known/jwks.json', { method: 'GET', timeoutMs: retry.timeoutMs }))),
     close() {
       closing.abort()
       return Promise.resolve()

@@ -12,6 +12,18 @@ export {
 } from './client.ts'
 export { CountersignError } from './errors.ts'
 export { httpTransport, type HttpTransportOptions } from './http.ts'
+export type { Hxp, HxpOptions, InputType } from './hxp.ts'
+export {
+  NotAnswered,
+  NotApproved,
+  ReceiptDoubted,
+  type Answer,
+  type AnswerReceipt,
+  type Approval,
+  type AskedRequest,
+  type Remark,
+  type WaitOptions,
+} from './outcome.ts'
 export type { CallOptions, Downloaded, Followed, FollowOptions, Progress, Transport, UploadOptions } from './transport.ts'
 export {
   canonicalDigest,

@@ -59,7 +59,8 @@ export async function refusalIn(answer: Response): Promise<CountersignError> {
 
 export function refusalOf(status: number, retryAfter: string | null, text: string): CountersignError {
   const said = errorIn(text)
-  const retryable = passing.has(status)
+  // In the server's own words a request is late for good.
+  const retryable = passing.has(status) && !(said && status === 408)
   const seconds = retryAfter !== null && /^\d{1,6}$/.test(retryAfter) ? Number(retryAfter) : null
   const retryAfterMs = seconds === null ? null : seconds * 1_000
   if (said) return new CountersignError({ ...said, status, retryable, retryAfterMs })

@@ -31,6 +31,8 @@ export type Transport = {
   /** Only where bytes can be carried. */
   upload?(operation: string, input: object, bytes: Blob, options?: UploadOptions): Promise<unknown>
   download?(operation: string, input: object, options?: BytesOptions): Promise<Downloaded>
+  /** The public keys that receipts are signed with; only where they are published. */
+  keys?(): Promise<unknown>
   close(): Promise<void>
 }
 

@@ -2,9 +2,10 @@
 import type { Blobs, Stored } from '#kernel/blobs.ts'
 import type { Clock } from '#kernel/clock.ts'
 import { limits } from '#kernel/limits.ts'
-import { prefixOf } from '#kernel/schema.ts'
+import { prefixOf, type AnyDoc } from '#kernel/schema.ts'
 import type { Store } from '#kernel/store.ts'
 import { Upload } from '#protocols/collaboration/upload.ts'
+import { File } from '#protocols/execution/file.ts'
 import { SLEEP_MS_MAX, type Worker, type WorkerLog } from './worker.ts'
 
 /** Six hours, counted in sleeps and not by the clock: one that steps back must not stop the collecting. */
@@ -39,7 +40,9 @@ export function runCollector(store: Store, blobs: Blobs, clock: Clock, log: Work
 
 /** One round over all bytes; answers how many blobs went. */
 export async function collect(store: Store, blobs: Blobs, clock: Clock, signal: AbortSignal): Promise<number> {
-  const isUnused = async (checksum: string): Promise<boolean> => (await store.count(prefixOf(Upload, 'held', [checksum]))) === 0
+  const isHeldBy = async (holder: AnyDoc, checksum: string): Promise<boolean> =>
+    (await store.count(prefixOf(holder, 'held', [checksum]))) > 0
+  const isUnused = async (checksum: string): Promise<boolean> => !(await isHeldBy(Upload, checksum)) && !(await isHeldBy(File, checksum))
   let removed = 0
   let slice: Stored[] = []
   do {

@@ -41,7 +41,8 @@ const wordsOf = (error: unknown): string => (error instanceof Error ? error.mess
 /** Expected while the store is under load; anything else is worth an operator's look. */
 const isPassing = (error: unknown): boolean => error instanceof Refusal && ['BUSY', 'UNAVAILABLE', 'CONFLICT'].includes(error.code)
 
-export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: WorkerLog): Worker {
+/** `wake`: something was put into the channel by a batch that left no fact, of which nobody is told. */
+export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: WorkerLog): Worker & { wake(): void } {
   const { store } = kernel
   const prefix = prefixIn(channel)
   const lanes = new Map<string, Promise<void>>()
@@ -180,6 +181,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
   })
   const running = loop()
   return {
+    wake,
     async stop() {
       unsubscribe()
       stopping.abort()

@@ -36,22 +36,31 @@ export function signature(secret: string, id: string, timestamp: string, body: s
   return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`
 }
 
-function signed(item: Item, { secret, before, before_until }: Signing, nowMs: number) {
-  const [message] = item.messages
-  const id = idOf(item)
+type Secrets = { readonly secret: string; readonly before: string | null; readonly before_until: string | null }
+
+/** The headers of a post: signed with the secret, and for a while with the one before as well. */
+export function signedHeaders({ secret, before, before_until }: Secrets, id: string, body: string, nowMs: number): Record<string, string> {
   const timestamp = String(Math.floor(nowMs / 1_000))
-  const body = JSON.stringify({ type: message.kind, timestamp: message.at, data: item })
   const isBoth = before !== null && before_until !== null && timestampOf(nowMs) < before_until
   const secrets = isBoth ? [secret, before] : [secret]
-  const headers = {
+  return {
     'content-type': 'application/json',
     'user-agent': 'countersign',
     'webhook-id': id,
     'webhook-timestamp': timestamp,
     'webhook-signature': secrets.map((one) => signature(one, id, timestamp, body)).join(' '),
   }
-  return { headers, body }
 }
+
+function signed(item: Item, signing: Signing, nowMs: number) {
+  const [message] = item.messages
+  const body = JSON.stringify({ type: message.kind, timestamp: message.at, data: item })
+  return { headers: signedHeaders(signing, idOf(item), body, nowMs), body }
+}
+
+/** Longer each time, and never the same for two that failed together. */
+export const webhookBackoffMs = (count: number, random: () => number): number =>
+  Math.min(limits.webhookBackoffMsMax, 500 * 2 ** count) * (0.5 + random() / 2)
 
 export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog): Channel {
   async function attempt(item: Item): Promise<Posted> {
@@ -82,7 +91,7 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
     ordered: true,
     window: 1,
     lanesMax: limits.webhooksMax,
-    backoffMs: (count) => Math.min(limits.webhookBackoffMsMax, 500 * 2 ** count) * (0.5 + options.random() / 2),
+    backoffMs: (count) => webhookBackoffMs(count, options.random),
     async send({ body, attempt: tries }: Delivery) {
       const { run_id, number } = body as { run_id: string; number: number }
       const { item } = (await kernel.call('delegation/inbox.push', { run_id, number }, SYSTEM)) as { item: Item | null }

@@ -57,6 +57,15 @@ const RULES = ['http', 'delegation rules: list, add, order, remove'] as const
 const HEARD = ['ws', 'a subscriber hears who has it and what they decided, word for word, and then it is over'] as const
 const ENDINGS = ['ws', 'cancelled, failed by its deadline, taken by default, overdue on pause: each has its event'] as const
 const OUTCOME = ['ws', 'who comes late gets the stored outcome at once'] as const
+const FILE = ['files', 'a file that was sent is named by the answer, and the receipt says what it is (X5)'] as const
+const SECRET = ['secrets', 'the receipt holds a commitment, the agent gets the answer once, and then it is gone'] as const
+const UNSEEN = ['canary', 'no secret is seen anywhere'] as const
+const TOLD = [
+  'notices',
+  'whoever has a request before them is told, signed, that an agent asks and which, and nothing of what it asks',
+] as const
+const QUIET = ['notices', 'nothing is said in quiet hours but what is critical (X24), and the rest comes when they are over'] as const
+const RATION = ['quotas', 'what is called critical is rationed by the hour (X24), and everything else goes on'] as const
 const TICKET = ['ws', 'ws_url lets in whoever has it, once, and only to this request'] as const
 const REFUSED = ['ws', 'refused before there is a socket, in JSON: no credential, a wrong one, another’s request, a foreign page'] as const
 const POOL = ['ws', 'a claim, a release, a question, a reply and more time are heard; in a pool an agent hears no name'] as const
@@ -107,7 +116,7 @@ export const hxpRows: readonly Shown[] = [
   request('R-5', 'project_id is optional and groups related requests.', CREATED, LEFT_OUT),
   priority('PR-1', 'low, normal, high and critical; anything else is refused.', INVALID),
   priority('PR-2', 'critical comes first, then high, normal and low.', INBOX),
-  priority('PR-3', 'critical: immediate notification.'),
+  priority('PR-3', 'critical: immediate notification.', QUIET),
   fallback('F-1', 'pause: the request stays open indefinitely.', EXPIRED),
   fallback('F-2', 'fail: the agent receives a failure receipt.', EXPIRED),
   fallback('F-3', 'default: the agent receives a receipt with default_option (DECIDE only).', EXPIRED, INVALID),
@@ -177,9 +186,9 @@ export const hxpRows: readonly Shown[] = [
     ENDINGS,
   ),
   ours('X4', 'default without or with a foreign default_option, or on APPROVE and PROVIDE: 400 at create.', INVALID),
-  ours('X5', 'file: an upload becomes an artifact, and the result refers to it.'),
+  ours('X5', 'file: an upload becomes an artifact, and the result refers to it.', FILE),
   ours('X6', 'selection needs allowed_values; multiple allows several.', UNFIT, FITS),
-  ours('X7', 'sensitive: one-time handle, never in plaintext.'),
+  ours('X7', 'sensitive: one-time handle, never in plaintext.', SECRET, UNSEEN),
   ours(
     'X8',
     'hxp_ and a ULID; both forms of the WebSocket address; a one-use ticket in ws_url, or a bearer header.',
@@ -205,11 +214,11 @@ export const hxpRows: readonly Shown[] = [
   ours('X17', 'critical is not sorted as normal.', INBOX, ORDER),
   ours('X18', 'TLS or a declared proxy; ws_url follows.', ADDRESS, TLS),
   ours('X19', 'Sessions, or a configured issuer.', TOKENS, LINKED),
-  ours('X20', 'Every channel and card says that an agent asks, and which.', ITEM),
+  ours('X20', 'Every channel and card says that an agent asks, and which.', ITEM, TOLD),
   ours('X21', 'In a pool completed_by is a pseudonym, and agents hear no name.', POOL, NAMELESS),
   ours('X22', 'total: what matches the filter; unresolved: of those, pending or assigned.', INBOX),
   ours('X23', 'regex and pattern are the same; min and max apply to the length of text.', FITS),
-  ours('X24', 'critical ignores quiet hours, and is rationed per agent.', QUOTA),
+  ours('X24', 'critical ignores quiet hours, and is rationed per agent.', QUOTA, QUIET, RATION),
   ours('X25', 'HXP create keeps 2 to 6 options.', INVALID),
   ours('X26', 'Delegation rules bind only the agents of the person who made them.', OWN_RULES),
   ours(
@@ -221,4 +230,4 @@ export const hxpRows: readonly Shown[] = [
 ]
 
 /** Rows that nothing shows yet, because the part that answers for them is still being built. One that something shows must leave this list. */
-export const open: readonly string[] = ['PR-3', 'X1', 'X5', 'X7', 'X12']
+export const open: readonly string[] = ['X1', 'X12']

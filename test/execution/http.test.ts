@@ -275,6 +275,9 @@ test('404: what is not there, what is not an id, and what belongs to somebody el
     assertRefused(await world.http(as, 'DELETE', `/requests/${request_id}`), 404, 'not_found')
   }
   for (const as of ['bob', 'rita', 'mallory']) assertRefused(await world.resolve(request_id, 'Approve', {}, as), 404, 'not_found')
+  const theirs = await world.ask('devin', { quorum: { n: 1, of: ['user_bob', 'user_rita'] } })
+  assert.equal((await world.http('alice', 'GET', theirs.poll_url)).status, 200, 'she answers for the agent')
+  assertRefused(await world.resolve(theirs.request_id, 'Approve'), 404, 'not_found')
   for (const path of ['/hxp/v2/requests', '/hxp/v1', '/hxp/v1/nothing', '/hxp/v1/requests/a/b/c'])
     assertRefused(await world.http('devin', 'GET', path), 404, 'not_found')
   assert.equal((await world.http('devin', 'GET', '/hxpx')).status, 404, 'a path beside it is not ours')

@@ -167,6 +167,7 @@ test('a required field of a wrong form is refused by every operation, and the st
     'delegation/memo.put value',
     'delegation/agent.resume resolution',
     'delegation/run.report payload',
+    'execution/receipt.verify receipt', // whatever it is, it is no receipt of ours
   ]
   for (const { op, name, protocol } of operationsOf(protocols)) {
     const refs = scene.refs.get(`${protocol.name}/${op.example.given}`)!

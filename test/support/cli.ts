@@ -102,11 +102,15 @@ export type Press = readonly [on: string, keys: string]
 export const runInTerminal = (argv: readonly string[], presses: readonly Press[], place: Place): Promise<Ran> =>
   runShellInTerminal(`exec ${[process.execPath, program, ...argv].map(quoted).join(' ')}`, presses, place)
 
-type Place = { env: Record<string, string>; cwd: string; columns?: number }
+type Place = { env: Record<string, string>; cwd: string; columns?: number; rows?: number }
 
 /** The same with a line as it is typed. */
-export function runShellInTerminal(command: string, presses: readonly Press[], { env, cwd, columns = 100 }: Place): Promise<Ran> {
-  const line = `stty cols ${columns} rows ${columns === 0 ? 0 : 40}; ${command}`
+export function runShellInTerminal(
+  command: string,
+  presses: readonly Press[],
+  { env, cwd, columns = 100, rows = columns === 0 ? 0 : 40 }: Place,
+): Promise<Ran> {
+  const line = `stty cols ${columns} rows ${rows}; ${command}`
   const child = spawn('script', ['-qec', line, '/dev/null'], {
     cwd,
     env: { PATH: process.env['PATH']!, TERM: 'xterm-256color', SHELL: '/bin/sh', ...env },

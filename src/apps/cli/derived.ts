@@ -17,8 +17,9 @@ export const inputFlags: readonly Flag[] = [
 ]
 const keyFlag = flag('idempotency-key', 'text', 'makes a repeated call one call; made up for each call by default')
 
-/** `task.create` is `task create`, whatever protocol it belongs to. */
+/** `task.create` is `task create`, whatever protocol it belongs to; unless those words do the same without a server. */
 export const wordsOf = (operation: string): string[] => {
+  if (operation === 'receipt.verify') return ['receipt', 'verify-online']
   const [noun = '', ...verb] = operation.split('.')
   return [noun, verb.join('-').replaceAll('_', '-')]
 }
@@ -135,8 +136,14 @@ const placeholder = (name: string): unknown =>
   })
 const refs: Record<string, unknown> = new Proxy({}, { get: (_, name) => placeholder(String(name)) })
 
+/** What a scene has answered as a whole, where an id would not do. */
+const whole: Readonly<Record<string, unknown>> = {
+  checksum: `sha256:${'0'.repeat(64)}`,
+  receipt: { request_id: 'hxp_1', signature: '...' },
+}
+
 const settled = (value: unknown): unknown => {
-  if (value instanceof Placeholder) return value.name === 'checksum' ? `sha256:${'0'.repeat(64)}` : `${value.name}_1`
+  if (value instanceof Placeholder) return whole[value.name] ?? `${value.name}_1`
   if (Array.isArray(value)) return value.map(settled)
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(Object.entries(value).map(([field, inner]) => [field, settled(inner)]))

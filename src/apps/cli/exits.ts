@@ -7,6 +7,10 @@ export const exits = {
   usage: 2,
   unreachable: 3,
   unauthenticated: 4,
+  /** `ask`: a person said no; nobody answered in time; the request was withdrawn. */
+  rejected: 5,
+  unanswered: 6,
+  withdrawn: 7,
   /** Ctrl-C: 128 and the number of the signal, as shells have it. */
   interrupted: 130,
 } as const

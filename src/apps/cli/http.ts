@@ -1,6 +1,7 @@
 // A server over HTTP, through the SDK. Its errors become sentences with an exit code.
 import { CountersignError } from '#sdk/errors.ts'
 import { httpTransport } from '#sdk/http.ts'
+import { createHxp } from '#sdk/hxp.ts'
 import { CliError, exits, refusedBy } from './exits.ts'
 import type { Answer, Followed, Remote } from './remote.ts'
 
@@ -33,6 +34,7 @@ export function openServer(url: string, key: string, hints: Hints = {}): Remote 
     },
     upload: (operation, input, bytes, onProgress) => told(transport.upload!(operation, input, bytes, { onProgress }) as Promise<Answer>),
     download: (operation, input, onProgress) => told(transport.download!(operation, input, { onProgress })),
+    asking: (work) => told(work(createHxp(transport))),
     close: () => transport.close(),
   }
 }

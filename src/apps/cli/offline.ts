@@ -46,6 +46,7 @@ export function openFolder(folder: string): Remote {
     follow: () => online('following the record'),
     upload: () => online('an upload'),
     download: () => online('a download'),
+    asking: () => online('asking'),
     close: () => store.close(),
   }
 }

@@ -1,5 +1,6 @@
 // What commands call: a server over HTTP, or a folder that is read without one.
 import { protocols } from '#protocols/index.ts'
+import type { Hxp } from '#sdk/hxp.ts'
 import type { Downloaded, Progress } from '#sdk/transport.ts'
 import { CliError, exits } from './exits.ts'
 import { isThere, openServer, unreachable } from './http.ts'
@@ -26,6 +27,8 @@ export type Remote = {
   ): AsyncIterable<Followed>
   upload(operation: string, input: object, bytes: Blob, onProgress: Progress): Promise<Answer>
   download(operation: string, input: object, onProgress: Progress): Promise<Downloaded>
+  /** Asks people and waits for them. */
+  asking<T>(work: (hxp: Hxp) => Promise<T>): Promise<T>
   close(): Promise<void>
 }
 

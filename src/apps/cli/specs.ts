@@ -2,12 +2,14 @@
 import type { Operation, Protocol } from '#kernel/operation.ts'
 import { agentRun } from './agent-run.ts'
 import { checkpointAnswer } from './answer.ts'
+import { askSpecs } from './ask.ts'
 import { replaySpec, verifySpec } from './audit.ts'
 import { committingSpec, downloadSpec, uploadSpec } from './bytes.ts'
 import { completionSpec } from './completion.ts'
 import { derivedSpec } from './derived.ts'
 import { doctorSpec } from './doctor.ts'
 import { streamSpec, taskFollow } from './follow.ts'
+import { inboxAnswers, inboxGetSpec, inboxSpecs } from './inbox.ts'
 import { loginSpecs } from './login.ts'
 import { receiptSpecs } from './receipt.ts'
 import { reviewSpecs } from './review.ts'
@@ -27,10 +29,16 @@ export const nouns: Readonly<Record<string, string>> = {
   run: 'what an agent is at: start, progress, complete, fail',
   inbox: 'what waits for you, or for an agent: list, follow, answer',
   filter: 'questions to your inbox that have a name',
+  ask: 'ask a person from a script, and wait for the answer: decide, approve, provide',
   request: 'what agents ask of people: create, await, resolve, claim, assign',
   rule: 'who answers what your agents ask, in your place',
   policy: 'whether a timeout may decide what your agents ask',
   group: 'names for several people, to escalate to',
+  file: 'files that people give as answers',
+  secret: 'secrets that people give as answers: taken once',
+  channel: 'where you are told what comes into your inbox',
+  callback: 'where an agent has its receipts posted',
+  notice: 'what was said to you, and whether it arrived',
   memo: 'notes of a run',
   capability: 'what agents can invoke: tools, functions, skills',
   ownership: 'who holds a task',
@@ -49,15 +57,17 @@ export const nouns: Readonly<Record<string, string>> = {
   login: 'store your key; `login issue` makes a link that signs somebody in',
 }
 
-type Special = (protocol: Protocol, op: Operation) => Spec
+type Special = (protocol: Protocol, op: Operation) => Spec | Spec[]
 const special: Readonly<Record<string, Special>> = {
   'collaboration/artifact.commit': committingSpec,
   'collaboration/artifact.edit': committingSpec,
   'collaboration/audit.replay': replaySpec,
   'collaboration/audit.verify': verifySpec,
+  'execution/inbox.get': inboxGetSpec,
+  'execution/inbox.list': inboxSpecs,
 }
 
-function specFor(protocol: Protocol, op: Operation): Spec {
+function specFor(protocol: Protocol, op: Operation): Spec | Spec[] {
   const own = special[`${protocol.name}/${op.name}`]
   if (own) return own(protocol, op)
   if (op.kind === 'stream') return streamSpec(protocol, op)
@@ -66,7 +76,7 @@ function specFor(protocol: Protocol, op: Operation): Spec {
 }
 
 export function specsOf(protocols: readonly Protocol[]): Spec[] {
-  const derived = protocols.flatMap((protocol) => protocol.operations.map((op) => specFor(protocol, op)))
+  const derived = protocols.flatMap((protocol) => protocol.operations.flatMap((op) => specFor(protocol, op)))
   const all: Spec[] = [
     upSpec,
     ...loginSpecs,
@@ -74,6 +84,8 @@ export function specsOf(protocols: readonly Protocol[]): Spec[] {
     ...derived,
     taskFollow,
     agentRun,
+    ...askSpecs,
+    ...inboxAnswers,
     checkpointAnswer,
     ...reviewSpecs,
     ...receiptSpecs,

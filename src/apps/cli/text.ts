@@ -71,5 +71,24 @@ export function wrapped(text: string, columns: number): string[] {
   })
 }
 
+/** The same, with words broken that are longer than a line: none of it is cut off, and none wraps by itself. */
+export const folded = (text: string, columns: number): string[] =>
+  wrapped(text.replaceAll('\t', '    '), columns).flatMap((line) => {
+    const lines: string[] = []
+    let current = ''
+    let width = 0
+    for (const { segment } of graphemes.segment(line)) {
+      const more = widthOf(segment)
+      if (width + more > columns && current !== '') {
+        lines.push(current)
+        current = ''
+        width = 0
+      }
+      current += segment
+      width += more
+    }
+    return [...lines, current]
+  })
+
 /** As a shell takes it. */
 export const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`)

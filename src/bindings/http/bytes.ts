@@ -1,7 +1,7 @@
 // Bytes over HTTP, for the operations that are marked so: PUT streams them into the blob store before the operation is called, GET
 // and HEAD answer those that the operation names. The rest of the input stands in the query.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import { bytesIn, checksumIn, isDataUri, type Blobs, type ByteRange, type Held } from '#kernel/blobs.ts'
 import { Refusal } from '#kernel/errors.ts'
@@ -51,31 +51,46 @@ export function registerBytes(app: FastifyInstance, carrying: Carrying): void {
 
 // --- Upload ----------------------------------------------------------------------------------------------------------------
 
-const taking = ({ kernel, blobs, bytesMax, bounds: { requestMs } }: Carrying, name: string, op: Operation, slots: Slots): Work =>
-  async function take({ raw, url }, reply, caller, actor) {
+const taking = ({ bounds, ...carrying }: Carrying, name: string, op: Operation, slots: Slots): Work =>
+  async function take({ raw, url }, reply, caller, { id }) {
     refuseOtherThanOctets(raw.headers)
-    const input = queryIn(url, op)
-    const announced = announcedBy(raw.headers, input)
-    if (announced.size !== undefined && announced.size > bytesMax)
-      throw new Refusal('TOO_LARGE', `at most ${bytesMax} bytes are taken at once`, { max: bytesMax })
-    const key = idempotencyKeyIn(raw.headers)
-    const options = key === undefined ? {} : { key }
-    await kernel.check(name, input, caller, options)
-    const leave = slots.enter(actor.id)
-    try {
-      takesItsTime(raw)
-      if (raw.headers.expect !== undefined) reply.raw.writeContinue()
-      const held = await blobs.put(paced(raw, requestMs), announced, bytesMax)
-      return JSON.stringify(await refer(held, (received) => kernel.call(name, input, caller, { ...options, received })))
-    } catch (error) {
-      // What still comes is read and thrown away for as long as any body may take, so that the sender gets to read the answer.
-      takesItsTime(raw, requestMs)
-      raw.resume()
-      throw error
-    } finally {
-      leave()
-    }
+    const receiving = { ...carrying, slots, requestMs: bounds.requestMs }
+    return JSON.stringify(await receiveBytes(receiving, name, queryIn(url, op), raw, reply.raw, caller, id))
   }
+
+type Receiving = ByteStore & { readonly kernel: Kernel; readonly requestMs: number; readonly slots: Slots }
+
+/** The body of a request for an operation that takes bytes: first it is asked whether it could be done at all. */
+export async function receiveBytes(
+  { kernel, blobs, bytesMax, requestMs, slots }: Receiving,
+  operation: string,
+  input: Query,
+  raw: IncomingMessage,
+  response: ServerResponse,
+  caller: Caller,
+  actor: string,
+): Promise<unknown> {
+  const announced = announcedBy(raw.headers, input)
+  if (announced.size !== undefined && announced.size > bytesMax)
+    throw new Refusal('TOO_LARGE', `at most ${bytesMax} bytes are taken at once`, { max: bytesMax })
+  const key = idempotencyKeyIn(raw.headers)
+  const options = key === undefined ? {} : { key }
+  await kernel.check(operation, input, caller, options)
+  const leave = slots.enter(actor)
+  try {
+    takesItsTime(raw)
+    if (raw.headers.expect !== undefined) response.writeContinue()
+    const held = await blobs.put(paced(raw, requestMs), announced, bytesMax)
+    return await refer(held, (received) => kernel.call(operation, input, caller, { ...options, received }))
+  } catch (error) {
+    // What still comes is read and thrown away for as long as any body may take, so that the sender gets to read the answer.
+    takesItsTime(raw, requestMs)
+    raw.resume()
+    throw error
+  } finally {
+    leave()
+  }
+}
 
 /** The bytes are held until something refers to them, or goes wrong. */
 async function refer<T>(held: Held, call: (received: { checksum: string; size: number }) => Promise<T>): Promise<T> {
@@ -243,7 +258,7 @@ function queryIn(url: string, op: Operation): Query {
 }
 
 type Slots = { enter(actor: string): () => void }
-function createSlots(perActor: number, total: number, what: string): Slots {
+export function createSlots(perActor: number, total: number, what: string): Slots {
   const counts = new Map<string, number>()
   let all = 0
   return {

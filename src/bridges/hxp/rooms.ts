@@ -36,12 +36,14 @@ export type Rooms = {
 }
 
 const PREFIX = keyOf(Request, '')
+const REST_MS_MAX = 50
 
 export function createRooms({ store, call }: Kernel, bug: (error: unknown) => void): Rooms {
   const rooms = new Map<string, Room>()
   const touched = new Set<Room>()
   let known = store.stats().position
   let isDue = false
+  let restUntil = 0
 
   const unsubscribe = store.subscribe((facts) => {
     const first = facts[0]!.position
@@ -61,14 +63,20 @@ export function createRooms({ store, call }: Kernel, bug: (error: unknown) => vo
     touched.add(room)
     if (isDue) return
     isDue = true
+    const rest = restUntil - performance.now()
     // Later in this turn: whatever is sealed until then goes out in the same write.
-    setImmediate(flush)
+    if (rest <= 0) setImmediate(flush)
+    else setTimeout(flush, rest)
   }
 
+  /** Telling many takes its time; for as long again others are served, and what happens meanwhile is told in one go. */
   function flush(): void {
     isDue = false
+    const began = performance.now()
     for (const room of touched) if (!room.busy) void pump(room)
     touched.clear()
+    const now = performance.now()
+    restUntil = now + Math.min(now - began, REST_MS_MAX)
   }
 
   async function pump(room: Room): Promise<void> {
@@ -100,7 +108,11 @@ export function createRooms({ store, call }: Kernel, bug: (error: unknown) => vo
     const state = states.at(-1)!
     const frames = framesOf(from, states, state.receipt ? await receiptOf(room.id) : null)
     const verdicts = new Map<Seat, boolean>()
-    for (const { seat } of room.members) if (!verdicts.has(seat)) verdicts.set(seat, await mayHear(seat, state))
+    for (const { seat } of room.members) {
+      if (verdicts.has(seat)) continue
+      const may = mayHear(seat, state)
+      verdicts.set(seat, typeof may === 'boolean' ? may : await may)
+    }
     for (const member of room.members) {
       if (!member.isLive) member.hasMissed = true
       else if (verdicts.get(member.seat) !== true) member.refuse('request')
@@ -113,7 +125,7 @@ export function createRooms({ store, call }: Kernel, bug: (error: unknown) => vo
     ((await call('execution/request.get', { request_id: id }, SYSTEM)) as { receipt: SignedReceipt }).receipt
 
   /** As the reader of a call would say; with a task behind it, only the call itself can. */
-  async function mayHear({ actor, caller }: Seat, request: Request): Promise<boolean> {
+  function mayHear({ actor, caller }: Seat, request: Request): boolean | Promise<boolean> {
     if (request.task_id === undefined)
       return isIn(actor, request.project_id) && (actor.projects === 'all' || Request.visibleTo(request, actor))
     return call('execution/request.get', { request_id: request.id }, caller).then(

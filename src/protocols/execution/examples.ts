@@ -21,6 +21,60 @@ const answered: Step[] = [
 const looked: Step[] = [...asked, { as: 'alice', call: 'execution/inbox.get', input: ({ request }) => ({ request_id: request.id }) }]
 const forgotten: Step[] = [...asked, { advanceMs: 2 * 3_600_000 }]
 
+/** Devin asks alice for a file, and she sends one. */
+const asked_for_file: Step[] = [
+  {
+    as: 'devin',
+    call: 'execution/request.create',
+    input: { action: 'PROVIDE', payload: { prompt: 'The signed contract, please', input_type: 'file' } },
+  },
+]
+const sent_file: Step[] = [
+  ...asked_for_file,
+  {
+    as: 'alice',
+    call: 'execution/file.add',
+    input: ({ request }) => ({
+      request_id: request.id,
+      name: 'contract.txt',
+      checksum: 'sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824',
+      size: 5,
+    }),
+  },
+]
+const given_file: Step[] = [
+  ...sent_file,
+  {
+    as: 'alice',
+    call: 'execution/request.resolve',
+    input: ({ request, artifact_id }) => ({ request_id: request.id, result: { artifact_id } }),
+  },
+]
+const file_forgotten: Step[] = [...sent_file, { advanceMs: 25 * 3_600_000 }]
+
+/** Devin asks alice for a secret, and she gives it. */
+const given_secret: Step[] = [
+  {
+    as: 'devin',
+    call: 'execution/request.create',
+    input: { action: 'PROVIDE', payload: { prompt: 'The deploy token, please', input_type: 'text', sensitive: true } },
+  },
+  {
+    as: 'alice',
+    call: 'execution/request.resolve',
+    input: ({ request }) => ({ request_id: request.id, result: 'correct horse battery staple' }),
+  },
+]
+const secret_forgotten: Step[] = [...given_secret, { advanceMs: 3_600_000 }]
+
+/** Alice has a channel; what devin asks stands in her inbox. */
+const told: Step[] = [
+  { as: 'alice', call: 'execution/channel.add', input: { endpoint: 'https://example.com/inbox-hook', label: 'phone' } },
+  ...asked,
+]
+const tried: Step[] = [...told, { as: 'alice', call: 'execution/channel.test', input: ({ channel }) => ({ channel_id: channel.id }) }]
+const called_back: Step[] = [{ as: 'devin', call: 'execution/callback.register', input: { endpoint: 'https://example.com/receipts' } }]
+
 /** A task that devin works on, for alice, with rita as a reviewer. */
 const task_in_progress: Step[] = [
   { as: 'alice', call: 'collaboration/task.create', input: { spec: { goal: 'Fix the login bug' }, reviewers: ['user_rita'] } },
@@ -104,4 +158,12 @@ export const scenes = {
   task_in_progress,
   waiting,
   bound,
+  asked_for_file,
+  given_file,
+  file_forgotten,
+  given_secret,
+  secret_forgotten,
+  told,
+  tried,
+  called_back,
 }

@@ -17,6 +17,11 @@ import { routingOperations } from './operations/routing.ts'
 import { ruleOperations } from './operations/rules.ts'
 import { threadOperations } from './operations/thread.ts'
 import { timeOperations } from './operations/time.ts'
+import { callbackOperations } from './operations/callback.ts'
+import { channelOperations } from './operations/channel.ts'
+import { fileOperations } from './operations/file.ts'
+import { noticeOperations } from './operations/notice.ts'
+import { secretOperations } from './operations/secret.ts'
 import { codes } from './wire.ts'
 
 const operations = [
@@ -36,6 +41,11 @@ const operations = [
   ...ruleOperations,
   ...groupOperations,
   ...mirrorOperations,
+  ...fileOperations,
+  ...secretOperations,
+  ...channelOperations,
+  ...callbackOperations,
+  ...noticeOperations,
 ]
 export type ExecutionOperation = (typeof operations)[number]
 

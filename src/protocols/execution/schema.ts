@@ -108,6 +108,7 @@ const RequestSchema = t.Object({
   assigned_at: nullable(Timestamp),
   overdue: t.Boolean(),
   // What only some have.
+  asked_with: t.Optional(Id), // the key of a project, where the agent did not ask with its own
   risk: t.Optional(Risk),
   quorum: t.Optional(Quorum),
   votes: t.Optional(t.Array(Vote)),

@@ -9,4 +9,5 @@ export const codes = {
   CHANGED: 'conflict',
   EXPIRED: 'late',
   INVALID_RESULT: 'unfit',
+  GONE: 'gone',
 } as const satisfies Record<string, Fault>

@@ -1,29 +1,60 @@
-// Questions to the people of the task. A question is a checkpoint: it waits for days, and a handler that is started anew finds it.
+// Questions to the people of the task. A question waits for days, and a handler that is started anew finds it. It is a request of HXP
+// that names its task, and so a checkpoint of the task; what only a checkpoint can carry makes it one by itself.
+import { persistently } from '../calls.ts'
 import type { Input, Output } from '../client.ts'
-import { persistently } from './calls.ts'
+import type { HxpOptions } from '../hxp.ts'
+import type { Answer, AnswerReceipt } from '../outcome.ts'
 import { Ended, Rejected, type Resolution } from './errors.ts'
 import type { Job } from './job.ts'
 import type { Steps } from './steps.ts'
 
 type Raise = Input<'collaboration/checkpoint.raise'>
+type Create = Input<'execution/request.create'>
 type Checkpoint = Output<'collaboration/checkpoint.get'>['checkpoint']
 
-/** What a question may carry besides its words; see `collaboration/checkpoint.raise`. */
-export type AskOptions = Omit<Raise, 'task_id' | 'kind' | 'prompt' | 'options' | 'run_id' | 'attempt'> & {
-  /** Names the question where its place in the handler may change from one attempt to the next. */
-  readonly key?: string
+/** What only a checkpoint carries; see `collaboration/checkpoint.raise`. */
+type OfCheckpoint = Omit<Raise, 'task_id' | 'kind' | 'prompt' | 'options' | 'context' | 'run_id' | 'attempt'>
+/** What only a request carries; see `execution/request.create`. */
+type OfRequest = Pick<
+  HxpOptions,
+  'priority' | 'timeout_seconds' | 'fallback' | 'risk' | 'tags' | 'remind_seconds' | 'escalate' | 'callback'
+> & {
+  /** What is to be approved, in full. */
+  readonly details?: Readonly<Record<string, unknown>>
+  readonly reject_requires_reason?: boolean
+  /** The scope of a grant that may answer an approval. */
+  readonly scope?: string
 }
+/** What a question may carry besides its words. */
+export type AskOptions = OfCheckpoint &
+  OfRequest & {
+    /** Why: words, at most 500 characters; or evidence, which makes it a checkpoint. */
+    readonly context?: string | Raise['context']
+    /** Names the question where its place in the handler may change from one attempt to the next. */
+    readonly key?: string
+  }
 /** An option by its id, which is then also its label, at low risk; or the whole of it. */
 export type Choice = string | NonNullable<Raise['options']>[number]
+/** What was answered; with its receipt, and whether that was verified, where the question was a request. */
+export type Answered = Resolution & { readonly receipt?: AnswerReceipt; readonly verified?: boolean }
 
 export type Ask = {
-  /** Asks for a yes. Throws `Rejected` for a no. */
-  approve(prompt: string, options?: AskOptions): Promise<Resolution>
+  /** Asks for a yes. Throws `Rejected` for a no, and `NotAnswered` when its time is over. */
+  approve(prompt: string, options?: AskOptions): Promise<Answered>
   /** Asks for one of the options. */
-  decide(prompt: string, choices: readonly Choice[], options?: AskOptions): Promise<Resolution & { readonly choice: string }>
+  decide(prompt: string, choices: readonly Choice[], options?: AskOptions): Promise<Answered & { readonly choice: string }>
   /** Asks for words. */
-  provide(prompt: string, options?: AskOptions): Promise<Resolution & { readonly input: string }>
+  provide(prompt: string, options?: AskOptions): Promise<Answered & { readonly input: string }>
 }
+
+type Question = {
+  readonly kind: 'approval' | 'choice' | 'input'
+  readonly prompt: string
+  readonly choices: readonly Choice[]
+  readonly more: Omit<AskOptions, 'key'>
+}
+/** What is kept of a question that was put; a checkpoint by itself is its id alone. */
+type Put = string | { readonly request_id: string; readonly checkpoint_id: string | null }
 
 export function createAsk(job: Job, steps: Steps): Ask {
   const { client } = job
@@ -36,23 +67,32 @@ export function createAsk(job: Job, steps: Steps): Ask {
     return turn
   }
 
-  function ask(question: Omit<Raise, 'task_id' | 'run_id' | 'attempt'>, key: string | undefined): Promise<Resolution> {
+  async function put(question: Question, task_id: string, idempotencyKey: string): Promise<Put> {
+    const options = { idempotencyKey, signal: job.signal }
+    const by = { run_id: job.id }
+    if (!isPlain(question)) {
+      const raise = { task_id, ...by, ...checkpointOf(question) }
+      return (await job.effect(() => client.collaboration.checkpoint.raise({ ...raise, attempt: job.attempt }, options))).checkpoint.id
+    }
+    const create = { ...by, ...requestOf(question), metadata: { task_id } }
+    const { request } = await job.effect(() => client.execution.request.create({ ...create, attempt: job.attempt }, options))
+    return { request_id: request.id, checkpoint_id: request.checkpoint_id ?? null }
+  }
+
+  function ask(question: Question, key: string | undefined): Promise<Answered> {
     const task_id = job.item.run.task_id
     if (task_id === null) return Promise.reject(new TypeError('no task stands behind this run, so there is nobody to ask'))
     return inTurn(() =>
       job.aside(async () => {
         let raised: string | null = null
         const known = steps.once('ask', key, async (idempotencyKey) => {
-          const raise = { task_id, run_id: job.id, ...question }
-          const { checkpoint } = await job.effect(() =>
-            client.collaboration.checkpoint.raise({ ...raise, attempt: job.attempt }, { idempotencyKey, signal: job.signal }),
-          )
+          const made = await put(question, task_id, idempotencyKey)
           // Before the first handler nobody can have asked: the answer comes as a message.
-          if (job.isFirst) raised = job.waitsFor = checkpoint.id
-          return checkpoint.id
+          if (job.isFirst) raised = job.waitsFor = typeof made === 'string' ? made : made.checkpoint_id
+          return made
         })
         try {
-          return await answerTo(job, await known, raised !== null)
+          return await answered(job, await known, raised !== null)
         } catch (error) {
           throw (await refusalOf(job, job.waitsFor)) ?? error
         } finally {
@@ -64,20 +104,91 @@ export function createAsk(job: Job, steps: Steps): Ask {
 
   const missing = (what: string, { action }: Resolution): Error => new Error(`the question was answered with ${action}, without ${what}`)
   return {
-    approve: (prompt, { key, ...more } = {}) => ask({ ...more, kind: 'approval', prompt }, key),
+    approve: (prompt, { key, ...more } = {}) => ask({ kind: 'approval', prompt, choices: [], more }, key),
     async decide(prompt, choices, { key, ...more } = {}) {
-      const options = choices.map((one) => (typeof one === 'string' ? { id: one, label: one, risk: 'low' as const } : one))
-      const resolution = await ask({ ...more, kind: 'choice', prompt, options }, key)
+      const resolution = await ask({ kind: 'choice', prompt, choices, more }, key)
       if (resolution.choice === undefined) throw missing('a choice', resolution)
       return { ...resolution, choice: resolution.choice }
     },
     async provide(prompt, { key, ...more } = {}) {
-      const resolution = await ask({ ...more, kind: 'input', prompt }, key)
+      const resolution = await ask({ kind: 'input', prompt, choices: [], more }, key)
       if (resolution.input === undefined) throw missing('any input', resolution)
       return { ...resolution, input: resolution.input }
     },
   }
 }
+
+// --- Two forms of a question -------------------------------------------------------------------------------------------------
+
+const PROMPT_CHARS_MAX = 300
+const CHOICE_CHARS_MAX = 80
+const ofRequest = new Set([
+  'context',
+  'details',
+  'reject_requires_reason',
+  'scope',
+  'priority',
+  'timeout_seconds',
+  'fallback',
+  'risk',
+  'tags',
+  'remind_seconds',
+  'escalate',
+  'callback',
+])
+
+/** Whether HXP can carry it: from two to six options by their words, short words, and nothing that only checkpoints know. */
+function isPlain({ kind, prompt, choices, more }: Question): boolean {
+  const isShort = Array.from(prompt).length <= PROMPT_CHARS_MAX
+  const areWords = choices.every((one) => typeof one === 'string' && one !== '' && Array.from(one).length <= CHOICE_CHARS_MAX)
+  const isChoice = kind !== 'choice' || (choices.length >= 2 && choices.length <= 6 && areWords && new Set(choices).size === choices.length)
+  const isKnown = Object.entries(more).every(([name, value]) => value === undefined || ofRequest.has(name))
+  return isShort && isChoice && isKnown && !Array.isArray(more.context)
+}
+
+const given = <T extends object>(fields: T): T => Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T
+
+function requestOf({ kind, prompt, choices, more }: Question): Create {
+  const { context, details, reject_requires_reason, scope, ...rest } = more as OfRequest & { context?: string }
+  if (kind === 'approval')
+    return { ...rest, action: 'APPROVE', payload: given({ item: prompt, details: details ?? {}, context, reject_requires_reason, scope }) }
+  if (kind === 'choice') return { ...rest, action: 'DECIDE', payload: given({ question: prompt, options: [...choices], context }) }
+  return { ...rest, action: 'PROVIDE', payload: given({ prompt, input_type: 'text', context }) }
+}
+
+function checkpointOf({ kind, prompt, choices, more }: Question): Omit<Raise, 'task_id'> {
+  const foreign = Object.keys(more).find((name) => name !== 'context' && ofRequest.has(name))
+  if (foreign !== undefined)
+    throw new TypeError(
+      `${foreign} does not go with evidence, proposed actions, state, expiry, long words or options that have an id and a risk`,
+    )
+  const { context, ...rest } = more as OfCheckpoint & { context?: string | Raise['context'] }
+  const evidence = typeof context === 'string' ? [{ kind: 'text' as const, text: context }] : context
+  const options = choices.map((one) => (typeof one === 'string' ? { id: one, label: one, risk: 'low' as const } : one))
+  return { ...rest, kind, prompt, ...(evidence === undefined ? {} : { context: evidence }), ...(kind === 'choice' ? { options } : {}) }
+}
+
+// --- The answer --------------------------------------------------------------------------------------------------------------
+
+async function answered(job: Job, made: Put, isNew: boolean): Promise<Answered> {
+  if (typeof made === 'string') return answerTo(job, made, isNew)
+  const { request_id, checkpoint_id } = made
+  const resolution = checkpoint_id === null ? null : await answerTo(job, checkpoint_id, isNew)
+  const answer = await job.client.hxp.outcome(request_id, { signal: job.signal })
+  const { result, receipt, verified } = answer
+  const said = { ...(resolution ?? resolutionOf(answer)), receipt, verified }
+  // HXP has a no that is an answer: the task goes on with it.
+  if (answer.request.action === 'APPROVE' && result !== 'approved') throw new Rejected(checkpoint_id ?? request_id, said, false)
+  return said
+}
+
+/** A grant has answered: nobody was asked, and no checkpoint was there. */
+const resolutionOf = ({ result, reason, receipt }: Answer): Resolution => ({
+  by: receipt.completed_by,
+  action: result === 'approved' ? 'approve' : 'reject',
+  ...(reason === null ? {} : { comment: reason }),
+  at: receipt.completed_at,
+})
 
 async function answerTo(job: Job, checkpoint_id: string, isNew: boolean): Promise<Resolution> {
   let id = checkpoint_id

@@ -2,7 +2,7 @@
 // cannot be finished. Nothing is lost: what a process has taken and not ended is redelivered when its lease runs out.
 import type { Client } from '../client.ts'
 import { newKey, pause } from '../transport.ts'
-import { durationOf, isRefusal, persistently } from './calls.ts'
+import { durationOf, isRefusal, persistently } from '../calls.ts'
 import { createJob, type Item, type Job } from './job.ts'
 import type { Run } from './run.ts'
 import type { Handler, ServeOptions } from './serve.ts'

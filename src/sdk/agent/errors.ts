@@ -3,15 +3,20 @@ import type { Output } from '../client.ts'
 
 export type Resolution = NonNullable<Output<'collaboration/checkpoint.get'>['checkpoint']['resolution']>
 
-/** A person said no. The task has ended with it: the handler may clean up, and what it does then is not reported. */
+/**
+ * A person said no. Where that was the end of the task (`isFinal`), the handler may clean up, and what it does then is not reported.
+ * Otherwise the task goes on: a handler that does not catch it fails its run.
+ */
 export class Rejected extends Error {
   override name = 'Rejected'
   readonly checkpoint_id: string
   readonly resolution: Resolution
-  constructor(checkpoint_id: string, resolution: Resolution) {
+  readonly isFinal: boolean
+  constructor(checkpoint_id: string, resolution: Resolution, isFinal = true) {
     super(resolution.comment ?? 'rejected')
     this.checkpoint_id = checkpoint_id
     this.resolution = resolution
+    this.isFinal = isFinal
   }
 }
 

@@ -2,7 +2,7 @@
 import type { Client, Output } from '../client.ts'
 import { CountersignError } from '../errors.ts'
 import { pause } from '../transport.ts'
-import { isRefusal, persistently } from './calls.ts'
+import { isRefusal, persistently } from '../calls.ts'
 import { Ended, type EndReason, type Resolution } from './errors.ts'
 import type { Slots } from './slots.ts'
 

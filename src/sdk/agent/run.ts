@@ -2,7 +2,7 @@
 import type { Client, Input, Output } from '../client.ts'
 import { newKey } from '../transport.ts'
 import { createAsk, type Ask } from './ask.ts'
-import { isRefusal } from './calls.ts'
+import { isRefusal } from '../calls.ts'
 import { createDelegate, type Delegated, type DelegateOptions } from './delegate.ts'
 import { createCommit, openArtifact, type CommitOptions, type Content, type Delivered } from './deliver.ts'
 import { createInvoke, type InvokeOptions, type Invoked } from './invoke.ts'

@@ -1,7 +1,7 @@
 // An agent is a handler and a loop that waits for its runs. This is the loop's outside: options, connection, signals.
 import { createClient, type Client, type Input } from '../client.ts'
 import type { Transport } from '../transport.ts'
-import { persistently } from './calls.ts'
+import { persistently } from '../calls.ts'
 import { openDesk, type Settings } from './desk.ts'
 import type { Run } from './run.ts'
 

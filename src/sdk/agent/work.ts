@@ -1,5 +1,5 @@
 // One call of the handler: the run is started, worked on, and its end is reported. Who is not its worker any more reports nothing.
-import { isRefusal } from './calls.ts'
+import { isRefusal } from '../calls.ts'
 import { Ended, Rejected } from './errors.ts'
 import type { Job } from './job.ts'
 import { createRun, type Run, type Task } from './run.ts'
@@ -29,7 +29,8 @@ export async function work(job: Job, handler: Handler, slots: Slots, onError: (e
 }
 
 /** What a handler throws because it was told to stop is no failure. */
-const isOver = (job: Job, error: unknown): boolean => job.signal.aborted || error instanceof Ended || error instanceof Rejected
+const isOver = (job: Job, error: unknown): boolean =>
+  job.signal.aborted || error instanceof Ended || (error instanceof Rejected && error.isFinal)
 
 /** An attempt says each of these at most once. */
 const optionsFor = ({ id, attempt, signal }: Job, what: string) => ({ idempotencyKey: `${id}/${what}/${attempt}`, signal })

@@ -1,5 +1,5 @@
 // The bytes of artifacts: sent before a commit names them, fetched by whoever may read the artifact.
-import { casUri, mediaTypeIn, isDataUri } from '#kernel/blobs.ts'
+import { casUri, mediaTypeIn, isDataUri, isPlainName } from '#kernel/blobs.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
 import { anyone, system } from '#kernel/identity.ts'
@@ -11,9 +11,6 @@ import { ArtifactHead, ArtifactVersion, Checksum, FileName, Id, MediaType, Task,
 import { expiryOf, Upload, uploadId, uploadTimer } from '../upload.ts'
 
 type Uploading = { readonly task: Task; readonly known: Upload | null; readonly open: number; readonly ofTask: number }
-
-/** Controls, and what turns a name around or hides in it: `evil\u202Egnp.exe` must not be shown as `evilexe.png`. */
-const DECEPTIVE = /[\p{Cc}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}\u2800/\\]/u
 
 const upload = command({
   name: 'artifact.upload',
@@ -35,7 +32,7 @@ const upload = command({
     rule<unknown, { readonly name?: string }>(
       'INVALID_SPEC',
       'a name has no slash, no control and no invisible character',
-      (_, { name = 'file' }) => !DECEPTIVE.test(name) && !/^\.*$/.test(name),
+      (_, { name = 'file' }) => isPlainName(name),
     ),
     // The bound itself is checked at the commit; here it saves sending bytes that could not be kept.
     rule<Uploading>(

@@ -5,6 +5,7 @@ import { system, SYSTEM_ID } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/operation.ts'
 import { either, kindOf, t } from '#kernel/schema.ts'
+import { ByRun, byRun } from '../by-run.ts'
 import { raisedOn } from '../checkpoints.ts'
 import { checkpointTimers, taskTimers } from '../ownership.ts'
 import { allows, isPending, isWithinTime, principal, reviewer } from '../rules.ts'
@@ -26,6 +27,7 @@ export const ask = command({
     prompt: t.String({ minLength: 1, maxLength: limits.promptCharsMax }),
     options: t.Optional(t.Array(CheckpointOption, { maxItems: limits.optionsMax })),
     takes_default: t.Optional(t.Boolean({ description: 'without an answer in time it takes a default' })),
+    ...ByRun,
   }),
   output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
   callers: [system],
@@ -46,7 +48,7 @@ export const ask = command({
   ],
   audit: 'task.checkpoint.raised',
   load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
-  decide({ task }, { checkpoint_id, request_id, raised_by, kind, prompt, options = [] }, { now }) {
+  decide({ task }, { checkpoint_id, request_id, raised_by, kind, prompt, options = [], ...run }, { now }) {
     const raised = raisedOn(
       task,
       checkpoint_id,
@@ -70,7 +72,7 @@ export const ask = command({
     )
     const max = limits.asksOpenMax
     return {
-      facts: [fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint), image(Task, raised.task)])],
+      facts: [fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint), image(Task, raised.task)], byRun(run))],
       puts: taskTimers(task, raised.task),
       atMost: [{ doc: Checkpoint, index: 'open', prefix: [raised_by], max, words: `at most ${max} questions of one agent may be open` }],
       output: raised,

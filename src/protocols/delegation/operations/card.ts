@@ -3,6 +3,7 @@ import { canonical } from '#kernel/canonical.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image, put } from '#kernel/facts.ts'
 import { administrator, anyone, installationOwner, role, system, type Actor } from '#kernel/identity.ts'
+import { hookSecretOf, isHookAddress } from '#kernel/hooks.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
@@ -30,15 +31,9 @@ export async function seenAgent(read: Read, id: string | undefined, actor: Actor
   return found
 }
 
-const isWebhook = (endpoint = ''): boolean => {
-  const url = URL.parse(endpoint)
-  return (url?.protocol === 'https:' || url?.protocol === 'http:') && url.username === '' && url.password === '' && url.hash === ''
-}
-
-/** As Standard Webhooks write one: the prefix, and the bytes in base64. */
 export const signingFor = (id: string, random: string, before: string | null = null, before_until: string | null = null): Signing => ({
   id,
-  secret: `whsec_${Buffer.from(random, 'base64url').toString('base64')}`,
+  secret: hookSecretOf(random),
   before,
   before_until,
 })
@@ -69,7 +64,7 @@ const register = command({
     rule<unknown, { readonly reach?: string; readonly endpoint?: string }>(
       'INVALID_REQUEST',
       'an agent that is reached by webhook names its endpoint: an http or https address without a name, a password or a fragment',
-      (_, { reach, endpoint }) => reach !== 'webhook' || isWebhook(endpoint),
+      (_, { reach, endpoint = '' }) => reach !== 'webhook' || isHookAddress(endpoint),
     ),
   ],
   audit: 'agent.registered',

@@ -6,6 +6,7 @@ import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/operation.ts'
 import type { Basis } from '#kernel/store.ts'
 import { either, nullable, t } from '#kernel/schema.ts'
+import { providedElsewhere } from '../given.ts'
 import { endedWith } from '../receipts.ts'
 import { isStillOpen, requestOf, type OfRequest } from '../rules.ts'
 import { Action, Fallback, Id, Kind, MirroredPayload, Priority, Request, Reviewed, Risk, Timestamp } from '../schema.ts'
@@ -161,7 +162,8 @@ const close = command({
   audit: 'request.completed',
   load: async (read, { request_id }) => requestOf(read, request_id),
   decide({ request }, { request_id: _, result = null, by = null, basis, as = 'system', ...ending }, context) {
-    const done = endedWith(request, { ...ending, result, by, as, basis: basis as Basis }, context)
+    const told = ending.status === 'completed' ? providedElsewhere(request, result) : result
+    const done = endedWith(request, { ...ending, result: told, by, as, basis: basis as Basis }, context)
     return {
       facts: [fact(`request.${done.status}`, [image(Request, done)])],
       output: { request: viewOf(done, context.actor) },

@@ -8,6 +8,8 @@ import { limits } from '#kernel/limits.ts'
 import { command, query, type Bound, type Context, type Granted, type Read } from '#kernel/operation.ts'
 import { nextCursor, pageInput } from '#kernel/paging.ts'
 import { either, t, type Static } from '#kernel/schema.ts'
+import type { Value } from '#kernel/store.ts'
+import { refuseForeignCallback } from '../notices.ts'
 import { payloadOf } from '../payload.ts'
 import { endedWith, signed, SignedReceipt } from '../receipts.ts'
 import { asker, isProjectKey, requestOf, taskBehind, type TaskBehind } from '../rules.ts'
@@ -35,6 +37,8 @@ const CreateInput = t.Object({
   escalate: t.Optional(Escalation),
   remind_seconds: t.Optional(t.Integer({ minimum: 60, maximum: limits.timeoutSecondsMax })),
   callback: t.Optional(Id),
+  run_id: t.Optional(Id),
+  attempt: t.Optional(t.Integer({ minimum: 0, maximum: 1_000_000_000, description: 'which attempt at the run: a stale one is refused' })),
 })
 type CreateInput = Static<typeof CreateInput>
 
@@ -95,9 +99,11 @@ const create = command({
   requires: [],
   audit: 'request.created',
   asks: true,
+  besides: ['attempt'],
   async load(read, input, { actor, now }): Promise<Asking> {
     authorize('request.create', [asker], actor, null)
     const requester = await requesterOf(read, input, actor)
+    if (input.callback !== undefined) await refuseForeignCallback(read, input.callback, requester)
     const task = await taskOf(read, input, requester)
     const where = task === null ? projectOf(input, actor) : { project_id: task.project_id, label: input.project_id }
     const { action, role = 'owner', tags = [] } = input
@@ -113,7 +119,7 @@ const create = command({
     const atMost = boundsOf(request, context)
     if (state.grant === null)
       return {
-        facts: [fact('request.created', [image(Request, request)])],
+        facts: [fact('request.created', [image(Request, request)], forRun(input))],
         atMost,
         output: { request: viewOf(request, context.actor) },
       }
@@ -179,6 +185,7 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Co
     ...routed,
     assigned_at: routed.assigned_to === null ? null : now,
     overdue: false,
+    ...(actor.id === requester ? {} : { asked_with: actor.id }),
     ...(input.risk === undefined ? {} : { risk: input.risk }),
     ...(input.quorum === undefined ? {} : { quorum: input.quorum }),
     ...(input.escalate === undefined ? {} : { escalation: input.escalate }),
@@ -188,6 +195,12 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Co
     // Nobody is asked where a grant answers, and the task goes on.
     ...(task === null || grant !== null ? {} : { checkpoint_id: checkpointOf(id) }),
   }
+}
+
+/** Which run it is asked for, and in which attempt: the contract that lets the task wait passes it on. */
+function forRun({ run_id, attempt }: CreateInput): { detail?: Value } {
+  if (run_id === undefined && attempt === undefined) return {}
+  return { detail: { ...(run_id === undefined ? {} : { run_id }), ...(attempt === undefined ? {} : { attempt }) } }
 }
 
 function refuseOddQuorum({ quorum, metadata, action }: CreateInput): void {
@@ -201,6 +214,9 @@ function refuseOddQuorum({ quorum, metadata, action }: CreateInput): void {
   if (metadata?.task_id !== undefined) wrong('the people of a task decide alone: a quorum does not go with metadata.task_id')
 }
 
+const ANSWER_SECONDS = 60
+const HOUR_SECONDS = 3_600
+
 function boundsOf({ requester, priority, created_at }: Request, { terms: { asksOpenMax, criticalPerHourMax } }: Context): Bound[] {
   const bounds: Bound[] = []
   if (asksOpenMax !== null)
@@ -210,10 +226,13 @@ function boundsOf({ requester, priority, created_at }: Request, { terms: { asksO
       prefix: [requester, 'open'],
       max: asksOpenMax,
       words: `at most ${asksOpenMax} requests of one agent may be open`,
+      retry_after: ANSWER_SECONDS, // people must answer first
     })
   if (criticalPerHourMax !== null && priority === 'critical') {
     const words = `at most ${criticalPerHourMax} requests of one agent may be critical in an hour`
-    bounds.push({ doc: Request, index: 'critical', prefix: [requester, created_at.slice(0, 13)], max: criticalPerHourMax, words })
+    const retry_after = HOUR_SECONDS - (Math.floor(Date.parse(created_at) / 1_000) % HOUR_SECONDS)
+    const prefix = [requester, created_at.slice(0, 13)]
+    bounds.push({ doc: Request, index: 'critical', prefix, max: criticalPerHourMax, words, retry_after })
   }
   return bounds
 }

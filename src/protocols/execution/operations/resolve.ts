@@ -5,6 +5,7 @@ import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/operation.ts'
 import { nullable, t } from '#kernel/schema.ts'
 import { shownDigest } from '../card.ts'
+import { givenFor, heldAs } from '../given.ts'
 import { endedWith, signed, SignedReceipt, unsigned } from '../receipts.ts'
 import { voted } from '../quorum.ts'
 import { namedOption } from '../mirrored.ts'
@@ -44,13 +45,17 @@ const resolve = command({
   requires: [isNotLate, isUnresolved],
   audit: 'request.completed',
   hides: true,
-  load: async (read, { request_id }, { actor }) => poolItemOf(read, request_id, actor),
+  async load(read, { request_id, ...answer }, context) {
+    const state = await poolItemOf(read, request_id, context.actor)
+    return { ...state, given: await givenFor(read, state.request, answer, context) }
+  },
   decide(state, { result, reason, digest }, context) {
-    const { request } = state
+    const { request, given } = state
     refuseChanged(digest, shownDigest(request))
     const { actor, now } = context
-    const answer = resultOf(request.action, request.payload, { result: namedOption(request, result), reason: reason ?? null })
-    if (request.quorum) return voted(state, answer, context)
+    const said = resultOf(request.action, request.payload, { result: namedOption(request, result), reason: reason ?? null })
+    if (request.quorum) return voted(state, said, context)
+    const answer = heldAs(request, given, said)
     const basis = { kind: 'role', id: 'answered by a person' } as const
     const done = endedWith(
       takenBy(request, actor.id, now),
@@ -58,7 +63,8 @@ const resolve = command({
       context,
     )
     return {
-      facts: [fact('request.completed', [image(Request, done)])],
+      facts: [fact('request.completed', [image(Request, done), ...(given?.images ?? [])])],
+      ...(given === null ? {} : { puts: given.puts }),
       output: { request: viewOf(done, actor), receipt: unsigned(done) },
     }
   },

@@ -1,0 +1,136 @@
+// `inbox`: at a terminal a list to walk through and to answer from, in a script a list to read; and single answers by id.
+import type { Operation, Protocol } from '#kernel/operation.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Item } from '#protocols/execution/inbox.ts'
+import { derivedSpec, inputFlags, inputOf } from './derived.ts'
+import { usage } from './exits.ts'
+import { flag, jsonFrom, type Flag } from './flags.ts'
+import { cardIn, cardLines } from './inbox-card.ts'
+import { liveInbox } from './inbox-live.ts'
+import { readInput } from './input.ts'
+import type { Remote } from './remote.ts'
+import { show } from './show.ts'
+import { spec, type Context, type Spec } from './spec.ts'
+import { columnsOf } from './terminal.ts'
+import { untilOf } from './until.ts'
+
+const requestFlag: Flag = { ...flag('request-id', 'id', 'which request'), path: ['request_id'], required: true }
+const allFlag = flag('all', null, 'every page, one after the other')
+/** What nobody reads at once any more. */
+const ALL_MAX = 10_000
+
+/** `inbox list` with --all, and `inbox` itself, which is the same unless somebody sits at a terminal. */
+export function inboxSpecs(protocol: Protocol, op: Operation): Spec[] {
+  const derived = derivedSpec(protocol, op)
+  const flags = [...derived.flags.filter(({ name }) => name !== 'limit'), ...derived.flags.filter(({ name }) => name === 'limit'), allFlag]
+  const list: Spec = {
+    ...derived,
+    flags,
+    examples: ['countersign inbox list', 'countersign inbox list --priority critical --all --json'],
+    async run(context, given) {
+      const input = await inputOf(context, op, list, given)
+      const remote = await context.remote()
+      show(context, op.name, given.get('all') === true ? await every(remote, input) : await remote.call('execution/inbox.list', input))
+    },
+  }
+  const open = spec('inbox', 'Everything that waits for you: walk through it and answer with one key each; in a script, the list.', {
+    flags: flags.filter((one) => !inputFlags.includes(one)),
+    examples: ['countersign inbox', 'countersign inbox --kind review', 'countersign inbox --json | jq .items[].title'],
+    async run(context, given) {
+      const { io } = context
+      const isLive = io.input.isTTY === true && io.out.isTTY === true && !context.json && io.env['TERM'] !== 'dumb'
+      if (!isLive || given.get('all') === true || given.get('cursor') !== undefined) return list.run(context, given)
+      const { limit: _, ...query } = await inputOf(context, op, list, given)
+      return liveInbox(context, await context.remote(), query)
+    },
+  })
+  return [open, list]
+}
+
+async function every(remote: Remote, input: Record<string, unknown>): Promise<{ items: unknown[]; next_cursor: string | null }> {
+  const items: unknown[] = []
+  let cursor: string | null = null
+  do {
+    const page: { items: unknown[]; next_cursor: string | null } = await remote.call('execution/inbox.list', {
+      limit: limits.pageMax,
+      ...input,
+      ...(cursor === null ? {} : { cursor }),
+    })
+    items.push(...page.items)
+    cursor = page.next_cursor
+  } while (cursor !== null && items.length < ALL_MAX)
+  return { items, next_cursor: cursor }
+}
+
+/** One item as a person should see it before they answer. */
+export function inboxGetSpec(protocol: Protocol, op: Operation): Spec {
+  const derived = derivedSpec(protocol, op)
+  return {
+    ...derived,
+    async run(context, given) {
+      const answer: { item: Item } = await (await context.remote()).call('execution/inbox.get', await inputOf(context, op, derived, given))
+      if (context.json) return show(context, op.name, answer)
+      const { io, paint } = context
+      const lines = cardLines(answer.item, columnsOf(io.out), Date.now())
+      io.out.write(lines.map(({ text, style }) => `${style === undefined ? text : paint(style, text)}\n`).join(''))
+      io.out.write(`${paint('dim', `digest ${answer.item.digest}`)}\n`)
+    },
+  }
+}
+
+const answer = spec('inbox answer', 'Answer one item: an option, approve or reject, or what was asked for.', {
+  positionals: [
+    requestFlag,
+    { ...flag('result', 'text', 'the answer; several values as a JSON list; - reads standard input, as secrets should'), required: true },
+  ],
+  flags: [
+    flag('reason', 'text', 'why; the agent and the record get it'),
+    flag('digest', 'text', 'of what you were shown (`inbox show`): anything else is not answered'),
+  ],
+  examples: [
+    'countersign inbox answer hxp_1 approve',
+    "countersign inbox answer hxp_1 reject --reason 'Not today.'",
+    'countersign inbox answer hxp_1 - < secret.txt',
+  ],
+  async run(context, given) {
+    const request_id = given.get('request-id') as string
+    const remote = await context.remote()
+    const { item }: { item: Item } = await remote.call('execution/inbox.get', { request_id })
+    const reason = given.get('reason') as string | undefined
+    const input = {
+      request_id,
+      result: await resultFrom(context, given.get('result') as string, item),
+      digest: (given.get('digest') as string | undefined) ?? item.digest,
+      ...(reason === undefined ? {} : { reason }),
+    }
+    show(context, 'request.resolve', await remote.call('execution/request.resolve', input))
+  },
+})
+
+const verdicts: Readonly<Record<string, string>> = { approve: 'approved', yes: 'approved', reject: 'rejected', no: 'rejected' }
+
+async function resultFrom({ io }: Context, text: string, item: Item): Promise<unknown> {
+  const given = text === '-' ? (await readInput(io, '-', 4 * limits.textCharsMax)).toString().replace(/\r?\n$/, '') : text
+  if (item.action === 'APPROVE') return verdicts[given.toLowerCase()] ?? given
+  const { validation, input_type } = cardIn(item).payload
+  if (validation?.multiple !== true && input_type !== 'file') return given
+  if (!/^\s*[[{]/.test(given)) return validation?.multiple === true ? [given] : given
+  try {
+    return jsonFrom(given)
+  } catch (error) {
+    throw usage(`<result> ${(error as Error).message}`)
+  }
+}
+
+const snooze = spec('inbox snooze', 'Put one item out of your sight until a time; others see it as before.', {
+  positionals: [requestFlag, flag('until', 'time', '30m, 2h, 1d, tomorrow, PT2H or a time; an hour by default')],
+  examples: ['countersign inbox snooze hxp_1 2h', 'countersign inbox snooze hxp_1 tomorrow'],
+  async run(context, given) {
+    const until = untilOf((given.get('until') as string | undefined) ?? '1h', Date.now())
+    if (until === null) throw usage('<until> must be a time such as 30m, 2h, 1d, tomorrow, PT2H or 2026-12-24T09:00:00Z')
+    const input = { request_id: given.get('request-id') as string, until }
+    show(context, 'request.snooze', await (await context.remote()).call('execution/request.snooze', input))
+  },
+})
+
+export const inboxAnswers: readonly Spec[] = [answer, snooze]

@@ -1,0 +1,163 @@
+// Files as answers (HXP 0.1, 2: PROVIDE with input_type file): sent before the answer names one, fetched by whoever may read the request.
+import { casUri, isPlainName } from '#kernel/blobs.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image } from '#kernel/facts.ts'
+import { anyone, system } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, rule } from '#kernel/operation.ts'
+import { nullable, t } from '#kernel/schema.ts'
+import { Checksum, expiryOf, File, FILE_VERSION, FileName, FileReference, fileTimer, MediaType, referenceTo } from '../file.ts'
+import type { ProvidePayload } from '../payload.ts'
+import { answerer, chief, isNotLate, isUnresolved, poolMember, requestOf, type OfRequest } from '../rules.ts'
+import { Id } from '../schema.ts'
+
+const asked = ({ request }: OfRequest): ProvidePayload | null => {
+  const payload = request.payload as Partial<ProvidePayload>
+  return payload.input_type === 'file' ? (payload as ProvidePayload) : null
+}
+const boundOf = (state: OfRequest): number => asked(state)?.validation?.max_bytes ?? limits.blobBytesMax
+
+/** `image/*` takes every image; what follows the type, such as a charset, does not count. */
+function isTaken(wanted: readonly string[] | undefined, media_type: string | undefined): boolean {
+  if (wanted === undefined) return true
+  const [type = ''] = (media_type ?? '').toLowerCase().split(';')
+  const [family] = type.trim().split('/')
+  return wanted.some((one) => one === type.trim() || one === `${family}/*`)
+}
+
+type Adding = OfRequest & { readonly held: number; readonly open: number }
+type AddInput = { readonly name: string; readonly media_type?: string; readonly size?: number }
+
+const add = command({
+  name: 'file.add',
+  summary: 'Send a file for a request that asks for one; the answer then names it. What no answer names within a day is forgotten.',
+  draft: 'ours: HXP 0.1 has input_type file, but no way to send one',
+  upload: true,
+  input: t.Object({
+    request_id: Id,
+    name: FileName,
+    media_type: t.Optional(MediaType),
+    checksum: t.Optional(Checksum),
+    size: t.Optional(t.Integer({ minimum: 0, description: 'bytes; as checksum, compared with what comes' })),
+  }),
+  output: FileReference,
+  callers: [answerer, poolMember, chief],
+  requires: [
+    isNotLate,
+    isUnresolved,
+    rule<Adding>('PRECONDITION_FAILED', 'the request asks for a file', (state) => asked(state) !== null),
+    rule<Adding, AddInput>('INVALID_REQUEST', 'a name has no slash, no control and no invisible character', (_, { name }) =>
+      isPlainName(name),
+    ),
+    rule<Adding, AddInput>('INVALID_RESULT', 'media_type is one of those that the request asks for', (state, { media_type }) =>
+      isTaken(asked(state)!.validation?.media_types, media_type),
+    ),
+    rule<Adding, AddInput>('TOO_LARGE', 'the file is not larger than the request allows', (state, { size = 0 }) => size <= boundOf(state)),
+    // The bound itself is checked at the commit; here it saves sending bytes that could not be kept.
+    rule<Adding>(
+      'QUOTA_EXCEEDED',
+      `a request takes at most ${limits.filesPerRequestMax} files, and a person has at most ${limits.uploadsOpenMax} that no answer names`,
+      ({ held, open }) => held < limits.filesPerRequestMax && open < limits.uploadsOpenMax,
+    ),
+  ],
+  audit: 'file.added',
+  async load(read, { request_id }, { actor }): Promise<Adding> {
+    const state = await requestOf(read, request_id)
+    const [held, open] = await Promise.all([read.count(File, 'request', [request_id]), read.count(File, 'open', [actor.id])])
+    return { ...state, held, open }
+  },
+  decide(state, { name, media_type = null, ...announced }, { actor, now, newId, received }) {
+    const { checksum, size } = received!
+    if (announced.checksum !== undefined && announced.checksum !== checksum)
+      throw new Refusal('INVALID_REQUEST', 'checksum does not match the bytes', { field: 'checksum' })
+    if (announced.size !== undefined && announced.size !== size)
+      throw new Refusal('INVALID_REQUEST', `size does not match the bytes: there are ${size}`, { field: 'size' })
+    const max = boundOf(state)
+    if (size > max) throw new Refusal('TOO_LARGE', `the request takes at most ${max} bytes`, { max })
+    const { id: request_id, project_id } = state.request
+    const file: File = {
+      id: newId('art'),
+      version: FILE_VERSION,
+      request_id,
+      project_id,
+      name,
+      media_type,
+      size,
+      checksum,
+      by: actor.id,
+      at: now,
+      state: 'open',
+    }
+    return {
+      facts: [fact('file.added', [image(File, file)])],
+      puts: [fileTimer(file)],
+      atMost: [
+        { doc: File, index: 'request', prefix: [request_id], max: limits.filesPerRequestMax, words: 'the request has too many files' },
+        { doc: File, index: 'open', prefix: [actor.id], max: limits.uploadsOpenMax, words: 'too many files that no answer names' },
+      ],
+      output: referenceTo(file),
+    }
+  },
+  example: {
+    given: 'asked_for_file',
+    as: 'alice',
+    input: ({ request }) => ({
+      request_id: request.id,
+      name: 'hello.txt',
+      media_type: 'text/plain',
+      checksum: 'sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824',
+      size: 5,
+    }),
+    bytes: 'hello',
+  },
+})
+
+const get = query({
+  name: 'file.get',
+  summary: 'Where the bytes of a file are, and what it is called; GET over HTTP answers the bytes themselves.',
+  draft: 'ours: HXP 0.1 has input_type file, but no way to fetch one',
+  download: true,
+  input: t.Object({ artifact_id: Id }),
+  output: t.Object({
+    artifact_id: Id,
+    version: t.String(),
+    request_id: Id,
+    uri: t.String(),
+    checksum: Checksum,
+    size: t.Integer(),
+    media_type: nullable(MediaType),
+    name: FileName,
+  }),
+  callers: [anyone],
+  load: async (read, { artifact_id }) => ({ file: await read(File, artifact_id) }),
+  view({ file: { id, version, request_id, checksum, size, media_type, name, state } }) {
+    if (state === 'expired') throw new Refusal('GONE', 'no answer named this file in time: its bytes are gone')
+    return { artifact_id: id, version, request_id, uri: casUri(checksum), checksum, size, media_type, name }
+  },
+  example: { given: 'given_file', as: 'devin', input: ({ artifact_id }) => ({ artifact_id }) },
+})
+
+const expire = command({
+  name: 'file.expire',
+  summary: 'Forget a file that no answer named in time; its bytes go when nothing else needs them. The system calls it.',
+  draft: 'ours: bytes that nothing refers to',
+  input: t.Object({ artifact_id: Id }),
+  output: t.Object({ file: File.schema }),
+  callers: [system],
+  requires: [
+    rule<{ file: File }>(
+      'PRECONDITION_FAILED',
+      'no answer names the file, and its time is over',
+      ({ file }, _, { now }) => file.state === 'open' && expiryOf(file) <= now,
+    ),
+  ],
+  audit: 'file.expired',
+  load: async (read, { artifact_id }) => ({ file: await read(File, artifact_id) }),
+  decide({ file }) {
+    const next: File = { ...file, state: 'expired' }
+    return { facts: [fact('file.expired', [image(File, next)])], puts: [fileTimer(next)], output: { file: next } }
+  },
+  example: { given: 'file_forgotten', as: 'system', input: ({ artifact_id }) => ({ artifact_id }) },
+})
+
+export const fileOperations = [add, get, expire]

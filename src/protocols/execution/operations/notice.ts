@@ -1,0 +1,269 @@
+// What is to be said to whom, what it says, and the log of it. The worker that posts notices calls these; people and agents read the log.
+import { timestampOf } from '#kernel/clock.ts'
+import { Delivery } from '#kernel/delivery.ts'
+import { fact, image, put } from '#kernel/facts.ts'
+import { administrator, installationOwner, role, system } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, type Change, type Context, type Read } from '#kernel/operation.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
+import { nullable, t, type Static } from '#kernel/schema.ts'
+import {
+  Callback,
+  Channel,
+  CURSOR,
+  Event,
+  isWanted,
+  Notice,
+  NoticeCursor,
+  noticed,
+  noticeDelivery,
+  noticeId,
+  orderOf,
+  quietUntil,
+} from '../notices.ts'
+import { signed } from '../receipts.ts'
+import { Id, inboxesOf, isOpen, poolOf, Request, Timestamp } from '../schema.ts'
+import { shown } from '../text.ts'
+
+const Order = t.String({ maxLength: 40, description: 'which of its notices' })
+
+// --- What is to be said ----------------------------------------------------------------------------------------------------
+
+const Planned = t.Object({
+  position: t.Integer(),
+  event: Event,
+  request_id: Id,
+  person: t.Optional(Id),
+  callback: t.Optional(Id),
+})
+type Planned = Static<typeof Planned>
+type Told = { readonly target: string; readonly whose: string; readonly planned: Planned }
+
+/** It stands in their inbox: with those whom it names, or in the pool of a project that they are in. */
+async function isBefore(read: Read, request: Request, person: string): Promise<boolean> {
+  const inboxes = inboxesOf(request)
+  if (inboxes.includes(person)) return true
+  return inboxes.includes(poolOf(request.project_id)) && (await read.subject(person))?.projects.has(request.project_id) === true
+}
+
+async function targetsOf(read: Read, planned: Planned): Promise<Told[]> {
+  const request = await read.raw(Request, planned.request_id)
+  if (request === null) return []
+  if (planned.callback !== undefined) return [{ target: planned.callback, whose: request.requester, planned }]
+  const person = planned.person!
+  if (!isOpen(request) || !(await isBefore(read, request, person))) return []
+  const listed = await read.list(Channel, 'person', [[person]], { limit: limits.hooksPerSubjectMax })
+  const channels = await Promise.all(listed.map(({ id }) => read.raw(Channel, id)))
+  return channels.flatMap((one) => (one && isWanted(one, request) ? [{ target: one.id, whose: person, planned }] : []))
+}
+
+const plan = command({
+  name: 'notice.plan',
+  summary: 'Put down what is to be said about facts of the record, and how far it was looked at. The system calls it.',
+  draft: 'ours: notices',
+  input: t.Object({
+    cursor: t.Integer({ description: 'up to which fact the record was looked at' }),
+    items: t.Array(Planned, { maxItems: limits.noticesPlannedMax }),
+  }),
+  output: t.Object({ planned: t.Integer() }),
+  callers: [system],
+  requires: [],
+  audit: null,
+  async load(read, { items }) {
+    const told = (await Promise.all(items.map((item) => targetsOf(read, item)))).flat()
+    const known = await Promise.all(told.map(({ target, planned }) => read.raw(Notice, noticeId(target, orderOf(planned.position)))))
+    return { fresh: told.filter((_, i) => known[i] === null), cursor: await read.raw(NoticeCursor, CURSOR) }
+  },
+  decide({ fresh, cursor }, input, { now }) {
+    const puts = fresh.flatMap(({ target, whose, planned: { position, event, request_id } }) => {
+      const [, changes] = noticed({ target, whose, order: orderOf(position), event, request_id }, now)
+      return changes
+    })
+    const position = Math.max(input.cursor, cursor?.position ?? 0)
+    return { facts: [], puts: [...puts, put(NoticeCursor, CURSOR, { id: CURSOR, position })], output: { planned: fresh.length } }
+  },
+  example: {
+    given: 'told',
+    as: 'system',
+    input: ({ request }) => ({ cursor: 1, items: [{ position: 1, event: 'created', request_id: request.id, person: 'user_alice' }] }),
+  },
+})
+
+// --- What it says ----------------------------------------------------------------------------------------------------------
+
+type Composed = { readonly data: object | null; readonly until: string | null; readonly why: string | null }
+const dropped = (why: string): Composed => ({ data: null, until: null, why })
+const said = (data: object): Composed => ({ data, until: null, why: null })
+
+/** That an agent asks and which (HXP 0.1, 7), how urgent it is and where to look: nothing of what it asks, and nothing of an answer. */
+function itemFor({ id, kind, action, priority, agent_id, requester, created_at }: Request, event: string, now: string): object {
+  return {
+    event,
+    asks: 'An agent asks',
+    agent_id: shown(agent_id),
+    requester,
+    request_id: id,
+    kind,
+    action,
+    priority,
+    age_seconds: Math.max(0, Math.floor((Date.parse(now) - Date.parse(created_at)) / 1_000)),
+    path: `/hxp/v1/requests/${id}`,
+  }
+}
+
+async function forPerson(read: Read, channel: Channel, event: string, request: Request | null, now: string): Promise<Composed> {
+  const person = await read.subject(channel.person)
+  if (person === null || person.disabled) return dropped('the person is switched off')
+  if (channel.disabled || channel.removed_at !== null) return dropped('the channel was removed, or is gone')
+  if (event === 'test') return said({ event })
+  if (request === null || !isOpen(request)) return dropped('it is decided')
+  if (!(await isBefore(read, request, channel.person))) return dropped('it is in their inbox no more')
+  const { priority, snoozed } = request
+  const aside = snoozed?.find(({ by, until }) => by === channel.person && until > now)?.until ?? null
+  const until = priority === 'critical' ? null : (aside ?? quietUntil(channel.quiet_hours, now))
+  return until === null ? said(itemFor(request, event, now)) : { data: null, until, why: null }
+}
+
+async function forAgent(read: Read, callback: Callback, request: Request | null, context: Context): Promise<Composed> {
+  const agent = await read.subject(callback.agent_id)
+  if (agent === null || agent.disabled) return dropped('the agent is switched off')
+  if (callback.disabled || callback.removed_at !== null) return dropped('the callback was removed, or is gone')
+  if (request?.receipt === undefined || request.requester !== callback.agent_id) return dropped('there is no receipt')
+  return said({ request_id: request.id, receipt: await signed(request, read, context) })
+}
+
+const compose = query({
+  name: 'notice.compose',
+  summary: 'What a notice says, as things are now; or until when it waits, or why there is nothing left to say. The system calls it.',
+  draft: 'ours: notices',
+  input: t.Object({ target: Id, event: Event, request_id: nullable(Id) }),
+  output: t.Object({
+    data: nullable(t.Object({}, { additionalProperties: true })),
+    until: nullable(Timestamp),
+    why: nullable(t.String()),
+  }),
+  callers: [system],
+  async load(read, { target, request_id }) {
+    const [channel, callback] = await Promise.all([read.raw(Channel, target), read.raw(Callback, target)])
+    return { channel, callback, request: request_id === null ? null : await read.raw(Request, request_id) }
+  },
+  view({ channel, callback, request }, { event }, context, read) {
+    if (channel) return forPerson(read, channel, event, request, context.now)
+    return callback ? forAgent(read, callback, request, context) : dropped('it was removed')
+  },
+  example: {
+    given: 'told',
+    as: 'system',
+    input: ({ channel, request }) => ({ target: channel.id, event: 'created', request_id: request.id }),
+  },
+})
+
+// --- What became of it -----------------------------------------------------------------------------------------------------
+
+const Outcome = t.Object({
+  target: Id,
+  order: Order,
+  state: Notice.schema.properties.state,
+  status: nullable(t.Integer()),
+  duration_ms: t.Integer(),
+  error: nullable(t.String({ maxLength: limits.deliveryErrorCharsMax })),
+})
+/** Standard Webhooks: whoever answers this is not to be called again. */
+const GONE = 410
+
+function noted(notice: Notice, { state, status, duration_ms, error }: Static<typeof Outcome>, now: string): Change {
+  if (state === 'dropped') return put(Notice, notice.id, { ...notice, state, last_at: now, ...(error === null ? {} : { why: error }) })
+  const recent = [...notice.recent, { at: now, status, duration_ms, error }].slice(-limits.deliveryAttemptsKept)
+  return put(Notice, notice.id, { ...notice, state, attempts: notice.attempts + 1, last_at: now, recent })
+}
+
+const record = command({
+  name: 'notice.record',
+  summary: 'Write down what became of one post. An address that says it is gone for good is called no more. The system calls it.',
+  draft: 'ours: the log of notices',
+  input: Outcome,
+  output: t.Object({ recorded: t.Boolean() }),
+  callers: [system],
+  requires: [],
+  audit: null,
+  async load(read, { target, order, status }) {
+    const [channel, callback] = status === GONE ? [await read.raw(Channel, target), await read.raw(Callback, target)] : [null, null]
+    return { notice: await read.raw(Notice, noticeId(target, order)), channel, callback }
+  },
+  decide({ notice, channel, callback }, outcome, { now }) {
+    const facts = [
+      ...(channel && !channel.disabled ? [fact('channel.disabled', [image(Channel, { ...channel, disabled: true })])] : []),
+      ...(callback && !callback.disabled ? [fact('callback.disabled', [image(Callback, { ...callback, disabled: true })])] : []),
+    ]
+    return { facts, puts: notice ? [noted(notice, outcome, now)] : [], output: { recorded: notice !== null } }
+  },
+  example: {
+    given: 'tried',
+    as: 'system',
+    input: ({ notice }) => ({ ...partsOf(notice.id), state: 'waiting', status: 503, duration_ms: 12, error: 'it answered 503' }),
+  },
+})
+
+const partsOf = (id: string): { target: string; order: string } => {
+  const [target = '', order = ''] = id.split('/')
+  return { target, order }
+}
+
+const defer = command({
+  name: 'notice.defer',
+  summary: 'Let a notice wait: it is night where it would go. The system calls it.',
+  draft: 'ours: quiet hours',
+  input: t.Object({ target: Id, order: Order, until: Timestamp }),
+  output: t.Object({ deferred: t.Boolean() }),
+  callers: [system],
+  requires: [],
+  audit: null,
+  load: async (read, { target, order }) => ({ delivery: await read.raw(Delivery, noticeDelivery(target, order)) }),
+  decide: ({ delivery }, { until }) => ({
+    facts: [],
+    puts: delivery ? [put(Delivery, delivery.id, { ...delivery, due: until })] : [],
+    output: { deferred: delivery !== null },
+  }),
+  example: {
+    given: 'tried',
+    as: 'system',
+    input: ({ notice }) => ({ ...partsOf(notice.id), until: timestampOf(Date.UTC(2030, 0, 1)) }),
+  },
+})
+
+const forget = command({
+  name: 'notice.forget',
+  summary: 'Forget what the log says about one notice. The system calls it by timer.',
+  draft: 'ours: what is kept takes a bounded space',
+  input: t.Object({ id: t.String({ maxLength: 120 }) }),
+  output: t.Object({ forgotten: t.Boolean() }),
+  callers: [system],
+  requires: [],
+  audit: null,
+  load: async (read, { id }) => ({ notice: await read.raw(Notice, id) }),
+  decide: ({ notice }) => ({ facts: [], puts: notice ? [put(Notice, notice.id, null)] : [], output: { forgotten: notice !== null } }),
+  example: { given: 'tried', as: 'system', input: ({ notice }) => ({ id: notice.id }) },
+})
+
+const list = query({
+  name: 'notice.list',
+  summary: 'What was said to you, or posted for you, and what became of it, the newest first.',
+  draft: 'ours: the log of notices',
+  input: t.Object({ whose: t.Optional(Id), ...pageInput }),
+  output: t.Object({ items: t.Array(Notice.schema), next_cursor: nextCursor }),
+  callers: [
+    role<{ whose: string }>('the person or agent themself', (actor, { whose }) => actor.kind !== 'service' && actor.id === whose),
+    administrator,
+    installationOwner,
+  ],
+  async load(read, input, { actor }) {
+    const whose = input.whose ?? actor.id
+    const listed = await read.list(Notice, 'whose', [[whose]], { ...pageIn('notice.list', input), reverse: true })
+    const found = await Promise.all(listed.map(({ id }) => read.maybe(Notice, id)))
+    return { whose, listed, items: found.filter((notice) => notice !== null) }
+  },
+  view: ({ listed, items }, input) => pageOf('notice.list', input, listed, items),
+  example: { given: 'tried', as: 'alice', input: {} },
+})
+
+export const noticeOperations = [plan, compose, record, defer, forget, list]

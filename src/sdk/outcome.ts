@@ -1,0 +1,211 @@
+// What becomes of a request: waited for over everything that may happen to a network and a server, and proven before it is believed.
+import { isRefusal } from './calls.ts'
+import type { Output } from './client.ts'
+import { CountersignError, timeoutError } from './errors.ts'
+import { canonicalDigest, verifyReceipt, type ReceiptVerdict } from './receipt.ts'
+import { backoffOf, pause, usualRetry, type Transport } from './transport.ts'
+
+export type Ended = Output<'execution/request.get'>
+export type AskedRequest = Ended['request']
+export type AnswerReceipt = NonNullable<Ended['receipt']>
+/** What a person asks back, or what was replied. */
+export type Remark = NonNullable<AskedRequest['thread']>[number]
+
+export type WaitOptions = {
+  /** Ends the waiting, with its reason. The request stays where it is unless `cancelOnAbort` says otherwise. */
+  readonly signal?: AbortSignal | undefined
+  /** How long to wait here; then `NotAnswered` is thrown. How long the request itself waits is its `timeout_seconds`. */
+  readonly timeoutMs?: number
+  /** Withdraws the request when the waiting is given up. */
+  readonly cancelOnAbort?: boolean
+  /** False: the receipt is taken as it comes. */
+  readonly verify?: boolean
+  /** The server's public keys, as saved from /.well-known/jwks.json; by default they are fetched from it. */
+  readonly keys?: unknown
+  /** Replies to what the person asks back before they decide. */
+  readonly onQuestion?: OnQuestion
+}
+type OnQuestion = (question: Remark, request: AskedRequest) => string | Promise<string>
+export type Answer<T = unknown> = {
+  readonly result: T
+  readonly reason: string | null
+  readonly receipt: AnswerReceipt
+  readonly request: AskedRequest
+  /** False: there were no keys to verify the receipt with, or nobody wanted it verified. */
+  readonly verified: boolean
+}
+export type Approval = Answer<'approved' | 'rejected'> & { readonly approved: boolean }
+
+/** Nobody has answered: its time was over (`failed`), it was withdrawn (`cancelled`), or it is still open and `timeoutMs` is over. */
+export class NotAnswered extends Error {
+  override name = 'NotAnswered'
+  readonly status: 'failed' | 'cancelled' | 'pending'
+  readonly reason: string | null
+  readonly request: AskedRequest
+  readonly receipt: AnswerReceipt | null
+  constructor(request: AskedRequest, receipt: AnswerReceipt | null) {
+    const status = receipt === null ? 'pending' : receipt.status === 'cancelled' ? 'cancelled' : 'failed'
+    const reason = receipt?.reason ?? null
+    super(`nobody answered ${request.id}: it is ${status}${reason === null ? '' : ` (${reason})`}`)
+    this.status = status
+    this.reason = reason
+    this.request = request
+    this.receipt = receipt
+  }
+}
+
+/** A person said no, and `orThrow` was asked for. */
+export class NotApproved extends Error {
+  override name = 'NotApproved'
+  readonly answer: Approval
+  constructor(answer: Approval) {
+    super(answer.reason ?? 'rejected')
+    this.answer = answer
+  }
+}
+
+/** A receipt that does not verify: whatever it says, nobody should act on it. */
+export class ReceiptDoubted extends Error {
+  override name = 'ReceiptDoubted'
+  readonly verdict: ReceiptVerdict & { readonly ok: false }
+  readonly receipt: AnswerReceipt
+  constructor(verdict: ReceiptVerdict & { readonly ok: false }, receipt: AnswerReceipt) {
+    super(`the receipt of ${receipt.request_id} cannot be trusted: ${verdict.words}`)
+    this.verdict = verdict
+    this.receipt = receipt
+  }
+}
+
+// --- Waiting ---------------------------------------------------------------------------------------------------------------
+
+/** One long poll; a server that lets wait less says so by answering earlier. */
+const WAIT_S = 50
+/** Beyond the wait itself. */
+const ANSWER_MS = 15_000
+/** A server that lets nobody wait is not asked in a hurry. */
+const SOON_MS = 500
+const CANCEL_MS = 5_000
+const TIMER_MS_MAX = 2 ** 31 - 1
+
+/** Runs until there is an answer, until somebody has enough, or until its time is over. */
+export async function within(
+  transport: Transport,
+  { signal, timeoutMs, cancelOnAbort = false }: WaitOptions,
+  work: (leave: AbortSignal, known: (request: AskedRequest) => void) => Promise<Answer>,
+): Promise<Answer> {
+  signal?.throwIfAborted()
+  const late = new AbortController()
+  const timer = timeoutMs === undefined ? undefined : setTimeout(() => late.abort(), Math.min(timeoutMs, TIMER_MS_MAX))
+  let request: AskedRequest | null = null
+  try {
+    return await work(signal ? AbortSignal.any([signal, late.signal]) : late.signal, (made) => (request = made))
+  } catch (error) {
+    if (!signal?.aborted && !late.signal.aborted) throw error
+    const made = request as AskedRequest | null
+    if (cancelOnAbort && made !== null) await withdraw(transport, made.id)
+    if (signal?.aborted) throw signal.reason
+    throw made === null ? timeoutError(timeoutMs!) : new NotAnswered(made, null)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Where this does not get through, or somebody was faster, the request ends in another way. */
+async function withdraw(transport: Transport, request_id: string): Promise<void> {
+  const signal = AbortSignal.timeout(CANCEL_MS)
+  await transport.call('execution/request.cancel', { request_id }, { signal }).catch(() => undefined)
+}
+
+export async function endOf(transport: Transport, request_id: string, leave: AbortSignal, { onQuestion }: WaitOptions): Promise<Ended> {
+  const call = (operation: string, input: object, timeoutMs: number): Promise<Ended> =>
+    transport.call(operation, { request_id, ...input }, { idempotencyKey: null, signal: leave, timeoutMs }) as Promise<Ended>
+  let seen = 0
+  for (let failures = 0; ;) {
+    leave.throwIfAborted()
+    const began = performance.now()
+    try {
+      const wait = { wait: WAIT_S, ...(onQuestion ? { seen } : {}) }
+      const found = await call('execution/request.await', wait, WAIT_S * 1_000 + ANSWER_MS).catch((error: unknown) => {
+        // Whoever may not wait may still look.
+        if (isRefusal(error, 'BUSY', 'QUOTA_EXCEEDED')) return call('execution/request.get', {}, ANSWER_MS)
+        throw error
+      })
+      if (found.receipt) return found
+      failures = performance.now() - began < SOON_MS ? failures + 1 : 0
+      const { thread = [] } = found.request
+      if (onQuestion && thread.length > seen) {
+        await replyTo(transport, found.request, onQuestion, leave)
+        seen = thread.length
+        failures = 0
+      }
+      if (failures > 0) await pause(Math.max(SOON_MS, backoffOf(usualRetry, failures)), leave)
+    } catch (error) {
+      leave.throwIfAborted()
+      if (!(error instanceof CountersignError) || !error.retryable) throw error
+      await pause(Math.max(backoffOf(usualRetry, ++failures), error.retryAfterMs ?? 0), leave)
+    }
+  }
+}
+
+/** Each question has one reply, in its turn. */
+async function replyTo(transport: Transport, request: AskedRequest, onQuestion: OnQuestion, leave: AbortSignal): Promise<void> {
+  const { id: request_id, thread = [] } = request
+  const questions = thread.filter(({ kind }) => kind === 'question')
+  const replied = thread.length - questions.length
+  for (const [number, question] of questions.entries()) {
+    if (number < replied) continue
+    const text = await onQuestion(question, request)
+    try {
+      // The same question has the same reply, also when the answer to it was lost on the way.
+      const idempotencyKey = `${request_id}/reply/${number}`
+      await transport.call('execution/request.reply', { request_id, text }, { idempotencyKey, signal: leave })
+    } catch (error) {
+      // Somebody has decided meanwhile, or another process has replied.
+      if (!isRefusal(error, 'PRECONDITION_FAILED', 'ALREADY_RESOLVED', 'EXPIRED')) throw error
+    }
+  }
+}
+
+// --- The receipt -----------------------------------------------------------------------------------------------------------
+
+type Keyring = { keys(isFresh: boolean): Promise<unknown> }
+
+/** Fetched when they are needed first, and again when a receipt names one that is not among them. */
+export function createKeyring(transport: Transport): Keyring {
+  let known: Promise<unknown> | null = null
+  return {
+    keys(isFresh) {
+      if (isFresh || known === null) {
+        const fetched = transport.keys ? transport.keys() : Promise.resolve(null)
+        known = fetched
+        fetched.catch(() => known === fetched && (known = null))
+      }
+      return known
+    },
+  }
+}
+
+export async function answerIn(keyring: Keyring, asked: AskedRequest, { request, receipt }: Ended, options: WaitOptions): Promise<Answer> {
+  const own = receipt!
+  const verified = options.verify === false ? false : await isVerified(keyring, asked, own, options.keys)
+  if (own.status !== 'completed') throw new NotAnswered(request, own)
+  return { result: own.result, reason: own.reason ?? null, receipt: own, request, verified }
+}
+
+async function isVerified(keyring: Keyring, asked: AskedRequest, receipt: AnswerReceipt, given: unknown): Promise<boolean> {
+  const judged = async (isFresh: boolean): Promise<ReceiptVerdict | null> => {
+    const jwks = given ?? (await keyring.keys(isFresh))
+    if (jwks === null) return null
+    return verifyReceipt(receipt, { jwks, request: asked, requestDigest: digestOf, audience: asked.agent_id })
+  }
+  let verdict = await judged(false)
+  if (verdict?.ok === false && verdict.reason === 'unknown_key' && given === undefined) verdict = await judged(true)
+  if (verdict?.ok === false) throw new ReceiptDoubted(verdict, receipt)
+  return verdict !== null
+}
+
+/** What was asked, as the server digests it: a deadline that was moved later is not part of it. */
+function digestOf(request: unknown): Promise<string> {
+  const { id, action, agent_id, payload, created_at, expires_at, asked_until = expires_at } = request as AskedRequest
+  return canonicalDigest({ action, agent_id, created_at, expires_at: asked_until, payload, request_id: id })
+}

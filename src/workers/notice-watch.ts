@@ -1,0 +1,172 @@
+// Looks at every fact of the record for what is to be said to somebody, and puts that down. Nothing of it is on the way of those who
+// ask and answer: while it keeps up it hears of facts as they become durable, and after a stop, a crash or a jam it reads them from
+// where it was. What it puts down and how far it came go into one batch, so nothing is lost and nothing is said twice.
+import type { Clock } from '#kernel/clock.ts'
+import { SYSTEM } from '#kernel/identity.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import { limits } from '#kernel/limits.ts'
+import { END, idIn, keyOf, prefixOf } from '#kernel/schema.ts'
+import type { Sealed, StoredFact, Value } from '#kernel/store.ts'
+import { Channel, CURSOR, NoticeCursor, type Event } from '#protocols/execution/notices.ts'
+import { inboxesOf, isOpen, poolOf, type Request } from '#protocols/execution/schema.ts'
+import type { Worker, WorkerLog } from './worker.ts'
+
+type Planned = {
+  readonly position: number
+  readonly event: Event
+  readonly request_id: string
+  readonly person?: string
+  readonly callback?: string
+}
+
+/** After which facts whoever has the item before them is told. */
+const events: Readonly<Record<string, Event>> = {
+  'execution/request.created': 'created',
+  'execution/request.assigned': 'assigned',
+  'execution/request.rerouted': 'assigned',
+  'execution/request.escalated': 'escalated',
+  'execution/request.reminded': 'reminded',
+  'execution/request.expired': 'overdue',
+  'execution/request.released': 'released',
+}
+const ends: ReadonlySet<string> = new Set(['execution/request.completed', 'execution/request.failed', 'execution/request.cancelled'])
+const ADDED = 'execution/channel.added'
+
+const PAGE = 200
+/** How often it is written down how far it came, when there is nothing else to write. */
+const NOTED_MS = 30_000
+const PAUSE_MS = 1_000
+
+export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, planned: () => void): Worker {
+  const { store } = kernel
+  const stopping = new AbortController()
+  /** People who have a channel: nobody else costs anything. */
+  const watched = new Set<string>()
+  let waiting: Planned[] = []
+  let seen = 0
+  let noted = { position: 0, at: 0 }
+  let isLive = false
+  let waker = new AbortController()
+
+  function wake(): void {
+    waker.abort()
+  }
+
+  function look(position: number, action: string, value: () => Value): void {
+    seen = position
+    const event = events[action]
+    if (event !== undefined) {
+      if (watched.size > 0) waiting.push(...toldOf(value() as Request, event, position))
+    } else if (ends.has(action)) {
+      const { id, callback } = value() as Request
+      if (callback !== undefined) waiting.push({ position, event: 'receipt', request_id: id, callback })
+    } else if (action === ADDED) watched.add((value() as Channel).person)
+  }
+
+  function toldOf(request: Request, event: Event, position: number): Planned[] {
+    if (!isOpen(request)) return []
+    const { id, assigned_to, project_id } = request
+    const inboxes = inboxesOf(request)
+    const isPooled = inboxes.includes(poolOf(project_id))
+    // Who gives it to somebody tells that one; the others have it before them already.
+    const people = event === 'assigned' && assigned_to !== null ? [assigned_to] : isPooled ? [...watched] : inboxes
+    return people.filter((who) => watched.has(who)).map((person) => ({ position, event, request_id: id, person }))
+  }
+
+  const heard = ({ position, fact }: Sealed): void =>
+    look(position, fact.action, () => fact.images.find(({ key }) => key === fact.subject)!.value)
+
+  function stored({ position, line, images }: StoredFact): void {
+    const { action, subject } = JSON.parse(line) as { action: string; subject: string }
+    const text = images.find(({ key }) => key === subject)?.text ?? null
+    // What was erased is said to nobody.
+    if (text === null) seen = position
+    else look(position, action, () => JSON.parse(text) as Value)
+  }
+
+  function listen(facts: readonly Sealed[]): void {
+    if (!isLive) return
+    // Whoever cannot keep up reads later from the store: what waits here stays bounded.
+    if (facts[0]!.position !== seen + 1 || waiting.length > limits.noticesWaitingMax) isLive = false
+    else for (const one of facts) heard(one)
+    if (!isLive || waiting.length > 0) wake()
+  }
+
+  async function note(cursor: number, items: readonly Planned[]): Promise<void> {
+    const answer = (await kernel.call('execution/notice.plan', { cursor, items }, SYSTEM)) as { planned: number }
+    noted = { position: cursor, at: clock.now() }
+    if (answer.planned > 0) planned()
+  }
+
+  async function flush(): Promise<void> {
+    while (waiting.length > 0) {
+      const next = waiting.slice(0, limits.noticesPlannedMax)
+      // One fact may concern more people than fit: it counts as looked at when all of them are told.
+      const behind = waiting[next.length]
+      await note(behind === undefined ? seen : Math.min(seen, behind.position - 1), next)
+      waiting = waiting.slice(next.length)
+    }
+    if (seen > noted.position && clock.now() - noted.at >= NOTED_MS) await note(seen, [])
+  }
+
+  async function catchUp(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      const page = await store.facts({ by: 'position' }, { after: seen, limit: PAGE })
+      for (const one of page) stored(one)
+      await flush()
+      if (page.length === 0 && store.stats().position <= seen) {
+        isLive = true
+        return
+      }
+    }
+  }
+
+  /** Where it was; a server that never looked before has nothing to say about what was before. */
+  async function begin(): Promise<void> {
+    const prefix = prefixOf(Channel, 'person', [])
+    for (let after = prefix; ;) {
+      const entries = await store.scan(after, prefix + END, PAGE)
+      const found = await store.read(entries.map((entry) => keyOf(Channel, idIn(entry))))
+      for (const row of found) if (row) watched.add((row.value as Channel).person)
+      if (entries.length < PAGE) break
+      after = entries.at(-1)!
+    }
+    const [row] = await store.read([keyOf(NoticeCursor, CURSOR)])
+    const { position: last } = store.stats()
+    seen = Math.min(last, (row?.value as { position: number } | undefined)?.position ?? last)
+    await note(seen, [])
+  }
+
+  async function loop(): Promise<void> {
+    let hasBegun = false
+    while (!stopping.signal.aborted) {
+      waker = new AbortController()
+      try {
+        if (!hasBegun) await begin()
+        hasBegun = true
+        if (!isLive) await catchUp()
+        await flush()
+        if (!stopping.signal.aborted) await clock.sleep(NOTED_MS, waker.signal)
+      } catch (error) {
+        log.warn({ error: String(error) }, 'notices could not be put down; trying again')
+        await clock.sleep(PAUSE_MS, stopping.signal)
+      }
+    }
+    // Less to read at the next start.
+    if (hasBegun && seen > noted.position)
+      await flush()
+        .then(() => note(seen, []))
+        .catch(() => undefined)
+  }
+
+  const unsubscribe = store.subscribe(listen)
+  const running = loop()
+  return {
+    async stop() {
+      unsubscribe()
+      stopping.abort()
+      wake()
+      await running
+    },
+  }
+}

@@ -1,0 +1,154 @@
+// What an agent asks within its run: a request that its task waits for, answered in the inbox or at the checkpoint, with a receipt.
+import assert from 'node:assert/strict'
+import { after, before, test, type TestContext } from 'node:test'
+import { NotAnswered, Rejected, serve, type Handler } from 'countersign/agent'
+import type { Client } from '#sdk/index.ts'
+import { openStage, until, type Agent, type Stage } from './support/agents.ts'
+
+let stage: Stage
+let owner: Client
+before(async () => {
+  stage = await openStage()
+  owner = stage.owner
+})
+after(() => stage.close())
+
+async function working(t: TestContext, handler: Handler<any>, more: object = {}): Promise<{ agent: Agent; task_id: string }> {
+  const agent = await stage.agent()
+  const own = serve(agent.id, handler, { url: stage.server.url, key: agent.key, waitMs: 5_000, graceMs: 500, onError: () => undefined })
+  own.done.catch(() => undefined)
+  t.after(() => own.stop())
+  return { agent, task_id: await stage.assign(agent, 'Deploy it', more) }
+}
+const opened = (task_id: string, title: string): Promise<any> =>
+  until(async () => (await owner.execution.inbox.list({ task_id })).items.find((item) => item.title === title), `${title} is asked`)
+async function answer(task_id: string, title: string, result: unknown, reason?: string): Promise<void> {
+  const { request_id, digest } = await opened(task_id, title)
+  await owner.execution.request.resolve({ request_id, digest, result, ...(reason === undefined ? {} : { reason }) })
+}
+
+test('asks in three ways through the inbox, and gets verified receipts', async (t) => {
+  const heard: any[] = []
+  const { agent, task_id } = await working(t, async (run) => {
+    heard.push(await run.ask.approve('May I?', { details: { sha: '1f0c' }, context: 'All green.', priority: 'high' }))
+    heard.push(await run.ask.decide('Which colour?', ['red', 'blue']))
+    heard.push(await run.ask.provide('Which branch?'))
+    await run.commit('done')
+  })
+  const item = await opened(task_id, 'May I?')
+  assert.deepEqual([item.kind, item.action, item.priority, item.agent.id], ['request', 'APPROVE', 'high', agent.id])
+  assert.deepEqual(item.card.payload, { item: 'May I?', details: { sha: '1f0c' }, context: 'All green.' })
+  await answer(task_id, 'May I?', 'approved', 'Go.')
+  await answer(task_id, 'Which colour?', 'blue')
+  await answer(task_id, 'Which branch?', 'main')
+  await stage.taskIn(task_id, 'review_ready')
+  assert.deepEqual(
+    heard.map(({ action, comment, choice, input, by, verified, receipt }) => [
+      action,
+      comment,
+      choice,
+      input,
+      by,
+      verified,
+      receipt.status,
+    ]),
+    [
+      ['approve', 'Go.', undefined, undefined, 'user_owner', true, 'completed'],
+      ['choose', undefined, 'blue', undefined, 'user_owner', true, 'completed'],
+      ['provide', undefined, undefined, 'main', 'user_owner', true, 'completed'],
+    ],
+  )
+})
+
+test('a no in the inbox is an answer: the handler hears it, and its task goes on', async (t) => {
+  let heard: unknown
+  const { task_id } = await working(t, async (run) => {
+    await run.ask.approve('May I?').catch((error: unknown) => (heard = error))
+    await run.commit('the other way')
+  })
+  await answer(task_id, 'May I?', 'rejected', 'Not like this.')
+  await stage.taskIn(task_id, 'review_ready')
+  assert.ok(heard instanceof Rejected)
+  assert.deepEqual([heard.isFinal, heard.message], [false, 'Not like this.'])
+})
+
+test('a no that the handler does not catch fails its run, and a person is asked what to do', async (t) => {
+  const { task_id } = await working(t, (run) => run.ask.approve('May I?'))
+  await answer(task_id, 'May I?', 'rejected', 'Never.')
+  const { kind, prompt } = await stage.question(task_id)
+  assert.equal(kind, 'escalation')
+  assert.match(prompt, /Never\./)
+})
+
+test('a no at the checkpoint ends the task', async (t) => {
+  const heard = Promise.withResolvers<unknown>()
+  const { task_id } = await working(t, (run) => run.ask.approve('May I?').catch(heard.resolve))
+  const { id } = await stage.question(task_id)
+  await owner.collaboration.checkpoint.resolve({ checkpoint_id: id, action: 'reject', comment: 'Stop.' })
+  const error = await heard.promise
+  assert.ok(error instanceof Rejected)
+  assert.deepEqual([error.isFinal, error.message], [true, 'Stop.'])
+  await stage.taskIn(task_id, 'completed')
+})
+
+test('nobody answers in time: the handler hears that, and nothing is taken for a yes or for words', async (t) => {
+  const heard: unknown[] = []
+  const { task_id } = await working(t, async (run) => {
+    const soon = { timeout_seconds: 1, fallback: 'fail' } as const
+    await run.ask.approve('Quick?', soon).catch((error: unknown) => heard.push(error))
+    await run.ask.provide('Quicker?', soon).catch((error: unknown) => heard.push(error))
+    await run.commit('without')
+  })
+  await stage.taskIn(task_id, 'review_ready')
+  for (const error of heard) {
+    assert.ok(error instanceof NotAnswered, String(error))
+    assert.deepEqual([error.status, error.reason], ['failed', 'timeout'])
+  }
+  assert.equal(heard.length, 2)
+})
+
+test('a grant answers at once, and the task never waits', async (t) => {
+  const gate = Promise.withResolvers<void>()
+  let heard: any
+  const { task_id } = await working(t, async (run) => {
+    await run.progress('ready')
+    await gate.promise
+    heard = await run.ask.approve('Deploy?', { scope: 'deploy' })
+    await run.commit('done')
+  })
+  await until(async () => (await stage.runsOf(task_id))[0]?.progress, 'it is ready')
+  await owner.collaboration.grant.add({ task_id, scope: 'deploy', decision: 'allow', until: 'task' })
+  gate.resolve()
+  await stage.taskIn(task_id, 'review_ready')
+  assert.deepEqual([heard.action, heard.verified, heard.receipt.basis.kind], ['approve', true, 'grant'])
+  assert.deepEqual((await owner.collaboration.task.get({ task_id })).task.checkpoints, [])
+})
+
+test('what only a checkpoint carries makes it one by itself; what only a request carries does not go with it', async (t) => {
+  const refused: unknown[] = []
+  const { task_id } = await working(t, async (run) => {
+    const actions = [{ id: 'a', kind: 'sql', summary: 'Drop the table', risk: 'high' as const }]
+    await run.ask.approve('Shall I?', { proposed_actions: actions, priority: 'high' }).catch((error: unknown) => refused.push(error))
+    await run.ask.approve('Shall I?', { proposed_actions: actions, context: 'It is old.' })
+    await run.ask.decide('x'.repeat(301), ['a', 'b'])
+    await run.ask.decide('Which of seven?', ['1', '2', '3', '4', '5', '6', '7'])
+    await run.commit('done')
+  })
+  const first = await stage.question(task_id)
+  assert.deepEqual(
+    [first.kind, first.request_id, first.proposed_actions[0].summary, first.context],
+    ['approval', undefined, 'Drop the table', [{ kind: 'text', text: 'It is old.' }]],
+  )
+  assert.ok(refused[0] instanceof TypeError)
+  await owner.collaboration.checkpoint.resolve({ checkpoint_id: first.id, action: 'approve' })
+  for (const choice of ['b', '7']) {
+    const { id, request_id } = await stage.question(task_id)
+    assert.equal(request_id, undefined)
+    await owner.collaboration.checkpoint.resolve({ checkpoint_id: id, action: 'choose', choice })
+    await until(
+      async () => (await owner.collaboration.checkpoint.get({ checkpoint_id: id })).checkpoint.state !== 'pending',
+      'it is answered',
+    )
+  }
+  await stage.taskIn(task_id, 'review_ready')
+})
