@@ -90,7 +90,6 @@ export const fieldWords: Readonly<Record<string, string>> = {
   prompt: 'the question',
   proposed_actions: 'what the agent would do if it may',
   raised_by: 'who asks',
-  quiet_hours: 'when nothing is said but what is critical',
   reach: 'how messages get to it',
   reason: 'goes into the record',
   reassign_to: 'who is to do it instead',
