@@ -144,3 +144,9 @@ test('index entries sort by their parts, numbers as numbers, and end with the id
   )
   assert.deepEqual(entriesOf(Row, 'x', null), [])
 })
+
+test('a foreign pattern that unfolds without end is refused before it is ever run', () => {
+  const pattern = '.{0,1000}'.repeat(20)
+  assert.match(problemOf({ type: 'string', pattern }, 'input') ?? '', /unfolds into at most 300 parts/)
+  assert.equal(problemOf({ type: 'string', pattern: '^[a-z]{1,63}(\\.[a-z]{1,63})?$' }, 'input'), null)
+})
