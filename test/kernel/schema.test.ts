@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { problemOf } from '#kernel/foreign-schema.ts'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { Refusal } from '#kernel/errors.ts'
