@@ -2,13 +2,15 @@
 import fastify, { type FastifyHttpOptions, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { IncomingMessage, RequestListener, Server } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
+import { Refusal } from '#kernel/errors.ts'
 import type { Actor } from '#kernel/identity.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { absence, failed, prepare, securityHeaders, transportFailure, type Failure } from './http/answers.ts'
+import { usualBounds, type HttpBounds } from './http/bounds.ts'
 import { boundArrival, refuseSocket, watchArrivals } from './http/arrival.ts'
 import { createBridges, type Bridges, type MakeBridge } from './http/bridge.ts'
-import { registerBytes, type Body, type ByteStore, type Work } from './http/bytes.ts'
+import { receiveBytes, registerBytes, uploadSlots, type Body, type ByteStore, type Slots, type Work } from './http/bytes.ts'
 import { withCors, type CorsOptions } from './http/cors.ts'
 import { registerFigures } from './http/figures.ts'
 import { callerOf, createGuard, type Credential } from './http/guard.ts'
@@ -19,28 +21,12 @@ import { createMetrics, type Metrics } from './http/metrics.ts'
 import { operationsOf, plainListener, type Done, type Plain, type Run } from './http/operations.ts'
 import { renewTls, tlsServerOptions, watchHandshakes, type Tls } from './http/tls.ts'
 
+export type { HttpBounds } from './http/bounds.ts'
+
 export type HttpLog = {
   readonly level: string
   debug(fields: object, words: string): void
   error(fields: object, words: string): void
-}
-
-/** What a test may shrink. */
-export type HttpBounds = {
-  readonly requestMs: number
-  readonly connections: number
-  readonly stopMs: number
-  readonly keepAliveMs: number
-  readonly readMs: number
-  readonly stuckMs: number
-}
-const usualBounds: HttpBounds = {
-  requestMs: limits.requestMsMax,
-  connections: limits.connectionsMax,
-  stopMs: limits.stopMsMax - 1_000, // the workers and the store stop after it
-  readMs: limits.downloadIdleMsMax,
-  keepAliveMs: 72_000, // longer than the 60 s of the usual proxies, so that the proxy is the one who closes
-  stuckMs: 120_000, // a client that takes no answer for this long holds memory, not a conversation
 }
 
 export type HttpOptions = {
@@ -108,7 +94,8 @@ export function createHttp(options: HttpOptions): HttpServer {
     stopping: false,
     unwritableAt: 0,
   }
-  const bridges = bridgesOf(state)
+  const slots = uploadSlots()
+  const bridges = bridgesOf(state, slots, bounds)
   const app = createApp(state, bridges, bounds)
   if (state.tls) state.handshakes = watchHandshakes(app.server)
   const arrivals = watchArrivals(state.sockets, bounds.requestMs)
@@ -132,7 +119,7 @@ export function createHttp(options: HttpOptions): HttpServer {
   servePlainly(app, runs, bridges, state, (raw) => boundArrival(raw, bounds.requestMs))
   if (state.bytes) {
     const handler = (name: string, changes: boolean, work: Work) => handlerOf(name, changes, state, work)
-    registerBytes(app, { ...state.bytes, kernel: state.kernel, bounds, handler })
+    registerBytes(app, { ...state.bytes, kernel: state.kernel, bounds, handler }, slots)
   }
   const live = registerLive(app, { ...state, isStopping: () => state.stopping })
   registerLogin(app, { ...state, now: state.kernel.now })
@@ -154,7 +141,7 @@ export function createHttp(options: HttpOptions): HttpServer {
   }
 }
 
-function bridgesOf(state: State): Bridges {
+function bridgesOf(state: State, slots: Slots, { requestMs }: HttpBounds): Bridges {
   const fixed = Object.entries(state.headers).flat()
   return createBridges(state.bridges ?? [], {
     ...state,
@@ -165,6 +152,10 @@ function bridgesOf(state: State): Bridges {
     failed: (error, path) => failed(error, path, state),
     meter: (name, changes) => meterOf(name, changes, state),
     bug: (error) => state.log.error({ err: error }, 'a bridge failed'),
+    receive(...call) {
+      if (!state.bytes) throw new Refusal('UNAVAILABLE', 'no bytes are taken here')
+      return receiveBytes({ ...state.bytes, kernel: state.kernel, slots, requestMs }, ...call)
+    },
   })
 }
 

@@ -85,6 +85,12 @@ const CLAIM_TIME = ['pool', 'has taken as long as from its claim to its answer']
 const NAMELESS = ['pool', 'never tells the agent who took it, asked about it or answered it'] as const
 const ORDER = ['inbox', 'what is critical comes first, then high, normal and low, and the oldest first among those (X17)'] as const
 const ITEM = ['inbox', 'says who asks and for whom, what the server knows, and what each answer does'] as const
+const EVIDENCE = ['notary', 'evidence is what the draft says, with a secret of this server'] as const
+const SIGNED = [
+  'notary',
+  'a receipt is signed as a JWS over the canonical claims, always in the same way, and any library verifies it',
+] as const
+const BOUND = ['bound', 'blocks the task and its run, and is one item, for the people of the task'] as const
 const TLS = ['tls', 'sockets are opened over TLS'] as const
 const ONLY_TLS = ['tls', 'plain HTTP on that port gets nothing, and harms nobody'] as const
 const TOKENS = ['tokens', 'of the issuer, for here and in time, proves its subject; the keys are fetched once'] as const
@@ -171,7 +177,7 @@ export const hxpRows: readonly Shown[] = [
   client('C-10', 'Question, item and prompt have at most 300 characters, a list at most 100 items.', INVALID, PAGES),
   client('C-11', 'dev-agent-key, dev-agent-key-2 and dev-human-token in development, and nowhere else.', DEVELOPMENT, WHO),
 
-  ours('X1', 'The formula of 4.2 literally; trust comes from the signature, the key and the log.'),
+  ours('X1', 'The formula of 4.2 literally; trust comes from the signature, the key and the log.', EVIDENCE, SIGNED),
   ours(
     'X2',
     'GET is always 200, also when ?wait= runs out; resolving what ended by its deadline is 408, anything else that ended 409.',
@@ -200,7 +206,7 @@ export const hxpRows: readonly Shown[] = [
   ours('X9', 'The superset of text and OpenAPI; details are optional; cancel exists.', CANCELLED, CLIENT, LIST),
   ours('X10', 'The role is a switch; without a matching rule the owner; the most specific rule, then the first.', DELEGATED, SPECIFIC),
   ours('X11', 'Who may resolve; a credential of the wrong kind is 401, another’s object 404.', WHO, NOWHERE, MAY),
-  ours('X12', 'Bound to a task: its principal; else the agent’s owner.'),
+  ours('X12', 'Bound to a task: its principal; else the agent’s owner.', BOUND),
   ours('X13', 'assigned_at, else created_at.', CREATED, CLAIM_TIME),
   ours(
     'X14',
@@ -228,6 +234,3 @@ export const hxpRows: readonly Shown[] = [
     OUTCOME,
   ),
 ]
-
-/** Rows that nothing shows yet, because the part that answers for them is still being built. One that something shows must leave this list. */
-export const open: readonly string[] = ['X1', 'X12']

@@ -1,10 +1,14 @@
 // The draft's HTTP binding on a real socket: every status of 5.3 by name, every bad input of ours by name, and who may do what.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
+import { openBlobs } from '#stores/blobs.ts'
 import { memoryStore } from '#stores/memory.ts'
 import { send, sendBytes } from '../support/http-client.ts'
 import { testNotary } from '#test/support/notary.ts'
@@ -712,4 +716,48 @@ test('delegation rules: list, add, order, remove', async (t) => {
   assertRefused(await world.http('bob', 'DELETE', `/delegation/rules/${first.id}`), 404, 'not_found')
   assert.equal((await world.http('alice', 'DELETE', `/delegation/rules/${first.id}`)).status, 200)
   assert.equal((await rules()).length, 1)
+})
+
+test('a file is sent for a request that asks for one, and the answer names it', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'countersign-test-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const blobs = await openBlobs(folder, { fatal: (error) => assert.fail(String(error)) })
+  const world = await hxpWorld(t, { blobs, http: { bytes: { blobs, bytesMax: 1_000 } } })
+  const payload = { prompt: 'The signed contract', input_type: 'file', validation: { media_types: ['text/plain'], max_bytes: 20 } }
+  const { request_id } = await world.ask('devin', { action: 'PROVIDE', payload })
+  const put = (as: 'alice' | 'bob' | 'devin', type: string, body: string) =>
+    send(world.port, `/hxp/v1/requests/${request_id}/files?name=contract.txt`, {
+      headers: { authorization: `Bearer ${world.keys[as]}`, 'content-type': type },
+      body,
+    })
+  for (const [as, type, bytes, status] of [
+    ['devin', 'text/plain', 'signed', 401],
+    ['bob', 'text/plain', 'signed', 404],
+    ['alice', 'image/png', 'signed', 422],
+    ['alice', 'text/plain', 'x'.repeat(21), 413],
+    ['alice', 'text/plain', 'x'.repeat(2_000), 413],
+  ] as const)
+    assert.equal((await put(as, type, bytes)).status, status, `${as} ${type} ${bytes.length}`)
+  const sent = await put('alice', 'text/plain', 'signed')
+  assert.equal(sent.status, 201)
+  const file = sent.json
+  const { receipt } = (await world.resolve(request_id, { artifact_id: file.artifact_id, version: file.version })).json
+  const { artifact_id, name, size, sha256 } = receipt.result
+  const digest = createHash('sha256').update('signed').digest('hex')
+  assert.deepEqual([artifact_id, name, size, sha256], [file.artifact_id, 'contract.txt', 6, digest])
+})
+
+test('a secret is handed over once, to the agent that asked, and is gone', async (t) => {
+  const world = await hxpWorld(t)
+  const payload = { prompt: 'The API key', input_type: 'text', sensitive: true }
+  const { request_id } = await world.ask('devin', { action: 'PROVIDE', payload })
+  const { receipt } = (await world.resolve(request_id, 'sk-123')).json
+  assert.ok(!JSON.stringify(receipt).includes('sk-123'))
+  const take = (as: string) => world.http(as, 'POST', `/requests/${request_id}/secret`, {})
+  assertRefused(await take('alice'), 401, 'unauthorized')
+  assertRefused(await take('robin'), 404, 'not_found')
+  const taken = (await take('devin')).json
+  assert.equal(taken.value, 'sk-123')
+  assert.equal(createHash('sha256').update(`${taken.salt}sk-123`).digest('base64url'), receipt.result.commitment)
+  assertRefused(await take('devin'), 410, 'gone')
 })

@@ -3,7 +3,7 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Actor } from '#kernel/identity.ts'
-import type { Kernel } from '#kernel/kernel.ts'
+import type { Caller, Kernel } from '#kernel/kernel.ts'
 import type { Failure } from './answers.ts'
 import type { Credential, Guard } from './guard.ts'
 import type { LiveOptions } from './live.ts'
@@ -29,6 +29,15 @@ export type BridgeHost = {
   /** Who is told of every answer to an operation. */
   meter(operation: string, changes: boolean): Done
   bug(error: unknown): void
+  /** Takes the body as bytes for an operation that takes some, and calls it. */
+  receive(
+    operation: string,
+    input: object,
+    request: IncomingMessage,
+    response: ServerResponse,
+    caller: Caller,
+    actor: string,
+  ): Promise<unknown>
 }
 
 export type Bridge = {

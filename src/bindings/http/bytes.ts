@@ -28,8 +28,9 @@ type Carrying = ByteStore & {
 }
 type Query = Record<string, unknown>
 
-export function registerBytes(app: FastifyInstance, carrying: Carrying): void {
-  const uploads = createSlots(limits.uploadsPerActorMax, limits.uploadsMax, 'uploads')
+export const uploadSlots = (): Slots => createSlots(limits.uploadsPerActorMax, limits.uploadsMax, 'uploads')
+
+export function registerBytes(app: FastifyInstance, carrying: Carrying, uploads: Slots): void {
   const downloads = createSlots(limits.downloadsPerActorMax, limits.downloadsMax, 'downloads')
   // In a scope of its own: nobody parses these bodies.
   void app.register((scope, _, done) => {
@@ -64,13 +65,13 @@ type Receiving = ByteStore & { readonly kernel: Kernel; readonly requestMs: numb
 export async function receiveBytes(
   { kernel, blobs, bytesMax, requestMs, slots }: Receiving,
   operation: string,
-  input: Query,
+  input: object,
   raw: IncomingMessage,
   response: ServerResponse,
   caller: Caller,
   actor: string,
 ): Promise<unknown> {
-  const announced = announcedBy(raw.headers, input)
+  const announced = announcedBy(raw.headers, input as Query)
   if (announced.size !== undefined && announced.size > bytesMax)
     throw new Refusal('TOO_LARGE', `at most ${bytesMax} bytes are taken at once`, { max: bytesMax })
   const key = idempotencyKeyIn(raw.headers)
@@ -257,8 +258,8 @@ function queryIn(url: string, op: Operation): Query {
   return input
 }
 
-type Slots = { enter(actor: string): () => void }
-export function createSlots(perActor: number, total: number, what: string): Slots {
+export type Slots = { enter(actor: string): () => void }
+function createSlots(perActor: number, total: number, what: string): Slots {
   const counts = new Map<string, number>()
   let all = 0
   return {

@@ -43,7 +43,7 @@ export const hxp = (): MakeBridge => (host) => {
         host.bug(error)
         response.destroy()
       })
-    if (method === 'GET' || method === 'HEAD') return go(undefined)
+    if (method === 'GET' || method === 'HEAD' || route.bytes) return go(undefined)
     whenRead(request, limits.bodyBytesMax, (body) => (body === null ? reply(tooLarge(limits.bodyBytesMax)) : go(body)))
   }
   return { path: PATH, answer, isSocket: ({ url }) => socketIdIn(url!) !== null, upgrade: sockets.upgrade, stop: sockets.stop }

@@ -4,7 +4,7 @@ import { about, pageAfter } from './requests.ts'
 import { aboutRequest, answerOf, type Ask, type Methods, type Parts, type Route } from './route.ts'
 import { shapeOf, type Got } from './shape.ts'
 
-export function peopleRoutes({ host: { kernel } }: Parts) {
+export function peopleRoutes({ host: { kernel, receive } }: Parts) {
   const inbox: Route = {
     who: 'human',
     operation: 'execution/request.inbox',
@@ -28,7 +28,24 @@ export function peopleRoutes({ host: { kernel } }: Parts) {
       return aboutRequest(200, { ...(receipt ? { receipt } : {}), request_id: request.id, status: request.status }, request)
     },
   }
-  return { inbox: { GET: inbox } satisfies Methods, resolve: { POST: resolve } satisfies Methods }
+  // X5: the name stands behind the question mark, what it is in the header; the answer to the request then names it.
+  const file: Route = {
+    who: 'human',
+    operation: 'execution/file.add',
+    changes: true,
+    bytes: true,
+    async run({ id, query, request, response, caller, actor }) {
+      const name = new URLSearchParams(query).get('name') ?? 'file'
+      const media_type = request.headers['content-type']
+      const input = { request_id: id, name, ...(media_type === undefined ? {} : { media_type }) }
+      return answerOf(201, await receive('execution/file.add', input, request, response, caller, actor.id))
+    },
+  }
+  return {
+    inbox: { GET: inbox } satisfies Methods,
+    resolve: { POST: resolve } satisfies Methods,
+    files: { POST: file } satisfies Methods,
+  }
 }
 
 /** HXP 0.1, 6.2. */

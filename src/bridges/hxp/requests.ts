@@ -57,9 +57,17 @@ export function requestRoutes({ host, tickets }: Parts) {
     },
   }
 
+  // X7: once, and then it is gone.
+  const secret: Route = {
+    who: 'agent',
+    operation: 'execution/secret.take',
+    changes: true,
+    run: async ({ id, caller, options }) => answerOf(200, await kernel.call('execution/secret.take', { request_id: id }, caller, options)),
+  }
+
   const whole: Methods = { GET: list, POST: create }
   const one: Methods = { GET: get, DELETE: cancel }
-  return { whole, one, cancel: { POST: cancel } satisfies Methods }
+  return { whole, one, cancel: { POST: cancel } satisfies Methods, secret: { POST: secret } satisfies Methods }
 }
 
 /** The path says which; a body that says otherwise does not count. */

@@ -28,6 +28,8 @@ export type Route = {
   readonly who: 'agent' | 'human' | 'anyone'
   readonly operation: string
   readonly changes: boolean
+  /** It takes the body itself, as bytes. */
+  readonly bytes?: boolean
   run(ask: Ask): Promise<Answer>
 }
 export type Methods = Readonly<Partial<Record<'GET' | 'POST' | 'PUT' | 'DELETE', Route>>>

@@ -25,7 +25,13 @@ export function routesOf(parts: Parts): (path: string) => Found | null {
       '/hxp/v1/receipts/verify': common.verify,
     }).map(([path, methods]) => [path, { methods, id: '', isObject: false }]),
   )
-  const below: Readonly<Record<string, Methods>> = { '': requests.one, resolve: people.resolve, cancel: requests.cancel }
+  const below: Readonly<Record<string, Methods>> = {
+    '': requests.one,
+    resolve: people.resolve,
+    cancel: requests.cancel,
+    files: people.files,
+    secret: requests.secret,
+  }
 
   return (path) => {
     const found = fixed.get(path)

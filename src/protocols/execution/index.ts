@@ -12,6 +12,7 @@ import { requestOperations } from './operations/request.ts'
 import { resolveOperations } from './operations/resolve.ts'
 import { snoozeOperations } from './operations/snooze.ts'
 import { groupOperations } from './operations/group.ts'
+import { pollingOperations } from './operations/polling.ts'
 import { poolOperations } from './operations/pool.ts'
 import { routingOperations } from './operations/routing.ts'
 import { ruleOperations } from './operations/rules.ts'
@@ -26,6 +27,7 @@ import { codes } from './wire.ts'
 
 const operations = [
   ...requestOperations,
+  ...pollingOperations,
   ...resolveOperations,
   ...receiptOperations,
   ...readingOperations,

@@ -198,7 +198,6 @@ export const Request = doc('execution.request', RequestSchema, {
     claimed: index(({ status, people, priority }) => (status === 'assigned' ? people.map((who) => [who, rankOf[priority]]) : []), 2),
     asker: index((request) => [[request.requester, isOpen(request) ? 'open' : 'closed', request.created_at]], 2),
     critical: index((request) => (request.priority === 'critical' ? [[request.requester, request.created_at.slice(0, 13)]] : []), 2),
-    checkpoint: index((request) => (request.checkpoint_id === undefined ? [] : [[request.checkpoint_id]])),
     task: index((request) => (request.task_id === undefined || !isOpen(request) ? [] : [[request.task_id]])),
   },
 })
