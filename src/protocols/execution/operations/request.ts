@@ -7,8 +7,8 @@ import { authorize, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, type Bound, type Context, type Granted, type Read } from '#kernel/operation.ts'
 import { t, type Static } from '#kernel/schema.ts'
-import type { Value } from '#kernel/store.ts'
 import { refuseForeignCallback } from '../notices.ts'
+import { ByRun, byRun } from '../by-run.ts'
 import { payloadOf } from '../payload.ts'
 import { endedWith, signed, SignedReceipt } from '../receipts.ts'
 import { asker, isProjectKey, taskBehind, type TaskBehind } from '../rules.ts'
@@ -35,8 +35,7 @@ const CreateInput = t.Object({
   escalate: t.Optional(Escalation),
   remind_seconds: t.Optional(t.Integer({ minimum: 60, maximum: limits.timeoutSecondsMax })),
   callback: t.Optional(Id),
-  run_id: t.Optional(Id),
-  attempt: t.Optional(t.Integer({ minimum: 0, maximum: 1_000_000_000, description: 'which attempt at the run: a stale one is refused' })),
+  ...ByRun,
 })
 type CreateInput = Static<typeof CreateInput>
 
@@ -110,7 +109,7 @@ const create = command({
     const atMost = boundsOf(request, context)
     if (state.grant === null)
       return {
-        facts: [fact('request.created', [image(Request, request)], forRun(input))],
+        facts: [fact('request.created', [image(Request, request)], byRun(input))],
         atMost,
         output: { request: viewOf(request, context.actor) },
       }
@@ -186,12 +185,6 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Co
     // Nobody is asked where a grant answers, and the task goes on.
     ...(task === null || grant !== null ? {} : { checkpoint_id: checkpointOf(id) }),
   }
-}
-
-/** Which run it is asked for, and in which attempt: the contract that lets the task wait passes it on. */
-function forRun({ run_id, attempt }: CreateInput): { detail?: Value } {
-  if (run_id === undefined && attempt === undefined) return {}
-  return { detail: { ...(run_id === undefined ? {} : { run_id }), ...(attempt === undefined ? {} : { attempt }) } }
 }
 
 function refuseOddQuorum({ quorum, metadata, action }: CreateInput): void {

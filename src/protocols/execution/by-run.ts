@@ -1,0 +1,15 @@
+// Who has agents with more than one process says which run a request within a task is made for, and in which attempt: a process that
+// another one has taken over from is refused. The contract that lets the task wait passes it on.
+import { t } from '#kernel/schema.ts'
+import type { Value } from '#kernel/store.ts'
+import { Id } from './schema.ts'
+
+export const ByRun = {
+  run_id: t.Optional(Id),
+  attempt: t.Optional(t.Integer({ minimum: 0, maximum: 1_000_000_000, description: 'which attempt at the run: a stale one is refused' })),
+}
+
+export function byRun({ run_id, attempt }: { readonly run_id?: string; readonly attempt?: number }): { detail?: Value } {
+  if (run_id === undefined && attempt === undefined) return {}
+  return { detail: { ...(run_id === undefined ? {} : { run_id }), ...(attempt === undefined ? {} : { attempt }) } }
+}
