@@ -94,7 +94,8 @@ async function byKey(store: Store, id: string, secret: string | null, now: strin
   if (key.project_id === null || actor.projects === 'all')
     return key.expires_at === null ? actor : { ...actor, narrowed: true, fleeting: true }
   const role = actor.projects.get(key.project_id)
-  return { ...actor, owner: false, narrowed: true, fleeting: true, projects: new Map(role ? [[key.project_id, role]] : []) }
+  const projects = new Map(role ? [[key.project_id, role]] : [])
+  return { ...actor, owner: false, narrowed: true, partial: true, fleeting: true, projects }
 }
 
 async function bySession(store: Store, id: string, secret: string | null, nowMs: number, proof: Proof): Promise<Actor> {
