@@ -1,6 +1,6 @@
 // `ask` and `inbox` as people and scripts use them: through pipes, and in a real terminal with keys pressed one by one.
 import assert from 'node:assert/strict'
-import { rmSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
@@ -96,6 +96,21 @@ describe('ask', () => {
     const { result, status, verified, receipt } = JSON.parse(out)
     assert.deepEqual({ result, status, verified }, { result: 42, status: 'completed', verified: true })
     assert.equal(receipt.request_id, request_id)
+  })
+
+  test('a secret comes through a pipe and is printed once; a file is sent along', async () => {
+    const asking = piped(['ask', 'provide', 'The key', '--sensitive', '--quiet'], 'agent')
+    const { request_id } = await opened('The key')
+    const given = await run(['inbox', 'answer', request_id, '-', '--json'], 'owner', 'hunter2\n')
+    assert.ok(given.code === 0 && !given.out.includes('hunter2'), given.err)
+    assert.deepEqual(await asking, { code: 0, out: 'hunter2\n', err: '' })
+    assert.match((await run(['ask', 'await', request_id], 'agent')).err, /\[GONE\]/)
+    const wanted = await asked({ action: 'PROVIDE', payload: { prompt: 'The contract', input_type: 'file' } })
+    writeFileSync(join(home, 'contract.txt'), 'I do.\n')
+    assert.equal((await run(['inbox', 'answer', wanted])).code, 2)
+    assert.equal((await run(['inbox', 'answer', wanted, '--file', 'contract.txt'])).code, 0)
+    const { name, size } = (await receiptOf(wanted)).result
+    assert.deepEqual([name, size], ['contract.txt', 6])
   })
 
   test('nobody answers in time: 6; it is withdrawn: 7', async () => {
@@ -222,12 +237,7 @@ const framesIn = ({ out }: Ran): string[] =>
     .map((frame) => stripVTControlCharacters(frame).replaceAll('\r', ''))
 const lastFrame = (ran: Ran): string => framesIn(ran).at(-1)!
 /** As long as a person needs to read. */
-const read = (on: string, keysPressed: string): Press[] => [
-  [on, ''],
-  ['', ''],
-  ['', ''],
-  ['', keysPressed],
-]
+const read = (on: string, keysPressed: string): Press[] => [[on, keysPressed, 400]]
 const ESC = '\u001b'
 
 describe('inbox at a terminal', () => {
@@ -373,7 +383,8 @@ describe('inbox at a terminal', () => {
     const proxy = await openProxy(Number(new URL(server.url).port), (_, { operation }) =>
       Promise.resolve(!operation.startsWith('execution/inbox.follow')),
     )
-    const running = live([['Changing', ''], ['', ''], ...Array.from({ length: 30 }, (): Press => ['', '']), ['', 'a'], ['it has changed since', ''], ...read('asked by user_owner: Why?', 'a'), ['✔ approved', ESC]], { url: proxy.url }) // prettier-ignore
+    const presses: Press[] = [['Changing', 'a', 4_000], ['it has changed since', ''], ...read('Why?', 'a'), ['✔ approved', ESC]]
+    const running = live(presses, { url: proxy.url })
     await new Promise((done) => setTimeout(done, 2_000))
     await owner.execution.request.question({ request_id: id, text: 'Why?' })
     const ran = await running

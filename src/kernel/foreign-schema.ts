@@ -15,6 +15,8 @@ const COMPILED_MAX = 500
 const linear = Object.assign(
   (pattern: string) => {
     if (pattern.length > PATTERN_CHARS_MAX) throw new Error(`a pattern has at most ${PATTERN_CHARS_MAX} characters`)
+    // Linear in the text, but not in a pattern that unfolds: `.{0,1000}` twenty times would hold the process for minutes.
+    if (weigh(pattern).parts > PATTERN_PARTS_MAX) throw new Error(`a pattern unfolds into at most ${PATTERN_PARTS_MAX} parts`)
     const compiled = RE2JS.compile(pattern)
     return { test: (text: string) => compiled.matcher(text).find(), toString: () => `linear:${pattern}` }
   },

@@ -7,6 +7,7 @@ import {
   createKeyring,
   endOf,
   NotApproved,
+  revealed,
   within,
   type Answer,
   type Approval,
@@ -70,7 +71,7 @@ export function createHxp(transport: Transport): Hxp {
   const keyring = createKeyring(transport)
 
   async function ask(action: Create['action'], payload: object, options: HxpOptions): Promise<Answer> {
-    const { signal, timeoutMs, cancelOnAbort, verify, keys, onQuestion, onAsked, context, key, idempotencyKey, ...more } = options
+    const { signal, timeoutMs, cancelOnAbort, verify, keys, onQuestion, unseal, onAsked, context, key, idempotencyKey, ...more } = options
     const input = { ...more, action, payload: context === undefined ? payload : { ...payload, context } }
     const once = idempotencyKey ?? (key === undefined ? newKey() : keyOf(key))
     return within(transport, options, async (leave, known) => {
@@ -83,7 +84,7 @@ export function createHxp(transport: Transport): Hxp {
       known(made.request)
       onAsked?.(made.request)
       const ended = made.receipt ? made : await endOf(transport, made.request.id, leave, options)
-      return answerIn(keyring, made.request, ended, options)
+      return revealed(transport, await answerIn(keyring, made.request, ended, options), options)
     })
   }
 
@@ -110,7 +111,7 @@ export function createHxp(transport: Transport): Hxp {
         )) as Ended
         known(found.request)
         const ended = found.receipt ? found : await endOf(transport, request_id, leave, options)
-        return answerIn(keyring, ended.request, ended, options)
+        return revealed(transport, await answerIn(keyring, ended.request, ended, options), options)
       }),
   }
 }

@@ -2,7 +2,7 @@
 import { isRefusal } from './calls.ts'
 import type { Output } from './client.ts'
 import { CountersignError, timeoutError } from './errors.ts'
-import { canonicalDigest, verifyReceipt, type ReceiptVerdict } from './receipt.ts'
+import { canonicalDigest, textDigest, verifyReceipt, type ReceiptVerdict } from './receipt.ts'
 import { backoffOf, pause, usualRetry, type Transport } from './transport.ts'
 
 export type Ended = Output<'execution/request.get'>
@@ -24,6 +24,8 @@ export type WaitOptions = {
   readonly keys?: unknown
   /** Replies to what the person asks back before they decide. */
   readonly onQuestion?: OnQuestion
+  /** Opens a secret that is sealed to a key of yours (a compact JWE): answers the text in it. Without it the secret is not fetched. */
+  readonly unseal?: (sealed: string) => string | Promise<string>
 }
 type OnQuestion = (question: Remark, request: AskedRequest) => string | Promise<string>
 export type Answer<T = unknown> = {
@@ -208,4 +210,28 @@ async function isVerified(keyring: Keyring, asked: AskedRequest, receipt: Answer
 function digestOf(request: unknown): Promise<string> {
   const { id, action, agent_id, payload, created_at, expires_at, asked_until = expires_at } = request as AskedRequest
   return canonicalDigest({ action, agent_id, created_at, expires_at: asked_until, payload, request_id: id })
+}
+
+// --- Secrets ---------------------------------------------------------------------------------------------------------------
+
+type Reference = { readonly secret_id: string; readonly commitment: string; readonly sealed_to: string }
+type Taken = { readonly value: string | number | null; readonly salt: string | null; readonly sealed: string | null }
+type Opened = { readonly value: string | number; readonly salt: string }
+
+/** The answer with the secret that its receipt only commits to. It is handed over once: whoever loses it asks again. */
+export async function revealed(transport: Transport, answer: Answer, { unseal, signal }: WaitOptions): Promise<Answer> {
+  const { payload, id: request_id } = answer.request
+  const isSecret = 'sensitive' in payload && payload.sensitive === true
+  const reference = answer.result as Reference | null
+  if (!isSecret || typeof reference?.commitment !== 'string' || (reference.sealed_to === 'agent' && !unseal)) return answer
+  const taken = (await transport.call('execution/secret.take', { request_id }, { signal })) as Taken
+  if (taken.sealed === null && taken.value === null) {
+    const message = 'the secret was handed over once, and did not arrive: ask again'
+    throw new CountersignError({ code: 'GONE', status: 410, message, retryable: false })
+  }
+  const { value, salt } = taken.sealed === null ? (taken as Opened) : (JSON.parse(await unseal!(taken.sealed)) as Opened)
+  const digest = await textDigest(`${salt}${typeof value === 'string' ? value : JSON.stringify(value)}`)
+  if (digest === reference.commitment) return { ...answer, result: value }
+  const verdict = { ok: false, reason: 'changed', words: 'the secret is not the one that was answered', fields: ['result'] } as const
+  throw new ReceiptDoubted(verdict, answer.receipt)
 }

@@ -55,8 +55,10 @@ const requestDigest = (request: unknown): Promise<string> =>
   canonicalDigest(coveredBy((request as { request?: object }).request ?? (request as object)))
 
 /** SHA-256 of the canonical JSON of a value, in base64url. */
-export async function canonicalDigest(value: unknown): Promise<string> {
-  const hash = await globalThis.crypto.subtle.digest('SHA-256', new TextEncoder().encode(canonical(value)))
+export const canonicalDigest = (value: unknown): Promise<string> => textDigest(canonical(value))
+
+export async function textDigest(text: string): Promise<string> {
+  const hash = await globalThis.crypto.subtle.digest('SHA-256', new TextEncoder().encode(text))
   return btoa(String.fromCharCode(...new Uint8Array(hash)))
     .replaceAll('+', '-')
     .replaceAll('/', '_')

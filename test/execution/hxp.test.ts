@@ -1,6 +1,8 @@
 // Programs that ask people through the SDK, against a real server: once, over restarts and cuts, with a receipt that verifies.
 import assert from 'node:assert/strict'
+import { generateKeyPairSync } from 'node:crypto'
 import { after, before, describe, test, type TestContext } from 'node:test'
+import { compactDecrypt } from 'jose'
 import { localTransport } from 'countersign/local'
 import { authenticateAgain } from '#protocols/identity/authenticate.ts'
 import { createClient, CountersignError, httpTransport, NotAnswered, NotApproved, ReceiptDoubted, type Client } from '#sdk/index.ts'
@@ -304,5 +306,49 @@ describe('believing', () => {
       await answer(agent, 'approved')
       assert.equal((await verified).verified, true)
     }
+  })
+})
+
+describe('secrets', () => {
+  test('are fetched once, and are what the receipt commits to', async (t) => {
+    const { agent, client } = await asker(t)
+    const asked = client.hxp.provide('The password', 'text', { sensitive: true, key: 'password' })
+    await answer(agent, 'hunter2')
+    const { result, receipt, verified } = await asked
+    assert.deepEqual([result, verified], ['hunter2', true])
+    assert.ok(!JSON.stringify(receipt).includes('hunter2'))
+    await assert.rejects(client.hxp.provide('The password', 'text', { sensitive: true, key: 'password' }), { code: 'GONE' })
+  })
+
+  test('another one than the receipt commits to is not believed, and one that is lost on the way is not made up', async (t) => {
+    for (const [value, expected] of [
+      ['hunter3', (error: unknown) => error instanceof ReceiptDoubted && /not the one that was answered/.test(error.message)],
+      [null, (error: unknown) => error instanceof CountersignError && error.code === 'GONE'],
+    ] as const) {
+      const { agent, client } = await asker(t, ({ key }) => {
+        const own = httpTransport({ url: stage.server.url, key })
+        const call = async (operation: string, input: object, options?: object): Promise<unknown> => {
+          const found = (await own.call(operation, input, options)) as object
+          return operation === 'execution/secret.take' ? { ...found, value } : found
+        }
+        return createClient({ transport: { ...own, call } })
+      })
+      const asked = client.hxp.provide('The password', 'text', { sensitive: true }).catch((error: unknown) => error)
+      await answer(agent, 'hunter2')
+      const error = await asked
+      assert.ok(expected(error), String(error))
+    }
+  })
+
+  test('that are sealed to a key of the agent are opened by it, and left where they are without it', async (t) => {
+    const { agent, client } = await asker(t)
+    const { publicKey, privateKey } = generateKeyPairSync('x25519')
+    await client.identity.agent.seal_key({ agent_id: agent.id, jwk: publicKey.export({ format: 'jwk' }) as never })
+    const unseal = async (sealed: string): Promise<string> => new TextDecoder().decode((await compactDecrypt(sealed, privateKey)).plaintext)
+    const asked = client.hxp.provide('The pin', 'number', { sensitive: true })
+    const { request_id } = await opened(agent)
+    await answer(agent, '1234')
+    assert.equal(((await asked) as any).result.sealed_to, 'agent')
+    assert.equal((await client.hxp.outcome(request_id, { unseal })).result, 1234)
   })
 })

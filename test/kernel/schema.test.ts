@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { problemOf } from '#kernel/foreign-schema.ts'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { Refusal } from '#kernel/errors.ts'
@@ -143,4 +144,10 @@ test('index entries sort by their parts, numbers as numbers, and end with the id
     }),
   )
   assert.deepEqual(entriesOf(Row, 'x', null), [])
+})
+
+test('a foreign pattern that unfolds without end is refused before it is ever run', () => {
+  const pattern = '.{0,1000}'.repeat(20)
+  assert.match(problemOf({ type: 'string', pattern }, 'input') ?? '', /unfolds into at most 300 parts/)
+  assert.equal(problemOf({ type: 'string', pattern: '^[a-z]{1,63}(\\.[a-z]{1,63})?$' }, 'input'), null)
 })

@@ -95,8 +95,8 @@ export function runPiped(
 
 const quoted = (word: string): string => `'${word.replaceAll("'", String.raw`'\''`)}'`
 
-/** What to press when a text has appeared on the terminal; after an empty text, at once. */
-export type Press = readonly [on: string, keys: string]
+/** What to press when a text has appeared on the terminal, and how long after that; after an empty text, at once. */
+export type Press = readonly [on: string, keys: string, afterMs?: number]
 
 /** One command in a pseudo-terminal of 100 columns, or one that does not know its size. Both outputs are one there. */
 export const runInTerminal = (argv: readonly string[], presses: readonly Press[], place: Place): Promise<Ran> =>
@@ -119,13 +119,19 @@ export function runShellInTerminal(
   const said = { out: '', err: '' }
   let seen = 0
   const waiting = [...presses]
+  let isPressing = false
   const look = (): void => {
-    const [on, keys] = waiting[0] ?? []
-    if (on === undefined || !said.out.slice(seen).includes(on)) return
+    // A person is not faster than this either.
+    const [on, keys, afterMs = 100] = waiting[0] ?? []
+    if (isPressing || on === undefined || !said.out.slice(seen).includes(on)) return
     seen = said.out.length
     waiting.shift()
-    // A person is not faster than this either.
-    setTimeout(() => child.stdin.write(keys!, look), 100)
+    isPressing = true
+    const pressed = (): void => {
+      isPressing = false
+      look()
+    }
+    setTimeout(() => child.stdin.write(keys!, pressed), afterMs)
   }
   child.stdout.setEncoding('utf8').on('data', (part: string) => {
     said.out += part

@@ -91,6 +91,13 @@ async function sent({ io, remote }: Context, operation: string, input: object, c
   }
 }
 
+/** A file as the answer to a request: sent before the answer names it. */
+export async function sentFile(context: Context, request_id: string, path: string): Promise<unknown> {
+  const content = await contentAt(context.io, path)
+  const input = { request_id, name: content.name ?? 'file', media_type: content.mediaType }
+  return sent(context, 'execution/file.add', input, content)
+}
+
 /** An operation whose payload may come from a file. */
 export function committingSpec(protocol: Protocol, op: Operation): Spec {
   const derived = derivedSpec(protocol, op)

@@ -177,7 +177,7 @@ function createDesk(remote: Remote, items: Items, who: string, query: Query, { p
     const keys = answersOf(item)
     if (!keys.some(([one]) => one === key.toLowerCase())) {
       const words = keys.map(([one, does]) => `${one} ${does}`).join(', ')
-      return tell(words === '' ? 'it takes a file: `countersign inbox answer` sends one' : `its keys are: ${words}`)
+      return tell(words === '' ? 'it takes a file: `countersign inbox answer <id> --file <path>` sends one' : `its keys are: ${words}`)
     }
     const since = seen.get(item.digest)
     if (since === undefined) {

@@ -2,16 +2,17 @@
 import type { Operation, Protocol } from '#kernel/operation.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Item } from '#protocols/execution/inbox.ts'
+import { sentFile } from './bytes.ts'
 import { derivedSpec, inputFlags, inputOf } from './derived.ts'
 import { usage } from './exits.ts'
-import { flag, jsonFrom, type Flag } from './flags.ts'
+import { flag, jsonFrom, type Flag, type Given } from './flags.ts'
 import { cardIn, cardLines } from './inbox-card.ts'
 import { liveInbox } from './inbox-live.ts'
 import { readInput } from './input.ts'
 import type { Remote } from './remote.ts'
 import { show } from './show.ts'
 import { spec, type Context, type Spec } from './spec.ts'
-import { columnsOf } from './terminal.ts'
+import { columnsOf, type Io } from './terminal.ts'
 import { untilOf } from './until.ts'
 
 const requestFlag: Flag = { ...flag('request-id', 'id', 'which request'), path: ['request_id'], required: true }
@@ -81,9 +82,10 @@ export function inboxGetSpec(protocol: Protocol, op: Operation): Spec {
 const answer = spec('inbox answer', 'Answer one item: an option, approve or reject, or what was asked for.', {
   positionals: [
     requestFlag,
-    { ...flag('result', 'text', 'the answer; several values as a JSON list; - reads standard input, as secrets should'), required: true },
+    flag('result', 'text', 'the answer; several values as a JSON list; - reads standard input, as secrets should'),
   ],
   flags: [
+    flag('file', 'path', 'the file that was asked for, instead of a result'),
     flag('reason', 'text', 'why; the agent and the record get it'),
     flag('digest', 'text', 'of what you were shown (`inbox show`): anything else is not answered'),
   ],
@@ -91,6 +93,7 @@ const answer = spec('inbox answer', 'Answer one item: an option, approve or reje
     'countersign inbox answer hxp_1 approve',
     "countersign inbox answer hxp_1 reject --reason 'Not today.'",
     'countersign inbox answer hxp_1 - < secret.txt',
+    'countersign inbox answer hxp_1 --file contract.pdf',
   ],
   async run(context, given) {
     const request_id = given.get('request-id') as string
@@ -99,7 +102,7 @@ const answer = spec('inbox answer', 'Answer one item: an option, approve or reje
     const reason = given.get('reason') as string | undefined
     const input = {
       request_id,
-      result: await resultFrom(context, given.get('result') as string, item),
+      result: await resultFrom(context, given, item),
       digest: (given.get('digest') as string | undefined) ?? item.digest,
       ...(reason === undefined ? {} : { reason }),
     }
@@ -109,7 +112,15 @@ const answer = spec('inbox answer', 'Answer one item: an option, approve or reje
 
 const verdicts: Readonly<Record<string, string>> = { approve: 'approved', yes: 'approved', reject: 'rejected', no: 'rejected' }
 
-async function resultFrom({ io }: Context, text: string, item: Item): Promise<unknown> {
+async function resultFrom(context: Context, of: Given, item: Item): Promise<unknown> {
+  const { io } = context
+  const [text, file] = [of.get('result') as string | undefined, of.get('file') as string | undefined]
+  if ((text === undefined) === (file === undefined)) throw usage('give <result> or --file <path>')
+  if (file !== undefined) return sentFile(context, item.request_id, file)
+  return textFrom(io, text!, item)
+}
+
+async function textFrom(io: Io, text: string, item: Item): Promise<unknown> {
   const given = text === '-' ? (await readInput(io, '-', 4 * limits.textCharsMax)).toString().replace(/\r?\n$/, '') : text
   if (item.action === 'APPROVE') return verdicts[given.toLowerCase()] ?? given
   const { validation, input_type } = cardIn(item).payload

@@ -109,7 +109,7 @@ export const fieldWords: Readonly<Record<string, string>> = {
   severity: 'how much it matters',
   size: 'in bytes; checked where it is given',
   state: 'only what is in this state',
-  status: 'the HTTP status that came back',
+  status: 'its status',
   subject_id: 'what it was done to',
   tag: 'only what has this tag',
   tags: 'words that rules can go by',

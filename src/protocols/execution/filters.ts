@@ -14,7 +14,7 @@ const fields = {
   project_id: t.Optional(Id),
   task_id: t.Optional(Id),
   agent_id: t.Optional(t.String({ maxLength: limits.labelCharsMax })),
-  assignee: t.Optional(Id),
+  assignee: t.Optional(t.String({ maxLength: limits.idCharsMax, description: 'whose turn it is' })),
   status: t.Optional(State),
   snoozed: t.Optional(t.Boolean({ description: 'only those that you have snoozed' })),
 }
