@@ -2,13 +2,14 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { createSessions } from '#apps/sessions.ts'
+import { createSessions, type Sessions } from '#apps/sessions.ts'
 import { developmentCredentials, setUpDevelopment } from '#apps/development.ts'
+import type { Actor } from '#kernel/identity.ts'
 import { runPiped } from './support/cli.ts'
 import { send, type Answer } from './support/http-client.ts'
 import { dataFolder, runToEnd, start } from './support/server-process.ts'
 import { refusalOf } from './support/stage.ts'
-import { createWorld } from './support/world.ts'
+import { createWorld, type World } from './support/world.ts'
 
 const call = (port: number, token: string, name: string, body: object = {}): Promise<Answer> =>
   send(port, `/v1/${name}`, {
@@ -85,12 +86,17 @@ test('it is refused where others could reach it, before anything is there', asyn
   }
 })
 
+async function ticketOf({ kernel }: World, owner: Actor, redeem: Sessions['redeem']): Promise<Actor> {
+  const { ticket } = await kernel.call('identity/ticket.issue', {}, owner)
+  return (await redeem(ticket))()
+}
+
 test('its credentials are told apart, follow their registration, and are traded for nothing that lasts', async (t) => {
   const world = await createWorld()
   t.after(world.close)
   await setUpDevelopment(world.kernel)
   await setUpDevelopment(world.kernel)
-  const { authenticate, recheck } = createSessions(world.kernel, { dev: true })
+  const { authenticate, recheck, redeem } = createSessions(world.kernel, { dev: true })
   for (const token of developmentCredentials.keys()) {
     assert.equal((await authenticate({ kind: 'bearer', token })).via, 'development')
     assert.equal((await recheck({ kind: 'bearer', token })).via, 'development')
@@ -103,7 +109,8 @@ test('its credentials are told apart, follow their registration, and are traded 
     ['key.issue', { subject: 'agent_dev' }],
     ['login.issue', { user_id: 'user_owner' }],
   ] as const)
-    assert.equal((await refusalOf(world.kernel.call(`identity/${name}`, input, owner))).code, 'UNAUTHORIZED')
+    for (const caller of [owner, await ticketOf(world, owner, redeem)])
+      assert.equal((await refusalOf(world.kernel.call(`identity/${name}`, input, caller))).code, 'UNAUTHORIZED')
   await world.call('admin', 'identity/agent.update', { agent_id: 'agent_dev', disabled: true })
   assert.equal((await refusalOf(authenticate({ kind: 'bearer', token: 'dev-agent-key' }))).code, 'UNAUTHENTICATED')
   const { key } = await world.call('admin', 'identity/key.issue', { subject: 'user_alice' })

@@ -1,5 +1,6 @@
 // Everything in collaboration that waits on a person stands in the inbox: a pending checkpoint and a task that is ready for review
 // each have one open item, from the batch in which they begin to wait to the batch in which they end.
+import { Refusal } from '#kernel/errors.ts'
 import { SYSTEM_ID } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Contract, ContractFact, Read } from '#kernel/operation.ts'
@@ -109,15 +110,26 @@ function decidedBy({ actor, basis, via }: ContractFact, by: string, where: strin
   return { by, via: actor === by ? via : null, basis: { kind: 'role', id: where } }
 }
 
-const onResolved = to('answer-closes', 'task.checkpoint.resolved', 'request.close', async (fact, read) => {
+const codesOf: Readonly<Record<string, string>> = { EXPIRED: 'CHECKPOINT_EXPIRED', INVALID_RESULT: 'INVALID_SPEC' }
+/** Who answers at the checkpoint is refused in its words; what HXP said stands in the details. */
+const surfaced = (refusal: Refusal): Refusal => {
+  const code = codesOf[refusal.code]
+  return code === undefined ? refusal : new Refusal(code, refusal.message, { ...refusal.details, hxp_code: refusal.code })
+}
+
+const closes = to('answer-closes', 'task.checkpoint.resolved', 'request.close', async (fact, read) => {
   const checkpoint = fact.subject as Checkpoint
   const item = await openItem(read, checkpoint)
   if (item === null) return null
   const { by, comment, action } = checkpoint.resolution!
   const decided = { request_id: item.id, ...decidedBy(fact, by, 'answered at the checkpoint') }
   if (action === 'reassign') return { ...decided, status: 'cancelled', reason: 'reassigned' }
+  // It ends the task. Only what was to be approved is answered by it: nobody has chosen or provided anything.
+  if (action === 'reject' && item.action !== 'APPROVE') return { ...decided, status: 'cancelled', reason: 'rejected', ...words(comment) }
   return { ...decided, status: 'completed', result: checkpointResult(checkpoint, item), ...words(comment) }
 })
+
+const onResolved: Contract = { ...closes, refused: surfaced }
 
 const onExpired = to('expiry-closes', 'task.checkpoint.expired', 'request.close', async ({ subject, basis, detail }, read) => {
   const checkpoint = subject as Checkpoint

@@ -22,6 +22,8 @@ export type Actor = {
   readonly fleeting?: boolean
   /** The credential carries less than the whole of them: it must not be traded for one that carries more. */
   readonly narrowed?: boolean
+  /** It is for some of their projects only: what is counted over all of them is not for it. */
+  readonly partial?: boolean
   /** Absent where there was no credential: the system, and programs that the server itself has started. */
   readonly via?: Via | undefined
   /** When the credential ends, where none of its documents says so. */

@@ -200,6 +200,25 @@ describe('when nobody answers in time', () => {
 })
 
 describe('answered at the checkpoint', () => {
+  const atCheckpoint = (on: Stage): object => ({ checkpoint_id: on.refs['request'].checkpoint_id })
+
+  test('too late for the request is too late', async () => {
+    const on = await asked(approve, { timeout_seconds: 3_600, fallback: 'fail' })
+    on.world.advance(2 * HOUR_MS)
+    await on.refused('EXPIRED', 'alice', 'execution/request.resolve', { request_id: on.refs['request'].id, result: 'approved' })
+    await on.refused('CHECKPOINT_EXPIRED', 'alice', 'checkpoint.resolve', { ...atCheckpoint(on), action: 'approve' })
+    assert.deepEqual(await on.ring(), ['execution/request.expire'])
+    await assertMirrored(on.world)
+  })
+
+  test('a rejection has the reason that the request asks for', async () => {
+    const on = await asked({ ...approve, payload: { ...approve.payload, reject_requires_reason: true } })
+    await on.refused('INVALID_SPEC', 'alice', 'checkpoint.resolve', { ...atCheckpoint(on), action: 'reject' })
+    await on.call('alice', 'checkpoint.resolve', { ...atCheckpoint(on), action: 'reject', comment: 'Not on a Friday.' })
+    assert.equal((await receiptOf(on)).reason, 'Not on a Friday.')
+    await assertMirrored(on.world)
+  })
+
   const answers: [string, object, object, object, string][] = [
     ['approve', approve, { action: 'approve' }, { status: 'completed', result: 'approved' }, 'in_progress'],
     ['reject ends the task', approve, { action: 'reject' }, { status: 'completed', result: 'rejected' }, 'completed'],
@@ -213,6 +232,22 @@ describe('answered at the checkpoint', () => {
       'in_progress',
     ],
   ]
+  // It ends the task: nobody has chosen or provided anything.
+  const number = { action: 'PROVIDE', payload: { prompt: 'How many?', input_type: 'number' } }
+  const secret = { action: 'PROVIDE', payload: { prompt: 'Which password?', input_type: 'text', sensitive: true } }
+  for (const [what, words] of [
+    [decide, 'a choice'],
+    [provide, 'a text'],
+    [number, 'a number'],
+    [secret, 'a secret'],
+  ] as const)
+    answers.push([
+      `reject of ${words} ends the task, and is no answer to the request`,
+      what,
+      { action: 'reject', comment: 'Not at all.' },
+      { status: 'cancelled', result: null, reason: 'Not at all.' },
+      'completed',
+    ])
   for (const [name, what, resolution, expected, state] of answers) {
     test(name, async () => {
       const on = await asked(what)

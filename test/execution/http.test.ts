@@ -495,9 +495,9 @@ test('totals stay exact for what is snoozed, for substitutes and for keys of one
   await world.call('alice', 'execution/request.escalate', { request_id: pooled.request_id, to: ['user_bob'] })
   assert.deepEqual(await counts(bob, {}), [2, 2, 2], 'in the pool and with bob, and counted once')
   assert.deepEqual(await counts(bob, { priority: 'critical', status: 'pending' }), [1, 1, 1])
-  const elsewhere: Actor = { ...alice, narrowed: true, projects: new Map([['project_other', 'member']]) }
+  const elsewhere: Actor = { ...alice, partial: true, projects: new Map([['project_other', 'member']]) }
   assert.deepEqual(await counts(elsewhere, {}), [0, 0, 0])
-  assert.deepEqual(await counts({ ...alice, narrowed: true }, { priority: 'high' }), [1, 1, 1])
+  assert.deepEqual(await counts({ ...alice, partial: true }, { priority: 'high' }), [1, 1, 1])
 })
 
 test('pages: by cursor and by offset, none twice and none lost, 100 at most', async (t) => {
@@ -565,6 +565,18 @@ test('stats: counts of whoever asks', async (t) => {
   })
   assert.deepEqual((await world.http('project', 'GET', '/stats?agent_id=agent_devin')).json, { total: 3, unresolved: 2 })
   assertRefused(await world.http('project', 'GET', '/stats?agent_id=agent_spy'), 404, 'not_found')
+})
+
+test('stats: what an agent asks in another project is not counted for the key of this one', async (t) => {
+  const world = await hxpWorld(t)
+  for (const project_id of ['project_other', 'project_default'])
+    await world.call('system', 'identity/project.join', { project_id, subject: 'agent_devin', role: 'member' })
+  await world.ask('devin', { project_id: 'project_other' })
+  await world.ask('devin')
+  const { key } = await world.call('system', 'identity/key.issue', { subject: 'agent_devin', project_id: 'project_default' })
+  assert.equal((await world.http('devin', 'GET', '/stats')).json.total, 2)
+  assert.equal((await world.http('project', 'GET', '/stats?agent_id=agent_devin')).json.total, 1)
+  assert.equal((await world.http(key, 'GET', '/stats')).json.total, 1)
 })
 
 // --- Waiting, repeating, and the rest of HTTP --------------------------------------------------------------------------------

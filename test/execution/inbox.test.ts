@@ -173,6 +173,10 @@ describe('whose inbox it is', () => {
     assert.deepEqual(await allOf(world, 'mallory'), [])
     const { open, pool, by_priority } = await world.call('bob', COUNT)
     assert.deepEqual([open, pool, by_priority.critical], [1, 1, 1])
+    const [{ request_id }] = await allOf(world, 'bob')
+    await world.call('bob', 'execution/request.escalate', { request_id, to: ['user_alice'] })
+    const escalated = await world.call('alice', COUNT)
+    assert.deepEqual([escalated.open, escalated.pool, escalated.by_priority.critical], [2, 1, 1], 'in the pool and with alice: once')
     await world.close()
   })
 
@@ -193,12 +197,14 @@ describe('whose inbox it is', () => {
         ['project_other', 'member'],
       ]),
     })
-    const narrow = castAs(world, 'narrow', 'alice', { narrowed: true })
+    const narrow = castAs(world, 'narrow', 'alice', { narrowed: true, partial: true })
     await ask(world, far, item('far'))
     await ask(world, 'devin', item('near'))
     assert.deepEqual(titlesOf(await allOf(world, whole)), ['far', 'near'])
     assert.deepEqual(titlesOf(await allOf(world, narrow)), ['near'])
     await assert.rejects(world.call(narrow, COUNT), { code: 'UNAUTHORIZED' })
+    const ending = castAs(world, 'ending', whole, { narrowed: true })
+    assert.equal((await world.call(ending, COUNT)).open, 2, 'a credential that ends, such as a token, is for all projects')
     await world.close()
   })
 

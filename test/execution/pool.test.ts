@@ -116,6 +116,17 @@ describe('what is in a pool', () => {
     )
   })
 
+  test('never names anybody by the name under which other receipts know them', async () => {
+    const { ask, call } = await requests()
+    const routed = await ask(DECIDE)
+    const [known, pool] = [routed.id, (await ask(pooled)).id]
+    const named = claimsIn((await call('alice', 'request.resolve', small(known))).receipt)
+    const nameless = claimsIn((await call('alice', 'request.resolve', small(pool))).receipt)
+    assert.equal(named.completed_by, 'user_alice')
+    assert.equal(nameless.decided_by.sub, nameless.completed_by)
+    assert.notEqual(nameless.decided_by.sub, named.decided_by.sub, 'whoever has both would know who answers in the pool')
+  })
+
   test('is never what is bound to a task', async () => {
     const { ask, stored, call, refused, on } = await requests(collaboration.scenes['in_progress'])
     const { id } = await ask({ ...APPROVE, role: 'pool', metadata: { task_id: on.refs['task'].id } })

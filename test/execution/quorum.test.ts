@@ -34,6 +34,12 @@ describe('a quorum', () => {
     assert.equal(new Set(claims.votes.map(({ sub }: any) => sub)).size, 3)
     assert.equal(claims.votes[2].sub, claims.decided_by.sub)
     assert.doesNotMatch(JSON.stringify(claims.votes), /user_/)
+    const { id: other } = await on.ask(DECIDE)
+    const named = claimsIn((await on.call('alice', 'request.resolve', { ...of(other), result: 'Small' })).receipt)
+    assert.ok(
+      claims.votes.every(({ sub }: any) => sub !== named.decided_by.sub),
+      'a receipt with a name tells nothing about votes',
+    )
     assert.deepEqual(
       (await on.facts(id)).map(({ action, actor }) => [action, actor]),
       [

@@ -65,6 +65,17 @@ describe('handing over', () => {
     await refused('ALREADY_RESOLVED', 'rita', 'request.assign', { ...of(id), to: 'user_bob' })
   })
 
+  test('who has it no more learns nothing more of it, not even by repeating what they once asked', async () => {
+    const { on, ask, call } = await requests()
+    const { id } = await ask(DECIDE)
+    await call('alice', 'request.assign', { ...of(id), to: 'user_bob' })
+    const look = (): Promise<any> => on.call('bob', 'execution/request.await', of(id), 'the same key')
+    assert.equal((await look()).request.status, 'pending')
+    await call('alice', 'request.assign', { ...of(id), to: 'user_rita' })
+    await call('rita', 'request.resolve', small(id))
+    await assert.rejects(look(), { code: 'NOT_FOUND' })
+  })
+
   test('counts its time anew', async () => {
     const { on, ask, call } = await requests()
     const { id } = await ask(DECIDE)

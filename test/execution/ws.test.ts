@@ -3,10 +3,13 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
 import { eventsOf, frameOf, framesOf } from '#bridges/hxp/events.ts'
 import { createTickets } from '#bridges/hxp/tickets.ts'
 import { limits } from '#kernel/limits.ts'
+import type { Store } from '#kernel/store.ts'
 import type { Request } from '#protocols/execution/schema.ts'
+import { memoryStore } from '#stores/memory.ts'
 import { hxpWorld, QUESTION } from '../support/hxp-world.ts'
 import { until } from '../support/live.ts'
 
@@ -214,6 +217,27 @@ test('what was revoked hears nothing any more, within a second', async (t) => {
   await world.resolve(request_id, 'Approve')
   assert.equal((await alice.closed()).code, 1000)
   assert.deepEqual([byKey.heard.length, byTicket.heard.length, alice.heard.length], [1, 1, 2])
+})
+
+test('what was revoked hears nothing either when its socket was slow to open', async (t) => {
+  const store = memoryStore()
+  let slowMs = 0
+  const slow: Store = {
+    ...store,
+    async read(keys) {
+      if (slowMs > 0) await setTimeout(slowMs)
+      return store.read(keys)
+    },
+  }
+  // Credentials are looked at again and again while the socket opens.
+  const world = await hxpWorld(t, { store: slow, http: { live: { bounds: { recheckMs: 1 } } } })
+  const { request_id } = await world.ask()
+  slowMs = 20
+  const listening = await world.listen(`/hxp/ws/${request_id}`, 'devin')
+  slowMs = 0
+  await world.call('system', 'identity/key.revoke', { key_id: world.keyIds['devin']! })
+  const isLeft = await Promise.race([listening.closed().then(({ code }) => code), setTimeout(1_000, 'it still listens')])
+  assert.equal(isLeft, 4401)
 })
 
 // --- Clients that misbehave ---------------------------------------------------------------------------------------------------

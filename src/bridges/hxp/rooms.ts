@@ -8,7 +8,14 @@ import { Request } from '#protocols/execution/schema.ts'
 import { framesOf, type Audience } from './events.ts'
 
 /** One credential, asked about once for all that came with it. */
-export type Seat = { readonly audience: Audience; actor: Actor; caller(): Promise<Actor>; readonly members: Set<Member> }
+export type Seat = {
+  readonly audience: Audience
+  actor: Actor
+  caller(): Promise<Actor>
+  readonly members: Set<Member>
+  /** How many are still being let in with it. */
+  opening: number
+}
 
 export type Member = {
   readonly seat: Seat

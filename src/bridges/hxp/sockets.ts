@@ -11,7 +11,7 @@ import type { Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { errorAnswer, failureAnswer, foreignPage, sendRaw, type Answer } from './answers.ts'
 import { createListener, type Listener } from './listener.ts'
-import { createRooms, type Seat } from './rooms.ts'
+import { createRooms, type Member, type Seat } from './rooms.ts'
 import type { Tickets } from './tickets.ts'
 
 export type Sockets = {
@@ -91,12 +91,15 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
 
   async function seatOf({ who, caller }: Identified): Promise<Seat> {
     const actor = await caller()
-    const found = seats.get(who)
-    if (found) {
-      found.actor = actor
-      return found
+    const seat = seats.get(who) ?? {
+      audience: actor.kind === 'human' ? 'person' : 'agent',
+      actor,
+      caller,
+      members: new Set<Member>(),
+      opening: 0,
     }
-    const seat: Seat = { audience: actor.kind === 'human' ? 'person' : 'agent', actor, caller, members: new Set() }
+    seat.actor = actor
+    seat.opening++
     seats.set(who, seat)
     return seat
   }
@@ -112,6 +115,14 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
     if (refused) return sendRaw(socket, host.headersFor(request), refused)
     const id = socketIdIn(request.url!)!
     const seat = await seatOf(await identifiedIn(request, id))
+    try {
+      await open(request, socket, head, id, seat)
+    } finally {
+      seat.opening--
+    }
+  }
+
+  async function open(request: IncomingMessage, socket: Duplex, head: Buffer, id: string, seat: Seat): Promise<void> {
     if (id === '') throw new Refusal('INVALID_REQUEST', 'request_id is required', { field: 'request_id' })
     // Whether it is theirs to hear is asked in the same way as whether it is theirs to read.
     await kernel.call('execution/request.get', { request_id: id }, seat.actor)
@@ -142,7 +153,7 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
   /** What was revoked hears nothing any more, within a second. */
   async function checkSeats(): Promise<void> {
     for (const [who, seat] of seats) {
-      if (seat.members.size === 0) seats.delete(who)
+      if (seat.members.size + seat.opening === 0) seats.delete(who)
       else
         await seat.caller().then(
           (actor) => (seat.actor = actor),

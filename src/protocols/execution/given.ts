@@ -70,11 +70,11 @@ export function heldAs(request: Request, given: Given | null, answer: Resolution
   return answer
 }
 
-/** What was provided at the checkpoint of a request, as its receipt holds it. Only here a secret is sealed and a file is kept. */
-export function providedElsewhere({ kind, action, payload }: Request, result: unknown): unknown {
-  if (kind !== 'request' || action !== 'PROVIDE') return result
-  const { input_type, sensitive } = payload as ProvidePayload
+/** What was said at the checkpoint of a request, as its receipt holds it. Only here a secret is sealed and a file is kept. */
+export function answeredElsewhere({ kind, action, payload }: Request, { result, reason = null }: Answer): unknown {
+  if (kind !== 'request') return result
+  const { input_type, sensitive } = payload as Partial<ProvidePayload>
   if (sensitive === true || input_type === 'file')
     throw new Refusal('PRECONDITION_FAILED', 'a secret or a file is given as the answer to the request itself, with request.resolve')
-  return resultOf(action, payload, { result }).result
+  return resultOf(action, payload, { result, reason }).result
 }

@@ -5,7 +5,7 @@ import type { Basis } from '#kernel/store.ts'
 import { nullable, t, type Static } from '#kernel/schema.ts'
 import { requestDigest, shownDigest } from './card.ts'
 import { resultText } from './results.ts'
-import { Id, Request, Timestamp, type Receipt } from './schema.ts'
+import { Id, poolOf, Request, Timestamp, type Receipt } from './schema.ts'
 
 export type Ending = {
   readonly status: Receipt['status']
@@ -19,6 +19,15 @@ export type Ending = {
   readonly as?: string
 }
 
+/**
+ * What somebody is called where they are not to be known: always the same in a pool, never the same in two votes. Other receipts stand
+ * beside a name, so none of these is used there.
+ */
+function nameIn({ id, role, project_id, quorum }: Request, who: string, { pseudonym }: Context['notary']): string {
+  if (quorum !== undefined) return pseudonym(`${id} ${who}`)
+  return pseudonym(role === 'pool' ? `${poolOf(project_id)} ${who}` : who)
+}
+
 /** The request with its receipt. From here on it never changes. */
 export function endedWith(request: Request, ending: Ending, { now, newId, notary }: Pick<Context, 'now' | 'newId' | 'notary'>): Request {
   const { status, result, reason, by, via = null, basis } = ending
@@ -29,7 +38,7 @@ export function endedWith(request: Request, ending: Ending, { now, newId, notary
     status,
     result,
     ...(reason === undefined ? {} : { reason }),
-    completed_by: by !== null && request.role === 'pool' ? notary.pseudonym(by) : who,
+    completed_by: by !== null && request.role === 'pool' ? nameIn(request, by, notary) : who,
     completed_at: now,
     duration_seconds: Math.max(0, Math.floor((Date.parse(now) - from) / 1_000)),
     // 4.2, literally: request_id + result + completed_at + server_secret.
@@ -95,7 +104,7 @@ function claimsOf(request: Request, { scope, seq, hash }: Place, notary: Context
     result: result ?? null,
     ...(reason === undefined ? {} : { reason }),
     completed_by,
-    decided_by: { sub: notary.pseudonym(by), kind: by === SYSTEM_ID ? 'system' : 'human', via },
+    decided_by: { sub: nameIn(request, by, notary), kind: by === SYSTEM_ID ? 'system' : 'human', via },
     created_at: request.created_at,
     completed_at,
     basis,
@@ -106,14 +115,14 @@ function claimsOf(request: Request, { scope, seq, hash }: Place, notary: Context
 }
 
 /** Who agreed with whom, without names. */
-const votesOf = ({ quorum, votes = [] }: Request, { pseudonym }: Context['notary']) =>
-  quorum === undefined
+const votesOf = (request: Request, notary: Context['notary']) =>
+  request.quorum === undefined
     ? {}
     : {
-        quorum: { n: quorum.n, of: quorum.of.length },
-        votes: votes.map(({ by, in_place_of, result, at, shown_digest }) => ({
-          sub: pseudonym(by),
-          ...(in_place_of === undefined ? {} : { in_place_of: pseudonym(in_place_of) }),
+        quorum: { n: request.quorum.n, of: request.quorum.of.length },
+        votes: (request.votes ?? []).map(({ by, in_place_of, result, at, shown_digest }) => ({
+          sub: nameIn(request, by, notary),
+          ...(in_place_of === undefined ? {} : { in_place_of: nameIn(request, in_place_of, notary) }),
           result,
           at,
           shown_digest,

@@ -54,13 +54,22 @@ export const authenticateSubject = (store: Store, subject: string, nowMs: number
   actorOf(store, subject, timestampOf(nowMs), new Map(), via)
 
 /** Who somebody is that came with a ticket: by the subject and, where there was one, the credential that asked for it. */
-export type Bearer = { readonly subject: string; readonly credential: StoreKey | null; readonly until: string | null }
+export type Bearer = {
+  readonly subject: string
+  readonly credential: StoreKey | null
+  readonly until: string | null
+  /** It was for less than the whole of them, and no document says so. */
+  readonly narrowed?: boolean
+}
 
 /** The same actor for the present. What was revoked, closed or switched off since is refused, as the credential itself would be. */
-export async function authenticateAgain(store: Store, { subject, credential, until }: Bearer, nowMs: number): Promise<Actor> {
+export async function authenticateAgain(store: Store, { subject, credential, until, narrowed }: Bearer, nowMs: number): Promise<Actor> {
   const now = timestampOf(nowMs)
   const proof: Proof = new Map()
-  if (credential === null) return actorOf(store, subject, now, proof)
+  if (credential === null) {
+    const actor = await actorOf(store, subject, now, proof)
+    return narrowed === true ? { ...actor, narrowed } : actor
+  }
   const id = idOf(credential)
   if (credential === keyOf(SubjectLink, id)) return byLink(store, id, until, now, proof)
   const isKey = credential === keyOf(Key, id)
@@ -94,7 +103,8 @@ async function byKey(store: Store, id: string, secret: string | null, now: strin
   if (key.project_id === null || actor.projects === 'all')
     return key.expires_at === null ? actor : { ...actor, narrowed: true, fleeting: true }
   const role = actor.projects.get(key.project_id)
-  return { ...actor, owner: false, narrowed: true, fleeting: true, projects: new Map(role ? [[key.project_id, role]] : []) }
+  const projects = new Map(role ? [[key.project_id, role]] : [])
+  return { ...actor, owner: false, narrowed: true, partial: true, fleeting: true, projects }
 }
 
 async function bySession(store: Store, id: string, secret: string | null, nowMs: number, proof: Proof): Promise<Actor> {

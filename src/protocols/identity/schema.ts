@@ -138,8 +138,9 @@ export const Ticket = doc(
     credential: nullable(t.String()),
     digest: t.String(),
     expires_at: Timestamp,
-    /** When the credential ends, where its document does not say so. */
+    /** When the credential ends, and that it is for less than the whole of somebody, where its document does not say so. */
     until: nullable(Timestamp),
+    narrowed: t.Optional(t.Boolean()),
   }),
   { scopeOf: () => SYSTEM_SCOPE, indexes: { subject: index((ticket) => [[ticket.subject, ticket.expires_at]], 1) } },
 )

@@ -126,7 +126,7 @@ const get = query({
 })
 
 /** Counts are kept for the whole inbox: a key for some projects would learn of the others. */
-const wholePerson = role<unknown>('a person, with a key for all their projects', (actor) => actor.kind === 'human' && !actor.narrowed)
+const wholePerson = role<unknown>('a person, with a key for all their projects', (actor) => actor.kind === 'human' && !actor.partial)
 const ByPriority = t.Object({ critical: t.Integer(), high: t.Integer(), normal: t.Integer(), low: t.Integer() })
 type ByPriority = Static<typeof ByPriority>
 
@@ -147,11 +147,13 @@ const count = query({
   async view(_, __, { actor }, read) {
     const own = await countsIn(read, [actor.id])
     const pool = await countsIn(read, inboxOf(actor).pools)
+    // In the pool, and before them besides.
+    const twice = await countsIn(read, [actor.id], 'twice')
     const by_priority = {
-      critical: own.critical + pool.critical,
-      high: own.high + pool.high,
-      normal: own.normal + pool.normal,
-      low: own.low + pool.low,
+      critical: own.critical + pool.critical - twice.critical,
+      high: own.high + pool.high - twice.high,
+      normal: own.normal + pool.normal - twice.normal,
+      low: own.low + pool.low - twice.low,
     }
     const people = [...(actor.actsFor ?? [])]
     return {
@@ -166,9 +168,9 @@ const count = query({
 })
 
 const sumOf = ({ critical, high, normal, low }: ByPriority): number => critical + high + normal + low
-async function countsIn(read: Read, inboxes: readonly string[]): Promise<ByPriority> {
+async function countsIn(read: Read, inboxes: readonly string[], index: 'open' | 'twice' = 'open'): Promise<ByPriority> {
   const of = async (rank: string): Promise<number> => {
-    const counts = await Promise.all(inboxes.map((who) => read.count(Request, 'open', [who, rank])))
+    const counts = await Promise.all(inboxes.map((who) => read.count(Request, index, [who, rank])))
     return counts.reduce((sum, one) => sum + one, 0)
   }
   const { critical, high, normal, low } = rankOf

@@ -6,9 +6,9 @@ import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/operation.ts'
 import type { Basis } from '#kernel/store.ts'
 import { either, nullable, t } from '#kernel/schema.ts'
-import { providedElsewhere } from '../given.ts'
+import { answeredElsewhere } from '../given.ts'
 import { endedWith } from '../receipts.ts'
-import { isStillOpen, requestOf, type OfRequest } from '../rules.ts'
+import { isNotLate, isStillOpen, requestOf, type OfRequest } from '../rules.ts'
 import { Action, Fallback, Id, Kind, MirroredPayload, Priority, Request, Reviewed, Risk, Timestamp } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 
@@ -142,6 +142,8 @@ const bind = command({
   },
 })
 
+type Closing = { readonly status: string; readonly by?: string }
+
 const close = command({
   name: 'request.close',
   summary: 'End an item because what it is about was answered or ended elsewhere. The system calls it.',
@@ -158,11 +160,20 @@ const close = command({
   }),
   output: t.Object({ request: RequestView }),
   callers: [system],
-  requires: [isStillOpen, isMirrored],
+  requires: [
+    isStillOpen,
+    isMirrored,
+    // Wherever somebody answers, they are in time or they are not.
+    rule<OfRequest, Closing>(
+      isNotLate.code,
+      isNotLate.words,
+      (state, input, context) => input.by === undefined || input.status !== 'completed' || isNotLate.holds(state, input, context),
+    ),
+  ],
   audit: 'request.completed',
   load: async (read, { request_id }) => requestOf(read, request_id),
   decide({ request }, { request_id: _, result = null, by = null, basis, as = 'system', ...ending }, context) {
-    const told = ending.status === 'completed' ? providedElsewhere(request, result) : result
+    const told = ending.status === 'completed' ? answeredElsewhere(request, { ...ending, result }) : result
     const done = endedWith(request, { ...ending, result: told, by, as, basis: basis as Basis }, context)
     return {
       facts: [fact(`request.${done.status}`, [image(Request, done)])],

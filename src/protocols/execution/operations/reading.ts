@@ -91,6 +91,15 @@ async function walk(read: Read, index: string, prefix: Prefix, see: (row: Listed
   }
 }
 
+/** Whoever is in one project learns nothing of another, not even how much there is. */
+async function seenUnder(read: Read, index: string, prefix: Prefix): Promise<number> {
+  let seen = 0
+  await walk(read, index, prefix, async ({ id }) => {
+    if ((await read.maybe(Request, id)) !== null) seen++
+  })
+  return seen
+}
+
 /** The last part of a row that says its priority, where the row is not sorted by it. */
 const rankIn = (at: string): string => at.split('\0').at(-2)!
 
@@ -99,7 +108,7 @@ function counterOf(read: Read, actor: Actor) {
   const inboxes = inboxesOf(actor)
   // One request may stand in the inboxes of several people, and a key for some projects learns nothing of the others: then they are
   // looked at one by one.
-  const isPlain = (actor.actsFor?.size ?? 0) === 0 && actor.narrowed !== true
+  const isPlain = (actor.actsFor?.size ?? 0) === 0 && actor.partial !== true
   const ranks = [...Object.values(rankOf), SNOOZED]
   const under = (parts: readonly string[]): Prefix[] => inboxes.flatMap((who) => parts.map((part) => [who, part]))
 
@@ -172,7 +181,10 @@ const stats = query({
   async load(read, { agent_id }, { actor }) {
     if (actor.kind === 'human') return personal(read, actor)
     const whose = agent_id !== undefined && isProjectKey(actor) ? await agentOf(read, actor, agent_id) : actor.id
-    const [unresolved, closed] = await Promise.all(['open', 'closed'].map((state) => read.count(Request, 'asker', [whose, state])))
+    const isWhole = whose === actor.id && actor.partial !== true
+    const counted = (state: string): Promise<number> =>
+      isWhole ? read.count(Request, 'asker', [whose, state]) : seenUnder(read, 'asker', [whose, state])
+    const [unresolved, closed] = await Promise.all(['open', 'closed'].map(counted))
     return { total: unresolved! + closed!, unresolved: unresolved! }
   },
   view: (counted) => counted,

@@ -34,8 +34,9 @@ const issue = command({
   decide({ stale }, _, { actor, now, newId, secret }) {
     const hidden = secret()
     const expires_at = timestampOf(Date.parse(now) + limits.ticketMs)
-    const { id: subject, until = null } = actor
-    const ticket = { id: newId('tick'), subject, credential: credentialOf(actor), digest: sha256(hidden), expires_at, until }
+    const { id: subject, until = null, narrowed = false } = actor
+    const credential = credentialOf(actor)
+    const ticket = { id: newId('tick'), subject, credential, digest: sha256(hidden), expires_at, until, narrowed }
     const max = limits.ticketsOpenMax
     return {
       facts: [],
@@ -53,7 +54,12 @@ const redeem = command({
   summary: 'Use a ticket up and learn whom it stands for.',
   draft: 'ours: identity',
   input: t.Object({ ticket: t.String({ maxLength: 200 }) }),
-  output: t.Object({ subject: t.String(), credential: nullable(t.String()), until: nullable(Timestamp) }),
+  output: t.Object({
+    subject: t.String(),
+    credential: nullable(t.String()),
+    until: nullable(Timestamp),
+    narrowed: t.Optional(t.Boolean()),
+  }),
   callers: [system],
   requires: [],
   audit: null,
@@ -65,8 +71,8 @@ const redeem = command({
     return { ticket }
   },
   // It is gone with its use. Of two that come at once the second one's read has moved, and then it finds nothing.
-  decide({ ticket: { id, subject, credential, until } }) {
-    return { facts: [], puts: [put(Ticket, id, null)], output: { subject, credential, until } }
+  decide({ ticket: { id, subject, credential, until, narrowed = false } }) {
+    return { facts: [], puts: [put(Ticket, id, null)], output: { subject, credential, until, narrowed } }
   },
   example: { given: 'withTicket', as: 'system', input: ({ ticket }) => ({ ticket }) },
 })
