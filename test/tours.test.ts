@@ -1,10 +1,10 @@
-// The tours are taken: README.md, docs/tour-cli.md and docs/tour-http.md word for word against fresh servers. A command on these
+// The tours are taken: README.md, docs/ask.md, docs/tour-cli.md and docs/tour-http.md word for word against fresh servers. A command on these
 // pages that nothing here has run is an error.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readFileSync, rmSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
+import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { root, temporary } from './support/cli.ts'
 import { assertPrinted, blocksIn, commandsIn, openShell, replayTranscript } from './support/tour.ts'
@@ -68,7 +68,12 @@ async function take(t: TestContext, { page, shell, before, at = 'clone' }: Tour)
   const [opening, ...others] = blocksIn(tour)
   const cwd = at === 'clone' ? root : join(folder, 'empty')
   mkdirSync(join(folder, 'empty'))
-  if (at === 'empty') env['PATH'] = [join(root, 'bin'), env['PATH']].join(delimiter)
+  if (at === 'empty') {
+    env['PATH'] = [join(root, 'bin'), dirname(process.execPath), env['PATH']].join(delimiter)
+    mkdirSync(join(cwd, 'node_modules'))
+    symlinkSync(root, join(cwd, 'node_modules', 'countersign'))
+    writeFileSync(join(cwd, 'package.json'), '{"type":"module"}')
+  }
   const typed = before ?? [...opening!.text.matchAll(/^\$ (.*)$/gm)].map(([, line]) => line!)
   const { url, said } = await startServer(undo, typed, cwd, env)
   if (!before) {
@@ -94,6 +99,10 @@ async function take(t: TestContext, { page, shell, before, at = 'clone' }: Tour)
       if (prints === null) assert.equal(printed, '', text)
       else assertPrinted(printed, prints)
       ran.push(text)
+    } else if (language === 'ts') {
+      // Its first line says how the file is called; what follows runs it.
+      writeFileSync(join(cwd, /^\/\/ (\S+)$/m.exec(text)![1]!), text)
+      ran.push(text)
     } else if (language === 'console') {
       ran.push(await replayTranscript(text, { cwd, env: { ...mine, PATH: [join(root, 'bin'), env['PATH']].join(delimiter) } }))
     }
@@ -111,6 +120,10 @@ describe('the tours', () => {
   test('docs/tour-cli.md works word for word', async (t) => {
     const said = await take(t, { page: 'docs/tour-cli.md', shell: 'sh', before: ['countersign up'], at: 'empty' })
     assert.match(said, /^✔ rebuilt from \d+ events/m)
+  })
+
+  test('docs/ask.md works word for word', async (t) => {
+    await take(t, { page: 'docs/ask.md', shell: 'sh', before: ['countersign up'], at: 'empty' })
   })
 
   for (const shell of ['bash', 'sh']) {
@@ -133,7 +146,7 @@ describe('the tours', () => {
   })
 
   // Last: by now everything has been run.
-  for (const page of ['README.md', 'docs/tour-cli.md', 'docs/tour-http.md']) {
+  for (const page of ['README.md', 'docs/ask.md', 'docs/tour-cli.md', 'docs/tour-http.md']) {
     test(`every command on ${page} was run`, () => {
       assert.ok(commandsIn(textOf(page)).length > 5, 'the commands were found')
       // The section about agents is run, word for word, by test/agents-docs.test.ts.

@@ -13,7 +13,8 @@ Examples:
   countersign key issue user_owner --pick key | countersign login
                                                  be its owner
   countersign task create --goal 'Fix the login bug' --criteria 'tests pass'
-  countersign checkpoint answer                  answer what waits for you, with one key each
+  countersign inbox                              answer what waits for you, with one key each
+  countersign ask approve 'Deploy v2'            ask a person, as an agent, and wait
   countersign task follow <task_id>              watch a task live
   countersign audit verify                       check the record
 
