@@ -141,8 +141,8 @@ test('cancel works by POST and by DELETE, with a receipt', async (t) => {
     assert.equal(cancelled.json.receipt.status, 'cancelled')
     assert.equal(cancelled.headers['hxp-status'], 'cancelled')
     const twice = await world.resolve(request_id, 'Approve')
-  assertRefused(twice, 409, 'already_resolved')
-  assert.match(twice.json.message, /was resolved before/, 'what happened, not what should be')
+    assertRefused(twice, 409, 'already_resolved')
+    assert.match(twice.json.message, /has ended before/, 'what happened, not what should be')
     assert.equal((await world.http('devin', 'GET', `/requests/${request_id}`)).json.status, 'cancelled')
   }
 })

@@ -161,7 +161,12 @@ describe('rules', () => {
     }
     for (const who of ['devin', 'admin', 'project', 'system']) await refused('UNAUTHORIZED', who, 'rule.add', { delegate_to: 'user_rita' })
     const narrowed = { ...on.world.cast['alice']!, narrowed: true }
-    for (const less of [narrowed, { ...narrowed, via: 'key' }, { ...narrowed, via: 'token', partial: true }, { ...narrowed, via: 'ticket' }])
+    for (const less of [
+      narrowed,
+      { ...narrowed, via: 'key' },
+      { ...narrowed, via: 'token', partial: true },
+      { ...narrowed, via: 'ticket' },
+    ])
       await assert.rejects(call(less as Actor, 'rule.remove', { rule_id: rule.id }), { code: 'UNAUTHORIZED' })
     for (const via of ['token', 'development'] as const)
       assert.equal((await call({ ...narrowed, via }, 'rule.add', { delegate_to: 'user_rita' })).rule.delegate_to, 'user_rita')

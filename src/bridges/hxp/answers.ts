@@ -13,7 +13,7 @@ const words: Readonly<Record<string, string>> = {
 }
 /** A rule says what must hold; who reads these wants to know what happened. */
 const happened: Readonly<Record<string, string>> = {
-  ALREADY_RESOLVED: 'the request was resolved before',
+  ALREADY_RESOLVED: 'the request has ended before: it was resolved or cancelled',
   EXPIRED: 'the request timed out: it ended by its deadline',
 }
 const wordOf = (code: string): string => words[code] ?? code.toLowerCase()
