@@ -171,9 +171,9 @@ export function createKernel(options: KernelOptions): Kernel {
     if (isFirst && (actor.kind === 'agent' || (op.asks && actor.kind === 'service'))) quota.take(op, actor.id)
     const output = await decideInto(draft, protocol, op, input, actor, null)
     const { wanted } = draft
-    // That nothing came in time is not worth remembering: who asks again waits again. Nor is what was only looked at: whoever looks
-    // again must still be allowed to.
-    const isLook = op.waits !== undefined && isEmpty(draft)
+    // That nothing came in time is not worth remembering: who asks again waits again. Nor is a look at what is there by then: whoever
+    // looks again must still be allowed to.
+    const isLook = op.finish !== undefined && isEmpty(draft)
     if (replyId !== undefined && !isLook && (wish === null || draft.nothing === null)) {
       const open = wanted === null ? {} : { pending: wanted.id }
       draft.after.set(keyOf(Reply, replyId), { id: replyId, digest, output: withoutSecrets(op, output as Value), at: draft.at, ...open })

@@ -81,7 +81,8 @@ test('a file that was sent is named by the answer, and the receipt says what it 
   }
   assert.match(sent.json.artifact_id, /^art_/)
   assert.deepEqual(sent.json, reference)
-  assert.equal((await it.fetched('devin', reference.artifact_id)).status, 404, 'what is laid out is not handed over yet')
+  for (const who of ['devin', 'project'])
+    assert.equal((await it.fetched(who, reference.artifact_id)).status, 404, 'what is laid out is not handed over yet')
   const { receipt } = await it.resolve(request_id, { artifact_id: reference.artifact_id, version: 'v1' })
   assert.deepEqual(receipt.result, reference)
   const claims = JSON.parse(Buffer.from(receipt.signature.split('.')[1], 'base64url').toString())

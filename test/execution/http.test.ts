@@ -6,13 +6,17 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { canonical } from '#kernel/canonical.ts'
+import { sha256 } from '#kernel/chain.ts'
 import type { Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
+import { coveredBy } from '#protocols/execution/covered.ts'
 import { openBlobs } from '#stores/blobs.ts'
 import { memoryStore } from '#stores/memory.ts'
 import { send, sendBytes } from '../support/http-client.ts'
 import { testNotary } from '#test/support/notary.ts'
 import { assertRefused, hxpWorld, QUESTION } from '../support/hxp-world.ts'
+import { claimsIn } from '../support/requests.ts'
 
 const ULID = /^hxp_[0-9A-HJKMNP-TV-Z]{26}$/
 const APPROVAL = { action: 'APPROVE', payload: { item: 'Deploy to production', details: { version: '2.1' } } }
@@ -115,6 +119,15 @@ test('200: a request is retrieved and resolved, and the receipt says so to both 
   assert.equal(polled.headers['hxp-status'], 'completed')
 })
 
+test('the digest of a request is that of its receipt, also where it was given more time', async (t) => {
+  const world = await hxpWorld(t)
+  const { request_id } = await world.ask('devin', { timeout_seconds: 600 })
+  await world.call('alice', 'execution/request.extend', { request_id, timeout_seconds: 6_000 })
+  await world.resolve(request_id, 'Approve')
+  const { json } = await world.http('devin', 'GET', `/requests/${request_id}`)
+  assert.equal(claimsIn(json.receipt).request_digest, sha256(canonical(coveredBy(json))))
+})
+
 test('cancel works by POST and by DELETE, with a receipt', async (t) => {
   const world = await hxpWorld(t)
   for (const [method, path] of [
@@ -127,7 +140,9 @@ test('cancel works by POST and by DELETE, with a receipt', async (t) => {
     assert.deepEqual([cancelled.json.request_id, cancelled.json.status], [request_id, 'cancelled'])
     assert.equal(cancelled.json.receipt.status, 'cancelled')
     assert.equal(cancelled.headers['hxp-status'], 'cancelled')
-    assertRefused(await world.resolve(request_id, 'Approve'), 409, 'already_resolved')
+    const twice = await world.resolve(request_id, 'Approve')
+    assertRefused(twice, 409, 'already_resolved')
+    assert.match(twice.json.message, /has ended before/, 'what happened, not what should be')
     assert.equal((await world.http('devin', 'GET', `/requests/${request_id}`)).json.status, 'cancelled')
   }
 })

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Refusal } from '#kernel/errors.ts'
+import { collaboration } from '#protocols/collaboration/index.ts'
 import { Request } from '#protocols/execution/schema.ts'
 import { createCaller, enroll } from '../support/server.ts'
 import { dataFolder, start } from '../support/server-process.ts'
@@ -53,6 +54,15 @@ test('what is answered makes room for one more, and the refusal says when to com
   assert.equal(await codeOf(ask(world)), 'asked')
   assert.equal(await codeOf(ask(world)), 'QUOTA_EXCEEDED')
   assert.equal(await codeOf(ask(world, 'project', { agent_id: 'agent_devin' })), 'QUOTA_EXCEEDED', 'nor for it with another key')
+})
+
+test('what the operator has set holds for what a task waits for as well', async (t) => {
+  const world = await createWorld({ terms: { asksOpenMax: 0 } })
+  t.after(world.close)
+  const { task } = await world.play(collaboration.scenes['in_progress']!)
+  const [checkpoint_id, request_id] = ['ckpt_01M7GMWX16CYD5TMA0423FKEE4', 'hxp_01M7GMWX16CYD5TMA0423FKEE4']
+  const asking = { task_id: task.id, checkpoint_id, request_id, raised_by: 'agent_devin', kind: 'approval', prompt: 'Deploy?' }
+  await assert.rejects(world.call('system', 'collaboration/checkpoint.ask', asking), { code: 'QUOTA_EXCEEDED' })
 })
 
 test('in a minute only so much is asked, whoever asks for whom', async () => {

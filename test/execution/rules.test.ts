@@ -1,6 +1,7 @@
 // Delegation rules (HXP 0.1, 6.2; X10, X26) and whether time may decide (X4).
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import type { Actor } from '#kernel/identity.ts'
 import fc from 'fast-check'
 import { limits } from '#kernel/limits.ts'
 import { ruleFor, type Rule } from '#protocols/execution/standing.ts'
@@ -160,7 +161,15 @@ describe('rules', () => {
     }
     for (const who of ['devin', 'admin', 'project', 'system']) await refused('UNAUTHORIZED', who, 'rule.add', { delegate_to: 'user_rita' })
     const narrowed = { ...on.world.cast['alice']!, narrowed: true }
-    await assert.rejects(call(narrowed, 'rule.remove', { rule_id: rule.id }), { code: 'UNAUTHORIZED' })
+    for (const less of [
+      narrowed,
+      { ...narrowed, via: 'key' },
+      { ...narrowed, via: 'token', partial: true },
+      { ...narrowed, via: 'ticket' },
+    ])
+      await assert.rejects(call(less as Actor, 'rule.remove', { rule_id: rule.id }), { code: 'UNAUTHORIZED' })
+    for (const via of ['token', 'development'] as const)
+      assert.equal((await call({ ...narrowed, via }, 'rule.add', { delegate_to: 'user_rita' })).rule.delegate_to, 'user_rita')
   })
 
   test('delegate to active people of a common project, also to oneself', async () => {

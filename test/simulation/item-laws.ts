@@ -54,7 +54,7 @@ export function createItemLaws(record: FactRecord, fail: Fail): ItemLaws {
         fail(`${id} is for ${people.join()}, and ${task.id} is decided by ${judges.join()}`)
   }
 
-  function judgeEnd({ id, kind, task_id, checkpoint_id, receipt }: any): void {
+  function judgeEnd({ id, kind, action, task_id, checkpoint_id, receipt }: any): void {
     if (task_id === undefined || kind === 'review') return
     if (checkpoint_id === undefined) {
       if (receipt.basis.kind !== 'grant') fail(`${id} was answered for ${task_id}, which it never asked`)
@@ -68,7 +68,9 @@ export function createItemLaws(record: FactRecord, fail: Fail): ItemLaws {
     if (resolution.by !== by) fail(`${id} was decided by ${by}, and ${checkpoint_id} by ${resolution.by}`)
     const isYes = resolution.action === 'approve'
     if (isYes !== (result === 'approved')) fail(`${id} says ${result}, and ${checkpoint_id} ${resolution.action}`)
-    if (resolution.action === 'reject' && result !== 'rejected') fail(`${id} says ${result}, and ${checkpoint_id} was rejected`)
+    // A rejection answers what was to be approved; with it nobody has chosen or provided anything.
+    const no = action === 'APPROVE' ? 'completed rejected' : 'cancelled null'
+    if (resolution.action === 'reject' && `${status} ${result}` !== no) fail(`${id} says ${result}, and ${checkpoint_id} was rejected`)
   }
 
   return { judge, judgeGroup }

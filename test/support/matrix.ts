@@ -161,7 +161,7 @@ export const matrix: Readonly<Record<string, string>> = {
   // Channels are a person's own, callbacks an agent's own; a secret is for the agent that asked, and for nobody else.
   'execution/file.add': '                u      u     y     y    n   n     n      u     n    n    u      y',
   'execution/file.get': '                y      y     y     y    n   n     n      y     n    n    y      y',
-  'execution/file.expire': '             y      u     u     u    n   n     n      n     n    n    u      u',
+  'execution/file.expire': '             y      u     u     u    n   n     n      n     n    n    n      u',
   'execution/secret.take': '             u      u     u     u    n   n     n      y     n    n    u      u',
   'execution/secret.expire': '           y      u     u     u    n   n     n      u     n    n    u      u',
   'execution/channel.add': '             u      u     y     y    y   y     y      u     u    u    u      y',

@@ -5,7 +5,19 @@ import type { RequestView } from '#protocols/execution/view.ts'
 export type Got = { readonly request: RequestView; readonly receipt?: SignedReceipt }
 
 /** What is ours besides the draft's fields, for whoever can use it. */
-const further = ['kind', 'risk', 'quorum', 'votes', 'voted', 'thread', 'escalated_at', 'claimed_until', 'task_id', 'checkpoint_id'] as const
+const further = [
+  'kind',
+  'risk',
+  'quorum',
+  'votes',
+  'voted',
+  'thread',
+  'escalated_at',
+  'claimed_until',
+  'task_id',
+  'checkpoint_id',
+  'asked_until',
+] as const
 
 export function shapeOf({ request, receipt }: Got): Record<string, unknown> {
   const { id, action, role, priority, timeout_seconds, fallback, agent_id, label, metadata, tags, created_at, expires_at } = request

@@ -30,8 +30,8 @@ export const File = doc(
   }),
   {
     scopeOf: (file) => file.project_id,
-    // What a person has laid out but not handed over is not the agent's to see.
-    visibleTo: (file, { kind }) => kind !== 'agent' || file.state === 'kept',
+    // What a person has laid out but not handed over is for people: neither the agent nor the key of its project sees it.
+    visibleTo: (file, { kind }) => kind === 'human' || file.state === 'kept',
     within: (file) => ({ doc: Request, id: file.request_id }),
     indexes: {
       /** As long as there is one for a checksum, its bytes stay. */

@@ -48,7 +48,7 @@ export const ask = command({
   ],
   audit: 'task.checkpoint.raised',
   load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
-  decide({ task }, { checkpoint_id, request_id, raised_by, kind, prompt, options = [], ...run }, { now }) {
+  decide({ task }, { checkpoint_id, request_id, raised_by, kind, prompt, options = [], ...run }, { now, terms: { asksOpenMax: max } }) {
     const raised = raisedOn(
       task,
       checkpoint_id,
@@ -70,11 +70,11 @@ export const ask = command({
       },
       now,
     )
-    const max = limits.asksOpenMax
+    const words = `at most ${max} questions of one agent may be open`
     return {
       facts: [fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint), image(Task, raised.task)], byRun(run))],
       puts: taskTimers(task, raised.task),
-      atMost: [{ doc: Checkpoint, index: 'open', prefix: [raised_by], max, words: `at most ${max} questions of one agent may be open` }],
+      atMost: max === null ? [] : [{ doc: Checkpoint, index: 'open', prefix: [raised_by], max, words }],
       output: raised,
     }
   },

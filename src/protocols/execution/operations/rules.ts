@@ -8,8 +8,12 @@ import { t, type Static } from '#kernel/schema.ts'
 import { Id } from '../schema.ts'
 import { Policy, PolicyFields, Rule, Rules, usualPolicy } from '../standing.ts'
 
-/** As with a substitute: a credential that carries less than the whole of a person does not decide who decides. */
-const themself = role<unknown>('the person themself', (actor) => actor.kind === 'human' && actor.narrowed !== true)
+/**
+ * As with a substitute: a key that carries less than the whole of a person does not decide who decides. A token of an issuer ends as
+ * well, but it is how a person comes.
+ */
+const isWhole = ({ narrowed, partial, via }: Actor): boolean => !narrowed || (!partial && (via === 'token' || via === 'development'))
+const themself = role<unknown>('the person themself', (actor) => actor.kind === 'human' && isWhole(actor))
 
 const RuleView = t.Object({ ...Rule.properties, order: t.Integer({ description: 'which one is tried when several fit alike: the lower' }) })
 const shown = (rules: readonly Rule[]): Static<typeof RuleView>[] => rules.map((one, i) => ({ ...one, order: i + 1 }))
