@@ -23,7 +23,7 @@ test('HXP 0.1: every row is shown by tests that there are', (t) => {
     shown.filter(([file, title]) => !isTest(texts.get(file), title)).map(([file, title]) => `${id} names no test: ${file}: ${title}`),
   )
   assert.deepEqual(missing, [])
-  const unshown = hxpRows.filter(({ id, shown }) => shown.length === 0).map(({ id, text }) => `${id}: ${text}`)
+  const unshown = hxpRows.filter(({ shown }) => shown.length === 0).map(({ id, text }) => `${id}: ${text}`)
   assert.deepEqual(unshown, [])
   t.diagnostic(`HXP 0.1: ${hxpRows.length} rows`)
 })
