@@ -180,6 +180,18 @@ describe('whose inbox it is', () => {
     await world.close()
   })
 
+  test('who was called to something out of the pool sees it once, and is told of one', async () => {
+    const world = await createWorld()
+    const { id } = await ask(world, 'devin', { role: 'pool', ...item('Who can?') })
+    await world.call('bob', 'execution/request.escalate', { request_id: id, to: ['user_rita'] })
+    for (const who of ['rita', 'bob']) {
+      assert.deepEqual(titlesOf(await allOf(world, who)), ['Who can?'])
+      const { open, pool, by_priority } = await world.call(who, COUNT)
+      assert.deepEqual([open, pool, by_priority.high], [1, 1, 1], who)
+    }
+    await world.close()
+  })
+
   test('a key for one project shows nothing of the others, and counts nothing', async () => {
     const world = await createWorld()
     await world.play([

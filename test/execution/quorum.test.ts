@@ -100,6 +100,16 @@ describe('a quorum', () => {
     await vote(on, 'bob', id, 'approved')
   })
 
+  test('answers a vote that is repeated under its key in the same words, also when it is decided since', async () => {
+    const on = await requests()
+    const { id } = await on.ask({ ...APPROVE, ...quorum(2) })
+    const call = (): Promise<any> => on.on.call('alice', 'execution/request.resolve', { ...of(id), result: 'approved' }, 'one')
+    const first = await call()
+    await vote(on, 'bob', id, 'approved')
+    assert.deepEqual(await call(), first)
+    assert.equal((await on.call('alice', 'request.get', of(id))).receipt.result, 'approved')
+  })
+
   test('takes one vote of a person, also of one who stands in for another', async () => {
     const on = await requests()
     const again = (who: Parameters<Asked['call']>[0], id: string): Promise<unknown> =>

@@ -57,7 +57,9 @@ export function markerIn(action: string, [first, second]: readonly SeenImage[]):
     'delegation/capability.invoked': `~${after?.timeout_ms - 1_000}~`,
     'delegation/capability.denied': `~${after?.timeout_ms - 1_000}~`,
     'execution/request.created': after?.payload?.item ?? after?.payload?.question ?? after?.payload?.prompt,
-    'execution/request.completed': after?.receipt?.reason,
+    'execution/request.completed': after?.votes?.at(-1)?.reason ?? after?.receipt?.reason,
+    'execution/request.voted': after?.votes?.at(-1)?.reason,
+    'execution/request.failed': after?.votes?.at(-1)?.reason,
     'identity/key.issued': after?.label,
     'identity/agent.updated': after?.description,
   }
@@ -74,6 +76,8 @@ export function leaves({ op }: Plan, action: string): boolean {
   // An expiry with a stated default resolves.
   if (op === 'collaboration/checkpoint.expire' && action === 'collaboration/task.checkpoint.resolved') return true
   if (op === 'delegation/capability.invoke' && action === 'delegation/capability.denied') return true
+  // A vote decides nothing yet, or that nothing can be decided.
+  if (op === 'execution/request.resolve' && (action === 'execution/request.voted' || action === 'execution/request.failed')) return true
   // Handing off ends the run first.
   if (op === 'delegation/agent.handoff') return action === 'delegation/run.failed'
   // Giving back answers the interrupt; that the task was returned follows from it.

@@ -226,7 +226,7 @@ export function createClients({ machine, random, record, tokens, fail, happened,
   function claim({ line, images }: SeenFact): void {
     if (line.cause !== null || line.actor === 'agent_system' || line.action === 'kernel/authorization.denied') return
     const marker = markerIn(line.action, images)
-    const ids = [line.task, ...images.map(({ key }) => key.slice(key.indexOf('/') + 1))]
+    const ids = [line.task, ...images.flatMap(({ key, after }) => [key.slice(key.indexOf('/') + 1), after.request_id])]
     // A run that fails says why in its agent's own words; one that is handed off ends without any.
     const isAbout = (intent: Intent): boolean => ids.includes(targetOf(intent)) && intent.op !== 'delegation/run.fail'
     const fits = (intent: Intent): boolean =>
@@ -242,6 +242,8 @@ export function createClients({ machine, random, record, tokens, fail, happened,
   function checkAgainstInput({ op, input }: Intent, made: any): void {
     if (/artifact\.(commit|edit)$/.test(op) && made.parent_version !== (input.parent_version ?? null))
       fail(`${op}: the version says that it follows ${made.parent_version}, its author said ${input.parent_version}`)
+    if (op.endsWith('request.resolve') && input.digest !== undefined && shownIn(made) !== input.digest)
+      fail(`${op}: it was answered as something else than what was shown`)
     if (op.endsWith('review.submit') && input.artifact_version !== undefined && made.artifact_version !== input.artifact_version)
       fail(`${op}: another version was reviewed than the one that was named`)
   }
@@ -285,3 +287,5 @@ export function createClients({ machine, random, record, tokens, fail, happened,
     settle,
   }
 }
+
+const shownIn = ({ votes, receipt }: any): string => votes?.at(-1).shown_digest ?? receipt.shown_digest

@@ -3,6 +3,7 @@ import type { Group } from '#kernel/sequencer.ts'
 import type { MemoryDisk } from '#stores/memory.ts'
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
 import { createItemLaws } from './item-laws.ts'
+import { createRequestLaws } from './request-laws.ts'
 import { createRunLaws, type Acknowledged } from './run-laws.ts'
 
 const TASK = 'collaboration.task/'
@@ -12,6 +13,8 @@ const GRANT = 'collaboration.grant/'
 const RUN = 'delegation.run/'
 const REQUEST = 'execution.request/'
 const TIMER = 'kernel.delivery/call/'
+/** Kept apart: its time is no task's, and when all is quiet it must be gone. */
+const SECRET_TIMER = `${TIMER}sec_`
 
 /** Which steps of a task's state each event may show; null: the task is new. */
 const steps: Record<string, readonly (readonly [string | null, string])[]> = {
@@ -95,6 +98,11 @@ const forPeople = new Set([
   'grant.revoked',
   'artifact.edited',
   'request.completed',
+  'request.voted',
+  'request.claimed',
+  'request.assigned',
+  'request.questioned',
+  'request.snoozed',
 ])
 const SYSTEM = 'agent_system'
 const ADMIN = 'service_admin'
@@ -103,12 +111,15 @@ export type Laws = {
   judge(fact: SeenFact): void
   /** What must hold between documents once a transaction is whole. */
   judgeGroup(group: Group): void
+  /** When all is quiet. */
+  judgeEnd(now: string): void
 }
 
 export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged: Acknowledged, fail: Fail): Laws {
   const activeKeys = new Map<string, Set<string>>()
   const pendingOf = new Map<string, Set<string>>()
   const items = createItemLaws(record, fail)
+  const requests = createRequestLaws(disk, record, fail)
   const runs = createRunLaws(disk, record, isAcknowledged, fail)
   let touched = new Set<string>()
   const docOf = (key: string): any => record.docs.get(key)?.value ?? null
@@ -127,6 +138,7 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
     if (action === 'artifact.committed') judgePlan(fact, fail)
     runs.judge(fact)
     items.judge(fact)
+    requests.judge(fact)
     if (action !== 'authorization.denied') judgeActor(fact, action)
   }
 
@@ -181,10 +193,11 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
   }
 
   function judgeGroup(group: Group): void {
-    for (const { key } of [...group.create, ...group.update]) if (key.startsWith(TIMER)) touched.add(ownerOf(key))
-    for (const key of group.remove) if (key.startsWith(TIMER)) touched.add(ownerOf(key))
+    const keys = [...group.create, ...group.update].map(({ key }) => key).concat(group.remove)
+    for (const key of keys) if (key.startsWith(TIMER) && !key.startsWith(SECRET_TIMER)) touched.add(ownerOf(key))
     runs.judgeGroup()
     items.judgeGroup()
+    requests.judgeGroup()
     const all = touched
     touched = new Set()
     for (const key of all) {
@@ -227,7 +240,7 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
     if (delivery.attempt === 0 && delivery.due !== due) fail(`the timer ${name} of ${lane} is set to ${delivery.due} instead of ${due}`)
   }
 
-  return { judge, judgeGroup }
+  return { judge, judgeGroup, judgeEnd: requests.judgeEnd }
 }
 
 const ownerOf = (timer: string): string => {

@@ -4,13 +4,15 @@ import { createHash } from 'node:crypto'
 import { SYSTEM } from '#kernel/identity.ts'
 import { kindOf } from '#kernel/schema.ts'
 import { createEffectLaws, type EffectLaws } from './capabilities.ts'
-import { createClients, type Clients, type Plan } from './clients.ts'
-import { createLaws, isOver } from './laws.ts'
+import { createClients, type Clients, type Intent, type Plan } from './clients.ts'
+import { checkInboxes } from './inboxes.ts'
+import { createLaws, isOver, type Laws } from './laws.ts'
 import { createMachine, type Machine } from './machine.ts'
 import { createPlanner, type Planner } from './plans.ts'
 import { createProcesses, type Processes } from './processes.ts'
 import { createRandom, type Random } from './random.ts'
 import { createRecord, type Record as FactRecord } from './record.ts'
+import { createAsking, type Asking } from './requests.ts'
 import type { MemoryDisk } from '#stores/memory.ts'
 import { copyOf, type Template } from './world.ts'
 
@@ -27,10 +29,12 @@ export type Outcome = {
 }
 export type SimulateOptions = { readonly steps?: number; readonly trace?: boolean }
 
-const STEPS = 150
+const STEPS = 180
 const IN_FLIGHT_MAX = 6
 /** How much of what happens is the agents' processes. */
-const PROCESSES = 0.3
+const PROCESSES = 0.28
+/** And how much is asked and answered beside all tasks. */
+const ASKING = 0.16
 const TURNS_MAX = 5_000
 const ROUNDS_MAX = 300
 const MINUTE_MS = 60_000
@@ -41,6 +45,8 @@ type Simulation = {
   readonly clients: Clients
   readonly planner: Planner
   readonly processes: Processes
+  readonly asking: Asking
+  readonly laws: Laws
   readonly effects: EffectLaws
   readonly disk: MemoryDisk
   readonly record: FactRecord
@@ -125,7 +131,8 @@ function assemble(seed: number, template: Template, note: (what: string) => void
       return at === undefined ? [] : [{ id: key, due: at }]
     })
   const planner = createPlanner(random, record, machine.now)
-  return { machine, clients, planner, processes, effects, disk, record, random, violations, note, fail, due }
+  const asking = createAsking(random, record, machine.now)
+  return { machine, clients, planner, processes, asking, laws, effects, disk, record, random, violations, note, fail, due }
 }
 
 /** One thing happens. */
@@ -173,8 +180,10 @@ function step(sim: Simulation, count: (what: string) => void): string {
   return `${choice}, it is ${new Date(machine.now()).toISOString()}`
 }
 
-function begin({ clients, planner, processes, random }: Simulation): string {
-  const plan = random.chance(PROCESSES) ? processes.next(clients.started()) : planner.next(clients.started())
+function begin({ clients, planner, processes, asking, random }: Simulation): string {
+  const kind = random.next()
+  const next = kind < PROCESSES ? processes.next : kind < PROCESSES + ASKING ? asking.next : planner.next
+  const plan = next(clients.started())
   if (clients.isTaken(plan)) return 'nothing'
   clients.start(plan)
   return `${plan.as} ${plan.op} ${JSON.stringify(plan.input)}`
@@ -194,30 +203,41 @@ async function quiesce(sim: Simulation): Promise<void> {
       key.startsWith('collaboration.checkpoint/') && value.state === 'pending' && !value.overdue && value.expires_at !== null
     if (isForgotten && value.expires_at <= now) fail(`${key} waits past its time and nobody was told`)
   }
+  sim.laws.judgeEnd(now)
+  // Lists are long to look through, and one history in four shows enough of them.
+  if (sim.random.chance(0.25)) await checkInboxes(sim.record, (plan) => answerTo(plan, sim), fail)
   sim.effects.judgeEnd([...sim.disk.docs.keys()].filter((key) => key.startsWith('kernel.pending/')))
   await fetchAll(sim)
   await endAll(sim)
 }
 
+async function answerTo(plan: Plan, sim: Simulation): Promise<any> {
+  const { answer } = await settledAlone(plan, sim)
+  return answer === null ? null : JSON.parse(answer)
+}
+
+async function settledAlone(plan: Plan, sim: Simulation): Promise<Intent> {
+  const intent = sim.clients.start(plan)
+  await idle(sim)
+  return intent
+}
+
 /** On past everything that waits for a time. */
 async function passTime(sim: Simulation): Promise<void> {
   const { machine, fail, due } = sim
-  for (let round = 0; due().length > 0; round++) {
-    if (round === ROUNDS_MAX)
-      return fail(
-        `still waiting: ${due()
-          .map((delivery) => `${delivery.id} due ${delivery.due}`)
-          .join(', ')}`,
-      )
-    const last = Math.max(...due().map((delivery) => Date.parse(delivery.due)))
+  let waiting = due()
+  for (let round = 0; waiting.length > 0; round++) {
+    if (round === ROUNDS_MAX) return fail(`still waiting: ${waiting.map((delivery) => `${delivery.id} due ${delivery.due}`).join(', ')}`)
+    const last = Math.max(...waiting.map((delivery) => Date.parse(delivery.due)))
     machine.pass(Math.max(MINUTE_MS, last - machine.now() + 1))
     await idle(sim)
+    waiting = due()
   }
 }
 
 /** When every lease has ended, whatever waits for an agent that may act is handed to whoever comes. */
 async function fetchAll(sim: Simulation): Promise<void> {
-  const { machine, clients, processes, record, fail } = sim
+  const { machine, processes, record, fail } = sim
   const waiting = (): any[] =>
     [...sim.disk.docs].filter(([key]) => key.startsWith('delegation.mailbox/')).map(([, { text }]) => JSON.parse(text))
   const last = Math.max(machine.now(), ...waiting().flatMap(({ due, until }) => [Date.parse(due), until === null ? 0 : Date.parse(until)]))
@@ -225,8 +245,7 @@ async function fetchAll(sim: Simulation): Promise<void> {
   const able = new Set<string>()
   for (const [round, agent] of processes.agents.entries()) {
     if (record.docs.get(`identity.agent/${agent}`)!.value.disabled) continue
-    const intent = clients.start(processes.fetch(agent, round))
-    await idle(sim)
+    const intent = await settledAlone(processes.fetch(agent, round), sim)
     if (intent.answer !== null) able.add(agent)
   }
   for (const { id, agent_id, messages } of waiting())
@@ -252,8 +271,7 @@ async function endAll(sim: Simulation): Promise<void> {
   for (let turn = 0; turn < TURNS_MAX && sim.violations.length === 0; turn++) {
     const task = planner.tasks().find(({ state }) => !isOver(state))
     if (task === undefined) break
-    const intent = clients.start(ending(task, clients.started(), sim))
-    await idle(sim)
+    const intent = await settledAlone(ending(task, clients.started(), sim), sim)
     if (intent.answer === null) fail(`${task.id} is ${task.state}, and its principal cannot end it`)
   }
   // What is kept for a while after a run has ended goes by itself.

@@ -56,6 +56,44 @@ const bySystem = new Set([
   ].map((name) => `delegation/${name}`),
 ])
 
+/** What people and agents do with requests, and what becomes of these. */
+const asked = [
+  'create',
+  'resolve',
+  'cancel',
+  'get',
+  'claim',
+  'release',
+  'extend',
+  'assign',
+  'escalate',
+  'snooze',
+  'unsnooze',
+  'question',
+  'reply',
+]
+const became = [
+  'created',
+  'completed',
+  'failed',
+  'cancelled',
+  'expired',
+  'voted',
+  'claimed',
+  'released',
+  'extended',
+  'assigned',
+  'escalated',
+  'reminded',
+  'snoozed',
+  'unsnoozed',
+  'woken',
+  'questioned',
+  'replied',
+  'rerouted',
+  'bound',
+]
+
 async function run(...args: string[]): Promise<{ code: number; output: string }> {
   const child = spawn(process.execPath, [fileURLToPath(import.meta.resolve('./run.ts')), ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
   let output = ''
@@ -78,8 +116,11 @@ function assertHappened(happened: ReadonlySet<string>): void {
     ...commands.filter(({ name }) => !bySystem.has(name)).map(({ name }) => `${name} ok`),
     ...commands.flatMap(({ fact, name }) => (name === 'delegation/webhook.rotate' ? [] : (fact ?? []))),
     'fact kernel/authorization.denied',
-    ...['create', 'resolve'].map((name) => `execution/request.${name} ok`),
-    ...['created', 'completed', 'failed', 'cancelled', 'expired', 'rerouted', 'bound'].map((name) => `fact execution/request.${name}`),
+    ...asked.map((name) => `execution/request.${name} ok`),
+    ...['RESOLVED', 'CLAIMED', 'VOTED'].map((what) => `execution/request.resolve ALREADY_${what}`),
+    ...['EXPIRED', 'CHANGED', 'INVALID_RESULT', 'NOT_FOUND'].map((code) => `execution/request.resolve ${code}`),
+    ...became.map((name) => `fact execution/request.${name}`),
+    ...['taken', 'expired'].map((name) => `fact execution/secret.${name}`),
   ]
   assert.deepEqual(
     wanted.filter((what) => !happened.has(what)),

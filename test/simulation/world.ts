@@ -3,6 +3,7 @@
 import { contracts } from '#contracts/index.ts'
 import { SYSTEM } from '#kernel/identity.ts'
 import { createKernel } from '#kernel/kernel.ts'
+import { authenticate } from '#protocols/identity/authenticate.ts'
 import { ADMIN_SERVICE } from '#protocols/identity/schema.ts'
 import { directory } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
@@ -17,6 +18,8 @@ export const projects = {
 } as const
 export type ProjectName = keyof typeof projects
 export const REVIEWER = 'user_rita'
+/** Somebody more in both projects: for votes, pools and escalations. */
+export const HELPER = 'user_hana'
 export const HOSTILE = 'agent_mole'
 export const ADMIN = ADMIN_SERVICE
 
@@ -35,12 +38,18 @@ export async function createTemplate(): Promise<Template> {
     await call('identity/user.add', { id: principal, name: principal, project_id: id })
     for (const agent of agents) await call('identity/agent.add', { id: agent, name: agent, owner: principal, project_id: id })
   }
-  await call('identity/user.add', { id: REVIEWER, name: REVIEWER })
-  await call('identity/project.join', { project_id: 'project_other', subject: REVIEWER })
+  for (const both of [REVIEWER, HELPER]) {
+    await call('identity/user.add', { id: both, name: both })
+    await call('identity/project.join', { project_id: 'project_other', subject: both })
+  }
   const tokens = new Map<string, string>()
-  for (const subject of [ADMIN, REVIEWER, ...Object.values(projects).flatMap(({ principal, agents }) => [principal, ...agents])])
+  for (const subject of [ADMIN, REVIEWER, HELPER, ...Object.values(projects).flatMap(({ principal, agents }) => [principal, ...agents])])
     tokens.set(subject, ((await call('identity/key.issue', { subject })) as { key: string }).key)
   await offerAll(kernel, 0)
+  for (const { principal } of Object.values(projects)) {
+    const caller = () => authenticate(store, { kind: 'bearer', token: tokens.get(principal)! }, now)
+    await kernel.call('execution/rule.add', { tag: 'finance', delegate_to: REVIEWER }, caller)
+  }
   await store.close()
   return { disk, tokens }
 }

@@ -145,10 +145,10 @@ const count = query({
   callers: [wholePerson],
   load: () => Promise.resolve(null),
   async view(_, __, { actor }, read) {
-    const own = await countsIn(read, [actor.id])
-    const pool = await countsIn(read, inboxOf(actor).pools)
-    // In the pool, and before them besides.
-    const twice = await countsIn(read, [actor.id], 'twice')
+    const own = await countsIn(read, 'open', [actor.id])
+    const pool = await countsIn(read, 'open', inboxOf(actor).pools)
+    // What they were called to out of a pool stands in both.
+    const twice = await countsIn(read, 'twice', [actor.id])
     const by_priority = {
       critical: own.critical + pool.critical - twice.critical,
       high: own.high + pool.high - twice.high,
@@ -161,14 +161,14 @@ const count = query({
       by_priority,
       pool: sumOf(pool),
       snoozed: await read.count(Request, 'open', [actor.id, SNOOZED]),
-      acting_for: await Promise.all(people.map(async (person) => ({ person, open: sumOf(await countsIn(read, [person])) }))),
+      acting_for: await Promise.all(people.map(async (person) => ({ person, open: sumOf(await countsIn(read, 'open', [person])) }))),
     }
   },
   example: { given: 'asked', as: 'alice', input: {} },
 })
 
 const sumOf = ({ critical, high, normal, low }: ByPriority): number => critical + high + normal + low
-async function countsIn(read: Read, inboxes: readonly string[], index: 'open' | 'twice' = 'open'): Promise<ByPriority> {
+async function countsIn(read: Read, index: 'open' | 'twice', inboxes: readonly string[]): Promise<ByPriority> {
   const of = async (rank: string): Promise<number> => {
     const counts = await Promise.all(inboxes.map((who) => read.count(Request, index, [who, rank])))
     return counts.reduce((sum, one) => sum + one, 0)

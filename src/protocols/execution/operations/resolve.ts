@@ -25,7 +25,7 @@ import {
   TIMEOUT,
   type OfRequest,
 } from '../rules.ts'
-import { Id, Request } from '../schema.ts'
+import { Id, isOpen, Request } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 
 export const Reason = t.Optional(nullable(t.String({ maxLength: limits.reasonCharsMax })))
@@ -69,8 +69,9 @@ const resolve = command({
     }
   },
   async finish(output, read, context) {
-    const request = await read(Request, output.request.id)
-    return request.receipt ? { ...output, receipt: await signed(request, read, context) } : output
+    // A vote that decided nothing yet: whoever repeats it later gets the same answer, and request.get tells what became of it.
+    if (isOpen(output.request)) return output
+    return { ...output, receipt: await signed(await read(Request, output.request.id), read, context) }
   },
   example: { given: 'asked', as: 'alice', input: ({ request }) => ({ request_id: request.id, result: 'Approve' }) },
 })

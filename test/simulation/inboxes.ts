@@ -1,0 +1,50 @@
+// What people and agents are shown when all is quiet, against what the documents say: nothing that waits for somebody is missing from
+// their list, nothing else stands there, nothing twice, and the numbers are the same.
+import { canonical } from '#kernel/canonical.ts'
+import type { Plan } from './clients.ts'
+import type { Fail, Record as FactRecord } from './record.ts'
+import { isUnbound } from './requests.ts'
+import { HELPER, projects, REVIEWER } from './world.ts'
+
+const REQUEST = 'execution.request/'
+const RANKS = ['critical', 'high', 'normal', 'low']
+const people = [...Object.values(projects).map(({ principal }) => principal), REVIEWER, HELPER]
+const agents = Object.values(projects).flatMap((project) => project.agents)
+const projectsOf = (who: string): string[] =>
+  Object.entries(projects).flatMap(([id, { principal }]) => (principal === who || who === REVIEWER || who === HELPER ? [id] : []))
+
+const isOpen = ({ status }: any): boolean => status === 'pending' || status === 'assigned'
+const orderOf = ({ priority, created_at, id }: any): string => `${RANKS.indexOf(priority as string)} ${created_at} ${id}`
+
+/** `ask`: the answer, or null where it was refused. */
+export async function checkInboxes(record: FactRecord, ask: (plan: Plan) => Promise<any>, fail: Fail): Promise<void> {
+  const all = [...record.docs].flatMap(([key, { value }]) => (key.startsWith(REQUEST) ? [value] : []))
+  const as = (who: string, op: string, input: object): Promise<any> => ask({ as: who, op: `execution/${op}`, input, keyed: false })
+  for (const who of people) {
+    const inPool = (request: any): boolean =>
+      isUnbound(request) &&
+      request.role === 'pool' &&
+      request.status === 'pending' &&
+      projectsOf(who).includes(request.project_id as string)
+    const mine = all.filter((request) => isOpen(request) && (request.people.includes(who) || inPool(request)))
+    const wanted = mine
+      .map(orderOf)
+      .sort()
+      .map((order) => order.split(' ').at(-1))
+    const { items } = await as(who, 'inbox.list', { limit: 200 })
+    const shown = items.map(({ request_id }: any) => request_id)
+    if (canonical(shown) !== canonical(wanted))
+      fail(`${who} has ${wanted.join() || 'nothing'} before them, and is shown ${shown.join() || 'nothing'}`)
+    const counted = await as(who, 'inbox.count', {})
+    if (counted.open !== wanted.length) fail(`${who} has ${wanted.length} before them, and is told of ${counted.open}`)
+    const stats = await as(who, 'request.stats', {})
+    if (stats.unresolved !== wanted.length) fail(`${who} has ${wanted.length} before them: ${JSON.stringify(stats)}`)
+  }
+  for (const who of agents) {
+    const asked = all.filter(({ requester }) => requester === who)
+    const listed = await as(who, 'request.list', { limit: 200 })
+    if (listed === null) continue // it is switched off, or has no key left
+    const [shown, wanted] = [listed.items.map(({ request_id, id = request_id }: any) => id as string), asked.map(({ id }) => id as string)]
+    if (canonical(shown.sort()) !== canonical(wanted.sort())) fail(`${who} asked ${wanted.join()}, and is shown ${shown.join()}`)
+  }
+}
