@@ -1,6 +1,7 @@
 // What a person has to answer and has answered, what an agent has asked, and how many of each there are.
 import { Refusal } from '#kernel/errors.ts'
 import { anyone, human, type Actor } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
 import { query, type Listed, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
 import { t, type Part } from '#kernel/schema.ts'
@@ -83,7 +84,8 @@ async function pageOver(read: Read, name: string, input: Paged & Record<string, 
 }
 
 async function walk(read: Read, index: string, prefix: Prefix, see: (row: Listed) => Promise<void> | void): Promise<void> {
-  for (let after: string | undefined; ;) {
+  // Nobody's question may hold the server: whoever has to be counted one by one is counted so far.
+  for (let after: string | undefined, seen = 0; seen < limits.examinedMax; seen += SCAN) {
     const listed = await read.list(Request, index, [prefix], { after, limit: SCAN })
     for (const row of listed) await see(row)
     if (listed.length < SCAN) return
@@ -157,7 +159,9 @@ const inbox = query({
   input: t.Object({ status: t.Optional(Status), priority: t.Optional(Priority), ...pageInput }),
   output: t.Object({
     requests: t.Array(RequestView),
-    total: t.Integer({ description: 'how many match the filter' }),
+    total: t.Integer({
+      description: 'how many match the filter; for substitutes and keys of some projects at most 2,000 a person are counted',
+    }),
     unresolved: t.Integer({ description: 'how many of those are pending or assigned' }),
     next_cursor: nextCursor,
   }),
