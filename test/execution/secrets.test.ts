@@ -245,7 +245,7 @@ test('what is provided at the checkpoint of a request must be what the request a
   const { checkpoint_id } = (await world.call('alice', 'execution/request.get', { request_id })).request
   const give = (input: string): Promise<any> =>
     world.call('alice', 'collaboration/checkpoint.resolve', { checkpoint_id, action: 'provide', input })
-  await assert.rejects(give('many'), { code: 'INVALID_RESULT' })
+  await assert.rejects(give('many'), { code: 'INVALID_SPEC' })
   await give('42')
   assert.equal((await world.call('devin', 'execution/request.get', { request_id })).receipt.result, 42)
 })
