@@ -11,27 +11,40 @@ const RULES = '/hxp/v1/delegation/rules/'
 /** Whatever else stands there is nobody's id. */
 const anId = /^[A-Za-z0-9_-]{1,80}$/
 
-export function routesOf(parts: Parts): (path: string) => Found | null {
+type Table = {
+  readonly fixed: Readonly<Record<string, Methods>>
+  /** What may follow the id of a request. */
+  readonly below: Readonly<Record<string, Methods>>
+  readonly rule: Methods
+}
+
+export function tableOf(parts: Parts): Table {
   const requests = requestRoutes(parts)
   const people = peopleRoutes(parts)
   const rules = ruleRoutes(parts)
   const common = commonRoutes(parts)
-  const fixed = new Map<string, Found>(
-    Object.entries({
+  return {
+    fixed: {
       '/hxp/v1/requests': requests.whole,
       '/hxp/v1/inbox': people.inbox,
       '/hxp/v1/delegation/rules': rules.whole,
       '/hxp/v1/stats': common.stats,
       '/hxp/v1/receipts/verify': common.verify,
-    }).map(([path, methods]) => [path, { methods, id: '', isObject: false }]),
-  )
-  const below: Readonly<Record<string, Methods>> = {
-    '': requests.one,
-    resolve: people.resolve,
-    cancel: requests.cancel,
-    files: people.files,
-    secret: requests.secret,
+    },
+    below: {
+      '': requests.one,
+      resolve: people.resolve,
+      cancel: requests.cancel,
+      files: people.files,
+      secret: requests.secret,
+    },
+    rule: rules.one,
   }
+}
+
+export function routesOf(parts: Parts): (path: string) => Found | null {
+  const { below, rule, ...table } = tableOf(parts)
+  const fixed = new Map<string, Found>(Object.entries(table.fixed).map(([path, methods]) => [path, { methods, id: '', isObject: false }]))
 
   return (path) => {
     const found = fixed.get(path)
@@ -43,6 +56,6 @@ export function routesOf(parts: Parts): (path: string) => Found | null {
       return anId.test(id) && Object.hasOwn(below, word) ? { methods: below[word]!, id, isObject: true } : null
     }
     const id = path.startsWith(RULES) ? path.slice(RULES.length) : ''
-    return anId.test(id) ? { methods: rules.one, id, isObject: true } : null
+    return anId.test(id) ? { methods: rule, id, isObject: true } : null
   }
 }
