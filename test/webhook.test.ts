@@ -1,42 +1,20 @@
 // Agents that are told by HTTP, with a real receiver that does not always behave.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTcp, type AddressInfo } from 'node:net'
 import { after, describe, test } from 'node:test'
 import { realClock } from '#apps/clock.ts'
 import { isPublic } from '#workers/webhook-address.ts'
 import { post } from '#workers/webhook-post.ts'
 import { runWebhooks, type WebhookOptions } from '#workers/webhook.ts'
+import { answering, isSigned, receiver as openReceiver, until, type Answer, type Got } from './support/receiver.ts'
 import { deliveries, silent } from './support/worker-world.ts'
 import { createWorld, type World } from './support/world.ts'
 
-type Got = { readonly headers: IncomingMessage['headers']; readonly text: string; readonly body: any }
-type Answer = (got: Got, response: ServerResponse, count: number) => void
-const accept: Answer = (_, response) => void response.writeHead(204).end()
-
-const servers: Server[] = []
-after(() => servers.forEach((server) => server.closeAllConnections() === undefined && server.close()))
-
-/** A receiver that notes what comes and answers as it is told. */
-async function receiver(answer: Answer = accept): Promise<{ url: string; got: Got[]; answerWith(next: Answer): void }> {
-  const got: Got[] = []
-  let how = answer
-  const server = createServer((request, response) => {
-    const parts: Buffer[] = []
-    request.on('data', (part: Buffer) => parts.push(part))
-    request.on('end', () => {
-      const text = Buffer.concat(parts).toString()
-      const one = { headers: request.headers, text, body: JSON.parse(text) as unknown }
-      got.push(one)
-      how(one, response, got.length)
-    })
-  })
-  servers.push(server)
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`, got, answerWith: (next) => (how = next) }
-}
+const accept = answering(204)
+const closing: (() => void)[] = []
+after(() => closing.forEach((close) => close()))
+const receiver = (answer?: Answer) => openReceiver({ after: (close) => void closing.push(close as () => void) }, answer)
 
 const usual: WebhookOptions = { allowsPrivate: true, attemptsMax: 3, random: () => 0, timeoutMs: 300 }
 
@@ -51,39 +29,10 @@ async function hooked(url: string, options: Partial<WebhookOptions> = {}) {
   return { world, worker, secret: secret as string, task_id: task.id as string, run_id: items[0].id as string }
 }
 
-async function until<T>(look: () => Promise<T | false | undefined | null> | T | false | undefined | null): Promise<T> {
-  for (let i = 0; i < 1_000; i++) {
-    const found = await look()
-    if (found) return found
-    await new Promise((done) => setTimeout(done, 10))
-  }
-  throw new Error('it did not come to be')
-}
 const log = async (world: World, run_id: string): Promise<any[]> =>
   (await world.call('alice', 'delegation/delivery.list', { run_id })).items.toReversed()
 const settled = (world: World): Promise<boolean> =>
   until(async () => !(await deliveries(world.store)).some(({ channel }) => channel === 'webhook'))
-
-/** Standard Webhooks as its text says, with another implementation of HMAC. */
-async function verified(secret: string, { headers, text }: Got): Promise<boolean> {
-  const raw = Uint8Array.from(atob(secret.slice('whsec_'.length)), (char) => char.charCodeAt(0))
-  const key = await crypto.subtle.importKey('raw', raw, { name: 'HMAC', hash: 'SHA-256' }, false, ['verify'])
-  const said = new TextEncoder().encode(`${String(headers['webhook-id'])}.${String(headers['webhook-timestamp'])}.${text}`)
-  const all = String(headers['webhook-signature']).split(' ')
-  const checks = all.map(async (one) => {
-    const [version, value] = one.split(',') as [string, string]
-    return (
-      version === 'v1' &&
-      crypto.subtle.verify(
-        'HMAC',
-        key,
-        Uint8Array.from(atob(value), (char) => char.charCodeAt(0)),
-        said,
-      )
-    )
-  })
-  return (await Promise.all(checks)).includes(true)
-}
 
 describe('a webhook', () => {
   test('of an agent that was switched off gets nothing of what waits for it', async () => {
@@ -107,8 +56,8 @@ describe('a webhook', () => {
     assert.match(secret, /^whsec_[A-Za-z0-9+/]{43}=$/)
     await settled(world)
     const [first] = got as [Got]
-    assert.ok(await verified(secret, first))
-    assert.ok(!(await verified(secret, { ...first, text: `${first.text} ` })), 'a body that was changed is not')
+    assert.ok(await isSigned(secret, first))
+    assert.ok(!(await isSigned(secret, { ...first, text: `${first.text} ` })), 'a body that was changed is not')
     assert.ok(Math.abs(Number(first.headers['webhook-timestamp']) - Date.now() / 1_000) < 5)
     assert.equal(first.headers['webhook-id'], `msg_${run_id}_1_1`)
     assert.deepEqual([first.body.type, first.body.data.run.id, first.body.data.attempt], ['run', run_id, 1])
@@ -217,7 +166,7 @@ describe('a webhook', () => {
     await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
     await until(() => got.length === 2)
     await settled(world)
-    assert.deepEqual([await verified(secret, got[1]!), await verified(next, got[1]!), await verified(next, got[0]!)], [true, true, false])
+    assert.deepEqual([await isSigned(secret, got[1]!), await isSigned(next, got[1]!), await isSigned(next, got[0]!)], [true, true, false])
     await worker.stop()
   })
 })

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { execution } from '#protocols/execution/index.ts'
-import { again, HOUR_MS, linesOf, raced, stage, type Stage } from '../support/stage.ts'
+import { HOUR_MS, linesOf, raceAll, stage, type Stage } from '../support/stage.ts'
 import { assertMirrored, itemsOf, openItem } from '../support/items.ts'
 
 const working = execution.scenes['task_in_progress']!
@@ -320,25 +320,10 @@ test('both sides, its time and the end of the task at once: one wins, one receip
     timeout: (on) => on.call('system', 'execution/request.expire', { request_id }),
     cancel: (on) => on.call('alice', 'task.cancel', { task_id: on.refs['task'].id }),
   }
-  const names = Object.keys(calls)
-  const pairs = names.flatMap((one) => names.filter((other) => other !== one).map((other) => [one, other]))
-  const winners = new Set<string>()
-  for (const racing of [names, ...pairs]) {
-    for (const late of [0, 2 * HOUR_MS]) {
-      const on = await again(ready)
-      on.world.advance(late)
-      const words = await raced(
-        racing.map((name) => calls[name]!(on).then(() => name)),
-        (name) => `won: ${name}`,
-      )
-      const won = words.filter((word) => word.startsWith('won: '))
-      assert.ok(won.filter((word) => word !== 'won: cancel').length <= 1, words.join())
-      for (const word of won) winners.add(word)
-      const ends = (await linesOf(on.world)).filter(({ action }) => /^execution\/request\.(completed|failed|cancelled)$/.test(action))
-      assert.equal(ends.length, won.length > 0 ? 1 : 0, words.join())
-      assert.equal((await checkpointOf(on)).state !== 'pending', won.length > 0)
-      await assertMirrored(on.world)
-    }
-  }
-  assert.equal(winners.size, names.length, [...winners].join())
+  await raceAll(ready, calls, async (on, won, words) => {
+    const ends = (await linesOf(on.world)).filter(({ action }) => /^execution\/request\.(completed|failed|cancelled)$/.test(action))
+    assert.equal(ends.length, won.length > 0 ? 1 : 0, words)
+    assert.equal((await checkpointOf(on)).state !== 'pending', won.length > 0)
+    await assertMirrored(on.world)
+  })
 })

@@ -115,3 +115,29 @@ export async function raced(calls: readonly Promise<any>[], word: (answer: any) 
   const words = settled.map((one): string => (one.status === 'fulfilled' ? word(one.value) : (one.reason as Refusal).code))
   return words.toSorted()
 }
+
+type Racing = Readonly<Record<string, (on: Stage) => Promise<any>>>
+/**
+ * Everybody at once, and each against each, in time and late, each time on a copy of the scene: at most one wins besides `cancel`, which
+ * ends whatever a task waits for and so may come second. `judge` sees who has won; everybody does so somewhere.
+ */
+export async function raceAll(ready: Stage, calls: Racing, judge: (on: Stage, won: readonly string[], words: string) => Promise<void>) {
+  const names = Object.keys(calls)
+  const pairs = names.flatMap((one) => names.filter((other) => other !== one).map((other) => [one, other]))
+  const winners = new Set<string>()
+  for (const racing of [names, ...pairs]) {
+    for (const late of [0, 2 * HOUR_MS]) {
+      const on = await again(ready)
+      on.world.advance(late)
+      const words = await raced(
+        racing.map((name) => calls[name]!(on).then(() => name)),
+        (name) => `won: ${name}`,
+      )
+      const won = words.filter((word) => word.startsWith('won: ')).map((word) => word.slice('won: '.length))
+      assert.ok(won.filter((name) => name !== 'cancel').length <= 1, words.join())
+      for (const name of won) winners.add(name)
+      await judge(on, won, words.join())
+    }
+  }
+  assert.equal(winners.size, names.length, [...winners].join())
+}

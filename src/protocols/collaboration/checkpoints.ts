@@ -97,8 +97,8 @@ type AskedFields =
   | 'request_id'
 export type Asked = Pick<Checkpoint, AskedFields>
 
-/** A question that nobody but a person or the system asks, with all the time in the world. */
-export const plainQuestion = (kind: 'escalation' | 'interrupt', prompt: string, raised_by: string): Asked => ({
+/** A question with nothing beside it and all the time in the world. */
+export const plainQuestion = (kind: Checkpoint['kind'], prompt: string, raised_by: string): Asked => ({
   kind,
   prompt,
   options: [],

@@ -10,7 +10,7 @@ import { refusedAs, t, type Static } from '#kernel/schema.ts'
 import { moved, taskTimers } from '../ownership.ts'
 import { payloadOf, PayloadInput } from '../payload.ts'
 import { allows, executor, hasPlanFirst, isActive, isInTime, isNotReadOnly, principal, reviewer } from '../rules.ts'
-import { ByRun, byRun } from '../by-run.ts'
+import { ByRun, byRun } from '#kernel/by-run.ts'
 import { committed, uploadFor, type Upload } from '../upload.ts'
 import { Artifact, ArtifactHead, artifactOf, ArtifactVersion, Id, Reference, ReferenceAs, ReviewKind, Task, versionId } from '../schema.ts'
 

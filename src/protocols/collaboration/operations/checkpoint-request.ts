@@ -5,8 +5,8 @@ import { system, SYSTEM_ID } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/operation.ts'
 import { either, kindOf, t } from '#kernel/schema.ts'
-import { ByRun, byRun } from '../by-run.ts'
-import { raisedOn } from '../checkpoints.ts'
+import { ByRun, byRun } from '#kernel/by-run.ts'
+import { plainQuestion, raisedOn } from '../checkpoints.ts'
 import { checkpointTimers, taskTimers } from '../ownership.ts'
 import { allows, isPending, isWithinTime, principal, reviewer } from '../rules.ts'
 import { Checkpoint, CheckpointOption, Id, Task, type Answer } from '../schema.ts'
@@ -52,22 +52,8 @@ export const ask = command({
     const raised = raisedOn(
       task,
       checkpoint_id,
-      {
-        kind,
-        prompt,
-        options,
-        context: [],
-        proposed_actions: [],
-        state_shown: null,
-        state_schema: null,
-        // The request has a time of its own.
-        expires_at: null,
-        on_expiry: 'hold',
-        default: null,
-        raised_by,
-        takeover: false,
-        request_id,
-      },
+      // The request has a time of its own.
+      { ...plainQuestion(kind, prompt, raised_by), options, request_id },
       now,
     )
     const words = `at most ${max} questions of one agent may be open`

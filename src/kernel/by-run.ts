@@ -1,11 +1,11 @@
-// Who has agents with more than one process says which run a request within a task is made for, and in which attempt: a process that
-// another one has taken over from is refused. The contract that lets the task wait passes it on.
-import { t } from '#kernel/schema.ts'
-import type { Value } from '#kernel/store.ts'
-import { Id } from './schema.ts'
+// Who has agents with more than one process says which run a call is made for, and in which attempt: a process that another one has
+// taken over from is refused. What a run is, the protocols that take it do not know; a contract asks whoever does.
+import { limits } from './limits.ts'
+import { t } from './schema.ts'
+import type { Value } from './store.ts'
 
 export const ByRun = {
-  run_id: t.Optional(Id),
+  run_id: t.Optional(t.String({ maxLength: limits.idCharsMax })),
   attempt: t.Optional(t.Integer({ minimum: 0, maximum: 1_000_000_000, description: 'which attempt at the run: a stale one is refused' })),
 }
 
