@@ -121,6 +121,8 @@ function conclusion(summary: string[]): string {
   const failed = files.values().reduce((sum, file) => sum + file.failures.length, 0)
   // Node is content with files that hold no tests.
   if (executed === 0 || failed > 0) process.exitCode = 1
+  // Once more at the very end: whoever sees only the last lines of a long output learns what it was.
+  const names = files.entries().flatMap(([name, file]) => file.failures.map((failure) => `${name}: ${failure.split('\n', 1)[0]}\n`))
   const lines = summary.length > 0 ? summary : [`tests ${executed}`, `fail ${failed}`]
-  return `${failures()}${executed === 0 ? '\nno test was run\n' : ''}\n${lines.map((line) => `ℹ ${line}\n`).join('')}`
+  return `${failures()}${executed === 0 ? '\nno test was run\n' : ''}\n${lines.map((line) => `ℹ ${line}\n`).join('')}${[...names].join('')}`
 }

@@ -1,6 +1,7 @@
 // `ask` and `inbox` as people and scripts use them: through pipes, and in a real terminal with keys pressed one by one.
 import assert from 'node:assert/strict'
 import { rmSync, writeFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
@@ -360,17 +361,12 @@ describe('inbox at a terminal', () => {
   test('what others decide is shown as decided, what comes new appears, and nothing moves under the hand', async () => {
     await cleared()
     const first = await approving('Mine')
-    const running = live([
-      ['Mine', ''],
+    const ran = await live([
+      ['Mine', () => owner.execution.request.resolve({ request_id: first, result: 'rejected' })],
       ['completed by user_owner', 'a'],
-      ['it is completed by user_owner already', ''],
+      ['it is completed by user_owner already', () => asked({ priority: 'critical', payload: { item: 'Fresh' } })],
       ['Fresh', ESC],
     ])
-    await new Promise((done) => setTimeout(done, 2_500))
-    await owner.execution.request.resolve({ request_id: first, result: 'rejected' })
-    await new Promise((done) => setTimeout(done, 1_500))
-    await asked({ priority: 'critical', payload: { item: 'Fresh' } })
-    const ran = await running
     assert.equal(ran.code, 0, lastFrame(ran))
     assert.match(lastFrame(ran), /\n> {4}approve {4}Mine .*completed by user_owner\n {2}!! approve {4}Fresh /, 'where it was, and chosen')
     assert.equal((await receiptOf(first)).result, 'rejected')
@@ -383,11 +379,14 @@ describe('inbox at a terminal', () => {
     const proxy = await openProxy(Number(new URL(server.url).port), (_, { operation }) =>
       Promise.resolve(!operation.startsWith('execution/inbox.follow')),
     )
-    const presses: Press[] = [['Changing', 'a', 4_000], ['it has changed since', ''], ...read('Why?', 'a'), ['✔ approved', ESC]]
-    const running = live(presses, { url: proxy.url })
-    await new Promise((done) => setTimeout(done, 2_000))
-    await owner.execution.request.question({ request_id: id, text: 'Why?' })
-    const ran = await running
+    const presses: Press[] = [
+      ['Changing', () => owner.execution.request.question({ request_id: id, text: 'Why?' })],
+      ...read('', 'a'),
+      ['it has changed since', ''],
+      ...read('Why?', 'a'),
+      ['✔ approved', ESC],
+    ]
+    const ran = await live(presses, { url: proxy.url })
     await proxy.close()
     assert.equal(ran.code, 0, lastFrame(ran))
     assert.ok(framesIn(ran).some((frame) => frame.includes('it has changed since it was shown: read it again')))
@@ -458,8 +457,9 @@ describe('inbox at a terminal', () => {
   test('is drawn anew when the window changes its size, and leaves the terminal as it was', async () => {
     await cleared()
     await approving('Wide and narrow')
-    const command = `(sleep 3; stty cols 40 rows 12 < /dev/tty) & exec ${process.execPath} ${join(import.meta.dirname, '..', 'bin/countersign.js')} inbox`
-    const ran = await runShellInTerminal(command, [['─'.repeat(60), ''], ['\u001b[2J', ''], ...read('Wide', ESC)], { env: envFor('owner'), cwd: home, columns: 80, rows: 24 }) // prettier-ignore
+    const sign = join(home, 'narrow')
+    const command = `(until test -e ${sign}; do sleep 0.1; done; stty cols 40 rows 12 < /dev/tty) & exec ${process.execPath} ${join(import.meta.dirname, '..', 'bin/countersign.js')} inbox`
+    const ran = await runShellInTerminal(command, [['─'.repeat(60), () => writeFile(sign, '')], ['\u001b[2J', ''], ...read('Wide', ESC)], { env: envFor('owner'), cwd: home, columns: 80, rows: 24 }) // prettier-ignore
     assert.equal(ran.code, 0)
     const frames = framesIn(ran)
     assert.equal(frames[0]!.split('\n').length, 24)

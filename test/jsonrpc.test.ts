@@ -397,6 +397,7 @@ test('a stream tells what was and what comes, goes on from any place, and ends w
   const { call, next, socket } = await rpcClient(path, 'alice')
   t.after(() => socket.destroy())
   const { result } = await call('rpc.follow', { stream: 'collaboration/audit.follow', input: { task_id: task.id } })
+  assert.equal(result.cursor, null, 'from the first')
   const first = await next()
   assert.deepEqual(Object.keys(first), ['jsonrpc', 'method', 'params'])
   assert.deepEqual([first.method, first.params.id, first.params.item.event.action], ['rpc.item', result.id, 'task.created'])
@@ -417,6 +418,8 @@ test('a stream tells what was and what comes, goes on from any place, and ends w
       [result.id + 1, 'task.started'],
     ],
   )
+  const latest = await call('rpc.follow', { stream: 'collaboration/audit.follow', input: { task_id: task.id }, after: 'latest' })
+  assert.equal(latest.result.cursor, rest[1]!.params.cursor, 'where it begins')
 })
 
 test('a stream that may not be read is a refusal of rpc.follow', async (t) => {

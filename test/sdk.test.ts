@@ -137,6 +137,22 @@ for (const [name, open] of [
       assert.deepEqual(rest, ['run.delegated', 'task.started', 'run.started', 'task.cancelled', 'run.failed'])
     })
 
+    test('says when it follows: what happens from then on is not missed', async (t) => {
+      const client = open()
+      t.after(client.close)
+      const task_id = await taskInProgress()
+      let opened = 0
+      const onOpen = (): void => {
+        opened++
+        void client.collaboration.task.cancel({ task_id })
+      }
+      for await (const { item } of client.follow('collaboration/audit.follow', { task_id }, { after: 'latest', onOpen })) {
+        assert.equal(item.event.action, 'task.cancelled')
+        break
+      }
+      assert.equal(opened, 1)
+    })
+
     test('a stream that may not be followed throws, and a cursor of another question too', async (t) => {
       const [client, devin] = [open(), open(keys.devin)]
       t.after(() => Promise.all([client.close(), devin.close()]))

@@ -3,7 +3,7 @@
 import { connect, type Socket } from 'node:net'
 import { createLines } from '#kernel/lines.ts'
 import { closedError, CountersignError, invalidAnswer, networkError, statuses, timeoutError } from './errors.ts'
-import { resuming } from './stream.ts'
+import { resuming, type Connect } from './stream.ts'
 import { newKey, retrying, usualRetry, type Followed, type Retry, type RetryOptions, type Transport } from './transport.ts'
 
 export type SocketTransportOptions = RetryOptions & {
@@ -49,18 +49,20 @@ export function socketTransport({ path, key, ...rest }: SocketTransportOptions):
     return shared
   }
 
-  async function* streamOf(operation: string, input: object, after: string | null, signal: AbortSignal): AsyncIterable<Followed> {
-    const connection = await opened()
-    const leave = (): void => connection.close()
-    signal.addEventListener('abort', leave)
-    try {
-      await connection.request('rpc.follow', { stream: operation, input, after }, signal, retry.timeoutMs)
-      yield* connection.items()
-    } finally {
-      signal.removeEventListener('abort', leave)
-      connection.close()
+  const streamOf = (operation: string, input: object): Connect =>
+    async function* (after, signal, moved) {
+      const connection = await opened()
+      const leave = (): void => connection.close()
+      signal.addEventListener('abort', leave)
+      try {
+        const begun = await connection.request('rpc.follow', { stream: operation, input, after }, signal, retry.timeoutMs)
+        moved((begun as { cursor: string | null }).cursor)
+        yield* connection.items()
+      } finally {
+        signal.removeEventListener('abort', leave)
+        connection.close()
+      }
     }
-  }
 
   return {
     call: (operation, input, { idempotencyKey = newKey(), signal, timeoutMs = retry.timeoutMs } = {}) =>
@@ -69,8 +71,7 @@ export function socketTransport({ path, key, ...rest }: SocketTransportOptions):
         const meta = idempotencyKey === null ? {} : { _meta: { idempotency_key: idempotencyKey } }
         return connection.request(operation, { ...input, ...meta }, signal, timeoutMs)
       }),
-    follow: (operation, input, { after = null, signal } = {}) =>
-      resuming(retry, after, signal, (cursor, gone) => streamOf(operation, input, cursor, gone)),
+    follow: (operation, input, options = {}) => resuming(retry, options, streamOf(operation, input)),
     close() {
       closed = true
       for (const connection of open) connection.close()

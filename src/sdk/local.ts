@@ -23,10 +23,11 @@ export function localTransport(kernel: Kernel, caller: Caller): Transport {
     return new CountersignError({ code, status: statuses[fault] ?? null, message, details, retryable, retryAfterMs })
   }
 
-  async function* follow(operation: string, input: object, { after = null, signal }: FollowOptions): AsyncIterable<Followed> {
+  async function* follow(operation: string, input: object, { after = null, signal, onOpen }: FollowOptions): AsyncIterable<Followed> {
     try {
       const { of } = await kernel.admit(operation, input, caller)
       const place = after === null ? null : after === 'latest' ? await lastPlace(kernel.store, of) : Number(after)
+      onOpen?.()
       for await (const { place: at, item } of kernel.follow(operation, input, caller, { after: place, signal: ended(signal) }))
         yield { cursor: String(at), item: copy(item) }
     } catch (error) {

@@ -13,18 +13,17 @@ export function followEvents(
   http: Http,
   operation: string,
   input: object,
-  { after = null, signal }: FollowOptions,
+  { after = null, signal, onOpen }: FollowOptions,
 ): AsyncIterable<Followed> {
-  return resuming(http.retry, after, signal, (cursor, gone, moved) => connection(http, operation, input, cursor, gone, moved))
+  return resuming(http.retry, { after, signal, onOpen }, (cursor, gone, moved) => connection(http, operation, input, cursor, gone, moved))
 }
 
-/** One connection: yields items until it is over; the cursor may move without an item. */
-export type Connect = (after: string | null, signal: AbortSignal, moved: (cursor: string) => void) => AsyncIterable<Followed>
+/** One connection: yields items until it is over. The cursor may move without an item; once the server follows, `moved` is called. */
+export type Connect = (after: string | null, signal: AbortSignal, moved: (cursor: string | null) => void) => AsyncIterable<Followed>
 
 export async function* resuming(
   retry: Http['retry'],
-  after: string | null,
-  signal: AbortSignal | undefined,
+  { after = null, signal, onOpen }: FollowOptions,
   connect: Connect,
 ): AsyncIterable<Followed> {
   let cursor = after
@@ -32,8 +31,9 @@ export async function* resuming(
   for (let failures = 0; !signal?.aborted;) {
     const leaving = new AbortController()
     const gone = signal ? AbortSignal.any([signal, leaving.signal]) : leaving.signal
-    const moved = (place: string): void => {
-      cursor = place
+    const moved = (place: string | null): void => {
+      cursor = place ?? cursor
+      if (!connected) onOpen?.()
       connected = true
       failures = 0
     }
@@ -63,7 +63,7 @@ async function* connection(
   input: object,
   after: string | null,
   signal: AbortSignal,
-  moved: (cursor: string) => void,
+  moved: (cursor: string | null) => void,
 ): AsyncIterable<Followed> {
   const query = queryOf(after === null ? input : { ...input, after })
   const silent = new AbortController()

@@ -17,6 +17,8 @@ export type FollowOptions = {
   readonly after?: string | null
   /** Ends the stream quietly. */
   readonly signal?: AbortSignal | undefined
+  /** Once the server follows for us: what is read after this and what the stream brings leave no gap between them. */
+  readonly onOpen?: (() => void) | undefined
 }
 export type Followed<T = unknown> = { readonly cursor: string; readonly item: T }
 

@@ -95,8 +95,8 @@ export function runPiped(
 
 const quoted = (word: string): string => `'${word.replaceAll("'", String.raw`'\''`)}'`
 
-/** What to press when a text has appeared on the terminal, and how long after that; after an empty text, at once. */
-export type Press = readonly [on: string, keys: string, afterMs?: number]
+/** What to press, or else to do, when a text has appeared on the terminal, and how long after that; after an empty text, at once. */
+export type Press = readonly [on: string, keys: string | (() => Promise<unknown>), afterMs?: number]
 
 /** One command in a pseudo-terminal of 100 columns, or one that does not know its size. Both outputs are one there. */
 export const runInTerminal = (argv: readonly string[], presses: readonly Press[], place: Place): Promise<Ran> =>
@@ -131,7 +131,10 @@ export function runShellInTerminal(
       isPressing = false
       look()
     }
-    setTimeout(() => child.stdin.write(keys!, pressed), afterMs)
+    setTimeout(() => {
+      if (typeof keys === 'string') child.stdin.write(keys, pressed)
+      else void keys!().finally(pressed)
+    }, afterMs)
   }
   child.stdout.setEncoding('utf8').on('data', (part: string) => {
     said.out += part

@@ -15,6 +15,8 @@ import { inert } from './text.ts'
 /** What is younger on the screen than this was not read yet: the key was meant for what stood there before. */
 const UNREAD_MS = 250
 const REFRESH_MS = 20_000
+/** Where nothing can be followed, the list is shown all the same. */
+const OPEN_MS_MAX = 2_000
 /** Changes that come together are looked at together. */
 const GATHER_MS = 100
 const TICK_MS = 1_000
@@ -38,10 +40,16 @@ export async function liveInbox({ io, paint }: Context, remote: Remote, query: Q
   const screen = io.out as NodeJS.WriteStream
   const { id: who }: { id: string } = await remote.call('identity/me.get', {})
   const items = createItems(remote, noFilter(query))
-  await items.reset(items.filter)
+  const leaving = new AbortController()
+  const news = await follow(remote, leaving.signal)
+  try {
+    await items.reset(items.filter)
+  } catch (error) {
+    leaving.abort()
+    throw error
+  }
   const size = (): Size => ({ columns: screen.columns || 80, rows: screen.rows || 24 })
   const desk = createDesk(remote, items, who, query, { paint, size, write: (text) => void screen.write(text) })
-  const leaving = new AbortController()
   const keys = createKeys(desk.press)
   const take = (text: string): void => keys.push(text)
   const end = (): void => desk.leave(exits.interrupted)
@@ -59,7 +67,7 @@ export async function liveInbox({ io, paint }: Context, remote: Remote, query: Q
   screen.write(`${SCREEN_ON}${PASTE_ON}${CLEAR}`)
   desk.draw()
   try {
-    follow(remote, desk, leaving.signal).catch(desk.trouble)
+    news.tell(desk)
     return await desk.over
   } finally {
     leaving.abort()
@@ -73,9 +81,21 @@ export async function liveInbox({ io, paint }: Context, remote: Remote, query: Q
   }
 }
 
-async function follow(remote: Remote, desk: Desk, signal: AbortSignal): Promise<void> {
-  for await (const { item } of remote.follow('execution/inbox.follow', {}, { after: 'latest', signal }))
-    desk.heard(item['request_id'] as string)
+/** Follows before anything is listed: what happens in between is heard, and told to the desk once there is one. */
+async function follow(remote: Remote, signal: AbortSignal): Promise<{ tell(desk: Desk): void }> {
+  const opened = Promise.withResolvers<void>()
+  const desk = Promise.withResolvers<Desk>()
+  const pump = async (): Promise<void> => {
+    const items = remote.follow('execution/inbox.follow', {}, { after: 'latest', signal, onOpen: opened.resolve })
+    for await (const { item } of items) (await desk.promise).heard(item['request_id'] as string)
+  }
+  void pump()
+    .finally(opened.resolve)
+    .catch(async (error: unknown) => (await desk.promise).trouble(error))
+  const late = setTimeout(opened.resolve, OPEN_MS_MAX)
+  await opened.promise
+  clearTimeout(late)
+  return { tell: desk.resolve }
 }
 
 function createDesk(remote: Remote, items: Items, who: string, query: Query, { paint, size, write }: Terminal): Desk {

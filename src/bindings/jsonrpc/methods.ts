@@ -103,7 +103,8 @@ async function follow(session: Session, params: object): Promise<object> {
   follows.set(id, stop)
   const items = kernel.follow(stream, input, caller, { after: start, signal: stop.signal })
   void pump(session, id, stop.signal, items, (place) => cursorOf(stream, question, String(place)))
-  return { id }
+  // Whoever is cut off before the first item came goes on from here.
+  return { id, cursor: start === null ? null : cursorOf(stream, question, String(start)) }
 }
 
 /** Cursors are the same as over HTTP, so that a stream can go on over either. */
