@@ -26,6 +26,8 @@ const to = (name: string, on: string, call: string, as: Contract['as'], input: C
   on: `execution/${on}`,
   call: `collaboration/${call}`,
   as,
+  // Most requests have no task behind them.
+  when: ({ subject }) => (subject as Request).task_id !== undefined,
   input,
 })
 const answering = (name: string, on: string, call: string, input: Contract['input']): Contract => ({

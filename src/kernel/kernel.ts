@@ -125,9 +125,11 @@ export function createKernel(options: KernelOptions): Kernel {
   }
 
   /** Whatever may be read by now: the answer is about what this call itself has done. */
-  function finish(op: Command, output: unknown, actor: Actor): Promise<unknown> {
-    const draft = readingAt(timestampOf(now()))
-    return op.finish!(output, readerAs(draft, SYSTEM), contextOf(given, actor, draft))
+  function finish(op: Command, output: unknown, actor: Actor): unknown {
+    return op.finish!(output, () => {
+      const draft = readingAt(timestampOf(now()))
+      return { read: readerAs(draft, SYSTEM), context: contextOf(given, actor, draft) }
+    })
   }
 
   async function ask(draft: Draft, op: Query, raw: unknown, actor: Actor): Promise<unknown> {
@@ -257,6 +259,7 @@ export function createKernel(options: KernelOptions): Kernel {
         basis: right,
         via: actor.via ?? null,
       }
+      if (contract.when && !contract.when(about)) continue
       const input = await contract.input(about, readerAs(draft, SYSTEM))
       const basis = contract.basis?.(about) ?? { kind: 'contract', id: contract.name }
       const as: Actor = contract.as === 'actor' ? actor : { ...SYSTEM, behalf: actor.behalf ?? actor.id, basis }

@@ -166,7 +166,7 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   load(read: Read, input: Static<I>, context: Context): Promise<S>
   decide(state: S, input: Static<I>, context: Context): Decision<Static<O>>
   /** What only the durable record can tell (where in it something stands) is added to the answer after the commit, also to a repeated one. */
-  finish?(output: Static<O>, read: Read, context: Context): Promise<Static<O>>
+  finish?(output: Static<O>, after: () => { readonly read: Read; readonly context: Context }): Promise<Static<O>> | Static<O>
 }
 export type Query<I extends TSchema = TSchema, O extends TSchema = TSchema, S = unknown, N extends string = string> = Common<I, O, N> & {
   readonly kind: 'query'
@@ -235,6 +235,8 @@ export type Contract = {
   readonly basis?: (fact: ContractFact) => Basis | null
   /** A refusal of the called operation in the words of the one that led to it; without it, as it is. */
   readonly refused?: (refusal: Refusal) => Refusal
+  /** Whether it is about such a fact at all; without it, about every one. */
+  readonly when?: (fact: ContractFact) => boolean
   /** null: nothing to do here; a list: one call for each. Reads see what the batch has decided so far. */
   input(fact: ContractFact, read: Read): Promise<object | readonly object[] | null>
 }

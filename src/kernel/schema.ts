@@ -104,8 +104,11 @@ const SEPARATOR = '\0'
 /** Greater than every character that a part may begin with. */
 export const END = '\u{10FFFF}'
 const partOf = (part: Part): string => (typeof part === 'number' ? String(part).padStart(16, '0') : part)
-export const prefixOf = (kind: { readonly kind: string }, name: string, parts: readonly Part[]): string =>
-  `${kind.kind}.${name}${SEPARATOR}${parts.map((part) => partOf(part) + SEPARATOR).join('')}`
+export function prefixOf(kind: { readonly kind: string }, name: string, parts: readonly Part[]): string {
+  let prefix = `${kind.kind}.${name}${SEPARATOR}`
+  for (const part of parts) prefix += partOf(part) + SEPARATOR
+  return prefix
+}
 /** No index of a kind is called so. */
 export const DUE = '~due'
 export const idIn = (entry: string): string => entry.slice(entry.lastIndexOf(SEPARATOR) + 1)

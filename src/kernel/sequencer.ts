@@ -14,8 +14,10 @@ export type Group = {
   readonly create: DocRow[]
   readonly update: DocRow[]
   readonly remove: Key[]
-  readonly add: string[]
-  readonly drop: string[]
+  /** Index entries in the order in which they come and go: the last word on one counts. */
+  readonly entries: string[]
+  /** Whether the entry at the same place comes. */
+  readonly present: boolean[]
   readonly counts: [prefix: string, count: number][]
 }
 export type FactRow = {
@@ -67,8 +69,12 @@ type Job = {
   error: unknown
 }
 type Staged = { version: number; value: Value | null; text: string | null; image: number | null; fresh: boolean }
-type Cached = Versioned & { readonly image: number | null }
-type Staging = { docs: Map<Key, Staged>; entries: Map<string, boolean>; tips: Map<string, Head>; sums: Map<string, number>; group: Group }
+/**
+ * `text` until somebody reads it: most of what is created is not read before it is forgotten here, and a text is one object to the
+ * collector where a document is dozens.
+ */
+type Cached = { readonly version: number; value: Value | null; text: string | null; readonly image: number | null }
+type Staging = { docs: Map<Key, Staged>; tips: Map<string, Head>; sums: Map<string, number>; group: Group }
 
 export function createSequencer(backend: Backend, options: SequencerOptions): Store {
   const { defer, salt, fatal, groupMax = limits.groupMax, queueMax = limits.queueMax } = options
@@ -84,14 +90,23 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
   let durable = position
   let imageId = backend.lastImage()
 
-  function get(key: Key): Cached | undefined {
+  function known(key: Key): Cached | undefined {
     const hit = cache.get(key)
     if (hit) return hit
     const row = backend.get(key)
     if (!row) return undefined
-    const entry = { version: row.version, value: JSON.parse(row.text) as Value, image: row.image }
+    const entry: Cached = { version: row.version, value: JSON.parse(row.text) as Value, text: null, image: row.image }
     cache.set(key, entry, costOf(row.text))
     return entry
+  }
+
+  function get(key: Key): (Cached & Versioned) | undefined {
+    const found = known(key)
+    if (found?.text) {
+      found.value = JSON.parse(found.text) as Value
+      found.text = null
+    }
+    return found as Cached & Versioned
   }
 
   function commit(batch: Batch): Promise<readonly Sealed[]> {
@@ -161,10 +176,9 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
   async function writeGroup(jobs: Job[], careful: boolean): Promise<void> {
     const staging: Staging = {
       docs: new Map(),
-      entries: new Map(),
       tips: new Map(),
       sums: new Map(),
-      group: { facts: [], images: [], create: [], update: [], remove: [], add: [], drop: [], counts: [] },
+      group: { facts: [], images: [], create: [], update: [], remove: [], entries: [], present: [], counts: [] },
     }
     const before = { position, imageId }
     const { docs, tips, sums } = staging
@@ -183,9 +197,10 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     }
     // Durable. From here on it may be seen.
     durable = position
-    for (const [key, { version, value, text, image }] of docs) {
+    for (const [key, { version, value, text, image, fresh }] of docs) {
       if (value === null) cache.delete(key)
-      else cache.set(key, { version, value, image }, costOf(text!))
+      else if (fresh && image !== null) cache.set(key, { version, value: null, text, image }, costOf(text!))
+      else cache.set(key, { version, value, text: null, image }, costOf(text!))
     }
     for (const [scope, head] of tips) heads.set(scope, head)
     for (const [prefix, count] of sums) counts.set(prefix, count)
@@ -212,7 +227,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
   function versionOf(key: Key, staging: Staging): number {
     const staged = staging.docs.get(key)
     if (staged) return staged.value === null ? 0 : staged.version
-    return get(key)?.version ?? 0
+    return known(key)?.version ?? 0
   }
 
   function refusalOf(batch: Batch, staging: Staging, careful: boolean): Refusal | undefined {
@@ -231,15 +246,22 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
   }
 
   function stage(batch: Batch, staging: Staging): Sealed[] {
-    const { docs, entries, tips, sums } = staging
+    const { docs, tips, sums } = staging
+    const { entries, present } = staging.group
     const head = tips.get(batch.scope) ?? heads.get(batch.scope) ?? backend.headOf(batch.scope) ?? GENESIS
     const sealed = batch.facts.length === 0 ? [] : seal(batch, head, staging)
     for (const put of batch.puts) {
       const { version, fresh } = nextVersion(put.key, batch, staging)
       docs.set(put.key, { version, value: put.value, text: put.text, image: null, fresh })
     }
-    for (const entry of batch.drop) entries.set(entry, false)
-    for (const entry of batch.add) entries.set(entry, true)
+    for (const entry of batch.drop) {
+      entries.push(entry)
+      present.push(false)
+    }
+    for (const entry of batch.add) {
+      entries.push(entry)
+      present.push(true)
+    }
     for (const [prefix, change] of batch.count) sums.set(prefix, countOf(prefix, staging) + change)
     return sealed
   }
@@ -286,7 +308,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
   ): { key: Key; version: number; digest: string } {
     const { version, fresh } = nextVersion(key, batch, staging)
     const staged = staging.docs.get(key)
-    const previous = staged ? staged.image : fresh ? null : (get(key)?.image ?? null)
+    const previous = staged ? staged.image : fresh ? null : (known(key)?.image ?? null)
     const grain = salt()
     imageId++
     staging.group.images.push({ id: imageId, position, key, version, previous, salt: grain, text })
@@ -317,14 +339,12 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
 }
 
 /** The rows of what was staged. */
-function groupOf({ docs, entries, sums, group }: Staging): Group {
+function groupOf({ docs, sums, group }: Staging): Group {
   for (const [key, { version, value, text, image, fresh }] of docs) {
     if (value === null) {
       if (!fresh) group.remove.push(key)
     } else (fresh ? group.create : group.update).push({ key, version, image, text: image === null ? text : null })
   }
-  // The last word of the group on an entry counts, whichever batches spoke before.
-  for (const [entry, present] of entries) (present ? group.add : group.drop).push(entry)
   group.counts.push(...sums)
   return group
 }

@@ -90,8 +90,10 @@ function applyGroup({ facts, images, docs, entries, counts }: MemoryDisk, group:
     docs.set(key, { version, image, text: text ?? images[image! - 1]!.text })
   }
   for (const key of group.remove) docs.delete(key)
-  for (const entry of group.drop) entries.delete(entry)
-  for (const entry of group.add) entries.add(entry)
+  for (const [i, entry] of group.entries.entries()) {
+    if (group.present[i]!) entries.add(entry)
+    else entries.delete(entry)
+  }
   for (const [prefix, count] of group.counts) counts.set(prefix, count)
 }
 

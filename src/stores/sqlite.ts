@@ -192,8 +192,7 @@ function writerOf(db: DatabaseSync): (group: Group) => Promise<void> {
     for (const d of group.create) create.run(d.key, d.version, d.image, d.text)
     for (const d of group.update) changeOne(update, d)
     for (const key of group.remove) remove.run(key)
-    for (const entry of group.drop) drop.run(entry)
-    for (const entry of group.add) add.run(entry)
+    for (let i = 0; i < group.entries.length; i++) (group.present[i]! ? add : drop).run(group.entries[i]!)
     for (const [prefix, n] of group.counts) count.run(prefix, n)
   }
   const checkpoint = db.prepare('PRAGMA wal_checkpoint(PASSIVE)')
@@ -229,8 +228,8 @@ function writerOf(db: DatabaseSync): (group: Group) => Promise<void> {
 /** Pages at the edge of a table are written again and again before they are moved once. */
 const PAGES_PER_CHECKPOINT = 4_000
 /** About as many pages as a group touches: some for each row when rows are few, shared ones when they are many. */
-function pagesOf({ facts, images, create, update, add, drop }: Group): number {
-  const rows = facts.length + images.length + create.length + update.length + add.length + drop.length
+function pagesOf({ facts, images, create, update, entries }: Group): number {
+  const rows = facts.length + images.length + create.length + update.length + entries.length
   return Math.min(rows * 2, 12 + rows / 4)
 }
 

@@ -74,7 +74,7 @@ async function sceneOf(seed: number): Promise<Scene> {
   let rows = 0
   const store = memoryStore({
     onWrite(group, apply) {
-      rows += group.create.length + group.update.length + group.remove.length + group.add.length + group.drop.length + group.counts.length
+      rows += group.create.length + group.update.length + group.remove.length + group.entries.length + group.counts.length
       apply()
     },
   })

@@ -9,6 +9,7 @@ import type { Operation } from '#kernel/operation.ts'
 import { bodyOf, type Failure } from './answers.ts'
 import { patiently } from './arrival.ts'
 import { callerOf, idempotencyKeyIn, type Credential, type Guard } from './guard.ts'
+import { endSoon } from './outlet.ts'
 
 export type Answer = { readonly text: string; readonly failure: null } | { readonly text: null; readonly failure: Failure }
 /** Never rejects. `body`: as it came; none is an empty object. Where the response closes early, a call that waits ends. */
@@ -117,5 +118,5 @@ function send(response: ServerResponse, fixed: readonly string[], { text, failur
   const body = text ?? bodyOf(failure)
   const more = failure === null ? [] : Object.entries(failure.headers).flat()
   response.writeHead(failure?.status ?? 200, [...fixed, ...more, 'content-length', String(Buffer.byteLength(body))])
-  response.end(body)
+  endSoon(response, body)
 }

@@ -2,6 +2,7 @@
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Failure } from '#bindings/http/answers.ts'
+import { endSoon } from '#bindings/http/outlet.ts'
 
 export type Answer = { readonly status: number; readonly text: string; readonly headers: readonly string[] }
 
@@ -77,7 +78,7 @@ export function send(
   { status, text, headers }: Answer,
 ): void {
   response.writeHead(status, [...fixed, ...headers, 'content-length', String(Buffer.byteLength(text))])
-  response.end(request.method === 'HEAD' ? undefined : text)
+  endSoon(response, request.method === 'HEAD' ? undefined : text)
 }
 
 /** On a socket that was not taken. */

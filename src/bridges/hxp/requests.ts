@@ -1,6 +1,7 @@
 // What agents do: ask, look, list, withdraw. A person may look as well.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { BridgeHost } from '#bindings/http/bridge.ts'
+import type { Answer } from './answers.ts'
 import { offsetIn, pageIn, waitIn } from './query.ts'
 import { aboutRequest, answerOf, type Ask, type Methods, type Parts, type Route } from './route.ts'
 import { shapeOf, type Got } from './shape.ts'
@@ -31,7 +32,7 @@ export function requestRoutes({ host, tickets }: Parts) {
       const got = (await (wait === 0
         ? kernel.call('execution/request.get', { request_id: id }, caller)
         : kernel.call('execution/request.await', { request_id: id, wait }, caller, { signal: goneWith(response) }))) as Got
-      return aboutRequest(200, shapeOf(got), got.request)
+      return got.receipt ? aboutRequest(200, shapeOf(got), got.request) : stillOpen(got.request)
     },
   }
 
@@ -68,6 +69,14 @@ export function requestRoutes({ host, tickets }: Parts) {
   const whole: Methods = { GET: list, POST: create }
   const one: Methods = { GET: get, DELETE: cancel }
   return { whole, one, cancel: { POST: cancel } satisfies Methods, secret: { POST: secret } satisfies Methods }
+}
+
+const answers = new WeakMap<Got['request'], Answer>()
+/** Most who look find what they have found before. */
+function stillOpen(request: Got['request']): Answer {
+  let answer = answers.get(request)
+  if (!answer) answers.set(request, (answer = aboutRequest(200, shapeOf({ request }), request)))
+  return answer
 }
 
 /** The path says which; a body that says otherwise does not count. */

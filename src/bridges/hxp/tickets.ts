@@ -17,7 +17,9 @@ const BYTES = 18
 const PAGE = BYTES * 256
 
 export function createTickets(now: () => number): Tickets {
-  const waiting = new Map<string, Ticket>()
+  // Two generations: the older one goes as a whole. A map that loses its first entry again and again is slow to find the next one.
+  let young = new Map<string, Ticket>()
+  let old = new Map<string, Ticket>()
   let page = Buffer.alloc(0)
   let used = 0
 
@@ -34,14 +36,18 @@ export function createTickets(now: () => number): Tickets {
     issue(request_id, credential) {
       const ticket = next()
       // The oldest go first, used or not: there is always a key to come with instead.
-      if (waiting.size >= limits.bridgeTicketsMax) waiting.delete(waiting.keys().next().value!)
-      waiting.set(ticket, { request_id, credential, until: now() + limits.bridgeTicketMs })
+      if (young.size >= limits.bridgeTicketsMax / 2) {
+        old = young
+        young = new Map()
+      }
+      young.set(ticket, { request_id, credential, until: now() + limits.bridgeTicketMs })
       return ticket
     },
     redeem(ticket, request_id) {
-      const found = waiting.get(ticket)
+      const found = young.get(ticket) ?? old.get(ticket)
       if (!found) return null
-      waiting.delete(ticket)
+      young.delete(ticket)
+      old.delete(ticket)
       return found.until > now() && found.request_id === request_id ? found.credential : null
     },
   }

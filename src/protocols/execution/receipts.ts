@@ -85,6 +85,14 @@ export async function signed(request: Request, read: Read, { notary }: Pick<Cont
   return { ...shown, key_id: keyIn(signature), signature }
 }
 
+/** An answer with the receipt of what it is about, as it stands in the record by now. */
+export async function withReceipt<O extends { readonly request: { readonly id: string } }>(
+  output: O,
+  { read, context }: { readonly read: Read; readonly context: Context },
+): Promise<O & { receipt: SignedReceipt }> {
+  return { ...output, receipt: await signed(await read(Request, output.request.id), read, context) }
+}
+
 const keyIn = (jws: string): string =>
   (JSON.parse(Buffer.from(jws.slice(0, jws.indexOf('.')), 'base64url').toString()) as { kid: string }).kid
 

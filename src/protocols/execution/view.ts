@@ -16,14 +16,26 @@ export const RequestView = t.Object({
 })
 export type RequestView = Static<typeof RequestView>
 
+const views = { person: new WeakMap<Request, RequestView>(), agent: new WeakMap<Request, RequestView>() }
+/** The same for a request that is looked at again and again while nothing happens to it. */
+export function viewAgain(request: Request, actor: Actor): RequestView {
+  const known = actor.kind === 'human' || actor.kind === 'system' ? views.person : views.agent
+  let view = known.get(request)
+  if (!view) known.set(request, (view = viewOf(request, actor)))
+  return view
+}
+
 export function viewOf(request: Request, actor: Actor): RequestView {
-  const { receipt: _, ...whole } = request
-  if (actor.kind === 'human' || actor.kind === 'system') return whole
-  const { people: __, snoozed: ___, votes, owner: ____, escalated_to: _____, ...shown } = whole
-  const voted = votes ? { voted: votes.length } : {}
-  if (request.role !== 'pool') return { ...shown, ...voted }
+  if (actor.kind === 'human' || actor.kind === 'system') {
+    const { receipt: _, ...whole } = request
+    return whole
+  }
+  const { receipt: _, people: __, snoozed: ___, votes, owner: ____, escalated_to: _____, ...rest } = request
+  const shown: RequestView = rest
+  if (votes) shown.voted = votes.length
+  if (request.role !== 'pool') return shown
   // In a pool nobody is known by name (X21).
-  const { thread } = shown
-  const remarks = thread?.map((remark) => (remark.kind === 'question' ? { ...remark, by: 'pool' } : remark))
-  return { ...shown, assigned_to: null, ...(remarks ? { thread: remarks } : {}), ...voted }
+  shown.assigned_to = null
+  if (shown.thread) shown.thread = shown.thread.map((remark) => (remark.kind === 'question' ? { ...remark, by: 'pool' } : remark))
+  return shown
 }

@@ -1,10 +1,20 @@
 // What other protocols may know about people and agents, behind the kernel's port: protocols never import one another.
+import type { Subject } from '#kernel/identity.ts'
 import type { Directory } from '#kernel/reader.ts'
 import { Agent, User } from './schema.ts'
 
 export const directory: Directory = async (read, id) => {
   const found = id.startsWith('user_') ? await read.raw(User, id) : id.startsWith('agent_') ? await read.raw(Agent, id) : null
   if (!found) return null
+  let subject = subjects.get(found)
+  if (!subject) subjects.set(found, (subject = subjectOf(id, found)))
+  return subject
+}
+
+/** Every call asks for the same few, and a document never changes: there is another one then. */
+const subjects = new WeakMap<User | Agent, Subject>()
+
+function subjectOf(id: string, found: User | Agent): Subject {
   return {
     id,
     kind: found.kind,

@@ -7,11 +7,11 @@ import { either, t } from '#kernel/schema.ts'
 import { signed, SignedReceipt } from '../receipts.ts'
 import { asker, requestOf } from '../rules.ts'
 import { Id, isOpen, Request, Status } from '../schema.ts'
-import { RequestView, viewOf } from '../view.ts'
+import { RequestView, viewAgain, viewOf } from '../view.ts'
 import { askedBy } from './reading.ts'
 
 /** As the whole batch left it, with its receipt where it has one. */
-async function asItIs(output: { request: RequestView }, read: Read, context: Context) {
+async function asItIs(output: { request: RequestView }, { read, context }: { read: Read; context: Context }) {
   const request = await read(Request, output.request.id)
   const shown = viewOf(request, context.actor)
   return request.receipt ? { request: shown, receipt: await signed(request, read, context) } : { request: shown }
@@ -26,7 +26,7 @@ const get = query({
   callers: [anyone],
   load: async (read, { request_id }) => ({ request: await read(Request, request_id) }),
   async view({ request }, _, context, read) {
-    const shown = viewOf(request, context.actor)
+    const shown = viewAgain(request, context.actor)
     return request.receipt ? { request: shown, receipt: await signed(request, read, context) } : { request: shown }
   },
   example: { given: 'asked', as: 'devin', input: ({ request }) => ({ request_id: request.id }) },
@@ -59,7 +59,7 @@ const wait = command({
     output: { request: viewOf(request, actor) },
     ...(isOpen(request) && (request.thread?.length ?? 0) <= seen ? { nothing: { again: null } } : {}),
   }),
-  finish: asItIs,
+  finish: (output, after) => asItIs(output, after()),
   example: { given: 'asked', as: 'devin', input: ({ request }) => ({ request_id: request.id }) },
 })
 

@@ -10,7 +10,7 @@ import { t, type Static } from '#kernel/schema.ts'
 import { refuseForeignCallback } from '../notices.ts'
 import { ByRun, byRun } from '#kernel/by-run.ts'
 import { payloadOf } from '../payload.ts'
-import { endedWith, signed, SignedReceipt } from '../receipts.ts'
+import { endedWith, SignedReceipt, withReceipt } from '../receipts.ts'
 import { asker, isProjectKey, taskBehind, type TaskBehind } from '../rules.ts'
 import { checkpointOf } from '../mirrored.ts'
 import { routedTo, type Routed } from '../routing.ts'
@@ -127,11 +127,8 @@ const create = command({
       output: { request: viewOf(done, context.actor) },
     }
   },
-  async finish(output, read, context) {
-    // The same answer whenever it is asked for again; what has become of it since is what request.get tells.
-    if (isOpen(output.request)) return output
-    return { ...output, receipt: await signed(await read(Request, output.request.id), read, context) }
-  },
+  // The same answer whenever it is asked for again; what has become of it since is what request.get tells.
+  finish: (output, after) => (isOpen(output.request) ? output : withReceipt(output, after())),
   example: {
     given: 'empty',
     as: 'devin',
@@ -154,7 +151,7 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Co
   if (fallback === 'default' && (input.risk ?? 'R1') >= 'R3')
     throw new Refusal('INVALID_REQUEST', 'what carries a risk of R3 or more is never decided by a timeout', { field: 'fallback' })
   refuseOddQuorum(input)
-  return {
+  const request: Request = {
     id,
     kind: 'request',
     action,
@@ -165,26 +162,31 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Co
     agent_id: actor.kind === 'agent' ? (input.agent_id ?? requester) : requester,
     requester,
     project_id,
-    ...(label === undefined ? {} : { label }),
     metadata,
     tags,
     payload,
     created_at: now,
     expires_at: timeout_seconds === 0 ? null : timestampOf(Date.parse(now) + timeout_seconds * 1_000),
     status: 'pending',
-    ...routed,
+    owner: routed.owner,
+    people: routed.people,
+    assigned_to: routed.assigned_to,
     assigned_at: routed.assigned_to === null ? null : now,
     overdue: false,
-    ...(actor.id === requester ? {} : { asked_with: actor.id }),
-    ...(input.risk === undefined ? {} : { risk: input.risk }),
-    ...(input.quorum === undefined ? {} : { quorum: input.quorum }),
-    ...(input.escalate === undefined ? {} : { escalation: input.escalate }),
-    ...(input.remind_seconds === undefined ? {} : { remind_seconds: input.remind_seconds }),
-    ...(input.callback === undefined ? {} : { callback: input.callback }),
-    ...(task === null ? {} : { task_id: task.id, root_task_id: task.root_task_id }),
-    // Nobody is asked where a grant answers, and the task goes on.
-    ...(task === null || grant !== null ? {} : { checkpoint_id: checkpointOf(id) }),
   }
+  if (label !== undefined) request.label = label
+  if (actor.id !== requester) request.asked_with = actor.id
+  if (input.risk !== undefined) request.risk = input.risk
+  if (input.quorum !== undefined) request.quorum = input.quorum
+  if (input.escalate !== undefined) request.escalation = input.escalate
+  if (input.remind_seconds !== undefined) request.remind_seconds = input.remind_seconds
+  if (input.callback !== undefined) request.callback = input.callback
+  if (task === null) return request
+  request.task_id = task.id
+  request.root_task_id = task.root_task_id
+  // Nobody is asked where a grant answers, and the task goes on.
+  if (grant === null) request.checkpoint_id = checkpointOf(id)
+  return request
 }
 
 function refuseOddQuorum({ quorum, metadata, action }: CreateInput): void {

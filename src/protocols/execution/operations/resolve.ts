@@ -6,7 +6,7 @@ import { command, rule } from '#kernel/operation.ts'
 import { nullable, t } from '#kernel/schema.ts'
 import { shownDigest } from '../card.ts'
 import { givenFor, heldAs } from '../given.ts'
-import { endedWith, signed, SignedReceipt, unsigned } from '../receipts.ts'
+import { endedWith, SignedReceipt, unsigned, withReceipt } from '../receipts.ts'
 import { voted } from '../quorum.ts'
 import { namedOption } from '../mirrored.ts'
 import { resultOf } from '../results.ts'
@@ -68,11 +68,8 @@ const resolve = command({
       output: { request: viewOf(done, actor), receipt: unsigned(done) },
     }
   },
-  async finish(output, read, context) {
-    // A vote that decided nothing yet: whoever repeats it later gets the same answer, and request.get tells what became of it.
-    if (isOpen(output.request)) return output
-    return { ...output, receipt: await signed(await read(Request, output.request.id), read, context) }
-  },
+  // A vote that decided nothing yet: whoever repeats it later gets the same answer, and request.get tells what became of it.
+  finish: (output, after) => (isOpen(output.request) ? output : withReceipt(output, after())),
   example: { given: 'asked', as: 'alice', input: ({ request }) => ({ request_id: request.id, result: 'Approve' }) },
 })
 
@@ -103,9 +100,7 @@ const cancel = command({
       output: { request: viewOf(done, context.actor), receipt: unsigned(done) },
     }
   },
-  async finish(output, read, context) {
-    return { ...output, receipt: await signed(await read(Request, output.request.id), read, context) }
-  },
+  finish: (output, after) => withReceipt(output, after()),
   example: { given: 'asked', as: 'devin', input: ({ request }) => ({ request_id: request.id, reason: 'Not needed any more.' }) },
 })
 
