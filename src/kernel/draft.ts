@@ -45,15 +45,24 @@ export const draftAt = (at: string, received?: Received): Draft => ({
   wanted: null,
 })
 
-const NONE = { after: new Map<never, never>(), facts: [], puts: new Set<never>(), bounds: [] }
+/** Nothing is committed, so nothing need be as it was. */
+class Unexpected extends Map<Key, number> {
+  override set(): this {
+    return this
+  }
+}
+const NONE = { expect: new Unexpected(), after: new Map<never, never>(), facts: [], puts: new Set<never>(), bounds: [] }
 /** For a call that only reads: there is nothing that it could decide. */
 export const readingAt = (at: string): Draft => ({
   at,
   received: undefined,
   scope: null,
-  expect: new Map(),
+  expect: NONE.expect,
   before: new Map(),
-  ...NONE,
+  after: NONE.after,
+  facts: NONE.facts,
+  puts: NONE.puts,
+  bounds: NONE.bounds,
   hidden: null,
   consequences: 0,
   nothing: null,

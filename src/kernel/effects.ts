@@ -8,6 +8,9 @@ import type { Read } from './operation.ts'
 import { doc, keyOf, nullable, t, type Static } from './schema.ts'
 import type { Value } from './store.ts'
 
+/** `outcome`: what is still to be done before there is an answer. */
+export type Answer = { readonly output: unknown; readonly outcome?: () => Promise<unknown> }
+
 /** Which port does it, and which operation (`${protocol}/${operation}`) records what came of it: with `id` and `outcome`, or `id` alone. */
 export type EffectOf = { readonly port: string; readonly conclude: string }
 /** What a decision wants to be done; `id` names the intent. The request is held in memory only and never written down. */

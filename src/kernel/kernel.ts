@@ -9,17 +9,18 @@ import { bookkeeping, Reply } from './delivery.ts'
 import { createDenials } from './denial.ts'
 import { batchOf, draftAt, isEmpty, readingAt, record, type Draft, type DraftFact } from './draft.ts'
 import { Conflict, kernelCodes, Refusal, type Fault } from './errors.ts'
-import { beginIn, concludeIn, createEffects } from './effects.ts'
+import { beginIn, concludeIn, createEffects, type Answer } from './effects.ts'
 import { callEach } from './fan.ts'
 import { authorize, SYSTEM, type Actor } from './identity.ts'
 import { createLanes } from './lanes.ts'
 import { limits } from './limits.ts'
-import type { Command, ContractFact, Query, Read } from './operation.ts'
+import type { Command, Query, Read } from './operation.ts'
 import { createQuota } from './quota.ts'
 import { readerOf } from './reader.ts'
 import { assertMatches, keyOf, parse } from './schema.ts'
 import {
   askedFor,
+  asContractsSee,
   asLeftByTheBatch,
   effectsIn,
   expectProof,
@@ -34,9 +35,6 @@ import { createStreams } from './streams.ts'
 import { createWaiting, type Seat } from './waiting.ts'
 
 export type { Caller, CallOptions, Kernel, KernelOptions } from './calling.ts'
-
-/** `outcome`: what is still to be done before there is an answer. */
-type Answer = { readonly output: unknown; readonly outcome?: () => Promise<unknown> }
 
 export function createKernel(options: KernelOptions): Kernel {
   const { store, now } = options
@@ -55,17 +53,21 @@ export function createKernel(options: KernelOptions): Kernel {
   const stats = { conflicts: 0 }
   const waiting = createWaiting(now, options.sleep)
 
-  async function call(name: string, raw: unknown, caller: Caller, more: CallOptions = {}): Promise<unknown> {
+  function call(name: string, raw: unknown, caller: Caller, more: CallOptions = {}): Promise<unknown> {
     const served = registry.get(name)
-    if (!served || served.op.kind === 'stream') throw new Refusal('NOT_FOUND', `there is no operation ${name}`)
-    if (served.op.kind === 'command' && served.op.fan) {
+    return served?.op.kind === 'query' ? ask(name, served.op, raw, caller) : order(name, served, raw, caller, more)
+  }
+
+  async function order(name: string, served: Served | undefined, raw: unknown, caller: Caller, more: CallOptions): Promise<unknown> {
+    if (served?.op.kind !== 'command') throw new Refusal('NOT_FOUND', `there is no operation ${name}`)
+    if (served.op.fan) {
       const output = await callEach({ call, check }, name, served.op, raw, caller, more)
       if (options.checksAnswers ?? true) assertMatches(served.op.output, output, name)
       return output
     }
-    if (served.op.kind === 'query' || !served.op.waits) {
+    if (!served.op.waits) {
       const { output, outcome, actor } = await attempts(served, raw, caller, more, null, true)
-      if (served.op.kind === 'command' && served.op.finish) return finish(served.op, output, actor)
+      if (served.op.finish) return finish(served.op, output, actor)
       // Whatever becomes of it, what has begun is not begun again.
       return outcome ? outcome() : output
     }
@@ -89,23 +91,19 @@ export function createKernel(options: KernelOptions): Kernel {
     seat: Seat | null,
     isFirst: boolean,
   ) {
-    const { protocol, op } = served
+    const { protocol } = served
+    const op = served.op as Command
     const name = `${protocol}/${op.name}`
     // Whoever names a checksum need not have the bytes: that they were sent is proven by receiving them.
-    if (op.kind === 'command' && op.upload && !received)
-      throw new Refusal('INVALID_REQUEST', `${name} takes bytes: send them with PUT over HTTP`)
+    if (op.upload && !received) throw new Refusal('INVALID_REQUEST', `${name} takes bytes: send them with PUT over HTTP`)
     let leave: (() => void) | undefined
     try {
       for (let attempt = 1; ; attempt++) {
-        const at = timestampOf(now())
-        const draft = op.kind === 'query' ? readingAt(at) : draftAt(at, received)
+        const draft = draftAt(timestampOf(now()), received)
         const asked = typeof caller === 'function' ? caller() : caller
         const actor = asked instanceof Promise ? await asked : asked
         try {
-          const answer: Answer =
-            op.kind === 'command'
-              ? await once(draft, served, raw, actor, key, seat, isFirst && attempt === 1)
-              : { output: await ask(draft, op as Query, raw, actor) }
+          const answer = await once(draft, served, raw, actor, key, seat, isFirst && attempt === 1)
           return { ...answer, nothing: draft.nothing, actor }
         } catch (error) {
           if (draft.wanted) effects.drop(draft.wanted.id)
@@ -132,15 +130,23 @@ export function createKernel(options: KernelOptions): Kernel {
     })
   }
 
-  async function ask(draft: Draft, op: Query, raw: unknown, actor: Actor): Promise<unknown> {
-    const input = inputOf(op, raw, actor)
-    const context = contextOf(given, actor, draft)
-    const read = readerAs(draft, actor)
-    const state = await op.load(read, input, context)
-    authorize(op.name, op.callers, actor, state)
-    const output = await op.view(state, input, context, read)
-    if (options.checksAnswers ?? true) assertMatches(op.output, output, op.name)
-    return output
+  async function ask(name: string, op: Query, raw: unknown, caller: Caller): Promise<unknown> {
+    const draft = readingAt(timestampOf(now()))
+    const asked = typeof caller === 'function' ? caller() : caller
+    const actor = asked instanceof Promise ? await asked : asked
+    try {
+      const input = inputOf(op, raw, actor)
+      const context = contextOf(given, actor, draft)
+      const read = readerAs(draft, actor)
+      const state = await op.load(read, input, context)
+      authorize(op.name, op.callers, actor, state)
+      const output: unknown = await op.view(state, input, context, read)
+      if (options.checksAnswers ?? true) assertMatches(op.output, output, op.name)
+      return output
+    } catch (error) {
+      if (error instanceof Refusal) denials.record(draft, name, actor, error)
+      throw error
+    }
   }
 
   async function once(
@@ -250,15 +256,7 @@ export function createKernel(options: KernelOptions): Kernel {
   async function drawConsequences(draft: Draft, made: DraftFact, cause: number, actor: Actor): Promise<void> {
     for (const contract of following.get(made.action) ?? []) {
       const { protocol, op } = registry.get(contract.call) as { protocol: string; op: Command }
-      const { action, detail, basis: right } = made
-      const about: ContractFact = {
-        action,
-        subject: draft.after.get(made.subject),
-        detail,
-        actor: made.actor,
-        basis: right,
-        via: actor.via ?? null,
-      }
+      const about = asContractsSee(draft, made, actor)
       if (contract.when && !contract.when(about)) continue
       const input = await contract.input(about, readerAs(draft, SYSTEM))
       const basis = contract.basis?.(about) ?? { kind: 'contract', id: contract.name }

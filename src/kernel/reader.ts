@@ -4,7 +4,7 @@ import type { Draft } from './draft.ts'
 import { isIn, type Actor, type Subject } from './identity.ts'
 import type { Granted, ListPage, Listed, Read } from './operation.ts'
 import { END, idIn, keyOf, prefixOf, type AnyDoc, type Part } from './schema.ts'
-import type { FactsOf, FactsPage, Store, Value } from './store.ts'
+import type { FactsOf, FactsPage, Key, Store, Value, Versioned } from './store.ts'
 
 /** Where people, agents and services are registered. */
 export type Directory = (read: Read, id: string) => Promise<Subject | null>
@@ -21,48 +21,54 @@ export type Outside = { readonly directory: Directory; readonly grants?: Grants;
 /** Made for every call, so it is light: one function, and what all of them share. */
 export function readerOf(store: Store, outside: Outside, draft: Draft, actor: Actor): Read {
   const at: At = { store, outside, draft, actor }
-  const read = (kind: AnyDoc, id: string): Promise<Value> => readIn(at, kind, id)
+  const read = (kind: AnyDoc, id: string): Promise<Value> => lookIn(at, kind, id, true) as Promise<Value>
   read.at = at
   return Object.setPrototypeOf(read, methods) as Read
 }
 
 type At = { readonly store: Store; readonly outside: Outside; readonly draft: Draft; readonly actor: Actor }
 
+/** Undefined where the call has not looked yet. */
+function seenIn({ after, before }: Draft, key: Key): Value | null | undefined {
+  const pending = after.get(key)
+  return pending === undefined ? before.get(key) : pending
+}
+
+function noteIn({ expect, before }: Draft, key: Key, found: Versioned | undefined): Value | null {
+  const value = found?.value ?? null
+  expect.set(key, found?.version ?? 0)
+  before.set(key, value)
+  return value
+}
+
 async function rawIn({ store, draft }: At, kind: AnyDoc, id: string): Promise<Value | null> {
   const key = keyOf(kind, id)
-  const pending = draft.after.get(key)
-  if (pending !== undefined) return pending
-  const seen = draft.before.get(key)
-  if (seen !== undefined) return seen
-  const [found] = await store.read([key])
-  draft.expect.set(key, found?.version ?? 0)
-  draft.before.set(key, found?.value ?? null)
-  return found?.value ?? null
+  const seen = seenIn(draft, key)
+  return seen === undefined ? noteIn(draft, key, (await store.read([key]))[0]) : seen
 }
 
 // What is not yours does not exist. It is checked here, so that no operation can forget it.
-async function isVisible(at: At, kind: AnyDoc, value: Value): Promise<boolean> {
+function isVisible(at: At, kind: AnyDoc, value: Value): boolean | Promise<boolean> {
   const { actor } = at
   if (!isIn(actor, kind.scopeOf(value))) return false
   if (actor.projects === 'all') return true
   if (!kind.visibleTo(value, actor)) return false
   const within = kind.within(value)
-  if (within === null) return true
-  const parent = await rawIn(at, within.doc, within.id)
-  return parent !== null && isVisible(at, within.doc, parent)
+  return within === null || rawIn(at, within.doc, within.id).then((parent) => parent !== null && isVisible(at, within.doc, parent))
 }
 
-async function maybeIn(at: At, kind: AnyDoc, id: string): Promise<Value | null> {
-  const value = await rawIn(at, kind, id)
-  if (value === null || (await isVisible(at, kind, value))) return value
-  at.draft.hidden ??= keyOf(kind, id)
+/** Every call begins with this: no step of it is a promise that need not be one. */
+async function lookIn(at: At, kind: AnyDoc, id: string, isWanted: boolean): Promise<Value | null> {
+  const key = keyOf(kind, id)
+  const seen = seenIn(at.draft, key)
+  const value = seen === undefined ? noteIn(at.draft, key, (await at.store.read([key]))[0]) : seen
+  if (value !== null) {
+    const visible = isVisible(at, kind, value)
+    if (visible === true || (visible !== false && (await visible))) return value
+    at.draft.hidden ??= key
+  }
+  if (isWanted) throw new Refusal('NOT_FOUND', `there is no ${kind.noun} ${id}`)
   return null
-}
-
-async function readIn(at: At, kind: AnyDoc, id: string): Promise<Value> {
-  const value = await maybeIn(at, kind, id)
-  if (value === null) throw new Refusal('NOT_FOUND', `there is no ${kind.noun} ${id}`)
-  return value
 }
 
 async function listIn(
@@ -91,7 +97,7 @@ type Reader = Read & { readonly at: At }
 const methods = Object.setPrototypeOf(
   {
     maybe(this: Reader, kind: AnyDoc, id: string) {
-      return maybeIn(this.at, kind, id)
+      return lookIn(this.at, kind, id, false)
     },
     raw(this: Reader, kind: AnyDoc, id: string) {
       return rawIn(this.at, kind, id)

@@ -1,8 +1,8 @@
 // What the kernel needs around an operation: where it is, what its input is, what its caller rests on, and what of its answer is kept.
-import type { Draft } from './draft.ts'
+import type { Draft, DraftFact } from './draft.ts'
 import { Conflict } from './errors.ts'
 import { refuseFalseClaims, type Actor } from './identity.ts'
-import type { Command, Contract, Decision, Operation, Protocol } from './operation.ts'
+import type { Command, Contract, ContractFact, Decision, Operation, Protocol } from './operation.ts'
 import { keyOf, parse } from './schema.ts'
 import type { Value } from './store.ts'
 
@@ -50,6 +50,11 @@ export function asLeftByTheBatch(draft: Draft, { facts, output }: Decision<unkno
   const latest = new Map<unknown, Value>()
   for (const { images } of facts) for (const { doc, id, after } of images) latest.set(after, draft.after.get(keyOf(doc, id)) ?? after)
   return Object.fromEntries(Object.entries(output as object).map(([name, value]) => [name, latest.get(value) ?? (value as unknown)]))
+}
+
+export function asContractsSee(draft: Draft, made: DraftFact, { via }: Actor): ContractFact {
+  const { action, detail, actor, basis } = made
+  return { action, subject: draft.after.get(made.subject), detail, actor, basis, via: via ?? null }
 }
 
 /** What a call asks for, whoever repeats it: a repeated call must be the same in it. */
