@@ -11,6 +11,7 @@ import { directory } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
 import { flowSteps, remember, type FlowRefs } from '#test/support/flow.ts'
+import { createNotary } from '#workers/notary.ts'
 import { createVerification, NOTHING_VERIFIED } from '#workers/verifier.ts'
 
 const CALLERS = 256
@@ -58,22 +59,30 @@ async function play(kernel: Kernel, pair: Pair, i: number): Promise<void> {
   }
 }
 
-/** Fills a new folder with so many tasks and closes it, as a clean stop does. */
-export async function fill(data: string, tasks: number, say: (line: string) => void): Promise<void> {
+/** A new folder and a kernel on it, without the server around them and without quotas. */
+export async function openNew(data: string) {
   const folder = openDataFolder(data)
-  await openKeys(folder.keys, true, { now: realClock.now, entropy: realEntropy })
+  const keys = await openKeys(folder.keys, true, { now: realClock.now, entropy: realEntropy })
   const store = sqliteStore(folder.database)
   const kernel = createKernel({
     store,
     protocols,
     contracts,
     directory,
+    notary: createNotary(keys.server, keys.ring),
+    terms: { asksOpenMax: null, criticalPerHourMax: null },
     now: realClock.now,
     entropy: realEntropy,
     asksPerMinute: null,
     checksAnswers: false,
   })
   await setUp(kernel, folder.adminKey)
+  return { kernel, store, folder }
+}
+
+/** Fills a new folder with so many tasks and closes it, as a clean stop does. */
+export async function fill(data: string, tasks: number, say: (line: string) => void): Promise<void> {
+  const { kernel, store, folder } = await openNew(data)
   const pairs = await registered(kernel)
   const began = performance.now()
   let next = 0

@@ -5,18 +5,9 @@ import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { realClock, realEntropy } from '#apps/clock.ts'
-import { openDataFolder } from '#apps/data-folder.ts'
-import { openKeys } from '#apps/keys.ts'
-import { setUp } from '#apps/setup.ts'
-import { contracts } from '#contracts/index.ts'
 import { SYSTEM, type Actor } from '#kernel/identity.ts'
-import { createKernel } from '#kernel/kernel.ts'
-import { directory } from '#protocols/identity/directory.ts'
-import { protocols } from '#protocols/index.ts'
-import { sqliteStore } from '#stores/sqlite.ts'
 import { createCaller, enroll, spawnServer, startServer, type ServerProcess } from '#test/support/server.ts'
-import { createNotary } from '#workers/notary.ts'
+import { openNew } from './fill.ts'
 import { getBytes, loadEach, openConnection, quantiles, requestBytes, type Load } from './load.ts'
 import { median, ms, rate, times, usageOf, type Bench, type Row } from './report.ts'
 
@@ -137,22 +128,7 @@ function rowsOf(step: Step, ours: readonly Record<Step, Measured>[], theirs: rea
 
 /** A folder with so many open requests of one agent to one person, made by the operations themselves. */
 async function fill(data: string, count: number): Promise<void> {
-  const folder = openDataFolder(data)
-  const keys = await openKeys(folder.keys, true, { now: realClock.now, entropy: realEntropy })
-  const store = sqliteStore(folder.database)
-  const kernel = createKernel({
-    store,
-    protocols,
-    contracts,
-    directory,
-    notary: createNotary(keys.server, keys.ring),
-    terms: { asksOpenMax: null, criticalPerHourMax: null },
-    now: realClock.now,
-    entropy: realEntropy,
-    asksPerMinute: null,
-    checksAnswers: false,
-  })
-  await setUp(kernel, folder.adminKey)
+  const { kernel, store, folder } = await openNew(data)
   await kernel.call('identity/user.add', { id: 'user_zoe', name: 'Zoe' }, SYSTEM)
   await kernel.call('identity/agent.add', { id: 'agent_zoe', name: 'Zoe', owner: 'user_zoe' }, SYSTEM)
   const agent: Actor = { id: 'agent_zoe', kind: 'agent', projects: new Map([['project_default', 'member']]) }

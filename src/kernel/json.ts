@@ -54,10 +54,9 @@ function withPlainKeys(text: string, escaped: readonly EscapedKey[]): string {
   return plain + text.slice(done)
 }
 
-/** Few keys are compared one by one: that costs less than a set. */
-type Keys = { few: string[]; many: Set<string> | null }
+/** Few keys are compared one by one: that costs less than a set. A list has none. */
+type Level = { readonly few: string[] | null; many: Set<string> | null; items: number }
 const FEW = 12
-type Level = { readonly keys: Keys | null; items: number }
 
 /** Walks the tokens once. It need not notice every malformed text: the parser comes after it. */
 function scan(text: string): EscapedKey[] {
@@ -68,15 +67,15 @@ function scan(text: string): EscapedKey[] {
     if (code === QUOTE) {
       const end = endOfString(text, i)
       const level = levels.at(-1)
-      if (level?.keys && isKey(text, end)) {
+      if (level?.few && isKey(text, end)) {
         const quoted = text.slice(i, end)
-        const key = takeKey(level.keys, quoted)
+        const key = takeKey(level, level.few, quoted)
         if (key.length !== quoted.length - 2) escaped.push({ from: i, to: end, key })
       }
       i = end
     } else if (code === OPEN_OBJECT || code === OPEN_ARRAY) {
       if (levels.length === limits.depthMax) refuse(`the body is nested more than ${limits.depthMax} deep`)
-      levels.push({ keys: code === OPEN_OBJECT ? { few: [], many: null } : null, items: 1 })
+      levels.push({ few: code === OPEN_OBJECT ? [] : null, many: null, items: 1 })
       i++
     } else if (code === CLOSE_OBJECT || code === CLOSE_ARRAY) {
       levels.pop()
@@ -145,14 +144,14 @@ function isKey(text: string, after: number): boolean {
   return text.charCodeAt(i) === COLON
 }
 
-function takeKey(keys: Keys, quoted: string): string {
+function takeKey(level: Level, few: string[], quoted: string): string {
   const key = quoted.includes('\\') ? unescape(quoted) : quoted.slice(1, -1)
   if (key === '__proto__') refuse('the key __proto__ is not allowed')
-  const { few, many } = keys
+  const { many } = level
   if (many ? many.has(key) : few.includes(key)) refuse(`the key ${JSON.stringify(key.slice(0, 80))} stands twice in one object`)
   if (many?.size === limits.keysPerObjectMax) refuse(`an object has more than ${limits.keysPerObjectMax} keys`)
   if (many) many.add(key)
-  else if (few.push(key) === FEW) keys.many = new Set(few)
+  else if (few.push(key) === FEW) level.many = new Set(few)
   return key
 }
 

@@ -12,7 +12,7 @@ export type Metrics = {
   close(): void
 }
 
-type Counted = { readonly codes: Map<string, number>; readonly buckets: number[]; sumMs: number; total: number }
+type Counted = { ok: number; readonly others: Map<string, number>; readonly buckets: number[]; sumMs: number; total: number }
 
 export function createMetrics(): Metrics {
   const calls = new Map<string, Counted>()
@@ -21,15 +21,17 @@ export function createMetrics(): Metrics {
 
   function of(operation: string, binding = 'http'): CallMeter {
     const labels = `binding="${binding}",operation="${operation}"`
-    const counted: Counted = calls.get(labels) ?? { codes: new Map(), buckets: BOUNDS_MS.map(() => 0), sumMs: 0, total: 0 }
+    const counted: Counted = calls.get(labels) ?? { ok: 0, others: new Map(), buckets: BOUNDS_MS.map(() => 0), sumMs: 0, total: 0 }
     calls.set(labels, counted)
     return {
       count(code, ms) {
-        counted.codes.set(code, (counted.codes.get(code) ?? 0) + 1)
+        if (code === 'OK') counted.ok++
+        else counted.others.set(code, (counted.others.get(code) ?? 0) + 1)
         counted.total++
         counted.sumMs += ms
-        const bucket = BOUNDS_MS.findIndex((bound) => ms <= bound)
-        if (bucket !== -1) counted.buckets[bucket]!++
+        let bucket = 0
+        while (ms > BOUNDS_MS[bucket]!) bucket++
+        if (bucket < BOUNDS_MS.length) counted.buckets[bucket]!++
       },
     }
   }
@@ -76,8 +78,10 @@ function callLines(calls: ReadonlyMap<string, Counted>): string[] {
   const used = [...calls].filter(([, { total }]) => total > 0)
   return [
     ...head('countersign_calls_total', 'counter', 'Calls by binding, operation and code of the answer.'),
-    ...used.flatMap(([labels, { codes }]) =>
-      [...codes].map(([code, count]) => `countersign_calls_total{${labels},code="${code}"} ${count}`),
+    ...used.flatMap(([labels, { ok, others }]) =>
+      [...(ok > 0 ? [['OK', ok] as const] : []), ...others].map(
+        ([code, count]) => `countersign_calls_total{${labels},code="${code}"} ${count}`,
+      ),
     ),
     ...head('countersign_call_seconds', 'histogram', 'Time from the read request to the answer.'),
     ...used.flatMap(([labels, counted]) => histogramLines(labels, counted)),
