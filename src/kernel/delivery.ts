@@ -103,12 +103,27 @@ const forget = command({
   example: { given: 'empty', as: 'system', input: {} },
 })
 
-/** The kernel's own bookkeeping. No binding serves it: it is for the workers of this process. */
+const begin = command({
+  name: 'fan.begin',
+  summary: 'Keep what a call that consists of several asks for, so that its idempotency key stands for that and nothing else.',
+  draft: 'ours: idempotency keys',
+  input: t.Object({ asked: t.String() }),
+  output: t.Object({}),
+  callers: [system],
+  requires: [],
+  audit: null,
+  load: () => Promise.resolve(null),
+  // With a key the kernel keeps the answer, and refuses the key with another input.
+  decide: () => ({ facts: [], output: {} }),
+  example: { given: 'empty', as: 'system', input: { asked: 'something' } },
+})
+
+/** The kernel's own bookkeeping. No binding serves it: it is for the kernel and the workers of this process. */
 export const bookkeeping: Protocol = {
   name: 'kernel',
   title: 'Bookkeeping of the kernel',
   version: '1',
-  operations: [settle, forget],
+  operations: [settle, forget, begin],
   codes: {},
   scenes: { empty: [] },
 }

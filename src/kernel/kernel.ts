@@ -61,7 +61,7 @@ export function createKernel(options: KernelOptions): Kernel {
   async function order(name: string, served: Served | undefined, raw: unknown, caller: Caller, more: CallOptions): Promise<unknown> {
     if (served?.op.kind !== 'command') throw new Refusal('NOT_FOUND', `there is no operation ${name}`)
     if (served.op.fan) {
-      const output = await callEach({ call, check }, name, served.op, raw, caller, more)
+      const output = await callEach({ call, check, notary }, name, served.op, raw, caller, more)
       if (options.checksAnswers ?? true) assertMatches(served.op.output, output, name)
       return output
     }

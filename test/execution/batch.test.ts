@@ -64,11 +64,16 @@ for (const maker of storeMakers()) {
       assert.deepEqual(await world.call('alice', RESOLVE, { answers }, { key: 'k' }), first)
       assert.deepEqual(await world.store.head('project_default'), facts)
       assert.ok(first.results.every(({ ok }: { ok: boolean }) => ok))
-      const other = await world.call('alice', RESOLVE, { answers: [answers[0], { ...answers[1], result: 'rejected' }] }, { key: 'k' })
-      assert.deepEqual(
-        other.results.map(({ ok, code }: { ok: boolean; code?: string }) => code ?? ok),
-        [true, 'CONFLICT'],
-      )
+      await ask(world, 'devin', item('three'))
+      const [third] = (await allOf(world, 'alice')).map(approved)
+      const before = await world.store.head('project_default')
+      for (const others of [[answers[0], { ...answers[1], result: 'rejected' }], [...answers, third], [third]])
+        await assert.rejects(world.call('alice', RESOLVE, { answers: others }, { key: 'k' }), {
+          code: 'CONFLICT',
+          details: { reason: 'idempotency_key_reused' },
+        })
+      assert.deepEqual(await world.store.head('project_default'), before, 'nothing of them was done')
+      assert.equal((await world.call('bob', RESOLVE, { answers: [third] }, { key: 'k' })).results[0].ok, false, 'a key is its caller’s')
       await world.close()
     })
   })

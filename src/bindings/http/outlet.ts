@@ -14,5 +14,12 @@ export function endSoon(response: ServerResponse, body: string | undefined): voi
 function endAll(): void {
   const all = leaving
   leaving = []
-  for (const { response, body } of all) response.end(body)
+  for (const { response, body } of all) {
+    try {
+      response.end(body)
+    } catch {
+      // The others have nothing to do with it.
+      response.destroy()
+    }
+  }
 }
