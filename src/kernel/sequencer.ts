@@ -199,6 +199,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     durable = position
     for (const [key, { version, value, text, image, fresh }] of docs) {
       if (value === null) cache.delete(key)
+      // The answer to a repeated call has no image: it is given again as it was, its fields in their order.
       else if (fresh && image !== null) cache.set(key, { version, value: null, text, image }, costOf(text!))
       else cache.set(key, { version, value, text: null, image }, costOf(text!))
     }
@@ -235,8 +236,8 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       if (versionOf(key, staging) !== version) return new Conflict(key, `${key} was changed by somebody else at the same time`)
     for (const key of batch.create) {
       // Not worth a look into the database: its primary key refuses a second one, and then each batch is tried alone, carefully.
-      const known = careful || staging.docs.has(key) ? versionOf(key, staging) : (cache.get(key)?.version ?? 0)
-      if (known !== 0) return new Conflict(key, `${key} exists already`)
+      const there = careful || staging.docs.has(key) ? versionOf(key, staging) : (cache.get(key)?.version ?? 0)
+      if (there !== 0) return new Conflict(key, `${key} exists already`)
     }
     for (const { prefix, max, words, retry_after } of batch.atMost) {
       if (countOf(prefix, staging) + (batch.count.get(prefix) ?? 0) > max)

@@ -27,6 +27,25 @@ const provide = (input_type: string, more: object = {}): object => ({
 
 // --- 5.1 and 5.3: what works -----------------------------------------------------------------------------------------------
 
+test('who looks again and again sees every change, and only what is for them', async (t) => {
+  const world = await hxpWorld(t)
+  const { request_id, poll_url } = await world.ask('devin', { ...QUESTION, role: 'pool' })
+  const look = async (who: string) => (await world.http(who, 'GET', poll_url)).json
+  const first = await look('devin')
+  assert.deepEqual(await look('devin'), first)
+  await world.call('alice', 'execution/request.claim', { request_id })
+  const [claimed, hers, again] = [await look('devin'), await look('alice'), await look('devin')]
+  assert.deepEqual([first.status, claimed.status, hers.status], ['pending', 'assigned', 'assigned'])
+  assert.deepEqual(again, claimed, 'what a person has looked at is not what the agent gets')
+  assert.deepEqual([claimed.assigned_to, hers.assigned_to], [undefined, 'user_alice'], 'nobody in a pool is known by name')
+  await world.call('alice', 'execution/request.question', { request_id, text: 'For how long?' })
+  assert.deepEqual(
+    (await look('devin')).thread.map(({ by, text }: { by: string; text: string }) => [by, text]),
+    [['pool', 'For how long?']],
+  )
+  assert.equal((await look('alice')).thread[0].by, 'user_alice')
+})
+
 test('201: a request is created, and the answer says where to look and where to listen', async (t) => {
   const world = await hxpWorld(t)
   const answer = await world.http('devin', 'POST', '/requests', {

@@ -84,18 +84,25 @@ export async function liveInbox({ io, paint }: Context, remote: Remote, query: Q
 /** Follows before anything is listed: what happens in between is heard, and told to the desk once there is one. */
 async function follow(remote: Remote, signal: AbortSignal): Promise<{ tell(desk: Desk): void }> {
   const opened = Promise.withResolvers<void>()
-  const desk = Promise.withResolvers<Desk>()
+  const before: ((desk: Desk) => void)[] = []
+  let desk: Desk | null = null
+  const tell = (news: (desk: Desk) => void): void => void (desk === null ? before.push(news) : news(desk))
   const pump = async (): Promise<void> => {
     const items = remote.follow('execution/inbox.follow', {}, { after: 'latest', signal, onOpen: opened.resolve })
-    for await (const { item } of items) (await desk.promise).heard(item['request_id'] as string)
+    for await (const { item } of items) tell((known) => known.heard(item['request_id'] as string))
   }
   void pump()
+    .catch((error: unknown) => tell((known) => known.trouble(error)))
     .finally(opened.resolve)
-    .catch(async (error: unknown) => (await desk.promise).trouble(error))
   const late = setTimeout(opened.resolve, OPEN_MS_MAX)
   await opened.promise
   clearTimeout(late)
-  return { tell: desk.resolve }
+  return {
+    tell(known) {
+      desk = known
+      for (const news of before.splice(0)) news(known)
+    },
+  }
 }
 
 function createDesk(remote: Remote, items: Items, who: string, query: Query, { paint, size, write }: Terminal): Desk {

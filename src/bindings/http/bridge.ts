@@ -8,6 +8,7 @@ import type { Failure } from './answers.ts'
 import type { Credential, Guard } from './guard.ts'
 import type { LiveOptions } from './live.ts'
 import type { Done } from './operations.ts'
+import { gatherAnswers } from './outlet.ts'
 
 export type BridgeHost = {
   readonly kernel: Kernel
@@ -69,6 +70,7 @@ export function createBridges(makers: readonly MakeBridge[], host: BridgeHost): 
         : (request, response) => {
             const bridge = at(request)
             if (!bridge) return otherwise(request, response)
+            gatherAnswers()
             bound(request)
             bridge.answer(request, response)
           },

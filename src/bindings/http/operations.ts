@@ -9,7 +9,7 @@ import type { Operation } from '#kernel/operation.ts'
 import { bodyOf, type Failure } from './answers.ts'
 import { patiently } from './arrival.ts'
 import { callerOf, idempotencyKeyIn, type Credential, type Guard } from './guard.ts'
-import { endSoon } from './outlet.ts'
+import { endSoon, gatherAnswers } from './outlet.ts'
 
 export type Answer = { readonly text: string; readonly failure: null } | { readonly text: null; readonly failure: Failure }
 /** Never rejects. `body`: as it came; none is an empty object. Where the response closes early, a call that waits ends. */
@@ -91,6 +91,7 @@ export function plainListener({ runs, headers, isWelcome, bound }: Plain, otherw
     const run = raw.method === 'POST' ? runs.get(raw.url!) : undefined
     const size = run && sizeOf(raw.headers)
     if (!run || size === undefined || !isWelcome(raw.headers)) return otherwise(raw, response)
+    gatherAnswers()
     bound(raw)
     let parts: Buffer | Buffer[] | undefined
     raw.on('data', (part: Buffer) => {

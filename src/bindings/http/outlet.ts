@@ -1,14 +1,27 @@
 // Where answers leave. Every write wakes whoever waits at the other end, which costs more than the write itself. What is answered in one
-// turn of the loop is written together at its end: the first wakes the client, and the others find it awake.
+// turn of the loop is written together: the first wakes the client, and the others find it awake.
 import type { ServerResponse } from 'node:http'
 
 type Leaving = { readonly response: ServerResponse; readonly body: string | undefined }
 
 let leaving: Leaving[] = []
+let isGathering = false
 
-/** Ends an answer whose head is written, at the end of this turn. */
+/** A request has come: what is answered in this turn waits for its end. Said before anything is done, so it waits for no commit of this turn. */
+export function gatherAnswers(): void {
+  if (isGathering) return
+  isGathering = true
+  setImmediate(endTurn)
+}
+
+/** Ends an answer whose head is written: with the others of this turn, or, after a commit, with all who waited for it. */
 export function endSoon(response: ServerResponse, body: string | undefined): void {
-  if (leaving.push({ response, body }) === 1) setImmediate(endAll)
+  if (leaving.push({ response, body }) === 1 && !isGathering) process.nextTick(endAll)
+}
+
+function endTurn(): void {
+  isGathering = false
+  endAll()
 }
 
 function endAll(): void {

@@ -13,7 +13,7 @@ import { askedBy } from './reading.ts'
 /** As the whole batch left it, with its receipt where it has one. */
 async function asItIs(output: { request: RequestView }, { read, context }: { read: Read; context: Context }) {
   const request = await read(Request, output.request.id)
-  const shown = viewOf(request, context.actor)
+  const shown = viewAgain(request, context.actor)
   return request.receipt ? { request: shown, receipt: await signed(request, read, context) } : { request: shown }
 }
 
