@@ -10,6 +10,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { readConfig, type Config } from '#apps/config.ts'
+import { memoryFlags } from '#apps/cli/serve.ts'
 import { createLog } from '#apps/log.ts'
 import { startServer } from '#apps/server.ts'
 import { SYSTEM } from '#kernel/identity.ts'
@@ -89,7 +90,7 @@ function middleOf(rates: readonly Rate[]): Rate {
 type Running = { readonly child: ChildProcess; readonly path: string; readonly greeting: string; readonly call: string }
 
 async function started(which: 'ours' | 'echo', folder: string): Promise<Running> {
-  const child = fork(import.meta.filename, [which, folder], { execArgv: ['--max-semi-space-size=8'] })
+  const child = fork(import.meta.filename, [which, folder], { execArgv: [...memoryFlags] })
   const [{ path, greeting, call }] = (await once(child, 'message')) as [Omit<Running, 'child'>]
   return { child, path, greeting, call }
 }

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { join } from 'node:path'
+import { memoryFlags } from '#apps/cli/serve.ts'
 
 const MAIN = join(import.meta.dirname, '../../src/apps/main.ts')
 
@@ -46,7 +47,7 @@ async function portIn(child: ChildProcess, said: { out: string; err: string }): 
 
 export async function startServer(data: string, port = 0): Promise<ServerProcess> {
   // As scripts/serve runs it.
-  const started = await spawnServer(['--max-semi-space-size=8', '--v8-pool-size=1', '--heap-growing-percent=25', MAIN], {
+  const started = await spawnServer([...memoryFlags, MAIN], {
     MALLOC_ARENA_MAX: '1',
     NODE_COMPILE_CACHE: join(import.meta.dirname, '../../node_modules/.cache/node'),
     COUNTERSIGN_DATA: data,
