@@ -6,7 +6,7 @@ import { copyFile, open, readFile, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createCaller, enroll, startServer, type Keys } from '#test/support/server.ts'
+import { createCaller, enroll, spawnServer, startServer, type Keys } from '#test/support/server.ts'
 import { median, times, usageOf, type Bench, type Row } from './report.ts'
 
 const ROUNDS = 4
@@ -18,8 +18,14 @@ const PORTION_BYTES = 1024 * 1024
 const WARM_UPLOADS = 12
 const UPLOAD_SHARE_MIN = 0.5
 
-const ways = ['copy', 'upload', 'download'] as const
+const ways = ['copy', 'hashing', 'upload', 'download'] as const
 type Way = (typeof ways)[number]
+const named: Readonly<Record<Way, string>> = {
+  copy: 'copy',
+  hashing: 'to a server that only hashes',
+  upload: 'upload',
+  download: 'download',
+}
 /** Milliseconds of each file. */
 type Round = Readonly<Record<Way, number[]>>
 const perSecond = (spent: readonly number[]): number => (spent.length * FILE_BYTES) / 1e3 / spent.reduce((sum, ms) => sum + ms, 0)
@@ -96,13 +102,14 @@ async function spent(work: Promise<unknown>): Promise<number> {
   return performance.now() - began
 }
 
-async function roundOf(paths: readonly string[], client: Client, newTask: () => Promise<Delivering>): Promise<Round> {
-  const round = { copy: [] as number[], upload: [] as number[], download: [] as number[] }
+async function roundOf(paths: readonly string[], client: Client, bare: Client, newTask: () => Promise<Delivering>): Promise<Round> {
+  const round: Round = { copy: [], hashing: [], upload: [], download: [] }
   const artifacts: string[] = []
   for (const path of paths) {
     const { task, commit } = await newTask()
     // The copies stay as the uploads do, so that both take memory and disk that nobody had before.
     round.copy.push(await spent(durableCopy(path, `${path}-copy`)))
+    round.hashing.push(await spent(bare.upload(task, path)))
     const sending = client.upload(task, path)
     round.upload.push(await spent(sending))
     artifacts.push(await commit(await sending))
@@ -144,22 +151,26 @@ export const bytes: Bench = {
     const server = await startServer(join(folder, 'data'))
     const keys = await enroll(server.port, server.adminKey)
     const client = await clientOf(server.port, keys.devin)
+    const hashing = await spawnServer([join(import.meta.dirname, 'hashing.ts')])
+    const bare = await clientOf(hashing.port, '')
     const { newTask, close } = delivering(server.port, keys)
     try {
       const sources = await sourcesIn(folder)
       const { task } = await newTask()
       const warming = sources.pop()!
-      for (let i = 0; i < WARM_UPLOADS; i++) await client.upload(task, warming)
+      for (let i = 0; i < WARM_UPLOADS; i++) for (const each of [bare, client]) await each.upload(task, warming)
       const rounds: Round[] = []
       for (let from = 0; from < FILES; from += FILES_PER_ROUND) {
-        const round = await roundOf(sources.slice(from, from + FILES_PER_ROUND), client, newTask)
+        const round = await roundOf(sources.slice(from, from + FILES_PER_ROUND), client, bare, newTask)
         rounds.push(round)
         say(`round ${rounds.length} of ${ROUNDS}: ${ways.map((way) => `${way} ${shown(perSecond(round[way]))}`).join(', ')}`)
       }
-      return [...rowsOf(rounds, await hashing(sources[0]!)), ...memoryOf(server.pid)]
+      return [...rowsOf(rounds, await hashed(sources[0]!)), ...memoryOf(server.pid)]
     } finally {
       client.close()
+      bare.close()
       close()
+      await hashing.end('SIGKILL')
       await server.end('SIGTERM')
       rmSync(folder, { recursive: true, force: true })
     }
@@ -167,24 +178,25 @@ export const bytes: Bench = {
 }
 
 /** What SHA-256 takes by itself: the copy does without it. */
-async function hashing(path: string): Promise<number> {
+async function hashed(path: string): Promise<number> {
   const all = await readFile(path)
   const began = performance.now()
   createHash('sha256').update(all).digest()
   return perSecond([performance.now() - began])
 }
 
-function rowsOf(rounds: readonly Round[], hashed: number): Row[] {
+function rowsOf(rounds: readonly Round[], sha256: number): Row[] {
   const of = (way: Way): number => median(rounds.map((round) => perSecond(round[way])))
   const share = (way: Way): number => median(rounds.map((round) => perSecond(round[way]) / perSecond(round.copy)))
   return [
-    ...ways.map((way): Row => ({ what: way, value: shown(of(way)) })),
-    { what: 'SHA-256 alone', value: shown(hashed) },
+    ...ways.map((way): Row => ({ what: named[way], value: shown(of(way)) })),
+    { what: 'SHA-256 alone', value: shown(sha256) },
     {
       what: 'upload against copy',
       value: times(share('upload')),
       goal: { words: `>= ${UPLOAD_SHARE_MIN}x`, met: share('upload') >= UPLOAD_SHARE_MIN },
     },
+    { what: 'a server that only hashes, against copy', value: times(share('hashing')) },
     { what: 'download against copy', value: times(share('download')) },
   ]
 }

@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { createSessions, type Sessions } from '#apps/sessions.ts'
 import { developmentCredentials, setUpDevelopment } from '#apps/development.ts'
 import type { Actor } from '#kernel/identity.ts'
+import type { Credential } from '#protocols/identity/authenticate.ts'
 import { runPiped } from './support/cli.ts'
 import { send, type Answer } from './support/http-client.ts'
 import { dataFolder, runToEnd, start } from './support/server-process.ts'
@@ -96,12 +97,16 @@ test('its credentials are told apart, follow their registration, and are traded 
   t.after(world.close)
   await setUpDevelopment(world.kernel)
   await setUpDevelopment(world.kernel)
-  const { authenticate, recheck, redeem } = createSessions(world.kernel, { dev: true })
+  const { recheck, redeem, ...sessions } = createSessions(world.kernel, { dev: true })
+  const authenticate = async (credential: Credential): Promise<Actor> => sessions.authenticate(credential)
   for (const token of developmentCredentials.keys()) {
     assert.equal((await authenticate({ kind: 'bearer', token })).via, 'development')
     assert.equal((await recheck({ kind: 'bearer', token })).via, 'development')
     assert.equal((await refusalOf(authenticate({ kind: 'session', token }))).code, 'UNAUTHENTICATED')
-    assert.equal((await refusalOf(createSessions(world.kernel).authenticate({ kind: 'bearer', token }))).code, 'UNAUTHENTICATED')
+    assert.equal(
+      (await refusalOf((async () => createSessions(world.kernel).authenticate({ kind: 'bearer', token }))())).code,
+      'UNAUTHENTICATED',
+    )
   }
   const owner = await authenticate({ kind: 'bearer', token: 'dev-human-token' })
   for (const [name, input] of [

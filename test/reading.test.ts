@@ -68,7 +68,7 @@ test('a remembered key ends with its revocation, and a substitute with their las
   const world = await createWorld()
   const { authenticate } = createSessions(world.kernel)
   const { key, issued } = await world.call('admin', 'identity/key.issue', { subject: 'user_bob' })
-  const who = () => authenticate({ kind: 'bearer', token: key })
+  const who = async () => authenticate({ kind: 'bearer', token: key })
   const first = await who()
   assert.equal(await who(), first, 'it is remembered')
   const until = new Date(world.kernel.now() + HOUR_MS).toISOString()

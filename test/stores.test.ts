@@ -145,6 +145,19 @@ function readingTests({ open }: Maker): void {
     await store.close()
   })
 
+  test('what lies at hand is what a read would find, or nothing is said', async () => {
+    const { store } = open()
+    const peeked = (key: string) => store.peek?.(key)
+    await store.commit(creating('toy.note/a'))
+    assert.deepEqual(peeked('toy.note/a'), (await store.read(['toy.note/a']))[0])
+    await store.commit(updating('toy.note/a', 1, { id: 'toy.note/a', text: 'two' }))
+    assert.deepEqual([peeked('toy.note/a')?.version, peeked('toy.note/a')?.value['text']], [2, 'two'])
+    await store.commit(batchOf({ expect: new Map([['toy.note/a', 2]]), puts: [putOf('toy.note/a', null)] }))
+    assert.equal(peeked('toy.note/a'), undefined)
+    assert.equal(peeked('toy.note/none'), undefined)
+    await store.close()
+  })
+
   test('keys are listed in byte order between two bounds that are not included, up to a limit', async () => {
     const { store } = open()
     await store.commit(creating('k/c', 'k/a', 'k/b', 'k/é', 'k/Z', 'l/a'))
@@ -597,6 +610,7 @@ describe('a store whose disk is slow or fails', () => {
     await new Promise((done) => setImmediate(done))
     assert.deepEqual(told, [])
     assert.deepEqual(await versionsOf(store, ['k/a']), [1])
+    assert.equal(store.peek?.('k/a')?.version, 1)
     assert.equal((await store.head(SCOPE)).seq, 1)
     write.finish()
     await Promise.all(commits)

@@ -226,7 +226,7 @@ async function linked(t: TestContext): Promise<Linked> {
   const sessions = createSessions(world.kernel, { issuer })
   const link = (sub: string, user_id: string): Promise<any> =>
     world.call('admin', 'identity/subject.link', { user_id, issuer: from.url, sub })
-  return { ...world, from, sessions, link, who: (token) => sessions.authenticate({ kind: 'bearer', token }) }
+  return { ...world, from, sessions, link, who: async (token) => sessions.authenticate({ kind: 'bearer', token }) }
 }
 
 test('a linked subject is the person, and nobody before, after, or while they are switched off', async (t) => {
@@ -237,7 +237,7 @@ test('a linked subject is the person, and nobody before, after, or while they ar
   const alice = await who(token)
   assert.deepEqual([alice.id, alice.kind, alice.via, alice.owner, alice.narrowed], ['user_alice', 'human', 'token', false, true])
   assert.equal((await sessions.recheck({ kind: 'bearer', token })).id, 'user_alice')
-  await nobody(sessions.authenticate({ kind: 'session', token }))
+  await nobody(Promise.resolve(sessions.authenticate({ kind: 'session', token })))
   await nobody(who(await from.token({ sub: 'ALICE-7' })))
   await call('admin', 'identity/user.update', { user_id: 'user_alice', disabled: true })
   await nobody(who(token))

@@ -4,7 +4,7 @@ import { SYSTEM, type Actor } from '#kernel/identity.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { keyOf } from '#kernel/schema.ts'
-import type { Key, Store } from '#kernel/store.ts'
+import type { Key, Store, Versioned } from '#kernel/store.ts'
 import {
   authenticate,
   authenticateAgain,
@@ -21,7 +21,8 @@ import { isJwt, type Issuer } from './issuer.ts'
 const TOUCH_MS = limits.sessionIdleMs / 6
 
 export type Sessions = {
-  authenticate(credential: Credential): Promise<Actor>
+  /** At once where the same credential came before and nothing has changed since. */
+  authenticate(credential: Credential): Actor | Promise<Actor>
   /** The same without counting as use. */
   recheck(credential: Credential): Promise<Actor>
   /** Uses a ticket up; the answer finds out, as often as it is asked, who came with it. */
@@ -48,6 +49,11 @@ export function createSessions(kernel: Kernel, { issuer = null, dev = false }: S
     if (issuer === null || !isJwt(token)) return null
     return authenticateClaims(kernel.store, await issuer.verify(token), kernel.now())
   }
+  async function bySession(credential: Credential): Promise<Actor> {
+    const actor = await authenticate(kernel.store, credential, kernel.now())
+    // A touch makes a new version of the session, which the first look does not know.
+    return (await touch(idOf(credential.token))) ? authenticate(kernel.store, credential, kernel.now()) : actor
+  }
   const isOthers = dev || issuer !== null
   const idOf = (token: string): string => `sess_${partsOf(token).id}`
 
@@ -68,11 +74,9 @@ export function createSessions(kernel: Kernel, { issuer = null, dev = false }: S
   }
 
   return {
-    async authenticate(credential) {
-      if (credential.kind !== 'session') return (isOthers && (await byOthers(credential))) || byKey(credential)
-      const actor = await authenticate(kernel.store, credential, kernel.now())
-      // A touch makes a new version of the session, which the first look does not know.
-      return (await touch(idOf(credential.token))) ? authenticate(kernel.store, credential, kernel.now()) : actor
+    authenticate(credential) {
+      if (credential.kind === 'session') return bySession(credential)
+      return isOthers ? byOthers(credential).then((actor) => actor ?? byKey(credential)) : byKey(credential)
     },
     recheck: async (credential) => (await byOthers(credential)) ?? authenticate(kernel.store, credential, kernel.now()),
     async redeem(ticket) {
@@ -102,19 +106,22 @@ const REMEMBERED_MAX = 10_000
  * Hashing a key and building its actor again for every call would be a good part of a call. What was found stays true as long as
  * none of the documents that it rests on has another version: a revoked key is noticed with the next call, as without it.
  */
-function rememberedKeys({ store, now }: { readonly store: Store; now(): number }): (credential: Credential) => Promise<Actor> {
+function rememberedKeys({ store, now }: { readonly store: Store; now(): number }): (credential: Credential) => Actor | Promise<Actor> {
   const known = new Map<string, Remembered>()
-  return async (credential) => {
-    const found = known.get(credential.token)
-    if (found) {
-      const rows = await store.read(found.keys)
-      if (rows.every((row, i) => row?.version === found.versions[i])) return found.actor
-      known.delete(credential.token)
-    }
+  const isAsItWas = ({ keys, versions }: Remembered, rows: readonly (Versioned | undefined)[]): boolean =>
+    keys.every((_, i) => rows[i]?.version === versions[i])
+  async function look(credential: Credential, found: Remembered | undefined): Promise<Actor> {
+    if (found && isAsItWas(found, await store.read(found.keys))) return found.actor
+    known.delete(credential.token)
     const actor = await authenticate(store, credential, now())
     if (actor.fleeting || !actor.proof) return actor
     if (known.size >= REMEMBERED_MAX) known.delete(known.keys().next().value!)
     known.set(credential.token, { actor, keys: [...actor.proof.keys()], versions: [...actor.proof.values()] })
     return actor
+  }
+  return (credential) => {
+    const found = known.get(credential.token)
+    const isAtHand = found?.keys.every((key, i) => store.peek?.(key)?.version === found.versions[i]) === true
+    return isAtHand ? found.actor : look(credential, found)
   }
 }

@@ -31,7 +31,7 @@ export type HttpLog = {
 
 export type HttpOptions = {
   readonly kernel: Kernel
-  authenticate(credential: Credential): Promise<Actor>
+  authenticate(credential: Credential): Actor | Promise<Actor>
   readonly logins: Logins
   readonly log: HttpLog
   readonly version: string

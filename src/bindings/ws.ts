@@ -33,7 +33,7 @@ const usualBounds: SocketBounds = {
 }
 
 /** Who is at the other end: asked again for as long as the socket is open. */
-export type Identified = { readonly who: string; caller(): Promise<Actor> }
+export type Identified = { readonly who: string; caller(): Actor | Promise<Actor> }
 
 export type SocketOptions = {
   readonly hub: Hub

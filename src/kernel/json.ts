@@ -58,19 +58,23 @@ function withPlainKeys(text: string, escaped: readonly EscapedKey[]): string {
 type Level = { readonly few: string[] | null; many: Set<string> | null; items: number }
 const FEW = 12
 
+/** Nearly every text: none of its strings needs a closer look, and each ends with the next quote. */
+const isPlain = (text: string): boolean => !text.includes('\\') && !text.includes('\0') && text.isWellFormed()
+
 /** Walks the tokens once. It need not notice every malformed text: the parser comes after it. */
 function scan(text: string): EscapedKey[] {
   const levels: Level[] = []
   const escaped: EscapedKey[] = []
+  const plain = isPlain(text)
   for (let i = 0; i < text.length;) {
     const code = text.charCodeAt(i)
     if (code === QUOTE) {
-      const end = endOfString(text, i)
+      const end = plain ? afterQuote(text, i + 1) : endOfString(text, i)
       const level = levels.at(-1)
       if (level?.few && isKey(text, end)) {
-        const quoted = text.slice(i, end)
-        const key = takeKey(level, level.few, quoted)
-        if (key.length !== quoted.length - 2) escaped.push({ from: i, to: end, key })
+        const key = plain ? text.slice(i + 1, end - 1) : keyIn(text.slice(i, end))
+        take(key, level, level.few)
+        if (key.length !== end - i - 2) escaped.push({ from: i, to: end, key })
       }
       i = end
     } else if (code === OPEN_OBJECT || code === OPEN_ARRAY) {
@@ -94,16 +98,22 @@ function scan(text: string): EscapedKey[] {
 }
 
 const isDigit = (code: number): boolean => code >= 48 && code <= 57
+/** Digits, sign, point and exponent. */
+const isOfNumber = (code: number): boolean => isDigit(code) || code === 43 || code === MINUS || code === 46 || code === 69 || code === 101
 
 function endOfNumber(text: string, start: number): number {
   let end = start + 1
-  // Digits, sign, point and exponent.
-  while (end < text.length && '0123456789+-.eE'.includes(text[end]!)) end++
+  while (end < text.length && isOfNumber(text.charCodeAt(end))) end++
   if (end - start > 15 || text.slice(start, end).search(/[eE]/) !== -1) {
     const value = Number(text.slice(start, end))
     if (Math.abs(value) > Number.MAX_SAFE_INTEGER) refuse('a number is beyond 2^53 and would lose digits')
   }
   return end
+}
+
+function afterQuote(text: string, from: number): number {
+  const quote = text.indexOf('"', from)
+  return quote === -1 ? text.length : quote + 1
 }
 
 /** The index after the closing quote. */
@@ -144,15 +154,15 @@ function isKey(text: string, after: number): boolean {
   return text.charCodeAt(i) === COLON
 }
 
-function takeKey(level: Level, few: string[], quoted: string): string {
-  const key = quoted.includes('\\') ? unescape(quoted) : quoted.slice(1, -1)
+const keyIn = (quoted: string): string => (quoted.includes('\\') ? unescape(quoted) : quoted.slice(1, -1))
+
+function take(key: string, level: Level, few: string[]): void {
   if (key === '__proto__') refuse('the key __proto__ is not allowed')
   const { many } = level
   if (many ? many.has(key) : few.includes(key)) refuse(`the key ${JSON.stringify(key.slice(0, 80))} stands twice in one object`)
   if (many?.size === limits.keysPerObjectMax) refuse(`an object has more than ${limits.keysPerObjectMax} keys`)
   if (many) many.add(key)
   else if (few.push(key) === FEW) level.many = new Set(few)
-  return key
 }
 
 function unescape(quoted: string): string {

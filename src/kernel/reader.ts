@@ -55,7 +55,7 @@ function noteIn({ expect, before }: Draft, key: Key, found: Versioned | undefine
 async function rawIn({ store, draft }: At, kind: AnyDoc, id: string): Promise<Value | null> {
   const key = keyOf(kind, id)
   const seen = seenIn(draft, key)
-  return seen === undefined ? noteIn(draft, key, (await store.read([key]))[0]) : seen
+  return seen === undefined ? noteIn(draft, key, store.peek?.(key) ?? (await store.read([key]))[0]) : seen
 }
 
 // What is not yours does not exist. It is checked here, so that no operation can forget it.
@@ -72,7 +72,7 @@ function isVisible(at: At, kind: AnyDoc, value: Value): boolean | Promise<boolea
 async function lookIn(at: At, kind: AnyDoc, id: string, isWanted: boolean): Promise<Value | null> {
   const key = keyOf(kind, id)
   const seen = seenIn(at.draft, key)
-  const value = seen === undefined ? noteIn(at.draft, key, (await at.store.read([key]))[0]) : seen
+  const value = seen === undefined ? noteIn(at.draft, key, at.store.peek?.(key) ?? (await at.store.read([key]))[0]) : seen
   if (value !== null) {
     const visible = isVisible(at, kind, value)
     if (visible === true || (visible !== false && (await visible))) return value

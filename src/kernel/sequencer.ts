@@ -100,14 +100,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     return entry
   }
 
-  function get(key: Key): (Cached & Versioned) | undefined {
-    const found = known(key)
-    if (found?.text) {
-      found.value = JSON.parse(found.text) as Value
-      found.text = null
-    }
-    return found as Cached & Versioned
-  }
+  const get = (key: Key): Versioned | undefined => readable(known(key))
 
   function commit(batch: Batch): Promise<readonly Sealed[]> {
     if (queue.length >= queueMax) return Promise.reject(new Refusal('BUSY', 'too many operations wait for the disk', { retry_after: 1 }))
@@ -320,6 +313,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
   return {
     commit,
     read: (keys) => Promise.resolve(keys.map(get)),
+    peek: (key) => readable(cache.get(key)),
     count: (prefix) => Promise.resolve(counts.get(prefix) ?? backend.countOf(prefix)),
     head: (scope) => Promise.resolve(heads.get(scope) ?? backend.headOf(scope) ?? GENESIS),
     scan: backend.scan,
@@ -337,6 +331,15 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       await backend.close()
     },
   }
+}
+
+/** From its text with the first that reads it. */
+function readable(found: Cached | undefined): Versioned | undefined {
+  if (found?.text) {
+    found.value = JSON.parse(found.text) as Value
+    found.text = null
+  }
+  return found as Versioned | undefined
 }
 
 /** The rows of what was staged. */

@@ -103,6 +103,8 @@ export type Listener = (facts: readonly Sealed[], puts: boolean) => void
 
 export interface Store {
   read(keys: readonly Key[]): Promise<(Versioned | undefined)[]>
+  /** The same for one that lies at hand, without waiting; undefined says nothing. A store that has to ask somebody has no such thing. */
+  peek?(key: Key): Versioned | undefined
   /** Index entries in byte order: after < entry < end; in reverse from the end. */
   scan(after: string, end: string, limit: number, reverse?: boolean): Promise<string[]>
   /** Keys of documents in byte order: after < key < end. */

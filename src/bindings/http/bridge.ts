@@ -20,7 +20,7 @@ export type BridgeHost = {
   readonly live: LiveOptions
   /** For development: whatever page asks. */
   readonly anyOrigin: boolean
-  authenticate(credential: Credential): Promise<Actor>
+  authenticate(credential: Credential): Actor | Promise<Actor>
   /** The headers of every answer to this request, names and values in turn. There is no other place where they come from. */
   headersFor(request: IncomingMessage): readonly string[]
   /** Why no request like this is taken at all; null: it may go on. */

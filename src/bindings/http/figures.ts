@@ -21,7 +21,7 @@ type Figures = {
   /** When a call was last refused because the store could not write; 0: it can. */
   readonly unwritableAt: number
   health(): object
-  authenticate(credential: Credential): Promise<Actor>
+  authenticate(credential: Credential): Actor | Promise<Actor>
 }
 
 const HEALTH_MEMORY_MS = 10_000

@@ -104,7 +104,7 @@ export function isLocal(address: string | undefined, headers: IncomingHttpHeader
 }
 
 /** The actor that was just authenticated serves the first attempt; every further one asks again. */
-export function callerOf(authenticate: (credential: Credential) => Promise<Actor>, credential: Credential, actor: Actor): Caller {
+export function callerOf(authenticate: (credential: Credential) => Actor | Promise<Actor>, credential: Credential, actor: Actor): Caller {
   let known: Actor | null = actor
   return () => {
     const first = known

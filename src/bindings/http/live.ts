@@ -18,7 +18,7 @@ export type LiveOptions = {
   /** Origins of pages that may open sockets, besides our own. */
   readonly origins?: readonly string[]
   /** Who a credential stands for, without counting as its use. */
-  recheck?(credential: Credential): Promise<Actor>
+  recheck?(credential: Credential): Actor | Promise<Actor>
   /** Uses a ticket up; what it answers is asked again for as long as the socket is open. */
   redeem?(ticket: string): Promise<() => Promise<Actor>>
   readonly bounds?: Partial<StreamBounds & SocketBounds>
@@ -32,7 +32,7 @@ type Wiring = {
   readonly guard: Guard
   readonly live?: LiveOptions | undefined
   readonly log: { error(fields: object, words: string): void }
-  authenticate(credential: Credential): Promise<Actor>
+  authenticate(credential: Credential): Actor | Promise<Actor>
   isStopping(): boolean
 }
 

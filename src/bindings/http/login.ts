@@ -17,7 +17,7 @@ type Signing = {
   readonly logins: Logins
   readonly secure: boolean
   now(): number
-  authenticate(credential: Credential): Promise<Actor>
+  authenticate(credential: Credential): Actor | Promise<Actor>
 }
 
 const isUnauthenticated = (error: unknown): boolean => error instanceof Refusal && error.code === 'UNAUTHENTICATED'
@@ -28,15 +28,18 @@ export function registerLogin(app: FastifyInstance, { guard, logins, secure, now
   const cookie = (value: string, seconds: number): string =>
     `${guard.cookieName}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`
 
+  async function whose(session: string): Promise<Actor | null> {
+    try {
+      return await authenticate({ kind: 'session', token: session })
+    } catch (error) {
+      if (isUnauthenticated(error)) return null
+      throw error
+    }
+  }
+
   app.get('/', async (request, reply) => {
     const session = guard.sessionOf(request.headers)
-    const actor =
-      session === undefined
-        ? null
-        : await authenticate({ kind: 'session', token: session }).catch((error: unknown) => {
-            if (isUnauthenticated(error)) return null
-            throw error
-          })
+    const actor = session === undefined ? null : await whose(session)
     reply.headers(pageHeaders)
     return homePage(actor?.id ?? null)
   })

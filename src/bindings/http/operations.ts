@@ -19,7 +19,7 @@ export type Done = (code: string, began: number) => void
 export type Serving = {
   readonly kernel: Kernel
   readonly guard: Guard
-  authenticate(credential: Credential): Promise<Actor>
+  authenticate(credential: Credential): Actor | Promise<Actor>
   failed(error: unknown, path: string): Failure
   /** Who is told of every answer to the operation. */
   meter(operation: string, changes: boolean): Done
@@ -50,7 +50,8 @@ function runOf(name: string, op: Operation, { kernel, guard, authenticate, faile
     const began = performance.now()
     try {
       const credential = guard.credentialOf(headers)
-      const actor = await authenticate(credential)
+      const asked = authenticate(credential)
+      const actor = asked instanceof Promise ? await asked : asked
       const key = idempotencyKeyIn(headers)
       const input = body === undefined || body === null || body.length === 0 ? {} : decode(body)
       const caller = callerOf(authenticate, credential, actor)

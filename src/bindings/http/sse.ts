@@ -17,9 +17,9 @@ export type SseOptions = {
   /** Further paths: from a path to the stream operation that it stands for. */
   readonly aliases: Readonly<Record<string, string>>
   readonly lingerMs: number
-  authenticate(credential: Credential): Promise<Actor>
+  authenticate(credential: Credential): Actor | Promise<Actor>
   /** The same without counting as use: a page that is only open must not keep a session from ending. */
-  recheck(credential: Credential): Promise<Actor>
+  recheck(credential: Credential): Actor | Promise<Actor>
 }
 
 export function registerSse(app: FastifyInstance, options: SseOptions): void {

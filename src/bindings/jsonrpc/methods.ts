@@ -10,8 +10,9 @@ import { lastPlace } from '#kernel/streams.ts'
 import { isIdempotencyKey, IDEMPOTENCY_KEY_WORDS } from '../http/guard.ts'
 import type { Metrics } from '../http/metrics.ts'
 import { endLine, itemLine } from './answers.ts'
+import { callerOf } from './caller.ts'
 import { explain } from './requests.ts'
-import { callerOf, goneWith, room, send, type Credential, type Method, type Session } from './session.ts'
+import { goneWith, room, send, type Credential, type Method, type Session } from './session.ts'
 
 type Run = Method['run']
 
@@ -65,7 +66,7 @@ async function authenticate(session: Session, params: object): Promise<object> {
   // Who fails to become somebody else is nobody.
   session.credential = null
   session.identified = null
-  const asking = session.shared.authenticate(credential)
+  const asking = Promise.resolve(session.shared.authenticate(credential))
   const settled = asking.then(
     () => void (session.credential = credential),
     () => undefined,

@@ -5,7 +5,6 @@ import type { Actor } from '#kernel/identity.ts'
 import { decode } from '#kernel/json.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { createLines, type Lines } from '#kernel/lines.ts'
-import { Refusal } from '#kernel/errors.ts'
 import type { CallMeter } from '../http/metrics.ts'
 import * as answers from './answers.ts'
 import type { Failure } from './answers.ts'
@@ -31,7 +30,7 @@ export type Method = { readonly meter: CallMeter; run(session: Session, params: 
 
 export type Shared = {
   readonly kernel: Kernel
-  authenticate(credential: Credential): Promise<Actor>
+  authenticate(credential: Credential): Actor | Promise<Actor>
   readonly log: { error(fields: object, words: string): void }
   readonly bounds: JsonRpcBounds
   readonly methods: ReadonlyMap<string, Method>
@@ -167,7 +166,7 @@ function receive(session: Session, line: Uint8Array): void {
   }
   if (Array.isArray(message)) return receiveBatch(session, message)
   session.underWay++
-  void answerTo(session, message).then((answer) => settle(session, 1, answer))
+  answerTo(session, message, (answer) => settle(session, 1, answer))
 }
 
 function receiveBatch(session: Session, batch: readonly unknown[]): void {
@@ -177,7 +176,8 @@ function receiveBatch(session: Session, batch: readonly unknown[]): void {
     return
   }
   session.underWay += batch.length
-  void Promise.all(batch.map((message) => answerTo(session, message))).then((all) => {
+  const answering = batch.map((message) => new Promise<string | null>((done) => answerTo(session, message, done)))
+  void Promise.all(answering).then((all) => {
     const lines = all.filter((answer) => answer !== null)
     settle(session, batch.length, lines.length === 0 ? null : `[${lines.join(',')}]`)
   })
@@ -187,37 +187,6 @@ function settle(session: Session, calls: number, answer: string | null): void {
   if (answer !== null) send(session, answer)
   session.underWay -= calls
   if (session.state === 'draining' || session.peer.input.isPaused()) proceed(session)
-}
-
-// --- Who calls -------------------------------------------------------------------------------------------------------------
-
-/** Asked with every attempt of a call and before each portion of a stream, so that what was revoked stops at once. */
-export function callerOf(session: Session, own: Credential | undefined): () => Actor | Promise<Actor> {
-  if (own !== undefined) return () => identify(session, own)
-  return () => session.authenticating?.then(() => bearerOf(session)) ?? bearerOf(session)
-}
-
-function bearerOf(session: Session): Actor | Promise<Actor> {
-  if (session.credential === null)
-    throw new Refusal('UNAUTHENTICATED', 'call rpc.authenticate with a token first, or put one into params._meta')
-  return session.identified ?? identifiedNow(session, session.credential)
-}
-
-async function identify(session: Session, credential: Credential): Promise<Actor> {
-  const actor = await session.shared.authenticate(credential)
-  session.known = true
-  return actor
-}
-
-/** Calls that arrive in one portion ask in one breath: nothing can be revoked between the first of them and the last. */
-function identifiedNow(session: Session, credential: Credential): Promise<Actor> {
-  process.nextTick(forget, session)
-  const asking = identify(session, credential)
-  session.identified = asking
-  return asking
-}
-const forget = (session: Session): void => {
-  session.identified = null
 }
 
 /** Aborts when the connection takes nothing more or is over. */

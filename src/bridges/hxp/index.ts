@@ -71,7 +71,8 @@ function serverOf(host: BridgeHost) {
     const { headers } = request
     try {
       const credential = guard.credentialOf(headers)
-      const actor = await authenticate(credential)
+      const asked = authenticate(credential)
+      const actor = asked instanceof Promise ? await asked : asked
       if (!isOfKind(route.who, actor)) {
         done('UNAUTHORIZED', began)
         return wrongKind(route.who as 'agent' | 'human')

@@ -11,7 +11,7 @@ import { framesOf, type Audience } from './events.ts'
 export type Seat = {
   readonly audience: Audience
   actor: Actor
-  caller(): Promise<Actor>
+  caller(): Actor | Promise<Actor>
   readonly members: Set<Member>
   /** How many are still being let in with it. */
   opening: number

@@ -27,7 +27,7 @@ export function socketIdIn(url: string): string | null {
 }
 const queryIn = (url: string): URLSearchParams => new URLSearchParams(url.includes('?') ? url.slice(url.indexOf('?') + 1) : '')
 
-type Identified = { readonly who: string; caller(): Promise<Actor> }
+type Identified = { readonly who: string; caller(): Actor | Promise<Actor> }
 
 export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
   const { kernel, guard, live, bug } = host
@@ -154,11 +154,14 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
   async function checkSeats(): Promise<void> {
     for (const [who, seat] of seats) {
       if (seat.members.size + seat.opening === 0) seats.delete(who)
-      else
-        await seat.caller().then(
-          (actor) => (seat.actor = actor),
-          () => seat.members.forEach((member) => member.refuse('credential')),
-        )
+      else await checkSeat(seat)
+    }
+  }
+  async function checkSeat(seat: Seat): Promise<void> {
+    try {
+      seat.actor = await seat.caller()
+    } catch {
+      seat.members.forEach((member) => member.refuse('credential'))
     }
   }
   let checking = false

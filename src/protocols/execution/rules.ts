@@ -2,6 +2,7 @@
 import { Refusal } from '#kernel/errors.ts'
 import { installationOwner, isIn, role, speaksFor, type Actor } from '#kernel/identity.ts'
 import { rule, type Read } from '#kernel/operation.ts'
+import { shownDigest } from './card.ts'
 import { isInPool, isOpen, Request, taskDoc } from './schema.ts'
 
 /** What is known of the task behind an item. */
@@ -88,7 +89,9 @@ export const isUnresolved = rule<OfRequest>('ALREADY_RESOLVED', 'the request is 
 export const isStillOpen = rule<OfRequest>('PRECONDITION_FAILED', 'the request is open', ({ request }) => isOpen(request))
 
 /** Nobody answers what they have not seen. */
-export function refuseChanged(digest: string | undefined, present: string): void {
-  if (digest !== undefined && digest !== present)
+export function refuseChanged(digest: string | undefined, request: Request): void {
+  if (digest === undefined) return
+  const present = shownDigest(request)
+  if (digest !== present)
     throw new Refusal('CHANGED', 'the request is not what you were shown any more: look at it again', { digest: present })
 }

@@ -4,7 +4,6 @@ import { system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/operation.ts'
 import { nullable, t } from '#kernel/schema.ts'
-import { shownDigest } from '../card.ts'
 import { givenFor, heldAs } from '../given.ts'
 import { endedWith, SignedReceipt, unsigned, withReceipt } from '../receipts.ts'
 import { voted } from '../quorum.ts'
@@ -51,7 +50,7 @@ const resolve = command({
   },
   decide(state, { result, reason, digest }, context) {
     const { request, given } = state
-    refuseChanged(digest, shownDigest(request))
+    refuseChanged(digest, request)
     const { actor, now } = context
     const said = resultOf(request.action, request.payload, { result: namedOption(request, result), reason: reason ?? null })
     if (request.quorum) return voted(state, said, context)
