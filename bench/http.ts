@@ -106,8 +106,8 @@ export const http: Bench = {
 }
 
 const memoryRow = ({ rssMb, peakMb }: { rssMb: number; peakMb: number }): Row => ({
-  what: 'resident memory of the server after it',
-  value: `${Math.round(rssMb)} MB`,
-  more: `at most ${Math.round(peakMb)} MB`,
-  goal: { words: `< ${RSS_MB_MAX} MB`, met: rssMb < RSS_MB_MAX },
+  what: 'resident memory of the server at most',
+  value: `${Math.round(peakMb)} MB`,
+  more: `${Math.round(rssMb)} MB after it`,
+  goal: { words: `< ${RSS_MB_MAX} MB`, met: peakMb < RSS_MB_MAX },
 })

@@ -7,7 +7,7 @@
 export const memoryFlags: readonly string[] = [
   '--max-semi-space-size=8',
   '--v8-pool-size=1',
-  '--heap-growing-percent=25',
+  '--heap-growing-percent=20',
   '--no-allocation-site-pretenuring',
 ]
 export const memoryEnv: Readonly<Record<string, string>> = { MALLOC_ARENA_MAX: '1' }
