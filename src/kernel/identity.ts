@@ -42,6 +42,8 @@ export type Subject = {
   readonly projects: ReadonlyMap<string, ProjectRole>
   /** The person who answers for an agent; null for everybody else. */
   readonly owner: string | null
+  /** In whose place they decide, and from when until when. */
+  readonly standsInFor: readonly { readonly id: string; readonly from: string; readonly until: string }[]
   /** The public key (a JWK) that secrets for an agent are sealed to; null: there is none. */
   readonly sealKey: Value | null
 }

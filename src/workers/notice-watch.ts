@@ -9,6 +9,7 @@ import { END, idIn, keyOf, prefixOf } from '#kernel/schema.ts'
 import type { Sealed, StoredFact, Value } from '#kernel/store.ts'
 import { Channel, CURSOR, NoticeCursor, type Event } from '#protocols/execution/notices.ts'
 import { inboxesOf, isOpen, poolOf, type Request } from '#protocols/execution/schema.ts'
+import { User } from '#protocols/identity/schema.ts'
 import type { Worker, WorkerLog } from './worker.ts'
 
 type Planned = {
@@ -31,6 +32,7 @@ const events: Readonly<Record<string, Event>> = {
 }
 const ends: ReadonlySet<string> = new Set(['execution/request.completed', 'execution/request.failed', 'execution/request.cancelled'])
 const ADDED = 'execution/channel.added'
+const SUBSTITUTED = 'identity/substitute.added'
 
 const PAGE = 200
 /** How often it is written down how far it came, when there is nothing else to write. */
@@ -42,6 +44,10 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, plan
   const stopping = new AbortController()
   /** People who have a channel: nobody else costs anything. */
   const watched = new Set<string>()
+  /** Those of them who stand in for somebody, or once did: whether they do now is asked when it is put down. */
+  const standIns = new Map<string, Set<string>>()
+  /** Of whom that is not known yet. They are asked about everything. */
+  const unread = new Set<string>()
   let waiting: Planned[] = []
   let seen = 0
   let noted = { position: 0, at: 0 }
@@ -60,7 +66,26 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, plan
     } else if (ends.has(action)) {
       const { id, callback } = value() as Request
       if (callback !== undefined) waiting.push({ position, event: 'receipt', request_id: id, callback })
-    } else if (action === ADDED) watched.add((value() as Channel).person)
+    } else if (action === ADDED) watch((value() as Channel).person)
+    else if (action === SUBSTITUTED) remember(value() as User)
+  }
+
+  function watch(person: string): void {
+    if (watched.has(person)) return
+    watched.add(person)
+    unread.add(person)
+  }
+
+  function remember({ id, acts_for }: User): void {
+    for (const { user_id } of acts_for) standIns.set(user_id, (standIns.get(user_id) ?? new Set()).add(id))
+  }
+
+  async function readUp(): Promise<void> {
+    for (const person of unread) {
+      const [found] = await store.read([keyOf(User, person)])
+      if (found) remember(found.value as User)
+      unread.delete(person)
+    }
   }
 
   function toldOf(request: Request, event: Event, position: number): Planned[] {
@@ -70,7 +95,8 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, plan
     const isPooled = inboxes.includes(poolOf(project_id))
     // Who gives it to somebody tells that one; the others have it before them already.
     const people = event === 'assigned' && assigned_to !== null ? [assigned_to] : isPooled ? [...watched] : inboxes
-    return people.filter((who) => watched.has(who)).map((person) => ({ position, event, request_id: id, person }))
+    const told = new Set([...people, ...people.flatMap((who) => [...(standIns.get(who) ?? [])]), ...unread])
+    return [...told].filter((who) => watched.has(who)).map((person) => ({ position, event, request_id: id, person }))
   }
 
   const heard = ({ position, fact }: Sealed): void =>
@@ -89,7 +115,7 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, plan
     // Whoever cannot keep up reads later from the store: what waits here stays bounded.
     if (facts[0]!.position !== seen + 1 || waiting.length > limits.noticesWaitingMax) isLive = false
     else for (const one of facts) heard(one)
-    if (!isLive || waiting.length > 0) wake()
+    if (!isLive || waiting.length > 0 || unread.size > 0) wake()
   }
 
   async function note(cursor: number, items: readonly Planned[]): Promise<void> {
@@ -127,7 +153,7 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, plan
     for (let after = prefix; ;) {
       const entries = await store.scan(after, prefix + END, PAGE)
       const found = await store.read(entries.map((entry) => keyOf(Channel, idIn(entry))))
-      for (const row of found) if (row) watched.add((row.value as Channel).person)
+      for (const row of found) if (row) watch((row.value as Channel).person)
       if (entries.length < PAGE) break
       after = entries.at(-1)!
     }
@@ -135,6 +161,7 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, plan
     const { position: last } = store.stats()
     seen = Math.min(last, (row?.value as { position: number } | undefined)?.position ?? last)
     await note(seen, [])
+    await readUp()
   }
 
   async function loop(): Promise<void> {
@@ -146,6 +173,7 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, plan
         hasBegun = true
         if (!isLive) await catchUp()
         await flush()
+        await readUp()
         if (!stopping.signal.aborted) await clock.sleep(NOTED_MS, waker.signal)
       } catch (error) {
         log.warn({ error: String(error) }, 'notices could not be put down; trying again')

@@ -106,6 +106,36 @@ test('those who are told are those in whose inbox it is: its people, its pool, w
   assert.deepEqual(idsIn(rita.got), [pooled, both].toSorted(), 'and nobody of another project')
 })
 
+test('who stands in for somebody is told in their place, while it lasts and where they are in the project', async (t) => {
+  const [world, bob, others] = [await createWorld({ now: Date.now }), await receiver(t), await receiver(t)]
+  const inHours = (hours: number): string => new Date(Date.now() + hours * 3_600_000).toISOString()
+  const standIn = (substitute: string, from = inHours(0)): Promise<any> =>
+    world.call('admin', 'identity/substitute.add', { person: 'user_alice', substitute, from, until: inHours(2) })
+  // One had the channel before, the others the substitution.
+  for (const who of ['mallory', 'rita']) await channelFor(world, others.url, {}, who)
+  await standIn('user_mallory')
+  watching(t, world)
+  await standIn('user_rita', inHours(1))
+  await standIn('user_bob')
+  await channelFor(world, bob.url, {}, 'bob')
+  const first = await ask(world)
+  await until(() => bob.got.length === 1)
+  const second = await ask(world)
+  await until(() => bob.got.length === 2)
+  await world.call('alice', 'identity/substitute.remove', { person: 'user_alice', substitute: 'user_bob' })
+  await ask(world)
+  await channelFor(world, bob.url, {}, 'alice')
+  const third = await ask(world)
+  await until(() => bob.got.length === 3)
+  await settled(world)
+  assert.deepEqual(idsIn(bob.got), [first, second, third].toSorted(), 'the last of them is for alice herself')
+  assert.deepEqual(
+    (await listed(world, 'bob')).map(({ request_id }) => request_id),
+    [first, second],
+  )
+  assert.deepEqual(others.got, [], 'nobody of another project, and nobody before their day')
+})
+
 test('only what is urgent enough is said', async (t) => {
   const [world, { url, got }] = [await createWorld({ now: Date.now }), await receiver(t)]
   watching(t, world)

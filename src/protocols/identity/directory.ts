@@ -20,6 +20,7 @@ function subjectOf(id: string, found: User | Agent): Subject {
     kind: found.kind,
     disabled: found.disabled,
     owner: found.kind === 'agent' ? found.owner : null,
+    standsInFor: found.kind === 'human' ? found.acts_for.map(({ user_id, from, until }) => ({ id: user_id, from, until })) : [],
     sealKey: found.kind === 'agent' ? (found.seal_key ?? null) : null,
     projects: new Map(found.projects.map(({ project_id, role }) => [project_id, role])),
   }

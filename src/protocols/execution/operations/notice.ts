@@ -39,19 +39,22 @@ const Planned = t.Object({
 type Planned = Static<typeof Planned>
 type Told = { readonly target: string; readonly whose: string; readonly planned: Planned }
 
-/** It stands in their inbox: with those whom it names, or in the pool of a project that they are in. */
-async function isBefore(read: Read, request: Request, person: string): Promise<boolean> {
+/** It stands in their inbox: with those whom it names, with who stands in for one of them, or in the pool of a project that they are in. */
+async function isBefore(read: Read, request: Request, person: string, now: string): Promise<boolean> {
   const inboxes = inboxesOf(request)
   if (inboxes.includes(person)) return true
-  return inboxes.includes(poolOf(request.project_id)) && (await read.subject(person))?.projects.has(request.project_id) === true
+  const subject = await read.subject(person)
+  if (subject?.projects.has(request.project_id) !== true) return false
+  const standsIn = subject.standsInFor.some(({ id, from, until }) => inboxes.includes(id) && from <= now && now < until)
+  return standsIn || inboxes.includes(poolOf(request.project_id))
 }
 
-async function targetsOf(read: Read, planned: Planned): Promise<Told[]> {
+async function targetsOf(read: Read, planned: Planned, now: string): Promise<Told[]> {
   const request = await read.raw(Request, planned.request_id)
   if (request === null) return []
   if (planned.callback !== undefined) return [{ target: planned.callback, whose: request.requester, planned }]
   const person = planned.person!
-  if (!isOpen(request) || !(await isBefore(read, request, person))) return []
+  if (!isOpen(request) || !(await isBefore(read, request, person, now))) return []
   const listed = await read.list(Channel, 'person', [[person]], { limit: limits.hooksPerSubjectMax })
   const channels = await Promise.all(listed.map(({ id }) => read.raw(Channel, id)))
   return channels.flatMap((one) => (one && isWanted(one, request) ? [{ target: one.id, whose: person, planned }] : []))
@@ -69,8 +72,8 @@ const plan = command({
   callers: [system],
   requires: [],
   audit: null,
-  async load(read, { items }) {
-    const told = (await Promise.all(items.map((item) => targetsOf(read, item)))).flat()
+  async load(read, { items }, { now }) {
+    const told = (await Promise.all(items.map((item) => targetsOf(read, item, now)))).flat()
     const known = await Promise.all(told.map(({ target, planned }) => read.raw(Notice, noticeId(target, orderOf(planned.position)))))
     return { fresh: told.filter((_, i) => known[i] === null), cursor: await read.raw(NoticeCursor, CURSOR) }
   },
@@ -117,7 +120,7 @@ async function forPerson(read: Read, channel: Channel, event: string, request: R
   if (channel.disabled || channel.removed_at !== null) return dropped('the channel was removed, or is gone')
   if (event === 'test') return said({ event })
   if (request === null || !isOpen(request)) return dropped('it is decided')
-  if (!(await isBefore(read, request, channel.person))) return dropped('it is in their inbox no more')
+  if (!(await isBefore(read, request, channel.person, now))) return dropped('it is in their inbox no more')
   const { priority, snoozed } = request
   const aside = snoozed?.find(({ by, until }) => by === channel.person && until > now)?.until ?? null
   const until = priority === 'critical' ? null : (aside ?? quietUntil(channel.quiet_hours, now))
