@@ -10,9 +10,15 @@ export type Clock = {
 /** `count` random bytes. */
 export type Entropy = (count: number) => Uint8Array
 
-// Many calls share a millisecond, and writing it costs more than reading a document.
-let written = { ms: Number.NaN, text: '' }
+// Many calls share a millisecond, and so do their deadlines; writing one costs more than reading a document.
+type Written = { readonly ms: number; readonly text: string }
+const NEVER: Written = { ms: Number.NaN, text: '' }
+let last = NEVER
+let before = NEVER
 export function timestampOf(ms: number): string {
-  if (written.ms !== ms) written = { ms, text: new Date(ms).toISOString() }
-  return written.text
+  if (last.ms === ms) return last.text
+  const found = before.ms === ms ? before : { ms, text: new Date(ms).toISOString() }
+  before = last
+  last = found
+  return found.text
 }

@@ -98,7 +98,7 @@ describe('following the inbox', () => {
   test('a fact that does not concern somebody costs them no read', async () => {
     const store = memoryStore()
     let reads = 0
-    const counting: Store = { ...store, read: (keys) => (reads++, store.read(keys)) }
+    const counting: Store = { ...store, peek: () => undefined, read: (keys) => (reads++, store.read(keys)) }
     const world = await createWorld({ store: counting })
     const { task } = await world.play(scenes.in_progress)
     await ask(world, 'devin', { metadata: { task_id: task.id } })

@@ -26,6 +26,7 @@ function watched(store: Store): Watched {
   return {
     store: {
       ...store,
+      peek: () => undefined,
       read: (keys) => counting(store.read(keys)),
       scan: (...range) => counting(store.scan(...range)),
       keys: (...range) => counting(store.keys(...range)),

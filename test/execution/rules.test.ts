@@ -62,6 +62,7 @@ describe('a request for a delegate', () => {
     const read: string[] = []
     const { store } = on.world
     const plain = store.read.bind(store)
+    store.peek = () => undefined
     store.read = (keys) => {
       read.push(...keys.map((key) => key.slice(0, key.indexOf('/'))))
       return plain(keys)

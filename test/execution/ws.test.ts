@@ -226,6 +226,7 @@ test('what was revoked hears nothing either when its socket was slow to open', a
   let slowMs = 0
   const slow: Store = {
     ...store,
+    peek: () => undefined,
     async read(keys) {
       if (slowMs > 0) await setTimeout(slowMs)
       return store.read(keys)

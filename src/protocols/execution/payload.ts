@@ -87,6 +87,7 @@ const isObject = (value: unknown): value is Record<string, unknown> => typeof va
 
 /** Many clients write what they do not say as null. Details that are null are a mistake: nobody could see what they approve. */
 function withoutNulls(raw: Record<string, unknown>): Record<string, unknown> {
+  if (!Object.values(raw).includes(null) && !isObject(raw['validation'])) return raw
   const said = Object.entries(raw).filter(([name, value]) => value !== null || name === 'details')
   return Object.fromEntries(said.map(([name, value]) => [name, name === 'validation' && isObject(value) ? withoutNulls(value) : value]))
 }

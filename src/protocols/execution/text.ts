@@ -1,5 +1,6 @@
 // Text that an agent wrote and a person decides by. What can make them read something else than is written is refused where it
 // must be short and plain (questions, labels), and shown as an escape where it may be anything (context, details).
+import { createCache } from '#kernel/cache.ts'
 import { Refusal } from '#kernel/errors.ts'
 
 const MARKS_MAX = 6
@@ -164,11 +165,19 @@ const looks = (text: string): string =>
 
 export const isAlike = (one: string, other: string): boolean => fold(one) === fold(other) || looks(one) === looks(other)
 
+/** Most questions have the same few answers. */
+const marks = createCache<readonly [string, string]>(256 * 1024)
+function marksOf(label: string): readonly [string, string] {
+  let found = marks.get(label)
+  if (!found) marks.set(label, (found = [`fold ${fold(label)}`, `looks ${looks(label)}`]), 200 + 6 * label.length)
+  return found
+}
+
 /** The places of the first two that people could take for one another. */
 export function alikeIn(labels: readonly string[]): readonly [number, number] | null {
   const places = new Map<string, number>()
   for (const [place, label] of labels.entries())
-    for (const key of [`fold ${fold(label)}`, `looks ${looks(label)}`]) {
+    for (const key of marksOf(label)) {
       const before = places.get(key)
       if (before !== undefined && before !== place) return [before, place]
       places.set(key, place)
