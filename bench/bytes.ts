@@ -148,32 +148,31 @@ export const bytes: Bench = {
   words: `upload and download of ${FILES} files of ${FILE_BYTES / 1024 / 1024} MiB, beside a copy with fsync`,
   async run(say) {
     const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
+    // In the reverse order of their beginning, also where one of them did not begin.
+    await using ending = new AsyncDisposableStack()
+    ending.defer(() => rmSync(folder, { recursive: true, force: true }))
     const server = await startServer(join(folder, 'data'))
+    ending.defer(() => server.end('SIGTERM'))
+    const hashing = await spawnServer([join(import.meta.dirname, 'hashing.ts')])
+    ending.defer(() => hashing.end('SIGKILL'))
     const keys = await enroll(server.port, server.adminKey)
     const client = await clientOf(server.port, keys.devin)
-    const hashing = await spawnServer([join(import.meta.dirname, 'hashing.ts')])
+    ending.defer(client.close)
     const bare = await clientOf(hashing.port, '')
+    ending.defer(bare.close)
     const { newTask, close } = delivering(server.port, keys)
-    try {
-      const sources = await sourcesIn(folder)
-      const { task } = await newTask()
-      const warming = sources.pop()!
-      for (let i = 0; i < WARM_UPLOADS; i++) for (const each of [bare, client]) await each.upload(task, warming)
-      const rounds: Round[] = []
-      for (let from = 0; from < FILES; from += FILES_PER_ROUND) {
-        const round = await roundOf(sources.slice(from, from + FILES_PER_ROUND), client, bare, newTask)
-        rounds.push(round)
-        say(`round ${rounds.length} of ${ROUNDS}: ${ways.map((way) => `${way} ${shown(perSecond(round[way]))}`).join(', ')}`)
-      }
-      return [...rowsOf(rounds, await hashed(sources[0]!)), ...memoryOf(server.pid)]
-    } finally {
-      client.close()
-      bare.close()
-      close()
-      await hashing.end('SIGKILL')
-      await server.end('SIGTERM')
-      rmSync(folder, { recursive: true, force: true })
+    ending.defer(close)
+    const sources = await sourcesIn(folder)
+    const { task } = await newTask()
+    const warming = sources.pop()!
+    for (let i = 0; i < WARM_UPLOADS; i++) for (const each of [bare, client]) await each.upload(task, warming)
+    const rounds: Round[] = []
+    for (let from = 0; from < FILES; from += FILES_PER_ROUND) {
+      const round = await roundOf(sources.slice(from, from + FILES_PER_ROUND), client, bare, newTask)
+      rounds.push(round)
+      say(`round ${rounds.length} of ${ROUNDS}: ${ways.map((way) => `${way} ${shown(perSecond(round[way]))}`).join(', ')}`)
     }
+    return [...rowsOf(rounds, await hashed(sources[0]!)), ...memoryOf(server.pid)]
   },
 }
 

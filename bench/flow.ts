@@ -70,7 +70,7 @@ export const flow: Bench = {
         }
       })
       const usage = usageOf(server.pid)
-      return usage ? [...rows, { what: 'resident memory of the server after it', value: `${Math.round(usage.rssMb)} MB` }] : rows
+      return usage ? [...rows, { what: 'resident memory of the server at most', value: `${Math.round(usage.peakMb)} MB` }] : rows
     } finally {
       await server.end('SIGTERM')
       rmSync(folder, { recursive: true, force: true })

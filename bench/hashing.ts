@@ -12,4 +12,6 @@ const server = createServer((request, response) => {
     response.writeHead(200, { 'content-length': text.length }).end(text)
   })
 })
+// Its one client is silent while others are measured.
+server.keepAliveTimeout = 0
 server.listen(0, '127.0.0.1', () => console.log(`hashing ready http://127.0.0.1:${(server.address() as AddressInfo).port}`))

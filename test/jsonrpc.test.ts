@@ -297,6 +297,21 @@ test('beyond the calls under way the next lines wait, and all are answered in th
   assert.equal(all.filter((message) => message?.result).length, 204)
 })
 
+test('a flood of lines that are answered at once is answered, each of them, and goes no deeper with every line', async (t) => {
+  const { path } = await serveRpc(t, (await createWorld()).kernel)
+  const client = await rpcClient(path)
+  t.after(() => client.socket.destroy())
+  const floods = [
+    '0',
+    '{"jsonrpc":"2.0","method":"x","id":1}',
+    '{"jsonrpc":"2.0","method":"collaboration/task.get","params":{"_meta":0},"id":1}',
+  ]
+  for (const line of floods) {
+    client.write(`${line}\n`.repeat(30_000))
+    for (let i = 0; i < 30_000; i++) assert.ok((await client.next()).error)
+  }
+})
+
 test('a client that never reads is closed, and its calls have stopped long before', async (t) => {
   const { client, path } = await toy(t, { stallMs: 300 })
   const writer = await client('key-alice')

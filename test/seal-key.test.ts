@@ -60,7 +60,7 @@ test('agents that were registered before there were such keys have none', async 
     )?.sealKey
   assert.equal(await of(agent), null)
   assert.equal(await of({ ...agent, seal_key: null }), null)
-  assert.equal(await of({ id: 'user_alice', kind: 'human', projects: [] }), null)
+  assert.equal(await of({ id: 'user_alice', kind: 'human', projects: [], acts_for: [] }), null)
 })
 
 test('a private key, a weak one, and what is no X25519 key at all are refused and leave nothing behind', async () => {

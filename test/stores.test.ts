@@ -145,9 +145,10 @@ function readingTests({ open }: Maker): void {
     await store.close()
   })
 
-  test('what lies at hand is what a read would find, or nothing is said', async () => {
+  test('what lies at hand is what a read would find, or nothing is said', async (t) => {
     const { store } = open()
-    const peeked = (key: string) => store.peek?.(key)
+    if (!store.peek) return t.skip('nothing lies at hand in this store')
+    const peeked = store.peek
     await store.commit(creating('toy.note/a'))
     assert.deepEqual(peeked('toy.note/a'), (await store.read(['toy.note/a']))[0])
     await store.commit(updating('toy.note/a', 1, { id: 'toy.note/a', text: 'two' }))

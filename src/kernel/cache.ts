@@ -1,4 +1,4 @@
-// A bounded map that forgets what was used longest ago. Only durable documents may enter.
+// A bounded map that forgets what was used longest ago.
 
 type Entry<V> = { readonly value: V; readonly bytes: number }
 

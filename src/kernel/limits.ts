@@ -295,6 +295,8 @@ export const limits = {
   groupMax: 512,
   cacheBytesMax: 8 * 1024 * 1024,
   cachedCountsMax: 100_000,
+  /** What labels look like to people, for those that come again and again. */
+  labelMarksBytesMax: 256 * 1024,
   /** Denials by one actor that are written into the record in a minute; the rest are only counted. */
   denialsPerMinute: 60,
   /** Commands that one agent may call, done or refused: ten a second are more than any task needs, and a loop gone wild wants more. */

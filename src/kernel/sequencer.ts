@@ -78,6 +78,7 @@ type Staging = { docs: Map<Key, Staged>; tips: Map<string, Head>; sums: Map<stri
 
 export function createSequencer(backend: Backend, options: SequencerOptions): Store {
   const { defer, salt, fatal, groupMax = limits.groupMax, queueMax = limits.queueMax } = options
+  /** Only durable documents may enter. */
   const cache = createCache<Cached>(limits.cacheBytesMax)
   const heads = new Map<string, Head>()
   const counts = new Map<string, number>()

@@ -44,7 +44,7 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, plan
   const stopping = new AbortController()
   /** People who have a channel: nobody else costs anything. */
   const watched = new Set<string>()
-  /** Those of them who stand in for somebody, or once did: whether they do now is asked when it is put down. */
+  /** Those of them who stand in for somebody, or once did, by whom: whether they do now is asked when it is put down. */
   const standIns = new Map<string, Set<string>>()
   /** Of whom that is not known yet. They are asked about everything. */
   const unread = new Set<string>()
@@ -67,7 +67,10 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, plan
       const { id, callback } = value() as Request
       if (callback !== undefined) waiting.push({ position, event: 'receipt', request_id: id, callback })
     } else if (action === ADDED) watch((value() as Channel).person)
-    else if (action === SUBSTITUTED) remember(value() as User)
+    else if (action === SUBSTITUTED) {
+      const user = value() as User
+      if (watched.has(user.id)) remember(user)
+    }
   }
 
   function watch(person: string): void {
@@ -92,11 +95,13 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, plan
     if (!isOpen(request)) return []
     const { id, assigned_to, project_id } = request
     const inboxes = inboxesOf(request)
-    const isPooled = inboxes.includes(poolOf(project_id))
+    const planned = (people: Iterable<string>): Planned[] =>
+      [...people].filter((who) => watched.has(who)).map((person) => ({ position, event, request_id: id, person }))
     // Who gives it to somebody tells that one; the others have it before them already.
-    const people = event === 'assigned' && assigned_to !== null ? [assigned_to] : isPooled ? [...watched] : inboxes
-    const told = new Set([...people, ...people.flatMap((who) => [...(standIns.get(who) ?? [])]), ...unread])
-    return [...told].filter((who) => watched.has(who)).map((person) => ({ position, event, request_id: id, person }))
+    const given = event === 'assigned' ? assigned_to : null
+    if (given === null && inboxes.includes(poolOf(project_id))) return planned(watched)
+    const people = given === null ? inboxes : [given]
+    return planned(new Set([...people, ...people.flatMap((who) => [...(standIns.get(who) ?? [])]), ...unread]))
   }
 
   const heard = ({ position, fact }: Sealed): void =>

@@ -106,34 +106,59 @@ test('those who are told are those in whose inbox it is: its people, its pool, w
   assert.deepEqual(idsIn(rita.got), [pooled, both].toSorted(), 'and nobody of another project')
 })
 
-test('who stands in for somebody is told in their place, while it lasts and where they are in the project', async (t) => {
-  const [world, bob, others] = [await createWorld({ now: Date.now }), await receiver(t), await receiver(t)]
-  const inHours = (hours: number): string => new Date(Date.now() + hours * 3_600_000).toISOString()
-  const standIn = (substitute: string, from = inHours(0)): Promise<any> =>
-    world.call('admin', 'identity/substitute.add', { person: 'user_alice', substitute, from, until: inHours(2) })
-  // One had the channel before, the others the substitution.
-  for (const who of ['mallory', 'rita']) await channelFor(world, others.url, {}, who)
-  await standIn('user_mallory')
+const inHours = (hours: number): string => new Date(Date.now() + hours * 3_600_000).toISOString()
+const standsIn = (world: World, substitute: string, person = 'user_alice', from = -2, until = 2): Promise<any> =>
+  world.call('admin', 'identity/substitute.add', { person, substitute, from: inHours(from), until: inHours(until) })
+
+for (const order of ['everything was there before', 'the channel was there before', 'the substitution was there before', 'both are new'])
+  test(`who stands in for somebody is told in their place: ${order}`, async (t) => {
+    const [world, { url, got }] = [await createWorld({ now: Date.now }), await receiver(t)]
+    const isBefore = (what: string): boolean => order.startsWith('everything') || order.startsWith(`the ${what}`)
+    const steps = { substitution: () => standsIn(world, 'user_bob'), channel: () => channelFor(world, url, {}, 'bob') }
+    for (const [what, step] of Object.entries(steps)) if (isBefore(what)) await step()
+    watching(t, world)
+    await upToDate(world)
+    for (const [what, step] of Object.entries(steps)) if (!isBefore(what)) await step()
+    const request_id = await ask(world)
+    await until(() => got.length === 1)
+    await settled(world)
+    assert.deepEqual(idsIn(got), [request_id])
+    assert.equal((await listed(world, 'bob'))[0].whose, 'user_bob')
+  })
+
+test('who does not stand in any more, or not yet, or is not in the project, is told nothing', async (t) => {
+  const [world, alice, others] = [await createWorld({ now: Date.now }), await receiver(t), await receiver(t)]
+  for (const who of ['bob', 'rita', 'mallory']) await channelFor(world, others.url, {}, who)
+  await channelFor(world, alice.url)
+  await standsIn(world, 'user_bob', 'user_alice', -2, 0.5 / 3_600)
+  await standsIn(world, 'user_rita', 'user_alice', 48, 72)
+  await standsIn(world, 'user_mallory')
   watching(t, world)
-  await standIn('user_rita', inHours(1))
-  await standIn('user_bob')
-  await channelFor(world, bob.url, {}, 'bob')
-  const first = await ask(world)
-  await until(() => bob.got.length === 1)
-  const second = await ask(world)
-  await until(() => bob.got.length === 2)
+  await new Promise((done) => setTimeout(done, 600))
+  await ask(world)
+  await until(() => alice.got.length === 1)
+  await standsIn(world, 'user_bob')
   await world.call('alice', 'identity/substitute.remove', { person: 'user_alice', substitute: 'user_bob' })
   await ask(world)
-  await channelFor(world, bob.url, {}, 'alice')
-  const third = await ask(world)
-  await until(() => bob.got.length === 3)
+  await until(() => alice.got.length === 2)
   await settled(world)
-  assert.deepEqual(idsIn(bob.got), [first, second, third].toSorted(), 'the last of them is for alice herself')
-  assert.deepEqual(
-    (await listed(world, 'bob')).map(({ request_id }) => request_id),
-    [first, second],
-  )
-  assert.deepEqual(others.got, [], 'nobody of another project, and nobody before their day')
+  assert.deepEqual(others.got, [])
+})
+
+test('what is given to one person is said to that one, also where another stands in for them later', async (t) => {
+  const [world, bob, rita] = [await createWorld({ now: Date.now }), await receiver(t), await receiver(t)]
+  await channelFor(world, bob.url, {}, 'bob')
+  await channelFor(world, rita.url, {}, 'rita')
+  await standsIn(world, 'user_bob', 'user_rita', 48, 72)
+  watching(t, world)
+  const request_id = await ask(world)
+  await world.call('alice', 'execution/request.escalate', { request_id, to: ['user_bob'] })
+  await until(() => bob.got.length === 1)
+  await world.call('alice', 'execution/request.assign', { request_id, to: 'user_rita' })
+  await until(() => rita.got.length === 1)
+  await settled(world)
+  const eventsIn = (got: readonly Got[]): string[] => got.map(({ body }): string => body.data.event)
+  assert.deepEqual([eventsIn(bob.got), eventsIn(rita.got)], [['escalated'], ['assigned']])
 })
 
 test('only what is urgent enough is said', async (t) => {

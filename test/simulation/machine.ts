@@ -118,8 +118,8 @@ export function createMachine({ random, disk, happened, onApplied, onCrash, onAc
     // A read that takes its time lets others go between it and the decision.
     const slow: Store = {
       ...store,
-      // Nothing lies at hand here: every read is a place where somebody else may come in between.
-      peek: () => undefined,
+      // Now this way, now that: what lies at hand lets nobody come in between, and what does not lie there does.
+      peek: (key) => (faulty && random.chance(0.5) ? undefined : store.peek?.(key)),
       read(keys) {
         if (!faulty || !random.chance(0.12)) return store.read(keys)
         return new Promise((done) => wait('read', () => done(store.read(keys))))

@@ -61,6 +61,8 @@ export type Session = {
   /** When the line began whose end has not come; null while it is not the sender who keeps us waiting. */
   begunAt: number | null
   underWay: number
+  /** Lines are being taken. What is answered at once must not begin to take the next one inside this one. */
+  working: boolean
   readonly out: string[]
   outChars: number
   readonly waiting: (() => void)[]
@@ -88,6 +90,7 @@ export function openSession(shared: Shared, peer: Peer, onClosed: () => void): S
     lines: createLines(shared.bounds.lineBytes),
     begunAt: null,
     underWay: 0,
+    working: false,
     out: [],
     outChars: 0,
     waiting: [],
@@ -118,12 +121,14 @@ const hasRoom = (session: Session): boolean =>
 
 function work(session: Session): void {
   const { lines, peer, shared } = session
+  session.working = true
   while (session.state === 'open' && hasRoom(session)) {
     const line = lines.next()
     if (line === null) break
     session.begunAt = null
     receive(session, line)
   }
+  session.working = false
   if (session.state !== 'open') return
   if (lines.tooLong) return fail(session, answers.tooLarge(`a line has at most ${shared.bounds.lineBytes} bytes`))
   if (!hasRoom(session)) {
@@ -186,6 +191,7 @@ function receiveBatch(session: Session, batch: readonly unknown[]): void {
 function settle(session: Session, calls: number, answer: string | null): void {
   if (answer !== null) send(session, answer)
   session.underWay -= calls
+  if (session.working) return
   if (session.state === 'draining' || session.peer.input.isPaused()) proceed(session)
 }
 

@@ -2,6 +2,7 @@
 // must be short and plain (questions, labels), and shown as an escape where it may be anything (context, details).
 import { createCache } from '#kernel/cache.ts'
 import { Refusal } from '#kernel/errors.ts'
+import { limits } from '#kernel/limits.ts'
 
 const MARKS_MAX = 6
 /**
@@ -166,7 +167,7 @@ const looks = (text: string): string =>
 export const isAlike = (one: string, other: string): boolean => fold(one) === fold(other) || looks(one) === looks(other)
 
 /** Most questions have the same few answers. */
-const marks = createCache<readonly [string, string]>(256 * 1024)
+const marks = createCache<readonly [string, string]>(limits.labelMarksBytesMax)
 function marksOf(label: string): readonly [string, string] {
   let found = marks.get(label)
   if (!found) marks.set(label, (found = [`fold ${fold(label)}`, `looks ${looks(label)}`]), 200 + 6 * label.length)

@@ -2,7 +2,7 @@
 import { timestampOf } from '#kernel/clock.ts'
 import { Delivery } from '#kernel/delivery.ts'
 import { fact, image, put } from '#kernel/facts.ts'
-import { administrator, installationOwner, role, system } from '#kernel/identity.ts'
+import { administrator, installationOwner, role, system, type Subject } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, type Change, type Context, type Read } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
@@ -45,9 +45,17 @@ async function isBefore(read: Read, request: Request, person: string, now: strin
   if (inboxes.includes(person)) return true
   const subject = await read.subject(person)
   if (subject?.projects.has(request.project_id) !== true) return false
-  const standsIn = subject.standsInFor.some(({ id, from, until }) => inboxes.includes(id) && from <= now && now < until)
-  return standsIn || inboxes.includes(poolOf(request.project_id))
+  return standsInNow(subject, inboxes, now) || inboxes.includes(poolOf(request.project_id))
 }
+
+/** Who gives it to somebody tells that one, or who stands in for them; the others have it before them already. */
+async function isGivenTo(read: Read, { assigned_to }: Request, person: string, now: string): Promise<boolean> {
+  if (assigned_to === null || assigned_to === person) return true
+  return standsInNow(await read.subject(person), [assigned_to], now)
+}
+
+const standsInNow = (subject: Subject | null, people: readonly string[], now: string): boolean =>
+  subject?.standsInFor.some(({ id, from, until }) => people.includes(id) && from <= now && now < until) === true
 
 async function targetsOf(read: Read, planned: Planned, now: string): Promise<Told[]> {
   const request = await read.raw(Request, planned.request_id)
@@ -55,6 +63,7 @@ async function targetsOf(read: Read, planned: Planned, now: string): Promise<Tol
   if (planned.callback !== undefined) return [{ target: planned.callback, whose: request.requester, planned }]
   const person = planned.person!
   if (!isOpen(request) || !(await isBefore(read, request, person, now))) return []
+  if (planned.event === 'assigned' && !(await isGivenTo(read, request, person, now))) return []
   const listed = await read.list(Channel, 'person', [[person]], { limit: limits.hooksPerSubjectMax })
   const channels = await Promise.all(listed.map(({ id }) => read.raw(Channel, id)))
   return channels.flatMap((one) => (one && isWanted(one, request) ? [{ target: one.id, whose: person, planned }] : []))
