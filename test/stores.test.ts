@@ -1,7 +1,7 @@
 // One suite for every store: what `Store` promises, and what the disk may do to it.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, readFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -668,6 +668,7 @@ describe('the sqlite store on its file', () => {
   const broken: [setting: string, ineffective: string, message: RegExp][] = [
     ['journal_mode = WAL', 'journal_mode = DELETE', /SQLite refused journal_mode=wal \(it is delete\)/],
     ['synchronous = FULL', 'synchronous = NORMAL', /SQLite refused synchronous=2 \(it is 1\)/],
+    ['secure_delete = ON', 'secure_delete = OFF', /SQLite refused secure_delete=1 \(it is 0\)/],
   ]
   for (const [setting, ineffective, message] of broken) {
     test(`it does not start where ${setting} does not take`, (context: TestContext) => {
@@ -678,6 +679,19 @@ describe('the sqlite store on its file', () => {
       assert.throws(() => sqliteStore(newFile()), message)
     })
   }
+
+  test('what is removed, or written over with less, is nowhere in the file', async () => {
+    const file = newFile()
+    const store = sqliteStore(file)
+    const secret = (n: number): Value => ({ text: `canary ${n} ${'x'.repeat(n * 3_000)}` })
+    for (let n = 0; n < 8; n++) await store.commit(batchOf({ create: new Set([`p/${n}`]), puts: [putOf(`p/${n}`, secret(n))] }))
+    const isSeen = (): boolean => [file, `${file}-wal`].some((name) => existsSync(name) && readFileSync(name).includes('canary'))
+    assert.ok(isSeen())
+    for (let n = 0; n < 8; n++)
+      await store.commit(batchOf({ expect: new Map([[`p/${n}`, 1]]), puts: [putOf(`p/${n}`, n % 2 === 0 ? null : { text: 'less' })] }))
+    await store.close()
+    assert.ok(!isSeen())
+  })
 
   test('a file of another version is refused and left alone', async () => {
     const file = newFile()

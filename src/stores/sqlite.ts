@@ -46,8 +46,11 @@ function open(path: string, readOnly: boolean): DatabaseSync {
   db.exec('PRAGMA cache_size = -4096; PRAGMA temp_store = memory')
   if (readOnly) return db
   db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0')
+  // What is removed is written over, and does not wait in an unused part of the file for somebody who looks there.
+  db.exec('PRAGMA secure_delete = ON')
   assertPragma(db, 'journal_mode', 'wal')
   assertPragma(db, 'synchronous', 2)
+  assertPragma(db, 'secure_delete', 1)
   const version = pragma(db, 'user_version')
   if (version === 0) db.exec(`BEGIN IMMEDIATE; ${SCHEMA} COMMIT`)
   else if (version !== SCHEMA_VERSION) throw new Error(`${path} was written by another version of Countersign (schema ${String(version)})`)
@@ -56,11 +59,11 @@ function open(path: string, readOnly: boolean): DatabaseSync {
 
 const pragma = (db: DatabaseSync, name: string): unknown => Object.values(db.prepare(`PRAGMA ${name}`).get() as object)[0]
 
-/** A setting that did not take would lose acknowledged work at the next power cut: better not to start. */
+/** A setting that did not take would lose acknowledged work at the next power cut, or keep what was erased: better not to start. */
 function assertPragma(db: DatabaseSync, name: string, wanted: unknown): void {
   const found = pragma(db, name)
   if (found !== wanted)
-    throw new Error(`SQLite refused ${name}=${String(wanted)} (it is ${String(found)}): acknowledged work could be lost`)
+    throw new Error(`SQLite refused ${name}=${String(wanted)} (it is ${String(found)}): work could be lost, or what was erased be found`)
 }
 
 /** 16 random bytes; asking for 256 of them at once is ten times cheaper than asking each time. */
