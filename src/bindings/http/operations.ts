@@ -6,6 +6,7 @@ import { decode } from '#kernel/json.ts'
 import type { CallOptions, Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Operation } from '#kernel/operation.ts'
+import { answerText } from '#kernel/texts.ts'
 import { bodyOf, type Failure } from './answers.ts'
 import { patiently } from './arrival.ts'
 import { callerOf, idempotencyKeyIn, type Credential, type Guard } from './guard.ts'
@@ -46,6 +47,7 @@ function runOf(name: string, op: Operation, { kernel, guard, authenticate, faile
   const done = meter(name, op.kind === 'command')
   const waits = op.kind === 'command' && op.waits !== undefined
   const acts = op.kind === 'command' && op.effect !== undefined
+  const textOf = op.kind === 'query' ? answerText : JSON.stringify
   return async (headers, body, response) => {
     const began = performance.now()
     try {
@@ -57,7 +59,7 @@ function runOf(name: string, op: Operation, { kernel, guard, authenticate, faile
       const caller = callerOf(authenticate, credential, actor)
       const options = waits ? { key, signal: goneWith(response) } : key === undefined ? NO_OPTIONS : { key }
       const call = (): Promise<unknown> => kernel.call(name, input, caller, options)
-      const text = JSON.stringify(acts ? await patiently(response.req, stuckMs, call) : await call())
+      const text = textOf(acts ? await patiently(response.req, stuckMs, call) : await call())
       done('OK', began)
       return { text, failure: null }
     } catch (error) {

@@ -55,8 +55,8 @@ export function failureOf(error: unknown, faults: Readonly<Record<string, Fault>
   return { code: codes[fault], message, data: { code, fault, details } }
 }
 
-export const resultLine = (id: Id, result: unknown): string =>
-  `{"jsonrpc":"2.0","id":${typeof id === 'number' ? id : JSON.stringify(id)},"result":${JSON.stringify(result)}}`
+export const resultLine = (id: Id, result: string): string =>
+  `{"jsonrpc":"2.0","id":${typeof id === 'number' ? id : JSON.stringify(id)},"result":${result}}`
 export const failureLine = (id: Id, error: Failure): string => JSON.stringify({ jsonrpc: '2.0', id, error })
 export const itemLine = (id: number, cursor: string, item: unknown): string =>
   `{"jsonrpc":"2.0","method":"rpc.item","params":{"id":${id},"cursor":${JSON.stringify(cursor)},"item":${JSON.stringify(item)}}}`

@@ -7,6 +7,7 @@ import type { Operation } from '#kernel/operation.ts'
 import { nullable, parse, t } from '#kernel/schema.ts'
 import type { FactsOf } from '#kernel/store.ts'
 import { lastPlace } from '#kernel/streams.ts'
+import { answerText } from '#kernel/texts.ts'
 import { isIdempotencyKey, IDEMPOTENCY_KEY_WORDS } from '../http/guard.ts'
 import type { Metrics } from '../http/metrics.ts'
 import { endLine, itemLine } from './answers.ts'
@@ -17,18 +18,20 @@ import { goneWith, room, send, type Credential, type Method, type Session } from
 type Run = Method['run']
 
 export function methodsOf(kernel: Kernel, metrics: Pick<Metrics, 'of'>): Map<string, Method> {
-  const runs = new Map<string, Run>([
-    ['rpc.authenticate', authenticate],
-    ['rpc.follow', follow],
-    ['rpc.unfollow', unfollow],
-  ])
+  const methods = new Map<string, Method>()
+  const add = (name: string, run: Run, text: Method['text'] = JSON.stringify): unknown =>
+    methods.set(name, { run, text, meter: metrics.of(name, 'jsonrpc') })
+  add('rpc.authenticate', authenticate)
+  add('rpc.follow', follow)
+  add('rpc.unfollow', unfollow)
   for (const { name: protocol, operations } of kernel.protocols) {
     for (const op of operations) {
       if (op.kind === 'stream') continue
-      runs.set(`${protocol}/${op.name}`, operationOf(kernel, `${protocol}/${op.name}`, op))
+      const name = `${protocol}/${op.name}`
+      add(name, operationOf(kernel, name, op), op.kind === 'query' ? answerText : JSON.stringify)
     }
   }
-  return new Map([...runs].map(([name, run]) => [name, { run, meter: metrics.of(name, 'jsonrpc') }]))
+  return methods
 }
 
 const NO_OPTIONS: CallOptions = {}

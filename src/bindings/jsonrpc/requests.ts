@@ -22,7 +22,7 @@ export function answerTo(session: Session, message: unknown, say: (line: string 
   const done = (result: unknown): void => {
     let line: string | null
     try {
-      line = id === undefined ? null : answers.resultLine(id, result)
+      line = id === undefined ? null : answers.resultLine(id, known.text(result))
     } catch (error) {
       // Longer than a text can be: the call was carried out, and whoever made it still waits for an answer.
       return refused(error)

@@ -26,7 +26,11 @@ export type JsonRpcBounds = {
   readonly stopMs: number
 }
 
-export type Method = { readonly meter: CallMeter; run(session: Session, params: object): Promise<unknown> }
+export type Method = {
+  readonly meter: CallMeter
+  /** The result as text. */ text(result: unknown): string
+  run(session: Session, params: object): Promise<unknown>
+}
 
 export type Shared = {
   readonly kernel: Kernel
