@@ -20,9 +20,13 @@ import { median, rate, tableOf, times, type Bench, type Row } from './report.ts'
 
 const LF = 10
 const ROUNDS = 3
+/** So many tasks are asked for in turn: no answer comes again soon enough for its text to be kept. */
+const TASKS = 1_000
 const shapes = [
-  { clients: 1, inFlight: 1 },
-  { clients: 64, inFlight: 16 },
+  { clients: 1, inFlight: 1, tasks: TASKS },
+  { clients: 64, inFlight: 16, tasks: TASKS },
+  // The same task again and again: ours writes it once, the echo each time.
+  { clients: 64, inFlight: 16, tasks: 1 },
 ] as const
 
 type Shape = (typeof shapes)[number]
@@ -38,8 +42,8 @@ export const jsonrpc: Bench = {
   run: async (say) => (await roundTrips(ROUND_MS, say)).flatMap(rowsOf),
 }
 
-function rowsOf({ clients, inFlight, echo, ours, ratio, cpuRatio }: RoundTrips): Row[] {
-  const who = `${clients} ${clients === 1 ? 'client' : 'clients'} x ${inFlight} under way`
+function rowsOf({ clients, inFlight, tasks, echo, ours, ratio, cpuRatio }: RoundTrips): Row[] {
+  const who = `${clients} ${clients === 1 ? 'client' : 'clients'} x ${inFlight} under way${tasks === 1 ? ', one task' : ''}`
   const row = (name: string, { perSecond, perCpuSecond }: Rate): Row => ({
     what: `${who}, ${name}`,
     value: rate(perSecond),
@@ -87,13 +91,13 @@ function middleOf(rates: readonly Rate[]): Rate {
 
 // --- Load ------------------------------------------------------------------------------------------------------------------
 
-type Running = { readonly child: ChildProcess; readonly path: string; readonly greeting: string; readonly call: string }
+type Running = { readonly child: ChildProcess; readonly path: string; readonly greeting: string; readonly calls: readonly string[] }
 
 async function started(which: 'ours' | 'echo', folder: string): Promise<Running> {
   // The echo is not held to the memory that the server keeps to: that would slow it down and flatter us.
   const child = fork(import.meta.filename, [which, folder], { execArgv: which === 'ours' ? [...memoryFlags] : ['--max-semi-space-size=8'] })
-  const [{ path, greeting, call }] = (await once(child, 'message')) as [Omit<Running, 'child'>]
-  return { child, path, greeting, call }
+  const [{ path, greeting, calls }] = (await once(child, 'message')) as [Omit<Running, 'child'>]
+  return { child, path, greeting, calls }
 }
 
 async function cpuMs({ child }: Running): Promise<number> {
@@ -102,12 +106,13 @@ async function cpuMs({ child }: Running): Promise<number> {
   return ms
 }
 
-async function load(server: Running, { clients, inFlight }: Shape, ms: number): Promise<Rate> {
+async function load(server: Running, { clients, inFlight, tasks }: Shape, ms: number): Promise<Rate> {
   const sockets = await Promise.all(Array.from({ length: clients }, () => opened(server)))
   const cpuBefore = await cpuMs(server)
   const began = performance.now()
   const until = began + ms
-  const counts = await Promise.all(sockets.map((socket) => drive(socket, server.call, inFlight, until)))
+  const turn = turnsOf(server.calls.slice(0, tasks), inFlight)
+  const counts = await Promise.all(sockets.map((socket) => drive(socket, turn, inFlight, until)))
   const seconds = (performance.now() - began) / 1_000
   const cpuSeconds = ((await cpuMs(server)) - cpuBefore) / 1_000
   const total = counts.reduce((sum, count) => sum + count, 0)
@@ -122,8 +127,21 @@ async function opened({ path, greeting }: Running): Promise<Socket> {
   return socket
 }
 
+/** The next calls, so many of them; made beforehand, so that asking costs the same whatever is asked. */
+function turnsOf(calls: readonly string[], most: number): (count: number) => string {
+  const texts = Array.from({ length: most + 1 }, (_, count) =>
+    calls.map((_call, i) => Array.from({ length: count }, (_none, j) => calls[(i + j) % calls.length]!).join('')),
+  )
+  let at = 0
+  return (count) => {
+    const text = texts[count]![at]!
+    at = (at + count) % calls.length
+    return text
+  }
+}
+
 /** Keeps so many calls in flight until the time is over; every answer is one line. */
-function drive(socket: Socket, call: string, inFlight: number, until: number): Promise<number> {
+function drive(socket: Socket, turn: (count: number) => string, inFlight: number, until: number): Promise<number> {
   return new Promise((done) => {
     let answers = 0
     let waiting = inFlight
@@ -131,10 +149,10 @@ function drive(socket: Socket, call: string, inFlight: number, until: number): P
       let came = 0
       for (let at = (chunk as Buffer).indexOf(LF); at !== -1; at = (chunk as Buffer).indexOf(LF, at + 1)) came++
       answers += came
-      if (performance.now() < until) socket.write(call.repeat(came))
+      if (performance.now() < until) socket.write(turn(came))
       else if ((waiting -= came) === 0) done(answers)
     })
-    socket.write(call.repeat(inFlight))
+    socket.write(turn(inFlight))
   })
 }
 
@@ -147,15 +165,23 @@ async function serveOurs(folder: string): Promise<void> {
   const { kernel } = await startServer(wish.config, { log: createLog('error'), onFatal: (error) => assert.fail(String(error)) })
   const { key } = await kernel.call('identity/key.issue', { subject: 'user_owner' }, SYSTEM)
   const owner = await authenticate(kernel.store, { kind: 'bearer', token: key }, kernel.now())
-  const { task } = await kernel.call('collaboration/task.create', { spec }, owner)
-  const call = line('collaboration/task.get', { task_id: task.id })
-  process.send!({ path: wish.config.socket, greeting: line('rpc.authenticate', { token: key }), call })
+  const calls: string[] = []
+  for (let i = 0; i < TASKS; i++) {
+    const { task } = await kernel.call('collaboration/task.create', { spec }, owner)
+    calls.push(line('collaboration/task.get', { task_id: task.id }))
+  }
+  process.send!({ path: wish.config.socket, greeting: line('rpc.authenticate', { token: key }), calls })
 }
 
 /** No kernel, no credential, no checks: what a line costs by itself. */
 async function serveEcho(folder: string): Promise<void> {
   const world = await createWorld()
-  const result = await world.call('alice', 'collaboration/task.create', { spec })
+  const results = new Map<string, object>()
+  for (let i = 0; i < TASKS; i++) {
+    const made = await world.call('alice', 'collaboration/task.create', { spec })
+    // As a store would have read it.
+    results.set(made.task.id, JSON.parse(JSON.stringify(made)) as object)
+  }
   const path = join(folder, 'echo')
   const server = createServer((socket) => {
     let rest: Buffer | null = null
@@ -164,8 +190,8 @@ async function serveEcho(folder: string): Promise<void> {
       const out: string[] = []
       let from = 0
       for (let at = bytes.indexOf(LF); at !== -1; at = bytes.indexOf(LF, from)) {
-        const { id } = JSON.parse(bytes.toString('utf8', from, at)) as { id: number }
-        out.push(`${JSON.stringify({ jsonrpc: '2.0', id, result })}\n`)
+        const { id, params } = JSON.parse(bytes.toString('utf8', from, at)) as { id: number; params: { task_id: string } }
+        out.push(`${JSON.stringify({ jsonrpc: '2.0', id, result: results.get(params.task_id) })}\n`)
         from = at + 1
       }
       rest = from < bytes.length ? bytes.subarray(from) : null
@@ -174,7 +200,7 @@ async function serveEcho(folder: string): Promise<void> {
     socket.on('error', () => undefined)
   })
   server.listen(path, () =>
-    process.send!({ path, greeting: line('hello', {}), call: line('get', { task_id: 'task_01K00000000000000000000000' }) }),
+    process.send!({ path, greeting: line('hello', {}), calls: [...results.keys()].map((task_id) => line('get', { task_id })) }),
   )
 }
 

@@ -1,5 +1,6 @@
 // The whole server: first start, credentials, one server per folder, signals, exit codes, and a log that keeps secrets.
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
@@ -377,3 +378,10 @@ async function inProcess(t: TestContext, data: string, clock?: Clock): Promise<S
   t.after(server.stop)
   return server
 }
+
+test('what the server is made of loads no client of HTTP, which would be memory for nobody', () => {
+  const script = `await import(${JSON.stringify(join(import.meta.dirname, '../src/apps/server.ts'))})
+    console.log(process.moduleLoadList.filter((name) => name.includes('undici') || name === 'NativeModule http').join())`
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' })
+  assert.deepEqual([status, stdout.trim()], [0, 'NativeModule http'], stderr)
+})

@@ -680,7 +680,7 @@ describe('the sqlite store on its file', () => {
     })
   }
 
-  test('what is removed, or written over with less, is nowhere in the file', async () => {
+  test('what is removed, or replaced by less, is written over where it stood', async () => {
     const file = newFile()
     const store = sqliteStore(file)
     const secret = (n: number): Value => ({ text: `canary ${n} ${'x'.repeat(n * 3_000)}` })

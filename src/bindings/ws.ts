@@ -1,6 +1,6 @@
 // Streams over WebSocket: JSON text frames, many subscriptions on one socket. A socket may be opened by a program with a key, or
 // by our own pages with a ticket; a cookie counts for nothing here, since any page could have it sent along.
-import { STATUS_CODES, type IncomingMessage } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { WebSocketServer, type WebSocket } from 'ws'
 import type { Fault } from '#kernel/errors.ts'
@@ -9,6 +9,7 @@ import { limits } from '#kernel/limits.ts'
 import type { Hub } from './events.ts'
 import { failureOf, internalFailure, rawAnswer, transportFailure, type Failure } from './http/answers.ts'
 import type { Credential, Guard } from './http/guard.ts'
+import { STATUS_CODES } from './http/status.ts'
 import { createTalk, type Talk } from './ws/talk.ts'
 
 export const SOCKET_PATH = '/v1/ws'

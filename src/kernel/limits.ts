@@ -295,6 +295,9 @@ export const limits = {
   groupMax: 512,
   cacheBytesMax: 8 * 1024 * 1024,
   cachedCountsMax: 100_000,
+  /** Answers that are remembered to see whether they come again, and the longest that is worth keeping as text. */
+  answersSeenMax: 64,
+  answerTextCharsMax: 8 * 1024,
   /** What labels look like to people, for those that come again and again. */
   labelMarksBytesMax: 256 * 1024,
   /** Denials by one actor that are written into the record in a minute; the rest are only counted. */

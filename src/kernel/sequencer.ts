@@ -366,5 +366,5 @@ const envelopeOf = ({ id, action, actor, behalf, basis, subject, task, root, det
   detail,
 })
 
-/** A parsed document takes about twice its text, and something for being there at all. */
-const costOf = (text: string): number => text.length * 3 + 300
+/** A parsed document takes about twice its text, its answer may be kept as text, and it takes something for being there at all. */
+const costOf = (text: string): number => text.length * 4 + 300

@@ -46,7 +46,7 @@ function open(path: string, readOnly: boolean): DatabaseSync {
   db.exec('PRAGMA cache_size = -4096; PRAGMA temp_store = memory')
   if (readOnly) return db
   db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0')
-  // What is removed is written over, and does not wait in an unused part of the file for somebody who looks there.
+  // What is removed is written over where it stood. (Copies may remain where SQLite had moved rows about.)
   db.exec('PRAGMA secure_delete = ON')
   assertPragma(db, 'journal_mode', 'wal')
   assertPragma(db, 'synchronous', 2)

@@ -1,11 +1,14 @@
 // One post to an address that somebody else chose: bounded in time and in what is read of the answer, never redirected, and to the
 // very address that was checked. What went wrong is said without saying where: people read it, and endpoints are not for them.
 import { lookup as resolve, type LookupAddress, type LookupOptions } from 'node:dns'
-import { request as requestHttp, type ClientRequest, type RequestOptions } from 'node:http'
+import type { ClientRequest, RequestOptions } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import { isIP } from 'node:net'
 import { limits } from '#kernel/limits.ts'
 import { isPublic } from './webhook-address.ts'
+
+// Not imported: see src/bindings/http/status.ts.
+const { request: requestHttp } = process.getBuiltinModule('node:http')
 
 export type Posted = { readonly status: number | null; readonly error: string | null; readonly durationMs: number }
 export type PostOptions = {

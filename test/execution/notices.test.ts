@@ -161,6 +161,22 @@ test('what is given to one person is said to that one, also where another stands
   assert.deepEqual([eventsIn(bob.got), eventsIn(rita.got)], [['escalated'], ['assigned']])
 })
 
+test('a notice that waited says nothing about what was given to somebody else meanwhile', async () => {
+  const world = await createWorld({ now: Date.now })
+  const hour = (hours: number): string => inHours(hours).slice(11, 16)
+  const quiet_hours = { from: hour(-1), to: hour(1), offset_minutes: 0 }
+  const { channel } = await channelFor(world, 'http://127.0.0.1:9/', { quiet_hours }, 'rita')
+  const request_id = await ask(world)
+  const composed = (event: string): Promise<any> =>
+    world.call('system', 'execution/notice.compose', { target: channel.id, event, request_id })
+  await world.call('alice', 'execution/request.assign', { request_id, to: 'user_rita' })
+  assert.ok((await composed('assigned')).until, 'it waits for the end of the quiet hours')
+  await world.call('alice', 'execution/request.assign', { request_id, to: 'user_bob' })
+  await world.call('alice', 'execution/request.escalate', { request_id, to: ['user_rita'] })
+  assert.equal((await composed('assigned')).why, 'it was given to somebody else')
+  assert.ok((await composed('escalated')).until)
+})
+
 test('only what is urgent enough is said', async (t) => {
   const [world, { url, got }] = [await createWorld({ now: Date.now }), await receiver(t)]
   watching(t, world)

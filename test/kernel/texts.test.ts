@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { limits } from '#kernel/limits.ts'
 import { answerText } from '#kernel/texts.ts'
 
 test('an answer is what JSON.stringify makes of it, the first time and every other', () => {
@@ -36,4 +37,16 @@ test('a document that is asked for again is written once, and the one that follo
   for (let n = 0; n < 200; n++) answerText({ task: version(n) })
   assert.equal(answerText({ task: first }), '{"task":{"version":1}}')
   assert.equal(times, 203)
+})
+
+test('what is long is written each time: it would hold too much memory', () => {
+  let times = 0
+  const long = {
+    get text() {
+      times++
+      return 'x'.repeat(limits.answerTextCharsMax)
+    },
+  }
+  for (let time = 0; time < 5; time++) answerText({ long })
+  assert.equal(times, 5)
 })

@@ -105,9 +105,27 @@ export function importsOf({ tokens }: Source): Import[] {
       found.push({ specifier: token.text.slice(1, -1), values: valuesBefore(tokens, i), line: token.line })
     } else if (before?.text === '(' && first?.text === 'import' && tokens[i - 3]?.text !== '.') {
       found.push({ specifier: token.kind === 'string' ? token.text.slice(1, -1) : null, values: ['*'], line: token.line })
+    } else if (before?.text === '(' && first?.text === 'getBuiltinModule') {
+      const specifier = token.kind === 'string' && tokens[i + 1]?.text === ')' ? token.text.slice(1, -1) : null
+      found.push({ specifier, values: takenFrom(tokens, i - 5), line: token.line })
     }
   }
   return found
+}
+
+/** The names before `= process.getBuiltinModule(...)`, or all of them. */
+function takenFrom(tokens: readonly Token[], equals: number): string[] {
+  if (tokens[equals]?.text !== '=' || tokens[equals - 1]?.text !== '}') return ['*']
+  let start = equals - 1
+  while (start > 0 && tokens[start]!.text !== '{') start--
+  const names = tokens.slice(start + 1, equals - 1).map(({ text }) => text)
+  return names.includes('...')
+    ? ['*']
+    : names
+        .join(' ')
+        .split(' , ')
+        .filter(Boolean)
+        .map((part) => part.split(' ')[0]!)
 }
 
 function valuesBefore(tokens: readonly Token[], end: number): string[] {

@@ -1,9 +1,10 @@
 // A body arrives in a bounded time, or the socket is let go. Node's own bound cannot be lifted for one request, and an upload takes
 // as long as it takes.
-import { STATUS_CODES, type IncomingMessage } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { limits } from '#kernel/limits.ts'
 import { rawAnswer, transportFailure } from './answers.ts'
+import { STATUS_CODES } from './status.ts'
 
 /** The request that a connection sends at present, and until when its body may take. */
 type Arrival = { raw: IncomingMessage | null; until: number }

@@ -126,13 +126,16 @@ const hasRoom = (session: Session): boolean =>
 function work(session: Session): void {
   const { lines, peer, shared } = session
   session.working = true
-  while (session.state === 'open' && hasRoom(session)) {
-    const line = lines.next()
-    if (line === null) break
-    session.begunAt = null
-    receive(session, line)
+  try {
+    while (session.state === 'open' && hasRoom(session)) {
+      const line = lines.next()
+      if (line === null) break
+      session.begunAt = null
+      receive(session, line)
+    }
+  } finally {
+    session.working = false
   }
-  session.working = false
   if (session.state !== 'open') return
   if (lines.tooLong) return fail(session, answers.tooLarge(`a line has at most ${shared.bounds.lineBytes} bytes`))
   if (!hasRoom(session)) {

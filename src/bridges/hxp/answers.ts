@@ -1,8 +1,9 @@
 // Statuses and words of the draft (HXP 0.1, 5.3), and the one shape of an error: error, message, details.
-import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Failure } from '#bindings/http/answers.ts'
 import { endSoon } from '#bindings/http/outlet.ts'
+import { STATUS_CODES } from '#bindings/http/status.ts'
 
 export type Answer = { readonly status: number; readonly text: string; readonly headers: readonly string[] }
 

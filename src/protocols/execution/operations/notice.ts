@@ -130,6 +130,7 @@ async function forPerson(read: Read, channel: Channel, event: string, request: R
   if (event === 'test') return said({ event })
   if (request === null || !isOpen(request)) return dropped('it is decided')
   if (!(await isBefore(read, request, channel.person, now))) return dropped('it is in their inbox no more')
+  if (event === 'assigned' && !(await isGivenTo(read, request, channel.person, now))) return dropped('it was given to somebody else')
   const { priority, snoozed } = request
   const aside = snoozed?.find(({ by, until }) => by === channel.person && until > now)?.until ?? null
   const until = priority === 'critical' ? null : (aside ?? quietUntil(channel.quiet_hours, now))
