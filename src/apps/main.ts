@@ -60,9 +60,9 @@ async function run(config: Config, client: string): Promise<void> {
   const server = await starting
   if (stopping.signal.aborted) return
   const way = await wayIn(server, log)
-  process.stdout.write(`countersign ready ${server.url}\n`)
-  process.stdout.write(`${way.words} - the admin key is in ${server.folder.adminKey}\n`)
-  process.stdout.write(nextSteps({ url: server.url, data: server.folder.path, hasOwner: way.hasLink }, client, process.cwd()))
+  const steps = nextSteps({ url: server.url, data: server.folder.path, hasOwner: way.hasLink }, client, process.cwd())
+  // In one piece: whoever reads it through a pipe gets all of it with the first line.
+  process.stdout.write(`countersign ready ${server.url}\n${way.words} - the admin key is in ${server.folder.adminKey}\n${steps}`)
 }
 
 /** How the owner gets in. A disk without room for a link is no reason to answer nobody. */

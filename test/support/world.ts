@@ -10,7 +10,7 @@ import { createKernel, type Kernel, type KernelOptions } from '#kernel/kernel.ts
 import type { Operation, Protocol, Refs, Step } from '#kernel/operation.ts'
 import type { Notary } from '#kernel/notary.ts'
 import { END } from '#kernel/schema.ts'
-import type { Store } from '#kernel/store.ts'
+import type { Store, Versioned } from '#kernel/store.ts'
 import { grants } from '#protocols/collaboration/granting.ts'
 import { directory } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
@@ -78,8 +78,26 @@ export type WorldOptions = {
   sleep?: KernelOptions['sleep']
 }
 
+function frozen<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
+  Object.values(value).forEach(frozen)
+  return Object.freeze(value)
+}
+
+/** A document that was read is everybody's: whoever changes it in place is found here. */
+function withFrozenDocuments(store: Store): Store {
+  const { read, peek } = store
+  const freeze = (found: Versioned | undefined): Versioned | undefined => {
+    if (found) frozen(found.value)
+    return found
+  }
+  store.read = async (keys) => (await read.call(store, keys)).map(freeze)
+  if (peek) store.peek = (key) => freeze(peek.call(store, key))
+  return store
+}
+
 export async function createWorld(options: WorldOptions = {}): Promise<World> {
-  const store = options.store ?? memoryStore()
+  const store = withFrozenDocuments(options.store ?? memoryStore())
   let now = options.startMs ?? START_MS
   const kernel = createKernel({
     store,
