@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { createServer, type RequestListener } from 'node:http'
 import { connect, type AddressInfo } from 'node:net'
 import { test, type TestContext } from 'node:test'
-import { endSoon, gatherAnswers } from '#bindings/http/outlet.ts'
+import { endSoon, gatherAnswers, withOthers } from '#bindings/http/outlet.ts'
 
 async function serving(t: TestContext, listener: RequestListener): Promise<number> {
   const server = createServer(listener).listen(0, '127.0.0.1')
@@ -65,4 +65,23 @@ test('after a commit all who waited for it are answered at once; one that cannot
     heard.map((text) => text.slice(-3)),
     ['/1.', '', '/3.'],
   )
+})
+
+test('what arrives in one turn is worked on when all of it was read, in its order', async () => {
+  const order: string[] = []
+  await new Promise<void>((done) => {
+    setImmediate(() => {
+      for (const name of ['a', 'b']) {
+        order.push(`read ${name}`)
+        withOthers(() => order.push(`work ${name}`))
+      }
+      queueMicrotask(() => order.push('the end of this turn'))
+      setImmediate(() => setImmediate(done))
+    })
+  })
+  assert.deepEqual(order, ['read a', 'read b', 'the end of this turn', 'work a', 'work b'])
+  // And again: the next turn has its own.
+  withOthers(() => order.push('work c'))
+  await new Promise(setImmediate)
+  assert.equal(order.at(-1), 'work c')
 })

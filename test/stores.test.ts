@@ -98,7 +98,8 @@ async function everything(store: Store): Promise<unknown> {
   const keys = await store.keys('', END, 1_000)
   const facts = await store.facts({ by: 'position' }, { after: null, limit: 1_000 })
   const { position } = store.stats()
-  return { docs: keys.map((key) => key), rows: await store.read(keys), entries: await store.scan('', END, 1_000), facts, position }
+  const rows = (await store.read(keys)).map((found) => found && { version: found.version, value: found.value })
+  return { docs: keys.map((key) => key), rows, entries: await store.scan('', END, 1_000), facts, position }
 }
 
 // --- The stores ------------------------------------------------------------------------------------------------------------
@@ -442,6 +443,29 @@ function factTests({ open }: Maker): void {
     )
     assert.deepEqual(seen, [times[0], times[0], times[2], times[2]])
     await again.close()
+  })
+
+  test('a document has its place where it was described last: right away, in one group, and after a restart', async () => {
+    const { store, reopen } = open()
+    const [a, b] = ['toy.note/a', 'toy.note/b']
+    const [made] = await Promise.all([store.commit(creating(a, b)), store.commit(updating(a, 1))])
+    await store.commit(batchOf({ scope: 'project_b', create: new Set(['toy.note/c']), facts: [factOf({ 'toy.note/c': { id: 'c' } })] }))
+    await store.commit(batchOf({ create: new Set(['toy.note/d']), puts: [putOf('toy.note/d', { id: 'd' })] }))
+    const placesIn = async (from: Store) => {
+      const found = await Promise.all([a, b, 'toy.note/c', 'toy.note/d', 'toy.note/e'].map((key) => from.place(key)))
+      return found.map((place) => place && { ...place })
+    }
+    const places = await placesIn(store)
+    assert.deepEqual(
+      places.map((place) => place && `${place.scope} ${place.seq} at ${place.position}`),
+      ['project_a 3 at 3', 'project_a 2 at 2', 'project_b 1 at 4', null, null],
+    )
+    assert.equal(places[1]!.hash, made[1]!.hash)
+    // Nobody describes it any more: it stands nowhere in the record.
+    await store.commit(batchOf({ expect: new Map([[b, 1]]), puts: [putOf(b, { id: b, n: 9 })] }))
+    assert.equal(await store.place(b), null)
+    const again = reopen()
+    assert.deepEqual(await placesIn(again), [places[0], null, ...places.slice(2)])
   })
 
   test('each chain has its own contiguous seq and its own head', async () => {

@@ -5,7 +5,7 @@ import { createCache } from './cache.ts'
 import { digestOf, GENESIS, hashOf, lineOf, type Head } from './chain.ts'
 import { Conflict, Refusal } from './errors.ts'
 import { limits } from './limits.ts'
-import type { Batch, Fact, Key, Listener, Sealed, Store, Value, Versioned } from './store.ts'
+import type { Batch, Fact, Key, Listener, Place, Sealed, Store, Value, Versioned } from './store.ts'
 
 /** The rows of one transaction. */
 export type Group = {
@@ -68,12 +68,27 @@ type Job = {
   sealed: readonly Sealed[]
   error: unknown
 }
-type Staged = { version: number; value: Value | null; text: string | null; image: number | null; fresh: boolean }
+/** `place`: that of the fact that described it last. */
+type Staged = {
+  readonly version: number
+  readonly value: Value | null
+  readonly text: string | null
+  readonly image: number | null
+  readonly fresh: boolean
+  place: Place | null
+}
 /**
  * `text` until somebody reads it: most of what is created is not read before it is forgotten here, and a text is one object to the
  * collector where a document is dozens.
  */
-type Cached = { readonly version: number; value: Value | null; text: string | null; readonly image: number | null }
+type Cached = {
+  readonly version: number
+  value: Value | null
+  text: string | null
+  readonly image: number | null
+  /** Null: the database knows. */
+  readonly place: Place | null
+}
 type Staging = { docs: Map<Key, Staged>; tips: Map<string, Head>; sums: Map<string, number>; group: Group }
 
 export function createSequencer(backend: Backend, options: SequencerOptions): Store {
@@ -96,7 +111,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     if (hit) return hit
     const row = backend.get(key)
     if (!row) return undefined
-    const entry: Cached = { version: row.version, value: JSON.parse(row.text) as Value, text: null, image: row.image }
+    const entry: Cached = { version: row.version, value: JSON.parse(row.text) as Value, text: null, image: row.image, place: null }
     cache.set(key, entry, costOf(row.text))
     return entry
   }
@@ -191,11 +206,11 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     }
     // Durable. From here on it may be seen.
     durable = position
-    for (const [key, { version, value, text, image, fresh }] of docs) {
+    for (const [key, { version, value, text, image, fresh, place }] of docs) {
       if (value === null) cache.delete(key)
       // The answer to a repeated call has no image: it is given again as it was, its fields in their order.
-      else if (fresh && image !== null) cache.set(key, { version, value: null, text, image }, costOf(text!))
-      else cache.set(key, { version, value, text: null, image }, costOf(text!))
+      else if (fresh && image !== null) cache.set(key, { version, value: null, text, image, place }, costOf(text!))
+      else cache.set(key, { version, value, text: null, image, place }, costOf(text!))
     }
     for (const [scope, head] of tips) heads.set(scope, head)
     for (const [prefix, count] of sums) counts.set(prefix, count)
@@ -247,7 +262,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     const sealed = batch.facts.length === 0 ? [] : seal(batch, head, staging)
     for (const put of batch.puts) {
       const { version, fresh } = nextVersion(put.key, batch, staging)
-      docs.set(put.key, { version, value: put.value, text: put.text, image: null, fresh })
+      docs.set(put.key, { version, value: put.value, text: put.text, image: null, fresh, place: null })
     }
     for (const entry of batch.drop) {
       entries.push(entry)
@@ -289,6 +304,8 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       })
       head = { seq, hash: hashOf(line), at }
       const { actor, task, root } = fact
+      const place: Place = { scope: batch.scope, seq, position, hash: head.hash }
+      for (const { key } of images) staging.docs.get(key)!.place = place
       staging.group.facts.push({ position, scope: batch.scope, seq, at, actor, task, root, hash: head.hash, line })
       return { position, scope: batch.scope, seq, at, hash: head.hash, line, fact }
     })
@@ -307,7 +324,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     const grain = salt()
     imageId++
     staging.group.images.push({ id: imageId, position, key, version, previous, salt: grain, text })
-    staging.docs.set(key, { version, value, text, image: imageId, fresh })
+    staging.docs.set(key, { version, value, text, image: imageId, fresh, place: null })
     return { key, version, digest: digestOf(grain, text) }
   }
 
@@ -321,7 +338,10 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     keys: backend.keys,
     facts: backend.facts,
     seek: backend.seek,
-    place: backend.place,
+    place(key) {
+      const known = cache.get(key)?.place
+      return known ? Promise.resolve(known) : backend.place(key)
+    },
     subscribe(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)

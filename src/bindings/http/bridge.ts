@@ -8,7 +8,7 @@ import type { Failure } from './answers.ts'
 import type { Credential, Guard } from './guard.ts'
 import type { LiveOptions } from './live.ts'
 import type { Done } from './operations.ts'
-import { gatherAnswers } from './outlet.ts'
+import { gatherAnswers, withOthers } from './outlet.ts'
 
 export type BridgeHost = {
   readonly kernel: Kernel
@@ -104,6 +104,8 @@ export function whenRead(request: IncomingMessage, bytesMax: number, then: (body
     else parts.push(part)
   })
   request.on('end', () => {
-    if (size <= bytesMax) then(parts.length === 1 ? parts[0]! : parts.length === 0 ? undefined : Buffer.concat(parts, size))
+    if (size > bytesMax) return
+    const body = parts.length === 1 ? parts[0]! : parts.length === 0 ? undefined : Buffer.concat(parts, size)
+    withOthers(() => then(body))
   })
 }

@@ -10,7 +10,7 @@ import { answerText } from '#kernel/texts.ts'
 import { bodyOf, type Failure } from './answers.ts'
 import { patiently } from './arrival.ts'
 import { callerOf, idempotencyKeyIn, type Credential, type Guard } from './guard.ts'
-import { endSoon, gatherAnswers } from './outlet.ts'
+import { endSoon, gatherAnswers, withOthers } from './outlet.ts'
 
 export type Answer = { readonly text: string; readonly failure: null } | { readonly text: null; readonly failure: Failure }
 /** Never rejects. `body`: as it came; none is an empty object. Where the response closes early, a call that waits ends. */
@@ -104,9 +104,12 @@ export function plainListener({ runs, headers, isWelcome, bound }: Plain, otherw
     })
     raw.on('end', () => {
       const body = Array.isArray(parts) ? Buffer.concat(parts, size) : parts
-      void run(raw.headers, body, response)
-        .then((answer) => send(response, fixed, answer))
-        .catch(() => response.destroy())
+      withOthers(
+        () =>
+          void run(raw.headers, body, response)
+            .then((answer) => send(response, fixed, answer))
+            .catch(() => response.destroy()),
+      )
     })
   }
 }
