@@ -524,16 +524,24 @@ function publishingTests({ open }: Maker): void {
     await store.close()
   })
 
-  test('a listener that throws is told no more, and what is durable is answered all the same', async () => {
-    const { store } = open()
-    let calls = 0
+  test('a listener that throws is reported and heard again, the others hear it too, and what is durable is answered all the same', async () => {
+    const bugs: unknown[] = []
+    const { store } = open({ bug: (error) => bugs.push(error) })
+    const heard: number[] = []
+    const bug = new Error('a listener with a bug')
     store.subscribe(() => {
-      calls++
-      throw new Error('a listener with a bug')
+      throw bug
     })
+    store.subscribe((facts) => heard.push(facts.length))
     await store.commit(creating('k/a'))
     await store.commit(creating('k/b'))
-    assert.equal(calls, 1)
+    assert.deepEqual(
+      [bugs, heard],
+      [
+        [bug, bug],
+        [1, 1],
+      ],
+    )
     assert.deepEqual(await versionsOf(store, ['k/a', 'k/b']), [1, 1])
     await store.close()
   })

@@ -184,7 +184,7 @@ async function within(work: Promise<unknown>, ms: number): Promise<void> {
 function openStore(folder: DataFolder, fatal: (error: unknown) => void, log: Logger): Store {
   const { database, reserve } = folder
   try {
-    return sqliteStore(database, { fatal })
+    return sqliteStore(database, { fatal, bug: (error) => log.error({ err: error }, 'who listens to the store failed') })
   } catch (error) {
     const words = (error as Error).message
     const mayBeFull = FULL.has(((error as { errcode?: number }).errcode ?? 0) & 0xff)

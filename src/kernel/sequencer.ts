@@ -53,6 +53,8 @@ export type SequencerOptions = {
   salt(): string
   /** The disk did not keep its promise and what is on it is unknown: the process must end. */
   fatal(error: unknown): void
+  /** A listener failed. */
+  bug?(error: unknown): void
   readonly queueMax?: number
   readonly groupMax?: number
 }
@@ -225,9 +227,9 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     for (const listener of listeners) {
       try {
         listener(facts, puts)
-      } catch {
-        // It is only a hint, and what is durable must be answered as such: who cannot take it gets no more of them.
-        listeners.delete(listener)
+      } catch (error) {
+        // It is only a hint, and what is durable must be answered as such.
+        options.bug?.(error)
       }
     }
   }

@@ -96,6 +96,26 @@ test('however sockets and answers race, everybody hears the outcome exactly once
   await Promise.all(answers)
 })
 
+test('that a stranger reached for it is heard by nobody, and everything after it is heard as it happens', async (t) => {
+  const bugs: unknown[] = []
+  const world = await hxpWorld(t, { store: memoryStore({ bug: (error) => bugs.push(error) }) })
+  const { request_id } = await world.ask()
+  const listening = await world.listen(`/hxp/ws/${request_id}`, 'devin')
+  await until(() => listening.heard.length === 1, 'the first event')
+  assert.equal((await world.http('spy', 'GET', `/requests/${request_id}`)).status, 404)
+  assert.equal(world.kernel.stats().denials, 1)
+  for (const text of ['One?', 'Two?', 'Three?']) {
+    await world.call('alice', 'execution/request.question', { request_id, text })
+    await world.call('devin', 'execution/request.reply', { request_id, text: 'Yes.' })
+  }
+  await until(() => listening.heard.length === 7, 'all of it')
+  assert.deepEqual(
+    listening.heard.slice(1).map(({ event, text }) => `${event} ${text}`),
+    ['question One?', 'reply Yes.', 'question Two?', 'reply Yes.', 'question Three?', 'reply Yes.'],
+  )
+  assert.deepEqual(bugs, [])
+})
+
 test('many subscribers of one request hear the same bytes', async (t) => {
   const world = await hxpWorld(t)
   const { request_id } = await world.ask()

@@ -61,7 +61,9 @@ export function createRooms({ store, call }: Kernel, bug: (error: unknown) => vo
     for (const { fact } of facts) {
       if (!fact.subject.startsWith(PREFIX)) continue
       const room = rooms.get(fact.subject.slice(PREFIX.length))
-      if (room) note(room, fact.images[0]!.value as Request)
+      // A fact may only speak of a request, and leave it as it is: that somebody reached for it who may not.
+      const image = room && fact.images.find(({ key }) => key === fact.subject)
+      if (image) note(room, image.value as Request)
     }
   })
 
