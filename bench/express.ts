@@ -1,5 +1,6 @@
 // What the HXP benchmark compares with: the same calls on Express, kept in a map and nowhere else. No record, no signatures, no
-// durability: what is left of the protocol when only its shapes are served.
+// durability, one agent and one person: what the draft asks of these calls (its fields, its headers, timeouts that end something, pages of
+// other origins) and nothing besides.
 import { createHash, randomUUID } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import express, { type NextFunction, type Request, type Response } from 'express'
@@ -23,6 +24,10 @@ const requests = new Map<string, Stored>()
 const SECRET = 'a secret of the benchmark'
 
 const app = express()
+app.use((_request, response, next) => {
+  response.setHeader('Access-Control-Allow-Origin', '*')
+  next()
+})
 app.use(express.json({ limit: '256kb' }))
 const only =
   (token: string) =>
@@ -42,8 +47,14 @@ app.post('/hxp/v1/requests', only('agent'), (request, response) => {
     metadata = {},
     payload,
   } = request.body
-  const isKnown = ['DECIDE', 'APPROVE', 'PROVIDE'].includes(action) && ['low', 'normal', 'high', 'critical'].includes(priority)
-  if (!isKnown || typeof payload?.question !== 'string' || !Array.isArray(payload.options) || payload.options.length < 2) {
+  const isKnown =
+    ['DECIDE', 'APPROVE', 'PROVIDE'].includes(action) &&
+    ['owner', 'delegate', 'pool'].includes(role) &&
+    ['low', 'normal', 'high', 'critical'].includes(priority) &&
+    ['pause', 'fail', 'default'].includes(fallback)
+  const { question, options, context = '' } = payload ?? {}
+  const isAsked = typeof question === 'string' && Array.isArray(options) && options.length >= 2 && options.length <= 6
+  if (!isKnown || !isAsked || typeof context !== 'string' || context.length > 500) {
     response.status(400).json({ error: 'invalid_request', message: 'the request is invalid' })
     return
   }
@@ -64,7 +75,8 @@ app.post('/hxp/v1/requests', only('agent'), (request, response) => {
     created_at,
     expires_at,
   })
-  response.status(201).json({
+  if (timeout_seconds > 0) setTimeout(expire, timeout_seconds * 1_000, request_id)
+  about(response.status(201), request_id, 'pending').json({
     request_id,
     status: 'pending',
     created_at,
@@ -76,7 +88,7 @@ app.post('/hxp/v1/requests', only('agent'), (request, response) => {
 
 app.get('/hxp/v1/requests/:id', only('agent'), (request, response) => {
   const found = requests.get(request.params['id'] as string)
-  if (found) response.json(found)
+  if (found) about(response, found.request_id, found.status).json(found)
   else response.status(404).json({ error: 'not_found', message: 'there is no such request' })
 })
 
@@ -103,7 +115,15 @@ app.post('/hxp/v1/requests/:id/resolve', only('human'), (request, response) => {
     evidence_hash: createHash('sha256').update(`${found.request_id}${result}${completed_at}${SECRET}`).digest('hex'),
   }
   requests.set(found.request_id, { ...found, status: 'completed', receipt })
-  response.json({ receipt })
+  about(response, found.request_id, 'completed').json({ receipt })
 })
+
+const about = (response: Response, request_id: string, status: string): Response =>
+  response.setHeader('HXP-Status', status).setHeader('HXP-Request-Id', request_id)
+
+function expire(request_id: string): void {
+  const found = requests.get(request_id)
+  if (found?.status === 'pending') requests.set(request_id, { ...found, status: 'expired' })
+}
 
 const server = app.listen(0, '127.0.0.1', () => console.log(`express ready http://127.0.0.1:${(server.address() as AddressInfo).port}`))

@@ -1,6 +1,6 @@
 // A durable, audited mutation over HTTP beside an echo of the same body: two server processes, the same load, alternating rounds.
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -79,27 +79,33 @@ function cpuOf(rounds: readonly Measured[]): number | null {
 
 export const http: Bench = {
   name: 'http',
-  words: `task.create over HTTP at ${CONNECTIONS} connections, beside a Fastify echo of the same ${body.length} bytes`,
+  words: `task.create over HTTP at ${CONNECTIONS} connections, beside a Fastify echo of the same ${body.length} bytes and a bare durable answer`,
   async run(say) {
     const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
     const server = await startServer(join(folder, 'data'))
     const echo = await spawnServer([fileURLToPath(import.meta.resolve('./echo.ts'))])
+    mkdirSync(join(folder, 'bare'))
+    const bare = await spawnServer([fileURLToPath(import.meta.resolve('./bare.ts')), join(folder, 'bare')])
     try {
       const { alice } = await enroll(server.port, server.adminKey)
       const ours: Target = { name: 'task.create', pid: server.pid, port: server.port, path: '/v1/collaboration/task.create', bearer: alice }
       const theirs: Target = { name: 'echo', pid: echo.pid, port: echo.port, path: '/echo', bearer: null }
-      const measured = await roundsOf([ours, theirs], say)
+      const least: Target = { name: 'bare durable', pid: bare.pid, port: bare.port, path: '/task', bearer: null }
+      const measured = await roundsOf([ours, theirs, least], say)
       const usage = usageOf(server.pid)
-      const ratio = median(measured.get(ours)!.map(({ perSecond }, i) => perSecond / measured.get(theirs)![i]!.perSecond))
+      const against = (target: Target): number =>
+        median(measured.get(target)!.map(({ perSecond }, i) => perSecond / measured.get(theirs)![i]!.perSecond))
+      const ratio = against(ours)
       const cpu = [ours, theirs].map((target) => cpuOf(measured.get(target)!))
       return [
-        ...[ours, theirs].map((target) => rowOf(target, measured.get(target)!, wrk(target, folder))),
+        ...[ours, theirs, least].map((target) => rowOf(target, measured.get(target)!, wrk(target, folder))),
         { what: 'task.create against echo', value: times(ratio), goal: { words: '>= 0.35x', met: ratio >= 0.35 } },
+        { what: 'bare durable against echo', value: times(against(least)) },
         ...(cpu[0] && cpu[1] ? [{ what: 'task.create against echo, by CPU time alone', value: times(cpu[1] / cpu[0]) }] : []),
         ...(usage ? [memoryRow(usage)] : []),
       ]
     } finally {
-      await Promise.all([server.end('SIGTERM'), echo.end('SIGKILL')])
+      await Promise.all([server.end('SIGTERM'), echo.end('SIGKILL'), bare.end('SIGKILL')])
       rmSync(folder, { recursive: true, force: true })
     }
   },

@@ -1,6 +1,6 @@
 // Requests of agents to people: asking, polling and answering over HTTP beside an Express server that keeps the same in memory; the
 // inbox with few and with many open items; sockets that hear what became of a request.
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -39,7 +39,15 @@ const answer = JSON.stringify({ result: 'Approve', reason: null })
 
 const steps = ['create', 'poll', 'resolve'] as const
 type Step = (typeof steps)[number]
-type Target = { readonly name: string; readonly pid: number; readonly port: number; readonly agent: string; readonly person: string }
+/** The bare one is never polled. */
+type Round = Readonly<Partial<Record<Step, Measured>>>
+type Target = {
+  readonly pid: number
+  readonly port: number
+  readonly agent: string
+  readonly person: string
+  readonly steps: readonly Step[]
+}
 type Measured = Load & { readonly cpuUs: number | null }
 
 export const hxp: Bench = {
@@ -58,27 +66,34 @@ export const hxp: Bench = {
 // --- Asking, polling, answering --------------------------------------------------------------------------------------------
 
 async function rates(folder: string, say: (line: string) => void): Promise<Row[]> {
+  mkdirSync(join(folder, 'bare'))
+  const fileOf = (name: string): string => fileURLToPath(import.meta.resolve(name))
   const server = await startServer(join(folder, 'rates'))
-  const express = await spawnServer([fileURLToPath(import.meta.resolve('./express.ts'))])
+  const express = await spawnServer([fileOf('./express.ts')])
+  const bare = await spawnServer([fileOf('./bare.ts'), join(folder, 'bare')])
   try {
     const { alice, devin } = await enroll(server.port, server.adminKey)
-    const ours: Target = { name: 'ours', pid: server.pid, port: server.port, agent: devin, person: alice }
-    const theirs: Target = { name: 'express', pid: express.pid, port: express.port, agent: 'agent', person: 'human' }
-    for (const target of [ours, theirs]) for (let i = 0; i < 3; i++) await roundOf(target, 1_000)
-    const all = new Map<Target, Record<Step, Measured>[]>([ours, theirs].map((target) => [target, []]))
-    for (let round = 1; round <= ROUNDS; round++) {
-      for (const target of [ours, theirs]) all.get(target)!.push(await roundOf(target, ROUND_MS))
-      const words = (target: Target): string => steps.map((step) => rate(all.get(target)!.at(-1)![step].perSecond)).join(', ')
-      say(`round ${round} of ${ROUNDS} (${steps.join(', ')}): ours ${words(ours)}; express ${words(theirs)}`)
+    const targets: Record<'ours' | 'express' | 'bare', Target> = {
+      ours: { pid: server.pid, port: server.port, agent: devin, person: alice, steps },
+      express: { pid: express.pid, port: express.port, agent: 'agent', person: 'human', steps },
+      bare: { pid: bare.pid, port: bare.port, agent: 'anybody', person: 'anybody', steps: ['create', 'resolve'] },
     }
-    return steps.flatMap((step) => rowsOf(step, all.get(ours)!, all.get(theirs)!))
+    const all = Object.entries(targets).map(([name, target]) => ({ name, target, rounds: [] as Round[] }))
+    for (const { target } of all) for (let i = 0; i < 3; i++) await roundOf(target, 1_000)
+    for (let round = 1; round <= ROUNDS; round++) {
+      for (const { target, rounds } of all) rounds.push(await roundOf(target, ROUND_MS))
+      const words = (of: Round): string => steps.flatMap((step) => (of[step] ? [`${step} ${rate(of[step].perSecond)}`] : [])).join(', ')
+      say(`round ${round} of ${ROUNDS}: ${all.map(({ name, rounds }) => `${name} ${words(rounds.at(-1)!)}`).join('; ')}`)
+    }
+    const [ours, theirs, least] = all.map(({ rounds }) => rounds) as [Round[], Round[], Round[]]
+    return steps.flatMap((step) => rowsOf(step, ours, theirs, least))
   } finally {
-    await Promise.all([server.end('SIGTERM'), express.end('SIGKILL')])
+    await Promise.all([server.end('SIGTERM'), express.end('SIGKILL'), bare.end('SIGKILL')])
   }
 }
 
 /** Asks, polls what was asked, and answers it, each once. */
-async function roundOf(target: Target, forMs: number): Promise<Record<Step, Measured>> {
+async function roundOf(target: Target, forMs: number): Promise<Round> {
   const { port, agent, person } = target
   const ids: string[] = []
   const asked = requestBytes('/hxp/v1/requests', agent, question)
@@ -96,10 +111,11 @@ async function roundOf(target: Target, forMs: number): Promise<Record<Step, Meas
   )
   const polled = ids.slice(0, 500).map((id) => getBytes(`/hxp/v1/requests/${id}`, agent))
   let turn = 0
-  const poll = await timed(target, () => loadEach(port, CONNECTIONS, () => polled[turn++ % polled.length]!, forMs))
+  const polls = (): Promise<Load> => loadEach(port, CONNECTIONS, () => polled[turn++ % polled.length]!, forMs)
+  const poll = target.steps.includes('poll') ? { poll: await timed(target, polls) } : {}
   const left = ids.map((id) => requestBytes(`/hxp/v1/requests/${id}/resolve`, person, answer))
   const resolve = await timed(target, () => loadEach(port, CONNECTIONS, () => left.pop() ?? null, forMs))
-  return { create, poll, resolve }
+  return { create, ...poll, resolve }
 }
 
 async function timed({ pid }: Target, run: () => Promise<Load>): Promise<Measured> {
@@ -109,19 +125,23 @@ async function timed({ pid }: Target, run: () => Promise<Load>): Promise<Measure
   return { ...loaded, cpuUs: before && after ? ((after.cpuSeconds - before.cpuSeconds) * 1e6) / loaded.answers : null }
 }
 
-function rowsOf(step: Step, ours: readonly Record<Step, Measured>[], theirs: readonly Record<Step, Measured>[]): Row[] {
-  const row = (name: string, rounds: readonly Record<Step, Measured>[]): Row => {
-    const of = (figure: 'perSecond' | 'p50' | 'p99'): number => median(rounds.map((round) => round[step][figure]))
-    const cpu = median(rounds.map((round) => round[step].cpuUs ?? Number.NaN))
+function rowsOf(step: Step, ours: readonly Round[], theirs: readonly Round[], least: readonly Round[]): Row[] {
+  const row = (name: string, rounds: readonly Round[]): Row => {
+    const of = (figure: 'perSecond' | 'p50' | 'p99'): number => median(rounds.map((round) => round[step]![figure]))
+    const cpu = median(rounds.map((round) => round[step]!.cpuUs ?? Number.NaN))
     return {
       what: `${step}, ${name}`,
       value: rate(of('perSecond')),
       more: `p50 ${ms(of('p50'))}, p99 ${ms(of('p99'))}, ${Math.round(cpu)} us CPU each`,
     }
   }
-  const ratio = median(ours.map((round, i) => round[step].perSecond / theirs[i]![step].perSecond))
+  const against = (rounds: readonly Round[]): number =>
+    median(rounds.map((round, i) => round[step]!.perSecond / theirs[i]![step]!.perSecond))
+  const ratio = against(ours)
   const goal = { words: `>= ${goals[step]}x`, met: ratio >= goals[step] }
-  return [row('durable', ours), row('Express in memory', theirs), { what: `${step} against Express`, value: times(ratio), goal }]
+  const rows = [row('durable', ours), row('Express in memory', theirs), { what: `${step} against Express`, value: times(ratio), goal }]
+  if (!least.every((round) => round[step])) return rows
+  return [...rows, row('bare durable', least), { what: `${step}, bare durable against Express`, value: times(against(least)) }]
 }
 
 // --- The inbox -------------------------------------------------------------------------------------------------------------
