@@ -38,7 +38,8 @@ export function endedWith(request: Request, ending: Ending, { now, newId, notary
     status,
     result,
     ...(reason === undefined ? {} : { reason }),
-    completed_by: by !== null && request.role === 'pool' ? nameIn(request, by, notary) : who,
+    // Of a vote, the last one would tell who is behind one of the pseudonyms.
+    completed_by: by !== null && (request.role === 'pool' || request.quorum !== undefined) ? nameIn(request, by, notary) : who,
     completed_at: now,
     duration_seconds: Math.max(0, Math.floor((Date.parse(now) - from) / 1_000)),
     // 4.2, literally: request_id + result + completed_at + server_secret.
