@@ -104,18 +104,18 @@ export async function within(
   } catch (error) {
     if (!signal?.aborted && !late.signal.aborted) throw error
     const made = request as AskedRequest | null
-    if (cancelOnAbort && made !== null) await withdraw(transport, made.id)
+    const ended = cancelOnAbort && made !== null ? await withdraw(transport, made.id) : null
     if (signal?.aborted) throw signal.reason
-    throw made === null ? timeoutError(timeoutMs!) : new NotAnswered(made, null)
+    throw made === null ? timeoutError(timeoutMs!) : new NotAnswered(ended?.request ?? made, ended?.receipt ?? null)
   } finally {
     clearTimeout(timer)
   }
 }
 
 /** Where this does not get through, or somebody was faster, the request ends in another way. */
-async function withdraw(transport: Transport, request_id: string): Promise<void> {
+async function withdraw(transport: Transport, request_id: string): Promise<Ended | null> {
   const signal = AbortSignal.timeout(CANCEL_MS)
-  await transport.call('execution/request.cancel', { request_id }, { signal }).catch(() => undefined)
+  return (await transport.call('execution/request.cancel', { request_id }, { signal }).catch(() => null)) as Ended | null
 }
 
 export async function endOf(transport: Transport, request_id: string, leave: AbortSignal, { onQuestion }: WaitOptions): Promise<Ended> {

@@ -216,11 +216,15 @@ describe('giving up', () => {
     assert.equal(await openCount(agent), 0)
   })
 
-  test('after its own timeout the program knows that it is still open', async (t) => {
+  test('after its own timeout the program knows that it is still open, or that it was withdrawn', async (t) => {
     const { agent, client } = await asker(t)
     const error = await client.hxp.approve('Slow', {}, { timeoutMs: 300 }).catch((thrown: unknown) => thrown)
     assert.ok(error instanceof NotAnswered)
     assert.deepEqual([error.status, error.receipt], ['pending', null])
+    assert.equal(await openCount(agent), 1)
+    const withdrawn = await client.hxp.approve('Slower', {}, { timeoutMs: 300, cancelOnAbort: true }).catch((thrown: unknown) => thrown)
+    assert.ok(withdrawn instanceof NotAnswered)
+    assert.deepEqual([withdrawn.status, withdrawn.receipt?.status], ['cancelled', 'cancelled'])
     assert.equal(await openCount(agent), 1)
   })
 })
