@@ -234,7 +234,7 @@ export function createKernel(options: KernelOptions): Kernel {
     const context = contextOf(given, actor, draft)
     const state: unknown = await op.load(readerAs(draft, actor), input, context)
     const allowed = authorize(op.name, op.callers, actor, state)
-    for (const rule of op.requires) if (!rule.holds(state, input, context)) throw new Refusal(rule.code, rule.words)
+    for (const rule of op.requires) if (!rule.holds(state, input, context)) throw new Refusal(rule.code, rule.refusal)
     return { state, allowed, context }
   }
 

@@ -262,7 +262,8 @@ export const limits = {
   filtersMax: 50,
   /** Answers in one call: a page that somebody has looked through. */
   answersMax: 100,
-  timeoutSecondsMax: 10 * 366 * 24 * 3_600,
+  /** Ten years. */
+  timeoutSecondsMax: 10 * 365.25 * 24 * 3_600,
   /** Read whole when an agent asks for a delegate. */
   rulesPerPersonMax: 200,
   policyEntriesMax: 20,

@@ -110,8 +110,21 @@ export type Fan<I, O> = {
 export type Came = { readonly output: unknown } | { readonly refusal: Refusal }
 
 /** A precondition: it reads as a sentence and carries its code. */
-export type Rule<S, I = unknown> = { readonly code: string; readonly words: string; holds(state: S, input: I, context: Context): boolean }
-export const rule = <S, I = unknown>(code: string, words: string, holds: Rule<S, I>['holds']): Rule<S, I> => ({ code, words, holds })
+export type Rule<S, I = unknown> = {
+  readonly code: string
+  /** What must hold, as a sentence. */
+  readonly words: string
+  holds(state: S, input: I, context: Context): boolean
+  /** What whoever is refused is told. */
+  readonly refusal: string
+}
+/** `otherwise`: what is the case where it does not hold, for rules that people meet often. */
+export const rule = <S, I = unknown>(
+  code: string,
+  words: string,
+  holds: Rule<S, I>['holds'],
+  otherwise = `this must hold: ${words}`,
+): Rule<S, I> => ({ code, words, holds, refusal: otherwise })
 
 /** How to show the operation: a scene that its protocol describes, who calls, and with what. */
 // oxlint-disable-next-line typescript/no-explicit-any -- refs hold whatever the scene's steps answered

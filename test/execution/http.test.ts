@@ -807,3 +807,72 @@ test('a secret is handed over once, to the agent that asked, and is gone', async
   assert.equal(createHash('sha256').update(`${taken.salt}sk-123`).digest('base64url'), receipt.result.commitment)
   assertRefused(await take('devin'), 410, 'gone')
 })
+
+test('what an agent wrote reaches people as every surface shows it, and the agent as it wrote it', async (t) => {
+  const world = await hxpWorld(t)
+  const hostile = 'pay \u202Ekcab\u200B'
+  const visible = 'pay \\u{202E}kcab\\u{200B}'
+  const payload = { ...QUESTION.payload, context: hostile }
+  const { request_id } = await world.ask('devin', { payload, tags: [hostile], metadata: { agent_task: hostile } })
+  const partsOf = (shown: any) => [shown.payload.context, shown.tags[0], shown.metadata.agent_task]
+  const listed = (await world.http('alice', 'GET', '/inbox')).json.requests.find((one: any) => one.request_id === request_id)
+  const got = (await world.http('alice', 'GET', `/requests/${request_id}`)).json
+  for (const shown of [listed, got]) assert.deepEqual(partsOf(shown), [visible, visible, visible])
+  assert.deepEqual(partsOf((await world.http('devin', 'GET', `/requests/${request_id}`)).json), [hostile, hostile, hostile])
+})
+
+test('the key of a project says whose requests it means', async (t) => {
+  const world = await hxpWorld(t)
+  const { request_id } = await world.ask('project', { agent_id: 'agent_devin' })
+  for (const path of ['/requests', '/stats']) {
+    const refused = await world.http('project', 'GET', path)
+    assert.deepEqual([refused.status, refused.json.details.field], [400, 'agent_id'])
+  }
+  const { requests } = (await world.http('project', 'GET', '/requests?agent_id=agent_devin')).json
+  assert.deepEqual(
+    requests.map((one: any) => one.request_id),
+    [request_id],
+  )
+  assert.equal((await world.http('project', 'GET', '/stats?agent_id=agent_devin')).json.total, 1)
+})
+
+test('after its deadline nobody is faster than the timer: 408 where it fails by it, 409 where it takes its default', async (t) => {
+  const world = await hxpWorld(t)
+  const late = async (more: object) => {
+    const { request_id } = await world.ask('devin', { timeout_seconds: 60, ...more })
+    world.advance(60_001)
+    const { status, json } = await world.resolve(request_id, 'Approve')
+    return [status, json.error]
+  }
+  assert.deepEqual(await late({ fallback: 'fail' }), [408, 'expired'])
+  assert.deepEqual(await late({ fallback: 'default', payload: { ...QUESTION.payload, default_option: 'Deny' } }), [409, 'already_resolved'])
+  assert.deepEqual(await late({ fallback: 'pause' }), [200, undefined])
+})
+
+test('a refusal says what is the case, not what should be', async (t) => {
+  const world = await hxpWorld(t)
+  const { request_id } = await world.ask()
+  const told = async (name: string, as: string, more: object = {}): Promise<string> => {
+    const refused = await world.call(as, `execution/${name}`, { request_id, ...more }).catch((error: Error) => error)
+    assert.ok(refused instanceof Error, name)
+    return refused.message
+  }
+  assert.equal(await told('request.unsnooze', 'alice'), 'you have not snoozed it')
+  assert.equal(await told('request.reply', 'devin', { text: 'Yes.' }), 'no question waits for a reply')
+  assert.equal(await told('request.claim', 'alice'), 'the request was not put to a pool: there is nothing to claim')
+  await world.resolve(request_id, 'Approve')
+  assert.equal(await told('request.resolve', 'alice', { result: 'Deny' }), 'the request has ended before: it was resolved or cancelled')
+  // Whatever has no words of its own.
+  assert.match(await told('request.expire', 'system'), /^this must hold: the request is open$/)
+})
+
+test('ten years at most, and a reason that can be seen', async (t) => {
+  const world = await hxpWorld(t)
+  const YEAR = 365.25 * 24 * 3_600
+  assert.equal((await world.http('devin', 'POST', '/requests', { ...QUESTION, timeout_seconds: 10 * YEAR })).status, 201)
+  assert.equal((await world.http('devin', 'POST', '/requests', { ...QUESTION, timeout_seconds: 10 * YEAR + 1 })).status, 400)
+  const { request_id } = await world.ask('devin', { action: 'APPROVE', payload: { item: 'x', reject_requires_reason: true } })
+  for (const reason of [' ', '\u200B', '\u2800\u00A0\uFE0F'])
+    assert.equal((await world.resolve(request_id, 'rejected', { reason })).status, 422, JSON.stringify(reason))
+  assert.equal((await world.resolve(request_id, 'rejected', { reason: 'No.' })).status, 200)
+})

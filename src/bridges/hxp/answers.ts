@@ -13,11 +13,6 @@ const words: Readonly<Record<string, string>> = {
   QUOTA_EXCEEDED: 'rate_limited',
   BUSY: 'unavailable',
 }
-/** A rule says what must hold; who reads these wants to know what happened. */
-const happened: Readonly<Record<string, string>> = {
-  ALREADY_RESOLVED: 'the request has ended before: it was resolved or cancelled',
-  EXPIRED: 'the request timed out: it ended by its deadline',
-}
 const wordOf = (code: string): string => words[code] ?? code.toLowerCase()
 
 const ASK_FOR_CREDENTIAL = ['www-authenticate', 'Bearer realm="countersign"'] as const
@@ -29,7 +24,7 @@ const ASK_FOR_CREDENTIAL = ['www-authenticate', 'Bearer realm="countersign"'] as
 export function failureAnswer(failure: Failure, isObject: boolean): Answer {
   const { code, message, details } = failure
   if (code !== 'UNAUTHORIZED' || failure.status !== 403)
-    return errorAnswer(failure.status, wordOf(code), happened[code] ?? message, details, Object.entries(failure.headers).flat())
+    return errorAnswer(failure.status, wordOf(code), message, details, Object.entries(failure.headers).flat())
   return isObject
     ? errorAnswer(404, 'not_found', 'there is no such thing here for you', {}, [])
     : errorAnswer(401, 'unauthorized', message, details, ASK_FOR_CREDENTIAL)

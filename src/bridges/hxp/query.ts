@@ -5,13 +5,17 @@ import { limits } from '#kernel/limits.ts'
 /** Lists are shorter here than elsewhere: the published OpenAPI says 100. */
 const LIST_MAX = 100
 
+/** What is more than there is means all there is. */
+const ENOUGH = 999_999_999
+
 const wrong = (field: string, words: string): Refusal => new Refusal('INVALID_REQUEST', `${field} ${words}`, { field })
 
 function countIn(query: URLSearchParams, name: string, from: number, to: number): number | undefined {
   const value = query.get(name)
   if (value === null || value === '') return undefined
   const count = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN
-  if (!(count >= from && count <= to)) throw wrong(name, `must be a whole number from ${from} to ${to}`)
+  if (!(count >= from && count <= to))
+    throw wrong(name, to >= ENOUGH ? `must be a whole number of at least ${from}` : `must be a whole number from ${from} to ${to}`)
   return count
 }
 /** An empty word is as good as none: pages have filters that say "all". */
@@ -21,14 +25,14 @@ const wordsIn = (query: URLSearchParams, names: readonly string[]): Record<strin
 /** The seconds of `?wait=`: more than the server lets anybody wait is as much as it does. */
 export function waitIn(query: string): number {
   if (query === '') return 0
-  const seconds = countIn(new URLSearchParams(query), 'wait', 0, 999_999_999) ?? 0
+  const seconds = countIn(new URLSearchParams(query), 'wait', 0, ENOUGH) ?? 0
   return Math.min(seconds, limits.waitMsMax / 1_000)
 }
 
 /** Filters, cursor and limit of a list. */
 export function pageIn(query: string, filters: readonly string[]): Record<string, unknown> {
   const given = new URLSearchParams(query)
-  const limit = countIn(given, 'limit', 1, Number.MAX_SAFE_INTEGER)
+  const limit = countIn(given, 'limit', 1, ENOUGH)
   return { ...wordsIn(given, [...filters, 'cursor']), ...(limit === undefined ? {} : { limit: Math.min(limit, LIST_MAX) }) }
 }
 

@@ -30,9 +30,20 @@ export const executingAgent = role<OfTask>('executing agent', (actor, { task }) 
 
 /** A precondition by the state table: the draft's PRECONDITION_FAILED. */
 export const allows = (event: string) =>
-  rule<OfTask>('PRECONDITION_FAILED', `the task's state allows ${event}`, ({ task }) => canMove(taskMoves, task.state, event))
-export const isActive = rule<OfTask>('PRECONDITION_FAILED', 'the task has not ended', ({ task }) => !isTerminal(task.state))
+  rule<OfTask>(
+    'PRECONDITION_FAILED',
+    `the task's state allows ${event}`,
+    ({ task }) => canMove(taskMoves, task.state, event),
+    `the task's state does not allow ${event}`,
+  )
+export const isActive = rule<OfTask>(
+  'PRECONDITION_FAILED',
+  'the task has not ended',
+  ({ task }) => !isTerminal(task.state),
+  'the task has ended',
+)
 
+const OUT_OF_TIME = 'the deadline of the task has passed, or its max_duration is spent'
 /** A passed deadline or a spent max_duration stops the agent, never the people; an ended task has no deadline any more. */
 export const isInTime = rule<OfTask>(
   'DEADLINE_EXCEEDED',
@@ -40,26 +51,36 @@ export const isInTime = rule<OfTask>(
   ({ task }, _, { actor, now }) => {
     return actor.kind !== 'agent' || isTerminal(task.state) || hasTime(task, now)
   },
+  OUT_OF_TIME,
 )
 /** The same for what the system does in an agent's place. */
-export const isWithinTime = rule<OfTask>('DEADLINE_EXCEEDED', 'the task is within its deadline and max_duration', ({ task }, _, { now }) =>
-  hasTime(task, now),
+export const isWithinTime = rule<OfTask>(
+  'DEADLINE_EXCEEDED',
+  'the task is within its deadline and max_duration',
+  ({ task }, _, { now }) => hasTime(task, now),
+  OUT_OF_TIME,
 )
 function hasTime(task: Task, now: string): boolean {
   const until = activeUntil(task, now)
   return (task.deadline === null || now < task.deadline) && (until === null || now < until)
 }
 
-export const isNotExpired = rule<OfCheckpoint>('CHECKPOINT_EXPIRED', 'the checkpoint has not expired', ({ checkpoint }, _, { now }) => {
-  // A checkpoint on hold stays answerable; with every other policy its time is up, whether or not the timer has run yet.
-  const isOver =
-    checkpoint.state === 'pending' && checkpoint.on_expiry !== 'hold' && checkpoint.expires_at !== null && checkpoint.expires_at <= now
-  return checkpoint.state !== 'expired' && !isOver
-})
+export const isNotExpired = rule<OfCheckpoint>(
+  'CHECKPOINT_EXPIRED',
+  'the checkpoint has not expired',
+  ({ checkpoint }, _, { now }) => {
+    // A checkpoint on hold stays answerable; with every other policy its time is up, whether or not the timer has run yet.
+    const isOver =
+      checkpoint.state === 'pending' && checkpoint.on_expiry !== 'hold' && checkpoint.expires_at !== null && checkpoint.expires_at <= now
+    return checkpoint.state !== 'expired' && !isOver
+  },
+  'the checkpoint has expired',
+)
 export const isPending = rule<OfCheckpoint>(
   'PRECONDITION_FAILED',
   'the checkpoint is pending',
   ({ checkpoint }) => checkpoint.state === 'pending',
+  'the checkpoint is not pending any more',
 )
 
 /** Autonomy has teeth: what the spec does not allow is refused, whoever the agent is. */
@@ -67,11 +88,13 @@ export const isNotReadOnly = rule<OfTask>(
   'PRECONDITION_FAILED',
   'the task may be written to (its autonomy is read_only)',
   ({ task }) => task.spec.constraints.autonomy !== 'read_only',
+  'the task may not be written to: its autonomy is read_only',
 )
 export const hasPlanFirst = rule<OfTask, { readonly kind?: string }>(
   'PRECONDITION_FAILED',
   'a plan was approved before anything is delivered (autonomy plan_then_implement)',
   ({ task }, { kind }) => task.spec.constraints.autonomy !== 'plan_then_implement' || task.plan_approved || kind === 'plan',
+  'no plan was approved yet, and nothing else may be delivered before (autonomy plan_then_implement)',
 )
 
 /** The spec, versions, reviews and entries never change; a body that tries is told so. */

@@ -13,6 +13,21 @@ function visible(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [shown(name), visible(inner)]))
 }
 
+type Written = Pick<Request, 'agent_id' | 'payload' | 'metadata' | 'tags' | 'label' | 'thread'>
+/** What the agent wrote in it as people see it, on surfaces of others too. */
+export function asShown<R extends Written>(request: R): R {
+  const { agent_id, payload, metadata, tags, label, thread } = request
+  return {
+    ...request,
+    agent_id: shown(agent_id),
+    payload: visible(payload) as R['payload'],
+    metadata: visible(metadata) as R['metadata'],
+    tags: tags.map(shown),
+    ...(label === undefined ? {} : { label: shown(label) }),
+    ...(thread === undefined ? {} : { thread: thread.map((remark) => ({ ...remark, text: shown(remark.text) })) }),
+  }
+}
+
 /** That an agent asks, which, and what (HXP 0.1, 7: transparency). Surfaces show this and nothing else of what the agent wrote. */
 export function cardOf(request: Request) {
   const { id, kind, action, agent_id, requester, owner, priority, payload, thread, artifact, task_id, risk, notice } = request

@@ -11,7 +11,7 @@ const fields = {
   kind: t.Optional(Kind),
   action: t.Optional(Action),
   priority: t.Optional(Priority),
-  project_id: t.Optional(Id),
+  project_id: t.Optional({ ...Id, description: 'only what belongs to this project' }),
   task_id: t.Optional(Id),
   agent_id: t.Optional(t.String({ maxLength: limits.labelCharsMax })),
   assignee: t.Optional(t.String({ maxLength: limits.idCharsMax, description: 'whose turn it is' })),

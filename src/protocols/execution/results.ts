@@ -4,7 +4,7 @@ import { Refusal } from '#kernel/errors.ts'
 import { linearPattern } from '#kernel/foreign-schema.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Action, ApprovePayload, DecidePayload, InputType, Payload, ProvidePayload } from './payload.ts'
-import { shown } from './text.ts'
+import { isBlank, shown } from './text.ts'
 
 /** The artifact that a person gave; the newest version unless one is named. */
 export type FileResult = { readonly artifact_id: string; readonly version?: string }
@@ -31,7 +31,7 @@ function reasonOf(reason: unknown): string | undefined {
   if (reason === undefined || reason === null) return undefined
   if (typeof reason !== 'string') return refuse('must be a text', 'reason')
   if (lengthOf(reason) > limits.reasonCharsMax) refuse(`has more than ${limits.reasonCharsMax} characters`, 'reason')
-  return reason.trim() === '' ? undefined : reason
+  return isBlank(reason) ? undefined : reason
 }
 
 function valueOf(action: Action, payload: Payload, value: unknown): Result {

@@ -32,7 +32,8 @@ export async function poolItemOf(read: Read, request_id: string, actor: Actor): 
   const isPools = actor.kind === 'human' && there?.role === 'pool' && there.task_id === undefined && isIn(actor, there.project_id)
   if (isPools && (await read.maybe(Request, request_id)) === null) {
     if (isOpen(there)) throw new Refusal('ALREADY_CLAIMED', 'somebody else has claimed the request')
-    throw isTimedOut(there) ? new Refusal(isNotLate.code, isNotLate.words) : new Refusal(isUnresolved.code, isUnresolved.words)
+    const { code, refusal } = isTimedOut(there) ? isNotLate : isUnresolved
+    throw new Refusal(code, refusal)
   }
   return requestOf(read, request_id)
 }
@@ -78,13 +79,24 @@ export const chief = role<OfRequest>(
 )
 
 /** What ended by its deadline is late, not resolved (HXP 0.1, 5.3: 408); asking again changes nothing. */
-export const isNotLate = rule<OfRequest>('EXPIRED', 'the request has not ended by its deadline', ({ request }, _, { now }) => {
-  const isOver = isOpen(request) && request.fallback !== 'pause' && request.expires_at !== null && request.expires_at <= now
-  return !isOver && !isTimedOut(request)
-})
+export const isNotLate = rule<OfRequest>(
+  'EXPIRED',
+  'the request has not ended by its deadline',
+  ({ request }, _, { now }) => !(isOpen(request) && request.fallback === 'fail' && isOver(request, now)) && !isTimedOut(request),
+  'the request timed out: it ended by its deadline',
+)
+/** The timer may be a moment late: nobody is faster than a deadline that has passed. */
+export const isOver = ({ expires_at }: Request, now: string): boolean => expires_at !== null && expires_at <= now
 const isTimedOut = ({ status, receipt }: Request): boolean => status === 'failed' && receipt?.reason === TIMEOUT
 export const TIMEOUT = 'timeout'
-export const isUnresolved = rule<OfRequest>('ALREADY_RESOLVED', 'the request is not resolved yet', ({ request }) => isOpen(request))
+/** What takes its default at the deadline has been answered by it then (X2: 409). */
+export const isUnresolved = rule<OfRequest>(
+  'ALREADY_RESOLVED',
+  'the request is not resolved yet',
+  ({ request }, _, { actor, now }) =>
+    isOpen(request) && (actor.kind === 'system' || request.fallback !== 'default' || !isOver(request, now)),
+  'the request has ended before: it was resolved or cancelled',
+)
 /** For what the system does by timer: that somebody was faster is no failure. */
 export const isStillOpen = rule<OfRequest>('PRECONDITION_FAILED', 'the request is open', ({ request }) => isOpen(request))
 

@@ -39,6 +39,9 @@ const kindOf = (character: string): string =>
 /** Most texts are this, and nothing in them hides: looking at each letter would cost more than everything else about a request. */
 const isPlain = (text: string): boolean => /^[\x20-\x7E\n\t]*$/.test(text)
 
+/** There is nothing to be seen in it. */
+export const isBlank = (text: string): boolean => /^[\s\p{Default_Ignorable_Code_Point}\u2800]*$/v.test(text)
+
 const hexOf = (character: string): string => character.codePointAt(0)!.toString(16).toUpperCase()
 const hostileIn = (text: string): string | undefined =>
   isPlain(text) ? undefined : [...text.matchAll(HOSTILE)].find((found) => found[1] === undefined)?.[0]

@@ -49,8 +49,11 @@ const add = command({
     rule<Adding, AddInput>('INVALID_REQUEST', 'a name has no slash, no control and no invisible character', (_, { name }) =>
       isPlainName(name),
     ),
-    rule<Adding, AddInput>('INVALID_RESULT', 'media_type is one of those that the request asks for', (state, { media_type }) =>
-      isTaken(asked(state)!.validation?.media_types, media_type),
+    rule<Adding, AddInput>(
+      'INVALID_RESULT',
+      'media_type is one of those that the request asks for',
+      (state, { media_type }) => isTaken(asked(state)!.validation?.media_types, media_type),
+      'the request asks for files of other types (see validation.media_types)',
     ),
     rule<Adding, AddInput>('TOO_LARGE', 'the file is not larger than the request allows', (state, { size = 0 }) => size <= boundOf(state)),
     // The bound itself is checked at the commit; here it saves sending bytes that could not be kept.

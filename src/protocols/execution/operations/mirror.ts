@@ -8,7 +8,7 @@ import type { Basis } from '#kernel/store.ts'
 import { either, nullable, t } from '#kernel/schema.ts'
 import { answeredElsewhere } from '../given.ts'
 import { endedWith } from '../receipts.ts'
-import { isNotLate, isStillOpen, requestOf, type OfRequest } from '../rules.ts'
+import { isNotLate, isOver, isStillOpen, requestOf, type OfRequest } from '../rules.ts'
 import { Action, Fallback, Id, Kind, MirroredPayload, Priority, Request, Reviewed, Risk, Timestamp } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 
@@ -167,7 +167,9 @@ const close = command({
     rule<OfRequest, Closing>(
       isNotLate.code,
       isNotLate.words,
-      (state, input, context) => input.by === undefined || input.status !== 'completed' || isNotLate.holds(state, input, context),
+      ({ request }, { by, status }, { now }) =>
+        by === undefined || status !== 'completed' || request.fallback === 'pause' || !isOver(request, now),
+      isNotLate.refusal,
     ),
   ],
   audit: 'request.completed',

@@ -14,8 +14,14 @@ const isPools = rule<OfRequest>(
   'PRECONDITION_FAILED',
   'the request was put to a pool',
   ({ request }) => request.role === 'pool' && request.task_id === undefined,
+  'the request was not put to a pool: there is nothing to claim',
 )
-const isClaimed = rule<OfRequest>('PRECONDITION_FAILED', 'somebody has claimed the request', ({ request }) => request.status === 'assigned')
+const isClaimed = rule<OfRequest>(
+  'PRECONDITION_FAILED',
+  'somebody has claimed the request',
+  ({ request }) => request.status === 'assigned',
+  'nobody has claimed the request',
+)
 
 const claim = command({
   name: 'request.claim',

@@ -20,7 +20,10 @@ import { RequestView, viewOf } from '../view.ts'
 const label = t.String({ minLength: 1, maxLength: limits.labelCharsMax })
 const CreateInput = t.Object({
   action: Action,
-  role: t.Optional(RoleName),
+  role: t.Optional({
+    ...RoleName,
+    description: "who is asked: the agent's owner, whom the rules name, or whoever of the project is first",
+  }),
   priority: t.Optional(Priority),
   timeout_seconds: t.Optional(t.Integer({ minimum: 0, maximum: limits.timeoutSecondsMax, description: '0: none' })),
   fallback: t.Optional(Fallback),

@@ -83,7 +83,12 @@ const cancel = command({
     isNotLate,
     isUnresolved,
     // The people of the task have it before them; who withdraws it would decide for them.
-    rule<OfRequest>('TASK_BOUND', 'no task stands behind the request: its person or task.cancel ends it', ({ task }) => task === null),
+    rule<OfRequest>(
+      'TASK_BOUND',
+      'no task stands behind the request',
+      ({ task }) => task === null,
+      'a task stands behind the request: its person ends it, or task.cancel does',
+    ),
   ],
   audit: 'request.cancelled',
   load: async (read, { request_id }) => requestOf(read, request_id),

@@ -16,6 +16,7 @@ const hasNoQuorum = rule<OfRequest>(
   'PRECONDITION_FAILED',
   'no quorum is asked: its people are those whom the agent named',
   ({ request }) => request.quorum === undefined,
+  'a quorum was asked for: its people are those whom the agent named',
 )
 
 /** H8: routing never makes somebody a judge of a task. */
@@ -75,6 +76,7 @@ const escalate = command({
       isNotLate.code,
       isNotLate.words,
       (state, input, context) => context.actor.kind === 'system' || isNotLate.holds(state, input, context),
+      isNotLate.refusal,
     ),
     isUnresolved,
     hasNoQuorum,

@@ -49,6 +49,7 @@ const take = command({
       'GONE',
       'the secret was not handed over yet, and its time is not over',
       ({ secret }, _, { now }) => secret !== null && now < expiryOf(secret),
+      'the secret was handed over before, or its time is over: it is gone',
     ),
   ],
   audit: 'secret.taken',

@@ -71,8 +71,11 @@ const unsnooze = command({
   callers: [addressee],
   requires: [
     isUnresolved,
-    rule<OfRequest>('PRECONDITION_FAILED', 'you have snoozed it', ({ request }, _, { actor }) =>
-      sleepers(request).some(({ by }) => by === actor.id),
+    rule<OfRequest>(
+      'PRECONDITION_FAILED',
+      'you have snoozed it',
+      ({ request }, _, { actor }) => sleepers(request).some(({ by }) => by === actor.id),
+      'you have not snoozed it',
     ),
   ],
   audit: 'request.unsnoozed',

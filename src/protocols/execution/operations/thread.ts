@@ -53,6 +53,7 @@ const reply = command({
       'PRECONDITION_FAILED',
       'a question waits for its reply',
       ({ request }) => ofKind(request, 'reply') < ofKind(request, 'question'),
+      'no question waits for a reply',
     ),
   ],
   audit: 'request.replied',

@@ -31,11 +31,16 @@ const extend = command({
       'an agent asked it here: what comes from a task has the deadline that it has there',
       ({ request }) => request.kind === 'request',
     ),
-    rule<OfRequest, Extending>('PRECONDITION_FAILED', 'the new deadline is later than the present one', ({ request }, input, { now }) => {
-      if (request.expires_at === null) return false
-      const until = deadlineIn(input, now)
-      return until === null || until > request.expires_at
-    }),
+    rule<OfRequest, Extending>(
+      'PRECONDITION_FAILED',
+      'the new deadline is later than the present one',
+      ({ request }, input, { now }) => {
+        if (request.expires_at === null) return false
+        const until = deadlineIn(input, now)
+        return until === null || until > request.expires_at
+      },
+      'the new deadline is not later than the present one, or there is none',
+    ),
   ],
   audit: 'request.extended',
   load: (read, { request_id }) => requestOf(read, request_id),
