@@ -91,12 +91,15 @@ const reviews = answering('answer-reviews', 'request.completed', 'review.submit'
   if (actor === SYSTEM_ID && task?.state !== 'review_ready') return null
   const { result: verdict, reason } = receipt!
   const wantsChanges = verdict === 'changes_requested'
+  // In the words of the inbox, which knows no list of changes.
+  if (wantsChanges && reason === undefined)
+    throw new Refusal('INVALID_RESULT', 'reason is required: it says what to change', { field: 'reason' })
   return {
     task_id,
     artifact_id: artifact.artifact_id,
     artifact_version: artifact.version,
     verdict,
-    ...(wantsChanges && reason !== undefined ? { requested_changes: [reason] } : {}),
+    ...(wantsChanges ? { requested_changes: [reason] } : {}),
     ...(!wantsChanges && reason !== undefined
       ? { comments: [{ severity: verdict === 'rejected' ? 'blocker' : 'minor', body: reason }] }
       : {}),

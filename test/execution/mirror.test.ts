@@ -339,6 +339,8 @@ describe('a task that is ready for review', () => {
     const on = await stage('review_ready')
     const input = { request_id: (await openItem(on)).id, result: 'changes_requested' }
     await on.refused('INVALID_RESULT', 'alice', 'execution/request.resolve', input)
+    const { message } = await on.call('alice', 'execution/request.resolve', input).catch((error: Error) => error)
+    assert.equal(message, 'reason is required: it says what to change')
   })
 
   test('a plan is approved or sent back', async () => {
