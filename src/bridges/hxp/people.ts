@@ -1,5 +1,5 @@
 // What people do: read their inbox, answer, say who answers in their place. And what everybody may: figures, and verifying receipts.
-import { offsetIn, pageIn } from './query.ts'
+import { agentPageIn, offsetIn, pageIn } from './query.ts'
 import { about, pageAfter } from './requests.ts'
 import { aboutRequest, answerOf, type Ask, type Methods, type Parts, type Route } from './route.ts'
 import { shapeOf, type Got } from './shape.ts'
@@ -73,7 +73,8 @@ export function commonRoutes({ host: { kernel } }: Parts) {
     who: 'anyone',
     operation: 'execution/request.stats',
     changes: false,
-    run: async ({ query, caller }) => answerOf(200, await kernel.call('execution/request.stats', pageIn(query, ['agent_id']), caller)),
+    run: async ({ query, caller, actor }) =>
+      answerOf(200, await kernel.call('execution/request.stats', agentPageIn(query, [], actor), caller)),
   }
   const verified: Route = {
     who: 'anyone',

@@ -1,6 +1,8 @@
 // What stands behind the question mark. A word that is not understood is refused, a name that is not known is left alone.
 import { Refusal } from '#kernel/errors.ts'
+import type { Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
+import { isProjectKey } from '#protocols/execution/rules.ts'
 
 /** Lists are shorter here than elsewhere: the published OpenAPI says 100. */
 const LIST_MAX = 100
@@ -34,6 +36,14 @@ export function pageIn(query: string, filters: readonly string[]): Record<string
   const given = new URLSearchParams(query)
   const limit = countIn(given, 'limit', 1, ENOUGH)
   return { ...wordsIn(given, [...filters, 'cursor']), ...(limit === undefined ? {} : { limit: Math.min(limit, LIST_MAX) }) }
+}
+
+/** The same of one agent's requests: its own, or those of the agent that the key of a project has to name. */
+export function agentPageIn(query: string, filters: readonly string[], actor: Actor): Record<string, unknown> {
+  const page = pageIn(query, [...filters, 'agent_id'])
+  if (isProjectKey(actor) && page['agent_id'] === undefined)
+    throw wrong('agent_id', 'is required: the key of a project speaks for all of its agents')
+  return page
 }
 
 /** For clients that count instead of going on from a cursor. */

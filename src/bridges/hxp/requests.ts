@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { BridgeHost } from '#bindings/http/bridge.ts'
 import type { Answer } from './answers.ts'
-import { offsetIn, pageIn, waitIn } from './query.ts'
+import { agentPageIn, offsetIn, waitIn } from './query.ts'
 import { aboutRequest, answerOf, type Ask, type Methods, type Parts, type Route } from './route.ts'
 import { shapeOf, type Got } from './shape.ts'
 
@@ -40,8 +40,8 @@ export function requestRoutes({ host, tickets }: Parts) {
     who: 'agent',
     operation: 'execution/request.list',
     changes: false,
-    async run({ query, caller }) {
-      const input = { newest: true, ...pageIn(query, ['status', 'agent_id']) }
+    async run({ query, caller, actor }) {
+      const input = { newest: true, ...agentPageIn(query, ['status'], actor) }
       const { items, next_cursor } = await pageAfter(offsetIn(query), input, (one) => kernel.call('execution/request.list', one, caller))
       const requests = (items as Got['request'][]).map((request) => shapeOf({ request }))
       return answerOf(200, { requests, ...(next_cursor === null ? {} : { next_cursor }) })

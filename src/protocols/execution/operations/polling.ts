@@ -8,7 +8,7 @@ import { signed, SignedReceipt } from '../receipts.ts'
 import { asker, requestOf } from '../rules.ts'
 import { Id, isOpen, Request, Status } from '../schema.ts'
 import { RequestView, viewAgain, viewOf } from '../view.ts'
-import { askedBy, askedOf } from './reading.ts'
+import { askedBy } from './reading.ts'
 
 /** As the whole batch left it, with its receipt where it has one. */
 async function asItIs(output: { request: RequestView }, { read, context }: { read: Read; context: Context }) {
@@ -76,7 +76,8 @@ const list = query({
   }),
   output: t.Object({ items: t.Array(RequestView), next_cursor: nextCursor }),
   callers: [asker],
-  load: async (read, input, { actor }) => askedBy(read, 'request.list', askedOf(actor, input.agent_id), input),
+  load: async (read, input, { actor }) =>
+    askedBy(read, 'request.list', actor.kind === 'agent' ? actor.id : (input.agent_id ?? actor.id), input),
   view: ({ found, next_cursor }, _, { actor }) => ({ items: found.map((request) => viewOf(request, actor)), next_cursor }),
   example: { given: 'asked', as: 'devin', input: {} },
 })

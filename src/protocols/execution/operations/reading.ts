@@ -184,7 +184,7 @@ const stats = query({
   callers: [anyone],
   async load(read, { agent_id }, { actor }) {
     if (actor.kind === 'human') return personal(read, actor)
-    const whose = isProjectKey(actor) ? await agentOf(read, actor, askedOf(actor, agent_id)) : actor.id
+    const whose = agent_id !== undefined && isProjectKey(actor) ? await agentOf(read, actor, agent_id) : actor.id
     const isWhole = whose === actor.id && actor.partial !== true
     const counted = (state: string): Promise<number> =>
       isWhole ? read.count(Request, 'asker', [whose, state]) : seenUnder(read, 'asker', [whose, state])
@@ -205,14 +205,6 @@ async function personal(read: Read, actor: Actor) {
     by_priority[priority] =
       (await counter.of({ status: 'pending', priority })).total + (await counter.of({ status: 'assigned', priority })).total
   return { total, unresolved, by_status, by_priority }
-}
-
-/** Whose requests are meant: an agent's own; the key of a project says which agent's. */
-export function askedOf(actor: Actor, agent_id: string | undefined): string {
-  if (actor.kind === 'agent') return actor.id
-  if (agent_id === undefined)
-    throw new Refusal('INVALID_REQUEST', 'agent_id is required: the key of a project speaks for all of its agents', { field: 'agent_id' })
-  return agent_id
 }
 
 /** The key of a project speaks of the agents of the project, and of nobody else. */
