@@ -1,4 +1,5 @@
 // A start on a disk that has no room left: what is there can be read, what would change it is refused, and nothing needs repair.
+// On one that may only be read there is no start.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { appendFileSync, mkdtempSync, readFileSync, rmdirSync, rmSync } from 'node:fs'
@@ -8,7 +9,7 @@ import { test, type TestContext } from 'node:test'
 import { send, type Answer } from './support/http-client.ts'
 import { runToEnd, start, type Running } from './support/server-process.ts'
 
-type Disk = { readonly data: string; fill(): void; free(): void }
+type Disk = { readonly data: string; fill(): void; free(): void; remount(mode: 'ro' | 'rw'): void }
 
 /** A file system of 2 MiB, where this user may mount one. */
 function smallDisk(t: TestContext): Disk | null {
@@ -21,7 +22,8 @@ function smallDisk(t: TestContext): Disk | null {
   })
   if (!isMounted) t.diagnostic('this user may not mount a file system')
   const filling = join(path, 'filling')
-  return isMounted ? { data: join(path, 'data'), fill: () => fill(filling), free: () => rmSync(filling) } : null
+  const remount: Disk['remount'] = (mode) => assert.equal(spawnSync('mount', ['-o', `remount,${mode}`, path]).status, 0)
+  return isMounted ? { data: join(path, 'data'), fill: () => fill(filling), free: () => rmSync(filling), remount } : null
 }
 function fill(path: string): void {
   try {
@@ -89,4 +91,16 @@ test('a first start says in one sentence that there is no room', async (t) => {
   const { code, stdout, stderr } = await runToEnd(t, ['--data', disk.data, '--port', '0', '--log', 'silent'])
   assert.deepEqual([code, stdout], [1, ''])
   assert.match(stderr, /^countersign: keys cannot be written to .*: ENOSPC: no space left.*\n$/)
+})
+
+test('a folder that may only be read is named in one sentence, and serves again when it may be written', async (t) => {
+  const disk = smallDisk(t)
+  if (!disk) return
+  assert.equal((await (await start(t, ['--data', disk.data])).end()).code, 0)
+  disk.remount('ro')
+  const { code, stdout, stderr } = await runToEnd(t, ['--data', disk.data, '--port', '0'])
+  assert.deepEqual([code, stdout], [1, ''])
+  assert.match(stderr, /^[^\n]*the data folder .* cannot be written: EROFS[^\n]*\(see --data\)\n$/)
+  disk.remount('rw')
+  assert.equal((await (await start(t, ['--data', disk.data])).end()).code, 0)
 })

@@ -118,6 +118,24 @@ for (const [name, bytes] of Object.entries({
   })
 }
 
+test('who expects what is not 100-continue is told so as of any other error; HTTP/1.0 knows no Expect', async (t) => {
+  const { port, call } = await httpWorld(t)
+  const expecting = { ...JSON_HEADERS, expect: 'foo' }
+  for (const answer of [
+    await send(port, '/health', { method: 'GET', headers: { expect: 'foo' } }),
+    await send(port, '/health', { method: 'GET', headers: { expect: '' } }),
+    await call('note.write', { id: 'one' }, { headers: expecting }),
+  ]) {
+    assertError(answer, 417, 'INVALID_REQUEST')
+    assert.equal(answer.headers['content-type'], 'application/json; charset=utf-8')
+    assert.equal(answer.headers['cache-control'], 'no-store')
+    assert.equal(answer.headers['x-content-type-options'], 'nosniff')
+  }
+  assertError(await call('note.get', { id: 'one' }), 404, 'NOT_FOUND')
+  assertError(await call('note.write', { id: 'one' }, { headers: { ...expecting, host: 'evil.example' } }), 421, 'INVALID_REQUEST')
+  assert.match(await sendBytes(port, 'GET /health HTTP/1.0\r\nhost: localhost\r\nexpect: foo\r\n\r\n'), /^HTTP\/1\.1 200 /)
+})
+
 test('a client that sends a byte at a time, or nothing, is let go when its time is over', async (t) => {
   const { port } = await httpWorld(t, { bounds: { requestMs: 400 } })
   const began = Date.now()

@@ -158,6 +158,14 @@ describe('the tours', () => {
 const notRun = (markdown: string, done: readonly string[]): string[] =>
   commandsIn(markdown).filter((command) => !done.some((text) => text.includes(command)))
 
+test('the tour by HTTP counts the facts that it shows', () => {
+  const page = textOf('docs/tour-http.md')
+  const [, all, above] = /(\d+) facts: the (\d+) above, and /.exec(page) ?? []
+  const [, shown] = /^## Read the record\n(.*?)\d+ facts: /ms.exec(page) ?? []
+  assert.equal(shown?.match(/^"action":/gm)?.length, Number(above))
+  assert.equal(/"verified":(\d+),/.exec(page)?.[1], all)
+})
+
 describe('what is checked', () => {
   test('a command that nothing has run is noticed, wherever it stands', () => {
     const page =

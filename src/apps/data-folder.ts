@@ -1,5 +1,5 @@
 // The folder that holds everything: private to its user, and used by one server at a time.
-import { closeSync, fstatSync, mkdirSync, openSync, rmSync, statSync, writeSync } from 'node:fs'
+import { accessSync, closeSync, constants, fstatSync, mkdirSync, openSync, rmSync, statSync, writeSync } from 'node:fs'
 import { chmod, open, readFile, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -27,6 +27,7 @@ export function openDataFolder(path: string): DataFolder {
   } catch (error) {
     throw new StartError(`the data folder ${path} cannot be made: ${(error as Error).message} (see --data)`)
   }
+  refuseUnwritable(path)
   const unlock = lockFile(
     join(path, 'lock'),
     `another Countersign server uses ${path}: stop it first, or choose another folder with --data`,
@@ -48,13 +49,24 @@ export function openDataFolder(path: string): DataFolder {
   }
 }
 
+/** SQLite opens what it may only read, and would say so at the first change. A full disk is no reason: it can be read from. */
+function refuseUnwritable(path: string): void {
+  try {
+    accessSync(path, constants.W_OK)
+  } catch (error) {
+    throw unwritable(path, error)
+  }
+}
+const unwritable = (path: string, error: unknown): StartError =>
+  new StartError(`the data folder ${path} cannot be written: ${(error as Error).message} (see --data)`)
+
 /** An exclusive transaction that never ends. The operating system gives the lock back however the process dies. */
 export function lockFile(file: string, taken: string): () => void {
   let db: DatabaseSync
   try {
     db = new DatabaseSync(file, { timeout: 0 })
   } catch (error) {
-    throw new StartError(`the data folder ${dirname(file)} cannot be written: ${(error as Error).message} (see --data)`)
+    throw unwritable(dirname(file), error)
   }
   try {
     // Nothing is ever written to it, so it needs no journal; making one would need room on the disk.

@@ -108,7 +108,7 @@ const markOf = (file: string): Promise<string> =>
     () => '',
   )
 
-async function closeToOthers(path: string, mode: number): Promise<void> {
+export async function closeToOthers(path: string, mode: number): Promise<void> {
   if (((await stat(path)).mode & 0o077) === 0) return
   await chmod(path, mode).catch((error: Error) => {
     throw new StartError(`others may read ${path}, and that cannot be changed: ${error.message}`)

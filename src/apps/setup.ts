@@ -1,6 +1,5 @@
 // What must be there before anybody can do anything: a project, an owner, and a key to administer with. Each step looks first, so
 // that a start after a crash at any point goes on where the last one ended, and what was changed since is left alone.
-import { chmod } from 'node:fs/promises'
 import { Refusal } from '#kernel/errors.ts'
 import { SYSTEM } from '#kernel/identity.ts'
 import type { Kernel } from '#kernel/kernel.ts'
@@ -9,6 +8,7 @@ import { keyOf } from '#kernel/schema.ts'
 import { authenticate, partsOf } from '#protocols/identity/authenticate.ts'
 import { ADMIN_SERVICE, DEFAULT_PROJECT, Project, User } from '#protocols/identity/schema.ts'
 import { readText, writeAtomically } from './data-folder.ts'
+import { closeToOthers } from './keys.ts'
 
 export const OWNER = 'user_owner'
 
@@ -30,7 +30,7 @@ async function ensureAdminKey(kernel: Kernel, path: string): Promise<void> {
   }
   // Only the server issues these: any other one is left from a file that is gone or from a start that did not finish.
   for (const { id } of items) if (id !== good) await kernel.call('identity/key.revoke', { key_id: id }, SYSTEM)
-  if (good !== null) return chmod(path, 0o600)
+  if (good !== null) return closeToOthers(path, 0o600)
   const { key } = (await kernel.call('identity/key.issue', { subject: ADMIN_SERVICE, label: 'admin.key' }, SYSTEM)) as { key: string }
   return writeAtomically(path, `${key}\n`)
 }

@@ -75,6 +75,8 @@ type State = HttpOptions & {
   readonly metrics: Metrics
   readonly sockets: Set<Socket>
   handshakes: ReturnType<typeof watchHandshakes> | null
+  /** Requests that expect what nobody here can do. */
+  readonly unmet: WeakSet<IncomingMessage>
   stopping: boolean
   /** When a call was last refused because the store could not write; 0: it can. */
   unwritableAt: number
@@ -91,6 +93,7 @@ export function createHttp(options: HttpOptions): HttpServer {
     metrics: options.metrics ?? createMetrics(),
     sockets: new Set(),
     handshakes: null,
+    unmet: new WeakSet(),
     stopping: false,
     unwritableAt: 0,
   }
@@ -198,6 +201,11 @@ function createApp(state: State, bridges: Bridges, bounds: HttpBounds): FastifyI
     if (incoming.method !== 'PUT') outgoing.writeContinue()
     app.server.emit('request', incoming, outgoing)
   })
+  // Node would answer without a body. Only it knows which versions of HTTP may expect anything.
+  app.server.on('checkExpectation', (incoming, outgoing) => {
+    state.unmet.add(incoming)
+    app.server.emit('request', incoming, outgoing)
+  })
   // Raw bytes: they are decoded after the credential was checked, by the one decoder that all bindings share.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_, body, done) => done(null, body))
@@ -209,7 +217,8 @@ function createApp(state: State, bridges: Bridges, bounds: HttpBounds): FastifyI
   return app
 }
 
-function refusalOf({ headers, url }: IncomingMessage, { guard, stopping }: State): Failure | null {
+function refusalOf(request: IncomingMessage, { guard, stopping, unmet }: State): Failure | null {
+  const { headers, url } = request
   if (guard.hostOf(headers) === undefined) {
     return headers.host === undefined
       ? transportFailure(400, 'INVALID_REQUEST', 'the Host header is missing')
@@ -217,7 +226,7 @@ function refusalOf({ headers, url }: IncomingMessage, { guard, stopping }: State
   }
   if (stopping && url !== '/health')
     return transportFailure(503, 'UNAVAILABLE', 'the server is stopping', { 'retry-after': '1', connection: 'close' })
-  return null
+  return unmet.has(request) ? transportFailure(417, 'INVALID_REQUEST', 'of Expect only 100-continue is understood') : null
 }
 
 function meterOf(name: string, changes: boolean, state: State): Done {

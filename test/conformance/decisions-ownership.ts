@@ -48,6 +48,24 @@ must('H21-child', 'with a spec a child is made and assigned in the same batch, f
   const grand = (await call('robin', 'ownership.delegate', { task_id: child.id, to: 'agent_devin', spec: { goal: 'A part of it' } })).child
   assert.deepEqual([grand.parent_task, grand.root_task_id, grand.depth], [child.id, root, 2])
 })
+must(
+  ['H3', 'H21-child'],
+  'below a task that has not ended only its principal creates tasks; below one that has, all its readers do',
+  async () => {
+    const { refs, call, refused, events, task } = await stage('delegable')
+    const below = { spec, parent_task: refs['task'].id }
+    for (const as of ['rita', 'owner']) await refused('UNAUTHORIZED', as, 'task.create', below)
+    await refused('NOT_FOUND', 'bob', 'task.create', below)
+    const mine = (await call('alice', 'task.create', below)).task.id
+    const inPlace = (await call('deputy', 'task.create', below)).task.id
+    const { action, actor, behalf } = (await events()).at(-1)!
+    assert.deepEqual([action, actor, behalf], ['task.child_added', 'user_bob', 'user_alice'])
+    const { child } = await call('devin', 'ownership.delegate', { task_id: below.parent_task, to: 'agent_robin', spec })
+    assert.deepEqual((await task()).children, [mine, inPlace, child.id])
+    await call('alice', 'task.cancel', { task_id: below.parent_task })
+    assert.equal((await call('rita', 'task.create', below)).task.parent_task, below.parent_task)
+  },
+)
 must('H21-child', 'a child never has more time than its parent', async () => {
   const on = await stage()
   const at = (hours: number): string => new Date(on.world.kernel.now() + hours * HOUR_MS).toISOString()
@@ -154,7 +172,7 @@ must('H29-children', 'cancelling takes the active tree along, its checkpoints to
 must('H29-children', 'a child that somebody else answers for, and that the canceller may not read, ends with it all the same', async () => {
   const { refs, call, refused, task } = await stage('in_progress')
   const root = refs['task'].id
-  const child = (await call('rita', 'task.create', { spec, parent_task: root })).task.id
+  const child = (await call('deputy', 'task.create', { spec, parent_task: root })).task.id
   await refused('NOT_FOUND', 'alice', 'task.get', { task_id: child })
   assert.equal((await call('alice', 'task.cancel', { task_id: root })).task.outcome, 'cancelled')
   assert.deepEqual([(await task(child)).state, (await task(child)).outcome_reason], ['completed', 'parent_cancelled'])

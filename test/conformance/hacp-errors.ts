@@ -23,6 +23,18 @@ must(['H-ERR-01', 'H-ERR-10'], 'a spec that is missing, empty, too long or of th
   wrong.push({ goal: 'x', constraints: { max_duration: 'PT0S' } }, { goal: 'x', constraints: { on_expiry: ['approve'] } })
   for (const one of wrong) await refused('INVALID_SPEC', 'alice', 'task.create', { spec: one })
 })
+must(['H-ERR-01', 'H-ERR-10'], 'a question or a requested change of blanks alone is INVALID_SPEC, as such a goal is', async () => {
+  const asking = await stage('in_progress')
+  for (const prompt of [' ', '\n\t\u00a0'])
+    await asking.refused('INVALID_SPEC', 'devin', 'checkpoint.raise', { task_id: asking.refs['task'].id, kind: 'approval', prompt })
+  const { refs, refused } = await stage('review_ready')
+  const of = { task_id: refs['task'].id, artifact_id: refs['artifact'].id }
+  for (const verdict of ['changes_requested', 'approved'])
+    for (const requested_changes of [['   '], ['Name it.', '\n']]) {
+      const { details } = await refused('INVALID_SPEC', 'alice', 'review.submit', { ...of, verdict, requested_changes })
+      assert.deepEqual(details, { field: `requested_changes.${requested_changes.length - 1}` })
+    }
+})
 must('H-ERR-02', 'PRECONDITION_FAILED: a state that does not allow it', async () => {
   const ended = await stage('completed')
   await ended.refused('PRECONDITION_FAILED', 'alice', 'task.cancel', { task_id: ended.refs['task'].id })

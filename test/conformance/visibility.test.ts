@@ -171,6 +171,25 @@ describe('lists and counts', () => {
     await on.refused('NOT_FOUND', 'devin', 'audit.replay', { task_id: other.id })
   })
 
+  test("audit: filters hold together, and a project beside a task is the task's or one of yours", async () => {
+    const on = await stage('delegable')
+    const root: string = on.refs['task'].id
+    const { child } = await on.call('devin', 'ownership.delegate', { task_id: root, to: 'agent_robin', spec: { goal: 'A part' } })
+    const { task: other } = await on.call('alice', 'task.create', { spec: { goal: 'Something else' } })
+    const count = async (as: string, filter: object) => (await on.call(as, 'audit.query', { ...filter, limit: 200 })).items.length
+    const ofChild = await count('alice', { task_id: child.id })
+    assert.ok(ofChild > 0)
+    assert.equal(await count('alice', { task_id: child.id, root_task_id: root, project_id: 'project_default' }), ofChild)
+    assert.equal(await count('alice', { task_id: root, root_task_id: root }), await count('alice', { task_id: root }))
+    assert.equal(await count('alice', { task_id: child.id, root_task_id: other.id }), 0)
+    assert.equal(await count('admin', { task_id: root, project_id: 'project_other' }), 0)
+    assert.equal(await count('admin', { root_task_id: root, project_id: 'project_other' }), 0)
+    assert.equal(await count('alice', { task_id: root, project_id: 'system' }), 0, 'no event of a task is an identity event')
+    for (const project_id of ['project_other', 'project_nowhere'])
+      for (const filter of [{ task_id: root }, { root_task_id: root }])
+        await on.refused('NOT_FOUND', 'alice', 'audit.query', { ...filter, project_id })
+  })
+
   test('people and agents: those of your projects and your own; no page and no cursor names anybody else', async () => {
     const on = await stage()
     for (const as of ['alice', 'bob', 'devin', 'project']) {

@@ -713,6 +713,7 @@ test('every answer has the headers that every answer has, and none is HTML', asy
     assert.equal(answer.headers['x-content-type-options'], 'nosniff')
   }
   assertRefused(await world.http('devin', 'GET', '/requests', undefined, { host: 'evil.example.com' }), 421, 'invalid_request')
+  assertRefused(await world.http('devin', 'POST', '/requests', QUESTION, { expect: 'foo' }), 417, 'invalid_request')
   assertRefused(
     await world.http('devin', 'POST', '/requests', 'a=b', { 'content-type': 'application/x-www-form-urlencoded' }),
     415,

@@ -104,6 +104,11 @@ export const leavesSpecAlone = rule<unknown, { readonly spec?: unknown }>(
   (_, { spec }) => spec === undefined,
 )
 
+/** Words that somebody decides or works by; those of blanks alone would leave them guessing. */
+export function refuseBlank(words: string, field: string): void {
+  if (words.trim() === '') throw new Refusal('INVALID_SPEC', `${field} says nothing`, { field })
+}
+
 /** There to be asked: not switched off, and still in the project. */
 export const isActiveIn = (subject: Subject | null, project_id: string): subject is Subject =>
   subject !== null && !subject.disabled && subject.projects.has(project_id)

@@ -3,12 +3,13 @@ import { Refusal } from '#kernel/errors.ts'
 import type { Read } from '#kernel/operation.ts'
 import type { Static } from '#kernel/schema.ts'
 import { durationMs } from '#kernel/time.ts'
+import { refuseBlank } from './rules.ts'
 import { ArtifactVersion, versionId, type Task, type TaskSpecInput } from './schema.ts'
 
 type SpecInput = Static<typeof TaskSpecInput>
 
 export function specOf({ goal, acceptance_criteria = [], inputs = [], constraints = {} }: SpecInput): Task['spec'] {
-  if (goal.trim() === '') throw new Refusal('INVALID_SPEC', 'spec.goal says nothing', { field: 'spec.goal' })
+  refuseBlank(goal, 'spec.goal')
   if (constraints.max_duration !== undefined) durationMs(constraints.max_duration, 'INVALID_SPEC', 'spec.constraints.max_duration')
   return { goal, acceptance_criteria, inputs, constraints }
 }

@@ -42,11 +42,12 @@ const auditQuery = query({
   output: t.Object({ items: t.Array(AuditEvent), next_cursor: nextCursor }),
   callers: [system, administrator, recordKeeper],
   async load(read, input, { actor }) {
-    const { task_id, root_task_id, project_id = 'project_default' } = input
-    for (const id of [task_id, root_task_id]) if (id !== undefined) await read(Task, id)
-    if (task_id !== undefined || root_task_id !== undefined) return { project_id: null }
-    refuseForeignProject(project_id, actor)
-    return { project_id }
+    const named = [input.task_id, input.root_task_id].filter((id) => id !== undefined)
+    const tasks = await Promise.all(named.map((id) => read(Task, id)))
+    const { project_id = tasks[0]?.project_id ?? 'project_default' } = input
+    // Who may read a task knows its project, also without being in it.
+    if (!tasks.some((task) => task.project_id === project_id)) refuseForeignProject(project_id, actor)
+    return { project_id: tasks.length === 0 ? project_id : null }
   },
   async view({ project_id }, input, _, read) {
     const of = factsOf(project_id, input)
@@ -101,15 +102,20 @@ async function startOf(read: Read, of: FactsOf, from: string | null, to: string 
 }
 
 type Line = ReturnType<typeof lineIn>
+/** Of the task itself or of what descends from it; without a root everything is. */
+const isBelow = (line: Line, root: string | undefined): boolean => root === undefined || line.task === root || line.root === root
+
 function fits(
   stored: StoredFact,
   line: Line,
-  { task_id, actor, action, subject_id }: QueryInput,
+  { project_id, task_id, root_task_id, actor, action, subject_id }: QueryInput,
   from: string | null,
   to: string | null,
 ): boolean {
   return (
+    (project_id === undefined || stored.scope === project_id) &&
     (task_id === undefined || line.task === task_id) &&
+    isBelow(line, root_task_id) &&
     (actor === undefined || line.actor === actor) &&
     (action === undefined || actionIn(line) === action) &&
     (subject_id === undefined ||
@@ -260,8 +266,7 @@ const follow = stream({
     if (project_id !== undefined && stored.scope !== project_id) return false
     if (action === undefined && (task_id === undefined || root_task_id === undefined)) return true
     const line = lineIn(stored)
-    const isBelow = root_task_id === undefined || line.task === root_task_id || line.root === root_task_id
-    return isBelow && (action === undefined || actionIn(line) === action)
+    return isBelow(line, root_task_id) && (action === undefined || actionIn(line) === action)
   },
   sees: ({ of, mayRead }) => (of.by === 'root' ? (stored) => mayRead(lineIn(stored).task) : null),
   view: (stored) => ({ event: eventOf(stored) }),

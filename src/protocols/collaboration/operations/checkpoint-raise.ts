@@ -11,7 +11,7 @@ import { durationMs, futureTimestamp } from '#kernel/time.ts'
 import { ByRun, byRun } from '#kernel/by-run.ts'
 import { fittingDefault, raisedOn, type Asked } from '../checkpoints.ts'
 import { checkpointTimers, taskTimers } from '../ownership.ts'
-import { allows, executor, isInTime } from '../rules.ts'
+import { allows, executor, isInTime, refuseBlank } from '../rules.ts'
 import {
   Answer,
   ArtifactVersion,
@@ -93,6 +93,7 @@ function askedBy(raised_by: string, task: Task, input: Static<typeof RaiseInput>
   const wrong = (words: string, field: string): never => {
     throw new Refusal('INVALID_SPEC', words, { field })
   }
+  refuseBlank(prompt, 'prompt')
   if (kind === 'choice' && options.length === 0) wrong('options are required for a choice', 'options')
   if (new Set(options.map((option) => option.id)).size < options.length) wrong('two options have the same id', 'options')
   const expires_at = expiryOf(input, now)

@@ -7,7 +7,7 @@ import { command, query, rule, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
 import { t } from '#kernel/schema.ts'
 import { moved, taskTimers } from '../ownership.ts'
-import { principal, reviewer } from '../rules.ts'
+import { principal, refuseBlank, reviewer } from '../rules.ts'
 import { ArtifactHead, ArtifactVersion, Comment, Id, Review, ReviewComment, ReviewKind, Task, Verdict, versionId } from '../schema.ts'
 
 type Reviewing = { readonly task: Task; readonly artifact_version: string; readonly taken: boolean }
@@ -58,6 +58,7 @@ const submit = command({
       throw new Refusal('INVALID_SPEC', `${artifact_id} ${artifact_version} is a ${kind}`, { field: 'kind' })
     if (kind === 'plan' && verdict === 'rejected')
       throw new Refusal('INVALID_SPEC', 'a plan is approved or sent back, not rejected', { field: 'verdict' })
+    for (const [i, change] of requested_changes.entries()) refuseBlank(change, `requested_changes.${i}`)
     if (artifact_version !== head)
       throw new Refusal('CONFLICT', `${artifact_version} is not the newest version of ${artifact_id}: that is ${head}`, { head })
     const { id: task_id, project_id, root_task_id } = task

@@ -15,9 +15,20 @@ import { refuseUnknownInputs, specOf } from '../spec.ts'
 const untouchedSpec = { spec: t.Optional(t.Unknown({ description: 'refused: a spec never changes' })) }
 
 type Creating = { readonly project_id: string; readonly parent: Task | null }
-const personOfProject = role<Creating>(
-  'a person of the project',
-  (actor, { project_id }) => actor.kind === 'human' && actor.projects !== 'all' && actor.projects.has(project_id),
+/** The parent as long as its people and agents may still need room for children of their own. */
+const activeIn = ({ parent }: Creating): Task | null => (parent && !isTerminal(parent.state) ? parent : null)
+/** Children are bounded: whoever merely reads a task must not use up what its principal and its executor delegate with. */
+const creator = role<Creating>(
+  'a person of the project, and below a task that has not ended its principal',
+  (actor, state) => {
+    const task = activeIn(state)
+    const isOfProject = actor.kind === 'human' && actor.projects !== 'all' && actor.projects.has(state.project_id)
+    return isOfProject && (task === null || principal.is(actor, { task }))
+  },
+  (actor, state) => {
+    const task = activeIn(state)
+    return task && principal.behalf(actor, { task })
+  },
 )
 const inProject = (actor: Actor, project_id: string): boolean => actor.projects === 'all' || actor.projects.has(project_id)
 
@@ -44,7 +55,7 @@ const create = command({
     reviewers: t.Optional(t.Array(Id, { maxItems: limits.reviewersMax })),
   }),
   output: t.Object({ task: Task.schema }),
-  callers: [personOfProject],
+  callers: [creator],
   requires: [],
   audit: 'task.created',
   async load(read, { project_id = 'project_default', parent_task = null, reviewers = [], spec }, { actor }) {
@@ -57,14 +68,13 @@ const create = command({
       throw new Refusal('INVALID_SPEC', 'a task and its parent are in the same project', { field: 'parent_task' })
     return { project_id, parent }
   },
-  decide({ project_id, parent }, input, { actor, now, newId }) {
+  decide(state, input, { actor, now, newId }) {
+    const { project_id, parent } = state
+    const active = activeIn(state)
     const id = newId('task')
     const event = newId('aud')
     const task = newTask({ ...input, id, project_id, parent, principal: actor.id, event, now })
-    const adopted =
-      parent && !isTerminal(parent.state)
-        ? [fact('task.child_added', [image(Task, adopting(parent, id))], { detail: { child: id }, cause: 0 })]
-        : []
+    const adopted = active ? [fact('task.child_added', [image(Task, adopting(active, id))], { detail: { child: id }, cause: 0 })] : []
     return {
       facts: [fact('task.created', [image(Task, task)], { id: event }), ...adopted],
       puts: taskTimers(null, task),
