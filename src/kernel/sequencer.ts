@@ -228,8 +228,10 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       try {
         listener(facts, puts)
       } catch (error) {
-        // It is only a hint, and what is durable must be answered as such.
-        options.bug?.(error)
+        // It is only a hint, and what is durable must be answered as such, also where nothing can be reported.
+        try {
+          options.bug?.(error)
+        } catch {}
       }
     }
   }
