@@ -329,6 +329,13 @@ test('a fact that is looked at again after a crash is not said again', async (t)
   assert.equal((await deliveries(world.store)).filter(({ channel: of }) => of === 'notice').length, 0)
 })
 
+test('what names nobody is planned for nobody', async () => {
+  const world = await createWorld({ now: Date.now })
+  const items = [{ position: 1, event: 'created', request_id: await ask(world) }]
+  assert.deepEqual(await world.call('system', 'execution/notice.plan', { cursor: 1, items }), { planned: 0 })
+  await world.close()
+})
+
 test('reminders and passed deadlines are said, too', async (t) => {
   const [world, { url, got }] = [await createWorld(), await receiver(t)]
   watching(t, world)

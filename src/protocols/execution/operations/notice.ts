@@ -61,8 +61,8 @@ async function targetsOf(read: Read, planned: Planned, now: string): Promise<Tol
   const request = await read.raw(Request, planned.request_id)
   if (request === null) return []
   if (planned.callback !== undefined) return [{ target: planned.callback, whose: request.requester, planned }]
-  const person = planned.person!
-  if (!isOpen(request) || !(await isBefore(read, request, person, now))) return []
+  const { person } = planned
+  if (person === undefined || !isOpen(request) || !(await isBefore(read, request, person, now))) return []
   if (planned.event === 'assigned' && !(await isGivenTo(read, request, person, now))) return []
   const listed = await read.list(Channel, 'person', [[person]], { limit: limits.hooksPerSubjectMax })
   const channels = await Promise.all(listed.map(({ id }) => read.raw(Channel, id)))
