@@ -142,7 +142,7 @@ const named: Readonly<Record<string, (claims: Claims, kid: string) => unknown>> 
   receipt_id: ({ jti }) => jti,
   key_id: (_, kid) => kid,
   result: (claims) => (claims.result === undefined ? claims.result_ref : claims.result),
-  // By name where the request was routed to somebody, by pseudonym where a pool answered.
+  // By name where the request was routed to somebody, by pseudonym where a pool or a quorum answered.
   completed_by: ({ completed_by, decided_by }) => completed_by ?? decided_by.sub,
 }
 /** Without these it is no receipt; those that are signed and missing were taken away. */

@@ -46,7 +46,9 @@ export class NotAnswered extends Error {
   readonly request: AskedRequest
   readonly receipt: AnswerReceipt | null
   constructor(request: AskedRequest, receipt: AnswerReceipt | null) {
-    const status = receipt === null ? 'pending' : receipt.status === 'cancelled' ? 'cancelled' : 'failed'
+    // Without a receipt that was verified it is what the server said of it.
+    const said = receipt?.status ?? (request.status === 'cancelled' ? 'cancelled' : 'pending')
+    const status = said === 'cancelled' || said === 'pending' ? said : 'failed'
     const reason = receipt?.reason ?? null
     super(`nobody answered ${request.id}: it is ${status}${reason === null ? '' : ` (${reason})`}`)
     this.status = status
@@ -106,7 +108,7 @@ export async function within(
     const made = request as AskedRequest | null
     const ended = cancelOnAbort && made !== null ? await withdraw(transport, made.id) : null
     if (signal?.aborted) throw signal.reason
-    throw made === null ? timeoutError(timeoutMs!) : new NotAnswered(ended?.request ?? made, ended?.receipt ?? null)
+    throw made === null ? timeoutError(timeoutMs!) : new NotAnswered(ended?.request ?? made, null)
   } finally {
     clearTimeout(timer)
   }

@@ -820,6 +820,13 @@ test('what an agent wrote reaches people as every surface shows it, and the agen
   const got = (await world.http('alice', 'GET', `/requests/${request_id}`)).json
   for (const shown of [listed, got]) assert.deepEqual(partsOf(shown), [visible, visible, visible])
   assert.deepEqual(partsOf((await world.http('devin', 'GET', `/requests/${request_id}`)).json), [hostile, hostile, hostile])
+  // The operation shows what was asked as it was asked: a receipt is compared with it, whoever fetched it.
+  const { receipt } = (await world.resolve(request_id, 'Approve')).json
+  const fetched = (await world.call('alice', 'execution/request.get', { request_id })).request
+  const { request_digest } = JSON.parse(Buffer.from(receipt.signature.split('.')[1], 'base64url').toString())
+  assert.equal(sha256(canonical(coveredBy(fetched))), request_digest)
+  const after = (await world.http('alice', 'GET', `/requests/${request_id}`)).json
+  assert.deepEqual(partsOf(after), [visible, visible, visible])
 })
 
 test('the key of a project says whose requests it means', async (t) => {
@@ -862,7 +869,10 @@ test('a refusal says what is the case, not what should be', async (t) => {
   assert.equal(await told('request.reply', 'devin', { text: 'Yes.' }), 'no question waits for a reply')
   assert.equal(await told('request.claim', 'alice'), 'the request was not put to a pool: there is nothing to claim')
   await world.resolve(request_id, 'Approve')
-  assert.equal(await told('request.resolve', 'alice', { result: 'Deny' }), 'the request has ended before: it was resolved or cancelled')
+  assert.equal(
+    await told('request.resolve', 'alice', { result: 'Deny' }),
+    'the request has ended before: it was resolved or cancelled, or took its default',
+  )
   // Whatever has no words of its own.
   assert.match(await told('request.expire', 'system'), /^this must hold: the request is open$/)
 })

@@ -224,7 +224,7 @@ describe('giving up', () => {
     assert.equal(await openCount(agent), 1)
     const withdrawn = await client.hxp.approve('Slower', {}, { timeoutMs: 300, cancelOnAbort: true }).catch((thrown: unknown) => thrown)
     assert.ok(withdrawn instanceof NotAnswered)
-    assert.deepEqual([withdrawn.status, withdrawn.receipt?.status], ['cancelled', 'cancelled'])
+    assert.deepEqual([withdrawn.status, withdrawn.request.status], ['cancelled', 'cancelled'])
     assert.equal(await openCount(agent), 1)
   })
 })

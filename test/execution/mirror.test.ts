@@ -155,6 +155,21 @@ describe('answering the item answers the checkpoint', () => {
       { action: 'choose', choice: 'o1', comment: 'Because.' },
       'in_progress',
     ],
+    // As people saw it: what hides in it stands there as an escape.
+    [
+      'by the label that was shown',
+      { kind: 'choice', options: [option('a', 'Approve'), option('b', 'Deny\u200B')] },
+      'Deny\\u{200B}',
+      { action: 'choose', choice: 'b', comment: 'Because.' },
+      'in_progress',
+    ],
+    [
+      'by the id that was shown',
+      { kind: 'choice', options: [option('a', 'Approve'), option('b\u200Bx', 'Deny')] },
+      'b\\u{200B}x',
+      { action: 'choose', choice: 'b\u200Bx', comment: 'Because.' },
+      'in_progress',
+    ],
     ['of many', { kind: 'choice', options: many }, 'Option 6', { action: 'choose', choice: 'o6', comment: 'Because.' }, 'in_progress'],
     ['provided', { kind: 'input' }, 'Blue.', { action: 'provide', input: 'Blue.', comment: 'Because.' }, 'in_progress'],
     ['an escalation goes on', { kind: 'escalation' }, 'approved', { action: 'approve', comment: 'Because.' }, 'in_progress'],
@@ -187,6 +202,15 @@ describe('answering the item answers the checkpoint', () => {
     const item = await openItem(on)
     const refusal = await on.refused('EXPIRED', 'alice', 'execution/request.resolve', { request_id: item.id, result: 'approved' })
     assert.equal(refusal.details?.['hacp_code'], 'CHECKPOINT_EXPIRED')
+  })
+
+  test('a label that is written so counts before one that is only shown so', async () => {
+    const options = [option('a', 'Deny\\u{200B}x'), option('b', 'Deny\u200Bx'), option('c', 'Approve')]
+    const on = await stage(raising({ kind: 'choice', options }))
+    const { checkpoint } = on.refs
+    await resolve(on, 'rita', 'Deny\\u{200B}x', 'Because.')
+    const { resolution } = (await on.call('alice', 'checkpoint.get', { checkpoint_id: checkpoint.id })).checkpoint
+    assert.equal(resolution.choice, 'a')
   })
 
   test('only those who decide on the task may', async () => {

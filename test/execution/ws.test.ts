@@ -363,6 +363,17 @@ const request = {
   expires_at: null,
 } as unknown as Request
 
+test('people hear what an agent replies as every surface shows it, the agent as it is', () => {
+  const remarks = [
+    { by: 'user_bob', kind: 'question', text: 'Which?', at: 'now' },
+    { by: 'agent_devin', kind: 'reply', text: 'kcab\u202E', at: 'now' },
+  ] as const
+  const asked = { role: 'owner', assigned_to: 'user_bob', expires_at: null, thread: [remarks[0]] } as unknown as Request
+  const { agent, person } = framesOf(asked, [{ ...asked, thread: [...remarks] }], null)
+  assert.match(agent.toString(), /kcab\u202E/)
+  assert.match(person.toString(), /kcab\\\\u\{202E\}/)
+})
+
 test('a claim, a release, a question, a reply and more time are heard; in a pool an agent hears no name', () => {
   const claimed: Request = { ...request, status: 'assigned', assigned_to: 'user_bob' }
   assert.deepEqual(eventsOf(request, claimed, null, 'person'), [{ event: 'assigned', assigned_to: 'user_bob' }])

@@ -2,6 +2,7 @@
 import type { SignedReceipt } from '#protocols/execution/receipts.ts'
 import { TIMEOUT } from '#protocols/execution/rules.ts'
 import type { Request } from '#protocols/execution/schema.ts'
+import { shown } from '#protocols/execution/text.ts'
 
 /** Agents learn less of people than people do of one another. */
 export type Audience = 'agent' | 'person'
@@ -17,7 +18,8 @@ export function eventsOf(before: Request | null, after: Request, receipt: Signed
     // In a pool nobody is known by name.
     events.push({ event: 'assigned', assigned_to: audience === 'agent' && after.role === 'pool' ? null : after.assigned_to })
   if (before && after.assigned_to === null && before.assigned_to !== null) events.push({ event: 'released' })
-  for (const { kind, text, at } of remarksSince(before, after)) events.push({ event: kind, text, at })
+  for (const { kind, text, at } of remarksSince(before, after))
+    events.push({ event: kind, text: audience === 'person' ? shown(text) : text, at })
   if (before && after.expires_at !== before.expires_at) events.push({ event: 'extended', expires_at: after.expires_at })
   if (after.overdue && before?.overdue !== true) events.push({ event: 'expired' })
   return events
@@ -70,5 +72,6 @@ export function framesOf(from: Request | null, states: readonly Request[], recei
     })
   }
   const agent = joined(heardBy('agent'))
-  return { agent, person: states.some(({ role }) => role === 'pool') ? joined(heardBy('person')) : agent }
+  const isSame = states.every(({ role, thread = [] }) => role !== 'pool' && thread.every(({ text }) => shown(text) === text))
+  return { agent, person: isSame ? agent : joined(heardBy('person')) }
 }

@@ -2,18 +2,18 @@
 import { agentPageIn, offsetIn, pageIn } from './query.ts'
 import { about, pageAfter } from './requests.ts'
 import { aboutRequest, answerOf, type Ask, type Methods, type Parts, type Route } from './route.ts'
-import { shapeOf, type Got } from './shape.ts'
+import { shapeFor, type Got } from './shape.ts'
 
 export function peopleRoutes({ host: { kernel, receive } }: Parts) {
   const inbox: Route = {
     who: 'human',
     operation: 'execution/request.inbox',
     changes: false,
-    async run({ query, caller }) {
+    async run({ query, caller, actor }) {
       const input = pageIn(query, ['status', 'priority'])
       const page = await pageAfter(offsetIn(query), input, (one) => kernel.call('execution/request.inbox', one, caller))
       const { requests, total, unresolved, next_cursor } = page
-      const shown = (requests as Got['request'][]).map((request) => shapeOf({ request }))
+      const shown = (requests as Got['request'][]).map((request) => shapeFor(actor, { request }))
       return answerOf(200, { requests: shown, total, unresolved, ...(next_cursor === null ? {} : { next_cursor }) })
     },
   }

@@ -1,10 +1,11 @@
 // What agents do: ask, look, list, withdraw. A person may look as well.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { BridgeHost } from '#bindings/http/bridge.ts'
+import type { Actor } from '#kernel/identity.ts'
 import type { Answer } from './answers.ts'
 import { agentPageIn, offsetIn, waitIn } from './query.ts'
 import { aboutRequest, answerOf, type Ask, type Methods, type Parts, type Route } from './route.ts'
-import { shapeOf, type Got } from './shape.ts'
+import { shapeFor, shapeOf, type Got } from './shape.ts'
 
 export function requestRoutes({ host, tickets }: Parts) {
   const { kernel } = host
@@ -27,12 +28,12 @@ export function requestRoutes({ host, tickets }: Parts) {
     who: 'anyone',
     operation: 'execution/request.get',
     changes: false,
-    async run({ id, query, caller, response }) {
+    async run({ id, query, caller, actor, response }) {
       const wait = waitIn(query)
       const got = (await (wait === 0
         ? kernel.call('execution/request.get', { request_id: id }, caller)
         : kernel.call('execution/request.await', { request_id: id, wait }, caller, { signal: goneWith(response) }))) as Got
-      return got.receipt ? aboutRequest(200, shapeOf(got), got.request) : stillOpen(got.request)
+      return got.receipt ? aboutRequest(200, shapeFor(actor, got), got.request) : stillOpen(got.request, actor)
     },
   }
 
@@ -71,11 +72,12 @@ export function requestRoutes({ host, tickets }: Parts) {
   return { whole, one, cancel: { POST: cancel } satisfies Methods, secret: { POST: secret } satisfies Methods }
 }
 
+/** People and agents are shown different ones. */
 const answers = new WeakMap<Got['request'], Answer>()
 /** Most who look find what they have found before. */
-function stillOpen(request: Got['request']): Answer {
+function stillOpen(request: Got['request'], actor: Actor): Answer {
   let answer = answers.get(request)
-  if (!answer) answers.set(request, (answer = aboutRequest(200, shapeOf({ request }), request)))
+  if (!answer) answers.set(request, (answer = aboutRequest(200, shapeFor(actor, { request }), request)))
   return answer
 }
 

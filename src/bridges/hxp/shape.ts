@@ -1,4 +1,6 @@
 // A request as the draft writes it (HXP 0.1, 3.1), with what became of it. What is absent is absent, never null; only `expires_at` is.
+import type { Actor } from '#kernel/identity.ts'
+import { asShown } from '#protocols/execution/card.ts'
 import type { SignedReceipt } from '#protocols/execution/receipts.ts'
 import type { RequestView } from '#protocols/execution/view.ts'
 
@@ -18,6 +20,10 @@ const further = [
   'checkpoint_id',
   'asked_until',
 ] as const
+
+/** For a person, what an agent wrote in it cannot hide or turn around anything. */
+export const shapeFor = ({ kind }: Actor, { request, ...got }: Got): Record<string, unknown> =>
+  shapeOf({ request: kind === 'human' ? asShown(request) : request, ...got })
 
 export function shapeOf({ request, receipt }: Got): Record<string, unknown> {
   const { id, action, role, priority, timeout_seconds, fallback, agent_id, label, metadata, tags, created_at, expires_at } = request

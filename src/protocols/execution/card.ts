@@ -13,10 +13,10 @@ function visible(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [shown(name), visible(inner)]))
 }
 
-type Written = Pick<Request, 'agent_id' | 'payload' | 'metadata' | 'tags' | 'label' | 'thread'>
+type Written = Pick<Request, 'agent_id' | 'payload' | 'metadata' | 'tags' | 'label' | 'thread' | 'notice'>
 /** What the agent wrote in it as people see it, on surfaces of others too. */
 export function asShown<R extends Written>(request: R): R {
-  const { agent_id, payload, metadata, tags, label, thread } = request
+  const { agent_id, payload, metadata, tags, label, thread, notice } = request
   return {
     ...request,
     agent_id: shown(agent_id),
@@ -24,6 +24,7 @@ export function asShown<R extends Written>(request: R): R {
     metadata: visible(metadata) as R['metadata'],
     tags: tags.map(shown),
     ...(label === undefined ? {} : { label: shown(label) }),
+    ...(notice === undefined ? {} : { notice: shown(notice) }),
     ...(thread === undefined ? {} : { thread: thread.map((remark) => ({ ...remark, text: shown(remark.text) })) }),
   }
 }

@@ -82,20 +82,22 @@ export const chief = role<OfRequest>(
 export const isNotLate = rule<OfRequest>(
   'EXPIRED',
   'the request has not ended by its deadline',
-  ({ request }, _, { now }) => !(isOpen(request) && request.fallback === 'fail' && isOver(request, now)) && !isTimedOut(request),
+  ({ request }, _, { now }) => !(isOpen(request) && endsLate(request) && isOver(request, now)) && !isTimedOut(request),
   'the request timed out: it ended by its deadline',
 )
+/** What another protocol takes the default of is late there too. */
+const endsLate = ({ kind, fallback }: Request): boolean => fallback === 'fail' || (fallback === 'default' && kind !== 'request')
 /** The timer may be a moment late: nobody is faster than a deadline that has passed. */
 export const isOver = ({ expires_at }: Request, now: string): boolean => expires_at !== null && expires_at <= now
 const isTimedOut = ({ status, receipt }: Request): boolean => status === 'failed' && receipt?.reason === TIMEOUT
 export const TIMEOUT = 'timeout'
-/** What takes its default at the deadline has been answered by it then (X2: 409). */
+const takesDefault = ({ kind, fallback }: Request): boolean => fallback === 'default' && kind === 'request'
 export const isUnresolved = rule<OfRequest>(
   'ALREADY_RESOLVED',
   'the request is not resolved yet',
-  ({ request }, _, { actor, now }) =>
-    isOpen(request) && (actor.kind === 'system' || request.fallback !== 'default' || !isOver(request, now)),
-  'the request has ended before: it was resolved or cancelled',
+  // What takes its default at the deadline has been answered by it then (X2: 409).
+  ({ request }, _, { actor, now }) => isOpen(request) && (actor.kind === 'system' || !takesDefault(request) || !isOver(request, now)),
+  'the request has ended before: it was resolved or cancelled, or took its default',
 )
 /** For what the system does by timer: that somebody was faster is no failure. */
 export const isStillOpen = rule<OfRequest>('PRECONDITION_FAILED', 'the request is open', ({ request }) => isOpen(request))

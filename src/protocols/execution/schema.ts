@@ -31,7 +31,7 @@ export const Receipt = t.Object({
   status: either('completed', 'failed', 'cancelled'),
   result: t.Unknown(),
   reason: t.Optional(text(limits.reasonCharsMax)),
-  completed_by: Id, // a pseudonym where a pool answered
+  completed_by: Id, // a pseudonym where a pool or a quorum answered
   completed_at: Timestamp,
   duration_seconds: t.Integer(),
   evidence_hash: t.String(),

@@ -1,7 +1,6 @@
 // A request as somebody sees it: the agent learns what became of its question, and of the people only what it needs to know.
 import type { Actor } from '#kernel/identity.ts'
 import { t, type Static } from '#kernel/schema.ts'
-import { asShown } from './card.ts'
 import { Request } from './schema.ts'
 
 const { people, snoozed, votes, receipt: _, owner, escalated_to, ...fields } = Request.schema.properties
@@ -17,14 +16,10 @@ export const RequestView = t.Object({
 })
 export type RequestView = Static<typeof RequestView>
 
-const views = {
-  human: new WeakMap<Request, RequestView>(),
-  system: new WeakMap<Request, RequestView>(),
-  agent: new WeakMap<Request, RequestView>(),
-}
+const views = { person: new WeakMap<Request, RequestView>(), agent: new WeakMap<Request, RequestView>() }
 /** The same for a request that is looked at again and again while nothing happens to it. */
 export function viewAgain(request: Request, actor: Actor): RequestView {
-  const known = views[actor.kind === 'human' || actor.kind === 'system' ? actor.kind : 'agent']
+  const known = actor.kind === 'human' || actor.kind === 'system' ? views.person : views.agent
   let view = known.get(request)
   if (!view) known.set(request, (view = viewOf(request, actor)))
   return view
@@ -33,7 +28,7 @@ export function viewAgain(request: Request, actor: Actor): RequestView {
 export function viewOf(request: Request, actor: Actor): RequestView {
   if (actor.kind === 'human' || actor.kind === 'system') {
     const { receipt: _, ...whole } = request
-    return actor.kind === 'human' ? asShown(whole) : whole
+    return whole
   }
   const { receipt: _, people: __, snoozed: ___, votes, owner: ____, escalated_to: _____, ...rest } = request
   const shown: RequestView = rest
