@@ -17,13 +17,15 @@ const untouchedSpec = { spec: t.Optional(t.Unknown({ description: 'refused: a sp
 type Creating = { readonly project_id: string; readonly parent: Task | null }
 /** The parent as long as its people and agents may still need room for children of their own. */
 const activeIn = ({ parent }: Creating): Task | null => (parent && !isTerminal(parent.state) ? parent : null)
+const isOfProject = (actor: Actor, { project_id }: Creating): boolean =>
+  actor.kind === 'human' && actor.projects !== 'all' && actor.projects.has(project_id)
+const personOfProject = role<Creating>('a person of the project', (actor, state) => activeIn(state) === null && isOfProject(actor, state))
 /** Children are bounded: whoever merely reads a task must not use up what its principal and its executor delegate with. */
-const creator = role<Creating>(
-  'a person of the project, and below a task that has not ended its principal',
+const parentsPrincipal = role<Creating>(
+  'principal of the parent',
   (actor, state) => {
     const task = activeIn(state)
-    const isOfProject = actor.kind === 'human' && actor.projects !== 'all' && actor.projects.has(state.project_id)
-    return isOfProject && (task === null || principal.is(actor, { task }))
+    return task !== null && isOfProject(actor, state) && principal.is(actor, { task })
   },
   (actor, state) => {
     const task = activeIn(state)
@@ -55,7 +57,7 @@ const create = command({
     reviewers: t.Optional(t.Array(Id, { maxItems: limits.reviewersMax })),
   }),
   output: t.Object({ task: Task.schema }),
-  callers: [creator],
+  callers: [personOfProject, parentsPrincipal],
   requires: [],
   audit: 'task.created',
   async load(read, { project_id = 'project_default', parent_task = null, reviewers = [], spec }, { actor }) {
