@@ -250,8 +250,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'a-late-answer-counts',
     'protocols/execution/rules.ts',
-    'return !isOver && !isTimedOut(request)',
-    'return !isTimedOut(request) || isOver',
+    'boolean => expires_at !== null && expires_at <= now',
+    'boolean => expires_at !== null && expires_at === now',
   ),
   one(
     'an-answer-replaces-the-first',
