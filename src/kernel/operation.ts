@@ -115,16 +115,15 @@ export type Rule<S, I = unknown> = {
   /** What must hold, as a sentence. */
   readonly words: string
   holds(state: S, input: I, context: Context): boolean
-  /** What whoever is refused is told. */
+  /** The message of the refusal: what is the case, and what to do next. */
   readonly refusal: string
 }
-/** `otherwise`: what is the case where it does not hold, for rules that people meet often. */
-export const rule = <S, I = unknown>(
-  code: string,
-  words: string,
-  holds: Rule<S, I>['holds'],
-  otherwise = `this must hold: ${words}`,
-): Rule<S, I> => ({ code, words, holds, refusal: otherwise })
+export const rule = <S, I = unknown>(code: string, words: string, holds: Rule<S, I>['holds'], refusal: string): Rule<S, I> => ({
+  code,
+  words,
+  holds,
+  refusal,
+})
 
 /** How to show the operation: a scene that its protocol describes, who calls, and with what. */
 // oxlint-disable-next-line typescript/no-explicit-any -- refs hold whatever the scene's steps answered

@@ -874,7 +874,7 @@ test('a refusal says what is the case, not what should be', async (t) => {
     'the request has ended before: it was resolved or cancelled, or took its default',
   )
   // Whatever has no words of its own.
-  assert.match(await told('request.expire', 'system'), /^this must hold: the request is open$/)
+  assert.match(await told('request.expire', 'system'), /^the request is not open$/)
 })
 
 test('ten years at most, and a reason that can be seen', async (t) => {

@@ -25,7 +25,14 @@ const step = (name: string, callers: (typeof anyone)[], max = Infinity) =>
     input: t.Object({ id: t.String() }),
     output,
     callers,
-    requires: [rule<{ box: Box | null }>('BOX_FULL', `a box takes ${max}`, ({ box }) => (box?.steps.length ?? 0) < max)],
+    requires: [
+      rule<{ box: Box | null }>(
+        'BOX_FULL',
+        `a box takes ${max}`,
+        ({ box }) => (box?.steps.length ?? 0) < max,
+        `the box is full: it takes ${max}`,
+      ),
+    ],
     audit: `${name}ed`,
     load: async (read, { id }) => ({ box: await read.maybe(Box, id) }),
     decide({ box }, { id }, { actor }) {

@@ -62,7 +62,7 @@ const burn = command({
   ...write,
   name: 'note.burn',
   summary: 'A note can be burned once.',
-  requires: [rule<Held>('NOTE_GONE', 'the note is not burned yet', ({ note }) => note === null)],
+  requires: [rule<Held>('NOTE_GONE', 'the note is not burned yet', ({ note }) => note === null, 'the note is burned already')],
 })
 
 const ask = command({ ...write, name: 'note.ask', summary: 'It takes a person’s attention.', asks: true })

@@ -102,6 +102,7 @@ export const leavesSpecAlone = rule<unknown, { readonly spec?: unknown }>(
   'IMMUTABLE_VIOLATION',
   'a spec never changes after task.create: make a new task',
   (_, { spec }) => spec === undefined,
+  'the spec never changes after task.create: make a new task',
 )
 
 /** Words that somebody decides or works by; those of blanks alone would leave them guessing. */

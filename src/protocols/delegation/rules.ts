@@ -35,15 +35,26 @@ export async function runOf(read: Read, run_id: string, actor: Actor): Promise<O
 }
 
 export const allows = (event: string) =>
-  rule<OfRun>('INVALID_TRANSITION', `the run's state allows ${event}`, ({ run }) => allowsEvent(run.state, event))
-export const isRunning = rule<OfRun>('INVALID_TRANSITION', 'the run is running', ({ run }) => run.state === 'running')
-export const isNotEnded = rule<OfRun>('INVALID_TRANSITION', 'the run has not ended', ({ run }) => isActive(run.state))
+  rule<OfRun>(
+    'INVALID_TRANSITION',
+    `the run's state allows ${event}`,
+    ({ run }) => allowsEvent(run.state, event),
+    `the run's state does not allow ${event}`,
+  )
+export const isRunning = rule<OfRun>(
+  'INVALID_TRANSITION',
+  'the run is running',
+  ({ run }) => run.state === 'running',
+  'the run is not running',
+)
+export const isNotEnded = rule<OfRun>('INVALID_TRANSITION', 'the run has not ended', ({ run }) => isActive(run.state), 'the run has ended')
 
 /** Once somebody has taken the run, an agent's word counts only from who holds it: what a process says after another took over is stale. */
 export const isPresentAttempt = rule<OfRun, OfAttempt>(
   'CONFLICT',
   'the attempt is the present one: another process has taken the run since',
   ({ mailbox }, { attempt = 0 }, { actor }) => actor.kind !== 'agent' || (mailbox?.attempt ?? 0) === attempt,
+  'another process has taken the run since: take it again to go on',
 )
 
 type OfFence = { readonly run: Run | null; readonly mailbox: Mailbox | null; readonly last_run: string | null }
@@ -61,19 +72,26 @@ export const isItsRun = rule<OfFence, { run_id?: string }>(
   'RUN_NOT_FOUND',
   'the run is one of the agent on this task',
   ({ run }, { run_id }) => run_id === undefined || run !== null,
+  'run_id names no run of this agent on this task',
 )
 /** The same for what it does to the task. A run that has ended may still speak, until another one has followed it. */
-export const isPresentFor = rule<OfFence, OfAttempt>('CONFLICT', isPresentAttempt.words, ({ run, mailbox, last_run }, { attempt }) => {
-  if (run === null) return true
-  if (!isActive(run.state)) return run.id === last_run
-  return attempt === undefined || (mailbox?.attempt ?? 0) === attempt
-})
+export const isPresentFor = rule<OfFence, OfAttempt>(
+  'CONFLICT',
+  isPresentAttempt.words,
+  ({ run, mailbox, last_run }, { attempt }) => {
+    if (run === null) return true
+    if (!isActive(run.state)) return run.id === last_run
+    return attempt === undefined || (mailbox?.attempt ?? 0) === attempt
+  },
+  isPresentAttempt.refusal,
+)
 
 /** While the work is with a delegate, the run above it waits. */
 export const hasNoDelegate = rule<OfRun>(
   'INVALID_TRANSITION',
   'the run has no delegate that works for it',
   ({ run, work }) => run.task_id === null || work?.current_run === null || work?.current_run === run.id,
+  'the run has a delegate that works for it: wait for it or cancel it',
 )
 
 export type Target = { readonly card: Card | null }

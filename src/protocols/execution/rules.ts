@@ -100,7 +100,12 @@ export const isUnresolved = rule<OfRequest>(
   'the request has ended before: it was resolved or cancelled, or took its default',
 )
 /** For what the system does by timer: that somebody was faster is no failure. */
-export const isStillOpen = rule<OfRequest>('PRECONDITION_FAILED', 'the request is open', ({ request }) => isOpen(request))
+export const isStillOpen = rule<OfRequest>(
+  'PRECONDITION_FAILED',
+  'the request is open',
+  ({ request }) => isOpen(request),
+  'the request is not open',
+)
 
 /** Nobody answers what they have not seen. */
 export function refuseChanged(digest: string | undefined, request: Request): void {

@@ -124,7 +124,14 @@ const edit = command({
   }),
   output: t.Object({ artifact: Artifact, task: Task.schema }),
   callers: [principal, reviewer],
-  requires: [rule<Committing>('PRECONDITION_FAILED', 'the task waits for a person', ({ task }) => task.state === 'blocked')],
+  requires: [
+    rule<Committing>(
+      'PRECONDITION_FAILED',
+      'the task waits for a person',
+      ({ task }) => task.state === 'blocked',
+      'the task does not wait for a person: edit while it is blocked, or take it over with task.takeover',
+    ),
+  ],
   audit: 'artifact.edited',
   load: (read, input) => committing(read, input),
   decide(state, input, { actor, now, newId }) {
@@ -210,7 +217,16 @@ const reference = command({
   }),
   output: t.Object({ artifact: Artifact, task: Task.schema }),
   callers: [executor, principal],
-  requires: [isActive, isInTime, rule<{ known: unknown }>('CONFLICT', 'the task does not refer to it yet', ({ known }) => known === null)],
+  requires: [
+    isActive,
+    isInTime,
+    rule<{ known: unknown }>(
+      'CONFLICT',
+      'the task does not refer to it yet',
+      ({ known }) => known === null,
+      'the task refers to this artifact version already',
+    ),
+  ],
   audit: 'artifact.referenced',
   async load(read, { task_id, artifact_id, version, as = 'input' }) {
     const task = await read(Task, task_id)

@@ -33,12 +33,14 @@ const upload = command({
       'INVALID_SPEC',
       'a name has no slash, no control and no invisible character',
       (_, { name = 'file' }) => isPlainName(name),
+      'name has a slash, a control character or an invisible one: leave these out',
     ),
     // The bound itself is checked at the commit; here it saves sending bytes that could not be kept.
     rule<Uploading>(
       'QUOTA_EXCEEDED',
       `a task keeps at most ${limits.uploadsPerTaskMax} uploads, and an actor has at most ${limits.uploadsOpenMax} that no artifact names`,
       ({ known, open, ofTask }) => known !== null || (open < limits.uploadsOpenMax && ofTask < limits.uploadsPerTaskMax),
+      `the task keeps ${limits.uploadsPerTaskMax} uploads, or you have ${limits.uploadsOpenMax} that no artifact names: commit an artifact with them, or wait until they are forgotten`,
     ),
   ],
   audit: 'artifact.uploaded',
@@ -125,6 +127,7 @@ const expire = command({
       'PRECONDITION_FAILED',
       'no artifact names the upload, and its time is over',
       ({ upload: { state, ...rest } }, _, { now }) => state === 'open' && expiryOf({ state, ...rest }) <= now,
+      'the upload is named by an artifact, or its time is not over yet',
     ),
   ],
   audit: 'artifact.upload_expired',

@@ -98,6 +98,7 @@ const isDue = rule<Resolving>(
   'PRECONDITION_FAILED',
   'the checkpoint is due',
   ({ checkpoint }, _, { now }) => checkpoint.expires_at === null || checkpoint.expires_at <= now,
+  'the checkpoint is not due yet: only its deadline lets the system expire it',
 )
 
 const expire = command({
@@ -108,7 +109,12 @@ const expire = command({
   output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
   callers: [system, administrator],
   requires: [
-    rule<Resolving>('CHECKPOINT_EXPIRED', 'the checkpoint has not expired yet', ({ checkpoint }) => checkpoint.state !== 'expired'),
+    rule<Resolving>(
+      'CHECKPOINT_EXPIRED',
+      'the checkpoint has not expired yet',
+      ({ checkpoint }) => checkpoint.state !== 'expired',
+      'the checkpoint has expired already',
+    ),
     isPending,
     isDue,
   ],
@@ -161,8 +167,14 @@ const overdue = command({
       'PRECONDITION_FAILED',
       'its time has passed',
       ({ checkpoint }, _, { now }) => checkpoint.expires_at !== null && checkpoint.expires_at <= now,
+      'the deadline of the checkpoint has not passed yet, or it has none',
     ),
-    rule<Resolving>('PRECONDITION_FAILED', 'nobody was told yet', ({ checkpoint }) => !checkpoint.overdue),
+    rule<Resolving>(
+      'PRECONDITION_FAILED',
+      'nobody was told yet',
+      ({ checkpoint }) => !checkpoint.overdue,
+      'the checkpoint was reported as overdue already',
+    ),
   ],
   audit: 'task.checkpoint.overdue',
   load: async (read, { checkpoint_id }) => checkpointAndTask(read, checkpoint_id),
@@ -185,8 +197,11 @@ const escalate = command({
   output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
   callers: [system],
   requires: [
-    rule<{ task: Task }>('PRECONDITION_FAILED', 'somebody works on the task', ({ task }) =>
-      ['assigned', 'in_progress', 'blocked'].includes(task.state),
+    rule<{ task: Task }>(
+      'PRECONDITION_FAILED',
+      'somebody works on the task',
+      ({ task }) => ['assigned', 'in_progress', 'blocked'].includes(task.state),
+      'the task is not being worked on: only a task that is assigned, in progress or blocked can ask',
     ),
   ],
   audit: 'task.checkpoint.raised',

@@ -74,7 +74,14 @@ const revoke = command({
   input: t.Object({ grant_id: Id }),
   output: t.Object({ grant: Grant.schema }),
   callers: [principal],
-  requires: [rule<{ grant: Grant }>('PRECONDITION_FAILED', 'the grant was not revoked before', ({ grant }) => grant.revoked_at === null)],
+  requires: [
+    rule<{ grant: Grant }>(
+      'PRECONDITION_FAILED',
+      'the grant was not revoked before',
+      ({ grant }) => grant.revoked_at === null,
+      'the grant was revoked already',
+    ),
+  ],
   audit: 'grant.revoked',
   async load(read, { grant_id }) {
     const grant = await read(Grant, grant_id)
@@ -94,7 +101,15 @@ const use = command({
   input: t.Object({ task_id: Id, scope: GrantScope }),
   output: t.Object({ decision: either('allow', 'deny', 'ask'), grant: nullable(Grant.schema) }),
   callers: [executor],
-  requires: [isInTime, rule<{ task: Task }>('PRECONDITION_FAILED', 'the task is in progress', ({ task }) => task.state === 'in_progress')],
+  requires: [
+    isInTime,
+    rule<{ task: Task }>(
+      'PRECONDITION_FAILED',
+      'the task is in progress',
+      ({ task }) => task.state === 'in_progress',
+      'the task is not in progress: grants are used while its agent works',
+    ),
+  ],
   audit: 'grant.used',
   async load(read, { task_id, scope }, { now }) {
     const task = await read(Task, task_id)

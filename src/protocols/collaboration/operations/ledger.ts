@@ -35,11 +35,13 @@ const write = command({
       'CONFLICT',
       'expected_version is the current one',
       ({ head }, { expected_version }) => expected_version === undefined || expected_version === (head?.version ?? 0),
+      'the entry has another version than expected_version: read it again, then write',
     ),
     rule<unknown, { value: unknown }>(
       'INVALID_SPEC',
       `a value is at most ${limits.ledgerValueBytesMax} bytes of JSON`,
       (_, { value }) => Buffer.byteLength(canonical(value)) <= limits.ledgerValueBytesMax,
+      `value is larger than ${limits.ledgerValueBytesMax} bytes of JSON: keep large things as artifacts`,
     ),
   ],
   audit: 'ledger.written',

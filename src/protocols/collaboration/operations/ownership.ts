@@ -13,7 +13,12 @@ import { adopting, newTask, treeBound } from './task.ts'
 
 type OfTask = { readonly task: Task }
 type To = { readonly to: string }
-const isSomebodyElse = rule<OfTask, To>('PRECONDITION_FAILED', 'it goes to somebody else', ({ task }, { to }) => to !== task.executor)
+const isSomebodyElse = rule<OfTask, To>(
+  'PRECONDITION_FAILED',
+  'it goes to somebody else',
+  ({ task }, { to }) => to !== task.executor,
+  'this executor has the task already: name another one',
+)
 
 const transfer = command({
   name: 'ownership.transfer',
@@ -24,7 +29,12 @@ const transfer = command({
   callers: [system, administrator],
   requires: [
     isActive,
-    rule<OfTask>('PRECONDITION_FAILED', 'the task was assigned before', ({ task }) => task.executor !== null),
+    rule<OfTask>(
+      'PRECONDITION_FAILED',
+      'the task was assigned before',
+      ({ task }) => task.executor !== null,
+      'the task was never assigned: use task.assign',
+    ),
     isSomebodyElse,
   ],
   audit: 'ownership.transferred',
@@ -44,16 +54,23 @@ const transfer = command({
   example: { given: 'in_progress', as: 'admin', input: ({ task }) => ({ task_id: task.id, to: 'agent_robin' }) },
 })
 
-const isDelegable = rule<OfTask>('PRECONDITION_FAILED', 'the task is delegable', ({ task }) => task.ownership.delegable)
+const isDelegable = rule<OfTask>(
+  'PRECONDITION_FAILED',
+  'the task is delegable',
+  ({ task }) => task.ownership.delegable,
+  'the task is not delegable (spec.constraints.delegable or the way it was passed on)',
+)
 const isHeld = rule<OfTask>(
   'PRECONDITION_FAILED',
   'the executor holds the task',
   ({ task }) => task.state === 'assigned' || task.state === 'in_progress',
+  'the task is neither assigned nor in progress, so its executor cannot pass it on',
 )
 const isShallow = rule<OfTask>(
   'PRECONDITION_FAILED',
   `work is delegated at most ${limits.delegationDepthMax} deep`,
   ({ task }) => task.depth < limits.delegationDepthMax,
+  `the task was passed on ${limits.delegationDepthMax} times, which is the most`,
 )
 
 const DelegateInput = t.Object({

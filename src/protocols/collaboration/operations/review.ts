@@ -16,6 +16,7 @@ const isReviewable = rule<{ task: Task }>(
   'PRECONDITION_FAILED',
   "the task's state allows review.submit",
   ({ task }) => task.state === 'review_ready' || task.state === 'under_review',
+  'the task has nothing to review now: it is neither review_ready nor under_review',
 )
 
 const submit = command({
@@ -35,12 +36,18 @@ const submit = command({
   output: t.Object({ review: Review.schema, task: Task.schema }),
   callers: [principal, reviewer],
   requires: [
-    rule<Reviewing>('IMMUTABLE_VIOLATION', 'a review never changes: submit a new one', ({ taken }) => !taken),
+    rule<Reviewing>(
+      'IMMUTABLE_VIOLATION',
+      'a review never changes: submit a new one',
+      ({ taken }) => !taken,
+      'this review exists already and never changes: submit a new one',
+    ),
     isReviewable,
     rule<unknown, { verdict: string; requested_changes?: string[] }>(
       'INVALID_SPEC',
       'requested_changes says what to change when the verdict is changes_requested',
       (_, { verdict, requested_changes = [] }) => verdict !== 'changes_requested' || requested_changes.length > 0,
+      'requested_changes is missing: say what to change when the verdict is changes_requested',
     ),
   ],
   audit: 'review.submitted',
@@ -126,6 +133,7 @@ const comment = command({
       'IMMUTABLE_VIOLATION',
       'a remark carries no verdict and changes no review',
       (_, { verdict }) => verdict === undefined,
+      'a comment carries no verdict and changes no review: leave verdict out, or use review.submit',
     ),
   ],
   audit: 'review.commented',

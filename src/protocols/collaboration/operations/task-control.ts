@@ -85,6 +85,7 @@ const extend = command({
       'INVALID_SPEC',
       'deadline or max_duration is given',
       (_, given) => given.deadline !== undefined || given.max_duration !== undefined,
+      'neither deadline nor max_duration is given: name at least one',
     ),
   ],
   audit: 'task.extended',
@@ -137,6 +138,7 @@ const overdue = command({
       'PRECONDITION_FAILED',
       'the time has passed and nobody was told yet',
       ({ task }, _, { now }) => !task.overdue && isLate(task, now),
+      'the task is not late, or it was reported as overdue already',
     ),
   ],
   audit: 'task.overdue',
@@ -170,11 +172,13 @@ const addReviewer = command({
       'PRECONDITION_FAILED',
       'the person is not a reviewer yet',
       ({ task }, { user }) => !task.reviewers.includes(user),
+      'this person is a reviewer of the task already',
     ),
     rule<{ task: Task }>(
       'PRECONDITION_FAILED',
       `a task has at most ${limits.reviewersMax} reviewers`,
       ({ task }) => task.reviewers.length < limits.reviewersMax,
+      `the task has ${limits.reviewersMax} reviewers, which is the most: remove one first`,
     ),
   ],
   audit: 'task.reviewer_added',
@@ -199,8 +203,11 @@ const removeReviewer = command({
   callers: [principal],
   requires: [
     isActive,
-    rule<{ task: Task }, { user: string }>('PRECONDITION_FAILED', 'the person is a reviewer', ({ task }, { user }) =>
-      task.reviewers.includes(user),
+    rule<{ task: Task }, { user: string }>(
+      'PRECONDITION_FAILED',
+      'the person is a reviewer',
+      ({ task }, { user }) => task.reviewers.includes(user),
+      'this person is not a reviewer of the task',
     ),
   ],
   audit: 'task.reviewer_removed',

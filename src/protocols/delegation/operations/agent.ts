@@ -65,22 +65,38 @@ const delegate = command({
   output: t.Object({ run: Run.schema }),
   callers: [system, parentAgent, agentOfProject],
   requires: [
-    rule<Delegating>('INVALID_TRANSITION', 'the parent run is running', ({ parent }, _, { actor }) =>
-      parent === null || actor.kind === 'system' ? true : parent.run.state === 'running',
+    rule<Delegating>(
+      'INVALID_TRANSITION',
+      'the parent run is running',
+      ({ parent }, _, { actor }) => (parent === null || actor.kind === 'system' ? true : parent.run.state === 'running'),
+      'the parent run is not running',
     ),
-    rule<Delegating, { attempt?: number }>('CONFLICT', isPresentAttempt.words, ({ parent }, input, context) =>
-      parent === null ? true : isPresentAttempt.holds(parent, input, context),
+    rule<Delegating, { attempt?: number }>(
+      'CONFLICT',
+      isPresentAttempt.words,
+      ({ parent }, input, context) => (parent === null ? true : isPresentAttempt.holds(parent, input, context)),
+      isPresentAttempt.refusal,
     ),
-    rule<Delegating>('PRECONDITION_FAILED', 'the parent run may be delegated', ({ parent }, _, { actor }) =>
-      parent === null || actor.kind === 'system' ? true : parent.run.delegable,
+    rule<Delegating>(
+      'PRECONDITION_FAILED',
+      'the parent run may be delegated',
+      ({ parent }, _, { actor }) => (parent === null || actor.kind === 'system' ? true : parent.run.delegable),
+      'the parent run may not be delegated',
     ),
-    rule<Delegating>('PRECONDITION_FAILED', `work is delegated at most ${limits.delegationDepthMax} deep`, ({ parent }) =>
-      isShallow(parent?.run ?? null),
+    rule<Delegating>(
+      'PRECONDITION_FAILED',
+      `work is delegated at most ${limits.delegationDepthMax} deep`,
+      ({ parent }) => isShallow(parent?.run ?? null),
+      `the work was delegated ${limits.delegationDepthMax} deep, which is the most`,
     ),
-    rule<Delegating>('INVALID_TRANSITION', 'no other run of the task is active', ({ parent, work, correlation_id }) =>
-      parent !== null && parent.run.correlation_id === correlation_id
-        ? parent.run.task_id === null || work?.current_run === null || work?.current_run === parent.run.id
-        : work === null || (work.root_run === null && work.current_run === null),
+    rule<Delegating>(
+      'INVALID_TRANSITION',
+      'no other run of the task is active',
+      ({ parent, work, correlation_id }) =>
+        parent !== null && parent.run.correlation_id === correlation_id
+          ? parent.run.task_id === null || work?.current_run === null || work?.current_run === parent.run.id
+          : work === null || (work.root_run === null && work.current_run === null),
+      'another run of the task is active: hand it over or cancel it first',
     ),
   ],
   audit: 'run.delegated',
@@ -132,15 +148,24 @@ const handoff = command({
     isInTime,
     isPresentAttempt,
     hasNoDelegate,
-    rule<OfRun>('PRECONDITION_FAILED', 'the run may be delegated', ({ run }, _, { actor }) => actor.kind === 'system' || run.delegable),
+    rule<OfRun>(
+      'PRECONDITION_FAILED',
+      'the run may be delegated',
+      ({ run }, _, { actor }) => actor.kind === 'system' || run.delegable,
+      'the run may not be delegated',
+    ),
     // While a person decides about it, the agent that the answer is for stays the one that asked.
     rule<OfRun>(
       'PRECONDITION_FAILED',
       'nobody is asked about it',
       ({ run }, _, { actor }) => actor.kind === 'system' || run.state === 'running',
+      'the run waits for an answer: it can be handed over when it runs again',
     ),
-    rule<OfRun, { to_agent: string }>('PRECONDITION_FAILED', 'it goes to somebody else', ({ run }, { to_agent }, { actor }) =>
-      actor.kind === 'system' ? true : run.agent_id !== to_agent,
+    rule<OfRun, { to_agent: string }>(
+      'PRECONDITION_FAILED',
+      'it goes to somebody else',
+      ({ run }, { to_agent }, { actor }) => (actor.kind === 'system' ? true : run.agent_id !== to_agent),
+      'this agent has the run already: name another one',
     ),
   ],
   audit: 'run.delegated',

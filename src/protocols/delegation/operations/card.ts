@@ -65,6 +65,7 @@ const register = command({
       'INVALID_REQUEST',
       'an agent that is reached by webhook names its endpoint: an http or https address without a name, a password or a fragment',
       (_, { reach, endpoint = '' }) => reach !== 'webhook' || isHookAddress(endpoint),
+      'endpoint is missing or cannot be called: an agent that is reached by webhook names an http or https address without a name, a password or a fragment',
     ),
   ],
   audit: 'agent.registered',

@@ -25,8 +25,12 @@ const block = command({
   output,
   callers: [system],
   requires: [
-    rule<OfRun, { succeeds?: string }>('INVALID_TRANSITION', "the run's state allows agent.block", ({ run }, { succeeds }) =>
-      succeeds === undefined ? run.state === 'running' : run.state === 'blocked' && run.checkpoint_id === succeeds,
+    rule<OfRun, { succeeds?: string }>(
+      'INVALID_TRANSITION',
+      "the run's state allows agent.block",
+      ({ run }, { succeeds }) =>
+        succeeds === undefined ? run.state === 'running' : run.state === 'blocked' && run.checkpoint_id === succeeds,
+      "the run's state does not allow agent.block: it is not running, or it waits for another checkpoint",
     ),
   ],
   audit: 'run.blocked',
@@ -54,13 +58,17 @@ const resume = command({
   callers: [system],
   requires: [
     allows('agent.resume'),
-    rule<OfRun, { checkpoint_id?: string }>('INVALID_TRANSITION', 'it is the checkpoint that the run waits for', ({ run }, input) =>
-      input.checkpoint_id === undefined ? true : input.checkpoint_id === run.checkpoint_id,
+    rule<OfRun, { checkpoint_id?: string }>(
+      'INVALID_TRANSITION',
+      'it is the checkpoint that the run waits for',
+      ({ run }, input) => (input.checkpoint_id === undefined ? true : input.checkpoint_id === run.checkpoint_id),
+      'the run waits for another checkpoint',
     ),
     rule<OfRun, { resolution: { action?: unknown } }>(
       'INVALID_TRANSITION',
       'the resolution lets it go on: a reject ends the run',
       (_, { resolution }) => typeof resolution.action === 'string' && resolution.action !== 'reject',
+      'the resolution is a reject, which ends the run and never resumes it',
     ),
   ],
   audit: 'run.resumed',

@@ -119,6 +119,7 @@ const isHolding = rule<OfRun, { attempt?: number }>(
   'CONFLICT',
   'the attempt is the present one: another process has taken the run since',
   ({ mailbox }, { attempt = 0 }) => mailbox === null || mailbox.attempt === attempt,
+  'another process has taken the run since: take it again to go on',
 )
 
 const ack = command({

@@ -22,6 +22,7 @@ const mayAct = rule<Invoking>(
   'PRECONDITION_FAILED',
   'the task may be acted on (its autonomy is read_only)',
   ({ autonomy }) => autonomy !== 'read_only',
+  'the task may not be acted on: its autonomy is read_only',
 )
 
 /** The first scope that no grant allows, or that a grant allows less often than is needed here; null: all are allowed. */

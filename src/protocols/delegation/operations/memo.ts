@@ -65,7 +65,14 @@ const forget = command({
   input: t.Object({ run_id: Id }),
   output: t.Object({ forgotten: t.Integer(), more: t.Boolean() }),
   callers: [system],
-  requires: [rule<{ run: OfRun['run'] }>('PRECONDITION_FAILED', 'the run has ended', ({ run }) => !isActive(run.state))],
+  requires: [
+    rule<{ run: OfRun['run'] }>(
+      'PRECONDITION_FAILED',
+      'the run has ended',
+      ({ run }) => !isActive(run.state),
+      'the run has not ended yet: its notes are forgotten when it has',
+    ),
+  ],
   audit: null,
   async load(read, { run_id }) {
     const run = await read.raw(Run, run_id)

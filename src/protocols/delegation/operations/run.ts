@@ -34,7 +34,7 @@ const start = command({
   callers: [system, runAgent],
   requires: [
     isRunning,
-    rule<OfRun>('INVALID_TRANSITION', 'the run has not started yet', ({ run }) => run.started_at === null),
+    rule<OfRun>('INVALID_TRANSITION', 'the run has not started yet', ({ run }) => run.started_at === null, 'the run has started already'),
     isPresentAttempt,
     hasNoDelegate,
   ],
@@ -66,6 +66,7 @@ const progress = command({
       'QUOTA_EXCEEDED',
       `a run reports its progress at most ${limits.progressPerRunMax} times`,
       ({ run }) => (run.progress?.count ?? 0) < limits.progressPerRunMax,
+      `the run reported its progress ${limits.progressPerRunMax} times, which is the most`,
     ),
   ],
   audit: 'run.progress',
@@ -140,7 +141,7 @@ const report = command({
   output: t.Object({ run: Run.schema, report: Report.schema }),
   callers: [runAgent],
   requires: [
-    rule<OfRun>('PRECONDITION_FAILED', 'a task stands behind the run', ({ run }) => run.task_id !== null),
+    rule<OfRun>('PRECONDITION_FAILED', 'a task stands behind the run', ({ run }) => run.task_id !== null, 'the run has no task'),
     isRunning,
     isPresentAttempt,
     hasNoDelegate,

@@ -25,8 +25,18 @@ const rotate = command({
   output: t.Object({ card: Card.schema, secret: nullable(t.String({ description: 'shown once' })) }),
   callers: [system, administrator, installationOwner, agentItself, agentOwner],
   requires: [
-    rule<{ card: Card }>('PRECONDITION_FAILED', 'the agent is reached by webhook', ({ card }) => card.reach === 'webhook'),
-    rule<{ signing: Signing | null }>('PRECONDITION_FAILED', 'there is a secret', ({ signing }) => signing !== null),
+    rule<{ card: Card }>(
+      'PRECONDITION_FAILED',
+      'the agent is reached by webhook',
+      ({ card }) => card.reach === 'webhook',
+      'the agent is not reached by webhook: its card says otherwise',
+    ),
+    rule<{ signing: Signing | null }>(
+      'PRECONDITION_FAILED',
+      'there is a secret',
+      ({ signing }) => signing !== null,
+      'the agent has no webhook secret yet: webhook.rotate makes one',
+    ),
   ],
   audit: 'agent.secret_rotated',
   once: ['secret'],

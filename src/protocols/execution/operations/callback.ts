@@ -33,6 +33,7 @@ const register = command({
       'INVALID_REQUEST',
       'endpoint is an http or https address without a name, a password or a fragment',
       (_, { endpoint }) => isHookAddress(endpoint),
+      'endpoint cannot be called: give an http or https address without a name, a password or a fragment',
     ),
   ],
   audit: 'callback.registered',

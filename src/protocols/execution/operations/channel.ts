@@ -34,6 +34,7 @@ const add = command({
       'INVALID_REQUEST',
       'endpoint is an http or https address without a name, a password or a fragment',
       (_, { endpoint }) => isHookAddress(endpoint),
+      'endpoint cannot be called: give an http or https address without a name, a password or a fragment',
     ),
   ],
   audit: 'channel.added',

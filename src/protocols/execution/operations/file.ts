@@ -45,9 +45,17 @@ const add = command({
   requires: [
     isNotLate,
     isUnresolved,
-    rule<Adding>('PRECONDITION_FAILED', 'the request asks for a file', (state) => asked(state) !== null),
-    rule<Adding, AddInput>('INVALID_REQUEST', 'a name has no slash, no control and no invisible character', (_, { name }) =>
-      isPlainName(name),
+    rule<Adding>(
+      'PRECONDITION_FAILED',
+      'the request asks for a file',
+      (state) => asked(state) !== null,
+      'the request does not ask for a file',
+    ),
+    rule<Adding, AddInput>(
+      'INVALID_REQUEST',
+      'a name has no slash, no control and no invisible character',
+      (_, { name }) => isPlainName(name),
+      'name has a slash, a control character or an invisible one: leave these out',
     ),
     rule<Adding, AddInput>(
       'INVALID_RESULT',
@@ -55,12 +63,18 @@ const add = command({
       (state, { media_type }) => isTaken(asked(state)!.validation?.media_types, media_type),
       'the request asks for files of other types (see validation.media_types)',
     ),
-    rule<Adding, AddInput>('TOO_LARGE', 'the file is not larger than the request allows', (state, { size = 0 }) => size <= boundOf(state)),
+    rule<Adding, AddInput>(
+      'TOO_LARGE',
+      'the file is not larger than the request allows',
+      (state, { size = 0 }) => size <= boundOf(state),
+      'the file is larger than the request allows (validation.max_bytes)',
+    ),
     // The bound itself is checked at the commit; here it saves sending bytes that could not be kept.
     rule<Adding>(
       'QUOTA_EXCEEDED',
       `a request takes at most ${limits.filesPerRequestMax} files, and a person has at most ${limits.uploadsOpenMax} that no answer names`,
       ({ held, open }) => held < limits.filesPerRequestMax && open < limits.uploadsOpenMax,
+      `the request has ${limits.filesPerRequestMax} files, or you have ${limits.uploadsOpenMax} that no answer names: answer with them, or wait until they are forgotten`,
     ),
   ],
   audit: 'file.added',
@@ -152,6 +166,7 @@ const expire = command({
       'PRECONDITION_FAILED',
       'no answer names the file, and its time is over',
       ({ file }, _, { now }) => file.state === 'open' && expiryOf(file) <= now,
+      'the file is named by an answer, or its time is not over yet',
     ),
   ],
   audit: 'file.expired',

@@ -79,7 +79,12 @@ const remove = command({
   output: t.Object({ group: Group.schema }),
   callers: keepers,
   requires: [
-    rule<OfProject & { group: Group | null }>('NOT_FOUND', 'the project has this group', ({ group }) => group?.removed_at === null),
+    rule<OfProject & { group: Group | null }>(
+      'NOT_FOUND',
+      'the project has this group',
+      ({ group }) => group?.removed_at === null,
+      'the project has no such group',
+    ),
   ],
   audit: 'group.removed',
   async load(read, { name, ...input }, { actor }) {

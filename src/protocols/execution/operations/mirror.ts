@@ -43,8 +43,13 @@ const mirror = command({
   output: t.Object({ request: RequestView }),
   callers: [system],
   requires: [
-    rule<{ taken: boolean }>('CONFLICT', 'it is not in the inbox yet', ({ taken }) => !taken),
-    rule<unknown, { kind: Kind }>('INVALID_REQUEST', 'another protocol asks it', (_, { kind }) => kind !== 'request'),
+    rule<{ taken: boolean }>('CONFLICT', 'it is not in the inbox yet', ({ taken }) => !taken, 'the item is in the inbox already'),
+    rule<unknown, { kind: Kind }>(
+      'INVALID_REQUEST',
+      'another protocol asks it',
+      (_, { kind }) => kind !== 'request',
+      'kind request is what agents ask here: use request.create',
+    ),
   ],
   audit: 'request.created',
   load: async (read, { request_id }) => ({ taken: request_id !== undefined && (await read.maybe(Request, request_id)) !== null }),
@@ -85,7 +90,12 @@ const mirror = command({
   },
 })
 
-const isMirrored = rule<OfRequest>('PRECONDITION_FAILED', 'a task stands behind it', ({ request }) => request.task_id !== undefined)
+const isMirrored = rule<OfRequest>(
+  'PRECONDITION_FAILED',
+  'a task stands behind it',
+  ({ request }) => request.task_id !== undefined,
+  'the request has no task behind it',
+)
 
 const reroute = command({
   name: 'request.reroute',

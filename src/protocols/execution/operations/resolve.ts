@@ -121,6 +121,7 @@ const expire = command({
       'PRECONDITION_FAILED',
       'its time is up, and nothing was done about it yet',
       ({ request }, _, { now }) => request.expires_at !== null && request.expires_at <= now && !request.overdue,
+      'the deadline of the request has not passed yet, it has none, or it was dealt with already',
     ),
   ],
   audit: 'request.expired',

@@ -71,6 +71,7 @@ const escalate = command({
       'PRECONDITION_FAILED',
       'the request is open, and the escalation that was asked for is due',
       ({ request }, _, { actor, now }) => actor.kind !== 'system' || (isOpen(request) && isDue(request, now)),
+      'the request is closed, or its escalation is not due yet',
     ),
     rule<Escalating>(
       isNotLate.code,

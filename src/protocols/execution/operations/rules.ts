@@ -40,6 +40,7 @@ const add = command({
       'QUOTA_EXCEEDED',
       `a person has at most ${limits.rulesPerPersonMax} rules`,
       ({ rules }) => rules.length < limits.rulesPerPersonMax,
+      `you have ${limits.rulesPerPersonMax} rules, which is the most: remove one first`,
     ),
   ],
   audit: 'rule.added',

@@ -44,7 +44,12 @@ const take = command({
   }),
   callers: [taker],
   requires: [
-    rule<Taking>('PRECONDITION_FAILED', 'the request was answered with a secret', ({ request }) => secretIn(request) !== null),
+    rule<Taking>(
+      'PRECONDITION_FAILED',
+      'the request was answered with a secret',
+      ({ request }) => secretIn(request) !== null,
+      'the request was not answered with a secret',
+    ),
     rule<Taking>(
       'GONE',
       'the secret was not handed over yet, and its time is not over',
@@ -90,6 +95,7 @@ const expire = command({
       'PRECONDITION_FAILED',
       'the secret is still here, and its time is over',
       ({ secret }, _, { now }) => secret !== null && expiryOf(secret) <= now,
+      'the secret was erased already, or its time is not over yet',
     ),
   ],
   audit: 'secret.expired',

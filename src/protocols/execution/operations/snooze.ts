@@ -47,7 +47,12 @@ const snooze = command({
   callers: [addressee],
   requires: [
     isUnresolved,
-    rule<OfRequest>('PRECONDITION_FAILED', 'the request is neither late nor escalated', ({ request }) => !isPressing(request)),
+    rule<OfRequest>(
+      'PRECONDITION_FAILED',
+      'the request is neither late nor escalated',
+      ({ request }) => !isPressing(request),
+      'the request is late or escalated, so it cannot be snoozed',
+    ),
   ],
   audit: 'request.snoozed',
   load: async (read, { request_id }) => requestOf(read, request_id),
@@ -102,8 +107,11 @@ const wake = command({
   callers: [system],
   requires: [
     isStillOpen,
-    rule<OfRequest>('PRECONDITION_FAILED', 'somebody is to see it again now', ({ request }, _, { now }) =>
-      sleepers(request).some(({ until }) => until <= now),
+    rule<OfRequest>(
+      'PRECONDITION_FAILED',
+      'somebody is to see it again now',
+      ({ request }, _, { now }) => sleepers(request).some(({ until }) => until <= now),
+      'the request is snoozed by nobody whose time is over',
     ),
   ],
   audit: 'request.woken',

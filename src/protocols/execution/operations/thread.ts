@@ -28,6 +28,7 @@ const question = command({
       'QUOTA_EXCEEDED',
       `at most ${limits.remarksMax / 2} questions are asked about one request`,
       ({ request }) => ofKind(request, 'question') < limits.remarksMax / 2,
+      `${limits.remarksMax / 2} questions were asked about this request, which is the most`,
     ),
   ],
   audit: 'request.questioned',

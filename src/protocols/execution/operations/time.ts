@@ -30,6 +30,7 @@ const extend = command({
       'TASK_BOUND',
       'an agent asked it here: what comes from a task has the deadline that it has there',
       ({ request }) => request.kind === 'request',
+      "the item comes from a task: its deadline is the task's; use task.extend or the checkpoint's own deadline",
     ),
     rule<OfRequest, Extending>(
       'PRECONDITION_FAILED',
@@ -71,10 +72,15 @@ const remind = command({
   callers: [system],
   requires: [
     isStillOpen,
-    rule<OfRequest>('PRECONDITION_FAILED', 'a reminder is due', ({ request }, _, { now }) => {
-      const due = remindedNext(request)
-      return due !== null && due <= now
-    }),
+    rule<OfRequest>(
+      'PRECONDITION_FAILED',
+      'a reminder is due',
+      ({ request }, _, { now }) => {
+        const due = remindedNext(request)
+        return due !== null && due <= now
+      },
+      'no reminder is due',
+    ),
   ],
   audit: 'request.reminded',
   load: (read, { request_id }) => requestOf(read, request_id),

@@ -18,6 +18,7 @@ const mayChoose = rule<Adding, { readonly id?: string }>(
   'UNAUTHORIZED',
   'only administrators choose an id: leave it out',
   (state, { id }, { actor }) => id === undefined || administrators.some((one) => one.is(actor, state)),
+  'only administrators choose an id: leave it out',
 )
 
 const add = command({
@@ -35,7 +36,15 @@ const add = command({
   }),
   output: t.Object({ agent: Agent.schema }),
   callers: [...administrators, ownerThemself],
-  requires: [mayChoose, rule<Adding>('PRECONDITION_FAILED', 'the owner is an active person', ({ owner }) => !owner.disabled)],
+  requires: [
+    mayChoose,
+    rule<Adding>(
+      'PRECONDITION_FAILED',
+      'the owner is an active person',
+      ({ owner }) => !owner.disabled,
+      'the owner is switched off: name an active person',
+    ),
+  ],
   audit: 'agent.added',
   async load(read, { id, owner, project_id = DEFAULT_PROJECT }) {
     if (project_id !== null) await read(Project, project_id)

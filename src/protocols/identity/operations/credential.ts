@@ -46,9 +46,15 @@ const issue = command({
       'UNAUTHORIZED',
       'only the server issues keys of the admin service',
       (state, _, { actor }) => !isAdminService(state) || actor.kind === 'system',
+      'keys of the admin service are issued by the server alone',
     ),
     mayPassOn,
-    rule<OfSubject>('PRECONDITION_FAILED', 'the subject is active', ({ subject }) => !subject.disabled),
+    rule<OfSubject>(
+      'PRECONDITION_FAILED',
+      'the subject is active',
+      ({ subject }) => !subject.disabled,
+      'the subject is switched off: switch it on first',
+    ),
   ],
   audit: 'key.issued',
   once: ['key'],
@@ -95,7 +101,14 @@ const revoke = command({
   input: t.Object({ key_id: t.String({ maxLength: limits.idCharsMax }) }),
   output: t.Object({ revoked: KeyView }),
   callers: [...administrators, keeper],
-  requires: [rule<{ key: Key }>('PRECONDITION_FAILED', 'the key is not revoked yet', ({ key }) => key.revoked_at === null)],
+  requires: [
+    rule<{ key: Key }>(
+      'PRECONDITION_FAILED',
+      'the key is not revoked yet',
+      ({ key }) => key.revoked_at === null,
+      'the key was revoked already',
+    ),
+  ],
   audit: 'key.revoked',
   async load(read, { key_id }) {
     const key = await read(Key, key_id)
@@ -138,7 +151,15 @@ const issueLogin = command({
   input: t.Object({ user_id: UserId }),
   output: t.Object({ token: nullable(t.String()), expires_at: Timestamp }),
   callers: [system, administrator, installationOwner],
-  requires: [mayPassOn, rule<{ user: User }>('PRECONDITION_FAILED', 'the person is active', ({ user }) => !user.disabled)],
+  requires: [
+    mayPassOn,
+    rule<{ user: User }>(
+      'PRECONDITION_FAILED',
+      'the person is active',
+      ({ user }) => !user.disabled,
+      'the person is switched off: switch them on first',
+    ),
+  ],
   audit: 'login.issued',
   once: ['token'],
   load: async (read, { user_id }) => ({ user: await read(User, user_id) }),
@@ -201,7 +222,12 @@ async function sessionsOf(read: Read, user_id: string, page: ListPage) {
 
 type WithSession = { readonly session: { readonly user_id: string; readonly closed_at: string | null } }
 const itsPerson = role<WithSession>('the person themself', (actor, { session }) => actor.kind === 'human' && actor.id === session.user_id)
-const isOpen = rule<WithSession>('PRECONDITION_FAILED', 'the session is open', ({ session }) => session.closed_at === null)
+const isOpen = rule<WithSession>(
+  'PRECONDITION_FAILED',
+  'the session is open',
+  ({ session }) => session.closed_at === null,
+  'the session was closed already',
+)
 const sessionInput = t.Object({ session_id: t.String({ maxLength: limits.idCharsMax }) })
 
 const closeSession = command({

@@ -101,11 +101,13 @@ const join = command({
       'PRECONDITION_FAILED',
       `a subject is in at most ${limits.projectsPerSubjectMax} projects`,
       ({ member }) => member.projects.length < limits.projectsPerSubjectMax,
+      `the subject is in ${limits.projectsPerSubjectMax} projects, which is the most: take it out of one first`,
     ),
     rule<Joining, { role?: string }>(
       'PRECONDITION_FAILED',
       'only people own projects',
       ({ member }, { role }) => member.kind === 'human' || role !== 'owner',
+      'only people own projects: give an agent the role member',
     ),
   ],
   audit: 'project.joined',
@@ -122,8 +124,11 @@ const leave = command({
   output: memberOutput,
   callers: [...administrators, projectOwner],
   requires: [
-    rule<Joining>('PRECONDITION_FAILED', 'the subject is in the project', ({ project, member }) =>
-      member.projects.some((m) => m.project_id === project.id),
+    rule<Joining>(
+      'PRECONDITION_FAILED',
+      'the subject is in the project',
+      ({ project, member }) => member.projects.some((m) => m.project_id === project.id),
+      'the subject is not in the project',
     ),
   ],
   audit: 'project.left',

@@ -50,11 +50,13 @@ export const sealKey = command({
       'INVALID_REQUEST',
       'd is the private half of the key: keep it, make another pair, and send the public half of that',
       (_, { jwk }) => jwk?.d === undefined,
+      'd is the private half of the key: keep it, make another pair, and send the public half of that',
     ),
     rule<unknown, Asked>(
       'INVALID_REQUEST',
       'this is a point of small order: nothing that is sealed to it is secret',
       (_, { jwk }) => jwk === null || !weak.has(pointOf(jwk.x)),
+      'this is a point of small order: nothing that is sealed to it is secret; make another pair',
     ),
   ],
   audit: 'agent.seal_key_set',

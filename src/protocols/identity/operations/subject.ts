@@ -17,7 +17,15 @@ const link = command({
   input: t.Object({ user_id: UserId, issuer: IssuerUrl, sub: Sub }),
   output: t.Object({ subject: SubjectLink.schema }),
   callers: administrators,
-  requires: [mayPassOn, rule<{ user: User }>('PRECONDITION_FAILED', 'the person is active', ({ user }) => !user.disabled)],
+  requires: [
+    mayPassOn,
+    rule<{ user: User }>(
+      'PRECONDITION_FAILED',
+      'the person is active',
+      ({ user }) => !user.disabled,
+      'the person is switched off: switch them on first',
+    ),
+  ],
   audit: 'subject.linked',
   async load(read, { user_id, issuer, sub }) {
     return { user: await read(User, user_id), before: await read.raw(SubjectLink, linkIdOf(issuer, sub)) }
@@ -46,7 +54,14 @@ const unlink = command({
   input: t.Object({ issuer: IssuerUrl, sub: Sub }),
   output: t.Object({ subject: SubjectLink.schema }),
   callers: administrators,
-  requires: [rule<{ subject: SubjectLink }>('PRECONDITION_FAILED', 'the subject is linked', ({ subject }) => subject.unlinked_at === null)],
+  requires: [
+    rule<{ subject: SubjectLink }>(
+      'PRECONDITION_FAILED',
+      'the subject is linked',
+      ({ subject }) => subject.unlinked_at === null,
+      'the subject was unlinked already',
+    ),
+  ],
   audit: 'subject.unlinked',
   load: async (read, { issuer, sub }) => ({ subject: await read(SubjectLink, linkIdOf(issuer, sub)) }),
   decide({ subject }, _, { now }) {

@@ -25,12 +25,23 @@ const add = command({
   output: t.Object({ user: User.schema }),
   callers: [...administrators, personThemself],
   requires: [
-    rule<Substituting>('PRECONDITION_FAILED', 'nobody is their own substitute', ({ person, substitute }) => person.id !== substitute.id),
-    rule<Substituting>('PRECONDITION_FAILED', 'the substitute is active', ({ substitute }) => !substitute.disabled),
+    rule<Substituting>(
+      'PRECONDITION_FAILED',
+      'nobody is their own substitute',
+      ({ person, substitute }) => person.id !== substitute.id,
+      'a person cannot be their own substitute: name another one',
+    ),
+    rule<Substituting>(
+      'PRECONDITION_FAILED',
+      'the substitute is active',
+      ({ substitute }) => !substitute.disabled,
+      'the substitute is switched off: name an active person',
+    ),
     rule<Substituting>(
       'QUOTA_EXCEEDED',
       `a person stands in for at most ${limits.substitutionsMax} others`,
       ({ substitute }) => substitute.acts_for.length < limits.substitutionsMax,
+      `the person stands in for ${limits.substitutionsMax} others, which is the most: name another one`,
     ),
   ],
   audit: 'substitute.added',
@@ -61,8 +72,11 @@ const remove = command({
   output: t.Object({ user: User.schema }),
   callers: [...administrators, personThemself],
   requires: [
-    rule<Substituting>('PRECONDITION_FAILED', 'the person has this substitute', ({ person, substitute }) =>
-      substitute.acts_for.some(({ user_id }) => user_id === person.id),
+    rule<Substituting>(
+      'PRECONDITION_FAILED',
+      'the person has this substitute',
+      ({ person, substitute }) => substitute.acts_for.some(({ user_id }) => user_id === person.id),
+      'the person has no such substitute',
     ),
   ],
   audit: 'substitute.removed',
