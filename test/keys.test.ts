@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { readConfig, type Config } from '#apps/config.ts'
 import { realClock, realEntropy } from '#apps/clock.ts'
-import { openKeys, rotateKeys, watchKeys } from '#apps/keys.ts'
+import { openKeys, replaceLost, rotateKeys, watchKeys } from '#apps/keys.ts'
 import { createLog } from '#apps/log.ts'
 import { startServer, type Server } from '#apps/server.ts'
 import { jwksOf, ringFrom, type KeyRing } from '#workers/key-ring.ts'
@@ -61,6 +61,19 @@ test('a first start makes private keys; the next ones keep them; the public half
   assert.deepEqual(ringIn(data), ring)
   assert.equal(serverKeyIn(data), key)
   assert.deepEqual(await published(second.port), jwksOf(ring))
+})
+
+test('an installation keeps its id over restarts and new keys, and no other has it', async (t) => {
+  const data = dataFolder(t)
+  const idAt = async (port: number): Promise<string> => (await send(port, '/health', { method: 'GET' })).json.installation as string
+  const first = await serve(t, data)
+  const id = await idAt(first.port)
+  assert.match(id, /^inst_[\w-]{22}$/)
+  await first.stop()
+  rmSync(join(data, 'keys'), { recursive: true })
+  await replaceLost(join(data, 'keys'), maker)
+  assert.equal(await idAt((await serve(t, data)).port), id)
+  assert.notEqual(await idAt((await serve(t, dataFolder(t))).port), id)
 })
 
 test('a first start that was killed between the files goes on where it ended', async (t) => {

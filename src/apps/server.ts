@@ -35,6 +35,7 @@ import { realClock, realEntropy } from './clock.ts'
 import { hostInUrl, type Config } from './config.ts'
 import { openDataFolder, StartError, type DataFolder } from './data-folder.ts'
 import { setUpDevelopment } from './development.ts'
+import { installationOf } from './installation.ts'
 import { createIssuer } from './issuer.ts'
 import { openKeys, watchKeys, type Keys } from './keys.ts'
 import { createSessions, type Sessions } from './sessions.ts'
@@ -62,6 +63,8 @@ export type Server = {
   readonly kernel: Kernel
   readonly rpc: JsonRpcServer
   readonly folder: DataFolder
+  /** The same for as long as the record lasts, whatever its address and its keys. */
+  readonly installation: string
   /** A link that signs the owner in, once; null when the owner was switched off. */
   ownerLink(): Promise<string | null>
   /** Takes up a certificate that was renewed. */
@@ -119,6 +122,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   })
   await concludeUnknown(kernel, log)
   await setUp(kernel, folder.adminKey)
+  const installation = await installationOf(store)
   folder.reserve.keep()
   workers.push(capabilities)
   await capabilities.start(kernel)
@@ -128,7 +132,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   workers.push(runProcesses(kernel, blobs, agents, clock, log))
   const sessions = await sessionsOf(kernel, config, log)
   const metrics = createMetrics()
-  const parts = { kernel, sessions, blobs, keys, metrics, tls, record: () => verifier?.record() ?? 'changed' }
+  const parts = { kernel, installation, sessions, blobs, keys, metrics, tls, record: () => verifier?.record() ?? 'changed' }
   const http = httpOf(parts, config, options)
   const rpc = createJsonRpc({ kernel, log, metrics, authenticate: sessions.authenticate })
   undo.push(() => Promise.all([http.stop(), rpc.stop(), effects.stop()]))
@@ -149,6 +153,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     kernel,
     rpc,
     folder,
+    installation,
     ownerLink: () => ownerLogin(kernel).then((path) => (path === null ? null : url + path)),
     renew: () => config.tls && renewTls(http, config.tls, clock.now(), log),
     stop: () => (stopped ??= stop()),
@@ -218,6 +223,7 @@ async function checkRecord(
 
 type Parts = {
   readonly kernel: Kernel
+  readonly installation: string
   readonly sessions: Sessions
   readonly blobs: Blobs
   readonly keys: Keys
@@ -226,7 +232,8 @@ type Parts = {
   record(): RecordState
 }
 
-function httpOf({ kernel, sessions, blobs, keys, metrics, tls, record }: Parts, config: Config, options: ServerOptions): HttpServer {
+function httpOf(parts: Parts, config: Config, options: ServerOptions): HttpServer {
+  const { kernel, installation, sessions, blobs, keys, metrics, tls, record } = parts
   const { log, clock = realClock, bounds } = options
   const started_at = timestampOf(clock.now())
   return createHttp({
@@ -251,6 +258,7 @@ function httpOf({ kernel, sessions, blobs, keys, metrics, tls, record }: Parts, 
     metrics,
     ...(bounds ? { bounds } : {}),
     health: () => ({
+      installation,
       store: 'sqlite',
       durability: 'every answer is on disk (WAL, synchronous=FULL)',
       started_at,

@@ -1,0 +1,14 @@
+// The id of an installation: the hash of the first event of its record. Rotated keys, a new address and a restored backup leave it as it
+// is; two data folders never share it.
+import { SYSTEM_SCOPE } from '#kernel/identity.ts'
+import type { Store } from '#kernel/store.ts'
+
+/** Of a store that was set up: it has a first event. */
+export async function installationOf(store: Pick<Store, 'facts'>): Promise<string> {
+  const [first] = await store.facts({ by: 'scope', scope: SYSTEM_SCOPE }, { after: null, limit: 1 })
+  if (!first) throw new Error('the record has no first event')
+  return `inst_${first.hash.slice(0, ID_CHARS)}`
+}
+
+/** 132 bits of the hash. */
+const ID_CHARS = 22
