@@ -5,6 +5,7 @@ import { streamPaths } from '#apps/stream-paths.ts'
 import { version } from '#apps/version.ts'
 import { openapiOf } from '#bindings/openapi.ts'
 import { protocols } from '#protocols/index.ts'
+import { messagesText } from './messages.ts'
 
 type Schema = {
   $ref?: string
@@ -44,6 +45,7 @@ export function generated(): Record<string, string> {
   return {
     'docs/api/openapi.json': `${JSON.stringify(openapi, null, 2)}\n`,
     'docs/api/operations.md': operationsText(openapi as unknown as Description),
+    'docs/api/messages.md': messagesText(),
   }
 }
 
