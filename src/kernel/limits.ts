@@ -138,6 +138,10 @@ export const limits = {
   pageBytesMax: 1024 * 1024,
   /** Rows that one filtered page may look at before it answers with a cursor, so that no query can be made expensive. */
   examinedMax: 2_000,
+  /** A search for words ends its page after so many characters of text, too: long items cost as much as many. */
+  searchedCharsMax: 4 * 1024 * 1024,
+  /** A search is some words, not a document. */
+  searchCharsMax: 200,
   /** Facts that one call of audit.verify checks; the caller goes on with the cursor. */
   verifiedMax: 5_000,
 

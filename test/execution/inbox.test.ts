@@ -28,6 +28,7 @@ for (const maker of storeMakers()) {
         pool: 0,
         snoozed: 0,
         acting_for: [],
+        next_cursor: null,
       })
       await world.close()
     })
@@ -93,8 +94,17 @@ for (const maker of storeMakers()) {
         [{ project_id: 'project_other' }, []],
         [{ project_id: 'project_default', action: 'APPROVE' }, ['robins', 'devins', 'anybody']],
         [{ task_id: 'task_none' }, []],
-      ] as const)
+        [{ text: 'DEVIN' }, ['Which?', 'devins', 'anybody']],
+        [{ text: 'which b' }, ['Which?']],
+        [{ text: 'robins nobody' }, []],
+        [{ text: 'ｒobins', action: 'APPROVE' }, ['robins']],
+      ] as const) {
         assert.deepEqual(titlesOf(await allOf(world, 'alice', { ...input, limit: 1 })), titles, JSON.stringify(input))
+        assert.equal((await world.call('alice', COUNT, input)).open, titles.length, JSON.stringify(input))
+      }
+      for (const text of ['', '  ', 'x'.repeat(limits.searchCharsMax + 1)])
+        for (const operation of [LIST, COUNT])
+          await assert.rejects(world.call('alice', operation, { text }), { code: 'INVALID_REQUEST', message: /^text / })
       const { next_cursor: cursor } = await world.call('alice', LIST, { limit: 1 })
       await assert.rejects(world.call('alice', LIST, { limit: 1, action: 'DECIDE', cursor }), { code: 'INVALID_REQUEST' })
       await assert.rejects(world.call('alice', LIST, { priority: 'urgent' }), { code: 'INVALID_REQUEST' })
@@ -112,6 +122,49 @@ test('a filtered page looks at so many items and goes on from there', async () =
   assert.notEqual(first.next_cursor, null)
   const second = await world.call('alice', LIST, { agent_id: 'agent_robin', cursor: first.next_cursor })
   assert.deepEqual([titlesOf(second.items), second.next_cursor], [['the one'], null])
+  await world.close()
+})
+
+test('a search reaches every item, and its count is true, however many calls that takes', async () => {
+  const world = await createWorld({ terms: { asksOpenMax: null } })
+  const details = { log: 'x'.repeat(15_000) }
+  for (let i = 0; i < 300; i++) await ask(world, 'devin', { payload: { item: `Deploy service ${i}`, details } })
+  for (const [where, payload] of [
+    ['details', { item: 'One', details: { note: ['it is the Needle'] } }],
+    ['context', { item: 'Two', details: {}, context: 'a NEEDLE\u200B here' }],
+  ] as const)
+    assert.ok(await ask(world, 'robin', { payload }), where)
+  const first = await world.call('alice', LIST, { text: 'needle' })
+  assert.deepEqual(first.items, [], 'so much text was looked at')
+  assert.notEqual(first.next_cursor, null)
+  assert.deepEqual(titlesOf(await allOf(world, 'alice', { text: 'needle' })), ['One', 'Two'])
+  assert.deepEqual(titlesOf(await allOf(world, 'alice', { text: 'service 151' })), ['Deploy service 151'])
+  const counts: number[] = []
+  for (let cursor: string | null | undefined; cursor !== null;) {
+    const page: any = await world.call('alice', COUNT, { text: 'deploy', ...(cursor === undefined ? {} : { cursor }) })
+    counts.push(page.open)
+    cursor = page.next_cursor
+  }
+  assert.ok(counts.length > 1, 'more than one call looks at')
+  assert.equal(
+    counts.reduce((sum, one) => sum + one, 0),
+    300,
+  )
+  await world.close()
+})
+
+test('what is not theirs is neither found nor counted by a search', async () => {
+  const world = await createWorld()
+  await ask(world, 'devin', item('needle of alice'))
+  for (const who of ['rita', 'bob', 'owner', 'mallory']) {
+    assert.deepEqual(await allOf(world, who, { text: 'needle' }), [], who)
+    assert.equal((await world.call(who, COUNT, { text: 'needle' })).open, 0, who)
+  }
+  assert.equal((await world.call('owner', COUNT, { person: 'user_alice' })).open, 1)
+  await assert.rejects(world.call('bob', COUNT, { person: 'user_alice' }), { code: 'UNAUTHORIZED' })
+  const narrow = castAs(world, 'narrow', 'alice', { partial: true })
+  await assert.rejects(world.call(narrow, COUNT), { code: 'UNAUTHORIZED' })
+  assert.equal((await world.call(narrow, COUNT, { text: 'needle' })).open, 1, 'item by item it learns of nothing else')
   await world.close()
 })
 

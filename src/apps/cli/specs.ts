@@ -28,7 +28,7 @@ export const nouns: Readonly<Record<string, string>> = {
   receipt: 'signed answers: verify them, and the keys that they are signed with',
   run: 'what an agent is at: start, progress, complete, fail',
   inbox: 'what waits for you, or for an agent: list, follow, answer',
-  filter: 'questions to your inbox that have a name',
+  filter: 'saved inbox filters',
   ask: 'ask a person from a script, and wait for the answer: decide, approve, provide',
   request: 'what agents ask of people: create, await, resolve, claim, assign',
   rule: 'who answers what your agents ask, in your place',

@@ -49,7 +49,7 @@ export const fieldWords: Readonly<Record<string, string>> = {
   expected_version: 'write only if this is its version now',
   expires_at: 'until when it is valid',
   fallback: 'what happens when nobody answers in time',
-  filter: 'a saved filter; what you ask for besides counts more',
+  filter: 'a saved filter; other flags override it',
   forbid: 'actions and risks for which it may not',
   from: 'from when on',
   goal: 'what is to be done',

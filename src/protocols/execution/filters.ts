@@ -1,4 +1,4 @@
-// Questions to the inbox that a person has given a name. One document holds all of theirs: they are few, and nobody else's.
+// Saved inbox filters. One document holds all filters of a person: they are few, and nobody else's.
 import { Refusal } from '#kernel/errors.ts'
 import { SYSTEM_SCOPE, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
@@ -17,8 +17,17 @@ const fields = {
   assignee: t.Optional(t.String({ maxLength: limits.idCharsMax, description: 'whose turn it is' })),
   status: t.Optional(State),
   snoozed: t.Optional(t.Boolean({ description: 'only those that you have snoozed' })),
+  text: t.Optional(
+    t.String({
+      minLength: 1,
+      maxLength: limits.searchCharsMax,
+      pattern: '\\S',
+      description:
+        'words that must all stand in the item: in its question, options, context or details, or in the names and ids of who asks',
+    }),
+  ),
 }
-/** What an inbox can be asked for. */
+/** The filters of an inbox. */
 export const Query = t.Object(fields)
 export type Query = Static<typeof Query>
 export const queryFields = fields
@@ -37,7 +46,7 @@ export const filtersOf = async (read: Read, actor: Actor): Promise<Static<typeof
 
 export const noFilter = (name: string): Refusal => new Refusal('NOT_FOUND', `you have no filter ${name}`)
 
-/** The question with what a saved filter adds; what is asked for in words counts more. */
+/** The query with the fields of a saved filter; fields of the query itself override them. */
 export async function withSaved<I extends Query & { readonly filter?: string | undefined }>(
   read: Read,
   input: I,

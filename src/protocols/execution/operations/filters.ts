@@ -9,7 +9,7 @@ import { Filter, FilterName, Filters, filtersOf, noFilter, Query } from '../filt
 
 const save = command({
   name: 'filter.save',
-  summary: 'Give a question to your inbox a name; one of that name is replaced.',
+  summary: 'Save an inbox filter; one of the same name is replaced.',
   draft: 'ours: the inbox',
   input: t.Object({ name: FilterName, query: Query }),
   output: t.Object({ filter: Filter }),
@@ -32,7 +32,7 @@ const save = command({
 
 const list = query({
   name: 'filter.list',
-  summary: 'List your saved filters.',
+  summary: 'List your saved inbox filters.',
   draft: 'ours: the inbox',
   input: t.Object({}),
   output: t.Object({ items: t.Array(Filter) }),
@@ -44,7 +44,7 @@ const list = query({
 
 const remove = command({
   name: 'filter.remove',
-  summary: 'Forget one of your saved filters.',
+  summary: 'Remove a saved inbox filter.',
   draft: 'ours: the inbox',
   input: t.Object({ name: FilterName }),
   output: t.Object({ filter: Filter }),

@@ -6,8 +6,9 @@ import { query, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
 import { t, type Part, type Static } from '#kernel/schema.ts'
 import { FilterName, queryFields, withSaved, type Query } from '../filters.ts'
-import { Item, itemOf, knowingBy } from '../inbox.ts'
-import { Id, isOpen, poolOf, rankOf, Request, SNOOZED } from '../schema.ts'
+import { Item, itemOf, knowingBy, type Knowing } from '../inbox.ts'
+import { Id, isInPool, isOpen, poolOf, rankOf, Request, SNOOZED, snoozedUntil } from '../schema.ts'
+import { searchFor } from '../search.ts'
 import { shown } from '../text.ts'
 
 type Inbox = { readonly people: readonly string[]; readonly pools: readonly string[] }
@@ -16,14 +17,12 @@ const projectsOf = ({ projects }: Actor): string[] => (projects === 'all' ? [] :
 /** Their own, those of the people for whom they act, and the pools of their projects. */
 const inboxOf = (actor: Actor): Inbox => ({ people: [actor.id, ...(actor.actsFor ?? [])], pools: projectsOf(actor).map(poolOf) })
 
-const ListInput = t.Object({
+const whatFields = {
   ...queryFields,
-  filter: t.Optional(FilterName),
-  person: t.Optional(
-    t.String({ maxLength: limits.idCharsMax, description: 'whose, for the owner of the installation; by default your own' }),
-  ),
-  ...pageInput,
-})
+  filter: t.Optional({ ...FilterName, description: 'a saved filter; other fields override it' }),
+  person: t.Optional(t.String({ maxLength: limits.idCharsMax, description: "another person's inbox (installation owners only)" })),
+}
+const ListInput = t.Object({ ...whatFields, ...pageInput })
 type ListInput = Static<typeof ListInput>
 
 type OfPerson = { readonly person: string | null }
@@ -41,11 +40,10 @@ const list = query({
   callers: [themself, installationOwner],
   load: async (read, input, { actor }) => ({ person: input.person ?? null, asked: await withSaved(read, input, actor) }),
   async view({ person, asked }, _, { actor, now }, read) {
-    const inbox = person === null || person === actor.id ? inboxOf(actor) : { people: [person], pools: [] }
     const knowing = knowingBy(read)
     const items: Item[] = []
     let bytes = 0
-    for await (const { request, at } of found(read, asked, inbox)) {
+    for await (const { request, at } of found(read, asked, seenBy(actor, person), knowing)) {
       if (request === null) return { items, next_cursor: at === null ? null : cursorOf('inbox.list', asked, at) }
       const item = await itemOf(request, actor, now, knowing)
       items.push(item)
@@ -58,12 +56,16 @@ const list = query({
   example: { given: 'asked', as: 'alice', input: {} },
 })
 
+const seenBy = (actor: Actor, person: string | null): Inbox =>
+  person === null || person === actor.id ? inboxOf(actor) : { people: [person], pools: [] }
+
 type Found = { readonly request: Request | null; readonly at: string | null }
 /** What fits, with its place in the list; a place without a request: so much was looked at, the rest is for the next page. */
-async function* found(read: Read, asked: ListInput, inbox: Inbox): AsyncIterable<Found> {
+async function* found(read: Read, asked: ListInput, inbox: Inbox, knowing: Knowing, name = 'inbox.list'): AsyncIterable<Found> {
   const { index, prefixes, reverse } = rowsOf(asked, inbox)
   const limit = Math.max(pageSize(asked), PORTION)
-  let after = placeOf('inbox.list', asked)
+  const search = asked.text === undefined ? null : searchFor(asked.text, knowing)
+  let after = placeOf(name, asked)
   for (let examined = 0; examined < limits.examinedMax; examined += limit) {
     const listed = await read.list(Request, index, prefixes, { after, limit, reverse })
     for (const { id, at } of listed) {
@@ -71,7 +73,8 @@ async function* found(read: Read, asked: ListInput, inbox: Inbox): AsyncIterable
       if (prefixes[0]?.length === 1 && at.startsWith(`${SNOOZED}\0`)) return
       after = at
       const request = await read.maybe(Request, id)
-      if (request !== null && fits(request, asked)) yield { request, at }
+      if (request !== null && fits(request, asked) && (search === null || (await search.fits(request)))) yield { request, at }
+      if (search !== null && search.searched > limits.searchedCharsMax) return yield { request: null, at }
     }
     if (listed.length < limit) return
   }
@@ -125,47 +128,87 @@ const get = query({
   example: { given: 'asked', as: 'alice', input: ({ request }) => ({ request_id: request.id }) },
 })
 
-/** Counts are kept for the whole inbox: a key for some projects would learn of the others. */
-const wholePerson = role<unknown>('a person, with a key for all their projects', (actor) => actor.kind === 'human' && !actor.partial)
+/** Counters are kept for the whole inbox: a key for some projects would learn of the others from them. */
+const wholePerson = role<OfCount>(
+  'a person, with a key for all their projects',
+  (actor, { person, isFiltered }) => themself.is(actor, { person }) && (isFiltered || !actor.partial),
+)
+const ofAnother = role<OfCount>('owner', (actor, state) => state.isFiltered && installationOwner.is(actor, state))
 const ByPriority = t.Object({ critical: t.Integer(), high: t.Integer(), normal: t.Integer(), low: t.Integer() })
 type ByPriority = Static<typeof ByPriority>
+const Count = t.Object({
+  open: t.Integer({ description: 'with a filter, how many items fit it' }),
+  by_priority: ByPriority,
+  pool: t.Integer({ description: 'of those, how many nobody has taken yet' }),
+  snoozed: t.Integer(),
+  acting_for: t.Array(t.Object({ person: Id, open: t.Integer() })),
+  next_cursor: t.Union([t.String(), t.Null()], {
+    description: 'with a filter: there is more to count; add up the pages. null: that was all',
+  }),
+})
+type Count = Static<typeof Count>
+type OfCount = OfPerson & { readonly isFiltered: boolean }
 
 const count = query({
   name: 'inbox.count',
-  summary: 'How much waits for you: your own and the pools of your projects; and for whom you act, each by themselves.',
+  summary:
+    'How much waits for you: your own and the pools of your projects; and for whom you act, each by themselves. With a filter, how much of what inbox.list shows fits it.',
   draft: 'ours: the inbox',
-  input: t.Object({}),
-  output: t.Object({
-    open: t.Integer(),
-    by_priority: ByPriority,
-    pool: t.Integer({ description: 'of those, how many nobody has taken yet' }),
-    snoozed: t.Integer(),
-    acting_for: t.Array(t.Object({ person: Id, open: t.Integer() })),
-  }),
-  callers: [wholePerson],
-  load: () => Promise.resolve(null),
-  async view(_, __, { actor }, read) {
-    const own = await countsIn(read, 'open', [actor.id])
-    const pool = await countsIn(read, 'open', inboxOf(actor).pools)
-    // What they were called to out of a pool stands in both.
-    const twice = await countsIn(read, 'twice', [actor.id])
-    const by_priority = {
-      critical: own.critical + pool.critical - twice.critical,
-      high: own.high + pool.high - twice.high,
-      normal: own.normal + pool.normal - twice.normal,
-      low: own.low + pool.low - twice.low,
-    }
-    const people = [...(actor.actsFor ?? [])]
+  input: t.Object({ ...whatFields, cursor: pageInput.cursor }),
+  output: Count,
+  callers: [wholePerson, ofAnother],
+  async load(read, input, { actor }) {
+    const { cursor: _, ...filters } = input
     return {
-      open: sumOf(by_priority),
-      by_priority,
-      pool: sumOf(pool),
-      snoozed: await read.count(Request, 'open', [actor.id, SNOOZED]),
-      acting_for: await Promise.all(people.map(async (person) => ({ person, open: sumOf(await countsIn(read, 'open', [person])) }))),
+      person: input.person ?? null,
+      asked: await withSaved(read, input, actor),
+      isFiltered: Object.values(filters).some((value) => value !== undefined),
     }
   },
+  view: ({ person, asked, isFiltered }, _, { actor }, read) =>
+    isFiltered ? countedIn(read, asked, actor, person) : countedBy(read, actor),
   example: { given: 'asked', as: 'alice', input: {} },
 })
+
+/** From counters, whatever there is. */
+async function countedBy(read: Read, actor: Actor): Promise<Count> {
+  const own = await countsIn(read, 'open', [actor.id])
+  const pool = await countsIn(read, 'open', inboxOf(actor).pools)
+  // What they were called to out of a pool stands in both.
+  const twice = await countsIn(read, 'twice', [actor.id])
+  const by_priority = {
+    critical: own.critical + pool.critical - twice.critical,
+    high: own.high + pool.high - twice.high,
+    normal: own.normal + pool.normal - twice.normal,
+    low: own.low + pool.low - twice.low,
+  }
+  const people = [...(actor.actsFor ?? [])]
+  return {
+    open: sumOf(by_priority),
+    by_priority,
+    pool: sumOf(pool),
+    snoozed: await read.count(Request, 'open', [actor.id, SNOOZED]),
+    acting_for: await Promise.all(people.map(async (who) => ({ person: who, open: sumOf(await countsIn(read, 'open', [who])) }))),
+    next_cursor: null,
+  }
+}
+
+/** One by one: exactly what inbox.list would show, as far as one call looks. */
+async function countedIn(read: Read, asked: ListInput, actor: Actor, person: string | null): Promise<Count> {
+  const by_priority = { critical: 0, high: 0, normal: 0, low: 0 }
+  const counted = { pool: 0, snoozed: 0 }
+  let next: string | null = null
+  for await (const { request, at } of found(read, asked, seenBy(actor, person), knowingBy(read), 'inbox.count')) {
+    if (request === null) {
+      next = at === null ? null : cursorOf('inbox.count', asked, at)
+      continue
+    }
+    by_priority[request.priority]++
+    if (isInPool(request)) counted.pool++
+    if (snoozedUntil(request, person ?? actor.id) !== null) counted.snoozed++
+  }
+  return { open: sumOf(by_priority), by_priority, ...counted, acting_for: [], next_cursor: next }
+}
 
 const sumOf = ({ critical, high, normal, low }: ByPriority): number => critical + high + normal + low
 async function countsIn(read: Read, index: 'open' | 'twice', inboxes: readonly string[]): Promise<ByPriority> {
