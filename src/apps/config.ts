@@ -2,8 +2,8 @@
 // sentence, never a default.
 import { isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
+import { distanceOf } from '#kernel/spelling.ts'
 import { settings } from './settings.ts'
-import { distanceOf } from './spelling.ts'
 
 /** Where the server is unless somebody says otherwise. */
 export const URL_USUAL = 'http://127.0.0.1:3402'

@@ -186,7 +186,7 @@ function wordsOf(problem: Problem, node: SchemaNode | undefined): string {
   return problem.message
 }
 
-type SchemaNode = {
+export type SchemaNode = {
   type?: string
   enum?: string[]
   description?: string
@@ -195,6 +195,7 @@ type SchemaNode = {
   items?: SchemaNode
   anyOf?: SchemaNode[]
   'x-refusal'?: string
+  'x-added'?: readonly string[]
 }
 
 function schemaAt(schema: TSchema, path: string): { code: string; node: SchemaNode | undefined } {
@@ -236,6 +237,10 @@ function objectCleanerOf(properties: Record<string, SchemaNode>): (value: unknow
 }
 
 function unionCleanerOf(branches: SchemaNode[]): (value: unknown) => unknown {
-  const made = branches.map((branch) => ({ fits: Compile(branch as TSchema), clean: cleanerOf(branch as TSchema) }))
-  return (value) => (made.find((branch) => branch.fits.Check(value)) ?? made[0]!).clean(value)
+  const made = new Map(branches.map((branch) => [branch, cleanerOf(branch as TSchema)]))
+  return (value) => made.get(branchFor(branches, value))!(value)
 }
+
+/** The form that a value of a union has: the first that fits. */
+export const branchFor = (branches: readonly SchemaNode[], value: unknown): SchemaNode =>
+  branches.find((branch) => compile(branch as TSchema).check(value)) ?? branches[0]!
