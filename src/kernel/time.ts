@@ -1,4 +1,5 @@
 // Times and durations as they come from outside: RFC 3339 in, UTC out; ISO 8601 durations of fixed length only.
+import { timestampOf } from './clock.ts'
 import { Refusal } from './errors.ts'
 import { limits } from './limits.ts'
 
@@ -42,4 +43,26 @@ export function durationMs(text: string, code: string, field: string): number {
   const ms = ((((n(weeks) * 7 + n(days)) * 24 + n(hours)) * 60 + n(minutes)) * 60 + n(seconds)) * 1_000 + n(fraction?.padEnd(3, '0'))
   if (ms <= 0 || ms > limits.durationMsMax) throw new Refusal(code, `${field} must be longer than nothing and at most ten years`, { field })
   return ms
+}
+
+/** How long work may take, and how long it has taken: time passes only while somebody is at it. */
+export type TimeLimits = {
+  readonly deadline: string | null
+  readonly max_duration: string | null
+  readonly active_ms: number
+  readonly active_since: string | null
+}
+
+/** When max_duration will be spent if the work goes on; already spent counts as now. */
+export function activeUntil({ max_duration, active_ms, active_since }: Omit<TimeLimits, 'deadline'>, now: string): string | null {
+  if (max_duration === null) return null
+  const left = durationMs(max_duration, 'INVALID_SPEC', 'max_duration') - active_ms
+  if (active_since !== null) return timestampOf(Date.parse(active_since) + left)
+  return left > 0 ? null : now
+}
+
+/** Whether there is time left by the clock, whether or not a timer has noted the end of it. */
+export function hasTime(work: TimeLimits, now: string): boolean {
+  const until = activeUntil(work, now)
+  return (work.deadline === null || now < work.deadline) && (until === null || now < until)
 }

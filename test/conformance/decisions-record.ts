@@ -122,6 +122,34 @@ must('H27', 'for every changed document an event carries the image before and th
   }
   assert.ok(known.size >= 6)
 })
+must('H27', 'a replay shows the same events as a query, with their task and their images before and after', async () => {
+  const { call, refs } = await stage('written')
+  const task_id = refs['task'].id
+  const { items } = await call('alice', 'audit.query', { task_id, limit: 200 })
+  const { events, next_cursor, replayed } = await call('alice', 'audit.replay', { task_id })
+  assert.deepEqual([events, next_cursor, replayed], [items, null, items.length])
+  assert.ok(events.every((event: any) => event.task_id === task_id && event.after !== null && 'before' in event))
+})
+must('H27', 'a replay of much shows its events in pages and rebuilds the task from all of them each time', async () => {
+  const { call, refs } = await stage('in_progress')
+  const task_id = refs['task'].id
+  const payload = { kind: 'inline', uri: `data:,${'x'.repeat(120_000)}` }
+  for (let n = 0; n < 12; n++) await call('devin', 'artifact.commit', { task_id, payload, final: false })
+  const seqs: number[] = []
+  let pages = 0
+  for (let cursor: string | null = null; cursor !== null || pages === 0; pages++) {
+    const page: any = await call('alice', 'audit.replay', { task_id, ...(cursor === null ? {} : { cursor }) })
+    assert.deepEqual([page.matches, page.task], [true, (await call('alice', 'task.get', { task_id })).task])
+    seqs.push(...page.events.map(({ seq }: any) => seq as number))
+    if (page.next_cursor === null) assert.equal(seqs.length, page.replayed)
+    cursor = page.next_cursor
+  }
+  assert.ok(pages > 1)
+  assert.deepEqual(
+    seqs,
+    [...new Set(seqs)].toSorted((a, b) => a - b),
+  )
+})
 must('H31', 'times with an offset become UTC; fields that nobody knows are ignored, at any depth, and never stored', async () => {
   const { call, world } = await stage()
   const input = {

@@ -93,22 +93,36 @@ function sentenceOf({ project_id, verified: count, head, valid, difference }: Ve
   return `${paint('red', '✖')} ${inert(project_id)}: number ${difference?.seq ?? '?'} is not what was recorded: ${inert(difference?.what ?? '')}`
 }
 
+type Replayed = {
+  readonly events: Record<string, unknown>[]
+  next_cursor: string | null
+  readonly replayed: number
+  readonly matches: boolean
+  readonly difference: Difference | null
+  readonly documents: unknown[]
+}
+
 export function replaySpec(protocol: Protocol, op: Operation): Spec {
   const derived = derivedSpec(protocol, op)
   const made: Spec = {
     ...derived,
+    flags: derived.flags.filter(({ name }) => name !== 'cursor'),
     async run(context, given) {
       const input = await inputOf(context, op, made, given)
-      const answer: { events: Record<string, unknown>[]; matches: boolean; difference: Difference | null; documents: unknown[] } = await (
-        await context.remote()
-      ).call(derived.operation!, input)
+      const remote = await context.remote()
+      const answer: Replayed = await remote.call(derived.operation!, input)
+      while (answer.next_cursor !== null) {
+        const page: Replayed = await remote.call(derived.operation!, { ...input, cursor: answer.next_cursor })
+        answer.events.push(...page.events)
+        answer.next_cursor = page.next_cursor
+      }
       if (context.json) writeJson(context, answer)
       else {
         const { io, paint } = context
         const steps = listings.find(({ marks }) => marks.includes('seq'))!
         io.out.write(tableFor(answer.events, steps, io.out, paint))
         const words = answer.matches
-          ? `${paint('green', '✔')} rebuilt from ${answer.events.length} events: all ${answer.documents.length} documents are as they are stored`
+          ? `${paint('green', '✔')} rebuilt from ${answer.replayed} events: all ${answer.documents.length} documents are as they are stored`
           : `${paint('red', '✖')} number ${answer.difference?.seq ?? '?'}: ${inert(answer.difference?.what ?? '')}`
         io.out.write(`${words}\n`)
       }

@@ -1,10 +1,9 @@
 // How a task moves: state by the table, holder by the state, one entry in the chain for each change of hands, time accounted.
-import { timestampOf } from '#kernel/clock.ts'
 import { noTimer, timer } from '#kernel/delivery.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Change } from '#kernel/operation.ts'
-import { durationMs } from '#kernel/time.ts'
+import { activeUntil } from '#kernel/time.ts'
 import { move } from '#kernel/transitions.ts'
 import { isTerminal, type Checkpoint, type Task, type Via } from './schema.ts'
 import { holderIn, taskMoves, type TaskState } from './states.ts'
@@ -49,14 +48,6 @@ function clocked(task: Task, state: TaskState, now: string): Pick<Task, 'active_
   if (state === 'in_progress') return { active_ms: task.active_ms, active_since: task.active_since ?? now }
   if (!wasActive) return { active_ms: task.active_ms, active_since: null }
   return { active_ms: task.active_ms + Math.max(0, Date.parse(now) - Date.parse(task.active_since!)), active_since: null }
-}
-
-/** When max_duration will be spent if the task stays active; already spent counts as now. */
-export function activeUntil(task: Task, now: string): string | null {
-  if (task.max_duration === null) return null
-  const left = durationMs(task.max_duration, 'INVALID_SPEC', 'max_duration') - task.active_ms
-  if (task.active_since !== null) return timestampOf(Date.parse(task.active_since) + left)
-  return left > 0 ? null : now
 }
 
 const OVERDUE = 'collaboration/task.overdue'

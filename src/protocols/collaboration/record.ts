@@ -30,19 +30,6 @@ export const AuditEvent = t.Object({
 })
 export type AuditEvent = Static<typeof AuditEvent>
 
-/** An event without its documents. */
-export const AuditStep = t.Object({
-  id: Id,
-  seq: t.Integer(),
-  at: Timestamp,
-  actor: Id,
-  action: t.String(),
-  subject: Subject,
-  behalf: nullable(t.String()),
-  detail: Shown,
-})
-export type AuditStep = Static<typeof AuditStep>
-
 export const lineIn = (stored: StoredFact): Line => JSON.parse(stored.line) as Line
 export const actionIn = (line: Line): string => line.action.slice(line.action.indexOf('/') + 1)
 
@@ -57,13 +44,9 @@ export function subjectIn(key: string): Static<typeof Subject> {
 const parsed = (text: string | null): Record<string, unknown> | null =>
   text === null ? null : (JSON.parse(text) as Record<string, unknown>)
 
-export function stepOf(line: Line): AuditStep {
-  const { id, seq, at, actor, behalf, detail, subject } = line
-  return { id, seq, at, actor, action: actionIn(line), subject: subjectIn(subject), behalf, detail }
-}
-
 export function eventOf(stored: StoredFact): AuditEvent {
   const line = lineIn(stored)
+  const { id, seq, at, actor, behalf, detail, subject } = line
   const changes = stored.images.map((image) => ({
     ...subjectIn(image.key),
     version: image.version,
@@ -71,7 +54,14 @@ export function eventOf(stored: StoredFact): AuditEvent {
     after: parsed(image.text),
   }))
   return {
-    ...stepOf(line),
+    id,
+    seq,
+    at,
+    actor,
+    action: actionIn(line),
+    subject: subjectIn(subject),
+    behalf,
+    detail,
     task_id: line.task,
     before: changes[0]?.before ?? null,
     after: changes[0]?.after ?? null,
@@ -84,3 +74,7 @@ export function eventOf(stored: StoredFact): AuditEvent {
     hash: stored.hash,
   }
 }
+
+/** How much text the documents of an event have. */
+export const bytesOf = ({ images }: StoredFact): number =>
+  images.reduce((sum, { text, before }) => sum + (text?.length ?? 0) + (before?.length ?? 0), 0)

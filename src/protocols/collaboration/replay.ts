@@ -3,8 +3,9 @@ import { canonical } from '#kernel/canonical.ts'
 import { differenceIn, sha256, type Difference } from '#kernel/chain.ts'
 import type { Read } from '#kernel/operation.ts'
 import { idOf, kindOf } from '#kernel/schema.ts'
+import { limits } from '#kernel/limits.ts'
 import type { StoredFact } from '#kernel/store.ts'
-import { lineIn, stepOf, type AuditStep } from './record.ts'
+import { bytesOf, eventOf, type AuditEvent } from './record.ts'
 import { Task } from './schema.ts'
 
 type Folded = { readonly version: number; readonly digest: string | null; readonly scope: string; readonly seq: number }
@@ -15,11 +16,11 @@ type Folded = { readonly version: number; readonly digest: string | null; readon
  */
 export function createFolding(task_id: string) {
   const images = new Map<string, Folded>()
-  const events: AuditStep[] = []
   let difference: Difference | null = null
   let newest: string | null = null
+  let taken = 0
   function take(stored: StoredFact): void {
-    events.push(stepOf(lineIn(stored)))
+    taken++
     difference ??= differenceIn(stored, null)
     for (const { key, version, text } of stored.images) {
       // What is shared with other tasks (the newest version of a ledger key) is not this task's to rebuild.
@@ -32,7 +33,13 @@ export function createFolding(task_id: string) {
       if (key === `${Task.kind}/${task_id}`) newest = text
     }
   }
-  return { images, events, take, difference: () => difference, task: () => (newest === null ? null : (JSON.parse(newest) as Task)) }
+  return {
+    images,
+    take,
+    taken: () => taken,
+    difference: () => difference,
+    task: () => (newest === null ? null : (JSON.parse(newest) as Task)),
+  }
 }
 
 export async function againstStored(read: Read, images: ReadonlyMap<string, Folded>): Promise<Difference | null> {
@@ -43,4 +50,24 @@ export async function againstStored(read: Read, images: ReadonlyMap<string, Fold
       return { scope, seq, what: `the stored ${key} differs from what its last event says` }
   }
   return null
+}
+
+/** Events with their documents, from a position on, until there are enough bytes of them: the task is rebuilt from all of them anyway. */
+export function createPage(after: number) {
+  const events: AuditEvent[] = []
+  let bytes = 0
+  let last = after
+  let isMore = false
+  return {
+    events,
+    take(stored: StoredFact): void {
+      if (stored.position <= after) return
+      isMore ||= bytes > limits.pageBytesMax
+      if (isMore) return
+      events.push(eventOf(stored))
+      bytes += bytesOf(stored)
+      last = stored.position
+    },
+    goesOnAfter: (): number | null => (isMore ? last : null),
+  }
 }

@@ -2,10 +2,10 @@
 import { Refusal } from '#kernel/errors.ts'
 import { role, speaksFor, type Actor, type Subject } from '#kernel/identity.ts'
 import { rule, type Read } from '#kernel/operation.ts'
+import { hasTime } from '#kernel/time.ts'
 import { canMove } from '#kernel/transitions.ts'
 import { isTerminal, type Checkpoint, type Task } from './schema.ts'
 import { taskMoves } from './states.ts'
-import { activeUntil } from './ownership.ts'
 
 type OfTask = { readonly task: Task }
 type OfCheckpoint = OfTask & { readonly checkpoint: Checkpoint }
@@ -60,10 +60,6 @@ export const isWithinTime = rule<OfTask>(
   ({ task }, _, { now }) => hasTime(task, now),
   OUT_OF_TIME,
 )
-function hasTime(task: Task, now: string): boolean {
-  const until = activeUntil(task, now)
-  return (task.deadline === null || now < task.deadline) && (until === null || now < until)
-}
 
 export const isNotExpired = rule<OfCheckpoint>(
   'CHECKPOINT_EXPIRED',

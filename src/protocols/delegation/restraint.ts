@@ -1,21 +1,17 @@
-// What a task's people laid down, as it holds back the agent of a run. Protocols know one another's documents by name only.
-import { rule, type Read } from '#kernel/operation.ts'
+// Limits that a task's people have set, as they hold back the agent of a run. Protocols know one another's documents by name only.
+import { rule, type Context, type Read } from '#kernel/operation.ts'
+import { hasTime, type TimeLimits } from '#kernel/time.ts'
 import { taskDoc } from './schema.ts'
 
 export type Restraint = { readonly autonomy: string | null; readonly isLate: boolean }
-type TaskLimits = {
-  readonly overdue: boolean
-  readonly deadline: string | null
-  readonly spec: { readonly constraints: { readonly autonomy?: string } }
-}
+type TaskLimits = TimeLimits & { readonly spec: { readonly constraints: { readonly autonomy?: string } } }
 
-export async function restraintOf(read: Read, task_id: string | null, now: string): Promise<Restraint> {
+export async function restraintOf(read: Read, task_id: string | null, { now }: Pick<Context, 'now'>): Promise<Restraint> {
   const task = task_id === null ? null : ((await read.raw(taskDoc(), task_id)) as TaskLimits | null)
-  const isLate = task !== null && (task.overdue || (task.deadline !== null && task.deadline <= now))
-  return { autonomy: task?.spec.constraints.autonomy ?? null, isLate }
+  return { autonomy: task?.spec.constraints.autonomy ?? null, isLate: task !== null && !hasTime(task, now) }
 }
 
-/** A passed deadline stops the agent, never the people. */
+/** A passed deadline or a spent max_duration stops the agent, never the people, and not the word that its run ends. */
 export const isInTime = rule<Pick<Restraint, 'isLate'>>(
   'DEADLINE_EXCEEDED',
   'the task is within its deadline and max_duration',

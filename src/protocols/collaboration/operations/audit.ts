@@ -9,8 +9,8 @@ import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/pagi
 import { either, idOf, nullable, t, type Static } from '#kernel/schema.ts'
 import { parseTimestamp } from '#kernel/time.ts'
 import type { FactsOf, StoredFact } from '#kernel/store.ts'
-import { actionIn, AuditEvent, AuditStep, eventOf, lineIn, subjectIn } from '../record.ts'
-import { againstStored, createFolding } from '../replay.ts'
+import { actionIn, AuditEvent, bytesOf, eventOf, lineIn, subjectIn } from '../record.ts'
+import { againstStored, createFolding, createPage } from '../replay.ts'
 import { Id, Task, Timestamp } from '../schema.ts'
 
 type OfProject = { readonly project_id: string | null }
@@ -66,8 +66,7 @@ const auditQuery = query({
         if (reverse ? from !== null && line.at < from : to !== null && line.at > to) return { items, next_cursor: null }
         if (fits(stored, line, input, from, to) && (project_id !== null || (await mayRead(line.task)))) items.push(eventOf(stored))
         // Images may be large: a page also ends when it has enough of them.
-        if (items.at(-1)?.seq === stored.seq)
-          bytes += stored.images.reduce((sum, image) => sum + (image.text?.length ?? 0) + (image.before?.length ?? 0), 0)
+        if (items.at(-1)?.seq === stored.seq) bytes += bytesOf(stored)
         if (items.length === pageSize(input) || bytes > limits.pageBytesMax)
           return { items, next_cursor: cursorOf('audit.query', input, String(after)) }
       }
@@ -153,32 +152,43 @@ function numberIn(place: string): number {
 
 const replay = query({
   name: 'audit.replay',
-  summary: 'Rebuild a task from its events alone and compare it with what is stored; names the first event that differs.',
+  summary:
+    'Rebuild a task from all its events and compare it with what is stored; names the first event that differs. Events come in pages.',
   draft: 'HACP 0.1.0, Operations; Reference Flow',
-  input: t.Object({ task_id: Id }),
+  input: t.Object({ task_id: Id, cursor: pageInput.cursor }),
   output: t.Object({
     task: nullable(Task.schema),
-    events: t.Array(AuditStep),
+    events: t.Array(AuditEvent),
+    next_cursor: nextCursor,
+    replayed: t.Integer({ description: 'all events that it was rebuilt from' }),
     documents: t.Array(t.Object({ kind: t.String(), id: t.String(), version: t.Integer() })),
     matches: t.Boolean(),
     difference: FoundDifference,
   }),
   callers: [anyone],
   load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
-  async view(_, { task_id }, __, read) {
+  async view(_, input, __, read) {
+    const { task_id } = input
     const folding = createFolding(task_id)
+    const shownPage = createPage(numberIn(placeOf('audit.replay', input) ?? '0'))
     let after: number | null = null
     for (let replayed = 0; replayed < REPLAYED_MAX; replayed += PORTION) {
       const page: StoredFact[] = await read.facts({ by: 'task', task: task_id }, { after, limit: PORTION })
-      for (const stored of page) folding.take(stored)
+      for (const stored of page) {
+        folding.take(stored)
+        shownPage.take(stored)
+      }
       if (page.length < PORTION) break
       after = page.at(-1)!.position
     }
-    const { images, events, task } = folding
+    const { images, task } = folding
+    const last = shownPage.goesOnAfter()
     const difference = folding.difference() ?? (await againstStored(read, images))
     return {
       task: task(),
-      events,
+      events: shownPage.events,
+      next_cursor: last === null ? null : cursorOf('audit.replay', input, String(last)),
+      replayed: folding.taken(),
       documents: [...images].map(([key, { version }]) => ({ ...subjectIn(key), version })),
       matches: difference === null,
       difference: shown(difference),

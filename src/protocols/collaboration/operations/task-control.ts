@@ -6,9 +6,9 @@ import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Made } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
 import { either, t, type Static } from '#kernel/schema.ts'
-import { durationMs, futureTimestamp } from '#kernel/time.ts'
+import { durationMs, futureTimestamp, hasTime } from '#kernel/time.ts'
 import { askAbout } from '../escalation.ts'
-import { activeUntil, taskTimers } from '../ownership.ts'
+import { taskTimers } from '../ownership.ts'
 import { isActive, principal, reviewerFor } from '../rules.ts'
 import { Checkpoint, Duration, Id, Task, Timestamp } from '../schema.ts'
 import { taskStates } from '../states.ts'
@@ -112,18 +112,13 @@ const extend = command({
     }
     const extended: Task = { ...task, deadline, max_duration }
     // Never set here: that it is late is noted by its timer, together with the question to the person.
-    const next = { ...extended, overdue: task.overdue && isLate(extended, now) }
+    const next = { ...extended, overdue: task.overdue && !hasTime(extended, now) }
     return { facts: [fact('task.extended', [image(Task, next)])], puts: taskTimers(task, next), output: { task: next } }
   },
   example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id, deadline: '2029-06-01T00:00:00Z' }) },
 })
 
 const lengthOf = (duration: string): number => durationMs(duration, 'INVALID_SPEC', 'max_duration')
-
-function isLate(task: Task, now: string): boolean {
-  const until = activeUntil(task, now)
-  return (task.deadline !== null && task.deadline <= now) || (until !== null && until <= now)
-}
 
 const overdue = command({
   name: 'task.overdue',
@@ -137,7 +132,7 @@ const overdue = command({
     rule<{ task: Task }>(
       'PRECONDITION_FAILED',
       'the time has passed and nobody was told yet',
-      ({ task }, _, { now }) => !task.overdue && isLate(task, now),
+      ({ task }, _, { now }) => !task.overdue && !hasTime(task, now),
       'the task is not late, or it was reported as overdue already',
     ),
   ],

@@ -1,8 +1,8 @@
 // Delegating and handing off: for the runtime, and for an agent that has a run of its own to pass on.
 import { Refusal } from '#kernel/errors.ts'
-import { role, system, type Actor } from '#kernel/identity.ts'
+import { role, system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, rule, type Read } from '#kernel/operation.ts'
+import { command, rule, type Context, type Read } from '#kernel/operation.ts'
 import { nullable, t, type Static } from '#kernel/schema.ts'
 import { isInTime, restraintOf, type Restraint } from '../restraint.ts'
 import { allows, Attempt, hasNoDelegate, isPresentAttempt, registered, runAgent, runOf, targetOf, type OfRun } from '../rules.ts'
@@ -29,6 +29,7 @@ type Delegating = {
   readonly project_id: string
   readonly correlation_id: string | null
   readonly card: Card | null
+  readonly isLate: boolean
 }
 
 const parentAgent = role<Delegating>(
@@ -41,7 +42,7 @@ const agentOfProject = role<Delegating>(
 )
 
 /** What a delegation stands on. Only the runtime may speak of a task without a run of its own on it. */
-async function delegating(read: Read, input: DelegateInput, actor: Actor): Promise<Delegating> {
+async function delegating(read: Read, input: DelegateInput, { actor, now }: Context): Promise<Delegating> {
   const { to_agent, task_id, capability = null, continues = null } = input
   const parent = input.parent_run ? await runOf(read, input.parent_run, actor) : null
   const project_id = parent?.run.project_id ?? input.project_id ?? 'project_default'
@@ -54,7 +55,8 @@ async function delegating(read: Read, input: DelegateInput, actor: Actor): Promi
   const target = isKnown
     ? { card: await read.raw(Card, to_agent) }
     : await targetOf(read, to_agent, { project_id, capability }, actor.kind !== 'system')
-  return { parent, work, project_id, correlation_id, card: target.card }
+  const { isLate } = await restraintOf(read, parent?.run.task_id ?? null, { now })
+  return { parent, work, project_id, correlation_id, card: target.card, isLate }
 }
 
 const delegate = command({
@@ -65,6 +67,7 @@ const delegate = command({
   output: t.Object({ run: Run.schema }),
   callers: [system, parentAgent, agentOfProject],
   requires: [
+    isInTime,
     rule<Delegating>(
       'INVALID_TRANSITION',
       'the parent run is running',
@@ -100,7 +103,7 @@ const delegate = command({
     ),
   ],
   audit: 'run.delegated',
-  load: (read, input, { actor }) => delegating(read, input, actor),
+  load: (read, input, context) => delegating(read, input, context),
   decide({ parent, work, card, project_id, correlation_id }, input, { actor, now, newId }) {
     const above = parent?.run ?? null
     const isRuntime = actor.kind === 'system'
@@ -178,7 +181,7 @@ const handoff = command({
         : await targetOf(read, to_agent, { project_id, capability }, capability !== null)
     return {
       ...own,
-      ...(await restraintOf(read, own.run.task_id, now)),
+      ...(await restraintOf(read, own.run.task_id, { now })),
       card: target.card,
       request: await read.raw(Request, run_id),
       parent: parent_run === null ? null : await read.raw(Run, parent_run),

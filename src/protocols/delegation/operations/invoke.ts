@@ -148,7 +148,7 @@ const invoke = command({
     const own = await runOf(read, run_id, actor)
     const { project_id, task_id } = own.run
     const capability = await serving(read, ref, ({ projects }) => projects.includes(project_id))
-    const restraint = await restraintOf(read, task_id, now)
+    const restraint = await restraintOf(read, task_id, { now })
     // Where each action is confirmed, one that asks for no permission needs a grant for its own name.
     const own_name = restraint.autonomy === 'confirm_each_action' ? [ref.capability_id] : []
     const scopes = capability === null || capability.required_permissions.length > 0 ? (capability?.required_permissions ?? []) : own_name

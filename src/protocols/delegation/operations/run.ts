@@ -4,9 +4,10 @@ import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
 import { system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, rule } from '#kernel/operation.ts'
+import { command, rule, type Context, type Read } from '#kernel/operation.ts'
 import { either, t } from '#kernel/schema.ts'
 import { extended, kept, leaseAgain } from '../mailbox.ts'
+import { isInTime, restraintOf } from '../restraint.ts'
 import {
   allows,
   Attempt,
@@ -25,6 +26,12 @@ import { Id, Open, Report, ReportType, Run } from '../schema.ts'
 
 const output = t.Object({ run: Run.schema })
 
+/** The run with what holds its agent back. */
+async function atWork(read: Read, { run_id }: { run_id: string }, { actor, now }: Context) {
+  const own = await runOf(read, run_id, actor)
+  return { ...own, ...(await restraintOf(read, own.run.task_id, { now })) }
+}
+
 const start = command({
   name: 'run.start',
   summary: 'Say that work on the run has begun; a task that waits for it starts with it.',
@@ -37,9 +44,10 @@ const start = command({
     rule<OfRun>('INVALID_TRANSITION', 'the run has not started yet', ({ run }) => run.started_at === null, 'the run has started already'),
     isPresentAttempt,
     hasNoDelegate,
+    isInTime,
   ],
   audit: 'run.started',
-  load: (read, { run_id }, { actor }) => runOf(read, run_id, actor),
+  load: atWork,
   decide({ run }, _, { now }) {
     const next: Run = { ...run, started_at: now }
     return { facts: [fact('run.started', [image(Run, next)])], output: { run: next } }
@@ -62,6 +70,7 @@ const progress = command({
   requires: [
     isRunning,
     isPresentAttempt,
+    isInTime,
     rule<OfRun>(
       'QUOTA_EXCEEDED',
       `a run reports its progress at most ${limits.progressPerRunMax} times`,
@@ -70,7 +79,7 @@ const progress = command({
     ),
   ],
   audit: 'run.progress',
-  load: (read, { run_id }, { actor }) => runOf(read, run_id, actor),
+  load: atWork,
   decide({ run, mailbox }, { message = null, percent = null }, { now }) {
     const next: Run = { ...run, progress: { message, percent, at: now, count: (run.progress?.count ?? 0) + 1 } }
     const isHeld = mailbox !== null && mailbox.attempt > 0
@@ -145,10 +154,11 @@ const report = command({
     isRunning,
     isPresentAttempt,
     hasNoDelegate,
+    isInTime,
   ],
   audit: 'run.reported',
   asks: true,
-  load: (read, { run_id }, { actor }) => runOf(read, run_id, actor),
+  load: atWork,
   decide({ run }, { type, payload }, { now, newId }) {
     const { id: run_id, project_id, root_task_id } = run
     const made = { id: newId('rep'), run_id, task_id: run.task_id!, project_id, root_task_id, type, payload, at: now }
