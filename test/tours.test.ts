@@ -34,7 +34,7 @@ async function startServer(undo: Undo, lines: readonly string[], cwd: string, en
   let said = ''
   child.stdout.setEncoding('utf8').on('data', (part: string) => {
     said += part
-    const url = /^countersign ready (\S+)\nsign in once.*\n/m.exec(said)?.[1]
+    const url = /^countersign ready (\S+)\n[^]*^The admin key is in .*\n/m.exec(said)?.[1]
     if (url !== undefined) resolve({ url, said })
   })
   child.on('exit', () => reject(new Error(`the server did not start: ${said}`)))

@@ -57,12 +57,28 @@ test('it says where it is, how to sign in and what to do next, and goes on when 
   assert.equal(
     said.replace(/token=\S+/, 'token=TOKEN'),
     `countersign ready ${url}
-sign in once as the owner: ${url}/login?token=TOKEN - the admin key is in ${data}/admin.key
+Log in as the owner in a browser (works once, 15 minutes):
+${url}/login?token=TOKEN
+The admin key is in ${data}/admin.key
 ${nextSteps({ url, data, hasOwner: true }, 'countersign', '/')}`,
   )
   assert.equal((await fetch(`${url}/health`)).status, 200)
   child.kill('SIGTERM')
   assert.deepEqual(await once(child, 'exit'), [0, null])
+})
+
+test('the log comes after what is said to people', async (t) => {
+  const command = 'exec "$0" src/apps/main.ts --port 0 --data "$1" 2>&1'
+  const args = ['-c', command, process.execPath, join(folder(t), 'data')]
+  const child = spawn('sh', args, { cwd: root, stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, COUNTERSIGN_LOG: 'info' } })
+  t.after(() => child.kill('SIGKILL'))
+  let said = ''
+  child.stdout.setEncoding('utf8')
+  for await (const part of child.stdout) {
+    said += part as string
+    if (said.includes('"ready"') && said.includes('--help')) break
+  }
+  assert.match(said, /^countersign ready [^]*--help .*\n\{"level":"info".*"msg":"ready"\}\n$/)
 })
 
 test('what to do next can be copied as it is: places only where they are not the usual ones', () => {

@@ -1,6 +1,7 @@
 // The process: flags in, a few lines out, signals, exit codes.
 import type { Logger } from 'pino'
 import { Refusal } from '#kernel/errors.ts'
+import { limits } from '#kernel/limits.ts'
 import { ConfigError, helpText, readConfig, type Config } from './config.ts'
 import { StartError } from './data-folder.ts'
 import { developmentBanner } from './development.ts'
@@ -10,6 +11,7 @@ import { startServer, type Server } from './server.ts'
 import { version } from './version.ts'
 
 const EXIT_USAGE = 2
+const LINK_MINUTES = limits.loginMs / 60_000
 /** What the shell calls EX_SOFTWARE: the disk did not keep its promise; a supervisor starts us again and the store recovers. */
 const EXIT_STORE = 70
 
@@ -62,19 +64,20 @@ async function run(config: Config, client: string): Promise<void> {
   const way = await wayIn(server, log)
   const steps = nextSteps({ url: server.url, data: server.folder.path, hasOwner: way.hasLink }, client, process.cwd())
   // In one piece: whoever reads it through a pipe gets all of it with the first line.
-  process.stdout.write(`countersign ready ${server.url}\n${way.words} - the admin key is in ${server.folder.adminKey}\n${steps}`)
+  process.stdout.write(`countersign ready ${server.url}\n${way.words}\nThe admin key is in ${server.folder.adminKey}\n${steps}`)
+  log.info({ port: server.port, host: config.host, socket: config.socket, data: server.folder.path, version }, 'ready')
 }
 
 /** How the owner gets in. A disk without room for a link is no reason to answer nobody. */
 async function wayIn(server: Server, log: Logger): Promise<{ readonly words: string; readonly hasLink: boolean }> {
   try {
     const link = await server.ownerLink()
-    if (link === null) return { words: 'the owner is switched off', hasLink: false }
-    return { words: `sign in once as the owner: ${link}`, hasLink: true }
+    if (link === null) return { words: 'There is no login link: the owner is switched off.', hasLink: false }
+    return { words: `Log in as the owner in a browser (works once, ${LINK_MINUTES} minutes):\n${link}`, hasLink: true }
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
-    log.warn({ code: error.code }, `no link to sign in could be made: ${error.message}`)
-    return { words: 'no link to sign in could be made, see the log', hasLink: false }
+    log.warn({ code: error.code }, `no login link could be made: ${error.message}`)
+    return { words: 'No login link could be made; the log says why.', hasLink: false }
   }
 }
 

@@ -140,7 +140,6 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
   const port = await listen(http, config)
   const url = `${tls ? 'https' : 'http'}://${hostInUrl(config.host)}:${port}`
-  log.info({ port, host: config.host, socket: config.socket, data: folder.path, version }, 'ready')
   let stopped: Promise<void> | undefined
   async function stop(): Promise<void> {
     log.info({}, 'stopping')

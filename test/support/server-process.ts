@@ -54,7 +54,7 @@ export async function start(t: TestContext, args: readonly string[], options: Op
   const { child, closed, ended, stdout, stderr } = launch(t, ['--port', '0', ...args], options)
   let over = false
   void closed.then(() => (over = true))
-  while (stdout().split('\n').length < 3) {
+  while (!/^next, in another terminal:\n/m.test(stdout())) {
     if (over) throw new Error(`the server ended before it was ready: ${stderr()}`)
     await new Promise((done) => setTimeout(done, 10))
   }
