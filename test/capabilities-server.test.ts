@@ -94,7 +94,7 @@ test('a file that is not understood ends the start with a sentence', async (t) =
   writeFileSync(file, '{"mcpServers":{"a":{"comand":"x"}}}')
   const { code, stderr } = await runToEnd(t, ['--data', data, '--port', '0', '--capabilities', file])
   assert.equal(code, 1)
-  assert.match(stderr, /what is mcpServers\.a\.comand\?/)
+  assert.match(stderr, /unknown setting mcpServers\.a\.comand:/)
 })
 
 test('a call that takes longer than an idle connection may, and the command line', async (t) => {

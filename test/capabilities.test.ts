@@ -464,9 +464,9 @@ describe("the operator's file", () => {
   const wrong: readonly (readonly [string, RegExp])[] = [
     ['', /not JSON/],
     ['[]', /the file must be an object/],
-    ['{"servers":{}}', /what is "servers"\? There are mcpServers and skills/],
+    ['{"servers":{}}', /unknown setting "servers": there are mcpServers and skills/],
     ['{"mcpServers":{"a":{}}}', /mcpServers\.a: command is required/],
-    ['{"mcpServers":{"a":{"command":"x","arguments":[]}}}', /what is mcpServers\.a\.arguments\?/],
+    ['{"mcpServers":{"a":{"command":"x","arguments":[]}}}', /unknown setting mcpServers\.a\.arguments:/],
     ['{"mcpServers":{"A b":{"command":"x"}}}', /"A b" is no name for a source/],
     ['{"mcpServers":{"a":{"url":"ftp://x"}}}', /mcpServers\.a: url/],
     ['{"mcpServers":{"a":{"url":"http://"}}}', /mcpServers\.a\.url is no address/],

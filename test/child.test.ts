@@ -281,7 +281,7 @@ describe('a program that does not behave', () => {
     [
       'exits at once',
       { argv: node(`console.error('no such model'); process.exit(3)`), tries: 2 },
-      /ended with code 3\. Its last words: no such model/,
+      /ended with code 3\. Its last output: no such model/,
     ],
     ['ends well and says nothing', { argv: ['true'], tries: 1 }, /ended without saying complete or fail/],
     ['prints no text', { argv: ['true'], profile: 'text', tries: 1 }, /printed no result/],

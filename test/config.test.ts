@@ -106,7 +106,7 @@ for (const [argv, words] of [
   [['--dev', '--host', '0.0.0.0'], /others can reach/],
   [['--dev', '--host', '10.0.0.1', '--tls-cert', 'a', '--tls-key', 'b'], /--dev .* --host must be 127\.0\.0\.1, not 10\.0\.0\.1/],
   [['--dev=yes'], /--dev takes no value/],
-  [['serve'], /what is "serve"/],
+  [['serve'], /unknown word "serve"/],
   [['--zzzzzzzz'], /there is no option --zzzzzzzz \(see --help\)/],
 ] as const) {
   test(`${argv.join(' ')} is refused with a sentence`, () => {

@@ -97,14 +97,24 @@ describe('installing', () => {
 })
 
 test('running needs the dependencies alone, and only what develops it asks for more', () => {
-  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<'dependencies' | 'scripts', Record<string, string>>
+  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<
+    'dependencies' | 'scripts',
+    Record<string, string>
+  >
   const imported = globSync(['src/**/*.ts', 'bin/*.js'], { cwd: root }).flatMap((file) =>
-    [...readFileSync(join(root, file), 'utf8').matchAll(/^(?:import|export) (?!type ).*?from '([^'.#][^']*)'|\bimport\('([^'.#][^']*)'\)/gm)]
+    [
+      ...readFileSync(join(root, file), 'utf8').matchAll(
+        /^(?:import|export) (?!type ).*?from '([^'.#][^']*)'|\bimport\('([^'.#][^']*)'\)/gm,
+      ),
+    ]
       .map((found) => /^(?:@[^/]+\/)?[^/]+/.exec(found[1] ?? found[2]!)![0])
       .filter((name) => !isBuiltin(name)),
   )
   assert.ok(new Set(imported).size > 5, 'the imports were found')
-  assert.deepEqual([...new Set(imported)].filter((name) => !Object.hasOwn(manifest.dependencies, name)), [])
+  assert.deepEqual(
+    [...new Set(imported)].filter((name) => !Object.hasOwn(manifest.dependencies, name)),
+    [],
+  )
   const running = Object.entries(manifest.scripts).filter(([, command]) => !command.startsWith('sh scripts/ensure all && '))
   assert.deepEqual(running, [['start', 'sh scripts/ensure && exec sh scripts/serve']])
 })

@@ -277,7 +277,7 @@ test('an idle connection stays, unless nobody ever said who they are', async (t)
   const { client } = await toy(t, { lineMs: 150 })
   const known = await client('key-alice')
   const unknown = await client()
-  assertError((await unknown.closed())[0], -32_600, 'INVALID_REQUEST', /nobody has authenticated/)
+  assertError((await unknown.closed())[0], -32_600, 'INVALID_REQUEST', /the connection has not authenticated/)
   await new Promise((done) => setTimeout(done, 300))
   assert.ok((await known.call('toy/note.write', { id: 'one' })).result)
 })
@@ -423,7 +423,7 @@ test('a stream tells what was and what comes, goes on from any place, and ends w
   await world.call('bob', 'collaboration/task.start', { task_id: task.id })
   const beyond = Buffer.from(`${Buffer.from(first.params.cursor, 'base64url').toString().slice(0, 12)}999999`).toString('base64url')
   const ahead = await call('rpc.follow', { stream: 'collaboration/audit.follow', input: { task_id: task.id }, after: beyond })
-  assertError(ahead, -32_602, 'INVALID_REQUEST', /no cursor of this stream/)
+  assertError(ahead, -32_602, 'INVALID_REQUEST', /not a cursor of this stream/)
   await call('rpc.follow', { stream: 'collaboration/audit.follow', input: { task_id: task.id }, after: first.params.cursor })
   const rest = [await next(), await next()]
   assert.deepEqual(

@@ -73,7 +73,7 @@ const claim = (path: string, id: string): object => {
 
 describe('a body that lies', () => {
   for (const { name, op } of served.filter((one) => one.op.kind === 'command')) {
-    test(`${name} refuses every field that names somebody else, writes it down, and takes the caller's own id`, async () => {
+    test(`${name} refuses every field that names another actor, writes it down, and takes the caller's own id`, async () => {
       const prepared = await stage(sceneOf(name).scene)
       const { as } = op.example
       const paths = claimPaths.filter((path) => !(declared[name] ?? []).includes(path))
@@ -82,7 +82,7 @@ describe('a body that lies', () => {
         const before = (await linesOf(on.world)).length
         const lie = { ...inputOf(op.example, on.refs), ...claim(path, as === 'bob' ? 'user_alice' : 'user_bob') }
         const refusal = await on.refused('UNAUTHORIZED', as, name, lie)
-        assert.match(refusal.message, new RegExp(`^${path} names somebody else`), `${name} ${path}`)
+        assert.match(refusal.message, new RegExp(`^${path} names another actor`), `${name} ${path}`)
         const written = (await linesOf(on.world)).slice(before)
         // The system accuses nobody: what it does wrong is a bug, and the caller is told.
         if (as !== 'system') assertDenial(written, on.world.cast[as]!.id, name)

@@ -303,13 +303,13 @@ test('a disk that fails in the middle of a write ends it with 70, and what was a
   }
   const { code, stderr } = await server.ended()
   assert.equal(code, 70)
-  assert.match(stderr, /"level":"fatal".*nobody knows what is on the disk/)
+  assert.match(stderr, /"level":"fatal".*the state on the disk is unknown/)
   const again = await start(t, ['--data', data])
   assert.ok(answered.length > 0)
   assert.equal((await call(again.port, 'identity/user.get', key, { user_id: answered.at(-1)! })).status, 200)
 })
 
-test('an error that nobody caught is logged and ends it with 1', async (t) => {
+test('an uncaught error is logged and ends it with 1', async (t) => {
   for (const trouble of ['Promise.reject(new Error("boom"))', 'throw new Error("boom")']) {
     const server = await start(t, ['--data', dataFolder(t)], {
       node: ['--import', `data:text/javascript,process.on("SIGUSR2",()=>{${trouble}})`],

@@ -127,7 +127,10 @@ test('a certificate that was renewed is taken up at SIGHUP; a wrong one leaves t
   copyFileSync(first.files.cert, cert)
   copyFileSync(first.files.key, key)
   const server = await start(t, ['--data', dataFolder(t), '--tls-cert', cert, '--tls-key', key])
-  assert.match(server.stdout(), /^countersign ready https:\/\/127\.0\.0\.1:\d+\nLog in as the owner in a browser \(works once, 15 minutes\):\nhttps:/)
+  assert.match(
+    server.stdout(),
+    /^countersign ready https:\/\/127\.0\.0\.1:\d+\nLog in as the owner in a browser \(works once, 15 minutes\):\nhttps:/,
+  )
   assert.equal((await send(server.port, server.link, { method: 'GET', ca })).status, 303)
   const kept = await handshake(server.port, {})
   assert.equal(await certificateOf(server.port), 'countersign test first')

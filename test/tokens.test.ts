@@ -171,7 +171,7 @@ describe('the keys of an issuer', () => {
     await wait(350)
     const { code, details } = await refusalOf(issuer.verify(token))
     assert.deepEqual([code, details], ['BUSY', { retry_after: 1 }])
-    assert.match(said.join(), /the keys of the issuer could not be had: ECONNREFUSED/)
+    assert.match(said.join(), /the keys of the issuer could not be fetched: ECONNREFUSED/)
   })
 
   for (const [words, instead, reason] of [

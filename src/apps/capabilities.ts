@@ -75,7 +75,8 @@ class Misunderstood extends Error {}
 function sourcesIn(value: unknown, making: Making): CapabilitySource[] {
   const all = dictionary(value, 'the file')
   const { mcpServers = {}, skills = {}, ...others } = all
-  for (const field of Object.keys(others)) throw new Misunderstood(`what is ${JSON.stringify(field)}? There are mcpServers and skills`)
+  for (const field of Object.keys(others))
+    throw new Misunderstood(`unknown setting ${JSON.stringify(field)}: there are mcpServers and skills`)
   const servers = Object.entries(dictionary(mcpServers, 'mcpServers')).map(([source, entry]) =>
     mcpSource(settingsOf(nameIn('mcpServers', source), entry, making.env), making.clock, making.log),
   )
@@ -119,7 +120,7 @@ const filled = (text: string, env: Env, where: string): string =>
 function understood<S extends TSchema>(schema: S, value: unknown, where: string): Static<S> {
   const known = Object.keys((schema as unknown as { properties: object }).properties)
   const unknown = Object.keys(dictionary(value, where)).find((field) => !known.includes(field))
-  if (unknown !== undefined) throw new Misunderstood(`what is ${where}.${unknown}? There are ${known.join(', ')}`)
+  if (unknown !== undefined) throw new Misunderstood(`unknown setting ${where}.${unknown}: there are ${known.join(', ')}`)
   try {
     return parse(schema, value)
   } catch (error) {

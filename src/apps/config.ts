@@ -112,7 +112,7 @@ function readFlags(argv: readonly string[]): Given {
   for (let i = 0; i < argv.length; i++) {
     const word = argv[i]!
     const [, name, value] = /^--([^=]+)(?:=(.*))?$/s.exec(word) ?? (word === '-h' ? [word, 'help'] : [])
-    if (name === undefined) throw new ConfigError(`what is ${JSON.stringify(word)}? Options begin with --; see --help`)
+    if (name === undefined) throw new ConfigError(`unknown word ${JSON.stringify(word)}: options begin with --; see --help`)
     const setting = settings.find((candidate) => candidate.flag === name)
     if (!setting) throw new ConfigError(`there is no option --${name}${suggestion(name)} (see --help)`)
     if (given.has(name)) throw new ConfigError(`--${name} is given twice`)

@@ -44,7 +44,7 @@ export function createKeySet(
       const url = issuer.jwks ?? (await jwksUriOf(issuer.url, signal))
       held = { keys: keysIn((await jsonAt(url, signal)) as JSONWebKeySet), at: now() }
     } catch (error) {
-      log.warn({ issuer: issuer.url }, `the keys of the issuer could not be had: ${reasonIn(error)}`)
+      log.warn({ issuer: issuer.url }, `the keys of the issuer could not be fetched: ${reasonIn(error)}`)
     }
   }
 
@@ -61,7 +61,7 @@ export function createKeySet(
   function heldKeys(): JWTVerifyGetKey {
     if (held !== null && ageOf(held) < staleMs) return held.keys
     const retry_after = Math.max(1, Math.ceil((asked + retryMs - now()) / 1_000))
-    throw new Refusal('BUSY', 'whoever issued this token cannot be reached at the moment, so nobody can tell whose it is', { retry_after })
+    throw new Refusal('BUSY', 'the issuer of this token cannot be reached at the moment, so the token cannot be checked', { retry_after })
   }
 
   return {

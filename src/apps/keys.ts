@@ -138,7 +138,7 @@ async function readPrivate(file: string): Promise<string | null> {
 
 const RESTORE =
   'Restore the folder keys/ from the backup that the database is from. If it is lost, `countersign receipt rotate --lost` makes new keys: ' +
-  'what was sealed stays sealed, and old receipts verify with a saved key set only'
+  'sealed data stays sealed, and old receipts verify with a saved key set only'
 const missing = (file: string): StartError => new StartError(`${file} is missing. ${RESTORE}`)
 const broken = (file: string, why: string): StartError => new StartError(`${file} is broken: ${why}. ${RESTORE}`)
 

@@ -23,15 +23,15 @@ async function run(config: Config, client: string): Promise<void> {
     log.fatal({ err: error }, words)
     process.exit(code)
   }
-  process.on('uncaughtException', die(1, 'an error that nobody caught'))
-  process.on('unhandledRejection', die(1, 'a rejection that nobody caught'))
+  process.on('uncaughtException', die(1, 'an uncaught error'))
+  process.on('unhandledRejection', die(1, 'an uncaught rejection'))
 
   // Whoever reads the first line and goes away does not take the server along.
   process.stdout.on('error', () => undefined)
 
   if (config.dev) process.stderr.write(developmentBanner)
   const stopping = new AbortController()
-  const onFatal = die(EXIT_STORE, 'the store failed and nobody knows what is on the disk')
+  const onFatal = die(EXIT_STORE, 'the store failed, and the state on the disk is unknown')
   const starting = startServer(config, { log, onFatal, signal: stopping.signal })
   const stop = (): void => {
     // A second signal changes nothing: what is under way is finished, and that takes seconds at most.

@@ -188,7 +188,7 @@ async function within(work: Promise<unknown>, ms: number): Promise<void> {
 function openStore(folder: DataFolder, fatal: (error: unknown) => void, log: Logger): Store {
   const { database, reserve } = folder
   try {
-    return sqliteStore(database, { fatal, bug: (error) => log.error({ err: error }, 'who listens to the store failed') })
+    return sqliteStore(database, { fatal, bug: (error) => log.error({ err: error }, 'a listener of the store failed') })
   } catch (error) {
     const words = (error as Error).message
     const mayBeFull = FULL.has(((error as { errcode?: number }).errcode ?? 0) & 0xff)
@@ -273,7 +273,9 @@ async function listen(http: HttpServer, { port, host }: Config): Promise<number>
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     if (code === 'EADDRINUSE')
-      throw new StartError(`port ${port} on ${host} is taken: stop what uses it, or choose another with --port (0 takes a free one)`)
+      throw new StartError(
+        `port ${port} on ${host} is taken: stop the program that uses it, or choose another with --port (0 takes a free one)`,
+      )
     if (code === 'EACCES') throw new StartError(`this user may not listen on port ${port}: choose one above 1023 with --port`)
     throw new StartError(`cannot listen on ${host}, port ${port}: ${message} (see --host and --port)`)
   }

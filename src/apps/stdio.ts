@@ -10,9 +10,9 @@ async function run(config: Config): Promise<void> {
     log.fatal({ err: error }, words)
     process.exit(1)
   }
-  process.on('uncaughtException', die('an error that nobody caught'))
-  process.on('unhandledRejection', die('a rejection that nobody caught'))
-  const server = await startServer(config, { log, onFatal: die('the store failed and nobody knows what is on the disk') })
+  process.on('uncaughtException', die('an uncaught error'))
+  process.on('unhandledRejection', die('an uncaught rejection'))
+  const server = await startServer(config, { log, onFatal: die('the store failed, and the state on the disk is unknown') })
   const stop = async (): Promise<void> => {
     await server.stop()
     process.exit(0)

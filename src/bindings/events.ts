@@ -65,8 +65,12 @@ export type Hub = {
 type Room = { readonly channel: Channel; readonly members: Set<Subscriber> }
 
 const STOPPING: Ending = { reason: 'stopping', code: 'UNAVAILABLE', message: 'the server is stopping; go on from the cursor' }
-const SLOW: Ending = { reason: 'slow', code: 'QUOTA_EXCEEDED', message: 'you do not take what is sent; go on from the cursor' }
-const FAILED: Ending = { reason: 'failed', code: 'INTERNAL', message: 'something went wrong here; it was logged' }
+const SLOW: Ending = {
+  reason: 'slow',
+  code: 'QUOTA_EXCEEDED',
+  message: 'the client does not read its events: connect again and go on from the cursor',
+}
+const FAILED: Ending = { reason: 'failed', code: 'INTERNAL', message: 'an internal error occurred; it was logged' }
 
 export function createHub({ kernel, bounds: own, written = () => undefined, bug }: HubOptions): Hub {
   const { store } = kernel

@@ -156,7 +156,7 @@ function bridgesOf(state: State, slots: Slots, { requestMs }: HttpBounds): Bridg
     meter: (name, changes) => meterOf(name, changes, state),
     bug: (error) => state.log.error({ err: error }, 'a bridge failed'),
     receive(...call) {
-      if (!state.bytes) throw new Refusal('UNAVAILABLE', 'no bytes are taken here')
+      if (!state.bytes) throw new Refusal('UNAVAILABLE', 'this path takes no bytes')
       return receiveBytes({ ...state.bytes, kernel: state.kernel, slots, requestMs }, ...call)
     },
   })
@@ -222,11 +222,11 @@ function refusalOf(request: IncomingMessage, { guard, stopping, unmet }: State):
   if (guard.hostOf(headers) === undefined) {
     return headers.host === undefined
       ? transportFailure(400, 'INVALID_REQUEST', 'the Host header is missing')
-      : transportFailure(421, 'INVALID_REQUEST', 'this server does not go by that host name (see --hosts)')
+      : transportFailure(421, 'INVALID_REQUEST', 'this server does not serve that host name: --hosts adds it')
   }
   if (stopping && url !== '/health')
     return transportFailure(503, 'UNAVAILABLE', 'the server is stopping', { 'retry-after': '1', connection: 'close' })
-  return unmet.has(request) ? transportFailure(417, 'INVALID_REQUEST', 'of Expect only 100-continue is understood') : null
+  return unmet.has(request) ? transportFailure(417, 'INVALID_REQUEST', 'the Expect header may only say 100-continue') : null
 }
 
 function meterOf(name: string, changes: boolean, state: State): Done {
@@ -283,7 +283,7 @@ function handlerOf(name: string, changes: boolean, state: State, work: Work) {
 
 function noteUnwritable(state: State, at: number): void {
   // Once, not with every call that is refused for it.
-  if (state.unwritableAt === 0) state.log.error({}, 'the store cannot write: what would change something is refused until it can')
+  if (state.unwritableAt === 0) state.log.error({}, 'the store cannot write: changes are refused until it can')
   state.unwritableAt = at
 }
 

@@ -74,7 +74,7 @@ export function createJsonRpc({ kernel, authenticate, log, metrics = uncounted, 
         if (begunAt !== null && now - begunAt > bounds.lineMs)
           fail(session, notRequest(`a line must end within ${seconds} s of its beginning`))
         else if (!known && underWay === 0 && sockets.has(session) && now - openedAt > bounds.lineMs)
-          fail(session, notRequest(`nobody has authenticated within ${seconds} s`))
+          fail(session, notRequest(`the connection has not authenticated within ${seconds} s`))
       }
     },
     Math.min(1_000, bounds.lineMs / 2),

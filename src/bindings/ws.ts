@@ -71,7 +71,7 @@ export function createSockets(options: SocketOptions): Sockets {
   /** Null: it may go on. The Origin comes before the credential, so that a foreign page learns nothing about it. */
   function refusalOf({ headers }: IncomingMessage, address: string): Failure | null {
     const host = guard.hostOf(headers)
-    if (host === undefined) return transportFailure(421, 'INVALID_REQUEST', 'this server does not go by that host name (see --hosts)')
+    if (host === undefined) return transportFailure(421, 'INVALID_REQUEST', 'this server does not serve that host name: --hosts adds it')
     const { origin } = headers
     if (origin !== undefined && origin.slice(origin.indexOf('://') + 3) !== host && !options.origins.includes(origin))
       return transportFailure(403, 'UNAUTHORIZED', 'pages of this origin may not open a socket here (see --origins)')
@@ -79,7 +79,7 @@ export function createSockets(options: SocketOptions): Sockets {
     if (talks.size >= bounds.sockets) return transportFailure(503, 'BUSY', 'there are too many sockets', { 'retry-after': '5' })
     const isSilent = headers.authorization === undefined
     if (isSilent && (silent.get(address) ?? 0) >= bounds.silentPerAddress)
-      return transportFailure(429, 'QUOTA_EXCEEDED', 'too many sockets of this address have not said who they are', { 'retry-after': '5' })
+      return transportFailure(429, 'QUOTA_EXCEEDED', 'too many sockets of this address have not authenticated yet', { 'retry-after': '5' })
     return null
   }
 

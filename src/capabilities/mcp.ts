@@ -91,7 +91,7 @@ export function mcpSource(settings: McpSettings, clock: Clock, log: SourceLog, c
       if (stopping.signal.aborted) return
       // Who served for a while has earned a quick return.
       failures = clock.now() - began > bounds.backoffMsMax ? 1 : failures + 1
-      log.warn({ source: name, error: why }, 'an MCP server is not there; it is tried again')
+      log.warn({ source: name, error: why }, 'an MCP server cannot be reached; trying again')
       await clock.sleep(Math.min(bounds.backoffMsMax, bounds.backoffMs * 2 ** Math.min(failures - 1, 16)), stopping.signal)
     }
   }
@@ -200,7 +200,7 @@ async function connect(
     over.abort()
   }
   client.onclose = () => lost('the connection was closed')
-  client.onerror = (error) => log.debug({ source: settings.name, error: wordsOf(error) }, 'an MCP server gave trouble')
+  client.onerror = (error) => log.debug({ source: settings.name, error: wordsOf(error) }, 'an MCP server reported an error')
   try {
     await client.connect(transport, { timeout: bounds.connectMs })
   } catch (error) {

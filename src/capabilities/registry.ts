@@ -49,7 +49,7 @@ export function createCapabilities(sources: readonly CapabilitySource[], clock: 
       try {
         return await put(kernel, source, manifests)
       } catch (error) {
-        log.error({ err: error, source: source.name }, 'what a source offers could not be put down; it is tried again')
+        log.error({ err: error, source: source.name }, 'the offers of a source could not be recorded; trying again')
         await clock.sleep(RETRY_MS, stopping.signal)
       }
     }
@@ -136,14 +136,14 @@ function bounded(output: unknown): unknown {
   try {
     text = JSON.stringify(output ?? null)
   } catch {
-    throw new Unfit('output_invalid', 'it answered what cannot be written as JSON')
+    throw new Unfit('output_invalid', 'its answer cannot be written as JSON')
   }
   if (Buffer.byteLength(text) > limits.invokeOutputBytesMax)
     throw new Unfit('output_too_large', `the output is larger than ${limits.invokeOutputBytesMax} bytes`)
   try {
     return decodeText(text)
   } catch (error) {
-    throw new Unfit('output_invalid', `it answered what is no usable JSON: ${wordsOf(error)}`)
+    throw new Unfit('output_invalid', `its answer is not usable JSON: ${wordsOf(error)}`)
   }
 }
 
@@ -155,7 +155,7 @@ async function withinTime(clock: Clock, ms: number, stop: AbortSignal, work: (si
   const over = new AbortController()
   const done = work(AbortSignal.any([late.signal, stop])).catch((error: unknown): Ended => ({ error: errorOf(error) }))
   const stopped = new Promise<Ended>((resolve) => {
-    const words = 'the server is stopping: what came of it is not known'
+    const words = 'the server is stopping: the outcome is unknown'
     const tell = (): void => resolve({ error: { code: 'EXECUTION_FAILED', reason: 'stopped', message: words } })
     if (stop.aborted) tell()
     stop.addEventListener('abort', tell, { signal: over.signal })

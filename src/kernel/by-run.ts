@@ -6,7 +6,7 @@ import type { Value } from './store.ts'
 
 export const ByRun = {
   run_id: t.Optional(t.String({ maxLength: limits.idCharsMax })),
-  attempt: t.Optional(t.Integer({ minimum: 0, maximum: 1_000_000_000, description: 'which attempt at the run: a stale one is refused' })),
+  attempt: t.Optional(t.Integer({ minimum: 0, maximum: 1_000_000_000, description: 'the attempt at the run; a stale one is refused' })),
 }
 
 export function byRun({ run_id, attempt }: { readonly run_id?: string; readonly attempt?: number }): { detail?: Value } {

@@ -58,7 +58,7 @@ const Outcome = t.Object({
 
 const settle = command({
   name: 'delivery.settle',
-  summary: 'Record what became of deliveries: done ones go, failed ones come again later.',
+  summary: 'Record the outcome of deliveries: done ones are removed, failed ones are tried again later.',
   draft: 'ours: the outbox',
   input: t.Object({ outcomes: t.Array(Outcome, { maxItems: 256 }) }),
   output: t.Object({ settled: t.Integer() }),
@@ -105,7 +105,7 @@ const forget = command({
 
 const begin = command({
   name: 'fan.begin',
-  summary: 'Keep what a call that consists of several asks for, so that its idempotency key stands for that and nothing else.',
+  summary: 'Remember the body of a call that makes several others, so that its idempotency key stands for that body alone.',
   draft: 'ours: idempotency keys',
   input: t.Object({ asked: t.String() }),
   output: t.Object({}),

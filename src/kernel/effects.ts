@@ -51,7 +51,7 @@ export function createEffects(perform: Perform | undefined, call: (name: string,
   const underWay = new Map<string, PromiseWithResolvers<unknown>>()
   return {
     refuseWithoutPort({ port }) {
-      if (!perform) throw new Refusal('UNAVAILABLE', `nothing here does what is asked for: there is no ${port} port`)
+      if (!perform) throw new Refusal('UNAVAILABLE', `this server cannot do it: there is no ${port} port`)
     },
     begin(id) {
       const waiting = Promise.withResolvers<unknown>()

@@ -87,7 +87,7 @@ export function linearPattern(pattern: string, code: string, field: string): (te
   }
   if (pattern.length > PATTERN_CHARS_MAX) refuse(`has more than ${PATTERN_CHARS_MAX} characters`)
   const { parts, isNested } = weigh(pattern)
-  if (isNested) refuse('repeats what is repeated already, as (a+)+ does; such a pattern can take forever')
+  if (isNested) refuse('repeats a repetition, as (a+)+ does; such a pattern can take forever')
   if (parts > PATTERN_PARTS_MAX) refuse(`unfolds into more than ${PATTERN_PARTS_MAX} parts; write smaller numbers of repetitions`)
   try {
     const { test } = linear(pattern)

@@ -116,6 +116,6 @@ export function refuseFalseClaims(raw: unknown, declared: object, actor: Actor):
       claimed = typeof claimed === 'object' && claimed !== null ? (claimed as Record<string, unknown>)[step] : undefined
     if (claimed === undefined || claimed === null || claimed === actor.id || claimed === (raw as { task_id?: unknown }).task_id) continue
     if (path.length === 1 && typeof claimed === 'object') continue
-    throw new Refusal('UNAUTHORIZED', `${path.join('.')} names somebody else; you are ${actor.id}`, { field: path.join('.') })
+    throw new Refusal('UNAUTHORIZED', `${path.join('.')} names another actor; you are ${actor.id}`, { field: path.join('.') })
   }
 }

@@ -170,7 +170,7 @@ export function createKernel(options: KernelOptions): Kernel {
     if (replyId !== undefined) {
       const reply = await readerAs(draft, SYSTEM).maybe(Reply, replyId)
       if (reply && reply.digest !== digest)
-        throw new Refusal('CONFLICT', 'this idempotency key came before with another body', { reason: 'idempotency_key_reused' })
+        throw new Refusal('CONFLICT', 'this idempotency key was used before with another body', { reason: 'idempotency_key_reused' })
       const joined = reply?.pending === undefined ? undefined : effects.joined(reply.pending)
       if (joined) return { output: null, outcome: () => joined }
       if (reply) return { output: reply.output }

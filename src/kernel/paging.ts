@@ -28,7 +28,7 @@ export function placeOf(name: string, input: Paged & Record<string, unknown>): s
   if (input.cursor === undefined) return undefined
   const text = Buffer.from(input.cursor, 'base64url').toString()
   if (!text.startsWith(questionOf(name, input)))
-    throw new Refusal('INVALID_REQUEST', 'the cursor belongs to another question', { field: 'cursor' })
+    throw new Refusal('INVALID_REQUEST', 'the cursor belongs to a call with other filters', { field: 'cursor' })
   return text.slice(12)
 }
 

@@ -246,7 +246,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
 
   function refusalOf(batch: Batch, staging: Staging, careful: boolean): Refusal | undefined {
     for (const [key, version] of batch.expect)
-      if (versionOf(key, staging) !== version) return new Conflict(key, `${key} was changed by somebody else at the same time`)
+      if (versionOf(key, staging) !== version) return new Conflict(key, `${key} was changed at the same time: read it again, then retry`)
     for (const key of batch.create) {
       // Not worth a look into the database: its primary key refuses a second one, and then each batch is tried alone, carefully.
       const there = careful || staging.docs.has(key) ? versionOf(key, staging) : (cache.get(key)?.version ?? 0)

@@ -69,7 +69,8 @@ export function withoutSecrets(op: Command, output: Value): Value {
 /** What the actor rests on must still be so at the commit; a decision that saw a newer version of it was taken for somebody else. */
 export function expectProof(draft: Draft, { proof = new Map() }: Actor): void {
   for (const [key, version] of proof) {
-    if ((draft.expect.get(key) ?? version) !== version) throw new Conflict(key, `${key} was changed by somebody else at the same time`)
+    if ((draft.expect.get(key) ?? version) !== version)
+      throw new Conflict(key, `${key} was changed at the same time: read it again, then retry`)
     if (!draft.after.has(key)) draft.expect.set(key, version)
   }
 }

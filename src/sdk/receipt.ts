@@ -40,7 +40,7 @@ async function verified(given: unknown, options: VerifyOptions): Promise<Verdict
   if (isGood === null) return doubt('unsupported', 'Ed25519 signatures cannot be checked here, or the key is none')
   if (!isGood) return doubt('bad_signature', 'the signature is not one of that key over this text')
   const claims = claimsOf(jws)
-  if (claims === null) return doubt('not_a_receipt', 'what was signed is no receipt')
+  if (claims === null) return doubt('not_a_receipt', 'the signed text is not a receipt')
   if (isAfter(key['countersign:until'], claims)) return doubt('retired_key', 'it is signed with a key that was retired before')
   const verdict = judge(receipt, claims, jws.kid, options)
   if (!verdict.ok || options.request === undefined) return verdict

@@ -86,7 +86,7 @@ const rules: Readonly<Record<string, Rule>> = {
     needsTask: false,
     effect: 'ends',
     operation: 'delegation/run.fail',
-    input: ({ error = 'it said no reason', ...fields }, item) => ({ ...fields, error, ...ofRun(item) }),
+    input: ({ error = 'it gave no reason', ...fields }, item) => ({ ...fields, error, ...ofRun(item) }),
   },
 }
 export const lineTypes = Object.keys(rules)

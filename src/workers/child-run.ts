@@ -232,7 +232,7 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
   function concluded({ code, fault, stderr }: ChildEnd, isFatal: boolean): Outcome {
     if (outcome) return outcome
     const words = fault ?? (code === 0 ? 'the command ended without saying complete or fail' : `the command ended with code ${code}`)
-    const last = stderr === '' ? '' : `. Its last words: ${stderr.slice(-1_000)}`
+    const last = stderr === '' ? '' : `. Its last output: ${stderr.slice(-1_000)}`
     return { kind: 'failed', words: `${words}${last}`, isFatal }
   }
 

@@ -88,7 +88,7 @@ export function startChild({ argv: [file, ...args], cwd, env, graceMs }: Command
     write(text) {
       if (!child.stdin.writable) return
       child.stdin.write(text)
-      if (child.stdin.writableLength > limits.childUnreadBytesMax) stop('the command does not read what it is told', true)
+      if (child.stdin.writableLength > limits.childUnreadBytesMax) stop('the command does not read its input', true)
     },
     close: () => void child.stdin.end(),
     stop,

@@ -50,8 +50,8 @@ export function runDue(kernel: Kernel, clock: Clock, log: WorkerLog): Worker {
     } catch (error) {
       pause(key)
       const words = { key, call: due.call, error: error instanceof Error ? error.message : String(error) }
-      if (error instanceof Refusal && isOvertaken(kernel, error)) log.debug(words, 'what was due came too late to matter')
-      else log.warn(words, 'what was due could not be done; it is tried again')
+      if (error instanceof Refusal && isOvertaken(kernel, error)) log.debug(words, 'a due document came too late to matter')
+      else log.warn(words, 'a due document could not be handled; trying again')
     }
   }
 
@@ -87,7 +87,7 @@ export function runDue(kernel: Kernel, clock: Clock, log: WorkerLog): Worker {
       try {
         for (const kind of kinds) ms = Math.min(ms, await turn(kind))
       } catch (error) {
-        log.error({ error: String(error) }, 'what is due could not be read')
+        log.error({ error: String(error) }, 'due documents could not be read')
         ms = 1_000
       }
       await clock.sleep(REST_MS, stopping.signal)

@@ -30,7 +30,7 @@ export function createEffects(ports: Readonly<Record<string, Port>>, clock: Cloc
     try {
       return await ports[port]!(request, stopping.signal)
     } catch (error) {
-      log.error({ err: error, port }, 'a port did not say what came of its work')
+      log.error({ err: error, port }, 'a port did not report the outcome of its work')
       return null
     }
   }
@@ -83,7 +83,7 @@ export async function concludeUnknown(kernel: Kernel, log: WorkerLog): Promise<n
       } catch (error) {
         if (!isFinal(error)) throw error
         // What will never be concluded must not keep everything else from starting.
-        log.error({ err: error, pending: id, conclude }, 'an outcome that nobody knows could not be recorded')
+        log.error({ err: error, pending: id, conclude }, 'an unknown outcome could not be recorded')
       }
     }
   }

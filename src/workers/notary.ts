@@ -85,7 +85,7 @@ export function createNotary(serverKey: Uint8Array, ring: () => KeyRing): Notary
         keyManagementAlgorithms: ['A256KW'],
         contentEncryptionAlgorithms: ['A256GCM'],
       }).catch(() => {
-        throw new Refusal('UNAVAILABLE', 'what was sealed cannot be opened with the keys of this server')
+        throw new Refusal('UNAVAILABLE', 'the sealed data cannot be opened with the keys of this server')
       })
       return new TextDecoder().decode(opened.plaintext)
     },

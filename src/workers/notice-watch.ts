@@ -181,7 +181,7 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, plan
         await readUp()
         if (!stopping.signal.aborted) await clock.sleep(NOTED_MS, waker.signal)
       } catch (error) {
-        log.warn({ error: String(error) }, 'notices could not be put down; trying again')
+        log.warn({ error: String(error) }, 'notices could not be recorded; trying again')
         await clock.sleep(PAUSE_MS, stopping.signal)
       }
     }

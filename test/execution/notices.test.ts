@@ -173,7 +173,7 @@ test('a notice that waited says nothing about what was given to somebody else me
   assert.ok((await composed('assigned')).until, 'it waits for the end of the quiet hours')
   await world.call('alice', 'execution/request.assign', { request_id, to: 'user_bob' })
   await world.call('alice', 'execution/request.escalate', { request_id, to: ['user_rita'] })
-  assert.equal((await composed('assigned')).why, 'it was given to somebody else')
+  assert.equal((await composed('assigned')).why, 'the item was given to another person')
   assert.ok((await composed('escalated')).until)
 })
 

@@ -94,7 +94,7 @@ export function createChannel(name: string, { op, input, of }: Admission, bounds
     cursorAt,
     placeAt(cursor) {
       const text = placeOf(name, { ...input, cursor })!
-      if (!/^\d{1,15}$/.test(text)) throw new Refusal('INVALID_REQUEST', 'this is no cursor of a stream', { field: 'after' })
+      if (!/^\d{1,15}$/.test(text)) throw new Refusal('INVALID_REQUEST', 'this is not a cursor of a stream', { field: 'after' })
       return Number(text)
     },
     entryOf,

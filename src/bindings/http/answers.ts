@@ -64,7 +64,7 @@ export function failureOf(error: unknown, codes: Readonly<Record<string, Fault>>
 export const internalFailure: Failure = {
   status: statuses.internal,
   code: 'INTERNAL',
-  message: 'something went wrong here; it was logged',
+  message: 'an internal error occurred; it was logged',
   details: {},
   headers: {},
 }

@@ -42,7 +42,7 @@ export function registerFigures(app: FastifyInstance, state: Figures, live: Pick
     if (!isLocal(raw.socket.remoteAddress, raw.headers, state.proxied)) {
       const actor = await state.authenticate(guard.credentialOf(raw.headers))
       if (!administrator.is(actor, null) && !installationOwner.is(actor, null)) {
-        return prepare(reply, transportFailure(403, 'UNAUTHORIZED', 'the figures are for: administrator, owner'))
+        return prepare(reply, transportFailure(403, 'UNAUTHORIZED', 'only an administrator or an owner can read the metrics'))
       }
     }
     reply.header('content-type', 'text/plain; version=0.0.4; charset=utf-8')

@@ -58,7 +58,7 @@ export function registerLive(app: FastifyInstance, { kernel, guard, live = {}, l
       return { who: sha256(`${credential.kind} ${credential.token}`), caller: () => recheck(credential) }
     },
     async redeem(ticket): Promise<Identified> {
-      if (!live.redeem) throw new Refusal('UNAUTHENTICATED', 'there are no tickets here')
+      if (!live.redeem) throw new Refusal('UNAUTHENTICATED', 'this server issues no tickets')
       return { who: `ticket ${++tickets}`, caller: await live.redeem(ticket) }
     },
     isStopping,

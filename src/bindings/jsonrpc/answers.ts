@@ -44,7 +44,7 @@ export const notParams = (message: string): Failure => failure(INVALID_PARAMS, m
 export const noMethod = (name: string): Failure =>
   failure(METHOD_NOT_FOUND, `there is no method ${JSON.stringify(name.slice(0, 100))}`, 'NOT_FOUND', 'missing')
 export const unavailable = (message: string): Failure => failure(APPLICATION, message, 'UNAVAILABLE', 'busy')
-export const internal: Failure = failure(INTERNAL, 'something went wrong here; it was logged', 'INTERNAL', 'internal')
+export const internal: Failure = failure(INTERNAL, 'an internal error occurred; it was logged', 'INTERNAL', 'internal')
 
 /** A refusal as an answer; null for what is no refusal but a bug. */
 export function failureOf(error: unknown, faults: Readonly<Record<string, Fault>>): Failure | null {

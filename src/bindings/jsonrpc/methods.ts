@@ -118,7 +118,7 @@ async function startOf(kernel: Kernel, stream: string, question: object, of: Fac
   if (after === 'latest') return last
   const text = placeOf(stream, { ...question, cursor: after })!
   const place = /^\d{1,15}$/.test(text) ? Number(text) : Infinity
-  if (place > last) throw new Refusal('INVALID_REQUEST', 'after is no cursor of this stream', { field: 'after' })
+  if (place > last) throw new Refusal('INVALID_REQUEST', 'after is not a cursor of this stream', { field: 'after' })
   return place
 }
 

@@ -72,7 +72,7 @@ export function createTalk(ws: WebSocket, first: Identified | null, options: Tal
     linger = setTimeout(() => ws.terminate(), bounds.lingerMs)
   }
 
-  const silence = setTimeout(() => close(closings.unauthenticated, 'say who you are within a few seconds'), bounds.silentMs)
+  const silence = setTimeout(() => close(closings.unauthenticated, 'authenticate within a few seconds'), bounds.silentMs)
   function heard(): void {
     clearTimeout(silence)
     if (first === null) options.known()
@@ -98,7 +98,7 @@ export function createTalk(ws: WebSocket, first: Identified | null, options: Tal
   }
 
   async function comeWith(ticket: string): Promise<void> {
-    if (identified !== null) throw new Refusal('INVALID_REQUEST', 'you have said who you are')
+    if (identified !== null) throw new Refusal('INVALID_REQUEST', 'this connection is authenticated already')
     const found = await options.redeem(ticket)
     const { id } = await found.caller()
     if (isOver) return
@@ -108,7 +108,7 @@ export function createTalk(ws: WebSocket, first: Identified | null, options: Tal
   }
 
   async function subscribe({ stream, input = {}, after = null, id }: Subscribe, { who, caller }: Identified): Promise<void> {
-    if (subscriptions.has(id)) return say({ id, error: errorOf(new Refusal('CONFLICT', 'there is a subscription with this id')) })
+    if (subscriptions.has(id)) return say({ id, error: errorOf(new Refusal('CONFLICT', 'there is a subscription with this id already')) })
     if (subscriptions.size >= bounds.perSocket)
       return say({ id, error: errorOf(new Refusal('QUOTA_EXCEEDED', `a socket has at most ${bounds.perSocket} subscriptions`)) })
     subscriptions.set(id, null)

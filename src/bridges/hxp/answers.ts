@@ -26,7 +26,7 @@ export function failureAnswer(failure: Failure, isObject: boolean): Answer {
   if (code !== 'UNAUTHORIZED' || failure.status !== 403)
     return errorAnswer(failure.status, wordOf(code), message, details, Object.entries(failure.headers).flat())
   return isObject
-    ? errorAnswer(404, 'not_found', 'there is no such thing here for you', {}, [])
+    ? errorAnswer(404, 'not_found', 'it does not exist, or you have no access to it', {}, [])
     : errorAnswer(401, 'unauthorized', message, details, ASK_FOR_CREDENTIAL)
 }
 

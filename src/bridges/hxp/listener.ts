@@ -51,7 +51,7 @@ export function createListener(ws: WebSocket, socket: Duplex, seat: Seat, bounds
   /** The frame is ready: what the library would do with it is done, once for everybody who gets it. */
   function write(bytes: Buffer): void {
     if (isOver || !socket.writable) return
-    if (socket.writableLength + bytes.length > bounds.unsentBytes) return close(closings.slow, 'you do not take what is sent', 1)
+    if (socket.writableLength + bytes.length > bounds.unsentBytes) return close(closings.slow, 'the client does not read its events', 1)
     socket.write(bytes)
   }
 
@@ -66,7 +66,7 @@ export function createListener(ws: WebSocket, socket: Duplex, seat: Seat, bounds
       close(closings.done, '')
       socket.uncork()
     },
-    refuse: (why) => close(closings[why], 'you may not hear this any more'),
+    refuse: (why) => close(closings[why], 'you have no access to this request any more'),
   }
 
   // It is let through and not looked at, but not without end.
@@ -95,7 +95,7 @@ export function createListener(ws: WebSocket, socket: Duplex, seat: Seat, bounds
       alive = false
       if (ws.readyState === ws.OPEN) ws.ping()
     },
-    fail: () => close(closings.failed, 'something went wrong here; it was logged'),
+    fail: () => close(closings.failed, 'an internal error occurred; it was logged'),
     stop: () => close(closings.stopping, 'the server is stopping', Math.min(bounds.lingerMs, limits.streamStopMs)),
   }
 }

@@ -139,7 +139,7 @@ export const Evidence = t.Union(
     t.Object({ kind: t.Literal('artifact'), artifact_id: Id, version: text(40) }),
     t.Object({ kind: t.Literal('link'), uri: text(2_000), title: t.Optional(text(limits.labelCharsMax)) }),
   ],
-  { description: 'what the question rests on: text, an artifact version or a link' },
+  { description: 'the evidence for the question: text, an artifact version or a link' },
 )
 export const ProposedAction = t.Object({
   id: someText(limits.idCharsMax),

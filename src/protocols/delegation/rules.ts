@@ -10,7 +10,7 @@ import { allowsEvent, isActive } from './states.ts'
 export type OfRun = { readonly run: Run; readonly mailbox: Mailbox | null; readonly work: Work | null; readonly memos: number }
 type OfAttempt = { readonly attempt?: number }
 export const Attempt = t.Optional(
-  t.Integer({ minimum: 0, maximum: 1_000_000_000, description: 'the one that the messages came with; 0 where none were taken' }),
+  t.Integer({ minimum: 0, maximum: 1_000_000_000, description: 'the attempt that the messages came with; 0 where none were taken' }),
 )
 
 /** The agent whose run it is. */

@@ -10,7 +10,7 @@ import type { Change, Read } from '#kernel/operation.ts'
 import { doc, either, index, nullable, t, type Static } from '#kernel/schema.ts'
 import { Id, Priority, Timestamp, type Request } from './schema.ts'
 
-export const Label = t.String({ maxLength: limits.labelCharsMax, description: 'what it is, to tell it from the others' })
+export const Label = t.String({ maxLength: limits.labelCharsMax, description: 'a label, to tell it from the others' })
 export const HookAddress = t.String({ minLength: 1, maxLength: limits.linkCharsMax, description: 'an http or https address' })
 const TimeOfDay = t.String({ pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$', description: 'a time of day such as 22:00' })
 /** Between the two nothing is said but what is critical; the offset is that of the person's clock from UTC. */

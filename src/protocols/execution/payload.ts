@@ -162,7 +162,7 @@ function provided({ validation: asked, ...rest }: ProvideInput): ProvidePayload 
   refuseUnreadable(rest.prompt, 'prompt')
   if (rest.placeholder !== undefined) refuseHostile(rest.placeholder, 'payload.placeholder')
   if (rest.sensitive === true && (rest.input_type === 'file' || rest.input_type === 'selection'))
-    refuse(`is for what is typed, not for ${rest.input_type}`, 'sensitive')
+    refuse(`is for typed values, not for ${rest.input_type}`, 'sensitive')
   const validation = asked === undefined ? {} : validationOf(rest.input_type, asked)
   if (rest.input_type === 'selection' && validation.allowed_values === undefined)
     refuse('is required for a selection', 'validation.allowed_values')

@@ -112,5 +112,5 @@ export function refuseChanged(digest: string | undefined, request: Request): voi
   if (digest === undefined) return
   const present = shownDigest(request)
   if (digest !== present)
-    throw new Refusal('CHANGED', 'the request is not what you were shown any more: look at it again', { digest: present })
+    throw new Refusal('CHANGED', 'the request has changed since you were shown it: fetch it again', { digest: present })
 }

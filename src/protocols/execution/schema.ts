@@ -63,7 +63,7 @@ export const Escalation = t.Object({
 })
 
 const Details = t.Optional(t.Object({}, { additionalProperties: true }))
-const Evidence = t.Optional(text(limits.textCharsMax, 'what the agent gives as its reason'))
+const Evidence = t.Optional(text(limits.textCharsMax, 'the reason that the agent gives'))
 const Labels = t.Array(text(limits.labelCharsMax))
 /**
  * What another protocol asks, in the words of HXP: its questions are longer than what HXP itself takes, and its options have ids of

@@ -54,7 +54,7 @@ export const SealKey = t.Object({
   crv: t.Literal('X25519', { description: 'its curve: X25519' }),
   // 32 bytes in base64url, in the one way to write them.
   x: t.String({ pattern: '^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$', description: 'the 32 bytes of a public key, in base64url' }),
-  kid: t.Optional(t.String({ minLength: 1, maxLength: limits.keyNameCharsMax, description: 'what the agent calls it' })),
+  kid: t.Optional(t.String({ minLength: 1, maxLength: limits.keyNameCharsMax, description: 'the name that the agent gives it' })),
 })
 export type SealKey = Static<typeof SealKey>
 
@@ -176,7 +176,7 @@ export const IssuerUrl = t.String({
 export const Sub = t.String({
   minLength: 1,
   maxLength: limits.subCharsMax,
-  description: 'who it is at the issuer: the claim sub of their tokens',
+  description: 'the claim sub of the tokens, which names the person at the issuer',
 })
 
 /** Somebody of an issuer, and the person that they are here. Nobody is found by anything else in a token. */

@@ -42,7 +42,7 @@ export function createDelegate(job: Job, steps: Steps): (options: DelegateOption
 
 /** Kept, so that a handler that is started anew asks the same ones in the same order. */
 function candidates(job: Job, steps: Steps, { capability, key }: DelegateOptions): Promise<string[]> {
-  if (!capability) throw new TypeError('say to whom: `to` or `capability`')
+  if (!capability) throw new TypeError('name `to` or `capability`: where the work goes')
   return steps.once('candidates', key, async () => {
     const { project_id, agent_id } = job.item.run
     const { items } = await job.effect(() => job.client.delegation.agent.discover({ capability, project_id, limit: 20 }))
@@ -64,7 +64,7 @@ async function begin(job: Job, targets: readonly string[], options: DelegateOpti
       if (!isAway || i === targets.length - 1) throw error
     }
   }
-  throw new TypeError('say to whom: `to` or `capability`')
+  throw new TypeError('name `to` or `capability`: where the work goes')
 }
 
 async function beginWith(job: Job, to: string, { spec, deadline, delegable }: DelegateOptions, key: string): Promise<Begun> {
@@ -103,7 +103,7 @@ async function resultOf(job: Job, { task_id, run_id }: Begun): Promise<Delegated
       throw new DelegationFailed(ended, payload.reason ?? null, payload.error ?? null)
   }
   job.signal.throwIfAborted()
-  throw new DelegationFailed(run_id ?? '', null, 'what came of it can no longer be read')
+  throw new DelegationFailed(run_id ?? '', null, 'its outcome can no longer be read')
 }
 
 /** A task outlives a run that failed: its people let another try, or end it. */

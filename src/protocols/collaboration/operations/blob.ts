@@ -14,7 +14,8 @@ type Uploading = { readonly task: Task; readonly known: Upload | null; readonly 
 
 const upload = command({
   name: 'artifact.upload',
-  summary: 'Send bytes for a task; the cas: URI in the answer then goes into a payload. What no artifact names within a day is forgotten.',
+  summary:
+    'Send bytes for a task; the cas: URI in the answer then goes into a payload. Bytes that no artifact names within a day are forgotten.',
   draft: 'ours: HACP 0.1.0 leaves open how the bytes of an artifact come to the server',
   upload: true,
   input: t.Object({
@@ -86,7 +87,7 @@ const upload = command({
 
 const download = query({
   name: 'artifact.download',
-  summary: 'Where the bytes of an artifact are, and what they are called; GET over HTTP answers the bytes themselves.',
+  summary: 'Fetch the place and the name of the bytes of an artifact; GET over HTTP answers the bytes themselves.',
   draft: 'ours: HACP 0.1.0 leaves open how the bytes of an artifact leave the server',
   download: true,
   input: t.Object({ artifact_id: Id, version: t.Optional(t.String({ minLength: 1, maxLength: 40 })) }),

@@ -35,7 +35,7 @@ const RaiseInput = t.Object({
   options: t.Optional(t.Array(CheckpointOption, { maxItems: limits.optionsMax })),
   context: t.Optional(t.Array(Evidence, { maxItems: limits.evidenceMax })),
   proposed_actions: t.Optional(t.Array(ProposedAction, { maxItems: limits.actionsMax })),
-  state: t.Optional(t.Unknown({ description: 'what the agent would go on from; the person may patch it' })),
+  state: t.Optional(t.Unknown({ description: 'the state that the agent would go on from; the person may patch it' })),
   state_schema: t.Optional(
     t.Object({}, { additionalProperties: true, description: 'a JSON Schema (2020-12) that a patched state must match' }),
   ),

@@ -191,7 +191,7 @@ const overdue = command({
 
 const escalate = command({
   name: 'checkpoint.escalate',
-  summary: 'Ask the people of a task what shall become of it, because whoever worked on it cannot go on. The system calls it.',
+  summary: 'Ask the people of a task how to go on when its executor cannot. The system calls it.',
   draft: 'ours: the draft has no state for work that failed',
   input: t.Object({ task_id: Id, prompt: t.String({ minLength: 1, maxLength: limits.promptCharsMax }) }),
   output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),

@@ -58,7 +58,7 @@ type Returning = { readonly task: Task; readonly checkpoint: Checkpoint | null }
 
 const giveBack = command({
   name: 'task.return',
-  summary: 'Give a task that you took over back to whoever worked on it.',
+  summary: 'Give a task that you took over back to its executor.',
   draft: 'continuous control: take-over',
   input: t.Object({
     task_id: Id,

@@ -45,7 +45,7 @@ export const treeBound = (root: string): Bound => ({
 
 const create = command({
   name: 'task.create',
-  summary: 'Create a task in state created. The caller is its principal, for good.',
+  summary: 'Create a task. You become its principal; that cannot be changed.',
   draft: 'HACP 0.1.0, Task; Operations',
   input: t.Object({
     project_id: t.Optional(Id),
@@ -198,7 +198,7 @@ const start = command({
 
 const cancel = command({
   name: 'task.cancel',
-  summary: 'End an active task; what it waits for expires and its children end with it.',
+  summary: 'End an active task; its pending checkpoint expires and its children end with it.',
   draft: 'HACP 0.1.0, Operations; Operation Preconditions',
   input: t.Object({ task_id: Id, reason: t.Optional(t.String({ maxLength: limits.textCharsMax })), ...untouchedSpec }),
   output: t.Object({ task: Task.schema }),

@@ -40,7 +40,7 @@ export const signingFor = (id: string, random: string, before: string | null = n
 
 const register = command({
   name: 'agent.register',
-  summary: 'Put down the card of an agent: what it can do, how it is reached, how much it takes at a time. A later one replaces it.',
+  summary: 'Publish the card of an agent: its capabilities, how it is reached, how many runs it takes at a time. A later card replaces it.',
   draft: 'AAP 0.1.0, AgentCard',
   input: t.Object({
     agent_id: t.Optional(Id),
@@ -57,7 +57,9 @@ const register = command({
   }),
   output: t.Object({
     card: Card.schema,
-    secret: t.Optional(nullable(t.String({ description: 'what messages to its webhook are signed with; shown once, when it is made' }))),
+    secret: t.Optional(
+      nullable(t.String({ description: 'the secret that messages to its webhook are signed with; shown once, when it is made' })),
+    ),
   }),
   callers: [system, administrator, installationOwner, agentItself, agentOwner],
   requires: [
@@ -193,7 +195,7 @@ const discover = query({
 
 const sync = command({
   name: 'card.sync',
-  summary: 'Take over into a card what the registration of its agent says now: its projects, its owner, whether it is switched off.',
+  summary: 'Bring a card up to date with the registration of its agent: projects, owner, whether it is switched off.',
   draft: 'ours: identity and card are two documents',
   input: t.Object({ agent_id: Id }),
   output: t.Object({ card: Card.schema }),

@@ -15,7 +15,11 @@ type OfInbox = { readonly agent_id: string }
 const agentItself = role<OfInbox>('the agent itself', (actor, { agent_id }) => actor.kind === 'agent' && actor.id === agent_id)
 
 const Worker = t.Optional(
-  t.String({ minLength: 1, maxLength: limits.workerCharsMax, description: 'which process of the agent asks: what it holds stays with it' }),
+  t.String({
+    minLength: 1,
+    maxLength: limits.workerCharsMax,
+    description: 'the process of the agent that asks; runs that it holds stay with it',
+  }),
 )
 const Lease = t.Optional(t.String({ maxLength: 40, description: 'an ISO 8601 duration of at most an hour; PT1M by default' }))
 export const Item = t.Object({
@@ -59,7 +63,7 @@ const take = command({
     worker: Worker,
     lease: Lease,
     limit: t.Optional(t.Integer({ minimum: 1, maximum: limits.takenMax, description: 'runs at a time' })),
-    held: t.Optional(t.Boolean({ description: 'only what comes for runs that the worker has taken before' })),
+    held: t.Optional(t.Boolean({ description: 'only messages of runs that the worker has taken before' })),
     wait: t.Optional(
       t.String({ maxLength: 40, description: 'an ISO 8601 duration of at most a minute: how long to wait while there is nothing' }),
     ),
@@ -183,7 +187,7 @@ const extend = command({
 
 const release = command({
   name: 'inbox.release',
-  summary: 'Give runs back before their lease ends: who comes next takes them at once, from the beginning.',
+  summary: 'Give runs back before their lease ends: the next process takes them at once, from the beginning.',
   draft: 'ours: AAP leaves the transport to the host',
   input: t.Object({ runs: Held }),
   output: t.Object({ released: t.Integer() }),

@@ -128,13 +128,13 @@ const boundsOf = (run: Run): Bound[] => [
 
 const invoke = command({
   name: 'capability.invoke',
-  summary: 'Invoke a capability for a run and wait for its result. What the capability layer says no to is a result with ok: false.',
+  summary: 'Invoke a capability for a run and wait for its result. A refusal by the capability layer is a result with ok: false.',
   draft: 'CAP: capability.invoke(ref, input) -> InvokeResult',
   input: t.Object({
     run_id: Id,
     attempt: Attempt,
     ref: CapabilityRef,
-    input: t.Optional(t.Unknown({ description: 'what its input_schema describes; {} by default' })),
+    input: t.Optional(t.Unknown({ description: 'the input that its input_schema describes; {} by default' })),
     timeout: t.Optional(t.String({ maxLength: 40, description: 'an ISO 8601 duration of at most 5 minutes; PT30S by default' })),
   }),
   output: InvokeResult,
@@ -220,12 +220,13 @@ function judged(outcome: InvokeOutcome | null, { output_schema }: Capability): I
   if (Buffer.byteLength(canonical(output)) > limits.invokeOutputBytesMax)
     return no('output_too_large', `the output is larger than ${limits.invokeOutputBytesMax} bytes`)
   const wrong = output_schema === null ? null : mismatch(output_schema, output, 'output')
-  return wrong === null ? { duration_ms, output } : no('output_invalid', `it answered what its output_schema does not allow: ${wrong}`)
+  return wrong === null ? { duration_ms, output } : no('output_invalid', `its answer does not fit its output_schema: ${wrong}`)
 }
 
 const conclude = command({
   name: 'capability.conclude',
-  summary: 'Record what came of an invocation. The server calls it, once; without an outcome nobody knows, and it is not tried again.',
+  summary:
+    'Record the outcome of an invocation. The server calls it once; without an outcome it is recorded as unknown and not tried again.',
   draft: 'CAP: InvokeResult; output against output_schema where declared',
   input: t.Object({ id: Id, outcome: t.Optional(InvokeOutcome) }),
   output: InvokeResult,

@@ -15,7 +15,7 @@ const Key = t.String({ minLength: 1, maxLength: 200 })
 
 const save = command({
   name: 'memo.put',
-  summary: 'Keep a small value for a run under a key. The first one stays: who comes later is answered with it.',
+  summary: 'Keep a small value for a run under a key. The first value stays: later calls are answered with it.',
   draft: 'ours: a handler that is started anew goes on where it was',
   input: t.Object({ run_id: Id, attempt: Attempt, key: Key, value: t.Unknown() }),
   output: t.Object({ value: t.Unknown(), first: t.Boolean() }),
@@ -43,7 +43,7 @@ const save = command({
 
 const get = query({
   name: 'memo.get',
-  summary: 'What is kept for a run under a key; found is false where nothing is.',
+  summary: 'Fetch the value that is kept for a run under a key; found is false where there is none.',
   draft: 'ours: a handler that is started anew goes on where it was',
   input: t.Object({ run_id: Id, key: Key }),
   output: t.Object({ value: t.Unknown(), found: t.Boolean(), at: nullable(t.String()) }),
@@ -60,8 +60,8 @@ const PORTION = 200
 
 const forget = command({
   name: 'run.forget',
-  summary: 'Forget what was kept for a run that has ended: its notes, and the word that nobody took. The system calls it by timer.',
-  draft: 'ours: what is kept takes a bounded space',
+  summary: 'Forget the notes of a run that has ended, and the messages that were never taken. The system calls it by timer.',
+  draft: 'ours: kept data takes a bounded space',
   input: t.Object({ run_id: Id }),
   output: t.Object({ forgotten: t.Integer(), more: t.Boolean() }),
   callers: [system],

@@ -15,14 +15,14 @@ export const OFFERED_MAX = 100
 
 const offer = command({
   name: 'capability.offer',
-  summary: 'Put down what a source offers, and to which projects. The server calls it when it learns of it.',
+  summary: 'Record the capabilities that a source offers, and to which projects. The server calls it when it learns of them.',
   draft: 'CAP: CapabilityManifest; an MCP server is a source as it is',
   input: t.Object({
     source: SourceName,
     projects: t.Array(Id, { minItems: 1, maxItems: limits.projectsPerSubjectMax }),
     manifests: t.Array(CapabilityManifest, { maxItems: OFFERED_MAX }),
   }),
-  output: t.Object({ changed: t.Integer(), taken: t.Array(t.String({ description: 'what another source offers already' })) }),
+  output: t.Object({ changed: t.Integer(), taken: t.Array(t.String({ description: 'capabilities that another source offers already' })) }),
   callers: [system],
   requires: [],
   audit: 'capability.offered',
@@ -77,8 +77,8 @@ const offer = command({
 
 const withdraw = command({
   name: 'capability.withdraw',
-  summary: 'Take back what a source offers no more, or what sources offered that are gone. The server calls it, page by page.',
-  draft: 'ours: what is not offered any more is not found',
+  summary: 'Withdraw capabilities that a source offers no more, or whose source is gone. The server calls it, page by page.',
+  draft: 'ours: a withdrawn capability is not found',
   input: t.Object({
     source: t.Optional(SourceName),
     keep: t.Optional(

@@ -57,7 +57,7 @@ const start = command({
 
 const progress = command({
   name: 'run.progress',
-  summary: 'Say how far the run is. Who says so keeps the run for another lease.',
+  summary: 'Report the progress of a run. A report keeps the run for another lease.',
   draft: 'AAP 0.1.0, Event Stream (run.progress)',
   input: t.Object({
     run_id: Id,
@@ -144,7 +144,7 @@ const fail = command({
 
 const report = command({
   name: 'run.report',
-  summary: 'Pass on what a harness needs or made: a question becomes a checkpoint of the task, a thing an artifact, in the same batch.',
+  summary: 'Pass on an event of a harness: a question becomes a checkpoint of the task, a result an artifact, in the same batch.',
   draft: 'ours: harness events (needs_approval, needs_choice, needs_input, artifact) seen from the task',
   input: t.Object({ run_id: Id, attempt: Attempt, type: ReportType, payload: Open }),
   output: t.Object({ run: Run.schema, report: Report.schema }),
@@ -173,7 +173,7 @@ const report = command({
 
 const fence = command({
   name: 'run.fence',
-  summary: 'Refuse what a process does to a task after another process has taken its run. The system calls it in the same batch.',
+  summary: 'Refuse acts of a process on a task after another process has taken its run. The system calls it in the same batch.',
   draft: 'ours: AAP leaves the transport to the host',
   input: t.Object({ task_id: Id, agent_id: Id, run_id: t.Optional(Id), attempt: Attempt }),
   output: t.Object({ fenced: t.Boolean({ description: 'false: no run of the agent stands behind the task' }) }),

@@ -59,7 +59,8 @@ const rotate = command({
 
 const push = command({
   name: 'inbox.push',
-  summary: 'Hand one message to who posts it. A run and a resume begin a new attempt each time; item is null where it is settled.',
+  summary:
+    'Hand one message to the worker that posts it. A run and a resume begin a new attempt each time; item is null where it is settled.',
   draft: 'ours: AAP leaves the transport to the host',
   input: t.Object({ run_id: Id, number: Number_ }),
   output: t.Object({ item: nullable(Item) }),
@@ -111,7 +112,7 @@ function noted(found: Posting | null, run: Run, mailbox: Mailbox | null, outcome
 
 const record = command({
   name: 'delivery.record',
-  summary: 'Write down what became of one post. What was accepted is settled with it.',
+  summary: 'Record the outcome of one post. An accepted message is settled with it.',
   draft: 'ours: the delivery log',
   input: Outcome,
   output: t.Object({ recorded: t.Boolean() }),
@@ -144,7 +145,7 @@ const record = command({
 })
 
 type Listing = { readonly agent: OfAgent['agent'] | null; readonly isOfRun: boolean }
-const reader = role<Listing>('who may read the run', (_, { isOfRun }) => isOfRun)
+const reader = role<Listing>('a reader of the run', (_, { isOfRun }) => isOfRun)
 const ofAgent = (is: (actor: Actor, state: OfAgent) => boolean) => (actor: Actor, state: Listing) =>
   state.agent !== null && is(actor, { agent: state.agent })
 const itself = role<Listing>(agentItself.name, ofAgent(agentItself.is))
@@ -161,7 +162,7 @@ async function listed(read: Read, input: Static<typeof ListInput>, prefix: strin
 
 const list = query({
   name: 'delivery.list',
-  summary: 'What became of the messages to a webhook, the newest first: of a run for who may read it, of an agent for who answers for it.',
+  summary: 'List the outcomes of messages to a webhook, the newest first: of a run for its readers, of an agent for its owner.',
   draft: 'ours: the delivery log',
   input: ListInput,
   output: t.Object({ items: t.Array(Posting.schema), next_cursor: nextCursor }),
@@ -183,8 +184,8 @@ const list = query({
 
 const forget = command({
   name: 'delivery.forget',
-  summary: 'Forget what the log says about one message. The system calls it by timer.',
-  draft: 'ours: what is kept takes a bounded space',
+  summary: 'Forget the log entry of one message. The system calls it by timer.',
+  draft: 'ours: kept data takes a bounded space',
   input: t.Object({ id: t.String({ maxLength: 120 }) }),
   output: t.Object({ forgotten: t.Boolean() }),
   callers: [system],

@@ -9,7 +9,7 @@ import { Reason } from './resolve.ts'
 
 const Answer = t.Object({
   request_id: Id,
-  digest: t.String({ maxLength: 100, description: 'of what you were shown' }),
+  digest: t.String({ maxLength: 100, description: 'answer only if the item still has this digest' }),
   result: t.Unknown({ description: 'an option, approved or rejected, or the value that was asked for' }),
   reason: Reason,
 })
@@ -23,7 +23,7 @@ const Result = t.Object({
 
 const resolve = fan({
   name: 'inbox.resolve',
-  summary: 'Answer several items, each as it was shown to you. What has changed or is decided already is left alone, and said so.',
+  summary: 'Answer several items, each as it was shown to you. Items that have changed or are decided already are left alone and named.',
   draft: 'ours: the inbox',
   input: t.Object({ answers: t.Array(Answer, { minItems: 1, maxItems: limits.answersMax }) }),
   output: t.Object({ results: t.Array(Result) }),

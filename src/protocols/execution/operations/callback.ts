@@ -56,7 +56,7 @@ const register = command({
 
 const list = query({
   name: 'callback.list',
-  summary: 'Where an agent has its receipts posted.',
+  summary: 'List the callbacks of an agent: where its receipts are posted.',
   draft: 'ours: HXP 0.1 knows polling and WebSocket only',
   input: t.Object({ agent_id: t.Optional(Id) }),
   output: t.Object({ items: t.Array(Callback.schema) }),
@@ -77,7 +77,7 @@ const list = query({
 
 const remove = command({
   name: 'callback.remove',
-  summary: 'Have receipts posted there no more. What is under way is dropped.',
+  summary: 'Remove a callback. Posts that are under way are dropped.',
   draft: 'ours: HXP 0.1 knows polling and WebSocket only',
   input: t.Object({ callback_id: Id }),
   output: Shown,

@@ -19,7 +19,7 @@ async function channelOf(read: Read, channel_id: string): Promise<OfChannel> {
 
 const add = command({
   name: 'channel.add',
-  summary: 'Be told by a signed webhook what comes into your inbox. The secret that it is signed with is shown once.',
+  summary: 'Add a channel: a signed webhook that tells you of new items in your inbox. Its secret is shown once.',
   draft: 'ours: HXP 0.1 leaves open how people learn of requests',
   input: t.Object({
     endpoint: HookAddress,
@@ -76,7 +76,7 @@ const add = command({
 
 const list = query({
   name: 'channel.list',
-  summary: 'Where you are told what comes into your inbox.',
+  summary: 'List your channels: where you are told of new items in your inbox.',
   draft: 'ours: HXP 0.1 leaves open how people learn of requests',
   input: t.Object({ person: t.Optional(Id) }),
   output: t.Object({ items: t.Array(Channel.schema) }),
@@ -97,7 +97,7 @@ const list = query({
 
 const remove = command({
   name: 'channel.remove',
-  summary: 'Be told there no more. What is under way is dropped.',
+  summary: 'Remove a channel. Notices that are under way are dropped.',
   draft: 'ours: HXP 0.1 leaves open how people learn of requests',
   input: t.Object({ channel_id: Id }),
   output: t.Object({ channel: Channel.schema }),
@@ -114,7 +114,7 @@ const remove = command({
 
 const test = command({
   name: 'channel.test',
-  summary: 'Have a notice sent that is about nothing; `notice.list` shows what became of it.',
+  summary: 'Send a test notice through a channel; `notice.list` shows its outcome.',
   draft: 'ours: HXP 0.1 leaves open how people learn of requests',
   input: t.Object({ channel_id: Id }),
   output: t.Object({ notice: Notice.schema }),

@@ -30,7 +30,7 @@ type AddInput = { readonly name: string; readonly media_type?: string; readonly 
 
 const add = command({
   name: 'file.add',
-  summary: 'Send a file for a request that asks for one; the answer then names it. What no answer names within a day is forgotten.',
+  summary: 'Send a file for a request that asks for one; the answer then names it. A file that no answer names within a day is forgotten.',
   draft: 'ours: HXP 0.1 has input_type file, but no way to send one',
   upload: true,
   input: t.Object({
@@ -131,7 +131,7 @@ const add = command({
 
 const get = query({
   name: 'file.get',
-  summary: 'Where the bytes of a file are, and what it is called; GET over HTTP answers the bytes themselves.',
+  summary: 'Fetch the place and the name of a file; GET over HTTP answers the bytes themselves.',
   draft: 'ours: HXP 0.1 has input_type file, but no way to fetch one',
   download: true,
   input: t.Object({ artifact_id: Id }),

@@ -19,8 +19,7 @@ const save = command({
   load: async (read, _, { actor }) => ({ filters: await filtersOf(read, actor) }),
   decide({ filters }, { name, query }, { actor, now }) {
     // A misspelt field is dropped like any unknown one; what is left must still ask for something.
-    if (Object.keys(query).length === 0)
-      throw new Refusal('INVALID_REQUEST', 'query asks for nothing that an inbox can be asked', { field: 'query' })
+    if (Object.keys(query).length === 0) throw new Refusal('INVALID_REQUEST', 'query has no filter: name at least one', { field: 'query' })
     const filter = { name, query, saved_at: now }
     const others = filters.filter((one) => one.name !== name)
     if (others.length >= limits.filtersMax)

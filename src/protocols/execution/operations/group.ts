@@ -27,7 +27,7 @@ const boundOf = (project_id: string): Bound => ({
 
 const set = command({
   name: 'group.set',
-  summary: 'Say who belongs to a group of a project.',
+  summary: 'Set the members of a group of a project.',
   draft: 'ours: whom to escalate to',
   input: t.Object({
     project_id: t.Optional(Id),

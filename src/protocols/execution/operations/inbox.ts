@@ -33,7 +33,8 @@ const themself = role<OfPerson>(
 
 const list = query({
   name: 'inbox.list',
-  summary: 'List what waits for you, most urgent first and oldest first among those; or what has ended, newest first.',
+  summary:
+    'List the items that wait for you, the most urgent first and the oldest first among those; or items that have ended, newest first.',
   draft: 'HXP 0.1, published OpenAPI: inbox; ours: one list for everything that waits on a person',
   input: ListInput,
   output: t.Object({ items: t.Array(Item), next_cursor: nextCursor }),
@@ -111,7 +112,7 @@ function fits(request: Request, { status = 'open', kind, action, priority, proje
 const { thread, votes } = Request.schema.properties
 const get = query({
   name: 'inbox.get',
-  summary: 'Fetch one item of your inbox, with what was said about it and who has voted.',
+  summary: 'Fetch one item of your inbox, with its remarks and votes.',
   draft: 'ours: the inbox',
   input: t.Object({ request_id: Id }),
   output: t.Object({ item: Item, thread, votes }),
@@ -152,7 +153,7 @@ type OfCount = OfPerson & { readonly isFiltered: boolean }
 const count = query({
   name: 'inbox.count',
   summary:
-    'How much waits for you: your own and the pools of your projects; and for whom you act, each by themselves. With a filter, how much of what inbox.list shows fits it.',
+    'Count the items that wait for you: your own, the pools of your projects, and those of each person you stand in for. With a filter, how much of what inbox.list shows fits it.',
   draft: 'ours: the inbox',
   input: t.Object({ ...whatFields, cursor: pageInput.cursor }),
   output: Count,

@@ -16,7 +16,7 @@ const { asked_by, on_expiry } = Request.schema.properties
 
 const mirror = command({
   name: 'request.mirror',
-  summary: 'Put into the inbox what waits on a person in another protocol. The system calls it.',
+  summary: 'Put an item of another protocol into the inbox. The system calls it.',
   draft: 'ours: one inbox for everything that waits on a person',
   input: t.Object({
     request_id: t.Optional(Id),
@@ -99,7 +99,7 @@ const isMirrored = rule<OfRequest>(
 
 const reroute = command({
   name: 'request.reroute',
-  summary: 'Let an item follow its task: who may answer it, whose turn it is, and that its time has passed. The system calls it.',
+  summary: 'Bring an item up to date with its task: its deciders, whose turn it is, whether it is late. The system calls it.',
   draft: 'ours: one inbox for everything that waits on a person',
   input: t.Object({
     request_id: Id,
@@ -156,8 +156,8 @@ type Closing = { readonly status: string; readonly by?: string }
 
 const close = command({
   name: 'request.close',
-  summary: 'End an item because what it is about was answered or ended elsewhere. The system calls it.',
-  draft: 'ours: whoever answers first, wherever, wins',
+  summary: 'End an item whose checkpoint or review was answered or ended elsewhere. The system calls it.',
+  draft: 'ours: the first answer wins, on whichever side it is given',
   input: t.Object({
     request_id: Id,
     status: either('completed', 'failed', 'cancelled'),

@@ -71,10 +71,10 @@ async function targetsOf(read: Read, planned: Planned, now: string): Promise<Tol
 
 const plan = command({
   name: 'notice.plan',
-  summary: 'Put down what is to be said about facts of the record, and how far it was looked at. The system calls it.',
+  summary: 'Plan the notices about new facts of the record, and note how far it was read. The system calls it.',
   draft: 'ours: notices',
   input: t.Object({
-    cursor: t.Integer({ description: 'up to which fact the record was looked at' }),
+    cursor: t.Integer({ description: 'the position up to which the record was read' }),
     items: t.Array(Planned, { maxItems: limits.noticesPlannedMax }),
   }),
   output: t.Object({ planned: t.Integer() }),
@@ -128,9 +128,9 @@ async function forPerson(read: Read, channel: Channel, event: string, request: R
   if (person === null || person.disabled) return dropped('the person is switched off')
   if (channel.disabled || channel.removed_at !== null) return dropped('the channel was removed, or is gone')
   if (event === 'test') return said({ event })
-  if (request === null || !isOpen(request)) return dropped('it is decided')
-  if (!(await isBefore(read, request, channel.person, now))) return dropped('it is in their inbox no more')
-  if (event === 'assigned' && !(await isGivenTo(read, request, channel.person, now))) return dropped('it was given to somebody else')
+  if (request === null || !isOpen(request)) return dropped('the item is decided')
+  if (!(await isBefore(read, request, channel.person, now))) return dropped('the item is not in their inbox any more')
+  if (event === 'assigned' && !(await isGivenTo(read, request, channel.person, now))) return dropped('the item was given to another person')
   const { priority, snoozed } = request
   const aside = snoozed?.find(({ by, until }) => by === channel.person && until > now)?.until ?? null
   const until = priority === 'critical' ? null : (aside ?? quietUntil(channel.quiet_hours, now))
@@ -147,7 +147,7 @@ async function forAgent(read: Read, callback: Callback, request: Request | null,
 
 const compose = query({
   name: 'notice.compose',
-  summary: 'What a notice says, as things are now; or until when it waits, or why there is nothing left to say. The system calls it.',
+  summary: 'Compose a notice as things are now, or say until when it waits or why it is dropped. The system calls it.',
   draft: 'ours: notices',
   input: t.Object({ target: Id, event: Event, request_id: nullable(Id) }),
   output: t.Object({
@@ -192,7 +192,7 @@ function noted(notice: Notice, { state, status, duration_ms, error }: Static<typ
 
 const record = command({
   name: 'notice.record',
-  summary: 'Write down what became of one post. An address that says it is gone for good is called no more. The system calls it.',
+  summary: 'Record the outcome of one post. An address that answers that it is gone is called no more. The system calls it.',
   draft: 'ours: the log of notices',
   input: Outcome,
   output: t.Object({ recorded: t.Boolean() }),
@@ -246,8 +246,8 @@ const defer = command({
 
 const forget = command({
   name: 'notice.forget',
-  summary: 'Forget what the log says about one notice. The system calls it by timer.',
-  draft: 'ours: what is kept takes a bounded space',
+  summary: 'Forget the log entry of one notice. The system calls it by timer.',
+  draft: 'ours: kept data takes a bounded space',
   input: t.Object({ id: t.String({ maxLength: 120 }) }),
   output: t.Object({ forgotten: t.Boolean() }),
   callers: [system],
@@ -260,7 +260,7 @@ const forget = command({
 
 const list = query({
   name: 'notice.list',
-  summary: 'What was said to you, or posted for you, and what became of it, the newest first.',
+  summary: 'List the notices that were sent to you or posted for you, with their outcomes, the newest first.',
   draft: 'ours: the log of notices',
   input: t.Object({ whose: t.Optional(Id), ...pageInput }),
   output: t.Object({ items: t.Array(Notice.schema), next_cursor: nextCursor }),

@@ -35,7 +35,7 @@ const get = query({
 /** The same, but whoever waits is answered when the request has ended. */
 const wait = command({
   name: 'request.await',
-  summary: 'Wait until a request has ended, or until somebody has said something new about it, and fetch it.',
+  summary: 'Wait until a request has ended or has a new remark, and fetch it.',
   draft: 'ours: a long poll (5.1) without polling',
   input: t.Object({
     request_id: Id,
@@ -44,7 +44,7 @@ const wait = command({
       t.Integer({
         minimum: 0,
         maximum: limits.remarksMax,
-        description: 'how many remarks of its thread you know: a new one ends the wait',
+        description: 'the number of remarks that you know; a new one ends the wait',
       }),
     ),
   }),

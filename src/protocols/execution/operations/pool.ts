@@ -25,7 +25,7 @@ const isClaimed = rule<OfRequest>(
 
 const claim = command({
   name: 'request.claim',
-  summary: 'Take a request out of the pool for a time, so that nobody else works on it. Whoever has it may claim it again for longer.',
+  summary: 'Take a request out of the pool for a time, so that nobody else works on it. Its holder may claim it again for longer.',
   draft: 'HXP 0.1, 6.1: pool',
   input: t.Object({
     request_id: Id,

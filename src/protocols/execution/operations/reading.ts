@@ -154,7 +154,7 @@ function counterOf(read: Read, actor: Actor) {
 
 const inbox = query({
   name: 'request.inbox',
-  summary: 'List what waits for a person, critical first, and what has been answered.',
+  summary: 'List the requests that wait for a person, critical first, and those that were answered.',
   draft: 'HXP 0.1, 5.1: List Pending Requests',
   input: t.Object({ status: t.Optional(Status), priority: t.Optional(Priority), ...pageInput }),
   output: t.Object({
@@ -177,7 +177,7 @@ const inbox = query({
 const Counts = t.Record(t.String(), t.Integer())
 const stats = query({
   name: 'request.stats',
-  summary: 'Count the requests of whoever asks: those that an agent has made, or those that wait for a person and were answered.',
+  summary: 'Count your requests: those that an agent has made, or those that wait for a person or were answered.',
   draft: 'HXP 0.1, published OpenAPI: stats',
   input: t.Object({ agent_id: t.Optional(Id) }),
   output: t.Object({ total: t.Integer(), unresolved: t.Integer(), by_status: t.Optional(Counts), by_priority: t.Optional(Counts) }),

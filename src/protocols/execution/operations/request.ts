@@ -22,7 +22,7 @@ const CreateInput = t.Object({
   action: Action,
   role: t.Optional({
     ...RoleName,
-    description: "who is asked: the agent's owner, whom the rules name, or whoever of the project is first",
+    description: "the person asked: the agent's owner, a delegate by the owner's rules, or the first of the project who claims it",
   }),
   priority: t.Optional(Priority),
   timeout_seconds: t.Optional(t.Integer({ minimum: 0, maximum: limits.timeoutSecondsMax, description: '0: none' })),
@@ -31,7 +31,7 @@ const CreateInput = t.Object({
   project_id: t.Optional(label),
   metadata: t.Optional(t.Object({ task_id: t.Optional(t.Unknown()) }, { additionalProperties: true })),
   tags: t.Optional(t.Array(label, { maxItems: limits.tagsMax })),
-  payload: t.Unknown({ description: 'what is asked: see DECIDE, APPROVE and PROVIDE' }),
+  payload: t.Unknown({ description: 'the question itself: see DECIDE, APPROVE and PROVIDE' }),
   // Ours, from here on.
   risk: t.Optional(Risk),
   quorum: t.Optional(Quorum),
@@ -55,7 +55,7 @@ type Asking = {
 async function requesterOf(read: Read, { agent_id }: CreateInput, actor: Actor): Promise<string> {
   if (actor.kind === 'agent') {
     if (agent_id !== undefined && agent_id !== actor.id && actor.via !== 'development')
-      throw new Refusal('UNAUTHORIZED', `agent_id names somebody else; you are ${actor.id}`, { field: 'agent_id' })
+      throw new Refusal('UNAUTHORIZED', `agent_id names another actor; you are ${actor.id}`, { field: 'agent_id' })
     return actor.id
   }
   if (!isProjectKey(actor)) return actor.id // refused by its role
@@ -152,7 +152,9 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Co
   if (Buffer.byteLength(canonical(metadata)) > limits.metadataBytesMax)
     throw new Refusal('INVALID_REQUEST', `metadata has at most ${limits.metadataBytesMax} bytes`, { field: 'metadata' })
   if (fallback === 'default' && (input.risk ?? 'R1') >= 'R3')
-    throw new Refusal('INVALID_REQUEST', 'what carries a risk of R3 or more is never decided by a timeout', { field: 'fallback' })
+    throw new Refusal('INVALID_REQUEST', 'a timeout never decides a request with a risk of R3 or more: choose pause or fail', {
+      field: 'fallback',
+    })
   refuseOddQuorum(input)
   const request: Request = {
     id,
@@ -197,8 +199,8 @@ function refuseOddQuorum({ quorum, metadata, action }: CreateInput): void {
   const wrong = (words: string): never => {
     throw new Refusal('INVALID_REQUEST', words, { field: 'quorum' })
   }
-  if (action === 'PROVIDE') wrong('a quorum decides or approves; what is provided comes from one person')
-  if (new Set(quorum.of).size < quorum.of.length) wrong('quorum.of names somebody twice')
+  if (action === 'PROVIDE') wrong('quorum goes with DECIDE and APPROVE: a PROVIDE comes from one person')
+  if (new Set(quorum.of).size < quorum.of.length) wrong('quorum.of names a person twice')
   if (quorum.n > quorum.of.length) wrong(`quorum.n is ${quorum.n}, but only ${quorum.of.length} are named`)
   if (metadata?.task_id !== undefined) wrong('the people of a task decide alone: a quorum does not go with metadata.task_id')
 }

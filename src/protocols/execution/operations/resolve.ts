@@ -37,7 +37,7 @@ const resolve = command({
     request_id: Id,
     result: t.Unknown({ description: 'an option, approved or rejected, or the value that was asked for' }),
     reason: Reason,
-    digest: t.Optional(t.String({ maxLength: 100, description: 'of what you were shown: an answer to anything else is refused' })),
+    digest: t.Optional(t.String({ maxLength: 100, description: 'answer only if the request still has this digest' })),
   }),
   output: t.Object({ request: RequestView, receipt: t.Optional(SignedReceipt) }),
   callers: [answerer, poolMember, chief],
@@ -110,7 +110,8 @@ const cancel = command({
 
 const expire = command({
   name: 'request.expire',
-  summary: 'What a request does when nobody has answered in time: it waits on, it fails, or it takes its default. The system calls it.',
+  summary:
+    'Apply the fallback of a request that nobody has answered in time: it waits on, fails, or takes its default. The system calls it.',
   draft: 'HXP 0.1, 3.3: Fallback Behaviors',
   input: t.Object({ request_id: Id }),
   output: t.Object({ request: RequestView }),

@@ -28,7 +28,7 @@ function refuseOutsiders({ task }: OfRequest, people: readonly string[]): void {
 
 const assign = command({
   name: 'request.assign',
-  summary: 'Hand a request to another person of the project. Whoever had it has it no more; who answers for the agent still may.',
+  summary: 'Hand a request to another person of the project. Its former recipient loses it; the owner of the agent may still answer.',
   draft: 'ours: HXP 0.1, 6 routes once; people are away, or know who knows better',
   input: t.Object({ request_id: Id, to: Id, reason: Reason }),
   output: t.Object({ request: RequestView }),

@@ -15,7 +15,10 @@ import { Policy, PolicyFields, Rule, Rules, usualPolicy } from '../standing.ts'
 const isWhole = ({ narrowed, partial, via }: Actor): boolean => !narrowed || (!partial && (via === 'token' || via === 'development'))
 const themself = role<unknown>('the person themself', (actor) => actor.kind === 'human' && isWhole(actor))
 
-const RuleView = t.Object({ ...Rule.properties, order: t.Integer({ description: 'which one is tried when several fit alike: the lower' }) })
+const RuleView = t.Object({
+  ...Rule.properties,
+  order: t.Integer({ description: 'the order among rules that fit alike: the lower is tried first' }),
+})
 const shown = (rules: readonly Rule[]): Static<typeof RuleView>[] => rules.map((one, i) => ({ ...one, order: i + 1 }))
 
 type OfRules = { readonly rules: readonly Rule[] }
@@ -30,7 +33,7 @@ function ruleNamed(rules: readonly Rule[], id: string): Rule {
 const { id: _, created_at: __, ...conditions } = Rule.properties
 const add = command({
   name: 'rule.add',
-  summary: 'Let somebody else answer what your agents ask of a delegate: by action, project and tag. The most specific rule counts.',
+  summary: 'Route requests of your agents to another person: by action, project and tag. The most specific rule counts.',
   draft: 'HXP 0.1, 6.2: Delegation Rules',
   input: t.Object(conditions),
   output: t.Object({ rule: RuleView }),
@@ -121,7 +124,7 @@ const order = command({
 
 const set = command({
   name: 'policy.set',
-  summary: 'Say whether a timeout may decide what your agents ask: never, or not for some actions and risks.',
+  summary: 'Set whether requests of your agents may take their default at a timeout: never, or not for some actions and risks.',
   draft: 'ours: HXP 0.1, 3.3 lets time decide; the person who answers for the agent may not want that',
   input: t.Object({ defaults: PolicyFields.defaults, forbid: t.Optional(PolicyFields.forbid) }),
   output: t.Object({ policy: Policy.schema }),
@@ -140,7 +143,7 @@ const set = command({
 
 const get = query({
   name: 'policy.get',
-  summary: 'Show whether a timeout may decide what your agents ask.',
+  summary: 'Show whether requests of your agents may take their default at a timeout.',
   draft: 'ours: see policy.set',
   input: t.Object({}),
   output: t.Object({ policy: Policy.schema }),

@@ -40,7 +40,7 @@ function untilIn(text: string, { priority, expires_at }: Request, now: string): 
 
 const snooze = command({
   name: 'request.snooze',
-  summary: 'Put an item out of your sight until a time. Others see it as before; what is late or escalated comes back by itself.',
+  summary: 'Hide an item from your inbox until a time. Others see it as before; a late or escalated item comes back by itself.',
   draft: 'ours: the inbox',
   input: t.Object({ request_id: Id, until: Timestamp }),
   output: t.Object({ request: RequestView }),

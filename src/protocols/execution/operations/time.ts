@@ -65,7 +65,7 @@ const extend = command({
 
 const remind = command({
   name: 'request.remind',
-  summary: 'Remind the people before whom a request stands, as often as the agent asked for. The system calls it.',
+  summary: 'Remind the recipients of a request, as often as the agent asked for. The system calls it.',
   draft: 'ours: reminders',
   input: t.Object({ request_id: Id }),
   output: t.Object({ request: RequestView }),

@@ -281,7 +281,7 @@ const listSessions = query({
 
 const me = query({
   name: 'me.get',
-  summary: 'Who your credential says you are.',
+  summary: 'Fetch the identity that your credential stands for.',
   draft: 'ours: identity',
   input: t.Object({}),
   output: t.Object({

@@ -12,7 +12,7 @@ import { IssuerUrl, Sub, SubjectLink, User, UserId } from '../schema.ts'
 
 const link = command({
   name: 'subject.link',
-  summary: 'Let a person come with tokens that an issuer made out to this subject.',
+  summary: 'Accept the tokens that an issuer makes out to a subject as those of a person.',
   draft: 'ours: identity',
   input: t.Object({ user_id: UserId, issuer: IssuerUrl, sub: Sub }),
   output: t.Object({ subject: SubjectLink.schema }),
@@ -49,7 +49,7 @@ const link = command({
 
 const unlink = command({
   name: 'subject.unlink',
-  summary: 'Tokens of this subject count for nothing from the next call on.',
+  summary: 'Stop accepting the tokens of a subject, from the next call on.',
   draft: 'ours: identity',
   input: t.Object({ issuer: IssuerUrl, sub: Sub }),
   output: t.Object({ subject: SubjectLink.schema }),
