@@ -147,7 +147,9 @@ export function runShellInTerminal(
 /** Ids, times, hashes and addresses differ each time. */
 export const masked = (text: string): string =>
   text
-    .replaceAll(/\b([a-z]+)_[0-9A-HJKMNP-TV-Z]{26}\b/g, '$1_ID')
+    .replaceAll(/\b([a-z]+)_(?:[0-9A-HJKMNP-TV-Z]{26}|[0-9A-HJKMNP-TV-Z]{6})\b/g, '$1_ID')
+    .replaceAll(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ/g, 'TIME')
+    .replaceAll(/\b(\d+[smhd] ago|now)\b/g, 'AGO')
     .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, 'TIME')
     .replaceAll(/http:\/\/127\.0\.0\.1:\d+/g, 'URL')
     .replaceAll(/cs_ID_[\w-]{43}|\bcs_[0-9A-Z]{26}_[\w-]{43}/g, 'KEY')

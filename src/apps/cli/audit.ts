@@ -120,7 +120,7 @@ export function replaySpec(protocol: Protocol, op: Operation): Spec {
       else {
         const { io, paint } = context
         const steps = listings.find(({ marks }) => marks.includes('seq'))!
-        io.out.write(tableFor(answer.events, steps, io.out, paint))
+        io.out.write(await tableFor(context, answer.events, steps))
         const words = answer.matches
           ? `${paint('green', '✔')} rebuilt from ${answer.replayed} events: all ${answer.documents.length} documents are as they are stored`
           : `${paint('red', '✖')} number ${answer.difference?.seq ?? '?'}: ${inert(answer.difference?.what ?? '')}`

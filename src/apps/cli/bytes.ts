@@ -73,7 +73,7 @@ export function uploadSpec(protocol: Protocol, op: Operation): Spec {
       if (content.name !== null && !named.has('name')) named.set('name', content.name)
       if (!named.has('media-type')) named.set('media-type', content.mediaType)
       named.delete('file')
-      show(context, op.name, await sent(context, derived.operation!, await inputOf(context, op, made, named), content))
+      await show(context, op.name, await sent(context, derived.operation!, await inputOf(context, op, made, named), content))
     },
   }
   return made

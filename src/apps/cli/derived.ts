@@ -45,7 +45,7 @@ export function derivedSpec(protocol: Protocol, op: Operation): Spec {
       const key = given.get('idempotency-key') as string | undefined
       const waits = op.kind === 'command' && op.effect ? { timeoutMs: EFFECT_MS } : {}
       const answer: unknown = await remote.call(operation, input, key === undefined ? waits : { key, ...waits })
-      show(context, op.name, answer)
+      await show(context, op.name, answer)
       if (op.kind === 'command' && op.effect) refuseFailure(answer)
     },
   }

@@ -31,7 +31,11 @@ export function inboxSpecs(protocol: Protocol, op: Operation): Spec[] {
     async run(context, given) {
       const input = await inputOf(context, op, list, given)
       const remote = await context.remote()
-      show(context, op.name, given.get('all') === true ? await every(remote, input) : await remote.call('execution/inbox.list', input))
+      await show(
+        context,
+        op.name,
+        given.get('all') === true ? await every(remote, input) : await remote.call('execution/inbox.list', input),
+      )
     },
   }
   const open = spec('inbox', 'Everything that waits for you: walk through it and answer with one key each; in a script, the list.', {
@@ -106,7 +110,7 @@ const answer = spec('inbox answer', 'Answer one item: an option, approve or reje
       digest: (given.get('digest') as string | undefined) ?? item.digest,
       ...(reason === undefined ? {} : { reason }),
     }
-    show(context, 'request.resolve', await remote.call('execution/request.resolve', input))
+    await show(context, 'request.resolve', await remote.call('execution/request.resolve', input))
   },
 })
 
@@ -140,7 +144,7 @@ const snooze = spec('inbox snooze', 'Put one item out of your sight until a time
     const until = untilOf((given.get('until') as string | undefined) ?? '1h', Date.now())
     if (until === null) throw usage('<until> must be a time such as 30m, 2h, 1d, tomorrow, PT2H or 2026-12-24T09:00:00Z')
     const input = { request_id: given.get('request-id') as string, until }
-    show(context, 'request.snooze', await (await context.remote()).call('execution/request.snooze', input))
+    await show(context, 'request.snooze', await (await context.remote()).call('execution/request.snooze', input))
   },
 })
 

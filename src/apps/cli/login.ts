@@ -59,7 +59,7 @@ const whoami = spec('whoami', 'Show which server you talk to and who your key sa
     const remote = await context.remote()
     const me: Me = await remote.call('identity/me.get', {})
     const source = remote.isOffline ? 'the data folder' : (await targetOf(context.io, context.globals)).source
-    show(context, 'me.get', { ...me, server: remote.where, key_from: source })
+    await show(context, 'me.get', { ...me, server: remote.where, key_from: source })
   },
 })
 

@@ -46,7 +46,12 @@ export const positionals: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Title, and where its value stands. The first kind whose marks are all there is the one. */
-export type Listing = { readonly marks: readonly string[]; readonly columns: readonly (readonly [title: string, path: string])[] }
+export type Listing = {
+  readonly marks: readonly string[]
+  readonly columns: readonly (readonly [title: string, path: string, read?: (item: Readonly<Record<string, unknown>>) => unknown])[]
+  /** Of what happened: exact times, and ids, since names change. */
+  readonly isRecord?: boolean
+}
 
 export const listings: readonly Listing[] = [
   {
@@ -54,7 +59,6 @@ export const listings: readonly Listing[] = [
     columns: [
       ['TASK', 'id'],
       ['STATE', 'state'],
-      ['TYPE', 'type'],
       ['HELD BY', 'ownership.assignee'],
       ['CREATED', 'created_at'],
       ['GOAL', 'spec.goal'],
@@ -86,10 +90,9 @@ export const listings: readonly Listing[] = [
     columns: [
       ['REQUEST', 'request_id'],
       ['PRIORITY', 'priority'],
-      ['KIND', 'kind'],
-      ['ACTION', 'action'],
-      ['AGENT', 'agent.id'],
-      ['CREATED', 'created_at'],
+      ['KIND', 'kind', ({ kind, action }) => (kind === 'request' ? String(action).toLowerCase() : kind)],
+      ['FROM', 'agent.id'],
+      ['ASKED', 'created_at'],
       ['TITLE', 'title'],
     ],
   },
@@ -117,6 +120,7 @@ export const listings: readonly Listing[] = [
   },
   {
     marks: ['seq', 'action', 'actor'],
+    isRecord: true,
     columns: [
       ['SEQ', 'seq'],
       ['AT', 'at'],

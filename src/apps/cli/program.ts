@@ -5,6 +5,7 @@ import { CliError, exits, usage, type Exit } from './exits.ts'
 import { fieldOf, valueFrom, type Flag, type Given } from './flags.ts'
 import { FIRST_PAGE, GLOBAL, hintFor, NOUN_USAGE, termOf, withHelpAsked } from './help.ts'
 import { openRemote, type Remote } from './remote.ts'
+import { withWholeIds } from './short-ids.ts'
 import { allFlags, type Context, type Globals, type Spec } from './spec.ts'
 import { inertJson, inertLines } from './text.ts'
 import { columnsOf, paintFor, type Io } from './terminal.ts'
@@ -30,7 +31,7 @@ export const globalFlags = [
 ] as const
 
 export function createCli(options: CliOptions): Cli {
-  const { io, specs, nouns, version, perform = (spec, context, given) => spec.run(context, given) } = options
+  const { io, specs, nouns, version, perform = performed } = options
   let outcome: Exit = exits.ok
   let rest: readonly string[] = []
   const program = new Command('countersign')
@@ -104,6 +105,9 @@ export function createCli(options: CliOptions): Cli {
     },
   }
 }
+
+const performed: NonNullable<CliOptions['perform']> = async (spec, context, given) =>
+  spec.run(context, await withWholeIds(spec, given, context.remote))
 
 function withGlobals(command: Command): void {
   for (const [flags, words] of globalFlags) command.addOption(new Option(flags, words).helpGroup(GLOBAL))

@@ -74,7 +74,7 @@ async function submit(context: Context, given: Given, verdict: string, requested
     ...(comment === undefined ? {} : { comments: [{ severity: verdict === 'approved' ? 'nit' : 'major', body: comment }] }),
     ...(requested_changes.length === 0 ? {} : { requested_changes }),
   })
-  show(context, 'review.submit', answer)
+  await show(context, 'review.submit', answer)
 }
 
 async function showDelivered(context: Context, given: Given): Promise<void> {

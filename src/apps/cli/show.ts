@@ -2,9 +2,12 @@
 import type { styleText } from 'node:util'
 import { CliError, exits } from './exits.ts'
 import { listings, type Listing } from './nouns.ts'
+import { namesOf } from './names.ts'
+import { shortIds } from './short-ids.ts'
 import type { Context } from './spec.ts'
 import { columnsOf, tableOf, type Paint } from './terminal.ts'
 import { inert, inertJson, inertLines, padded, widthOf, wrapped } from './text.ts'
+import { agoOf, exactly, isTime } from './when.ts'
 
 type Value = Readonly<Record<string, unknown>>
 const isValue = (value: unknown): value is Value => typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -33,7 +36,7 @@ function picked(value: unknown, [step, ...rest]: readonly string[]): unknown[] {
 
 const fieldsIn = (value: unknown): string => (isValue(value) ? Object.keys(value).join(', ') : 'no fields')
 
-export function show(context: Context, operation: string, answer: unknown): void {
+export async function show(context: Context, operation: string, answer: unknown): Promise<void> {
   if (context.json) return writeJson(context, answer)
   if (isList(answer)) return showList(context, answer)
   if (isValue(answer)) context.io.out.write(cardsOf(answer, operation.split('.')[0]!, columnsOf(context.io.out), context.paint))
@@ -61,21 +64,50 @@ const cellOf = (value: unknown): string =>
 function listingOf(item: Value): Listing {
   const known = listings.find(({ marks }) => marks.every((mark) => Object.hasOwn(item, mark)))
   const scalars = Object.keys(item).filter((field) => !isValue(item[field]) && !Array.isArray(item[field]))
-  return known ?? { marks: [], columns: scalars.slice(0, 6).map((field) => [field.toUpperCase(), field] as const) }
+  return known ?? { marks: [], columns: scalars.slice(0, 6).map((field) => [field.replaceAll('_', ' ').toUpperCase(), field] as const) }
 }
 
-function showList({ io, paint, paintErr }: Context, { items, next_cursor }: { items: Value[]; next_cursor?: string | null }): void {
+async function showList(context: Context, { items, next_cursor }: { items: Value[]; next_cursor?: string | null }): Promise<void> {
+  const { io, paintErr } = context
   const first = items[0]
   if (!first) io.err.write(`${paintErr('dim', 'nothing there')}\n`)
-  else io.out.write(tableFor(items, listingOf(first), io.out, paint))
+  else io.out.write(await tableFor(context, items, listingOf(first)))
   if (next_cursor) io.err.write(`${paintErr('dim', `there is more: add --cursor ${inert(next_cursor)}`)}\n`)
 }
 
-export function tableFor(items: readonly Value[], { columns }: Listing, output: Context['io']['out'], paint: Paint): string {
-  const shown = columns.map(([title]) => ({ title, style: styleOf }))
-  const rows = items.map((item) => columns.map(([, path]) => cellOf(at(item, path))))
-  return tableOf(shown, rows, output, paint)
+/** Short ids, names and relative times; the record is exact. */
+export async function tableFor(context: Context, items: readonly Value[], { columns, isRecord = false }: Listing): Promise<string> {
+  const { io, paint } = context
+  const rows = items.map((item) => columns.map(([, path, read]) => cellOf(read ? read(item) : at(item, path))))
+  const names = isRecord
+    ? new Map<string, string>()
+    : await namesOf(
+        context,
+        rows.flatMap((row) => row.filter((_, i) => isOfPerson(columns[i]![1]))),
+      )
+  const short = shortIds(rows.flat())
+  const now = Date.now()
+  const shown = rows.map((row) =>
+    row.map((cell, i) => {
+      const path = columns[i]![1]
+      if (isTimePath(path) && isTime(cell)) return isRecord ? exactly(cell) : agoOf(cell, now)
+      return (isOfPerson(path) ? names.get(cell) : undefined) ?? (isIdPath(path) ? short.get(cell) : undefined) ?? cell
+    }),
+  )
+  // A column without anything in it says nothing.
+  const kept = columns.map((_, i) => i === 0 || shown.some((row) => row[i] !== '-'))
+  return tableOf(
+    columns.filter((_, i) => kept[i]).map(([title]) => ({ title, style: styleOf })),
+    shown.map((row) => row.filter((_, i) => kept[i])),
+    io.out,
+    paint,
+  )
 }
+
+const isTimePath = (path: string): boolean => /(^|[._])(at|until)$/.test(path)
+const isIdPath = (path: string): boolean => /(^|[._])id$/.test(path)
+const isOfPerson = (path: string): boolean =>
+  /(^|[._])(agent_id|agent\.id|assignee|by|owner|principal|reviewer|subject|user_id)$/.test(path)
 
 type Style = Parameters<typeof styleText>[0]
 const styles: readonly [Style, readonly string[]][] = [
