@@ -153,7 +153,7 @@ type OfCount = OfPerson & { readonly isFiltered: boolean }
 const count = query({
   name: 'inbox.count',
   summary:
-    'Count the items that wait for you: your own, the pools of your projects, and those of each person you stand in for. With a filter, how much of what inbox.list shows fits it.',
+    'Count the items that wait for you: your own, the pools of your projects, and those of each person you stand in for. With a filter: the items that inbox.list would show.',
   draft: 'ours: the inbox',
   input: t.Object({ ...whatFields, cursor: pageInput.cursor }),
   output: Count,
