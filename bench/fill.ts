@@ -11,7 +11,7 @@ import { directory } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
 import { flowSteps, remember, type FlowRefs } from '#test/support/flow.ts'
-import { createNotary } from '#workers/notary.ts'
+import { createNotary, taggerOf } from '#workers/notary.ts'
 import { createVerification, NOTHING_VERIFIED } from '#workers/verifier.ts'
 
 const CALLERS = 256
@@ -63,7 +63,7 @@ async function play(kernel: Kernel, pair: Pair, i: number): Promise<void> {
 export async function openNew(data: string) {
   const folder = openDataFolder(data)
   const keys = await openKeys(folder.keys, true, { now: realClock.now, entropy: realEntropy })
-  const store = sqliteStore(folder.database)
+  const store = sqliteStore(folder.database, { tag: taggerOf(keys.server) })
   const kernel = createKernel({
     store,
     protocols,

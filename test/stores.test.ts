@@ -730,7 +730,7 @@ describe('the sqlite store on its file', () => {
     await store.commit(creating('k/a'))
     await store.close()
     inFile(file, (db) => db.exec('PRAGMA user_version = 99'))
-    assert.throws(() => sqliteStore(file), /was written by another version of Countersign \(schema 99\)/)
+    assert.throws(() => sqliteStore(file), /was written by another version of Countersign \(format 99\)/)
     assert.equal(numberIn(file, 'PRAGMA user_version'), 99)
     assert.equal(numberIn(file, 'SELECT count(*) FROM docs'), 1)
   })

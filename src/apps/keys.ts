@@ -1,5 +1,5 @@
 // The keys of this installation, beside the database and never in it: files of a folder that only the server's user can look into.
-import { chmodSync, existsSync } from 'node:fs'
+import { chmodSync, existsSync, readFileSync } from 'node:fs'
 import { chmod, chown, mkdir, open, rename, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { timestampOf, type Clock } from '#kernel/clock.ts'
@@ -76,6 +76,16 @@ async function serverKeyIn(keys: string): Promise<Uint8Array> {
   const bytes = Buffer.from(text, 'base64url')
   if (bytes.length !== SERVER_KEY_BYTES || bytes.toString('base64url') !== text) throw broken(file, 'it does not hold a key of 32 bytes')
   return bytes
+}
+
+/** For whoever only reads: null where there is none that could be used. */
+export function serverKeyOrNull(keys: string): Uint8Array | null {
+  try {
+    const bytes = Buffer.from(readFileSync(serverFile(keys), 'utf8').trim(), 'base64url')
+    return bytes.length === SERVER_KEY_BYTES ? bytes : null
+  } catch {
+    return null
+  }
 }
 
 async function ringIn(keys: string): Promise<{ ring: KeyRing; mark: string }> {

@@ -17,11 +17,12 @@ import { grants } from '#protocols/collaboration/granting.ts'
 import { directory } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { openBlobs } from '#stores/blobs.ts'
-import { sqliteStore } from '#stores/sqlite.ts'
+import { sqliteStore, type SqliteOptions } from '#stores/sqlite.ts'
 import { runCollector } from '#workers/collector.ts'
 import { concludeUnknown, createEffects } from '#workers/effects.ts'
+import { createFindings } from '#workers/findings.ts'
 import { jwksOf } from '#workers/key-ring.ts'
-import { createNotary } from '#workers/notary.ts'
+import { createNotary, taggerOf } from '#workers/notary.ts'
 import { runNotices } from '#workers/notices.ts'
 import { runProcesses } from '#workers/processes.ts'
 import { runSweeper } from '#workers/sweeper.ts'
@@ -92,7 +93,8 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   undo.push(folder.release)
   // Before there is a database: one that was ever written has keys beside it.
   const keys = await openKeys(folder.keys, !existsSync(folder.database), { now: clock.now, entropy: realEntropy })
-  const store = openStore(folder, onFatal, log)
+  const findings = createFindings(log)
+  const store = openStore(folder, config, { fatal: onFatal, tag: taggerOf(keys.server), found: findings.add }, log)
   undo.push(() => within(store.close(), STORE_MS))
   const workers: Worker[] = []
   undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
@@ -185,17 +187,23 @@ async function within(work: Promise<unknown>, ms: number): Promise<void> {
   enough.abort()
 }
 
-function openStore(folder: DataFolder, fatal: (error: unknown) => void, log: Logger): Store {
+type StoreOptions = Required<Pick<SqliteOptions, 'fatal' | 'tag' | 'found'>>
+
+function openStore(folder: DataFolder, config: Config, options: StoreOptions, log: Logger): Store {
   const { database, reserve } = folder
   try {
-    return sqliteStore(database, { fatal, bug: (error) => log.error({ err: error }, 'a listener of the store failed') })
+    return sqliteStore(database, {
+      ...options,
+      isForced: config.skipVerify,
+      bug: (error) => log.error({ err: error }, 'a listener of the store failed'),
+    })
   } catch (error) {
     const words = (error as Error).message
     const mayBeFull = FULL.has(((error as { errcode?: number }).errcode ?? 0) & 0xff)
     if (!mayBeFull || !reserve.giveUp()) throw new StartError(`the database cannot be opened: ${words} (${database})`)
     log.warn({}, `the disk seems to be full (${words}): the reserve in the data folder was given up to open the database`)
   }
-  return openStore(folder, fatal, log)
+  return openStore(folder, config, options, log)
 }
 /** IOERR, FULL, CANTOPEN: what SQLite says when it cannot make a file beside the database. */
 const FULL = new Set([10, 13, 14])

@@ -61,7 +61,10 @@ export function differenceIn(stored: StoredFact, previous: string | null): Diffe
   for (const [i, image] of stored.images.entries()) {
     const sealed = line.images[i]!
     if (sealed.key !== image.key || sealed.version !== image.version) return wrong(`the image of ${sealed.key} was exchanged`)
-    if (image.text !== null && digestOf(image.salt, image.text) !== sealed.digest) return wrong(`the image of ${image.key} was changed`)
+    // No operation erases content yet: what is gone was taken away by hand.
+    if (image.text === null) return wrong(`the image of ${image.key} is gone, and no erasure is on the record`)
+    if (digestOf(image.salt, image.text) !== sealed.digest) return wrong(`the image of ${image.key} was changed`)
+    if (image.version > 1 && image.before === null) return wrong(`the image of ${image.key} does not lead to the one before it`)
   }
   return null
 }

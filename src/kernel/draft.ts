@@ -27,6 +27,8 @@ export type Draft = {
   nothing: { readonly again: string | null } | null
   /** What the call itself wants to be done outside. */
   wanted: Wanted | null
+  /** Nothing comes of it but an answer. */
+  readonly onlyReads: boolean
 }
 
 export const draftAt = (at: string, received?: Received): Draft => ({
@@ -43,6 +45,7 @@ export const draftAt = (at: string, received?: Received): Draft => ({
   consequences: 0,
   nothing: null,
   wanted: null,
+  onlyReads: false,
 })
 
 /** Nothing is committed, so nothing need be as it was. */
@@ -67,6 +70,7 @@ export const readingAt = (at: string): Draft => ({
   consequences: 0,
   nothing: null,
   wanted: null,
+  onlyReads: true,
 })
 
 export const isEmpty = (draft: Draft): boolean => draft.facts.length === 0 && draft.puts.size === 0

@@ -27,6 +27,7 @@ export const kernelCodes = {
   QUOTA_EXCEEDED: 'quota',
   BUSY: 'busy',
   UNAVAILABLE: 'busy',
+  RECORD_CHANGED: 'busy',
   INTERNAL: 'internal',
 } as const satisfies Record<string, Fault>
 
@@ -53,5 +54,18 @@ export class Conflict extends Refusal {
   constructor(key: string, message: string) {
     super('CONFLICT', message)
     this.key = key
+  }
+}
+
+/** A stored document is not what the record says. Nobody acts on it or is shown it. */
+export class Damaged extends Refusal {
+  override name = 'Damaged'
+  readonly key: string
+  readonly what: string
+  constructor(key: string, what: string) {
+    // Which one it is says the log: whoever asked need not be somebody who may see it.
+    super('RECORD_CHANGED', 'a stored document differs from the record, so nothing is done with it; `countersign doctor` names it')
+    this.key = key
+    this.what = what
   }
 }

@@ -1,9 +1,9 @@
 // Reads for one call: each document at most once, remembered for the commit, and only what the actor may see.
-import { Refusal } from './errors.ts'
+import { Damaged, Refusal } from './errors.ts'
 import type { Draft } from './draft.ts'
 import { isIn, type Actor, type Subject } from './identity.ts'
 import type { Granted, ListPage, Listed, Read } from './operation.ts'
-import { END, idIn, keyOf, prefixOf, type AnyDoc, type Part } from './schema.ts'
+import { END, holdsEntry, idIn, keyOf, prefixOf, type AnyDoc, type Part } from './schema.ts'
 import type { FactsOf, FactsPage, Key, Store, Value, Versioned } from './store.ts'
 
 /** Where people, agents and services are registered. */
@@ -55,7 +55,17 @@ function noteIn({ expect, before }: Draft, key: Key, found: Versioned | undefine
 async function rawIn({ store, draft }: At, kind: AnyDoc, id: string): Promise<Value | null> {
   const key = keyOf(kind, id)
   const seen = seenIn(draft, key)
-  return seen === undefined ? noteIn(draft, key, store.peek?.(key) ?? (await store.read([key]))[0]) : seen
+  return seen === undefined ? noteIn(draft, key, store.peek?.(key) ?? (await readIn(store, draft, key))) : seen
+}
+
+/** Whoever only looks gets what there is without a document that differs from the record; a decision is not taken without it. */
+async function readIn(store: Store, draft: Draft, key: Key): Promise<Versioned | undefined> {
+  try {
+    return (await store.read([key]))[0]
+  } catch (error) {
+    if (draft.onlyReads && error instanceof Damaged) return undefined
+    throw error
+  }
 }
 
 // What is not yours does not exist. It is checked here, so that no operation can forget it.
@@ -72,7 +82,7 @@ function isVisible(at: At, kind: AnyDoc, value: Value): boolean | Promise<boolea
 async function lookIn(at: At, kind: AnyDoc, id: string, isWanted: boolean): Promise<Value | null> {
   const key = keyOf(kind, id)
   const seen = seenIn(at.draft, key)
-  const value = seen === undefined ? noteIn(at.draft, key, at.store.peek?.(key) ?? (await at.store.read([key]))[0]) : seen
+  const value = seen === undefined ? noteIn(at.draft, key, at.store.peek?.(key) ?? (await lookedUp(at, key, isWanted))) : seen
   if (value !== null) {
     const visible = isVisible(at, kind, value)
     if (visible === true || (visible !== false && (await visible))) return value
@@ -82,14 +92,11 @@ async function lookIn(at: At, kind: AnyDoc, id: string, isWanted: boolean): Prom
   return null
 }
 
-async function listIn(
-  { store }: At,
-  kind: AnyDoc,
-  name: string,
-  prefixes: readonly (readonly Part[])[],
-  page: ListPage,
-): Promise<Listed[]> {
-  const pages = await Promise.all(prefixes.map((parts) => rangeIn(store, prefixOf(kind, name, parts), page)))
+const lookedUp = ({ store, draft }: At, key: Key, isWanted: boolean): Promise<Versioned | undefined> =>
+  isWanted ? store.read([key]).then(([found]) => found) : readIn(store, draft, key)
+
+async function listIn(at: At, kind: AnyDoc, name: string, prefixes: readonly (readonly Part[])[], page: ListPage): Promise<Listed[]> {
+  const pages = await Promise.all(prefixes.map((parts) => rangeIn(at, kind, name, prefixOf(kind, name, parts), page)))
   if (pages.length === 1) return pages[0]!
   const sorted = pages.flat().sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0))
   // One document may stand under several of the prefixes.
@@ -97,11 +104,38 @@ async function listIn(
   return (page.reverse ? merged.reverse() : merged).slice(0, page.limit)
 }
 /** A cursor can only move inside the range that the question itself may see. */
-async function rangeIn(store: Store, prefix: string, { after, limit, reverse }: ListPage): Promise<Listed[]> {
-  const from = after === undefined || reverse ? prefix : prefix + after
-  const to = reverse && after !== undefined ? prefix + after : prefix + END
-  const entries = await store.scan(from, to, limit, reverse)
-  return entries.map((entry) => ({ id: idIn(entry), at: entry.slice(prefix.length) }))
+async function rangeIn(at: At, kind: AnyDoc, name: string, prefix: string, { after, limit, reverse }: ListPage): Promise<Listed[]> {
+  let from = after === undefined || reverse ? prefix : prefix + after
+  let to = reverse && after !== undefined ? prefix + after : prefix + END
+  const listed: Listed[] = []
+  for (;;) {
+    const wanted = limit - listed.length
+    const entries = await at.store.scan(from, to, wanted, reverse)
+    for (const entry of entries) {
+      const id = idIn(entry)
+      const atHand = at.store.peek?.(keyOf(kind, id))
+      const holds = atHand !== undefined && holdsEntry(kind, name, id, atHand.value, entry)
+      if (holds || (await isTrue(at, kind, name, entry))) listed.push({ id, at: entry.slice(prefix.length) })
+    }
+    // What was left out makes room for what follows: a short page would say that there is nothing more.
+    const last = entries.at(-1)
+    if (last === undefined || listed.length >= limit || entries.length < wanted) return listed
+    if (reverse) to = last
+    else from = last
+  }
+}
+
+/** Whether the document itself says that it belongs there. One that cannot be read is left out of an answer, and stops a decision. */
+async function isTrue({ store, draft }: At, kind: AnyDoc, name: string, entry: string): Promise<boolean> {
+  const id = idIn(entry)
+  const key = keyOf(kind, id)
+  const found = await readIn(store, draft, key)
+  if (found && holdsEntry(kind, name, id, found.value, entry)) return true
+  // It may have changed since the entry was read: only what lies on the disk at one moment tells.
+  const { value, isEntered } = await store.look(key, entry)
+  if (!isEntered || (value && holdsEntry(kind, name, id, value, entry))) return isEntered
+  store.report({ what: entry.replaceAll('\0', ' '), how: 'the index holds it, but there is no sound document that belongs there' })
+  return false
 }
 
 type Reader = Read & { readonly at: At }

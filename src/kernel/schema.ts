@@ -127,6 +127,10 @@ export function entriesOf(kind: AnyDoc, id: string, value: object | null): { ent
   return made
 }
 
+/** Whether a document like this has this entry in the index of that name. */
+export const holdsEntry = (kind: AnyDoc, name: string, id: string, value: object, entry: string): boolean =>
+  kind.indexes[name]!.rows(value).some((row) => prefixOf(kind, name, row) + id === entry)
+
 type Compiled = { check(value: unknown): boolean; problem(value: unknown): Refusal; clean(value: unknown): unknown }
 const compiled = new WeakMap<TSchema, Compiled>()
 

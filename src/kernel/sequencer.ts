@@ -2,10 +2,11 @@
 // checked against the staged state before its first write, so none needs a savepoint; nobody learns anything before the group
 // is durable.
 import { createCache } from './cache.ts'
-import { digestOf, GENESIS, hashOf, lineOf, type Head } from './chain.ts'
-import { Conflict, Refusal } from './errors.ts'
+import { digestOf, GENESIS, hashOf, lineOf, sha256, type Head } from './chain.ts'
+import { Conflict, Damaged, Refusal } from './errors.ts'
 import { limits } from './limits.ts'
-import type { Batch, Fact, Key, Listener, Place, Sealed, Store, Value, Versioned } from './store.ts'
+import { isSound, soundOr, tagged, type AtRest, type Tag } from './sealed.ts'
+import type { Batch, Fact, FactsOf, FactsPage, Found, Key, Listener, Place, Sealed, Store, StoredFact, Value, Versioned } from './store.ts'
 
 /** The rows of one transaction. */
 export type Group = {
@@ -33,12 +34,13 @@ export type FactRow = {
 }
 /** `previous`: the id of the image before it, so that "before" needs no index. */
 export type ImageRow = { id: number; position: number; key: Key; version: number; previous: number | null; salt: string; text: string }
-/** A document described by a fact names its image; one that no fact describes carries its own text. */
-export type DocRow = { key: Key; version: number; image: number | null; text: string | null }
+/** A document described by a fact names its image; one that no fact describes carries its own text, and a tag over it. */
+export type DocRow = { key: Key; version: number; image: number | null; text: string | null; tag: string | null }
 
 export type Backend = {
   /** Durable state only. */
-  get(key: Key): { version: number; text: string; image: number | null } | undefined
+  get(key: Key): AtRest | undefined
+  has(entry: string): boolean
   headOf(scope: string): Head | undefined
   lastPosition(): number
   lastImage(): number
@@ -53,6 +55,10 @@ export type SequencerOptions = {
   salt(): string
   /** The disk did not keep its promise and what is on it is unknown: the process must end. */
   fatal(error: unknown): void
+  /** What makes the tags of documents that no fact describes; without a key of its own it finds accidents, not forgeries. */
+  readonly tag?: Tag
+  /** Something is not what the record says. */
+  found?(difference: Found): void
   /** A listener failed. */
   bug?(error: unknown): void
   readonly queueMax?: number
@@ -94,7 +100,7 @@ type Cached = {
 type Staging = { docs: Map<Key, Staged>; tips: Map<string, Head>; sums: Map<string, number>; group: Group }
 
 export function createSequencer(backend: Backend, options: SequencerOptions): Store {
-  const { defer, salt, fatal, groupMax = limits.groupMax, queueMax = limits.queueMax } = options
+  const { defer, salt, fatal, tag = sha256, groupMax = limits.groupMax, queueMax = limits.queueMax } = options
   /** Only durable documents may enter. */
   const cache = createCache<Cached>(limits.cacheBytesMax)
   const heads = new Map<string, Head>()
@@ -113,10 +119,18 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     if (hit) return hit
     const row = backend.get(key)
     if (!row) return undefined
-    const entry: Cached = { version: row.version, value: JSON.parse(row.text) as Value, text: null, image: row.image, place: null }
-    cache.set(key, entry, costOf(row.text))
+    const sound = soundOr(row, key, tag)
+    if (typeof sound === 'string') {
+      report({ what: key, how: sound })
+      throw new Damaged(key, sound)
+    }
+    const { version, image, text } = sound
+    const entry: Cached = { version, value: JSON.parse(text) as Value, text: null, image, place: null }
+    cache.set(key, entry, costOf(text))
     return entry
   }
+
+  const report = (difference: Found): void => options.found?.(difference)
 
   const get = (key: Key): Versioned | undefined => readable(known(key))
 
@@ -195,10 +209,10 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     const { docs, tips, sums } = staging
     try {
       for (const job of jobs) {
-        job.error = refusalOf(job.batch, staging, careful)
+        job.error = refusalFor(job.batch, staging, careful)
         job.sealed = job.error === undefined ? stage(job.batch, staging) : []
       }
-      const group = groupOf(staging)
+      const group = groupOf(staging, tag)
       if (docs.size > 0 || group.facts.length > 0) await backend.write(group)
     } catch (error) {
       // Also a batch that could not even be sealed leaves no gap.
@@ -242,6 +256,16 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     const staged = staging.docs.get(key)
     if (staged) return staged.value === null ? 0 : staged.version
     return known(key)?.version ?? 0
+  }
+
+  /** A document that differs from the record refuses the batch that needs it, and no other. */
+  function refusalFor(batch: Batch, staging: Staging, careful: boolean): Refusal | undefined {
+    try {
+      return refusalOf(batch, staging, careful)
+    } catch (error) {
+      if (error instanceof Damaged) return error
+      throw error
+    }
   }
 
   function refusalOf(batch: Batch, staging: Staging, careful: boolean): Refusal | undefined {
@@ -334,18 +358,26 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
 
   return {
     commit,
-    read: (keys) => Promise.resolve(keys.map(get)),
+    // What differs from the record is a refusal, not an exception in the midst of the caller.
+    read: async (keys) => keys.map(get),
     peek: (key) => readable(cache.get(key)),
     count: (prefix) => Promise.resolve(counts.get(prefix) ?? backend.countOf(prefix)),
     head: (scope) => Promise.resolve(heads.get(scope) ?? backend.headOf(scope) ?? GENESIS),
     scan: backend.scan,
     keys: backend.keys,
-    facts: backend.facts,
+    facts: (of, page) => (page.asStored ? backend.facts(of, page) : soundFacts(backend, of, page, report)),
     seek: backend.seek,
     place(key) {
       const known = cache.get(key)?.place
       return known ? Promise.resolve(known) : backend.place(key)
     },
+    look(key, entry) {
+      const row = backend.get(key)
+      const sound = row && soundOr(row, key, tag)
+      const value = typeof sound === 'object' ? (JSON.parse(sound.text) as Value) : null
+      return Promise.resolve({ value, isEntered: backend.has(entry) })
+    },
+    report,
     subscribe(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)
@@ -355,6 +387,27 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       while (writing || queue.length > 0) await new Promise<void>((done) => defer(done))
       await backend.close()
     },
+  }
+}
+
+/** What is left out makes room for what follows: a short page would say that there is nothing more. */
+async function soundFacts(
+  backend: Backend,
+  of: FactsOf,
+  { after, limit, reverse }: FactsPage,
+  report: (difference: Found) => void,
+): Promise<StoredFact[]> {
+  const sound: StoredFact[] = []
+  for (let place = after; ;) {
+    const wanted = limit - sound.length
+    const page = await backend.facts(of, { after: place, limit: wanted, reverse: reverse ?? false })
+    for (const fact of page) {
+      if (isSound(fact)) sound.push(fact)
+      else report({ what: `${fact.scope} ${fact.seq}`, how: 'the event does not match its hash, or an image of it not its digest' })
+    }
+    if (page.length < wanted || sound.length === limit) return sound
+    const last = page.at(-1)!
+    place = of.by === 'scope' || of.by === 'actor' ? last.seq : last.position
   }
 }
 
@@ -368,11 +421,15 @@ function readable(found: Cached | undefined): Versioned | undefined {
 }
 
 /** The rows of what was staged. */
-function groupOf({ docs, sums, group }: Staging): Group {
+function groupOf({ docs, sums, group }: Staging, tag: Tag): Group {
   for (const [key, { version, value, text, image, fresh }] of docs) {
     if (value === null) {
       if (!fresh) group.remove.push(key)
-    } else (fresh ? group.create : group.update).push({ key, version, image, text: image === null ? text : null })
+    } else {
+      const own = image === null ? { text, tag: tag(tagged(key, version, text!)) } : { text: null, tag: null }
+      const rows = fresh ? group.create : group.update
+      rows.push({ key, version, image, ...own })
+    }
   }
   group.counts.push(...sums)
   return group

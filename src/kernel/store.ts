@@ -65,6 +65,9 @@ export type StoredImage = {
   readonly salt: string
   readonly text: string | null // null: the content was erased, its digest stays in the line
   readonly before: string | null // the image of the version before
+  /** Of the image before, and the line of its fact. */
+  readonly beforeSalt: string | null
+  readonly beforeLine: string | null
 }
 export type StoredFact = {
   readonly position: number
@@ -96,12 +99,18 @@ export type FactsPage = {
   readonly after: number | null
   readonly limit: number
   readonly reverse?: boolean
+  /** As they lie there, for whoever verifies. Otherwise a fact that does not match its hash or its images is left out. */
+  readonly asStored?: boolean
 }
+
+/** Something that differs from the record, and how. */
+export type Found = { readonly what: string; readonly how: string }
 
 /** `puts`: whether something was written that no fact describes, such as a timer. */
 export type Listener = (facts: readonly Sealed[], puts: boolean) => void
 
 export interface Store {
+  /** Refused as Damaged where one of them is not what the record says. */
   read(keys: readonly Key[]): Promise<(Versioned | undefined)[]>
   /** The same for one that lies at hand, without waiting; undefined says nothing. A store that has to ask somebody has no such thing. */
   peek?(key: Key): Versioned | undefined
@@ -120,6 +129,10 @@ export interface Store {
   head(scope: string): Promise<{ readonly seq: number; readonly hash: string }>
   /** The fact that left a document as it is; null: there is none. */
   place(key: Key): Promise<Place | null>
+  /** A document and an index entry as they lie on the disk at one moment. Null: the document is not there, or not what the record says. */
+  look(key: Key, entry: string): Promise<{ readonly value: Value | null; readonly isEntered: boolean }>
+  /** Something that was read is not what the record says: it is told to whoever runs the store. */
+  report(difference: Found): void
   /** Called after durability, in order. A hint: what must not be lost reads `facts` from a cursor. */
   subscribe(listener: Listener): () => void
   /** Figures for operators. */

@@ -3,6 +3,7 @@
 import { randomFillSync } from 'node:crypto'
 import { createSequencer, type Backend, type Group, type SequencerOptions } from '#kernel/sequencer.ts'
 import type { Head } from '#kernel/chain.ts'
+import type { ImageAtRest } from '#kernel/sealed.ts'
 import type { FactsOf, FactsPage, Store, StoredFact } from '#kernel/store.ts'
 
 type FactRow = Group['facts'][number]
@@ -11,7 +12,8 @@ type ImageRow = Group['images'][number]
 export type MemoryDisk = {
   readonly facts: FactRow[]
   readonly images: ImageRow[]
-  readonly docs: Map<string, { version: number; image: number | null; text: string }>
+  /** `text` is there for whoever looks at the disk; what a fact describes is read from its image. */
+  readonly docs: Map<string, { version: number; image: number | null; text: string; tag: string | null }>
   readonly entries: Set<string>
   readonly counts: Map<string, number>
 }
@@ -39,9 +41,23 @@ function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onW
   const { facts, images, docs, entries, counts } = disk
   // Sorted on demand: writes are many, scans few.
   let sorted: string[] | undefined
+  const newest = new Map<string, number>()
+  let numbered = 0
+  /** Images are only added, so that each is looked at once. */
+  function newestOf(key: string): ImageRow | undefined {
+    for (; numbered < images.length; numbered++) newest.set(images[numbered]!.key, numbered)
+    const i = newest.get(key)
+    return i === undefined ? undefined : images[i]
+  }
   const sortedEntries = (): string[] => (sorted ??= [...entries].sort())
   return {
-    get: (key) => docs.get(key),
+    get(key) {
+      const doc = docs.get(key)
+      const newest = newestOf(key)
+      if (!doc && !newest) return undefined
+      return { doc: doc ? { ...doc, text: doc.image === null ? doc.text : null } : null, newest: newest ? atRest(facts, newest) : null }
+    },
+    has: (entry) => entries.has(entry),
     headOf(scope): Head | undefined {
       const row = facts.findLast((fact) => fact.scope === scope)
       return row && { seq: row.seq, hash: row.hash, at: row.at }
@@ -69,7 +85,7 @@ function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onW
           .sort()
           .slice(0, limit),
       ),
-    facts: (of, page) => Promise.resolve(pageOf(facts, of, page).map((row) => storedOf(row, images))),
+    facts: (of, page) => Promise.resolve(pageOf(facts, of, page).map((row) => storedOf(row, disk))),
     place(key) {
       const image = images[(docs.get(key)?.image ?? 0) - 1]
       const row = image && facts[image.position - 1]
@@ -86,8 +102,8 @@ function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onW
 function applyGroup({ facts, images, docs, entries, counts }: MemoryDisk, group: Group): void {
   facts.push(...group.facts)
   images.push(...group.images)
-  for (const { key, version, image, text } of [...group.create, ...group.update]) {
-    docs.set(key, { version, image, text: text ?? images[image! - 1]!.text })
+  for (const { key, version, image, text, tag } of [...group.create, ...group.update]) {
+    docs.set(key, { version, image, text: text ?? images[image! - 1]!.text, tag })
   }
   for (const key of group.remove) docs.delete(key)
   for (const [i, entry] of group.entries.entries()) {
@@ -125,16 +141,28 @@ function pageOf(facts: readonly FactRow[], of: FactsOf, { after, limit, reverse 
   return all.filter((row) => placeOf(row) > (after ?? 0)).slice(0, limit)
 }
 
-function storedOf(row: FactRow, images: readonly ImageRow[]): StoredFact {
+function atRest(facts: readonly FactRow[], { id, version, salt, text, position }: ImageRow): ImageAtRest {
+  const row = facts[position - 1]
+  if (!row) return { id, version, salt, text, scope: null, seq: null, line: null, hash: null, after: null }
+  const { scope, seq, line, hash } = row
+  return { id, version, salt, text, scope, seq, line, hash, after: null }
+}
+
+function storedOf(row: FactRow, { facts, images }: MemoryDisk): StoredFact {
   const own = images.filter((image) => image.position === row.position)
   return {
     ...row,
-    images: own.map(({ key, version, salt, text, previous }) => ({
-      key,
-      version,
-      salt,
-      text,
-      before: previous === null ? null : images[previous - 1]!.text,
-    })),
+    images: own.map(({ key, version, salt, text, previous }) => {
+      const before = previous === null ? undefined : images[previous - 1]
+      return {
+        key,
+        version,
+        salt,
+        text,
+        before: before?.text ?? null,
+        beforeSalt: before?.salt ?? null,
+        beforeLine: before ? facts[before.position - 1]!.line : null,
+      }
+    }),
   }
 }

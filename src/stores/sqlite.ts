@@ -4,10 +4,11 @@ import { randomFillSync } from 'node:crypto'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { createSequencer, type Backend, type DocRow, type Group, type SequencerOptions, type WriteFailure } from '#kernel/sequencer.ts'
 import type { FactsOf, FactsPage, Place, Store, StoredFact, StoredImage } from '#kernel/store.ts'
+import { atRestIn } from './at-rest.ts'
+import { CURRENT_FORMAT, migrate, type MigrationOptions } from './migrations.ts'
 
-export type SqliteOptions = Partial<SequencerOptions> & { readonly readOnly?: boolean; readonly pagesMax?: number }
+export type SqliteOptions = Partial<SequencerOptions> & MigrationOptions & { readonly readOnly?: boolean; readonly pagesMax?: number }
 
-const SCHEMA_VERSION = 1
 // Facts and images are appended in the order of their integer keys. Rows of `docs` are small: the text of a document that a fact
 // describes stands once, in its image.
 const SCHEMA = `
@@ -22,14 +23,15 @@ CREATE TABLE images (
   id INTEGER PRIMARY KEY, position INTEGER NOT NULL, key TEXT NOT NULL, version INTEGER NOT NULL, previous INTEGER,
   salt TEXT NOT NULL, text TEXT) STRICT;
 CREATE INDEX images_position ON images (position);
-CREATE TABLE docs (key TEXT PRIMARY KEY, version INTEGER NOT NULL, image INTEGER, text TEXT) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX images_key ON images (key, version);
+CREATE TABLE docs (key TEXT PRIMARY KEY, version INTEGER NOT NULL, image INTEGER, text TEXT, tag TEXT) STRICT, WITHOUT ROWID;
 CREATE TABLE entries (entry TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 CREATE TABLE counts (prefix TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-PRAGMA user_version = ${SCHEMA_VERSION};`
+PRAGMA user_version = ${CURRENT_FORMAT};`
 
 export function sqliteStore(path: string, options: SqliteOptions = {}): Store {
-  const { readOnly = false, pagesMax, ...sequencer } = options
-  const db = open(path, readOnly)
+  const { readOnly = false, pagesMax, isForced = false, ...sequencer } = options
+  const db = open(path, readOnly, { ...sequencer, isForced })
   if (pagesMax !== undefined) db.exec(`PRAGMA max_page_count = ${pagesMax}`)
   return createSequencer(sqliteBackend(db, readOnly), {
     defer: setImmediate,
@@ -41,9 +43,18 @@ export function sqliteStore(path: string, options: SqliteOptions = {}): Store {
   })
 }
 
-function open(path: string, readOnly: boolean): DatabaseSync {
+function open(path: string, readOnly: boolean, options: MigrationOptions): DatabaseSync {
   const db = new DatabaseSync(path, { readOnly, timeout: 1_000 })
   db.exec('PRAGMA cache_size = -4096; PRAGMA temp_store = memory')
+  const version = Number(pragma(db, 'user_version'))
+  if (version > CURRENT_FORMAT || (readOnly && version !== CURRENT_FORMAT)) {
+    db.close()
+    throw new Error(
+      version > CURRENT_FORMAT
+        ? `${path} was written by another version of Countersign (format ${version})`
+        : `${path} has the format ${version} of an earlier version: start the server once, which brings it to format ${CURRENT_FORMAT}`,
+    )
+  }
   if (readOnly) return db
   db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0')
   // What is removed is written over where it stood. (Copies may remain where SQLite had moved rows about.)
@@ -51,9 +62,8 @@ function open(path: string, readOnly: boolean): DatabaseSync {
   assertPragma(db, 'journal_mode', 'wal')
   assertPragma(db, 'synchronous', 2)
   assertPragma(db, 'secure_delete', 1)
-  const version = pragma(db, 'user_version')
   if (version === 0) db.exec(`BEGIN IMMEDIATE; ${SCHEMA} COMMIT`)
-  else if (version !== SCHEMA_VERSION) throw new Error(`${path} was written by another version of Countersign (schema ${String(version)})`)
+  else migrate(db, version, options)
   return db
 }
 
@@ -79,9 +89,8 @@ function salt(): string {
 }
 
 function sqliteBackend(db: DatabaseSync, readOnly: boolean): Backend {
-  const get = db.prepare(
-    'SELECT d.version, d.image, coalesce(d.text, i.text) AS text FROM docs d LEFT JOIN images i ON i.id = d.image WHERE d.key = ?',
-  )
+  const get = atRestIn(db)
+  const has = db.prepare('SELECT 1 FROM entries WHERE entry = ?')
   const head = db.prepare('SELECT seq, hash, at FROM facts WHERE scope = ? ORDER BY seq DESC LIMIT 1')
   const atOf = db.prepare('SELECT at FROM facts WHERE scope = ? AND seq = ?')
   const position = db.prepare('SELECT coalesce(max(position), 0) AS n FROM facts')
@@ -96,7 +105,8 @@ function sqliteBackend(db: DatabaseSync, readOnly: boolean): Backend {
   )
   const numberFrom = (statement: StatementSync, ...args: string[]): number => (statement.get(...args) as { n: number } | undefined)?.n ?? 0
   return {
-    get: (key) => get.get(key) as { version: number; text: string; image: number | null } | undefined,
+    get,
+    has: (entry) => has.get(entry) !== undefined,
     headOf: (scope) => head.get(scope) as { seq: number; hash: string; at: string } | undefined,
     lastPosition: () => numberFrom(position),
     lastImage: () => numberFrom(lastImage),
@@ -156,8 +166,9 @@ function factsReader(db: DatabaseSync): Store['facts'] {
   }
   // A pointer that somebody bent may lead nowhere, but never to a document that was not the one before.
   const images = db.prepare(
-    `SELECT i.key, i.version, i.salt, i.text, p.text AS before
+    `SELECT i.key, i.version, i.salt, i.text, p.text AS before, p.salt AS beforeSalt, f.line AS beforeLine
      FROM images i LEFT JOIN images p ON p.id = i.previous AND p.key = i.key AND p.version = i.version - 1
+     LEFT JOIN facts f ON f.position = p.position
      WHERE i.position = ? ORDER BY i.id`,
   )
   return (of: FactsOf, { after, limit, reverse = false }: FactsPage) => {
@@ -182,8 +193,8 @@ function writerOf(db: DatabaseSync): (group: Group) => Promise<void> {
   const rollback = db.prepare('ROLLBACK')
   const fact = db.prepare('INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)')
   const image = db.prepare('INSERT INTO images VALUES (?, ?, ?, ?, ?, ?, ?)')
-  const create = db.prepare('INSERT INTO docs VALUES (?, ?, ?, ?)')
-  const update = db.prepare('UPDATE docs SET version = ?, image = ?, text = ? WHERE key = ?')
+  const create = db.prepare('INSERT INTO docs VALUES (?, ?, ?, ?, ?)')
+  const update = db.prepare('UPDATE docs SET version = ?, image = ?, text = ?, tag = ? WHERE key = ?')
   const remove = db.prepare('DELETE FROM docs WHERE key = ?')
   const add = db.prepare('INSERT OR IGNORE INTO entries VALUES (?)')
   const drop = db.prepare('DELETE FROM entries WHERE entry = ?')
@@ -192,7 +203,7 @@ function writerOf(db: DatabaseSync): (group: Group) => Promise<void> {
   function writeRows(group: Group): void {
     for (const f of group.facts) fact.run(f.position, f.scope, f.seq, f.at, f.actor, f.task, f.root, f.hash, f.line)
     for (const i of group.images) image.run(i.id, i.position, i.key, i.version, i.previous, i.salt, i.text)
-    for (const d of group.create) create.run(d.key, d.version, d.image, d.text)
+    for (const d of group.create) create.run(d.key, d.version, d.image, d.text, d.tag)
     for (const d of group.update) changeOne(update, d)
     for (const key of group.remove) remove.run(key)
     for (let i = 0; i < group.entries.length; i++) (group.present[i]! ? add : drop).run(group.entries[i]!)
@@ -236,8 +247,8 @@ function pagesOf({ facts, images, create, update, entries }: Group): number {
   return Math.min(rows * 2, 12 + rows / 4)
 }
 
-function changeOne(update: StatementSync, { key, version, image, text }: DocRow): void {
-  if (update.run(version, image, text, key).changes !== 1) throw new Error(`${key} is in the cache but not in the database`)
+function changeOne(update: StatementSync, { key, version, image, text, tag }: DocRow): void {
+  if (update.run(version, image, text, tag, key).changes !== 1) throw new Error(`${key} is in the cache but not in the database`)
 }
 
 const SQLITE_IOERR = 10

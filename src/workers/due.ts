@@ -6,6 +6,7 @@ import { SYSTEM } from '#kernel/identity.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { DUE, END, idIn, keyOf, kindsWithDue, prefixOf, type AnyDoc } from '#kernel/schema.ts'
 import { isOvertaken } from './overtaken.ts'
+import { readSound } from './sound.ts'
 import { SLEEP_MS_MAX, type Worker, type WorkerLog } from './worker.ts'
 
 /** Between two looks into the index, so that a busy store does not make it look at every commit. */
@@ -39,7 +40,7 @@ export function runDue(kernel: Kernel, clock: Clock, log: WorkerLog): Worker {
 
   async function act(kind: AnyDoc, id: string): Promise<void> {
     const key = keyOf(kind, id)
-    const [found] = await store.read([key])
+    const [found] = await readSound(store, [key])
     const due = found && kind.due(found.value)
     if (!due || due.at > timestampOf(clock.now())) return
     try {

@@ -7,6 +7,7 @@ import { SYSTEM } from '#kernel/identity.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { END, keyOf } from '#kernel/schema.ts'
 import type { Value } from '#kernel/store.ts'
+import { readSound } from './sound.ts'
 import type { Worker, WorkerLog } from './worker.ts'
 
 /** Acts within its own bounds and says what came of it, also when it is told to stop. */
@@ -75,8 +76,8 @@ export async function concludeUnknown(kernel: Kernel, log: WorkerLog): Promise<n
   let concluded = 0
   for (let keys: string[] = [keyOf(Pending, '')]; keys.length > 0;) {
     keys = await store.keys(keys.at(-1)!, keyOf(Pending, END), PAGE)
-    for (const found of keys.length === 0 ? [] : await store.read(keys)) {
-      const { id, conclude, behalf } = found!.value as Pending
+    for (const found of keys.length === 0 ? [] : await readSound(store, keys)) {
+      const { id, conclude, behalf } = found.value as Pending
       try {
         await kernel.call(conclude, { id }, { ...SYSTEM, behalf })
         concluded++

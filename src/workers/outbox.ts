@@ -6,6 +6,7 @@ import { Refusal } from '#kernel/errors.ts'
 import { SYSTEM } from '#kernel/identity.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { END, idIn, keyOf, prefixOf } from '#kernel/schema.ts'
+import { readSound } from './sound.ts'
 import { SLEEP_MS_MAX, type Worker, type WorkerLog } from './worker.ts'
 
 export type Channel = {
@@ -105,8 +106,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
   }
 
   async function readAll(keys: readonly string[]): Promise<Delivery[]> {
-    const found = await store.read(keys)
-    return found.flatMap((row) => (row ? [row.value as Delivery] : []))
+    return (await readSound(store, keys)).map(({ value }) => value as Delivery)
   }
 
   function start(lane: string, ids: readonly string[]): void {

@@ -45,7 +45,7 @@ export function createVerification(store: Store, from: Marker): Verification {
       if (difference) return { marker, difference, facts: 0 }
       compared = true
     }
-    const facts = await store.facts({ by: 'position' }, { after: marker.position, limit: SLICE })
+    const facts = await store.facts({ by: 'position' }, { after: marker.position, limit: SLICE, asStored: true })
     for (const fact of facts) {
       const difference = await differenceOf(fact)
       if (difference) return { marker, difference, facts: facts.length }
@@ -74,7 +74,7 @@ export function createVerification(store: Store, from: Marker): Verification {
 }
 
 async function differenceAt(store: Store, { position, hash }: Marker): Promise<Difference | null> {
-  const [found] = await store.facts({ by: 'position' }, { after: position - 1, limit: 1 })
+  const [found] = await store.facts({ by: 'position' }, { after: position - 1, limit: 1, asStored: true })
   if (found?.position !== position)
     return { scope: 'all', seq: position, what: `the record ends before position ${position}, which was verified before` }
   if (found.hash !== hash) return { scope: found.scope, seq: found.seq, what: 'it is not the fact that was verified before' }
@@ -83,7 +83,7 @@ async function differenceAt(store: Store, { position, hash }: Marker): Promise<D
 
 async function tipBefore(store: Store, { scope, seq }: StoredFact): Promise<Tip | null> {
   if (seq === 1) return GENESIS
-  const [before] = await store.facts({ by: 'scope', scope }, { after: seq - 2, limit: 1 })
+  const [before] = await store.facts({ by: 'scope', scope }, { after: seq - 2, limit: 1, asStored: true })
   return before?.seq === seq - 1 ? before : null
 }
 
@@ -100,7 +100,8 @@ export async function verifyNow(
 ): Promise<Checked> {
   const { factsMax, msMax } = { ...AT_START, ...bounds }
   const last = store.stats().position
-  const [skipped] = last - from.position > factsMax ? await store.facts({ by: 'position' }, { after: last - factsMax - 1, limit: 1 }) : []
+  const [skipped] =
+    last - from.position > factsMax ? await store.facts({ by: 'position' }, { after: last - factsMax - 1, limit: 1, asStored: true }) : []
   const difference = skipped && from.position > 0 ? await differenceAt(store, from) : null
   if (difference) return { marker: from, difference }
   const found = await advance(createVerification(store, skipped ?? from), { factsMax, msMax }, clock, () => signal.aborted)

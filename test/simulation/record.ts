@@ -98,7 +98,9 @@ export function createRecord(disk: MemoryDisk, fail: Fail): Record {
       if (hash !== hashes[i]) fail(`fact ${position} was exchanged after it had been seen`)
       const own: MemoryDisk['images'] = []
       while (disk.images[taken]?.position === position) own.push(disk.images[taken++]!)
-      const stored = { ...row, images: own.map((image) => ({ ...image, before: null })) }
+      const before = (id: number | null): string | null => (id === null ? null : disk.images[id - 1]!.text)
+      const images = own.map((image) => ({ ...image, before: before(image.previous), beforeSalt: null, beforeLine: null }))
+      const stored = { ...row, images }
       const difference = differenceIn(stored, tips.get(scope) ?? GENESIS.hash)
       if (difference) fail(`number ${difference.seq} of ${difference.scope}: ${difference.what}`)
       tips.set(scope, hash)

@@ -8,14 +8,16 @@ import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import type { Store } from '#kernel/store.ts'
 import { directory } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
-import { sqliteStore } from '#stores/sqlite.ts'
+import { sqliteStore, type SqliteOptions } from '#stores/sqlite.ts'
+import { taggerOf } from '#workers/notary.ts'
 import { realClock, realEntropy } from '../clock.ts'
+import { keysIn, serverKeyOrNull } from '../keys.ts'
 import { CliError, exits, refusedBy, usage } from './exits.ts'
 import type { Answer, Remote } from './remote.ts'
 
 export const databaseIn = (folder: string): string => join(folder, 'countersign.db')
 
-export function openStore(folder: string): Store {
+export function openStore(folder: string, options: Pick<SqliteOptions, 'found'> = {}): Store {
   const path = databaseIn(folder)
   if (!existsSync(path)) {
     throw new CliError(
@@ -26,7 +28,8 @@ export function openStore(folder: string): Store {
     )
   }
   try {
-    return sqliteStore(path, { readOnly: true })
+    const server = serverKeyOrNull(keysIn(folder))
+    return sqliteStore(path, { readOnly: true, ...(server ? { tag: taggerOf(server) } : {}), ...options })
   } catch (error) {
     throw new CliError(exits.refused, 'UNREADABLE', `${path} cannot be read: ${(error as Error).message}`)
   }

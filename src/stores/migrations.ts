@@ -1,0 +1,88 @@
+// The formats of the database, one step after the other. A step first compares what it goes through with the record: what differs is
+// named, and nothing of it is sealed, tagged or changed.
+import type { DatabaseSync } from 'node:sqlite'
+import { sha256 } from '#kernel/chain.ts'
+import { soundOr, tagged, type Tag } from '#kernel/sealed.ts'
+import type { Found } from '#kernel/store.ts'
+import { atRestIn } from './at-rest.ts'
+
+export type MigrationOptions = {
+  readonly tag?: Tag
+  found?(difference: Found): void
+  /** Goes on where something differs from the record; that stays as it is, and nobody acts on it. */
+  readonly isForced?: boolean
+}
+
+type Step = { readonly to: number; readonly words: string; run(db: DatabaseSync, tag: Tag): Found[] }
+
+/** Each brings the format before it to `to`, in one transaction. They are never changed once they were released. */
+const steps: readonly Step[] = [
+  {
+    to: 2,
+    words: 'images are found by their key, and documents that no fact describes carry a tag',
+    run(db, tag) {
+      const twice = 'SELECT key FROM images GROUP BY key, version HAVING count(*) > 1'
+      const doubled = (db.prepare(twice).all() as { key: string }[]).map(({ key }) => ({
+        what: key,
+        how: 'one version of it has two images',
+      }))
+      // Two images of one version are two claims, and which one is true nobody can tell here.
+      db.exec(
+        `CREATE ${doubled.length > 0 ? '' : 'UNIQUE '}INDEX images_key ON images (key, version); ALTER TABLE docs ADD COLUMN tag TEXT`,
+      )
+      return [...doubled, ...differing(db, tag), ...tagAll(db, tag)]
+    },
+  },
+]
+
+export const CURRENT_FORMAT = steps.at(-1)!.to
+/** As many as somebody reads. */
+const NAMED_MAX = 20
+
+export function migrate(db: DatabaseSync, from: number, { tag = sha256, found, isForced = false }: MigrationOptions): void {
+  for (const { to, words, run } of steps.filter((step) => step.to > from)) {
+    db.exec('BEGIN IMMEDIATE')
+    try {
+      const differences = run(db, tag)
+      if (differences.length > 0 && !isForced) throw new Error(refusalOf(to, words, differences))
+      for (const difference of differences) found?.(difference)
+      db.exec(`PRAGMA user_version = ${to}; COMMIT`)
+    } catch (error) {
+      if (db.isTransaction) db.exec('ROLLBACK')
+      db.close()
+      throw error
+    }
+  }
+}
+
+function refusalOf(to: number, words: string, differences: readonly Found[]): string {
+  const named = differences.slice(0, NAMED_MAX).map(({ what, how }) => `${what}: ${how}`)
+  const more = differences.length > NAMED_MAX ? `; and ${differences.length - NAMED_MAX} more` : ''
+  return `it was not brought to format ${to} (${words}), because documents differ from the record: ${named.join('; ')}${more}`
+}
+
+/** Every document that a fact describes, against its image; and every image whose document is gone. */
+function differing(db: DatabaseSync, tag: Tag): Found[] {
+  const atRest = atRestIn(db)
+  const found: Found[] = []
+  const keys = db.prepare('SELECT key FROM docs WHERE image IS NOT NULL UNION SELECT key FROM images').iterate() as Iterable<{
+    key: string
+  }>
+  for (const { key } of keys) {
+    const sound = soundOr(atRest(key)!, key, tag)
+    if (typeof sound === 'string') found.push({ what: key, how: sound })
+  }
+  return found
+}
+
+/** There was nothing to compare them with until now: they are taken as they are. One that hides an image is left without a tag. */
+function tagAll(db: DatabaseSync, tag: Tag): Found[] {
+  const update = db.prepare('UPDATE docs SET tag = ? WHERE key = ?')
+  const untold = 'SELECT key, version, text FROM docs WHERE image IS NULL AND NOT EXISTS (SELECT 1 FROM images i WHERE i.key = docs.key)'
+  const found: Found[] = []
+  for (const { key, version, text } of db.prepare(untold).all() as { key: string; version: number; text: string | null }[]) {
+    if (text === null) found.push({ what: key, how: 'its content is missing' })
+    else update.run(tag(tagged(key, version, text)), key)
+  }
+  return found
+}
