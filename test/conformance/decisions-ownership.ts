@@ -50,7 +50,7 @@ must('H21-child', 'with a spec a child is made and assigned in the same batch, f
 })
 must(
   ['H3', 'H21-child'],
-  'below a task that has not ended only its principal creates tasks; below one that has, all its readers do',
+  'below a task that has not ended only its principal creates tasks; after one that was rejected all its readers make a new attempt',
   async () => {
     const { refs, call, refused, events, task } = await stage('delegable')
     const below = { spec, parent_task: refs['task'].id }
@@ -62,8 +62,10 @@ must(
     assert.deepEqual([action, actor, behalf], ['task.child_added', 'user_bob', 'user_alice'])
     const { child } = await call('devin', 'ownership.delegate', { task_id: below.parent_task, to: 'agent_robin', spec })
     assert.deepEqual((await task()).children, [mine, inPlace, child.id])
-    await call('alice', 'task.cancel', { task_id: below.parent_task })
-    assert.equal((await call('rita', 'task.create', below)).task.parent_task, below.parent_task)
+    const rejected = await stage('rejected')
+    const after = { spec, parent_task: rejected.refs['task'].id }
+    const again = (await rejected.call('rita', 'task.create', after)).task
+    assert.deepEqual([again.parent_task, again.new_attempt], [after.parent_task, true])
   },
 )
 must('H21-child', 'a child never has more time than its parent', async () => {
@@ -184,9 +186,9 @@ must('H29-children', 'a reject at a checkpoint ends the task, and its active chi
   const { checkpoint } = await call('devin', 'checkpoint.raise', { task_id: root, kind: 'approval', prompt: 'Go on?' })
   await call('alice', 'checkpoint.resolve', { checkpoint_id: checkpoint.id, action: 'reject' })
   assert.equal((await task(root)).outcome, 'rejected_at_checkpoint')
-  assert.deepEqual([(await task(child.id)).state, (await task(child.id)).outcome_reason], ['completed', 'parent_cancelled'])
+  assert.deepEqual([(await task(child.id)).state, (await task(child.id)).outcome_reason], ['completed', 'parent_ended'])
 })
-must('H29-children', 'what is active below a child that has ended ends as well', async () => {
+must(['H29-children', 'H37-ends'], 'an active task below a child that is accepted ends with the child', async () => {
   const { refs, call, task } = await stage('delegable')
   const root = refs['task'].id
   const child = (await call('devin', 'ownership.delegate', { task_id: root, to: 'agent_robin', spec, delegable: true })).child.id
@@ -194,8 +196,8 @@ must('H29-children', 'what is active below a child that has ended ends as well',
   const below = (await call('robin', 'ownership.delegate', { task_id: child, to: 'agent_devin', spec })).child.id
   const { artifact } = await call('robin', 'artifact.commit', { task_id: child, ...inline() })
   await call('alice', 'review.submit', { task_id: child, artifact_id: artifact.id, verdict: 'approved' })
-  await call('alice', 'task.cancel', { task_id: root })
-  assert.deepEqual([(await task(child)).outcome, (await task(below)).outcome_reason], ['accepted', 'parent_cancelled'])
+  assert.deepEqual([(await task(child)).outcome, (await task(below)).outcome_reason], ['accepted', 'parent_ended'])
+  assert.equal((await task(root)).state, 'in_progress')
 })
 must('H29-pending', 'a task that has changed hands as often as it may can still be ended', async () => {
   const { refs, call } = await stage('in_progress')

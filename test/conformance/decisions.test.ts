@@ -8,6 +8,7 @@ import './decisions-ownership.ts'
 import './decisions-record.ts'
 import './decisions-control.ts'
 import './decisions-substitutes.ts'
+import './decisions-family.ts'
 import './decisions-runs.ts'
 import './decisions-capabilities.ts'
 

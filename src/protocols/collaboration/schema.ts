@@ -83,6 +83,7 @@ const TaskSchema = t.Object({
   delegators: t.Array(ActorId), // the agents that passed it down as a part of their own task: they may read it
   reviewers: t.Array(ActorId),
   children: t.Array(Id),
+  new_attempt: t.Optional(t.Boolean()), // its parent had been rejected before: it begins anew what was tried there
   depth: t.Integer(), // delegations between this task's executor and the person who handed it over
   pending_checkpoint: nullable(Id),
   outcome: nullable(either('accepted', 'cancelled', 'rejected_at_checkpoint', 'rejected_in_review')),

@@ -6,6 +6,7 @@ import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
 import { t } from '#kernel/schema.ts'
+import { familyOf, hasEndedAbove, isNotTakenUpAgain, withoutChildren } from '../cancellation.ts'
 import { moved, taskTimers } from '../ownership.ts'
 import { principal, refuseBlank, reviewer } from '../rules.ts'
 import { ArtifactHead, ArtifactVersion, Comment, Id, Review, ReviewComment, ReviewKind, Task, Verdict, versionId } from '../schema.ts'
@@ -49,21 +50,26 @@ const submit = command({
       (_, { verdict, requested_changes = [] }) => verdict !== 'changes_requested' || requested_changes.length > 0,
       'requested_changes is missing: say what to change when the verdict is changes_requested',
     ),
+    isNotTakenUpAgain,
   ],
   audit: 'review.submitted',
-  async load(read, { task_id, artifact_id, artifact_version, review_id }) {
+  async load(read, { task_id, artifact_id, artifact_version, review_id, verdict }) {
     const task = await read(Task, task_id)
     const version = await reviewedVersion(read, task, artifact_id, artifact_version)
-    return { task, ...version, taken: review_id !== undefined && (await read.maybe(Review, review_id)) !== null }
+    const taken = review_id !== undefined && (await read.maybe(Review, review_id)) !== null
+    const isUnderEnded = await hasEndedAbove(read, task)
+    // A rejection ends the task, and with it all that hangs on it.
+    return { task, ...version, taken, isUnderEnded, family: verdict === 'rejected' ? await familyOf(read, task) : null }
   },
   decide(
-    { task, artifact_version, head, kind },
+    { task, artifact_version, head, kind, isUnderEnded, family },
     { artifact_id, verdict, comments = [], requested_changes = [], ...input },
     { actor, now, newId },
   ) {
     if (input.kind !== undefined && input.kind !== kind)
       throw new Refusal('INVALID_SPEC', `${artifact_id} ${artifact_version} is a ${kind}`, { field: 'kind' })
-    if (kind === 'plan' && verdict === 'rejected')
+    // Under a task that has ended a rejection is the only way out.
+    if (kind === 'plan' && verdict === 'rejected' && !isUnderEnded)
       throw new Refusal('INVALID_SPEC', 'a plan is approved or sent back, not rejected', { field: 'verdict' })
     for (const [i, change] of requested_changes.entries()) refuseBlank(change, `requested_changes.${i}`)
     if (artifact_version !== head)
@@ -86,16 +92,14 @@ const submit = command({
     // Both edges in one batch: the review that begins is the review that ends.
     const hand = { via: verdict === 'approved' ? 'approve' : 'reject', reason: 'review.submit', now } as const
     const begun = task.state === 'review_ready' ? moved(task, 'review.submit', hand) : task
-    const moving = moved(begun, `review.submit/${kind === 'plan' ? 'plan' : verdict}`, hand)
+    const moving = moved(begun, `review.submit/${kind === 'plan' && verdict !== 'rejected' ? 'plan' : verdict}`, hand)
     const ended: Task = { ...moving, plan_approved: task.plan_approved || (kind === 'plan' && verdict === 'approved') }
     const next: Task =
       verdict === 'rejected' ? { ...ended, outcome: 'rejected_in_review', outcome_reason: comments[0]?.body ?? null } : ended
     const path = [...new Set([task.state, begun.state, next.state])]
-    return {
-      facts: [fact('review.submitted', [image(Review, review), image(Task, next)], { detail: { path, verdict, kind } })],
-      puts: taskTimers(task, next),
-      output: { review, task: next },
-    }
+    const facts = [fact('review.submitted', [image(Review, review), image(Task, next)], { detail: { path, verdict, kind } })]
+    const rest = family ? withoutChildren(family, facts, now) : { facts, puts: [] }
+    return { facts: rest.facts, puts: [...taskTimers(task, next), ...rest.puts], output: { review, task: next } }
   },
   example: {
     given: 'review_ready',

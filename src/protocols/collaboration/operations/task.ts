@@ -3,10 +3,10 @@ import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
 import { anyone, role, system, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, type Bound } from '#kernel/operation.ts'
+import { command, query, rule, type Bound } from '#kernel/operation.ts'
 import { t, type Static } from '#kernel/schema.ts'
 import { futureTimestamp } from '#kernel/time.ts'
-import { cancelled, familyOf } from '../cancellation.ts'
+import { cancelled, familyOf, hasEndedAbove, withoutChildren } from '../cancellation.ts'
 import { moved, taskTimers } from '../ownership.ts'
 import { allows, executor, isInTime, leavesSpecAlone, principal, reviewerFor, workerFor } from '../rules.ts'
 import { Id, isTerminal, Task, TaskSpecInput, Timestamp } from '../schema.ts'
@@ -14,7 +14,7 @@ import { refuseUnknownInputs, specOf } from '../spec.ts'
 
 const untouchedSpec = { spec: t.Optional(t.Unknown({ description: 'refused: a spec never changes' })) }
 
-type Creating = { readonly project_id: string; readonly parent: Task | null }
+type Creating = { readonly project_id: string; readonly parent: Task | null; readonly isUnderEnded: boolean }
 /** The parent as long as its people and agents may still need room for children of their own. */
 const activeIn = ({ parent }: Creating): Task | null => (parent && !isTerminal(parent.state) ? parent : null)
 const isOfProject = (actor: Actor, { project_id }: Creating): boolean =>
@@ -58,25 +58,31 @@ const create = command({
   }),
   output: t.Object({ task: Task.schema }),
   callers: [personOfProject, parentsPrincipal],
-  requires: [],
+  requires: [
+    rule<Creating>(
+      'PRECONDITION_FAILED',
+      'the parent task has not ended, or it was rejected and this is a new attempt; nor has a task above it',
+      ({ isUnderEnded }) => !isUnderEnded,
+      'the parent task has ended, or a task above it: nothing begins below it any more',
+    ),
+  ],
   audit: 'task.created',
   async load(read, { project_id = 'project_default', parent_task = null, reviewers = [], spec }, { actor }) {
     if (!inProject(actor, project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
-    if (actor.kind !== 'human') return { project_id, parent: null }
+    if (actor.kind !== 'human') return { project_id, parent: null, isUnderEnded: false }
     await refuseUnknownInputs(read, spec, project_id)
     await Promise.all(reviewers.map((id) => reviewerFor(read, id, project_id)))
     const parent = parent_task === null ? null : await read(Task, parent_task)
     if (parent && parent.project_id !== project_id)
       throw new Refusal('INVALID_SPEC', 'a task and its parent are in the same project', { field: 'parent_task' })
-    return { project_id, parent }
+    const isUnderEnded = parent !== null && (await hasEndedAbove(read, belowOf(parent)))
+    return { project_id, parent, isUnderEnded }
   },
-  decide(state, input, { actor, now, newId }) {
-    const { project_id, parent } = state
-    const active = activeIn(state)
+  decide({ project_id, parent }, input, { actor, now, newId }) {
     const id = newId('task')
     const event = newId('aud')
     const task = newTask({ ...input, id, project_id, parent, principal: actor.id, event, now })
-    const adopted = active ? [fact('task.child_added', [image(Task, adopting(active, id))], { detail: { child: id }, cause: 0 })] : []
+    const adopted = parent ? [fact('task.child_added', [image(Task, adopting(parent, id))], { detail: { child: id }, cause: 0 })] : []
     return {
       facts: [fact('task.created', [image(Task, task)], { id: event }), ...adopted],
       puts: taskTimers(null, task),
@@ -89,6 +95,12 @@ const create = command({
     as: 'alice',
     input: { type: 'code', spec: { goal: 'Fix the login bug', acceptance_criteria: ['tests pass'] } },
   },
+})
+
+/** The place of a new task below its parent. */
+const belowOf = (parent: Task): Pick<Task, 'parent_task' | 'new_attempt'> => ({
+  parent_task: parent.id,
+  ...(parent.state === 'rejected' ? { new_attempt: true } : {}),
 })
 
 export function adopting(parent: Task, child: string): Task {
@@ -131,7 +143,7 @@ export function newTask({
     spec: specOf(spec),
     ownership: { task_id: id, principal: owner, assignee: owner, delegable: delegable ?? false, chain: [] },
     state: 'created',
-    parent_task: parent?.id ?? null,
+    ...(parent === null ? { parent_task: null } : belowOf(parent)),
     root_task_id: parent?.root_task_id ?? id,
     created_at: now,
     deadline: deadline === undefined || deadline === null ? null : futureTimestamp(deadline, now, 'INVALID_SPEC', 'deadline'),
@@ -218,22 +230,22 @@ const cancel = command({
 
 const complete = command({
   name: 'task.complete',
-  summary: 'Complete an accepted task. The system does this by itself after an approving review.',
+  summary: 'Complete an accepted task; its children end with it. The system does this by itself after an approving review.',
   draft: 'HACP 0.1.0, Task State Machine ("Automatic completion")',
   input: t.Object({ task_id: Id }),
   output: t.Object({ task: Task.schema }),
   callers: [system],
   requires: [allows('task.complete')],
   audit: 'task.completed',
-  load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
-  decide({ task }, _, { now }) {
+  async load(read, { task_id }) {
+    const task = await read(Task, task_id)
+    return { task, family: await familyOf(read, task) }
+  },
+  decide({ task, family }, _, { now }) {
     const done = moved(task, 'task.complete', { via: 'approve', reason: 'task.complete', now })
     const next: Task = { ...done, outcome: 'accepted' }
-    return {
-      facts: [fact('task.completed', [image(Task, next)], { detail: { outcome: 'accepted' } })],
-      puts: taskTimers(task, next),
-      output: { task: next },
-    }
+    const rest = withoutChildren(family, [fact('task.completed', [image(Task, next)], { detail: { outcome: 'accepted' } })], now)
+    return { facts: rest.facts, puts: [...taskTimers(task, next), ...rest.puts], output: { task: next } }
   },
   // `accepted` never stands by itself: the same batch that reaches it leaves it.
   example: { given: 'in_progress', as: 'system', input: ({ task }) => ({ task_id: task.id }), refused: 'PRECONDITION_FAILED' },

@@ -1,0 +1,102 @@
+// Decisions about parents and children: how the end of a task ends all below it (H37).
+import assert from 'node:assert/strict'
+import { runOf, runsOf } from '../support/runs.ts'
+import { stage, type Stage } from '../support/stage.ts'
+import { decisions } from './decisions-cited.ts'
+
+const { must } = decisions
+const spec = { goal: 'A part' }
+const payload = { kind: 'inline', uri: 'data:,x' }
+
+/** Below the task of the scene: one child in each state that a task at work can have, and one in review with a child of its own. */
+async function family(): Promise<{ on: Stage; task_id: string; ids: Record<string, string> }> {
+  const on = await stage('delegable')
+  const task_id = on.refs['task'].id as string
+  const ids: Record<string, string> = {}
+  const part = async (name: string): Promise<string> => {
+    const { child } = await on.call('devin', 'ownership.delegate', { task_id, to: 'agent_robin', spec, delegable: true })
+    return (ids[name] = child.id as string)
+  }
+  ids['created'] = (await on.call('alice', 'task.create', { spec, parent_task: task_id })).task.id
+  await part('assigned')
+  await on.call('robin', 'task.start', { task_id: await part('in_progress') })
+  await on.call('robin', 'task.start', { task_id: await part('blocked') })
+  await on.call('robin', 'checkpoint.raise', { task_id: ids['blocked'], kind: 'approval', prompt: 'Go?' })
+  await on.call('robin', 'task.start', { task_id: await part('review_ready') })
+  ids['below'] = (await on.call('alice', 'task.create', { spec, parent_task: ids['review_ready'] })).task.id
+  on.refs['artifact'] = (await on.call('robin', 'artifact.commit', { task_id: ids['review_ready'], payload })).artifact
+  await on.call('robin', 'task.start', { task_id: await part('plan') })
+  on.refs['plan'] = (await on.call('robin', 'artifact.commit', { task_id: ids['plan'], payload, kind: 'plan' })).artifact
+  return { on, task_id, ids }
+}
+
+const ends: Readonly<Record<string, (on: Stage, task_id: string) => Promise<unknown>>> = {
+  parent_cancelled: (on, task_id) => on.call('alice', 'task.cancel', { task_id }),
+  'parent_ended after an approval': (on, task_id) => reviewed(on, task_id, 'approved'),
+  'parent_ended after a rejection': (on, task_id) => reviewed(on, task_id, 'rejected'),
+  'parent_ended after a reject at a checkpoint': async (on, task_id) => {
+    const { checkpoint } = await on.call('devin', 'checkpoint.raise', { task_id, kind: 'approval', prompt: 'Go?' })
+    await on.call('alice', 'checkpoint.resolve', { checkpoint_id: checkpoint.id, action: 'reject' })
+  },
+}
+async function reviewed(on: Stage, task_id: string, verdict: string): Promise<void> {
+  const { artifact } = await on.call('devin', 'artifact.commit', { task_id, payload })
+  await on.call('alice', 'review.submit', { task_id, artifact_id: artifact.id, verdict })
+}
+
+for (const [how, end] of Object.entries(ends)) {
+  const reason = how.split(' ')[0]
+  must(['H37-ends', 'H37-review'], `${how}: what is at work below ends with it, in one batch; what is in review stays`, async () => {
+    const { on, task_id, ids } = await family()
+    await end(on, task_id)
+    for (const name of ['created', 'assigned', 'in_progress', 'blocked', 'below']) {
+      const { state, outcome, outcome_reason, pending_checkpoint } = await on.task(ids[name])
+      assert.deepEqual([state, outcome, outcome_reason, pending_checkpoint], ['completed', 'cancelled', reason, null], name)
+      assert.equal(await runOf(on, ids[name]), undefined, name)
+    }
+    for (const name of ['review_ready', 'plan']) assert.equal((await on.task(ids[name])).state, 'review_ready', name)
+    const [run] = await runsOf(on, ids['in_progress'])
+    assert.deepEqual([run.state, run.reason, run.error], ['failed', 'cancelled', reason])
+  })
+}
+
+must('H37-review', 'under an ended task nothing goes back to work: changes and plans are CONFLICT, an end is taken', async () => {
+  for (const verdict of ['approved', 'rejected']) {
+    const { on, task_id, ids } = await family()
+    const { artifact, plan } = on.refs
+    const changes = { verdict: 'changes_requested', requested_changes: ['more'] }
+    await on.call('alice', 'task.cancel', { task_id })
+    await on.refused('CONFLICT', 'alice', 'review.submit', { task_id: ids['review_ready'], artifact_id: artifact.id, ...changes })
+    for (const one of [changes, { verdict: 'approved' }])
+      await on.refused('CONFLICT', 'alice', 'review.submit', { task_id: ids['plan'], artifact_id: plan.id, ...one })
+    await on.call('alice', 'review.submit', { task_id: ids['review_ready'], artifact_id: artifact.id, verdict })
+    assert.equal((await on.task(ids['review_ready'])).state, verdict === 'approved' ? 'completed' : 'rejected')
+    // Otherwise nobody could ever end it.
+    await on.call('alice', 'review.submit', { task_id: ids['plan'], artifact_id: plan.id, verdict: 'rejected' })
+    assert.equal((await on.task(ids['plan'])).state, 'rejected')
+  }
+})
+
+must('H37-begin', 'below an ended task nothing is created, whoever tries, nor below what is in review under it', async () => {
+  const { on, task_id, ids } = await family()
+  await on.call('alice', 'task.cancel', { task_id })
+  for (const parent_task of [task_id, ids['created'], ids['review_ready']])
+    await on.refused('PRECONDITION_FAILED', 'alice', 'task.create', { spec, parent_task })
+  await on.refused('PRECONDITION_FAILED', 'owner', 'task.create', { spec, parent_task: task_id })
+})
+
+must('H37-begin', 'a new attempt after a rejected task works, may be sent back, and ends with the tasks above it', async () => {
+  const { on, task_id, ids } = await family()
+  const rejected = ids['review_ready']!
+  await on.call('alice', 'review.submit', { task_id: rejected, artifact_id: on.refs['artifact'].id, verdict: 'rejected' })
+  const again = (await on.call('alice', 'task.create', { spec, parent_task: rejected })).task.id
+  await on.call('alice', 'task.assign', { task_id: again, assignee: 'agent_robin' })
+  await on.call('robin', 'task.start', { task_id: again })
+  const { artifact } = await on.call('robin', 'artifact.commit', { task_id: again, payload })
+  const changes = { verdict: 'changes_requested', requested_changes: ['more'] }
+  await on.call('alice', 'review.submit', { task_id: again, artifact_id: artifact.id, ...changes })
+  assert.equal((await on.task(again)).state, 'in_progress')
+  await on.call('alice', 'task.cancel', { task_id })
+  assert.deepEqual([(await on.task(again)).state, (await on.task(again)).outcome_reason], ['completed', 'parent_cancelled'])
+  await on.refused('PRECONDITION_FAILED', 'alice', 'task.create', { spec, parent_task: rejected })
+})
