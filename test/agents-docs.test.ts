@@ -95,7 +95,7 @@ describe('your first agent', () => {
     const shell = terminal(folder, programIn(section), server)
     try {
       // As the tour leaves it.
-      await shell.run('countersign key issue user_owner --pick key 2>/dev/null | countersign login >/dev/null\n')
+      await shell.run('countersign login --as user_owner >/dev/null\n')
       const [commands, prints] = section.filter(({ language }) => language !== 'ts')
       assert.equal(await shell.run(commands!.text), prints!.text)
       const admin = createClient({ url: server.url, key: readFileSync(join(server.data, 'admin.key'), 'utf8').trim() })

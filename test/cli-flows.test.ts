@@ -167,7 +167,7 @@ describe('what people see', () => {
     )
     const { out, err } = await run(['whoami'], { as: null })
     assert.match(out, /^id +service_admin$/m)
-    assert.match(err, /^note: using the administrator's key in .*data, which administers and reads but decides nothing\n$/)
+    assert.match(err, /^note: using the admin key from \.\/data \(can manage and read; cannot answer or approve\)\n$/)
     const refused = await run(['task', 'create', '--goal', 'x'], { as: null })
     assert.equal(refused.code, 1, 'it decides nothing')
   })
@@ -207,10 +207,7 @@ describe('one field of the answer', () => {
     const before_ = (await ask(['task', 'list', '--limit', '200'])).items.length
     const { code, out, err } = await run(['task', 'create', '--goal', 'x', '--pick', 'task.ident'])
     assert.deepEqual([code, out], [1, ''])
-    assert.match(
-      err,
-      /the answer has no "task\.ident" \[NO_FIELD\]\n {2}→ what was asked for is done; --json shows the answer, with task\n/,
-    )
+    assert.match(err, /done, but the output has no field "task\.ident" \[NO_FIELD\]\n {2}→ its fields: task; --json shows all of it\n/)
     assert.equal((await ask(['task', 'list', '--limit', '200'])).items.length, before_ + 1)
     for (const path of ['__proto__', 'task.constructor', '', '.', 'task..id']) {
       assert.equal((await run(['task', 'list', '--pick', path])).code, 1, path)
@@ -224,19 +221,22 @@ describe('a key that is refused', () => {
   test('is explained by where it came from', async () => {
     const elsewhere = join(home, 'elsewhere')
     const login = await run(['login'], { as: null, input: 'cs_nobody\n', env: { XDG_CONFIG_HOME: elsewhere } })
-    assert.deepEqual([login.code, hintOf(login)], [4, `that is no valid key at ${server.url}; nothing was stored`])
+    assert.deepEqual([login.code, hintOf(login)], [4, `${server.url} does not accept this key; nothing was stored`])
     assert.ok(!existsSync(elsewhere))
     const given = await run(['task', 'list', '--api-key', 'cs_nobody'])
-    assert.match(hintOf(given), /^--api-key is no valid key at http\S+: `countersign key issue` issues another/)
+    assert.match(hintOf(given), /^http\S+ does not accept the key from --api-key; an owner issues another with `countersign key issue`$/)
     const { issued, key } = await ask(['key', 'issue', 'user_owner'])
     await run(['login'], { as: null, input: `${key}\n`, env: { XDG_CONFIG_HOME: elsewhere } })
     await ask(['key', 'revoke', issued.id])
     const stale = await run(['task', 'list'], { as: null, env: { XDG_CONFIG_HOME: elsewhere } })
-    assert.match(hintOf(stale), /^the key that is stored for http\S+ is not valid any more: .* `countersign login` stores it$/)
+    assert.match(
+      hintOf(stale),
+      /^the login that is stored for http\S+ is not valid there \(any more\); log in again\. .*`countersign login --as user_owner`/,
+    )
     const admin = await run(['task', 'create', '--goal', 'x'], { as: null })
-    assert.match(hintOf(admin), /^the administrator decides nothing: .*`countersign key issue user_owner --pick key \| countersign login`$/)
-    assert.match((await run(['logout'], { env: { XDG_CONFIG_HOME: elsewhere } })).out, /config\.json is gone/)
-    assert.equal((await run(['logout'], { env: { XDG_CONFIG_HOME: elsewhere } })).out, 'nothing was stored\n')
+    assert.match(hintOf(admin), /^the admin key cannot do this; log in as a person: `countersign login --as user_owner`$/)
+    assert.match((await run(['logout'], { env: { XDG_CONFIG_HOME: elsewhere } })).out, /^logged out at http\S+ \(user_owner\)\n/)
+    assert.equal((await run(['logout'], { env: { XDG_CONFIG_HOME: elsewhere } })).out, `there was no login for ${server.url}\n`)
   })
 })
 
@@ -397,7 +397,8 @@ describe('a terminal', () => {
     assert.doesNotMatch(out, new RegExp(keys.owner))
     const file = join(home, '.config', 'countersign', 'config.json')
     assert.equal(statSync(file).mode & 0o777, 0o600)
-    assert.deepEqual(JSON.parse(readFileSync(file, 'utf8')), { url: server.url, key: keys.owner })
+    const { current, logins } = JSON.parse(readFileSync(file, 'utf8'))
+    assert.deepEqual([current, logins.length, logins[0].key, logins[0].id], [server.url, 1, keys.owner, 'user_owner'])
     const me = await runPiped(['whoami'], { env: { HOME: home }, cwd: home })
     assert.match(me.out, /^key_from +login$/m)
     // It is for that server alone: another one is not even shown it.
@@ -410,7 +411,7 @@ describe('a terminal', () => {
     const url = `http://127.0.0.1:${(other.address() as AddressInfo).port}`
     const elsewhere = await runPiped(['whoami', '--url', url], { env: { HOME: home, COUNTERSIGN_DATA: '/nowhere' }, cwd: home })
     other.close()
-    assert.deepEqual([elsewhere.code, /there is no key/.test(elsewhere.err), seen], [4, true, [undefined]])
+    assert.deepEqual([elsewhere.code, /you are not logged in at/.test(elsewhere.err), seen], [4, true, [undefined]])
     assert.equal((await runPiped(['logout'], { env: { HOME: home }, cwd: home })).code, 0)
     assert.equal(existsSync(file), false)
   })

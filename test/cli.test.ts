@@ -259,13 +259,21 @@ describe('the key', () => {
     const cli = inProcess({ home, env: { COUNTERSIGN_URL: url } })
     const { code, err } = await cli.run(['task', 'list'])
     assert.equal(code, 4)
-    assert.match(err, new RegExp(`there is no key for ${url} \\[UNAUTHENTICATED\\]\\n {2}→ store one with \`countersign login\``))
+    assert.match(
+      err,
+      new RegExp(
+        `you are not logged in at ${url} \\[UNAUTHENTICATED\\]\\n {2}→ on the server's machine: \`countersign login --as user_owner\``,
+      ),
+    )
     assert.equal(JSON.parse((await cli.run(['task', 'list', '--json'])).err).error.code, 'UNAUTHENTICATED', 'an error is JSON for programs')
     server.close()
     server.closeAllConnections()
     const alone = await cli.run(['task', 'list'])
     assert.equal(alone.code, 3)
-    assert.match(alone.err, /nobody answers there \[UNREACHABLE\]\n {2}→ is it running\? `countersign up` starts a server/)
+    assert.match(
+      alone.err,
+      /cannot connect to http\S+: connection refused \[UNREACHABLE\]\n {2}→ is it running\? `countersign up` starts a server/,
+    )
   })
 })
 

@@ -85,17 +85,17 @@ test('what to do next can be copied as it is: places only where they are not the
   assert.equal(
     nextSteps({ url: 'http://127.0.0.1:3402', data: '/home/me/data', hasOwner: true }, 'countersign', '/home/me'),
     `next, in another terminal:
-  countersign key issue user_owner --pick key | countersign login  # be its owner
-  countersign doctor                                               # see that all is well
-  countersign --help                                               # see what can be done
+  countersign login --as user_owner  # log in as the owner
+  countersign doctor                 # check the installation
+  countersign --help                 # list the commands
 `,
   )
   assert.equal(
     nextSteps({ url: 'http://127.0.0.1:8080', data: "/it's here", hasOwner: false }, 'npx countersign', '/home/me'),
     `next, in another terminal:
   export COUNTERSIGN_URL=http://127.0.0.1:8080 COUNTERSIGN_DATA='/it'\\''s here'  # where this server is
-  npx countersign doctor                                                         # see that all is well
-  npx countersign --help                                                         # see what can be done
+  npx countersign doctor                                                         # check the installation
+  npx countersign --help                                                         # list the commands
 `,
   )
 })

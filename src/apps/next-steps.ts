@@ -15,10 +15,10 @@ export function nextSteps({ url, data, hasOwner }: Started, client: string, cwd:
     ...(data === resolve(cwd, 'data') ? [] : [`COUNTERSIGN_DATA=${quoted(data)}`]),
   ]
   const steps: Step[] = [
-    [`${client} doctor`, 'see that all is well'],
-    [`${client} --help`, 'see what can be done'],
+    [`${client} doctor`, 'check the installation'],
+    [`${client} --help`, 'list the commands'],
   ]
-  if (hasOwner) steps.unshift([`${client} key issue ${OWNER} --pick key | ${client} login`, 'be its owner'])
+  if (hasOwner) steps.unshift([`${client} login --as ${OWNER}`, 'log in as the owner'])
   if (places.length > 0) steps.unshift([`export ${places.join(' ')}`, 'where this server is'])
   const width = Math.max(...steps.map(([command]) => command.length))
   return `next, in another terminal:\n${steps.map(([command, words]) => `  ${command.padEnd(width)}  # ${words}\n`).join('')}`

@@ -42,7 +42,7 @@ export const doctorSpec = spec('doctor', 'Check this installation and say what t
   async run(context, given): Promise<Exit> {
     const { io, globals } = context
     const folder = dataFolder(io, globals)
-    const progress = startProgress(io.err, 'looking at the installation')
+    const progress = startProgress(io.err, 'checking the installation')
     const findings: Finding[] = [nodeVersion(process.versions.node)]
     try {
       const isThere = await checkFolder(folder, findings)
@@ -83,7 +83,7 @@ async function checkFolder(folder: string, findings: Finding[]): Promise<boolean
   findings.push(
     isOpen
       ? fail('data', `others may look into ${folder} (mode ${modeOf(found.mode)})`, `chmod 700 ${folder}`)
-      : ok('data', `${folder}, for its owner alone`),
+      : ok('data', `${folder}, only you can read it`),
   )
   return true
 }
@@ -100,7 +100,7 @@ async function checkAdminKey(folder: string, findings: Finding[]): Promise<void>
         `delete it and start the server: it makes a new key and revokes this one`,
       ),
     )
-  else findings.push(ok('admin.key', 'readable by its owner alone'))
+  else findings.push(ok('admin.key', 'only you can read it'))
 }
 
 async function checkKeys(folder: string, findings: Finding[]): Promise<void> {
@@ -140,7 +140,7 @@ function integrityOf(path: string, isQuick: boolean): Finding {
     const rows = db.prepare(`PRAGMA ${isQuick ? 'quick_check' : 'integrity_check'}(1)`).all() as Record<string, string>[]
     const said = Object.values(rows[0] ?? {})[0] ?? 'nothing'
     return said === 'ok'
-      ? ok('database', 'SQLite finds no fault in it')
+      ? ok('database', 'integrity check passed')
       : fail('database', `SQLite says: ${said}`, 'stop the server and restore a backup of the folder')
   } finally {
     db.close()
@@ -162,7 +162,7 @@ async function recordOf(folder: string, say: (words: string) => void): Promise<F
           'somebody changed the record: restore a backup and find out who',
         )
       }
-      if (facts === 0) return ok('record', `${marker.position} events, every hash in order`)
+      if (facts === 0) return ok('record', `${marker.position} events, hash chain intact`)
       say(`verifying the record: ${marker.position} of ${last}`)
     }
   } finally {
@@ -255,18 +255,22 @@ async function absent(url: string): Promise<Finding> {
 }
 
 async function credential({ url, key, source }: Target): Promise<Finding> {
-  if (key === null) return warn('key', 'there is no key', 'store one with `countersign login`')
+  if (key === null)
+    return warn(
+      'key',
+      'you are not logged in',
+      "`countersign login --as user_owner` on the server's machine; elsewhere `countersign login` with a key",
+    )
   const server = openServer(url, key)
   try {
     const me: { id: string; kind: string } = await server.call('identity/me.get', {})
     return ok('key', `${inert(me.id)} (${inert(me.kind)}), from ${source}`)
   } catch (error) {
     if (!(error instanceof CliError)) throw error
-    return fail(
-      'key',
-      `the key from ${source} does not work: ${inert(error.message)}`,
-      'have a new one issued (`countersign key issue`) and store it with `countersign login`',
-    )
+    const todo = isLocal(url)
+      ? 'log in again: `countersign login --as user_owner`'
+      : 'log in again: `countersign login`, with a key that an owner issues'
+    return fail('key', `the key from ${source} does not work: ${inert(error.message)}`, todo)
   } finally {
     await server.close()
   }

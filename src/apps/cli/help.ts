@@ -10,8 +10,7 @@ export const NOUN_USAGE = '<verb> [arguments] [options]'
 export const FIRST_PAGE = `
 Examples:
   countersign up                                 start a server here
-  countersign key issue user_owner --pick key | countersign login
-                                                 be its owner
+  countersign login --as user_owner              log in as its owner, on the server's machine
   countersign task create --goal 'Fix the login bug' --criteria 'tests pass'
   countersign inbox                              answer what waits for you, with one key each
   countersign ask approve 'Deploy v2'            ask a person, as an agent, and wait

@@ -53,17 +53,35 @@ export function unreachable(url: string, message: string): CliError {
   const hint = isUntrusted(message)
     ? TRUST_HINT
     : 'is it running? `countersign up` starts a server, `countersign doctor` looks for the reason'
-  return new CliError(exits.unreachable, 'UNREACHABLE', `${url}: ${message}`, hint)
+  const why = message
+    .replace('the server could not be reached: ', '')
+    .replace(/\b(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ECONNRESET)\b/, (code) => reasons[code]!)
+  return new CliError(exits.unreachable, 'UNREACHABLE', `cannot connect to ${url}: ${why}`, hint)
+}
+const reasons: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'the connection was broken off',
+  ENOTFOUND: 'there is no such host',
+  EAI_AGAIN: 'there is no such host, or no network',
 }
 
 const THERE_MS = 2_000
 
-/** Whether anything answers at all: whoever has no key and no server needs the server first. */
-export async function isThere(url: string): Promise<boolean> {
+const healthAt = (url: string): Promise<Response> => fetch(`${url}/health`, { signal: AbortSignal.timeout(THERE_MS), redirect: 'error' })
+
+/** Whether anything answers at all: without a key and without a server, the server is needed first. */
+export const isThere = (url: string): Promise<boolean> =>
+  healthAt(url).then(
+    () => true,
+    () => false,
+  )
+
+/** The id of the installation that is served there; null where it does not say. */
+export async function installationAt(url: string): Promise<string | null> {
   try {
-    await fetch(`${url}/health`, { signal: AbortSignal.timeout(THERE_MS), redirect: 'error' })
-    return true
+    const { installation } = (await (await healthAt(url)).json()) as { installation?: unknown }
+    return typeof installation === 'string' ? installation : null
   } catch {
-    return false
+    return null
   }
 }

@@ -111,9 +111,9 @@ function keySet(found: unknown, where: string): Jwks {
 
 async function published(url: string): Promise<unknown> {
   const answer = await fetch(`${url}/.well-known/jwks.json`, { signal: AbortSignal.timeout(KEYS_MS), redirect: 'error' }).catch(() => {
-    throw unreachable(url, 'nobody answers there')
+    throw unreachable(url, 'connection refused')
   })
-  if (!answer.ok) throw unreachable(url, `it publishes no keys (status ${answer.status})`)
+  if (!answer.ok) throw new CliError(exits.refused, 'NO_KEYS', `${url} publishes no keys (status ${answer.status})`)
   return answer.json().catch(() => null)
 }
 

@@ -6,7 +6,7 @@ import { CliError, exits } from './exits.ts'
 import { isThere, openServer, unreachable } from './http.ts'
 import { openFolder } from './offline.ts'
 import { ordered, outputsOf } from './order.ts'
-import { dataFolder, targetOf, type Target } from './settings.ts'
+import { dataFolder, isLocal, shownFolder, targetOf, type Target } from './settings.ts'
 import type { Globals } from './spec.ts'
 import type { Io, Paint } from './terminal.ts'
 
@@ -45,31 +45,34 @@ async function openAny(io: Io, globals: Globals, paintErr: Paint): Promise<Remot
   if (globals.data !== undefined) return openFolder(dataFolder(io, globals))
   const target = await targetOf(io, globals)
   if (target.key === null) {
-    if (!(await isThere(target.url))) throw unreachable(target.url, 'nobody answers there')
+    if (!(await isThere(target.url))) throw unreachable(target.url, 'connection refused')
     throw new CliError(
       exits.unauthenticated,
       'UNAUTHENTICATED',
-      `there is no key for ${target.url}`,
-      'store one with `countersign login`, set COUNTERSIGN_KEY, or give --api-key; the administrator issues keys with `countersign key issue`',
+      `you are not logged in at ${target.url}`,
+      isLocal(target.url) ? `${LOGIN_HERE}; with a key: ${LOGIN_WITH_KEY}` : LOGIN_WITH_KEY,
     )
   }
   if (target.source === 'admin.key') {
-    const words = `note: using the administrator's key in ${dataFolder(io, globals)}, which administers and reads but decides nothing`
+    const words = `note: using the admin key from ${shownFolder(io, dataFolder(io, globals))} (can manage and read; cannot answer or approve)`
     io.err.write(`${paintErr('yellow', words)}\n`)
   }
-  return openServer(target.url, target.key, hintsFor(target, dataFolder(io, globals)))
+  return openServer(target.url, target.key, hintsFor(target, shownFolder(io, dataFolder(io, globals))))
 }
 
-const ISSUED = '`countersign key issue` issues another; the administrator may do that'
+const LOGIN_HERE = "on the server's machine: `countersign login --as user_owner`"
+const LOGIN_WITH_KEY = '`countersign login`, COUNTERSIGN_KEY or --api-key; an owner issues keys with `countersign key issue`'
 
-/** What to do about a key that is refused depends on where it came from. */
+/** The remedy for a key that is refused depends on where it came from. */
 function hintsFor({ url, source }: Target, folder: string): Record<string, string> {
-  if (source === 'login')
-    return { UNAUTHENTICATED: `the key that is stored for ${url} is not valid any more: ${ISSUED}, \`countersign login\` stores it` }
-  if (source !== 'admin.key') return { UNAUTHENTICATED: `${source} is no valid key at ${url}: ${ISSUED}` }
+  if (source === 'login') {
+    const here = isLocal(url) ? `${LOGIN_HERE}; with a key: \`countersign login\`` : '`countersign login` stores another key'
+    return { UNAUTHENTICATED: `the login that is stored for ${url} is not valid there (any more); log in again. ${here}` }
+  }
+  if (source !== 'admin.key')
+    return { UNAUTHENTICATED: `${url} does not accept the key from ${source}; an owner issues another with \`countersign key issue\`` }
   return {
-    UNAUTHENTICATED: `the admin.key in ${folder} is not that of ${url}: COUNTERSIGN_DATA names the folder of that server`,
-    UNAUTHORIZED:
-      'the administrator decides nothing: be somebody first, with `countersign key issue user_owner --pick key | countersign login`',
+    UNAUTHENTICATED: `the admin.key in ${folder} is not that of the server at ${url}: COUNTERSIGN_DATA names the data folder of that server`,
+    UNAUTHORIZED: 'the admin key cannot do this; log in as a person: `countersign login --as user_owner`',
   }
 }

@@ -18,8 +18,8 @@ export function writeJson({ io, globals: { pick } }: Context, value: unknown, in
   if (pick === undefined) return void io.out.write(`${inertJson(value, indent)}\n`)
   const found = picked(value, pick.split('.'))
   if (found.length > 0 && found.every((one) => one === undefined)) {
-    const words = `the answer has no ${JSON.stringify(pick)}`
-    throw new CliError(exits.refused, 'NO_FIELD', words, `what was asked for is done; --json shows the answer, with ${fieldsIn(value)}`)
+    const words = `done, but the output has no field ${JSON.stringify(pick)}`
+    throw new CliError(exits.refused, 'NO_FIELD', words, `its fields: ${fieldsIn(value)}; --json shows all of it`)
   }
   // As it is, so that another command can take it; a terminal is shown nothing that it would obey.
   const shown = (text: string): string => (io.out.isTTY === true ? inertLines(text) : text)
@@ -34,7 +34,7 @@ function picked(value: unknown, [step, ...rest]: readonly string[]): unknown[] {
   return isValue(value) && Object.hasOwn(value, step) ? picked(value[step], rest) : [undefined]
 }
 
-const fieldsIn = (value: unknown): string => (isValue(value) ? Object.keys(value).join(', ') : 'no fields')
+const fieldsIn = (value: unknown): string => (isValue(value) ? Object.keys(value).join(', ') : 'none')
 
 export async function show(context: Context, operation: string, answer: unknown): Promise<void> {
   if (context.json) return writeJson(context, answer)
