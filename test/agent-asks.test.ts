@@ -124,6 +124,33 @@ test('a grant answers at once, and the task never waits', async (t) => {
   assert.deepEqual((await owner.collaboration.task.get({ task_id })).task.checkpoints, [])
 })
 
+test('a question that the deadline put an end to is asked again when the run goes on', async (t) => {
+  let heard: any
+  const deadline = new Date(Date.now() + 2_500).toISOString()
+  const { task_id } = await working(
+    t,
+    async (run) => {
+      heard = await run.ask.approve('May I?')
+      await run.commit('done')
+    },
+    { deadline },
+  )
+  const first = await opened(task_id, 'May I?')
+  const own = await until(async () => {
+    const question = await stage.question(task_id)
+    return question.supersedes === undefined ? undefined : question
+  }, 'the system asks')
+  assert.equal(own.supersedes.prompt, 'May I?')
+  await owner.collaboration.task.extend({ task_id, deadline: null })
+  await owner.collaboration.checkpoint.resolve({ checkpoint_id: own.id, action: 'approve' })
+  const second = await opened(task_id, 'May I?')
+  assert.notEqual(second.request_id, first.request_id)
+  assert.equal(typeof heard, 'undefined', 'that it may go on is no answer to its question')
+  await answer(task_id, 'May I?', 'approved')
+  await stage.taskIn(task_id, 'review_ready')
+  assert.equal(heard.receipt.request_id, second.request_id)
+})
+
 test('what only a checkpoint carries makes it one by itself; what only a request carries does not go with it', async (t) => {
   const refused: unknown[] = []
   const { task_id } = await working(t, async (run) => {

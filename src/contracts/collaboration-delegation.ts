@@ -92,18 +92,28 @@ async function resolvedBy(subject: unknown, read: Read): Promise<Resolved> {
   const checkpoint = subject as Checkpoint
   return { checkpoint, task: await read(Task, checkpoint.task_id), run: await currentOf(read, checkpoint.task_id) }
 }
-const resolutionOf = ({ id, resolution }: Checkpoint): object => ({ checkpoint_id: id, resolution })
+/** What a run goes on with: the answer, and which question of its agent ended without one, so that it is asked again. */
+async function resolutionOf(read: Read, { id, resolution, supersedes }: Checkpoint, agent_id: string | null): Promise<object> {
+  const superseded = supersedes ? await unanswered(read, supersedes.checkpoint_id, agent_id) : null
+  return { checkpoint_id: id, resolution, ...(superseded === null ? {} : { superseded }) }
+}
+async function unanswered(read: Read, checkpoint_id: string, agent_id: string | null): Promise<string | null> {
+  const checkpoint = await read.raw(Checkpoint, checkpoint_id)
+  if (checkpoint === null || checkpoint.raised_by === agent_id) return checkpoint && checkpoint.id
+  const earlier = checkpoint.supersedes?.checkpoint_id ?? checkpoint.succeeds
+  return earlier === null ? null : unanswered(read, earlier, agent_id)
+}
 
 const onResolved: Contract[] = [
   down('reassign-hands-off', 'task.checkpoint.resolved', 'agent.handoff', async ({ subject }, read) => {
     const { checkpoint, task, run } = await resolvedBy(subject, read)
     const goesElsewhere = run?.state === 'blocked' && atWork(task) && task.executor !== run.agent_id
-    return goesElsewhere ? { run_id: run.id, to_agent: task.executor, context: resolutionOf(checkpoint) } : null
+    return goesElsewhere ? { run_id: run.id, to_agent: task.executor, context: await resolutionOf(read, checkpoint, run.agent_id) } : null
   }),
   down('resolve-resumes', 'task.checkpoint.resolved', 'agent.resume', async ({ subject }, read) => {
     const { checkpoint, task, run } = await resolvedBy(subject, read)
     if (run?.state !== 'blocked' || !atWork(task)) return null
-    return { run_id: run.id, checkpoint_id: checkpoint.id, resolution: checkpoint.resolution }
+    return { run_id: run.id, ...(await resolutionOf(read, checkpoint, run.agent_id)) }
   }),
   down('reject-ends', 'task.checkpoint.resolved', 'agent.cancel', async ({ subject }, read) => {
     const { checkpoint, task } = await resolvedBy(subject, read)
@@ -112,7 +122,7 @@ const onResolved: Contract[] = [
   }),
   down('resolve-tries-again', 'task.checkpoint.resolved', 'agent.delegate', async ({ subject }, read) => {
     const { checkpoint, task, run } = await resolvedBy(subject, read)
-    return run === null && atWork(task) ? requestAgain(read, task, resolutionOf(checkpoint)) : null
+    return run === null && atWork(task) ? requestAgain(read, task, await resolutionOf(read, checkpoint, task.executor)) : null
   }),
 ]
 

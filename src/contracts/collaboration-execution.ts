@@ -41,9 +41,8 @@ const onRaised: Contract[] = [
     const checkpoint = subject as Checkpoint
     // A request stands behind it: that is the item.
     if (checkpoint.request_id !== undefined) return null
-    const before = checkpoint.succeeds === null ? null : await read.raw(Request, itemOf(checkpoint.succeeds))
     const item = await itemFor(read, await read(Task, checkpoint.task_id), checkpoint.raised_by)
-    return { request_id: itemOf(checkpoint.id), checkpoint_id: checkpoint.id, ...item, ...askedAs(checkpoint, before) }
+    return { request_id: itemOf(checkpoint.id), checkpoint_id: checkpoint.id, ...item, ...askedAs(checkpoint) }
   }),
   to('successor-keeps-its-request', 'task.checkpoint.raised', 'request.bind', ({ subject }) => {
     const { id, request_id, succeeds, prompt } = subject as Checkpoint

@@ -30,12 +30,13 @@ function riskOf({ options, proposed_actions }: Checkpoint): { risk?: Request['ri
 }
 
 /** What the question rests on, and what the agent would go on with: the person sees it, and the receipt covers it. */
-function detailsOf({ context, proposed_actions, state_shown, takeover }: Checkpoint): object {
+function detailsOf({ context, proposed_actions, state_shown, takeover, supersedes }: Checkpoint): object {
   return {
     ...(context.length > 0 ? { context } : {}),
     ...(proposed_actions.length > 0 ? { proposed_actions } : {}),
     ...(state_shown === null ? {} : { state: state_shown }),
     ...(takeover ? { takeover } : {}),
+    ...(supersedes === undefined ? {} : { supersedes }),
   }
 }
 
@@ -59,15 +60,13 @@ function payloadOf(checkpoint: Checkpoint, asksForText: boolean): { action: Requ
 
 const fallbacks = { hold: 'pause', escalate: 'pause', fail: 'fail', default: 'default' } as const
 
-/** The item of a checkpoint. `before`: that of the checkpoint which it replaces; the same question is asked in the same form. */
-export function askedAs(checkpoint: Checkpoint, before: Request | null): Asked {
-  const { kind, prompt, raised_at, expires_at, on_expiry, routed_to } = checkpoint
-  const asked = before?.payload as { prompt?: string; input_type?: string } | undefined
-  const asksForText = kind === 'input' || (asked?.input_type === 'text' && asked.prompt === prompt)
+/** The item of a checkpoint; a question that goes to the next person is asked in the same form. */
+export function askedAs(checkpoint: Checkpoint): Asked {
+  const { kind, escalates = kind, raised_at, expires_at, on_expiry, routed_to } = checkpoint
   const timeout_seconds = expires_at === null ? 0 : Math.max(0, Math.ceil((Date.parse(expires_at) - Date.parse(raised_at)) / 1_000))
   return {
     kind,
-    ...payloadOf(checkpoint, asksForText),
+    ...payloadOf(checkpoint, escalates === 'input'),
     priority: kind === 'escalation' ? 'high' : 'normal',
     assigned_to: routed_to,
     expires_at,

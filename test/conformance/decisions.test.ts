@@ -1,6 +1,7 @@
 // Our decisions about HACP, row by row. The tests stand in the files below; here they are compared with the rows.
 import { decisions } from './decisions-cited.ts'
 import './decisions-checkpoint.ts'
+import './decisions-questions.ts'
 import './decisions-routing.ts'
 import './decisions-time.ts'
 import './decisions-work.ts'

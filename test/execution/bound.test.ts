@@ -268,38 +268,50 @@ describe('answered at the checkpoint', () => {
   })
 })
 
-describe('a checkpoint that replaces it keeps the request', () => {
-  test('when the deadline passes: the person is told, and the answer still counts', async () => {
+describe('a question of the system ends the request without an answer', () => {
+  const ended = async (on: Stage): Promise<any> => {
+    const { status, result, reason, signature } = await receiptOf(on)
+    assert.deepEqual([status, result, reason, typeof signature], ['cancelled', null, 'superseded', 'string'])
+    await on.refused('ALREADY_RESOLVED', 'alice', 'execution/request.resolve', { request_id: on.refs['request'].id, result: 'approved' })
+    const item = await openItem(on)
+    assert.notEqual(item.id, on.refs['request'].id)
+    assert.deepEqual(item.payload.details.supersedes.checkpoint_id, on.refs['request'].checkpoint_id)
+    await assertMirrored(on.world)
+    return item
+  }
+
+  test('when the deadline passes', async () => {
     const on = await stage(working)
     await on.call('alice', 'task.extend', { task_id: on.refs['task'].id, deadline: '2026-01-02T00:00:00Z' })
     await asked(decide, {}, on)
     on.world.advance(48 * HOUR_MS)
     assert.deepEqual(await on.ring(), ['collaboration/task.overdue'])
-    const item = await openItem(on)
-    assert.equal(item.id, on.refs['request'].id)
-    assert.notEqual(item.checkpoint_id, on.refs['request'].checkpoint_id)
-    assert.match(item.notice, /deadline has passed/)
-    await assertMirrored(on.world)
+    const { id, action, payload } = await ended(on)
+    assert.equal(action, 'APPROVE')
+    assert.match(payload.item, /deadline has passed/)
+    const yes = { request_id: id, result: 'approved' }
+    await on.refused('DEADLINE_EXCEEDED', 'alice', 'execution/request.resolve', yes)
     await on.call('alice', 'task.extend', { task_id: on.refs['task'].id, deadline: null })
-    await answer(on, 'alice', 'Red')
-    const { action, choice } = (await checkpointOf(on, item.checkpoint_id)).resolution
-    assert.deepEqual([action, choice], ['choose', 'Red'])
+    await on.call('alice', 'execution/request.resolve', yes)
+    assert.equal((await receiptOf(on)).result, null, 'the colour was not chosen by it')
     await assertMirrored(on.world)
   })
 
-  test('when its run fails: the next run has the answer', async () => {
-    const on = await asked(provide)
-    await on.call('system', 'delegation/run.fail', { run_id: (await runOf(on)).id, error: 'out of memory' })
-    const item = await openItem(on)
-    assert.equal(item.id, on.refs['request'].id)
-    assert.match(item.notice, /out of memory/)
-    await assertMirrored(on.world)
-    await answer(on, 'alice', 'Ada')
-    assert.equal((await on.task()).state, 'in_progress')
-    assert.equal((await runOf(on)).state, 'running')
-    await assertMirrored(on.world)
-  })
+  for (const what of [approve, decide, provide]) {
+    test(`when its run fails while it asks to ${what.action}: another try is approved, and nothing else`, async () => {
+      const on = await asked(what)
+      await on.call('system', 'delegation/run.fail', { run_id: (await runOf(on)).id, error: 'out of memory' })
+      const { id } = await ended(on)
+      await on.call('alice', 'execution/request.resolve', { request_id: id, result: 'approved' })
+      assert.deepEqual([(await receiptOf(on)).status, (await receiptOf(on)).result], ['cancelled', null])
+      const { request } = await on.call('devin', 'delegation/run.get', { run_id: (await runOf(on)).id })
+      assert.equal(request.context.superseded, on.refs['request'].checkpoint_id)
+      await assertMirrored(on.world)
+    })
+  }
+})
 
+describe('a checkpoint that replaces it keeps the request', () => {
   test('when the administrator ends it', async () => {
     const on = await asked(approve)
     await on.call('admin', 'checkpoint.expire', { checkpoint_id: on.refs['request'].checkpoint_id })

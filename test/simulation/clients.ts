@@ -6,6 +6,7 @@ import { authenticate } from '#protocols/identity/authenticate.ts'
 import { leaves, marked, markerIn, operations, targetOf } from './authors.ts'
 import type { Machine } from './machine.ts'
 import type { Processes } from './processes.ts'
+import { shownTo } from './question-laws.ts'
 import type { Random } from './random.ts'
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
 import { ADMIN } from './world.ts'
@@ -31,6 +32,8 @@ export type Intent = Plan & {
   /** Attempts of which nobody heard. */
   lost: number
   answer: string | null
+  /** The question as it stood before the person who answers it; null: it is no answer. */
+  readonly shown: string | null
   /** The newest attempt at its run that anybody had been told of when it was sent first. */
   readonly newest: number
   done: boolean
@@ -83,6 +86,7 @@ export function createClients({ machine, random, record, tokens, fail, happened,
       effects: 0,
       lost: 0,
       answer: null,
+      shown: shownTo(plan.op, plan.input, (key) => record.docs.get(key)?.value ?? null),
       newest: processes.newest(plan.input.run_id ?? plan.input.parent_run),
       done: false,
     }
@@ -236,10 +240,12 @@ export function createClients({ machine, random, record, tokens, fail, happened,
     if (!found) return fail(`${line.action} by ${line.actor}: nobody has a call under way that would leave it`)
     if (++found.effects > 1) fail(`${found.op} by ${found.as} under one key had ${found.effects} effects`)
     if (found.inFlight === 0) fail(`${found.op} by ${found.as} had its effect after it was answered`)
-    checkAgainstInput(found, images[0]!.after)
+    checkAgainstInput(found, images[0]!.key, images[0]!.after)
   }
 
-  function checkAgainstInput({ op, input }: Intent, made: any): void {
+  function checkAgainstInput({ op, input, shown }: Intent, key: string, made: any): void {
+    if (shown !== null && shownTo(op, input, (one) => (one === key ? made : null)) !== shown)
+      fail(`${op}: the answer counts for another question than the one that was shown`)
     if (/artifact\.(commit|edit)$/.test(op) && made.parent_version !== (input.parent_version ?? null))
       fail(`${op}: the version says that it follows ${made.parent_version}, its author said ${input.parent_version}`)
     if (op.endsWith('request.resolve') && input.digest !== undefined && shownIn(made) !== input.digest)

@@ -3,6 +3,7 @@ import type { Group } from '#kernel/sequencer.ts'
 import type { MemoryDisk } from '#stores/memory.ts'
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
 import { createItemLaws } from './item-laws.ts'
+import { createQuestionLaws } from './question-laws.ts'
 import { createRequestLaws } from './request-laws.ts'
 import { createRunLaws, type Acknowledged } from './run-laws.ts'
 
@@ -120,6 +121,7 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
   const pendingOf = new Map<string, Set<string>>()
   const items = createItemLaws(record, fail)
   const requests = createRequestLaws(disk, record, fail)
+  const questions = createQuestionLaws(record, fail)
   const runs = createRunLaws(disk, record, isAcknowledged, fail)
   let touched = new Set<string>()
   const docOf = (key: string): any => record.docs.get(key)?.value ?? null
@@ -139,6 +141,7 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
     runs.judge(fact)
     items.judge(fact)
     requests.judge(fact)
+    questions.judge(fact)
     if (action !== 'authorization.denied') judgeActor(fact, action)
   }
 
@@ -198,6 +201,7 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
     runs.judgeGroup()
     items.judgeGroup()
     requests.judgeGroup()
+    questions.judgeGroup()
     const all = touched
     touched = new Set()
     for (const key of all) {

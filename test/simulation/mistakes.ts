@@ -117,7 +117,7 @@ export const mistakes: readonly Mistake[] = [
   one(
     'resolves-what-is-decided',
     'protocols/collaboration/operations/checkpoint.ts',
-    'requires: [isNotExpired, isPending],',
+    'requires: [isNotExpired, isPending, hasTimeToTryAgain],',
     'requires: [],',
   ),
   one(
@@ -171,8 +171,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'resume-loses-its-answer',
     'protocols/delegation/operations/control.ts',
-    "posted(answering(mailbox, now), 'resume', { checkpoint_id, resolution }, now)",
-    "posted(answering(mailbox, now), 'resume', { checkpoint_id, resolution: {} }, now)",
+    "posted(answering(mailbox, now), 'resume', { checkpoint_id, resolution, ...told }, now)",
+    "posted(answering(mailbox, now), 'resume', { checkpoint_id, resolution: {}, ...told }, now)",
   ),
   one(
     'cancel-leaves-the-run-above',
@@ -246,6 +246,33 @@ export const mistakes: readonly Mistake[] = [
     'contracts/execution-collaboration.ts',
     "return { action: 'provide', input: `${status}:",
     "return { action: 'approve', input: `${status}:",
+  ),
+  one(
+    'to-try-again-approves-the-actions',
+    'protocols/collaboration/checkpoints.ts',
+    '{ ...question, takeover, supersedes',
+    '{ ...question, takeover, proposed_actions: arguments[0].proposed_actions, supersedes',
+  ),
+  one(
+    'to-try-again-answers-the-request',
+    'protocols/collaboration/checkpoints.ts',
+    '{ ...question, takeover, supersedes',
+    '{ ...question, takeover, request_id: arguments[0].request_id, supersedes',
+  ),
+  one(
+    'to-try-again-is-any-answer',
+    'protocols/collaboration/checkpoints.ts',
+    'isOfSystem(question) ? systemActions : actionsFor[question.escalates ?? question.kind]',
+    'actionsFor[question.escalates ?? question.kind]',
+  ),
+  one(
+    'the-answer-to-another-question-counts',
+    'protocols/collaboration/operations/checkpoint.ts',
+    'const checkpoint = await read(Checkpoint, checkpoint_id)\n  return {',
+    `const named = await read(Checkpoint, checkpoint_id)
+  const present = (await read(Task, named.task_id)).pending_checkpoint
+  const checkpoint = present === null ? named : await read(Checkpoint, present)
+  return {`,
   ),
   one(
     'a-late-answer-counts',

@@ -68,12 +68,15 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
   function resolve(id: number, task: any, as = person(task)): Made {
     const open = task.pending_checkpoint ?? task.checkpoints.at(-1) ?? 'ckpt_none'
     const chosen = random.chance(0.8) ? open : (task.checkpoints[0] ?? open)
-    const kind = record.docs.get(`collaboration.checkpoint/${chosen}`)?.value.kind
+    const asked = record.docs.get(`collaboration.checkpoint/${chosen}`)?.value
+    const kind = asked?.escalates ?? asked?.kind
     const fitting = kind === 'choice' ? 'choose' : kind === 'input' ? 'provide' : 'approve'
     const action = random.weighted([
       [6, fitting],
       [1, 'reject'],
       [1, 'reassign'],
+      // What another kind of question would take.
+      [0.7, random.pick(['approve', 'choose', 'provide'])],
     ])
     const approved_actions = some(0.2, () => ['read'])
     const reassign_to = random.pick(agentsIn(task))

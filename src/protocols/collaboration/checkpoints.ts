@@ -5,7 +5,7 @@ import { SYSTEM_ID } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Read } from '#kernel/operation.ts'
 import { moved } from './ownership.ts'
-import { isActiveIn } from './rules.ts'
+import { isActiveIn, isOfSystem } from './rules.ts'
 import type { Answer, Checkpoint, Task } from './schema.ts'
 
 /** Which action answers which kind of question. */
@@ -17,7 +17,13 @@ const actionsFor: Record<Checkpoint['kind'], readonly Answer['action'][]> = {
   interrupt: ['approve', 'reject', 'provide', 'reassign'],
 }
 
-type Question = Pick<Checkpoint, 'kind' | 'options' | 'proposed_actions'>
+/** The system asks what shall become of the task, never what the agent had asked. */
+const systemActions = ['approve', 'reject', 'reassign'] as const
+
+type Question = Pick<Checkpoint, 'kind' | 'options' | 'proposed_actions' | 'raised_by' | 'escalates'>
+function actionsOf(question: Question): readonly Answer['action'][] {
+  return isOfSystem(question) ? systemActions : actionsFor[question.escalates ?? question.kind]
+}
 const wrong = (words: string, field: string): never => {
   throw new Refusal('INVALID_SPEC', words, { field })
 }
@@ -25,8 +31,9 @@ const wrong = (words: string, field: string): never => {
 /** The answer with the fields that its action uses, or INVALID_SPEC where it does not fit the question. */
 export function fitting(question: Question, answer: Answer): Answer {
   const { action, choice, input, reassign_to, comment, state_patch, edited_artifact_ref } = answer
-  const allowed = actionsFor[question.kind]
-  if (!allowed.includes(action)) wrong(`a checkpoint of kind ${question.kind} is answered with one of: ${allowed.join(', ')}`, 'action')
+  const allowed = actionsOf(question)
+  if (!allowed.includes(action))
+    wrong(`a checkpoint of kind ${question.escalates ?? question.kind} is answered with one of: ${allowed.join(', ')}`, 'action')
   if (action === 'reject' && (state_patch !== undefined || edited_artifact_ref !== undefined))
     wrong('a reject ends the task: there is nothing to go on from', 'state_patch')
   const said = {
@@ -94,6 +101,7 @@ type AskedFields =
   | 'default'
   | 'raised_by'
   | 'takeover'
+  | 'supersedes'
   | 'request_id'
 export type Asked = Pick<Checkpoint, AskedFields>
 
@@ -148,6 +156,24 @@ function newCheckpoint(task: Task, id: string, asked: Asked, now: string): Check
   }
 }
 
+/**
+ * Another question in the place of a pending one, which ends without an answer. Nothing of that one is taken over but that a person
+ * has the work in their own hands: an answer counts for the question that was shown, and for no other.
+ */
+export function supersededBy(
+  { id: checkpoint_id, prompt, takeover }: Checkpoint,
+  task: Task,
+  id: string,
+  question: Asked,
+  now: string,
+): { checkpoint: Checkpoint; task: Task } {
+  const asked = newCheckpoint(task, id, { ...question, takeover, supersedes: { checkpoint_id, prompt } }, now)
+  return {
+    checkpoint: { ...asked, succeeds: checkpoint_id },
+    task: { ...task, checkpoints: [...task.checkpoints, id], pending_checkpoint: id },
+  }
+}
+
 /** Who comes after the one whose turn it was: those who may answer and are there to do so, in the order in which they were named. */
 export async function peopleAfter(read: Read, { routed_to }: Checkpoint, task: Task): Promise<string[]> {
   // Each of them once: somebody named twice would be asked for ever and the others never.
@@ -167,7 +193,6 @@ export function successorOf(
   people: readonly string[],
   id: string,
   now: string,
-  prompt = checkpoint.prompt,
 ): { checkpoint: Checkpoint; task: Task } {
   const isLast = people.length <= 1
   const patience = checkpoint.expires_at === null ? null : Date.parse(checkpoint.expires_at) - Date.parse(checkpoint.raised_at)
@@ -175,7 +200,7 @@ export function successorOf(
     ...checkpoint,
     id,
     kind: 'escalation',
-    prompt,
+    ...(isOfSystem(checkpoint) ? {} : { escalates: checkpoint.escalates ?? checkpoint.kind }),
     raised_at: now,
     expires_at: isLast || patience === null ? null : timestampOf(Date.parse(now) + patience),
     on_expiry: isLast ? 'hold' : 'escalate',

@@ -4,7 +4,7 @@ import { SYSTEM_ID } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Change, Made } from '#kernel/operation.ts'
 import { expired } from './cancellation.ts'
-import { plainQuestion, raisedOn, successorOf } from './checkpoints.ts'
+import { plainQuestion, raisedOn, supersededBy } from './checkpoints.ts'
 import { checkpointTimers, moved } from './ownership.ts'
 import { Checkpoint, Task } from './schema.ts'
 
@@ -13,14 +13,13 @@ export type Escalated = { readonly facts: Made[]; readonly puts: Change[]; reado
 /** `cause` is the fact of the same decision that led to it; null: there is none. */
 export function askAbout(task: Task, pending: Checkpoint | null, words: string, id: string, now: string, cause: number | null): Escalated {
   const more = cause === null ? {} : { cause }
+  const question = plainQuestion('escalation', words.slice(0, limits.promptCharsMax), SYSTEM_ID)
   if (task.state === 'blocked' && pending) {
-    const over = expired(pending)
-    const asked = `${words} It was waiting for an answer to: ${pending.prompt}`.slice(0, limits.promptCharsMax)
-    // Who decides about the whole task is its principal, so nobody else is asked first.
-    const next = successorOf(pending, task, [], id, now, asked)
+    const over: Checkpoint = { ...expired(pending), reason: 'superseded' }
+    const next = supersededBy(pending, task, id, question, now)
     return {
       facts: [
-        fact('task.checkpoint.expired', [image(Checkpoint, over)], more),
+        fact('task.checkpoint.expired', [image(Checkpoint, over)], { ...more, detail: { reason: 'superseded' } }),
         fact('task.checkpoint.raised', [image(Checkpoint, next.checkpoint), image(Task, next.task)], more),
       ],
       puts: [...checkpointTimers(pending, over), ...checkpointTimers(null, next.checkpoint)],
@@ -30,7 +29,7 @@ export function askAbout(task: Task, pending: Checkpoint | null, words: string, 
   // Nobody works on it, or it is with a person already: there is nothing to decide now.
   if (task.state !== 'assigned' && task.state !== 'in_progress') return { facts: [], puts: [], task, checkpoint: null }
   const started = task.state === 'assigned' ? moved(task, 'task.start', { via: 'handoff', reason: 'task.start', now }) : task
-  const raised = raisedOn(started, id, plainQuestion('escalation', words.slice(0, limits.promptCharsMax), SYSTEM_ID), now)
+  const raised = raisedOn(started, id, question, now)
   const start = task.state === 'assigned' ? [fact('task.started', [image(Task, started)], more)] : []
   return {
     facts: [...start, fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint), image(Task, raised.task)], more)],

@@ -1,6 +1,6 @@
 // Who is who on a task, and what must hold. Roles and rules read as sentences.
 import { Refusal } from '#kernel/errors.ts'
-import { role, speaksFor, type Actor, type Subject } from '#kernel/identity.ts'
+import { role, speaksFor, SYSTEM_ID, type Actor, type Subject } from '#kernel/identity.ts'
 import { rule, type Read } from '#kernel/operation.ts'
 import { hasTime } from '#kernel/time.ts'
 import { canMove } from '#kernel/transitions.ts'
@@ -59,6 +59,18 @@ export const isWithinTime = rule<OfTask>(
   'the task is within its deadline and max_duration',
   ({ task }, _, { now }) => hasTime(task, now),
   OUT_OF_TIME,
+)
+
+/** The system asks by itself; a question that it only puts to the next person is still the agent's. */
+export const isOfSystem = ({ raised_by, escalates }: Pick<Checkpoint, 'raised_by' | 'escalates'>): boolean =>
+  raised_by === SYSTEM_ID && escalates === undefined
+
+/** To let somebody try again without time would only bring the same question back. */
+export const hasTimeToTryAgain = rule<OfCheckpoint, { readonly action: string }>(
+  'DEADLINE_EXCEEDED',
+  'the task has time left for another try',
+  ({ task, checkpoint }, { action }, { now }) => action !== 'approve' || !isOfSystem(checkpoint) || hasTime(task, now),
+  `${OUT_OF_TIME}: give it more time with task.extend before you approve another try, or reject to end it`,
 )
 
 export const isNotExpired = rule<OfCheckpoint>(

@@ -193,7 +193,12 @@ export const Checkpoint = doc(
     on_expiry: ExpiryPolicy,
     default: nullable(Answer),
     routed_to: ActorId, // whose turn it is; authority does not depend on it
-    succeeds: nullable(Id), // the checkpoint that this one replaces
+    succeeds: nullable(Id), // the checkpoint whose place this one takes
+    // The kind of the question that was put to the next person: it is answered as before.
+    escalates: t.Optional(either('approval', 'choice', 'input', 'escalation', 'interrupt')),
+    // The question that ended without an answer because the system had to ask one of its own.
+    supersedes: t.Optional(t.Object({ checkpoint_id: Id, prompt: text(limits.promptCharsMax) })),
+    reason: t.Optional(either('superseded')), // why it expired before its time
     overdue: t.Boolean(),
     takeover: t.Boolean(), // an interrupt under which a person works on the task themself
     request_id: t.Optional(Id), // the request that the task waits for: it is answered there, or here

@@ -84,22 +84,31 @@ export function createAsk(job: Job, steps: Steps): Ask {
     if (task_id === null) return Promise.reject(new TypeError('no task stands behind this run, so there is nobody to ask'))
     return inTurn(() =>
       job.aside(async () => {
-        let raised: string | null = null
-        const known = steps.once('ask', key, async (idempotencyKey) => {
-          const made = await put(question, task_id, idempotencyKey)
-          // Before the first handler nobody can have asked: the answer comes as a message.
-          if (job.isFirst) raised = job.waitsFor = typeof made === 'string' ? made : made.checkpoint_id
-          return made
-        })
-        try {
-          return await answered(job, await known, raised !== null)
-        } catch (error) {
-          throw (await refusalOf(job, job.waitsFor)) ?? error
-        } finally {
-          job.waitsFor = null
+        // A question that the system's own has put an end to was not answered: it is put again when the run goes on.
+        for (let again = 0; ; again++) {
+          const answer = await askOnce(question, task_id, again === 0 ? 'ask' : `ask-again-${again}`, key)
+          if (answer !== null) return answer
         }
       }),
     )
+  }
+
+  /** null: it ended without an answer, because the system had to ask whether the run goes on at all. */
+  async function askOnce(question: Question, task_id: string, step: string, key: string | undefined): Promise<Answered | null> {
+    let raised: string | null = null
+    const known = steps.once(step, key, async (idempotencyKey) => {
+      const made = await put(question, task_id, idempotencyKey)
+      // Before the first handler nobody can have asked: the answer comes as a message.
+      if (job.isFirst) raised = job.waitsFor = typeof made === 'string' ? made : made.checkpoint_id
+      return made
+    })
+    try {
+      return await answered(job, await known, raised !== null)
+    } catch (error) {
+      throw (await refusalOf(job, job.waitsFor)) ?? error
+    } finally {
+      job.waitsFor = null
+    }
   }
 
   const missing = (what: string, { action }: Resolution): Error => new Error(`the question was answered with ${action}, without ${what}`)
@@ -170,10 +179,11 @@ function checkpointOf({ kind, prompt, choices, more }: Question): Omit<Raise, 't
 
 // --- The answer --------------------------------------------------------------------------------------------------------------
 
-async function answered(job: Job, made: Put, isNew: boolean): Promise<Answered> {
+async function answered(job: Job, made: Put, isNew: boolean): Promise<Answered | null> {
   if (typeof made === 'string') return answerTo(job, made, isNew)
   const { request_id, checkpoint_id } = made
   const resolution = checkpoint_id === null ? null : await answerTo(job, checkpoint_id, isNew)
+  if (checkpoint_id !== null && resolution === null) return null
   const answer = await job.client.hxp.outcome(request_id, { signal: job.signal })
   const { result, receipt, verified } = answer
   const said = { ...(resolution ?? resolutionOf(answer)), receipt, verified }
@@ -190,7 +200,8 @@ const resolutionOf = ({ result, reason, receipt }: Answer): Resolution => ({
   at: receipt.completed_at,
 })
 
-async function answerTo(job: Job, checkpoint_id: string, isNew: boolean): Promise<Resolution> {
+/** null: it was superseded. */
+async function answerTo(job: Job, checkpoint_id: string, isNew: boolean): Promise<Resolution | null> {
   let id = checkpoint_id
   for (let isFresh = isNew; ; isFresh = false) {
     job.waitsFor = id
@@ -202,6 +213,7 @@ async function answerTo(job: Job, checkpoint_id: string, isNew: boolean): Promis
       const checkpoint = await read(job, id)
       if (checkpoint.resolution?.action === 'reject') throw new Rejected(id, checkpoint.resolution)
       if (checkpoint.resolution) return checkpoint.resolution
+      if (checkpoint.reason === 'superseded') return null
       const successor = checkpoint.state === 'expired' ? await successorOf(job, checkpoint) : null
       if (successor !== null) {
         id = successor

@@ -109,7 +109,7 @@ function askedBy(raised_by: string, task: Task, input: Static<typeof RaiseInput>
   if (Buffer.byteLength(canonical([state_shown, state_schema])) > limits.stateBytesMax)
     wrong(`state and its schema are at most ${limits.stateBytesMax} bytes`, 'state')
   if (state_schema !== null) refuseMismatch(state_schema, state_shown, 'INVALID_SPEC', 'state')
-  const answer = input.default ? fittingDefault({ kind, options, proposed_actions }, input.default) : null
+  const answer = input.default ? fittingDefault({ kind, options, proposed_actions, raised_by }, input.default) : null
   return {
     kind,
     prompt,

@@ -12,7 +12,7 @@ import { expired, familyOf, withoutChildren } from '../cancellation.ts'
 import { fitting, peopleAfter, successorOf } from '../checkpoints.ts'
 import { askAbout } from '../escalation.ts'
 import { checkpointTimers, moved, taskTimers, withExecutor } from '../ownership.ts'
-import { agentFor, isNotExpired, isPending, principal, reviewer } from '../rules.ts'
+import { agentFor, hasTimeToTryAgain, isNotExpired, isPending, principal, reviewer } from '../rules.ts'
 import { Answer, ArtifactVersion, Checkpoint, Id, Task, versionId } from '../schema.ts'
 import { raise } from './checkpoint-raise.ts'
 
@@ -61,7 +61,7 @@ const resolve = command({
   input: t.Object({ checkpoint_id: Id, ...Answer.properties }),
   output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
   callers: [principal, reviewer],
-  requires: [isNotExpired, isPending],
+  requires: [isNotExpired, isPending, hasTimeToTryAgain],
   audit: 'task.checkpoint.resolved',
   async load(read, { checkpoint_id, action, reassign_to, edited_artifact_ref }) {
     const loaded = await checkpointAndTask(read, checkpoint_id)

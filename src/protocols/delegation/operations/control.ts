@@ -53,7 +53,12 @@ const resume = command({
   name: 'agent.resume',
   summary: 'Let a blocked run go on, with the whole resolution of its checkpoint. The runtime calls it; no run resumes itself.',
   draft: 'AAP 0.1.0, Block and Resume',
-  input: t.Object({ run_id: Id, checkpoint_id: t.Optional(Id), resolution: Open }),
+  input: t.Object({
+    run_id: Id,
+    checkpoint_id: t.Optional(Id),
+    resolution: Open,
+    superseded: t.Optional(t.String({ maxLength: limits.idCharsMax, description: 'its own question, which ended without an answer' })),
+  }),
   output,
   callers: [system],
   requires: [
@@ -73,12 +78,13 @@ const resume = command({
   ],
   audit: 'run.resumed',
   load: (read, { run_id }, { actor }) => runOf(read, run_id, actor),
-  decide({ run, mailbox }, { resolution }, { now }) {
+  decide({ run, mailbox }, { resolution, superseded }, { now }) {
     const { checkpoint_id } = run
     const next: Run = { ...run, state: after(run.state, 'agent.resume'), checkpoint_id: null, reason: null }
+    const told = superseded === undefined ? {} : { superseded }
     return {
       facts: [fact('run.resumed', [image(Run, next)], { detail: { checkpoint_id } })],
-      puts: posted(answering(mailbox, now), 'resume', { checkpoint_id, resolution }, now),
+      puts: posted(answering(mailbox, now), 'resume', { checkpoint_id, resolution, ...told }, now),
       output: { run: next },
     }
   },
