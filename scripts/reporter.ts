@@ -1,4 +1,4 @@
-// A reporter for thousands of tests: one line per file as it ends, every failure in full, then Node's own summary.
+// A reporter for thousands of tests: every failure in full when it happens, one line per file as it ends, then Node's own summary.
 // It also ends a run that hangs: Node's --test-timeout covers a test, not a file that a leaked handle keeps alive.
 import { writeSync } from 'node:fs'
 import { relative, resolve } from 'node:path'
@@ -20,8 +20,10 @@ const outputLengthMax = 100_000
 const isPartial = process.execArgv.some((flag) => /^--test-(name-pattern|skip-pattern|only|shard)/.test(flag))
 const files = new Map<string, File>()
 
+const nameOf = (path: string | undefined): string => (path === undefined ? '(no file)' : relative(process.cwd(), resolve(path)))
+
 function fileOf(path: string | undefined): File {
-  const key = path === undefined ? '(no file)' : relative(process.cwd(), resolve(path))
+  const key = nameOf(path)
   const file = files.get(key) ?? { tests: 0, failures: [], open: new Map(), output: '', ended: false }
   files.set(key, file)
   return file
@@ -45,38 +47,32 @@ function explain(error: Failure | undefined): string {
   return typeof cause === 'string' ? cause : inspect(cause, { depth: 8 })
 }
 
-function endTest(result: EventData.TestComplete): void {
+/** What is to be said about it at once. */
+function endTest(result: EventData.TestComplete): string {
   const file = fileOf(entryOf(result))
   const { passed, type } = result.details
   const error: Failure | undefined = result.details.error
   if (type !== 'suite') file.tests += 1
-  // A suite or a test around a failed one fails as well: only the innermost has something to say.
-  if (!passed && result.todo === undefined && error?.failureType !== 'subtestsFailed') {
-    file.failures.push(`✖ ${titleOf(file, result)}\n${explain(error)}`)
-  }
+  const title = titleOf(file, result)
   file.open.delete(result.testId)
+  // A suite or a test around a failed one fails as well: only the innermost has something to say.
+  if (passed || result.todo !== undefined || error?.failureType === 'subtestsFailed') return ''
+  file.failures.push(title)
+  return `\n✖ ${nameOf(entryOf(result))}: ${title}\n${explain(error)}\n\n`
 }
 
 function endFile(result: EventData.TestComplete): string {
   const file = fileOf(result.file)
   const { passed, duration_ms, error } = result.details
   file.ended = true
-  if (!passed && file.failures.length === 0) file.failures.push(`✖ ${result.name}\n${explain(error)}`)
-  if (passed && file.tests === 0 && !isPartial) file.failures.push(`✖ ${result.name}\nhas no tests`)
-  const mark = file.failures.length === 0 ? '✔' : '✖'
-  const firsts = file.failures.map((failure) => `    ${failure.split('\n', 1)[0]}\n`).join('')
-  return `${mark} ${result.name}  ${file.tests} tests, ${(duration_ms / 1000).toFixed(1)} s\n${firsts}`
+  if (!passed && file.failures.length === 0) file.failures.push(explain(error))
+  if (passed && file.tests === 0 && !isPartial) file.failures.push('has no tests')
+  const isGood = file.failures.length === 0
+  const line = `${isGood ? '✔' : '✖'} ${result.name}  ${file.tests} tests, ${(duration_ms / 1000).toFixed(1)} s\n`
+  return isGood ? line : `${line}${printedBy(result.name, file)}`
 }
 
-function failures(): string {
-  let text = ''
-  for (const [name, file] of files) {
-    if (file.failures.length === 0) continue
-    text += `\n--- ${name}\n\n${file.failures.join('\n\n')}\n`
-    if (file.output !== '') text += `\nprinted by ${name}:\n${file.output}`
-  }
-  return text === '' ? '' : `\nFAILURES\n${text}`
-}
+const printedBy = (name: string, { output }: File): string => (output === '' ? '' : `printed by ${name}:\n${output}\n`)
 
 const unended = 'did not end: it was interrupted, a test hangs, or a handle (server, socket, timer) was left open'
 
@@ -98,7 +94,7 @@ export default async function* report(events: AsyncIterable<TestEvent>): AsyncGe
     watchdog.touch()
     if (type === 'test:dequeue' && !isFile(data)) fileOf(entryOf(data)).open.set(data.testId, data)
     if (type === 'test:complete' && isFile(data)) yield endFile(data)
-    else if (type === 'test:complete') endTest(data)
+    else if (type === 'test:complete') yield endTest(data)
     if (type === 'test:stdout' || type === 'test:stderr') {
       const file = fileOf(data.file)
       file.output = (file.output + data.message).slice(-outputLengthMax)
@@ -107,7 +103,10 @@ export default async function* report(events: AsyncIterable<TestEvent>): AsyncGe
     // Node ends the process at once after this event, so what is yielded later is lost.
     if (type === 'test:interrupted') {
       const open = files.entries().filter(([, file]) => !file.ended)
-      for (const [name, file] of open) file.failures.push(`✖ ${name}\n${unended}`)
+      for (const [name, file] of open) {
+        file.failures.push(unended)
+        writeSync(process.stdout.fd, printedBy(name, file))
+      }
       writeSync(process.stdout.fd, conclusion([]))
     }
   }
@@ -115,14 +114,13 @@ export default async function* report(events: AsyncIterable<TestEvent>): AsyncGe
   yield conclusion(summary)
 }
 
-/** The failures and Node's summary, or ours when Node was interrupted before it could write one. */
+/** Node's summary, or ours when Node was interrupted before it could write one, and the name of every test that failed. */
 function conclusion(summary: string[]): string {
   const executed = files.values().reduce((sum, file) => sum + file.tests, 0)
   const failed = files.values().reduce((sum, file) => sum + file.failures.length, 0)
   // Node is content with files that hold no tests.
   if (executed === 0 || failed > 0) process.exitCode = 1
-  // Once more at the very end: whoever sees only the last lines of a long output learns what it was.
-  const names = files.entries().flatMap(([name, file]) => file.failures.map((failure) => `${name}: ${failure.split('\n', 1)[0]}\n`))
+  const names = files.entries().flatMap(([name, file]) => file.failures.map((failure) => `✖ ${name}: ${failure.split('\n', 1)[0]}\n`))
   const lines = summary.length > 0 ? summary : [`tests ${executed}`, `fail ${failed}`]
-  return `${failures()}${executed === 0 ? '\nno test was run\n' : ''}\n${lines.map((line) => `ℹ ${line}\n`).join('')}${[...names].join('')}`
+  return `${executed === 0 ? '\nno test was run\n' : ''}\n${lines.map((line) => `ℹ ${line}\n`).join('')}${[...names].join('')}`
 }

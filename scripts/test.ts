@@ -6,6 +6,7 @@ import { globSync } from 'node:fs'
 import { join, normalize } from 'node:path'
 import { check } from './check.ts'
 import { testTimeoutMs } from './reporter.ts'
+import { openRun } from './test-run.ts'
 
 const root = join(import.meta.dirname, '..')
 process.chdir(root)
@@ -25,9 +26,9 @@ function select(): string[] {
   return all.filter((file) => filters.some((filter) => file === filter || file.startsWith(`${filter}/`)))
 }
 
-async function runTests(files: string[]): Promise<number> {
+async function runTests(files: string[], env: Record<string, string>): Promise<number> {
   const args = ['--test', `--test-timeout=${testTimeoutMs}`, '--test-concurrency=2', '--test-reporter=./scripts/reporter.ts']
-  const child = spawn(process.execPath, [...args, ...flags, ...files], { stdio: 'inherit' })
+  const child = spawn(process.execPath, [...args, ...flags, ...files], { stdio: 'inherit', env: { ...process.env, ...env } })
   // A terminal sends Ctrl-C to the child too: wait for its report.
   process.on('SIGINT', () => {})
   process.on('SIGTERM', () => child.kill('SIGTERM'))
@@ -47,9 +48,14 @@ heading(`tests (${files.length} files)`)
 if (files.length === 0) {
   console.log(filters.length === 0 ? 'there are no test files' : `no test file matches ${filters.join(' ')}`)
   failed.push('tests')
-} else if ((await runTests(files)) !== 0) {
-  failed.push('tests')
+} else {
+  const run = openRun()
+  if ((await runTests(files, run.env)) !== 0) failed.push('tests')
+  for (const words of run.close()) {
+    console.log(words)
+    failed.push('a clean end')
+  }
 }
 
-if (failed.length > 0) console.log(`\nFAILED: ${failed.join(', ')}`)
+if (failed.length > 0) console.log(`\nFAILED: ${[...new Set(failed)].join(', ')}`)
 process.exitCode = failed.length === 0 ? 0 : 1

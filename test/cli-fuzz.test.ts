@@ -122,6 +122,8 @@ test(`${RUNS} random command lines end with a sentence and an exit code, never i
   const home = temporary('cli-fuzz')
   const cli = inProcess({
     home,
+    // Where nothing listens: a random command must not reach a server of the user.
+    env: { COUNTERSIGN_URL: 'http://127.0.0.1:9' },
     async perform(spec, context, given) {
       const absent = new CliError(exits.unreachable, 'UNREACHABLE', 'not here')
       // These look at this machine or open sockets before they call anybody.

@@ -316,7 +316,7 @@ test('the command line lists keys with their dates', async (t) => {
 
 test('doctor looks at the keys', async (t) => {
   const data = dataFolder(t)
-  const cli = inProcess({ home: temporary('home') })
+  const cli = inProcess({ home: temporary('home'), env: { COUNTERSIGN_URL: 'http://127.0.0.1:9' } })
   await (await serve(t, data)).stop()
   const finding = async (): Promise<{ status: string; words: string }> => {
     const { out } = await cli.run(['doctor', '--quick', '--json', '--data', data])

@@ -1,7 +1,7 @@
 // The command line in this process, with outputs that can be read, and as processes of its own, with pipes or in a terminal.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -10,7 +10,12 @@ import { nouns, specsOf } from '#apps/cli/specs.ts'
 import { protocols } from '#protocols/index.ts'
 
 export const root = join(import.meta.dirname, '..', '..')
-export const temporary = (name: string): string => mkdtempSync(join(tmpdir(), `countersign-${name}-`))
+/** A folder that goes away with the process, which is one for each file of tests. */
+export function temporary(name: string): string {
+  const made = mkdtempSync(join(tmpdir(), `countersign-${name}-`))
+  process.on('exit', () => rmSync(made, { recursive: true, force: true }))
+  return made
+}
 
 export type Ran = { readonly code: number | null; readonly out: string; readonly err: string }
 

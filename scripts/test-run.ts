@@ -1,0 +1,29 @@
+// Where a run of the tests writes, and what it may connect to: nothing is left behind, and no server of the user is reached.
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+export type TestRun = {
+  /** For every process of the run. */
+  readonly env: Record<'TMPDIR' | 'COUNTERSIGN_TEST_GUARD' | 'NODE_OPTIONS', string>
+  /** Takes the place away, and says what should not have been. */
+  close(): string[]
+}
+
+export function openRun(): TestRun {
+  // Short: the path of a Unix socket has about a hundred characters.
+  const folder = mkdtempSync(join(tmpdir(), 'cs-'))
+  const temporary = join(folder, 't')
+  mkdirSync(temporary)
+  const guard = `--require ${JSON.stringify(join(import.meta.dirname, '..', 'test', 'support', 'port-guard.cjs'))}`
+  return {
+    env: { TMPDIR: temporary, COUNTERSIGN_TEST_GUARD: folder, NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} ${guard}`.trim() },
+    close() {
+      const left = readdirSync(temporary).map((name) => `left behind in the temporary folder: ${name}`)
+      const strangers = join(folder, 'strangers')
+      const met = existsSync(strangers) ? readFileSync(strangers, 'utf8').trim().split('\n') : []
+      rmSync(folder, { recursive: true, force: true })
+      return [...left, ...new Set(met.map((line) => `a test connects to ${line}`))]
+    },
+  }
+}

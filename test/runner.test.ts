@@ -1,0 +1,99 @@
+// How the tests themselves are run: failures are told when they happen, no port of the user is reached, and nothing is left behind.
+import assert from 'node:assert/strict'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { openRun } from '../scripts/test-run.ts'
+import { root, temporary } from './support/cli.ts'
+
+/** As a process that no test run has started. */
+const outside = (): Record<string, string> => {
+  const { NODE_TEST_CONTEXT: _, NODE_OPTIONS: __, COUNTERSIGN_TEST_GUARD: ___, ...env } = process.env
+  return env as Record<string, string>
+}
+
+test('a failure is told with its reason while other files still run, and named once more at the end', async () => {
+  const folder = temporary('runner')
+  const files = {
+    'bad.test.mjs': "test('it adds', () => assert.equal(1 + 1, 3))",
+    'slow.test.mjs': "test('it waits', () => new Promise((go) => process.on('SIGUSR2', go)))",
+  }
+  for (const [name, code] of Object.entries(files))
+    writeFileSync(
+      join(folder, name),
+      `import assert from 'node:assert/strict'\nimport { writeFileSync } from 'node:fs'\nimport { test } from 'node:test'\nwriteFileSync('${folder}/${name}.pid', String(process.pid))\nsetInterval(() => undefined, 1e6).unref()\n${code}\n`,
+    )
+  const args = [
+    '--test',
+    '--test-concurrency=2',
+    `--test-reporter=${join(root, 'scripts', 'reporter.ts')}`,
+    ...Object.keys(files).toReversed(),
+  ]
+  const child = spawn(process.execPath, args, { cwd: folder, env: outside(), stdio: ['ignore', 'pipe', 'inherit'] })
+  let said = ''
+  let wasSlow = false
+  child.stdout.setEncoding('utf8').on('data', (part: string) => {
+    said += part
+    if (wasSlow || !/✖ bad\.test\.mjs: it adds\n[^]*2 !== 3/.test(said)) return
+    wasSlow = true
+    const pid = join(folder, 'slow.test.mjs.pid')
+    const wake = setInterval(() => {
+      if (!existsSync(pid)) return
+      process.kill(Number(readFileSync(pid, 'utf8')), 'SIGUSR2')
+      clearInterval(wake)
+    }, 500)
+  })
+  await once(child, 'close')
+  assert.ok(wasSlow, said)
+  assert.match(said, /✔ slow\.test\.mjs[^]*\n✖ bad\.test\.mjs: it adds\n$/)
+  assert.equal(said.split('it adds').length - 1, 2, said)
+})
+
+describe('a run of the tests', () => {
+  const tries = (port: number): string =>
+    `fetch('http://localhost:${port}/').then((answer) => console.log(answer.status), (error) => console.log(error.cause.message))`
+
+  test('reaches the servers that it has opened, and no other, from any of its processes', async () => {
+    // Outside of the run that is tested, as the user's own server is.
+    const server = createServer((_, response) => response.end('theirs')).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const theirs = (server.address() as AddressInfo).port
+    const run = openRun()
+    const own = `require('node:http').createServer((_, response) => response.end()).listen(0, function () {
+      const { port } = this.address()
+      const code = ${JSON.stringify(tries(0))}.replace(':0/', ':' + port + '/')
+      // A child with an environment of its own, which asks through a shell.
+      const child = require('node:child_process').spawn('sh', ['-c', '"$0" -e "$1"', process.execPath, code], { env: {}, stdio: 'inherit' })
+      child.on('exit', () => this.close())
+    })`
+    const node = async (code: string): Promise<string> => {
+      const child = spawn(process.execPath, ['-e', code], { env: { ...outside(), ...run.env }, stdio: ['ignore', 'pipe', 'inherit'] })
+      let said = ''
+      child.stdout.on('data', (part) => (said += String(part)))
+      await once(child, 'close')
+      return said
+    }
+    const words = `a test connects to port ${theirs}, which this test run has not opened`
+    assert.equal(await node(own), '200\n')
+    assert.equal(await node(tries(theirs)), `${words}\n`)
+    const nested = `process.stdout.write(require('node:child_process').execFileSync(process.execPath, ['-e', ${JSON.stringify(tries(theirs))}], { env: {} }))`
+    assert.equal(await node(nested), `${words}\n`)
+    server.close()
+    const said = run.close()
+    assert.equal(said.length, 1, said.join('\n'))
+    assert.ok(said[0]!.startsWith(words), said.join())
+  })
+
+  test('names whatever it leaves in the temporary folder', () => {
+    const run = openRun()
+    const write = "require('node:fs').mkdirSync(require('node:os').tmpdir() + '/forgotten')"
+    execFileSync(process.execPath, ['-e', write], { env: { ...outside(), ...run.env } })
+    assert.deepEqual(run.close(), ['left behind in the temporary folder: forgotten'])
+    assert.equal(existsSync(run.env.TMPDIR), false)
+    assert.deepEqual(openRun().close(), [])
+  })
+})
