@@ -34,7 +34,7 @@ async function handle(run: Run<Spec>): Promise<void> {
   const verdict =
     severe.length === 0
       ? 'note'
-      : (await run.ask.decide(`${severe.length} of the findings look severe. How shall I report them?`, ['blocker', 'note'])).choice
+      : (await run.ask.decide(`${severe.length} of the findings look severe. How shall I report them?`, ['blocker', 'note'])).result
   const lines = findings.map(({ file, line, words, isSevere }) => `${isSevere ? verdict : 'note'}: ${file}:${line}: ${words}`)
   await run.commit(lines.length === 0 ? 'No findings.\n' : `${lines.join('\n')}\n`, { type: 'report' })
 }

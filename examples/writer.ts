@@ -9,8 +9,8 @@ const capabilities = [{ capability_id: 'cap:write', version: '1.1.0' }]
 serve<{ goal: string }>(
   { agent_id, name: 'Writer', capabilities, concurrency: 1 },
   async (run) => {
-    const { input } = await run.ask.provide(`In which words shall I write about this: ${run.input.goal}?`)
-    await run.commit(`${run.input.goal}: ${input}`)
+    const { result } = await run.ask.provide(`In which words shall I write about this: ${run.input.goal}?`)
+    await run.commit(`${run.input.goal}: ${result}`)
   },
   { signals: true },
 )

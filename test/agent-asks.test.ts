@@ -1,8 +1,9 @@
 // What an agent asks within its run: a request that its task waits for, answered in the inbox or at the checkpoint, with a receipt.
 import assert from 'node:assert/strict'
 import { after, before, test, type TestContext } from 'node:test'
-import { NotAnswered, Rejected, serve, type Handler } from 'countersign/agent'
-import type { Client } from '#sdk/index.ts'
+import { NotAnswered, NotApproved, Rejected, serve, type Handler } from 'countersign/agent'
+import type { Run } from 'countersign/agent'
+import { createClient, type Client, type Questions } from '#sdk/index.ts'
 import { openStage, until, type Agent, type Stage } from './support/agents.ts'
 
 let stage: Stage
@@ -43,19 +44,19 @@ test('asks in three ways through the inbox, and gets verified receipts', async (
   await answer(task_id, 'Which branch?', 'main')
   await stage.taskIn(task_id, 'review_ready')
   assert.deepEqual(
-    heard.map(({ action, comment, choice, input, by, verified, receipt }) => [
-      action,
-      comment,
-      choice,
-      input,
-      by,
+    heard.map(({ result, reason, verified, receipt, request, resolution: { by, action } }) => [
+      result,
+      reason,
       verified,
       receipt.status,
+      request.action,
+      by,
+      action,
     ]),
     [
-      ['approve', 'Go.', undefined, undefined, 'user_owner', true, 'completed'],
-      ['choose', undefined, 'blue', undefined, 'user_owner', true, 'completed'],
-      ['provide', undefined, undefined, 'main', 'user_owner', true, 'completed'],
+      ['approved', 'Go.', true, 'completed', 'APPROVE', 'user_owner', 'approve'],
+      ['blue', null, true, 'completed', 'DECIDE', 'user_owner', 'choose'],
+      ['main', null, true, 'completed', 'PROVIDE', 'user_owner', 'provide'],
     ],
   )
 })
@@ -69,7 +70,8 @@ test('a no in the inbox is an answer: the handler hears it, and its task goes on
   await answer(task_id, 'May I?', 'rejected', 'Not like this.')
   await stage.taskIn(task_id, 'review_ready')
   assert.ok(heard instanceof Rejected)
-  assert.deepEqual([heard.isFinal, heard.message], [false, 'Not like this.'])
+  assert.ok(heard instanceof NotApproved, 'as client.hxp throws it')
+  assert.deepEqual([heard.isFinal, heard.reason, heard.answer?.verified], [false, 'Not like this.', true])
 })
 
 test('a no that the handler does not catch fails its run, and a person is asked what to do', async (t) => {
@@ -120,7 +122,7 @@ test('a grant answers at once, and the task never waits', async (t) => {
   await owner.collaboration.grant.add({ task_id, scope: 'deploy', decision: 'allow', until: 'task' })
   gate.resolve()
   await stage.taskIn(task_id, 'review_ready')
-  assert.deepEqual([heard.action, heard.verified, heard.receipt.basis.kind], ['approve', true, 'grant'])
+  assert.deepEqual([heard.result, heard.verified, heard.receipt.basis.kind], ['approved', true, 'grant'])
   assert.deepEqual((await owner.collaboration.task.get({ task_id })).task.checkpoints, [])
 })
 
@@ -178,4 +180,39 @@ test('what only a checkpoint carries makes it one by itself; what only a request
     )
   }
   await stage.taskIn(task_id, 'review_ready')
+})
+
+test('run.ask and client.hxp take the same questions and give the same results', async (t) => {
+  /** Compiles for both, or for neither. */
+  async function ask(questions: Questions): Promise<unknown[]> {
+    const yes = await questions.approve('Go on?', { details: { sha: '1f0c' }, reject_requires_reason: true, priority: 'high' })
+    const colour = await questions.decide('Which?', ['red', 'blue'], { default_option: 'red', context: 'For the button.' })
+    const count = await questions.provide('How many?', { input_type: 'number', validation: { min: 1 } })
+    const results: ['approved', 'red' | 'blue', number] = [yes.result, colour.result, count.result]
+    const no = await questions.approve('Really?', { key: 'no' }).catch((error: unknown) => error)
+    assert.ok(no instanceof NotApproved)
+    return [...results, yes.verified, yes.receipt?.status, yes.request?.payload, no.reason, no.answer?.result]
+  }
+  const answers = ['approved', 'blue', 42, 'rejected']
+  let inRun: unknown
+  const { task_id } = await working(t, async (run: Run) => {
+    inRun = await ask(run.ask)
+    await run.commit('done')
+  })
+  for (const [i, title] of ['Go on?', 'Which?', 'How many?', 'Really?'].entries()) await answer(task_id, title, answers[i], 'Because.')
+  await stage.taskIn(task_id, 'review_ready')
+  const agent = await stage.agent()
+  const client = createClient({ url: stage.server.url, key: agent.key })
+  t.after(() => client.close())
+  const asked = ask(client.hxp)
+  for (const [i, title] of ['Go on?', 'Which?', 'How many?', 'Really?'].entries()) {
+    const item = await until(
+      async () => (await owner.execution.inbox.list({ agent_id: agent.id })).items.find((one) => one.title === title),
+      title,
+    )
+    const { request_id, digest } = item as { request_id: string; digest: string }
+    await owner.execution.request.resolve({ request_id, digest, result: answers[i], reason: 'Because.' })
+  }
+  assert.deepEqual(await asked, inRun)
+  assert.deepEqual((inRun as unknown[]).toSpliced(5, 1), ['approved', 'blue', 42, true, 'completed', 'Because.', 'rejected'])
 })

@@ -64,11 +64,11 @@ for (const [name, connection] of [
         seen.push(run.input.goal, run.task?.state, run.context)
         if (run.context) return void (await run.commit('better'))
         await run.ask.approve('Shall I begin?')
-        const { choice } = await run.ask.decide('Which colour?', ['red', { id: 'blue', label: 'Blue', risk: 'high' }])
-        const { input, by } = await run.ask.provide('Which branch?')
+        const { result: choice } = await run.ask.decide('Which colour?', ['red', { id: 'blue', label: 'Blue', risk: 'high' }])
+        const { result: input, resolution } = await run.ask.provide('Which branch?')
         await run.progress(`on ${input}`, 50)
         await run.ledger.write('colour', choice)
-        seen.push(choice, input, by, await run.ledger.read('colour'), await run.ledger.read('nothing'))
+        seen.push(choice, input, resolution.by, await run.ledger.read('colour'), await run.ledger.read('nothing'))
         await run.commit('good', { type: 'patch' })
       }
       serving(t, agent, handle, connection(agent))
@@ -248,8 +248,8 @@ test('a question that nobody answers in time goes to the next person, and their 
   const agent = await stage.agent()
   const seen: unknown[] = []
   serving(t, agent, async (run) => {
-    const { comment } = await run.ask.approve('Shall I?', { expires_in: 'PT0.3S', on_expiry: 'escalate' })
-    seen.push(comment)
+    const { reason } = await run.ask.approve('Shall I?', { expires_in: 'PT0.3S', on_expiry: 'escalate' })
+    seen.push(reason)
     await run.commit('done')
   })
   const task_id = await stage.assign(agent)

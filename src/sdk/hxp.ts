@@ -10,7 +10,7 @@ import {
   revealed,
   within,
   type Answer,
-  type Approval,
+  type AnswerReceipt,
   type AskedRequest,
   type Ended,
   type WaitOptions,
@@ -18,13 +18,59 @@ import {
 import { newKey, type Transport } from './transport.ts'
 
 type Create = Input<'execution/request.create'>
-export type HxpOptions = Omit<Create, 'action' | 'payload'> &
-  WaitOptions & {
+type OfRequest = 'priority' | 'timeout_seconds' | 'fallback' | 'risk' | 'tags' | 'remind_seconds' | 'escalate' | 'callback'
+/** What every question may carry besides its words, see `execution/request.create`; and how its answer is proven. */
+export type QuestionOptions = Pick<Create, OfRequest> &
+  Pick<WaitOptions, 'verify' | 'keys' | 'unseal'> & {
     /** Why, in your words: the person is told that they are yours. */
     readonly context?: string
-    /** Names the question: a program that starts again finds its request instead of asking twice, for a week. */
+    /** Names the question: a program that starts again finds it instead of asking twice. */
     readonly key?: string
-    /** The same, as it is sent. */
+  }
+export type ApproveOptions = {
+  /** What is to be approved, in full. */
+  readonly details?: Readonly<Record<string, unknown>>
+  readonly reject_requires_reason?: boolean
+  /** The scope of a grant that may answer it. */
+  readonly scope?: string
+}
+export type DecideOptions<O extends string> = { readonly default_option?: O }
+export type ProvideOptions<T extends InputType> = {
+  /** Text by default. */
+  readonly input_type?: T
+  readonly placeholder?: string
+  readonly validation?: Payloads['validation']
+  readonly sensitive?: boolean
+}
+
+/** What a question gives: receipt and request are null only for an agent's checkpoint that was no request. */
+export type Answered<T> = {
+  readonly result: T
+  readonly reason: string | null
+  readonly receipt: AnswerReceipt | null
+  readonly request: AskedRequest | null
+  readonly verified: boolean
+}
+
+/** The three questions: `client.hxp` asks them from anywhere, `run.ask` within a run. Both throw `NotAnswered` when their time is over. */
+export type Questions = {
+  /** Asks for a yes. Throws `NotApproved` for a no. */
+  approve(item: string, options?: QuestionOptions & ApproveOptions): Promise<Answered<'approved'>>
+  /** Asks for one of two to six options. */
+  decide<const O extends string>(
+    question: string,
+    choices: readonly O[],
+    options?: QuestionOptions & DecideOptions<NoInfer<O>>,
+  ): Promise<Answered<O>>
+  /** Asks for something that only a person has. */
+  provide<const T extends InputType = 'text'>(prompt: string, options?: QuestionOptions & ProvideOptions<T>): Promise<Answered<Provided<T>>>
+}
+
+/** Besides, outside of a run: the rest of `execution/request.create`, and how long to wait here. */
+export type HxpOptions = Omit<Create, 'action' | 'payload'> &
+  QuestionOptions &
+  WaitOptions & {
+    /** The same as `key`, as it is sent. */
     readonly idempotencyKey?: string
     /** The request was made, or found again. */
     readonly onAsked?: (request: AskedRequest) => void
@@ -32,7 +78,7 @@ export type HxpOptions = Omit<Create, 'action' | 'payload'> &
 
 type Payloads = Extract<AskedRequest['payload'], { readonly prompt: string }>
 export type InputType = Payloads['input_type']
-type Provided<T extends InputType> = T extends 'number'
+export type Provided<T extends InputType> = T extends 'number'
   ? number
   : T extends 'selection'
     ? string | number | (string | number)[]
@@ -41,28 +87,16 @@ type Provided<T extends InputType> = T extends 'number'
       : string
 
 export type Hxp = {
+  /** Asks for a yes. Throws `NotApproved` for a no. */
+  approve(item: string, options?: HxpOptions & ApproveOptions): Promise<Answer<'approved'>>
   /** Asks for one of two to six options. */
   decide<const O extends string>(
     question: string,
-    options: readonly O[],
-    more?: HxpOptions & { readonly default_option?: NoInfer<O> },
+    choices: readonly O[],
+    options?: HxpOptions & DecideOptions<NoInfer<O>>,
   ): Promise<Answer<O>>
-  /** Asks for a yes or a no. A no is an answer too, unless `orThrow` says otherwise. */
-  approve(
-    item: string,
-    details?: Readonly<Record<string, unknown>>,
-    more?: HxpOptions & { readonly reject_requires_reason?: boolean; readonly scope?: string; readonly orThrow?: boolean },
-  ): Promise<Approval>
   /** Asks for something that only a person has. */
-  provide<T extends InputType = 'text'>(
-    prompt: string,
-    type?: T,
-    more?: HxpOptions & {
-      readonly placeholder?: string
-      readonly validation?: Payloads['validation']
-      readonly sensitive?: boolean
-    },
-  ): Promise<Answer<Provided<T>>>
+  provide<const T extends InputType = 'text'>(prompt: string, options?: HxpOptions & ProvideOptions<T>): Promise<Answer<Provided<T>>>
   /** Waits for the answer to a request that was made before. */
   outcome(request_id: string, options?: WaitOptions): Promise<Answer>
 }
@@ -93,15 +127,12 @@ export function createHxp(transport: Transport): Hxp {
       const payload = { question, options: [...choices], ...(default_option === undefined ? {} : { default_option }) }
       return (await ask('DECIDE', payload, more)) as never
     },
-    async approve(item, details = {}, { reject_requires_reason, scope, orThrow = false, ...more } = {}) {
+    async approve(item, { details = {}, reject_requires_reason, scope, ...more } = {}) {
       const payload = { item, details, ...given({ reject_requires_reason, scope }) }
-      const answer = (await ask('APPROVE', payload, more)) as Answer<'approved' | 'rejected'>
-      const approval = { ...answer, approved: answer.result === 'approved' }
-      if (orThrow && !approval.approved) throw new NotApproved(approval)
-      return approval
+      return approved((await ask('APPROVE', payload, more)) as Answer<'approved' | 'rejected'>)
     },
-    async provide(prompt, type, { placeholder, validation, sensitive, ...more } = {}) {
-      const payload = { prompt, input_type: type ?? 'text', ...given({ placeholder, validation, sensitive }) }
+    async provide(prompt, { input_type = 'text' as never, placeholder, validation, sensitive, ...more } = {}) {
+      const payload = { prompt, input_type, ...given({ placeholder, validation, sensitive }) }
       return (await ask('PROVIDE', payload, more)) as never
     },
     outcome: (request_id, options = {}) =>
@@ -114,6 +145,12 @@ export function createHxp(transport: Transport): Hxp {
         return revealed(transport, await answerIn(keyring, ended.request, ended, options), options)
       }),
   }
+}
+
+/** Anything but a yes is a no, and ends here. */
+function approved(answer: Answer<'approved' | 'rejected'>): Answer<'approved'> {
+  if (answer.result !== 'approved') throw new NotApproved(answer.reason, answer as Answer<'rejected'>)
+  return answer as Answer<'approved'>
 }
 
 /** Without what was not given. */

@@ -12,14 +12,13 @@ export {
 } from './client.ts'
 export { CountersignError } from './errors.ts'
 export { httpTransport, type HttpTransportOptions } from './http.ts'
-export type { Hxp, HxpOptions, InputType } from './hxp.ts'
+export type { Answered, Hxp, HxpOptions, InputType, QuestionOptions, Questions } from './hxp.ts'
 export {
   NotAnswered,
   NotApproved,
   ReceiptDoubted,
   type Answer,
   type AnswerReceipt,
-  type Approval,
   type AskedRequest,
   type Remark,
   type WaitOptions,

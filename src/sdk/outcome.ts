@@ -36,7 +36,6 @@ export type Answer<T = unknown> = {
   /** False: there were no keys to verify the receipt with, or nobody wanted it verified. */
   readonly verified: boolean
 }
-export type Approval = Answer<'approved' | 'rejected'> & { readonly approved: boolean }
 
 /** Nobody has answered: its time was over (`failed`), it was withdrawn (`cancelled`), or it is still open and `timeoutMs` is over. */
 export class NotAnswered extends Error {
@@ -58,12 +57,15 @@ export class NotAnswered extends Error {
   }
 }
 
-/** A person said no, and `orThrow` was asked for. */
+/** A person said no: whatever was to be approved must not happen. */
 export class NotApproved extends Error {
   override name = 'NotApproved'
-  readonly answer: Approval
-  constructor(answer: Approval) {
-    super(answer.reason ?? 'rejected')
+  readonly reason: string | null
+  /** With its receipt; null where a checkpoint was rejected that was no request. */
+  readonly answer: Answer<'rejected'> | null
+  constructor(reason: string | null, answer: Answer<'rejected'> | null) {
+    super(reason ?? 'rejected')
+    this.reason = reason
     this.answer = answer
   }
 }

@@ -50,32 +50,27 @@ describe('asking', () => {
         payload: { question: 'Which colour?', options: ['red', 'green'], context: 'For the button.' },
       },
     )
-    const approved = client.hxp.approve('Deploy v2', { sha: 'abc' })
+    const approved = client.hxp.approve('Deploy v2', { details: { sha: 'abc' } })
     await answer(agent, 'approved')
-    assert.deepEqual([(await approved).approved, (await approved).verified], [true, true])
-    const provided = client.hxp.provide('How many?', 'number', { validation: { min: 1 } })
+    assert.deepEqual([(await approved).result, (await approved).verified], ['approved', true])
+    const provided = client.hxp.provide('How many?', { input_type: 'number', validation: { min: 1 } })
     await answer(agent, '42')
     const number: number = (await provided).result
     assert.equal(number, 42)
   })
 
-  test('a rejection is an answer, or an error where that is wanted', async (t) => {
+  test('a rejection is an error that holds the answer with its receipt: nobody goes on by mistake', async (t) => {
     const { agent, client } = await asker(t)
-    const asked = client.hxp.approve('Delete it', {}, { reject_requires_reason: true })
+    const asked = client.hxp.approve('Delete it', { reject_requires_reason: true }).catch((error: unknown) => error)
     await answer(agent, 'rejected', 'Never.')
-    const { approved, reason, verified } = await asked
-    assert.deepEqual({ approved, reason, verified }, { approved: false, reason: 'Never.', verified: true })
-    const thrown = client.hxp.approve('Delete it', {}, { orThrow: true })
-    await answer(agent, 'rejected', 'I said no.')
-    await assert.rejects(
-      thrown,
-      (error: NotApproved) => error instanceof NotApproved && error.message === 'I said no.' && error.answer.verified,
-    )
+    const error = (await asked) as NotApproved
+    assert.ok(error instanceof NotApproved)
+    assert.deepEqual([error.message, error.reason, error.answer?.result, error.answer?.verified], ['Never.', 'Never.', 'rejected', true])
   })
 
   test('nobody answers in time: failed; somebody withdraws it: cancelled', async (t) => {
     const { agent, client } = await asker(t)
-    const failed = await client.hxp.approve('Quick', {}, { timeout_seconds: 1, fallback: 'fail' }).catch((error: unknown) => error)
+    const failed = await client.hxp.approve('Quick', { timeout_seconds: 1, fallback: 'fail' }).catch((error: unknown) => error)
     assert.ok(failed instanceof NotAnswered)
     assert.deepEqual([failed.status, failed.reason, failed.receipt?.status], ['failed', 'timeout', 'failed'])
     const asked = client.hxp.approve('Later').catch((error: unknown) => error)
@@ -89,22 +84,18 @@ describe('asking', () => {
   test('what is wrong with a question is said at once', async (t) => {
     const { client } = await asker(t)
     await assert.rejects(client.hxp.decide('Which?', ['one']), (error: CountersignError) => error.code === 'INVALID_REQUEST')
-    await assert.rejects(client.hxp.approve('x', {}, { key: '' }), TypeError)
+    await assert.rejects(client.hxp.approve('x', { key: '' }), TypeError)
   })
 
   test('replies to what is asked back, once for each question, and goes on waiting', async (t) => {
     const { agent, client } = await asker(t)
     const heard: string[] = []
-    const asked = client.hxp.approve(
-      'Buy it',
-      {},
-      {
-        onQuestion({ text }) {
-          heard.push(text)
-          return `You asked: ${text}`
-        },
+    const asked = client.hxp.approve('Buy it', {
+      onQuestion({ text }) {
+        heard.push(text)
+        return `You asked: ${text}`
       },
-    )
+    })
     const { request_id } = await opened(agent)
     for (const [i, text] of ['How much?', 'For whom?'].entries()) {
       await owner.execution.request.question({ request_id, text })
@@ -116,7 +107,7 @@ describe('asking', () => {
       ['How much?', 'You asked: How much?', 'For whom?', 'You asked: For whom?'],
     )
     await answer(agent, 'approved')
-    assert.equal((await asked).approved, true)
+    assert.equal((await asked).result, 'approved')
     assert.deepEqual(heard, ['How much?', 'For whom?'])
   })
 })
@@ -127,23 +118,21 @@ describe('asking once', () => {
     const seen: string[] = []
     const onAsked = ({ id }: { id: string }): void => void seen.push(id)
     const leaving = new AbortController()
-    const first = client.hxp
-      .approve('Deploy v3', {}, { key: 'deploy/v3', signal: leaving.signal, onAsked })
-      .catch((error: unknown) => error)
+    const first = client.hxp.approve('Deploy v3', { key: 'deploy/v3', signal: leaving.signal, onAsked }).catch((error: unknown) => error)
     await opened(agent)
     leaving.abort(new Error('killed'))
     assert.equal(((await first) as Error).message, 'killed')
     const again = createClient({ url: stage.server.url, key: agent.key })
     t.after(() => again.close())
-    const second = again.hxp.approve('Deploy v3', {}, { key: 'deploy/v3', onAsked })
+    const second = again.hxp.approve('Deploy v3', { key: 'deploy/v3', onAsked })
     await until(() => seen.length === 2, 'it was found again')
     assert.equal(await openCount(agent), 1)
     await answer(agent, 'approved')
-    assert.equal((await second).approved, true)
-    const third = await again.hxp.approve('Deploy v3', {}, { key: 'deploy/v3', onAsked })
-    assert.equal(third.approved, true, 'also when it was answered while nobody waited')
+    assert.equal((await second).result, 'approved')
+    const third = await again.hxp.approve('Deploy v3', { key: 'deploy/v3', onAsked })
+    assert.equal(third.result, 'approved', 'also when it was answered while nobody waited')
     assert.deepEqual(new Set(seen).size, 1)
-    await assert.rejects(again.hxp.approve('Deploy v4', {}, { key: 'deploy/v3' }), (error: CountersignError) => error.status === 409)
+    await assert.rejects(again.hxp.approve('Deploy v4', { key: 'deploy/v3' }), (error: CountersignError) => error.status === 409)
     assert.equal((await again.hxp.outcome(seen[0]!)).result, 'approved')
   })
 
@@ -175,7 +164,7 @@ describe('asking once', () => {
     await until(() => lost.create > 2 && lost.await > 2, 'it goes on')
     assert.equal(await openCount(agent), 1)
     await answer(agent, 'approved')
-    assert.equal((await asked).approved, true)
+    assert.equal((await asked).result, 'approved')
   })
 
   test('whoever may not wait looks, again and again', async (t) => {
@@ -193,7 +182,7 @@ describe('asking once', () => {
     })
     const asked = client.hxp.approve('Patience')
     await answer(agent, 'approved')
-    assert.equal((await asked).approved, true)
+    assert.equal((await asked).result, 'approved')
   })
 })
 
@@ -201,7 +190,7 @@ describe('giving up', () => {
   test('an abort leaves the request open, or withdraws it', async (t) => {
     const { agent, client } = await asker(t)
     const leaving = new AbortController()
-    const asked = client.hxp.approve('Leave', {}, { signal: leaving.signal }).catch((error: unknown) => error)
+    const asked = client.hxp.approve('Leave', { signal: leaving.signal }).catch((error: unknown) => error)
     const { request_id } = await opened(agent)
     leaving.abort(new Error('enough'))
     assert.equal(((await asked) as Error).message, 'enough')
@@ -212,17 +201,17 @@ describe('giving up', () => {
     withdrawing.abort(new Error('for good'))
     assert.equal(((await again) as Error).message, 'for good')
     assert.equal((await client.execution.request.get({ request_id })).request.status, 'cancelled')
-    await assert.rejects(client.hxp.approve('x', {}, { signal: AbortSignal.abort(new Error('before')) }), { message: 'before' })
+    await assert.rejects(client.hxp.approve('x', { signal: AbortSignal.abort(new Error('before')) }), { message: 'before' })
     assert.equal(await openCount(agent), 0)
   })
 
   test('after its own timeout the program knows that it is still open, or that it was withdrawn', async (t) => {
     const { agent, client } = await asker(t)
-    const error = await client.hxp.approve('Slow', {}, { timeoutMs: 300 }).catch((thrown: unknown) => thrown)
+    const error = await client.hxp.approve('Slow', { timeoutMs: 300 }).catch((thrown: unknown) => thrown)
     assert.ok(error instanceof NotAnswered)
     assert.deepEqual([error.status, error.receipt], ['pending', null])
     assert.equal(await openCount(agent), 1)
-    const withdrawn = await client.hxp.approve('Slower', {}, { timeoutMs: 300, cancelOnAbort: true }).catch((thrown: unknown) => thrown)
+    const withdrawn = await client.hxp.approve('Slower', { timeoutMs: 300, cancelOnAbort: true }).catch((thrown: unknown) => thrown)
     assert.ok(withdrawn instanceof NotAnswered)
     assert.deepEqual([withdrawn.status, withdrawn.request.status], ['cancelled', 'cancelled'])
     assert.equal(await openCount(agent), 1)
@@ -276,18 +265,18 @@ describe('believing', () => {
     const { agent, client } = await asker(t)
     const keys = await jwks()
     const others = { keys: keys.keys.map((key: object) => ({ ...key, kid: 'another' })) }
-    const asked = client.hxp.approve('Pinned', {}, { keys: others, key: 'pinned' }).catch((error: unknown) => error)
+    const asked = client.hxp.approve('Pinned', { keys: others, key: 'pinned' }).catch((error: unknown) => error)
     await answer(agent, 'approved')
     const error = await asked
     assert.ok(error instanceof ReceiptDoubted)
     assert.equal(error.verdict.reason, 'unknown_key')
-    assert.equal((await client.hxp.approve('Pinned', {}, { keys, key: 'pinned' })).verified, true)
-    assert.equal((await client.hxp.approve('Pinned', {}, { verify: false, key: 'pinned' })).verified, false)
+    assert.equal((await client.hxp.approve('Pinned', { keys, key: 'pinned' })).verified, true)
+    assert.equal((await client.hxp.approve('Pinned', { verify: false, key: 'pinned' })).verified, false)
   })
 
   test('a deadline that was moved changes nothing about what was asked', async (t) => {
     const { agent, client } = await asker(t)
-    const asked = client.hxp.approve('Moved', {}, { timeout_seconds: 600 })
+    const asked = client.hxp.approve('Moved', { timeout_seconds: 600 })
     const { request_id } = await opened(agent)
     await owner.execution.request.extend({ request_id, timeout_seconds: 6_000 })
     await answer(agent, 'approved')
@@ -306,7 +295,7 @@ describe('believing', () => {
       const unverified = client.hxp.approve('Over there')
       await answer(agent, 'approved')
       assert.equal((await unverified).verified, false)
-      const verified = client.hxp.approve('Over there', {}, { keys: await jwks() })
+      const verified = client.hxp.approve('Over there', { keys: await jwks() })
       await answer(agent, 'approved')
       assert.equal((await verified).verified, true)
     }
@@ -316,12 +305,12 @@ describe('believing', () => {
 describe('secrets', () => {
   test('are fetched once, and are what the receipt commits to', async (t) => {
     const { agent, client } = await asker(t)
-    const asked = client.hxp.provide('The password', 'text', { sensitive: true, key: 'password' })
+    const asked = client.hxp.provide('The password', { sensitive: true, key: 'password' })
     await answer(agent, 'hunter2')
     const { result, receipt, verified } = await asked
     assert.deepEqual([result, verified], ['hunter2', true])
     assert.ok(!JSON.stringify(receipt).includes('hunter2'))
-    await assert.rejects(client.hxp.provide('The password', 'text', { sensitive: true, key: 'password' }), { code: 'GONE' })
+    await assert.rejects(client.hxp.provide('The password', { sensitive: true, key: 'password' }), { code: 'GONE' })
   })
 
   test('another one than the receipt commits to is not believed, and one that is lost on the way is not made up', async (t) => {
@@ -337,7 +326,7 @@ describe('secrets', () => {
         }
         return createClient({ transport: { ...own, call } })
       })
-      const asked = client.hxp.provide('The password', 'text', { sensitive: true }).catch((error: unknown) => error)
+      const asked = client.hxp.provide('The password', { sensitive: true }).catch((error: unknown) => error)
       await answer(agent, 'hunter2')
       const error = await asked
       assert.ok(expected(error), String(error))
@@ -349,7 +338,7 @@ describe('secrets', () => {
     const { publicKey, privateKey } = generateKeyPairSync('x25519')
     await client.identity.agent.seal_key({ agent_id: agent.id, jwk: publicKey.export({ format: 'jwk' }) as never })
     const unseal = async (sealed: string): Promise<string> => new TextDecoder().decode((await compactDecrypt(sealed, privateKey)).plaintext)
-    const asked = client.hxp.provide('The pin', 'number', { sensitive: true })
+    const asked = client.hxp.provide('The pin', { input_type: 'number', sensitive: true })
     const { request_id } = await opened(agent)
     await answer(agent, '1234')
     assert.equal(((await asked) as any).result.sealed_to, 'agent')

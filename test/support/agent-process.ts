@@ -13,9 +13,9 @@ serve<{ goal: string }>(
       note('planned')
       return `plan for ${run.input.goal}`
     })
-    const { comment } = await run.ask.approve(`Shall I? ${plan}`)
-    note(`approved ${comment}`)
-    const { input } = await run.ask.provide('Which branch?')
+    const { reason } = await run.ask.approve(`Shall I? ${plan}`)
+    note(`approved ${reason}`)
+    const { result: input } = await run.ask.provide('Which branch?')
     await run.ledger.write('branch', input)
     await run.commit(`${plan} on ${input}`)
     note('delivered')

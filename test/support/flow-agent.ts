@@ -21,7 +21,7 @@ serve<{ goal: string }>(
       append(made)
       return made
     })
-    const { comment } = await run.ask.approve(`Shall I go on with ${run.input.goal}?`)
+    const { reason: comment } = await run.ask.approve(`Shall I go on with ${run.input.goal}?`)
     await run.progress('almost done', 90)
     await run.ledger.write(run.input.goal, { effect, comment })
     await run.commit(effect)

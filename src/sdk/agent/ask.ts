@@ -2,8 +2,8 @@
 // that names its task, and so a checkpoint of the task; what only a checkpoint can carry makes it one by itself.
 import { persistently } from '../calls.ts'
 import type { Input, Output } from '../client.ts'
-import type { HxpOptions } from '../hxp.ts'
-import type { Answer, AnswerReceipt } from '../outcome.ts'
+import type { Answered, ApproveOptions, DecideOptions, InputType, Provided, ProvideOptions, QuestionOptions } from '../hxp.ts'
+import type { Answer, WaitOptions } from '../outcome.ts'
 import { Ended, Rejected, type Resolution } from './errors.ts'
 import type { Job } from './job.ts'
 import type { Steps } from './steps.ts'
@@ -14,44 +14,39 @@ type Checkpoint = Output<'collaboration/checkpoint.get'>['checkpoint']
 
 /** What only a checkpoint carries; see `collaboration/checkpoint.raise`. */
 type OfCheckpoint = Omit<Raise, 'task_id' | 'kind' | 'prompt' | 'options' | 'context' | 'run_id' | 'attempt'>
-/** What only a request carries; see `execution/request.create`. */
-type OfRequest = Pick<
-  HxpOptions,
-  'priority' | 'timeout_seconds' | 'fallback' | 'risk' | 'tags' | 'remind_seconds' | 'escalate' | 'callback'
-> & {
-  /** What is to be approved, in full. */
-  readonly details?: Readonly<Record<string, unknown>>
-  readonly reject_requires_reason?: boolean
-  /** The scope of a grant that may answer an approval. */
-  readonly scope?: string
-}
-/** What a question may carry besides its words. */
-export type AskOptions = OfCheckpoint &
-  OfRequest & {
+/** What a question may carry besides its words: as for `client.hxp`, and what only a checkpoint carries. */
+export type AskOptions = Omit<QuestionOptions, 'context'> &
+  OfCheckpoint & {
     /** Why: words, at most 500 characters; or evidence, which makes it a checkpoint. */
     readonly context?: string | Raise['context']
-    /** Names the question where its place in the handler may change from one attempt to the next. */
-    readonly key?: string
   }
 /** An option by its id, which is then also its label, at low risk; or the whole of it. */
 export type Choice = string | NonNullable<Raise['options']>[number]
-/** What was answered; with its receipt, and whether that was verified, where the question was a request. */
-export type Answered = Resolution & { readonly receipt?: AnswerReceipt; readonly verified?: boolean }
+/** The answer, and how the task's checkpoint was resolved by it. */
+export type Asked<T> = Answered<T> & { readonly resolution: Resolution }
 
+/** The questions of `client.hxp`, to the people of the task. */
 export type Ask = {
   /** Asks for a yes. Throws `Rejected` for a no, and `NotAnswered` when its time is over. */
-  approve(prompt: string, options?: AskOptions): Promise<Answered>
+  approve(item: string, options?: AskOptions & ApproveOptions): Promise<Asked<'approved'>>
   /** Asks for one of the options. */
-  decide(prompt: string, choices: readonly Choice[], options?: AskOptions): Promise<Answered & { readonly choice: string }>
-  /** Asks for words. */
-  provide(prompt: string, options?: AskOptions): Promise<Answered & { readonly input: string }>
+  decide<const O extends string>(
+    question: string,
+    choices: readonly O[],
+    options?: AskOptions & DecideOptions<NoInfer<O>>,
+  ): Promise<Asked<O>>
+  decide(question: string, choices: readonly Choice[], options?: AskOptions): Promise<Asked<string>>
+  /** Asks for something that only a person has. */
+  provide<const T extends InputType = 'text'>(prompt: string, options?: AskOptions & ProvideOptions<T>): Promise<Asked<Provided<T>>>
 }
 
+type Proof = Pick<WaitOptions, 'verify' | 'keys' | 'unseal'>
+type AnyOptions = AskOptions & ApproveOptions & DecideOptions<string> & ProvideOptions<InputType>
 type Question = {
   readonly kind: 'approval' | 'choice' | 'input'
   readonly prompt: string
   readonly choices: readonly Choice[]
-  readonly more: Omit<AskOptions, 'key'>
+  readonly more: Omit<AnyOptions, 'key' | keyof Proof>
 }
 /** What is kept of a question that was put; a checkpoint by itself is its id alone. */
 type Put = string | { readonly request_id: string; readonly checkpoint_id: string | null }
@@ -79,14 +74,17 @@ export function createAsk(job: Job, steps: Steps): Ask {
     return { request_id: request.id, checkpoint_id: request.checkpoint_id ?? null }
   }
 
-  function ask(question: Question, key: string | undefined): Promise<Answered> {
+  function ask(kind: Question['kind'], prompt: string, choices: readonly Choice[], options: AnyOptions): Promise<Asked<any>> {
+    const { key, verify, keys, unseal, ...more } = options
+    const proof = given({ verify, keys, unseal }) as Proof
+    const question: Question = { kind, prompt, choices, more }
     const task_id = job.item.run.task_id
     if (task_id === null) return Promise.reject(new TypeError('no task stands behind this run, so there is nobody to ask'))
     return inTurn(() =>
       job.aside(async () => {
         // A question that the system's own has put an end to was not answered: it is put again when the run goes on.
         for (let again = 0; ; again++) {
-          const answer = await askOnce(question, task_id, again === 0 ? 'ask' : `ask-again-${again}`, key)
+          const answer = await askOnce(question, task_id, again === 0 ? 'ask' : `ask-again-${again}`, key, proof)
           if (answer !== null) return answer
         }
       }),
@@ -94,7 +92,13 @@ export function createAsk(job: Job, steps: Steps): Ask {
   }
 
   /** null: it ended without an answer, because the system had to ask whether the run goes on at all. */
-  async function askOnce(question: Question, task_id: string, step: string, key: string | undefined): Promise<Answered | null> {
+  async function askOnce(
+    question: Question,
+    task_id: string,
+    step: string,
+    key: string | undefined,
+    proof: Proof,
+  ): Promise<Asked<unknown> | null> {
     let raised: string | null = null
     const known = steps.once(step, key, async (idempotencyKey) => {
       const made = await put(question, task_id, idempotencyKey)
@@ -103,7 +107,7 @@ export function createAsk(job: Job, steps: Steps): Ask {
       return made
     })
     try {
-      return await answered(job, await known, raised !== null)
+      return await answered(job, question.kind, await known, raised !== null, proof)
     } catch (error) {
       throw (await refusalOf(job, job.waitsFor)) ?? error
     } finally {
@@ -111,19 +115,10 @@ export function createAsk(job: Job, steps: Steps): Ask {
     }
   }
 
-  const missing = (what: string, { action }: Resolution): Error => new Error(`the question was answered with ${action}, without ${what}`)
   return {
-    approve: (prompt, { key, ...more } = {}) => ask({ kind: 'approval', prompt, choices: [], more }, key),
-    async decide(prompt, choices, { key, ...more } = {}) {
-      const resolution = await ask({ kind: 'choice', prompt, choices, more }, key)
-      if (resolution.choice === undefined) throw missing('a choice', resolution)
-      return { ...resolution, choice: resolution.choice }
-    },
-    async provide(prompt, { key, ...more } = {}) {
-      const resolution = await ask({ kind: 'input', prompt, choices: [], more }, key)
-      if (resolution.input === undefined) throw missing('any input', resolution)
-      return { ...resolution, input: resolution.input }
-    },
+    approve: (item, options = {}) => ask('approval', item, [], options),
+    decide: (question: string, choices: readonly Choice[], options: AnyOptions = {}) => ask('choice', question, choices, options),
+    provide: (prompt, options = {}) => ask('input', prompt, [], options),
   }
 }
 
@@ -136,6 +131,11 @@ const ofRequest = new Set([
   'details',
   'reject_requires_reason',
   'scope',
+  'default_option',
+  'input_type',
+  'placeholder',
+  'validation',
+  'sensitive',
   'priority',
   'timeout_seconds',
   'fallback',
@@ -158,11 +158,14 @@ function isPlain({ kind, prompt, choices, more }: Question): boolean {
 const given = <T extends object>(fields: T): T => Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T
 
 function requestOf({ kind, prompt, choices, more }: Question): Create {
-  const { context, details, reject_requires_reason, scope, ...rest } = more as OfRequest & { context?: string }
+  const { context, details, reject_requires_reason, scope, default_option, input_type, placeholder, validation, sensitive, ...rest } =
+    more as AnyOptions & { context?: string }
   if (kind === 'approval')
     return { ...rest, action: 'APPROVE', payload: given({ item: prompt, details: details ?? {}, context, reject_requires_reason, scope }) }
-  if (kind === 'choice') return { ...rest, action: 'DECIDE', payload: given({ question: prompt, options: [...choices], context }) }
-  return { ...rest, action: 'PROVIDE', payload: given({ prompt, input_type: 'text', context }) }
+  if (kind === 'choice')
+    return { ...rest, action: 'DECIDE', payload: given({ question: prompt, options: [...choices], context, default_option }) }
+  const payload = { prompt, input_type: input_type ?? 'text', context, placeholder, validation, sensitive }
+  return { ...rest, action: 'PROVIDE', payload: given(payload) }
 }
 
 function checkpointOf({ kind, prompt, choices, more }: Question): Omit<Raise, 'task_id'> {
@@ -179,18 +182,30 @@ function checkpointOf({ kind, prompt, choices, more }: Question): Omit<Raise, 't
 
 // --- The answer --------------------------------------------------------------------------------------------------------------
 
-async function answered(job: Job, made: Put, isNew: boolean): Promise<Answered | null> {
-  if (typeof made === 'string') return answerTo(job, made, isNew)
+async function answered(job: Job, kind: Question['kind'], made: Put, isNew: boolean, proof: Proof): Promise<Asked<unknown> | null> {
+  if (typeof made === 'string') {
+    const resolution = await answerTo(job, made, isNew)
+    return resolution && ofCheckpoint(resolution, kind)
+  }
   const { request_id, checkpoint_id } = made
   const resolution = checkpoint_id === null ? null : await answerTo(job, checkpoint_id, isNew)
   if (checkpoint_id !== null && resolution === null) return null
-  const answer = await job.client.hxp.outcome(request_id, { signal: job.signal })
-  const { result, receipt, verified } = answer
-  const said = { ...(resolution ?? resolutionOf(answer)), receipt, verified }
+  const answer = await job.client.hxp.outcome(request_id, { ...proof, signal: job.signal })
+  const said = resolution ?? resolutionOf(answer)
   // HXP has a no that is an answer: the task goes on with it.
-  if (answer.request.action === 'APPROVE' && result !== 'approved') throw new Rejected(checkpoint_id ?? request_id, said, false)
-  return said
+  if (answer.request.action === 'APPROVE' && answer.result !== 'approved')
+    throw new Rejected(checkpoint_id ?? request_id, said, false, answer as Answer<'rejected'>)
+  return { ...answer, resolution: said }
 }
+
+function ofCheckpoint(resolution: Resolution, kind: Question['kind']): Asked<unknown> {
+  const { action, choice, input, comment = null } = resolution
+  const results = { approval: action === 'approve' ? 'approved' : undefined, choice, input }
+  const result = results[kind]
+  if (result === undefined) throw new Error(`the question was answered with ${action}, without ${words[kind]}`)
+  return { result, reason: comment, receipt: null, request: null, verified: false, resolution }
+}
+const words = { approval: 'a yes', choice: 'a choice', input: 'any input' }
 
 /** A grant has answered: nobody was asked, and no checkpoint was there. */
 const resolutionOf = ({ result, reason, receipt }: Answer): Resolution => ({

@@ -1,5 +1,6 @@
 // Why a handler does not go on.
 import type { Output } from '../client.ts'
+import { NotApproved, type Answer } from '../outcome.ts'
 
 export type Resolution = NonNullable<Output<'collaboration/checkpoint.get'>['checkpoint']['resolution']>
 
@@ -7,13 +8,13 @@ export type Resolution = NonNullable<Output<'collaboration/checkpoint.get'>['che
  * A person said no. Where that was the end of the task (`isFinal`), the handler may clean up, and what it does then is not reported.
  * Otherwise the task goes on: a handler that does not catch it fails its run.
  */
-export class Rejected extends Error {
+export class Rejected extends NotApproved {
   override name = 'Rejected'
   readonly checkpoint_id: string
   readonly resolution: Resolution
   readonly isFinal: boolean
-  constructor(checkpoint_id: string, resolution: Resolution, isFinal = true) {
-    super(resolution.comment ?? 'rejected')
+  constructor(checkpoint_id: string, resolution: Resolution, isFinal = true, answer: Answer<'rejected'> | null = null) {
+    super(resolution.comment ?? null, answer)
     this.checkpoint_id = checkpoint_id
     this.resolution = resolution
     this.isFinal = isFinal

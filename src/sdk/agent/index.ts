@@ -1,7 +1,8 @@
 // The Agent SDK: `countersign/agent`.
 export { CountersignError } from '../errors.ts'
-export { NotAnswered, ReceiptDoubted } from '../outcome.ts'
-export type { Answered, Ask, AskOptions, Choice } from './ask.ts'
+export type { Questions } from '../hxp.ts'
+export { NotAnswered, NotApproved, ReceiptDoubted } from '../outcome.ts'
+export type { Ask, Asked, AskOptions, Choice } from './ask.ts'
 export type { Delegated, DelegateOptions } from './delegate.ts'
 export type { CommitOptions, Content, Delivered } from './deliver.ts'
 export { DelegationFailed, Ended, Rejected, type EndReason, type Resolution } from './errors.ts'
