@@ -21,7 +21,14 @@ const RINGS_MAX = 3
 
 /** Operations as the agent: its program is what the operator says it is. */
 export function portAs(kernel: Kernel, blobs: Blobs, agent_id: string): Port {
-  const caller = (): Promise<Actor> => authenticateSubject(kernel.store, agent_id, kernel.now())
+  const absent = `there is no agent ${agent_id}, or it is switched off: \`countersign agent add\` registers one`
+  const caller = async (): Promise<Actor> => {
+    try {
+      return await authenticateSubject(kernel.store, agent_id, kernel.now())
+    } catch (error) {
+      throw error instanceof Refusal && error.code === 'UNAUTHENTICATED' ? new Refusal('UNAUTHENTICATED', absent) : error
+    }
+  }
   return {
     call: (operation, input, { timeoutMs: _, ...options } = {}) => kernel.call(operation, input, caller, options),
     async upload(task_id, bytes) {
@@ -64,6 +71,15 @@ const bell = (kernel: Kernel, shifts: ReadonlyMap<string, Shift>): Channel => ({
   },
 })
 
+/** What is tried again every few seconds need not be told as often. */
+function onceEach(say: (words: string) => void): (words: string) => void {
+  let said = ''
+  return (words) => {
+    if (words !== said) say(words)
+    said = words
+  }
+}
+
 export function runProcesses(kernel: Kernel, blobs: Blobs, agents: readonly ProcessAgent[], clock: Clock, log: WorkerLog): Worker {
   const shifts = new Map(
     agents.slice(0, limits.childAgentsMax).map(({ agent_id, ...own }) => [
@@ -75,7 +91,7 @@ export function runProcesses(kernel: Kernel, blobs: Blobs, agents: readonly Proc
         clock,
         againMs: AGAIN_MS,
         note: (run_id, words) => log.debug({ agent: agent_id, run: run_id }, words),
-        trouble: (words) => log.warn({ agent: agent_id }, words),
+        trouble: onceEach((words) => log.warn({ agent: agent_id }, words)),
       }),
     ]),
   )

@@ -89,9 +89,16 @@ function limitOf(text: string | undefined): number {
   throw usage('--time-limit is at most P7D')
 }
 
-function portOver(remote: Remote): Port {
+/** A call that waits for messages would say only after a minute that the server is back: it is asked for something else first. */
+function portOver(remote: Remote, connection: { isAway(): boolean; back(): void }): Port {
   return {
-    call: (operation, input, options) => remote.call(operation, input, options),
+    async call(operation, input, options) {
+      if (connection.isAway() && operation === 'delegation/inbox.take') {
+        await remote.call('identity/me.get', {})
+        connection.back()
+      }
+      return remote.call(operation, input, options)
+    },
     upload: (task_id, bytes) =>
       remote.upload(
         'collaboration/artifact.upload',
@@ -110,7 +117,13 @@ async function attend(context: Context, given: Given, remote: Remote, plan: Plan
   let troubled = ''
   let ran = 0
   const shift: Shift = runShift({
-    port: portOver(remote),
+    port: portOver(remote, {
+      isAway: () => troubled !== '',
+      back() {
+        troubled = ''
+        io.err.write(`${agent_id} is connected to ${remote.where} again\n`)
+      },
+    }),
     plan,
     concurrency: given.get('once') === true ? 1 : bounded(given, 'concurrency', 1, limits.childrenPerAgentMax),
     tries: bounded(given, 'tries', limits.childTriesDefault, limits.childTriesMax),
@@ -124,7 +137,7 @@ async function attend(context: Context, given: Given, remote: Remote, plan: Plan
     },
     trouble(words) {
       // Once is enough to say that the server is away.
-      if (words !== troubled) io.err.write(`${paintErr('yellow', inert(words))}\n`)
+      if (words !== troubled) io.err.write(`${paintErr('yellow', inert(words))}; trying again\n`)
       troubled = words
     },
   })

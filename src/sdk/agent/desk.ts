@@ -4,12 +4,13 @@ import type { Client } from '../client.ts'
 import { newKey, pause } from '../transport.ts'
 import { durationOf, isRefusal, persistently } from '../calls.ts'
 import { createJob, type Item, type Job } from './job.ts'
+import type { Connection } from './connection.ts'
 import type { Run } from './run.ts'
 import type { Handler, ServeOptions } from './serve.ts'
 import { createSlots, type Slots } from './slots.ts'
 import { work } from './work.ts'
 
-export type Settings = Required<Omit<ServeOptions, 'url' | 'key' | 'transport' | 'signals'>>
+export type Settings = Required<Omit<ServeOptions, 'url' | 'key' | 'transport' | 'signals' | 'log'>>
 
 export type Desk = {
   /** Aborts when nothing more is taken. */
@@ -33,7 +34,7 @@ const LEAVE_MS = 500
 const portions = <T>(all: readonly T[]): T[][] =>
   Array.from({ length: Math.ceil(all.length / RUNS_MAX) }, (_, i) => all.slice(i * RUNS_MAX, (i + 1) * RUNS_MAX))
 
-export function openDesk(agent_id: string, client: Client, handler: Handler, settings: Settings): Desk {
+export function openDesk(agent_id: string, client: Client, connection: Connection, handler: Handler, settings: Settings): Desk {
   const { leaseMs, waitMs, graceMs, waitingMax, concurrency } = settings
   const worker = newKey()
   const jobs = new Map<string, Job>()
@@ -63,7 +64,7 @@ export function openDesk(agent_id: string, client: Client, handler: Handler, set
     const options = { idempotencyKey: newKey(), signal, timeoutMs: waitMs + ANSWER_MS }
     const began = performance.now()
     try {
-      const { items } = await persistently(signal, () => client.delegation.inbox.take(input, options))
+      const { items } = await persistently(signal, () => connection.attempt(() => client.delegation.inbox.take(input, options)))
       for (const item of items) receive(item)
       if (items.length === 0 && performance.now() - began < Math.min(SOON_MS, waitMs / 2)) await pause(SOON_MS, signal)
     } catch (error) {

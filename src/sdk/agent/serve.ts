@@ -2,6 +2,7 @@
 import { createClient, type Client, type Input } from '../client.ts'
 import type { Transport } from '../transport.ts'
 import { persistently } from '../calls.ts'
+import { createConnection, endingOf } from './connection.ts'
 import { openDesk, type Settings } from './desk.ts'
 import type { Run } from './run.ts'
 
@@ -31,12 +32,17 @@ export type ServeOptions = {
   readonly signals?: boolean
   /** What failed: a handler, with its run, or a call about one. Written to the standard error stream by default. */
   readonly onError?: (error: unknown, run: Run | null) => void
+  /** One line each time: it is connected, it is not, the key is refused. Written to the standard error stream by default. */
+  readonly log?: (line: string) => void
 }
 
 export type Serving = {
   /** Takes nothing more, lets handlers finish for a while, and gives back the rest. */
   stop(): Promise<void>
-  /** Resolves when serving has stopped; rejects when it cannot go on, such as with a key that is not valid. */
+  /**
+   * Resolves when serving has stopped; rejects when it cannot go on, such as with a key that is not valid. Without anybody who asks for it, the
+   * process ends with exit code 1 then.
+   */
   readonly done: Promise<void>
 }
 
@@ -56,10 +62,13 @@ export function serve<I extends object = Record<string, unknown>>(
   handler: Handler<I>,
   options: ServeOptions = {},
 ): Serving {
-  const { url, key, transport, signals = false, ...given } = options
-  const client = transport ? createClient({ transport }) : createClient(connectionOf(url, key))
+  const { url, key, transport, signals = false, log = (line) => console.error(line), ...given } = options
+  const at = transport ? { transport } : connectionOf(url, key)
+  const where = 'url' in at ? at.url : 'the server'
+  const client = createClient(at)
   const agent_id = typeof agent === 'string' ? agent : agent.agent_id
-  const desk = openDesk(agent_id, client, handler as Handler, { ...usual, ...given })
+  const connection = createConnection(agent_id, client, where, log)
+  const desk = openDesk(agent_id, client, connection, handler as Handler, { ...usual, ...given })
   const stop = async (): Promise<void> => {
     await desk.stop()
     // Why it could not go on is told there.
@@ -69,15 +78,39 @@ export function serve<I extends object = Record<string, unknown>>(
 
   async function served(): Promise<void> {
     try {
+      if (!(await isOpen())) return
       if (typeof agent !== 'string') await register(client, agent, desk.stopping)
       await desk.serve()
+    } catch (error) {
+      log(endingOf(agent_id, where, error))
+      if (!isAsked && globalThis.process) globalThis.process.exitCode = 1
+      throw error
     } finally {
       unhear()
       await client.close()
     }
   }
+  /** False: it was stopped before. */
+  async function isOpen(): Promise<boolean> {
+    try {
+      await connection.open(desk.stopping)
+      return true
+    } catch (error) {
+      if (desk.stopping.aborted) return false
+      throw error
+    }
+  }
+  let isAsked = false
   const done = served()
-  return { stop, done }
+  // The line above says why: a stack trace of ours would help nobody.
+  done.catch(() => undefined)
+  return {
+    stop,
+    get done() {
+      isAsked = true
+      return done
+    },
+  }
 }
 
 const environment = (): Readonly<Record<string, string | undefined>> => globalThis.process?.env ?? {}

@@ -1,0 +1,56 @@
+// Whether an agent is connected, said in one line each time that it changes: people who start an agent must not have to guess.
+import { persistently } from '../calls.ts'
+import type { Client } from '../client.ts'
+import { CountersignError } from '../errors.ts'
+
+export type Connection = {
+  /** Says whose key it is, and refuses one that is not the agent's. */
+  open(signal: AbortSignal): Promise<void>
+  /** One attempt of a call that may wait for long; where the server was away, it is found out first whether it is back. */
+  attempt<T>(call: () => Promise<T>): Promise<T>
+}
+
+export function createConnection(agent_id: string, client: Client, where: string, log: (line: string) => void): Connection {
+  let isAway = false
+
+  async function watched<T>(call: () => Promise<T>): Promise<T> {
+    try {
+      return await call()
+    } catch (error) {
+      if (!isAway && error instanceof CountersignError && error.retryable) {
+        isAway = true
+        const reason = error.message.replace(/^the server could not be reached: /, '')
+        log(`${agent_id} cannot connect to ${where}: ${reason}; trying again`)
+      }
+      throw error
+    }
+  }
+
+  return {
+    async open(signal) {
+      const { id } = await persistently(signal, () => watched(() => client.identity.me.get({}, { signal })))
+      if (id !== agent_id) {
+        const message = `this key is ${id}'s, not ${agent_id}'s`
+        throw new CountersignError({ code: 'UNAUTHORIZED', status: 403, message, retryable: false })
+      }
+      isAway = false
+      log(`${agent_id} takes runs from ${where}`)
+    },
+    async attempt(call) {
+      if (isAway) {
+        await client.identity.me.get({})
+        isAway = false
+        log(`${agent_id} is connected to ${where} again`)
+      }
+      return watched(call)
+    },
+  }
+}
+
+/** Why serving ended, in one line. */
+export function endingOf(agent_id: string, where: string, error: unknown): string {
+  if (!(error instanceof CountersignError)) return `${agent_id} stopped: ${error instanceof Error ? error.message : String(error)}`
+  if (error.code === 'UNAUTHENTICATED')
+    return `${where} refuses the key of ${agent_id}: it is not valid there; \`countersign key issue ${agent_id}\` issues another`
+  return `${agent_id} stopped: ${error.message}`
+}
