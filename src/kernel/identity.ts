@@ -63,22 +63,61 @@ export const ownsProject = (actor: Actor, project: string): boolean => actor.pro
 export const speaksFor = (actor: Actor, id: string): boolean =>
   actor.id === id || (actor.kind === 'human' && actor.actsFor?.has(id) === true)
 
-/** A role reads as a word and says whether the actor has it for this state, and in whose place where it is not their own. */
-export type Role<S> = { readonly name: string; is(actor: Actor, state: S): boolean; behalf(actor: Actor, state: S): string | null }
-export const role = <S>(name: string, is: Role<S>['is'], behalf: Role<S>['behalf'] = () => null): Role<S> => ({ name, is, behalf })
+/**
+ * A role says whether the actor has it for this state, and in whose place where it is not their own. Its name stands on the record; its
+ * holder is what a sentence calls those who have it.
+ */
+export type Role<S> = {
+  readonly name: string
+  readonly holder: string
+  is(actor: Actor, state: S): boolean
+  behalf(actor: Actor, state: S): string | null
+}
+export const role = <S>(name: string, is: Role<S>['is'], behalf: Role<S>['behalf'] = () => null): Role<S> => ({
+  name,
+  holder: name,
+  is,
+  behalf,
+})
+/** The same role, called so in sentences. */
+export const heldBy = <S>(holder: string, of: Role<S>): Role<S> => ({ ...of, holder })
 
-export const system = role<unknown>('system', (actor) => actor.kind === 'system')
+export const system = heldBy(
+  'the server itself',
+  role<unknown>('system', (actor) => actor.kind === 'system'),
+)
 /** The admin key: it administers and reads; it never decides and is never a principal. */
-export const administrator = role<unknown>('administrator', (actor) => actor.kind === 'service' && actor.projects === 'all')
-export const installationOwner = role<unknown>('owner', (actor) => actor.kind === 'human' && actor.owner === true)
-export const human = role<unknown>('human', (actor) => actor.kind === 'human')
+export const administrator = heldBy(
+  'the admin key',
+  role<unknown>('administrator', (actor) => actor.kind === 'service' && actor.projects === 'all'),
+)
+export const installationOwner = heldBy(
+  'an owner of the installation',
+  role<unknown>('owner', (actor) => actor.kind === 'human' && actor.owner === true),
+)
+export const human = heldBy(
+  'a person',
+  role<unknown>('human', (actor) => actor.kind === 'human'),
+)
 export const anyone = role<unknown>('anyone', () => true)
 
-/** The one gate: the first role that the actor has, or a refusal that names who may. */
+/** The one gate: the first role that the actor has, or a refusal that names those who may. */
 export function authorize<S>(name: string, callers: readonly Role<S>[], actor: Actor, state: S): Role<S> {
   const found = callers.find((candidate) => candidate.is(actor, state))
-  if (!found) throw new Refusal('UNAUTHORIZED', `${name} is for: ${callers.map((candidate) => candidate.name).join(', ')}`)
+  if (!found) throw new Refusal('UNAUTHORIZED', `${callerOf(actor)} cannot do this (${name}): only ${holdersOf(callers)} can`)
   return found
+}
+
+/** In a sentence: `the task's principal or a reviewer`. The server itself is named only where nobody else may. */
+export function holdersOf(callers: readonly Pick<Role<never>, 'name' | 'holder'>[]): string {
+  const others = callers.filter(({ name }) => name !== system.name)
+  const holders = [...new Set((others.length > 0 ? others : callers).map(({ holder }) => holder))]
+  return holders.length === 1 ? holders[0]! : `${holders.slice(0, -1).join(', ')} or ${holders.at(-1)!}`
+}
+
+function callerOf(actor: Actor): string {
+  if (administrator.is(actor, null)) return administrator.holder
+  return actor.kind === 'service' ? `the key of ${actor.id}` : actor.id
 }
 
 /**

@@ -234,7 +234,8 @@ export function createKernel(options: KernelOptions): Kernel {
     const context = contextOf(given, actor, draft)
     const state: unknown = await op.load(readerAs(draft, actor), input, context)
     const allowed = authorize(op.name, op.callers, actor, state)
-    for (const rule of op.requires) if (!rule.holds(state, input, context)) throw new Refusal(rule.code, rule.refusal)
+    const broken = op.requires.find((rule) => !rule.holds(state, input, context))
+    if (broken) throw new Refusal(broken.code, broken.refusalFor?.(state, input, context) ?? broken.refusal)
     return { state, allowed, context }
   }
 

@@ -117,12 +117,21 @@ export type Rule<S, I = unknown> = {
   holds(state: S, input: I, context: Context): boolean
   /** The message of the refusal: what is the case, and what to do next. */
   readonly refusal: string
+  /** The same, with what is known of this case; only for callers who may read the state. */
+  refusalFor?(state: S, input: I, context: Context): string
 }
-export const rule = <S, I = unknown>(code: string, words: string, holds: Rule<S, I>['holds'], refusal: string): Rule<S, I> => ({
+export const rule = <S, I = unknown>(
+  code: string,
+  words: string,
+  holds: Rule<S, I>['holds'],
+  refusal: string,
+  refusalFor?: Rule<S, I>['refusalFor'],
+): Rule<S, I> => ({
   code,
   words,
   holds,
   refusal,
+  ...(refusalFor ? { refusalFor } : {}),
 })
 
 /** How to show the operation: a scene that its protocol describes, who calls, and with what. */

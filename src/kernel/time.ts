@@ -31,6 +31,22 @@ export function futureTimestamp(text: string, now: string, code: string, field: 
   return new Date(ms).toISOString()
 }
 
+const SPANS = [
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+  ['second', 1_000],
+] as const
+
+/** `3 minutes ago`, for a sentence. */
+export function agoInWords(at: string, now: string): string {
+  const ms = Date.parse(now) - Date.parse(at)
+  const span = SPANS.find(([, size]) => ms >= size)
+  if (span === undefined) return 'just now'
+  const count = Math.floor(ms / span[1])
+  return `${count} ${span[0]}${count === 1 ? '' : 's'} ago`
+}
+
 const DURATION = /^P(?:(\d{1,6})W|(?=\d|T\d)(?:(\d{1,6})D)?(?:T(?=\d)(?:(\d{1,8})H)?(?:(\d{1,9})M)?(?:(\d{1,10})(?:\.(\d{1,3}))?S)?)?)$/
 
 /** Milliseconds of an ISO 8601 duration; years and months have no fixed length and are refused. */

@@ -161,7 +161,11 @@ test('cancel works by POST and by DELETE, with a receipt', async (t) => {
     assert.equal(cancelled.headers['hxp-status'], 'cancelled')
     const twice = await world.resolve(request_id, 'Approve')
     assertRefused(twice, 409, 'already_resolved')
-    assert.match(twice.json.message, /has ended before/, 'what happened, not what should be')
+    assert.match(
+      twice.json.message,
+      /^already closed: withdrawn, by agent_devin, (just now|\d+ seconds? ago)$/,
+      'what happened, not what should be',
+    )
     assert.equal((await world.http('devin', 'GET', `/requests/${request_id}`)).json.status, 'cancelled')
   }
 })
@@ -870,8 +874,8 @@ test('a refusal says what is the case, not what should be', async (t) => {
   assert.equal(await told('request.claim', 'alice'), 'the request was not put to a pool: there is nothing to claim')
   await world.resolve(request_id, 'Approve')
   assert.equal(
-    await told('request.resolve', 'alice', { result: 'Deny' }),
-    'the request has ended before: it was resolved or cancelled, or took its default',
+    (await told('request.resolve', 'alice', { result: 'Deny' })).replace(/\d+ seconds? ago/, 'just now'),
+    'already closed: Approve, by user_alice, just now',
   )
   // Whatever has no words of its own.
   assert.match(await told('request.expire', 'system'), /^the request is not open$/)

@@ -1,10 +1,10 @@
 // Times as people read them: how long ago, or how long until then. Programs get them as they are.
 
 const units = [
-  ['d', 86_400_000, 'day'],
-  ['h', 3_600_000, 'hour'],
-  ['m', 60_000, 'minute'],
-  ['s', 1_000, 'second'],
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1_000],
 ] as const
 /** A time that is further away is a date. */
 const RELATIVE_MS_MAX = 30 * 86_400_000
@@ -13,22 +13,16 @@ const NOW_MS = 1_000
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/
 export const isTime = (text: string): boolean => TIME.test(text)
 
-function phrase(text: string, now: number, told: (count: number, unit: (typeof units)[number]) => string): string {
+/** For a table: `3m ago`, `in 2h`, `now`; a date where it is more than a month away. */
+export function agoOf(text: string, now: number): string {
   const ms = Date.parse(text) - now
   const distance = Math.abs(ms)
   if (Number.isNaN(ms) || distance > RELATIVE_MS_MAX) return text.slice(0, 10)
   const unit = units.find(([, size]) => distance >= size)
   if (unit === undefined || distance < NOW_MS) return 'now'
-  const words = told(Math.floor(distance / unit[1]), unit)
+  const words = `${Math.floor(distance / unit[1])}${unit[0]}`
   return ms < 0 ? `${words} ago` : `in ${words}`
 }
-
-/** For a table: `3m ago`, `in 2h`, `now`; a date where it is more than a month away. */
-export const agoOf = (text: string, now: number): string => phrase(text, now, (count, [letter]) => `${count}${letter}`)
-
-/** For a sentence: `3 minutes ago`. */
-export const agoInWords = (text: string, now: number): string =>
-  phrase(text, now, (count, [, , word]) => `${count} ${word}${count === 1 ? '' : 's'}`)
 
 /** For the record: exact to the second, in UTC. */
 export const exactly = (text: string): string => `${text.slice(0, 10)} ${text.slice(11, 19)}Z`

@@ -1,6 +1,6 @@
 // Who is who on a task, and what must hold. Roles and rules read as sentences.
 import { Refusal } from '#kernel/errors.ts'
-import { role, speaksFor, SYSTEM_ID, type Actor, type Subject } from '#kernel/identity.ts'
+import { heldBy, role, speaksFor, SYSTEM_ID, type Actor, type Subject } from '#kernel/identity.ts'
 import { rule, type Read } from '#kernel/operation.ts'
 import { hasTime } from '#kernel/time.ts'
 import { canMove } from '#kernel/transitions.ts'
@@ -11,22 +11,34 @@ type OfTask = { readonly task: Task }
 type OfCheckpoint = OfTask & { readonly checkpoint: Checkpoint }
 
 /** The human who answers for the task (HACP 0.1.0, Roles), or their substitute; who works on it does not stand in for its judge. */
-export const principal = role<OfTask>(
-  'principal',
-  (actor, { task }) => actor.kind === 'human' && speaksFor(actor, task.ownership.principal) && !judgesOwnWork(actor, task),
-  (actor, { task }) => inPlaceOf(actor, task.ownership.principal),
+export const principal = heldBy(
+  "the task's principal",
+  role<OfTask>(
+    'principal',
+    (actor, { task }) => actor.kind === 'human' && speaksFor(actor, task.ownership.principal) && !judgesOwnWork(actor, task),
+    (actor, { task }) => inPlaceOf(actor, task.ownership.principal),
+  ),
 )
 /** A human named on the task, or their substitute; nobody reviews their own work. */
-export const reviewer = role<OfTask>(
-  'reviewer',
-  (actor, { task }) => actor.kind === 'human' && actor.id !== task.executor && task.reviewers.some((who) => speaksFor(actor, who)),
-  (actor, { task }) => inPlaceOf(actor, task.reviewers.find((who) => speaksFor(actor, who)) ?? actor.id),
+export const reviewer = heldBy(
+  'a reviewer',
+  role<OfTask>(
+    'reviewer',
+    (actor, { task }) => actor.kind === 'human' && actor.id !== task.executor && task.reviewers.some((who) => speaksFor(actor, who)),
+    (actor, { task }) => inPlaceOf(actor, task.reviewers.find((who) => speaksFor(actor, who)) ?? actor.id),
+  ),
 )
 const judgesOwnWork = (actor: Actor, task: Task): boolean => actor.id === task.executor && actor.id !== task.ownership.principal
 const inPlaceOf = (actor: Actor, whose: string): string | null => (actor.id === whose ? null : whose)
 /** Who works on it, also while a person holds it: so that a call in the wrong state is told about the state. */
-export const executor = role<OfTask>('executor', (actor, { task }) => actor.id === task.executor)
-export const executingAgent = role<OfTask>('executing agent', (actor, { task }) => actor.kind === 'agent' && actor.id === task.executor)
+export const executor = heldBy(
+  "the task's executor",
+  role<OfTask>('executor', (actor, { task }) => actor.id === task.executor),
+)
+export const executingAgent = heldBy(
+  'the agent that executes the task',
+  role<OfTask>('executing agent', (actor, { task }) => actor.kind === 'agent' && actor.id === task.executor),
+)
 
 /** A precondition by the state table: the draft's PRECONDITION_FAILED. */
 export const allows = (event: string) =>

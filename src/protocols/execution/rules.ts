@@ -1,7 +1,8 @@
 // Who may ask and who may answer, and what must hold. Roles and rules read as sentences.
 import { Refusal } from '#kernel/errors.ts'
-import { installationOwner, isIn, role, speaksFor, type Actor } from '#kernel/identity.ts'
+import { heldBy, installationOwner, isIn, role, speaksFor, type Actor } from '#kernel/identity.ts'
 import { rule, type Read } from '#kernel/operation.ts'
+import { agoInWords } from '#kernel/time.ts'
 import { shownDigest } from './card.ts'
 import { isInPool, isOpen, Request, taskDoc } from './schema.ts'
 
@@ -39,7 +40,10 @@ export async function poolItemOf(read: Read, request_id: string, actor: Actor): 
 }
 
 /** An agent with its own key, or a project's key for the agents of the project. */
-export const asker = role<unknown>('agent', (actor) => actor.kind === 'agent' || isProjectKey(actor))
+export const asker = heldBy(
+  'an agent',
+  role<unknown>('agent', (actor) => actor.kind === 'agent' || isProjectKey(actor)),
+)
 export const isProjectKey = (actor: Actor): boolean => actor.kind === 'service' && actor.projects !== 'all'
 
 /** Who asked, or the key of the project for it. */
@@ -73,9 +77,12 @@ export const answerer = role<OfRequest>(
 /** Anybody of the project, as long as nobody has claimed it. */
 export const poolMember = role<OfRequest>('a person of the pool', (actor, { request }) => actor.kind === 'human' && isInPool(request))
 /** Whoever owns the installation answers for all of it, apart from what a task's own people decide. */
-export const chief = role<OfRequest>(
-  'owner',
-  (actor, { request, task }) => task === null && request.quorum === undefined && installationOwner.is(actor, null),
+export const chief = heldBy(
+  'an owner of the installation',
+  role<OfRequest>(
+    'owner',
+    (actor, { request, task }) => task === null && request.quorum === undefined && installationOwner.is(actor, null),
+  ),
 )
 
 /** What ended by its deadline is late, not resolved (HXP 0.1, 5.3: 408); asking again changes nothing. */
@@ -98,7 +105,17 @@ export const isUnresolved = rule<OfRequest>(
   // What takes its default at the deadline has been answered by it then (X2: 409).
   ({ request }, _, { actor, now }) => isOpen(request) && (actor.kind === 'system' || !takesDefault(request) || !isOver(request, now)),
   'the request has ended before: it was resolved or cancelled, or took its default',
+  ({ request }, _, { now }) => endOf(request, now),
 )
+/** How it ended, for everybody who may read it: a pool's people are named as the receipt names them, and what was provided is not told. */
+function endOf({ action, receipt }: Request, now: string): string {
+  if (receipt === undefined) return 'the time of the request is up, and it takes its default'
+  const { status, result, completed_by, completed_at } = receipt
+  const ends = { completed: action === 'PROVIDE' ? 'answered' : textOf(result), failed: 'no answer in time', cancelled: 'withdrawn' }
+  return `already closed: ${ends[status]}, by ${completed_by}, ${agoInWords(completed_at, now)}`
+}
+const RESULT_CHARS_MAX = 100
+const textOf = (result: unknown): string => (typeof result === 'string' ? result : JSON.stringify(result)).slice(0, RESULT_CHARS_MAX)
 /** For what the system does by timer: that somebody was faster is no failure. */
 export const isStillOpen = rule<OfRequest>(
   'PRECONDITION_FAILED',

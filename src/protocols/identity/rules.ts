@@ -1,5 +1,5 @@
 // Who may administer whom. Reads as: the administrator, an owner of this installation, or whoever the thing belongs to.
-import { administrator, installationOwner, ownsProject, role, system, type Actor } from '#kernel/identity.ts'
+import { administrator, heldBy, installationOwner, ownsProject, role, system, type Actor } from '#kernel/identity.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { rule, type Read } from '#kernel/operation.ts'
 import { ADMIN_SERVICE, Agent, Project, User } from './schema.ts'
@@ -15,12 +15,15 @@ export const seenProjects = (actor: Actor): string[] | null =>
 
 type OfSubject = { readonly subject: Subject }
 /** An agent's owner, a project's owner, or the person themself. */
-export const keeper = role<OfSubject>('keeper', (actor, { subject }) => {
-  if (actor.kind !== 'human' || actor.narrowed) return false
-  if (subject.kind === 'agent') return subject.owner === actor.id
-  if (subject.kind === 'project') return ownsProject(actor, subject.id)
-  return subject.kind === 'human' && subject.id === actor.id
-})
+export const keeper = heldBy(
+  'the person it belongs to',
+  role<OfSubject>('keeper', (actor, { subject }) => {
+    if (actor.kind !== 'human' || actor.narrowed) return false
+    if (subject.kind === 'agent') return subject.owner === actor.id
+    if (subject.kind === 'project') return ownsProject(actor, subject.id)
+    return subject.kind === 'human' && subject.id === actor.id
+  }),
+)
 
 /** A credential that ends, or is for one project only, must not be traded for a credential that is neither. */
 export const mayPassOn = rule<unknown>(
@@ -31,9 +34,9 @@ export const mayPassOn = rule<unknown>(
 )
 
 type OfProject = { readonly project: { readonly id: string } }
-export const projectOwner = role<OfProject>(
-  'project owner',
-  (actor, { project }) => actor.kind === 'human' && ownsProject(actor, project.id),
+export const projectOwner = heldBy(
+  'an owner of the project',
+  role<OfProject>('project owner', (actor, { project }) => actor.kind === 'human' && ownsProject(actor, project.id)),
 )
 
 export type Subject =

@@ -2,7 +2,7 @@
 import { differenceIn, type Difference } from '#kernel/chain.ts'
 import { timestampOf } from '#kernel/clock.ts'
 import { Damaged, Refusal } from '#kernel/errors.ts'
-import { administrator, anyone, ownsProject, role, SYSTEM_SCOPE, system, type Actor } from '#kernel/identity.ts'
+import { administrator, anyone, heldBy, ownsProject, role, system, SYSTEM_SCOPE, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { query, stream, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
@@ -15,10 +15,13 @@ import { Id, Task, Timestamp } from '../schema.ts'
 
 type OfProject = { readonly project_id: string | null }
 /** The whole record of a project is for its owners; identity facts are for owners of the installation. */
-const recordKeeper = role<OfProject>('project owner', (actor, { project_id }) => {
-  if (project_id === null) return true
-  return project_id === SYSTEM_SCOPE ? actor.kind === 'human' && actor.owner === true : ownsProject(actor, project_id)
-})
+const recordKeeper = heldBy(
+  'an owner of the project',
+  role<OfProject>('project owner', (actor, { project_id }) => {
+    if (project_id === null) return true
+    return project_id === SYSTEM_SCOPE ? actor.kind === 'human' && actor.owner === true : ownsProject(actor, project_id)
+  }),
+)
 
 const QueryInput = t.Object({
   project_id: t.Optional(Id),

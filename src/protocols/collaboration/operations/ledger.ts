@@ -1,7 +1,7 @@
 // The ledger: append-only state of a project or of the organisation. Last write wins; every write is kept and audited.
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
-import { anyone, type Actor } from '#kernel/identity.ts'
+import { anyone, heldBy, type Actor } from '#kernel/identity.ts'
 import { canonical } from '#kernel/canonical.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
@@ -13,7 +13,10 @@ import { Id, Ledger, LedgerEntry, LedgerHead, ledgerHeadId, LedgerKey, LedgerSco
 import { role } from '#kernel/identity.ts'
 
 type Writing = { readonly task: Task; readonly head: { readonly version: number } | null }
-const assignee = role<Writing>('assignee', (actor, { task }) => actor.id === task.ownership.assignee)
+const assignee = heldBy(
+  "the task's assignee",
+  role<Writing>('assignee', (actor, { task }) => actor.id === task.ownership.assignee),
+)
 
 const write = command({
   name: 'ledger.write',

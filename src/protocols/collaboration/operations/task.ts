@@ -1,7 +1,7 @@
 // Tasks: created and assigned by people, started by whoever works on them, ended by people or by acceptance.
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
-import { anyone, role, system, type Actor } from '#kernel/identity.ts'
+import { anyone, heldBy, role, system, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Bound } from '#kernel/operation.ts'
 import { t, type Static } from '#kernel/schema.ts'
@@ -21,16 +21,19 @@ const isOfProject = (actor: Actor, { project_id }: Creating): boolean =>
   actor.kind === 'human' && actor.projects !== 'all' && actor.projects.has(project_id)
 const personOfProject = role<Creating>('a person of the project', (actor, state) => activeIn(state) === null && isOfProject(actor, state))
 /** Children are bounded: whoever merely reads a task must not use up what its principal and its executor delegate with. */
-const parentsPrincipal = role<Creating>(
-  'principal of the parent',
-  (actor, state) => {
-    const task = activeIn(state)
-    return task !== null && isOfProject(actor, state) && principal.is(actor, { task })
-  },
-  (actor, state) => {
-    const task = activeIn(state)
-    return task && principal.behalf(actor, { task })
-  },
+const parentsPrincipal = heldBy(
+  "the parent task's principal",
+  role<Creating>(
+    'principal of the parent',
+    (actor, state) => {
+      const task = activeIn(state)
+      return task !== null && isOfProject(actor, state) && principal.is(actor, { task })
+    },
+    (actor, state) => {
+      const task = activeIn(state)
+      return task && principal.behalf(actor, { task })
+    },
+  ),
 )
 const inProject = (actor: Actor, project_id: string): boolean => actor.projects === 'all' || actor.projects.has(project_id)
 

@@ -2,7 +2,7 @@
 import { timestampOf } from '#kernel/clock.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image, put } from '#kernel/facts.ts'
-import { administrator, installationOwner, role } from '#kernel/identity.ts'
+import { administrator, heldBy, installationOwner, role } from '#kernel/identity.ts'
 import { hookSecretOf, isHookAddress } from '#kernel/hooks.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
@@ -10,7 +10,10 @@ import { nullable, t } from '#kernel/schema.ts'
 import { Callback, Hook, HookAddress, Label, newHook } from '../notices.ts'
 import { Id } from '../schema.ts'
 
-const agent = role<unknown>('agent', (actor) => actor.kind === 'agent')
+const agent = heldBy(
+  'an agent',
+  role<unknown>('agent', (actor) => actor.kind === 'agent'),
+)
 type OfCallback = { readonly callback: Callback }
 const itsAgent = role<OfCallback>('the agent itself', (actor, { callback }) => actor.id === callback.agent_id)
 async function callbackOf(read: Read, callback_id: string): Promise<OfCallback> {

@@ -1,7 +1,7 @@
 // Groups: names for several people of a project, so that an agent can say whom to turn to without knowing who is on duty.
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
-import { anyone, installationOwner, isIn, ownsProject, role, type Actor } from '#kernel/identity.ts'
+import { anyone, heldBy, installationOwner, isIn, ownsProject, role, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Bound } from '#kernel/operation.ts'
 import { t } from '#kernel/schema.ts'
@@ -10,7 +10,10 @@ import { Id } from '../schema.ts'
 import { Group, groupId, GroupName } from '../standing.ts'
 
 type OfProject = { readonly project_id: string }
-const projectOwner = role<OfProject>('project owner', (actor, { project_id }) => actor.kind === 'human' && ownsProject(actor, project_id))
+const projectOwner = heldBy(
+  'an owner of the project',
+  role<OfProject>('project owner', (actor, { project_id }) => actor.kind === 'human' && ownsProject(actor, project_id)),
+)
 const keepers = [projectOwner, installationOwner]
 
 function projectFor(actor: Actor, project_id = 'project_default'): string {

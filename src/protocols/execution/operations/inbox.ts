@@ -1,6 +1,6 @@
 // The inbox: everything that waits for a person, whoever asks it of them, most urgent first. What is not theirs is neither listed
 // nor counted.
-import { human, installationOwner, role, type Actor } from '#kernel/identity.ts'
+import { heldBy, human, installationOwner, role, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { query, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
@@ -26,9 +26,9 @@ const ListInput = t.Object({ ...whatFields, ...pageInput })
 type ListInput = Static<typeof ListInput>
 
 type OfPerson = { readonly person: string | null }
-const themself = role<OfPerson>(
-  'a person, for themself',
-  (actor, { person }) => actor.kind === 'human' && (person === null || person === actor.id),
+const themself = heldBy(
+  'the person whose inbox it is',
+  role<OfPerson>('a person, for themself', (actor, { person }) => actor.kind === 'human' && (person === null || person === actor.id)),
 )
 
 const list = query({
