@@ -147,6 +147,8 @@ export const limits = {
 
   /** A task's image is written with every step, so what it holds is bounded: beyond this the work belongs in child tasks. */
   checkpointsPerTaskMax: 200,
+  /** Among the last questions of its task an invocation looks for the action that a person approved. */
+  approvalsLookedAt: 50,
   artifactsPerTaskMax: 200,
   versionsPerArtifactMax: 500,
   transfersPerTaskMax: 500,

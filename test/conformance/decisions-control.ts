@@ -133,20 +133,20 @@ const grant = (on: Stage, more: object): Promise<any> =>
 const use = async (on: Stage, scope = 'deploy:staging', as = 'devin'): Promise<string> =>
   (await on.call(as, 'grant.use', { task_id: on.refs['task'].id, scope })).decision
 
-must('H24-grants', 'the last grant for a scope wins, a narrower scope before a family, and what nobody granted is asked', async () => {
+must('H24-grants', 'the last allow for a scope wins, a narrower scope before a family, and what nobody granted is asked', async () => {
   const on = await stage('in_progress')
   assert.equal(await use(on), 'ask')
-  await grant(on, { scope: 'deploy:*', decision: 'deny' })
-  assert.equal(await use(on), 'deny')
+  await grant(on, { scope: 'deploy:*' })
+  assert.deepEqual([await use(on), await use(on, 'deploy:live')], ['allow', 'allow'])
   await grant(on, {})
-  assert.deepEqual([await use(on), await use(on, 'deploy:live')], ['allow', 'deny'])
+  assert.equal(await use(on), 'allow')
   await grant(on, { decision: 'deny' })
   assert.equal(await use(on), 'deny')
   const { items } = await on.call('alice', 'grant.list', { task_id: on.refs['task'].id })
   assert.deepEqual(
     items.map(({ scope, decision, used, granted_by }: any) => [scope, decision, used, granted_by]),
     [
-      ['deploy:*', 'deny', 2, 'user_alice'],
+      ['deploy:*', 'allow', 2, 'user_alice'],
       ['deploy:staging', 'allow', 1, 'user_alice'],
       ['deploy:staging', 'deny', 1, 'user_alice'],
     ],

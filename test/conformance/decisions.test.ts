@@ -2,6 +2,7 @@
 import { decisions } from './decisions-cited.ts'
 import './decisions-checkpoint.ts'
 import './decisions-questions.ts'
+import './decisions-grants.ts'
 import './decisions-routing.ts'
 import './decisions-time.ts'
 import './decisions-work.ts'

@@ -31,6 +31,17 @@ export async function offerAll(kernel: Kernel, start: number): Promise<void> {
   )
 }
 
+/** A deny of a scope, or of a family that it is of, as it was when the fact was made. */
+function denyOf(record: FactRecord, task_id: string, run_id: string | null, scope: string, at: string): any {
+  const covers = (denied: string): boolean => denied === scope || (denied.endsWith(':*') && scope.startsWith(denied.slice(0, -1)))
+  const lasts = ({ until, run }: any): boolean => (until === 'session' ? run !== null && run === run_id : until === 'task' || until > at)
+  for (const [key, { value }] of record.docs) {
+    if (!key.startsWith('collaboration.grant/') || value.task_id !== task_id || value.decision !== 'deny') continue
+    if (value.revoked_at === null && covers(value.scope) && lasts(value)) return value
+  }
+  return null
+}
+
 export type EffectLaws = {
   judge(fact: SeenFact): void
   /** A capability runs now. */
@@ -43,6 +54,11 @@ export function createEffectLaws(record: FactRecord, fail: Fail): EffectLaws {
   const acted = new Set<string>()
   return {
     judge({ line, images }) {
+      if (line.action === 'collaboration/grant.used' && line.detail?.['decision'] === 'allow') {
+        const { task_id, id, run = null } = images[0]!.after
+        const deny = denyOf(record, task_id, run, line.detail['scope'] as string, line.at)
+        if (deny !== null) fail(`${id} allows ${line.detail['scope']}, which ${deny.id} denies`)
+      }
       for (const { key, before, after } of images) {
         if (!key.startsWith(INVOCATION)) continue
         const what = `${line.action} on ${after.id}`
@@ -51,6 +67,12 @@ export function createEffectLaws(record: FactRecord, fail: Fail): EffectLaws {
         if ((before?.state ?? null) !== (isNew ? null : 'begun')) fail(`${what}: it was ${before?.state} before`)
         const run = record.docs.get(`delegation.run/${after.run_id}`)?.value
         if (isNew && (run.agent_id !== line.actor || run.state !== 'running')) fail(`${what} by ${line.actor}, whose run is ${run.state}`)
+        // What is denied never runs.
+        const { required_permissions } = record.docs.get(`delegation.capability/${after.ref.capability_id}@${after.ref.version}`)!.value
+        for (const scope of isIntent ? [after.ref.capability_id, ...required_permissions] : []) {
+          const deny = after.task_id === null ? null : denyOf(record, after.task_id, after.run_id, scope, line.at)
+          if (deny !== null) fail(`${what}: ${deny.id} denies ${scope}`)
+        }
         if (!isNew && line.actor !== 'agent_system') fail(`${what} by ${line.actor}`)
         if (after.state === 'succeeded' && !acted.has(after.id)) fail(`${what}: it never ran`)
         if (after.error === 'PERMISSION_DENIED' && acted.has(after.id)) fail(`${what}: it ran all the same`)

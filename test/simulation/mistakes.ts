@@ -345,6 +345,12 @@ export const mistakes: readonly Mistake[] = [
     'const due = null as ReturnType<typeof kind.due>',
   ),
   one(
+    'a-denied-capability-runs',
+    'protocols/delegation/permission.ts',
+    "const denied = scopes.find(({ grant }) => grant?.decision === 'deny')",
+    "const denied = scopes.find(({ grant, isNeeded }) => isNeeded && grant?.decision === 'deny')",
+  ),
+  one(
     'effect-before-its-intent',
     'kernel/kernel.ts',
     'if (pending) effects.begin(pending.id)',

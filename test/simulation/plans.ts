@@ -138,6 +138,11 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     return { as: random.chance(0.7) ? (task.executor ?? person(task)) : person(task), op: 'artifact.upload', input }
   }
 
+  function granting(task_id: string, scope: string, until: string): object {
+    const decision = random.pick(['allow', 'allow', 'deny'])
+    return { task_id, scope, decision, until, uses: decision === 'allow' ? some(0.4, () => 1 + random.below(2)) : undefined }
+  }
+
   /** What a person does to an agent that works, and what they allow it beforehand. */
   function control(id: number, task: any): Made {
     const { id: task_id, ownership, executor, state } = task
@@ -159,7 +164,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
         () => ({
           ...own,
           op: 'grant.add',
-          input: { task_id, scope, decision: random.pick(['allow', 'deny']), until: until(), uses: some(0.4, () => 1 + random.below(2)) },
+          input: granting(task_id, random.pick([scope, scope, 'shell:*', 'cap:open', 'cap:*']), until()),
         }),
       ],
       [grants.length > 0 ? 2 : 0.1, () => ({ ...own, op: 'grant.revoke', input: { grant_id: grants.at(-1)?.id ?? 'grant_none' } })],

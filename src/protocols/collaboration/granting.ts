@@ -1,15 +1,26 @@
 // Which grant of a task speaks for a scope now.
 import type { Granted, Read } from '#kernel/operation.ts'
+import { kindOf } from '#kernel/schema.ts'
 import { Grant, GrantHead, grantHeadId, Task } from './schema.ts'
 
-/** The grant that speaks for a scope: the scope itself before its families, `deploy:staging` before `deploy:*`. */
+/**
+ * The grant that speaks for a scope: a deny of the scope or of a family of it before every allow; then the scope itself before its
+ * families, `deploy:staging` before `deploy:*`.
+ */
 export async function speakingFor(read: Read, task: Task, scope: string, now: string): Promise<Grant | null> {
+  const session = await sessionOf(read, task)
+  let allowed: Grant | null = null
   for (const candidate of familiesOf(scope)) {
     const head = await read.raw(GrantHead, grantHeadId(task.id, candidate))
-    const grant = head && (await read.raw(Grant, head.grant_id))
-    if (grant && isInForce(grant, task, now)) return grant
+    if (head === null) continue
+    for (const id of [...(head.denies ?? []), head.grant_id]) {
+      const grant = id === null ? null : await read.raw(Grant, id)
+      if (grant === null || !isInForce(grant, session, now)) continue
+      if (grant.decision === 'deny') return grant
+      allowed ??= grant
+    }
   }
-  return null
+  return allowed
 }
 
 function familiesOf(scope: string): string[] {
@@ -17,10 +28,31 @@ function familiesOf(scope: string): string[] {
   return [scope, ...words.slice(1).map((_, i) => [...words.slice(0, words.length - 1 - i), '*'].join(':'))]
 }
 
-function isInForce(grant: Grant, task: Task, now: string): boolean {
+/** Who works on the task now, in which run, and which run was before it. */
+export type Session = { readonly executor: string | null; readonly run: string | null; readonly after_run: string | null }
+type Work = { readonly root_run: string | null; readonly current_run: string | null; readonly last_run: string }
+
+/** Protocols know one another's documents by name only. */
+export async function sessionOf(read: Read, { id, executor }: Task): Promise<Session> {
+  const work = (await read.raw(kindOf('delegation.work/'), id)) as Work | null
+  const run = work?.current_run ?? null
+  if (run === null) return { executor, run, after_run: work?.last_run ?? null }
+  const { continues } = (await read.raw(kindOf('delegation.run/'), run)) as { continues: string | null }
+  // A run that another one delegated to is not the next one: that one waits for it.
+  return { executor, run, after_run: continues ?? (work?.root_run === run ? null : run) }
+}
+
+function isInForce(grant: Grant, session: Session, now: string): boolean {
   if (grant.revoked_at !== null || (grant.uses !== null && grant.used >= grant.uses)) return false
-  if (grant.until === 'session') return grant.executor === task.executor
+  if (grant.until === 'session') return isOfSession(grant, session)
   return grant.until === 'task' || grant.until > now
+}
+
+/** It belongs to the run that was active when it was given, or to the first one that began afterwards, and ends with it. */
+function isOfSession({ executor, run = null, after_run = null }: Grant, session: Session): boolean {
+  if (run !== null) return run === session.run
+  if (after_run !== session.after_run) return false
+  return session.run !== null || (executor !== null && executor === session.executor)
 }
 
 /** The same for other protocols, which know grants only by what they decide. */

@@ -401,12 +401,12 @@ export const Amendment = doc(
 export const GrantScope = refusedAs(
   'INVALID_SPEC',
   t.String({
-    pattern: '^[a-z0-9][a-z0-9._-]{0,63}(:[a-z0-9*][a-z0-9._-]{0,63}){0,5}$',
-    description: 'words joined by colons, such as shell:read or deploy:staging; the last may be *',
+    pattern: '^([a-z0-9][a-z0-9._-]{0,63}(:[a-z0-9*][a-z0-9._-]{0,63}){0,5}|cap:[A-Za-z0-9][A-Za-z0-9._%/-]{0,190})$',
+    description: 'words joined by colons, such as shell:read or deploy:staging, the last may be *; or the id of a capability',
   }),
 )
 export const GrantUntil = t.String({ minLength: 4, maxLength: 40, description: '`session` (this run), `task`, or an RFC 3339 time' })
-/** Append-only: the last one for a scope wins. Only how often it was used, and that it was revoked, is added to it. */
+/** Append-only: a deny wins over every allow, and the last allow for a scope over those before it. Only how often it was used, and that it was revoked, is added to it. */
 export const Grant = doc(
   'collaboration.grant',
   t.Object({
@@ -423,6 +423,8 @@ export const Grant = doc(
     granted_at: Timestamp,
     revoked_at: nullable(Timestamp),
     executor: nullable(ActorId), // with until `session`: for whom
+    run: t.Optional(nullable(Id)), // with until `session`: the run; null: the first that begins
+    after_run: t.Optional(nullable(Id)), // where there was no run: the one before it
   }),
   {
     scopeOf: (grant) => grant.project_id,
@@ -433,10 +435,17 @@ export const Grant = doc(
   },
 )
 export type Grant = Static<typeof Grant.schema>
-/** Which grant speaks for a scope now. */
+/** Which grants speak for a scope: the last allow, and every deny. */
 export const GrantHead = doc(
   'collaboration.grant_head',
-  t.Object({ id: text(300), task_id: Id, project_id: Id, root_task_id: Id, grant_id: Id }),
+  t.Object({
+    id: text(300),
+    task_id: Id,
+    project_id: Id,
+    root_task_id: Id,
+    grant_id: nullable(Id),
+    denies: t.Optional(t.Array(Id)),
+  }),
   {
     scopeOf: (head) => head.project_id,
     taskOf: (head) => head.task_id,

@@ -101,6 +101,10 @@ export type InvokeResult = Static<typeof InvokeResult>
 /** Why it failed, in a machine word: what a source says about it is told to the caller and stays out of the record. */
 export const Reason = either('denied', 'failed', 'unreachable', 'stopped', 'timeout', 'output_invalid', 'output_too_large', 'unknown')
 
+/** An action that a person approved at a checkpoint. */
+const Approval = t.Object({ checkpoint_id: Id, action_id: t.String() })
+export type Approval = Static<typeof Approval>
+
 export const Invocation = doc(
   'delegation.invocation',
   t.Object({
@@ -113,7 +117,8 @@ export const Invocation = doc(
     task_id: nullable(Id),
     ref: CapabilityRef,
     source: SourceName,
-    permissions: t.Array(Permission), // what it needed, each allowed by a grant of the task
+    permissions: t.Array(t.String()), // scopes that it needed, each allowed by a grant of the task
+    approval: t.Optional(Approval), // the approved action that it was, where no grant spoke for the capability
     input_hash: t.String(), // SHA-256 over the canonical JSON of the input
     timeout_ms: t.Integer(),
     state: either('begun', 'succeeded', 'failed'),
@@ -134,6 +139,7 @@ export const Invocation = doc(
       run: index((one) => [[one.run_id]], 1),
       agent: index((one) => (one.state === 'begun' ? [[one.agent_id]] : []), 1),
       open: index((one) => (one.state === 'begun' ? [['all']] : []), 1),
+      approval: index(({ approval }) => (approval ? [[`${approval.checkpoint_id}/${approval.action_id}`]] : []), 1),
     },
   },
 )

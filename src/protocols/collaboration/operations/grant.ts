@@ -1,5 +1,5 @@
-// Grants: what the principal allows or forbids beforehand, so that nobody has to be asked. An append-only log; the last one for a
-// scope wins; every use is recorded with the grant as its basis.
+// Grants: what the principal allows or forbids beforehand, so that nobody has to be asked. An append-only log; a deny wins over every
+// allow, the last allow for a scope over those before it; every use is recorded with the grant as its basis.
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
 import { anyone } from '#kernel/identity.ts'
@@ -8,7 +8,7 @@ import { command, query, rule } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { either, nullable, refusedAs, t } from '#kernel/schema.ts'
 import { futureTimestamp } from '#kernel/time.ts'
-import { speakingFor } from '../granting.ts'
+import { sessionOf, speakingFor } from '../granting.ts'
 import { executor, isActive, isInTime, principal } from '../rules.ts'
 import { Grant, GrantHead, grantHeadId, GrantScope, GrantUntil, Id, Task } from '../schema.ts'
 
@@ -29,9 +29,13 @@ const add = command({
   audit: 'grant.added',
   async load(read, { task_id, scope }) {
     const task = await read(Task, task_id)
-    return { task, head: await read.maybe(GrantHead, grantHeadId(task_id, scope)) }
+    const head = await read.maybe(GrantHead, grantHeadId(task_id, scope))
+    const last = head?.grant_id ? await read.raw(Grant, head.grant_id) : null
+    return { task, head, last, session: await sessionOf(read, task) }
   },
-  decide({ task }, { scope, decision, until, uses = null }, { actor, now, newId }) {
+  decide({ task, head: before, last, session }, { scope, decision, until, uses = null }, { actor, now, newId }) {
+    if (decision === 'deny' && uses !== null)
+      throw new Refusal('INVALID_SPEC', 'a deny has no uses: it holds until it is revoked or its time is over', { field: 'uses' })
     // A substitute speaks only as long as they are one, so what they allow must end with a time.
     const isOwn = actor.id === task.ownership.principal
     if (!isOwn && decision === 'allow' && until === 'task')
@@ -51,8 +55,13 @@ const add = command({
       granted_at: now,
       revoked_at: null,
       executor: until === 'session' ? task.executor : null,
+      ...(until === 'session' ? { run: session.run, after_run: session.run === null ? session.after_run : null } : {}),
     }
-    const head = { id: grantHeadId(task_id, scope), task_id, project_id, root_task_id, grant_id: grant.id }
+    // In older heads a deny stands where now only an allow does.
+    const earlier = before?.denies ?? (last?.decision === 'deny' ? [last.id] : [])
+    const denies = decision === 'deny' ? [...earlier, grant.id] : earlier
+    const grant_id = decision === 'allow' ? grant.id : (before?.grant_id ?? null)
+    const head = { id: grantHeadId(task_id, scope), task_id, project_id, root_task_id, grant_id, ...(denies.length > 0 ? { denies } : {}) }
     const max = limits.grantsPerTaskMax
     return {
       facts: [fact('grant.added', [image(Grant, grant), image(GrantHead, head)], { detail: { scope, decision } })],

@@ -6,17 +6,26 @@ import { fact, image } from '#kernel/facts.ts'
 import { problemOf, refuseMismatch } from '#kernel/foreign-schema.ts'
 import { system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, rule, type Bound, type Granted } from '#kernel/operation.ts'
+import { command, rule, type Bound } from '#kernel/operation.ts'
 import { t } from '#kernel/schema.ts'
 import { durationMs } from '#kernel/time.ts'
-import { Capability, capabilityKey, Invocation, InvokeOutcome, InvokeResult, type InvokeCode, type InvokeRequest } from '../capabilities.ts'
+import {
+  Capability,
+  capabilityKey,
+  Invocation,
+  InvokeOutcome,
+  InvokeResult,
+  type Approval,
+  type InvokeCode,
+  type InvokeRequest,
+} from '../capabilities.ts'
+import { approvalKey, objectionTo, permissionFor, usedScopes, type Permission } from '../permission.ts'
 import { isInTime, restraintOf, type Restraint } from '../restraint.ts'
 import { Attempt, hasNoDelegate, isPresentAttempt, isRunning, runAgent, runOf, type OfRun } from '../rules.ts'
 import { CapabilityRef, Id, type Run } from '../schema.ts'
 import { serving } from './capability.ts'
 
-type Permitted = { readonly scope: string; readonly grant: Granted | null }
-type Invoking = OfRun & Restraint & { readonly capability: Capability | null; readonly permitted: readonly Permitted[] }
+type Invoking = OfRun & Restraint & { readonly capability: Capability | null; readonly permission: Permission | null }
 
 const mayAct = rule<Invoking>(
   'PRECONDITION_FAILED',
@@ -24,17 +33,6 @@ const mayAct = rule<Invoking>(
   ({ autonomy }) => autonomy !== 'read_only',
   'the task may not be acted on: its autonomy is read_only',
 )
-
-/** The first scope that no grant allows, or that a grant allows less often than is needed here; null: all are allowed. */
-function deniedScope(permitted: readonly Permitted[]): string | null {
-  const used = new Map<string, number>()
-  for (const { scope, grant } of permitted) {
-    if (grant?.decision !== 'allow') return scope
-    used.set(grant.id, (used.get(grant.id) ?? 0) + 1)
-    if (grant.left !== null && used.get(grant.id)! > grant.left) return scope
-  }
-  return null
-}
 
 /** The input against its schema: the words of what is wrong, or null. */
 function mismatch(schema: object, value: unknown, field: string): string | null {
@@ -76,7 +74,7 @@ function invocationOf(
   id: string,
   run: Run,
   capability: Capability,
-  scopes: string[],
+  { scopes, approval }: { readonly scopes: string[]; readonly approval: Approval | null },
   input: unknown,
   timeout_ms: number,
   now: string,
@@ -93,6 +91,7 @@ function invocationOf(
     ref: { capability_id, version },
     source,
     permissions: scopes,
+    ...(approval === null ? {} : { approval }),
     input_hash: hashOf(input),
     timeout_ms,
     state: 'begun',
@@ -115,7 +114,7 @@ const bound = (name: string, part: string, max: number, words: string): Bound =>
 })
 
 /** What is under way is bounded for an agent and for all, and what is recorded for a run. */
-const boundsOf = (run: Run): Bound[] => [
+const boundsOf = (run: Run, approval?: Approval): Bound[] => [
   bound('run', run.id, limits.invocationsPerRunMax, `a run invokes capabilities at most ${limits.invocationsPerRunMax} times`),
   bound(
     'agent',
@@ -124,6 +123,7 @@ const boundsOf = (run: Run): Bound[] => [
     `an agent invokes at most ${limits.invocationsPerAgentMax} capabilities at once`,
   ),
   bound('open', 'all', limits.invocationsMax, `at most ${limits.invocationsMax} capabilities are invoked at once`),
+  ...(approval ? [bound('approval', approvalKey(approval), 1, 'an approved action is carried out once')] : []),
 ]
 
 const invoke = command({
@@ -144,45 +144,44 @@ const invoke = command({
   // Another attempt that repeats it gets what came of it: it is not done twice.
   besides: ['attempt'],
   effect: { port: 'capability', conclude: 'delegation/capability.conclude' },
-  async load(read, { run_id, ref }, { actor, now }): Promise<Invoking> {
+  async load(read, { run_id, ref, input = {} }, { actor, now }): Promise<Invoking> {
     const own = await runOf(read, run_id, actor)
     const { project_id, task_id } = own.run
     const capability = await serving(read, ref, ({ projects }) => projects.includes(project_id))
     const restraint = await restraintOf(read, task_id, { now })
-    // Where each action is confirmed, one that asks for no permission needs a grant for its own name.
-    const own_name = restraint.autonomy === 'confirm_each_action' ? [ref.capability_id] : []
-    const scopes = capability === null || capability.required_permissions.length > 0 ? (capability?.required_permissions ?? []) : own_name
-    // Without a task nobody could have allowed anything.
-    const grantOf = async (scope: string): Promise<Granted | null> => (task_id === null ? null : read.grant(task_id, scope, now))
-    return {
-      ...own,
-      ...restraint,
-      capability,
-      permitted: await Promise.all(scopes.map(async (scope) => ({ scope, grant: await grantOf(scope) }))),
-    }
+    const { autonomy } = restraint
+    const permission = capability && (await permissionFor(read, { run: own.run, capability, input, autonomy }, now))
+    return { ...own, ...restraint, capability, permission }
   },
-  decide({ run, capability, permitted }, { ref, input = {}, timeout }, { now, newId }) {
+  decide({ run, capability, permission }, { ref, input = {}, timeout }, { now, newId }) {
     const timeout_ms = timeoutIn(timeout)
-    if (!capability) return { facts: [], output: failed('NOT_FOUND', `there is no capability ${ref.capability_id} ${ref.version}`) }
+    if (!capability || !permission)
+      return { facts: [], output: failed('NOT_FOUND', `there is no capability ${ref.capability_id} ${ref.version}`) }
     const id = newId('inv')
     const begun = invocationOf(
       id,
       run,
       capability,
-      permitted.map(({ scope: one }) => one),
+      { scopes: usedScopes(permission), approval: permission.approval },
       input,
       timeout_ms,
       now,
     )
     const of = { invocation_id: id, ref: begun.ref }
     const detail = { ...begun.ref }
-    const scope = deniedScope(permitted)
-    if (scope !== null) {
-      const denied: Invocation = { ...begun, state: 'failed', ended_at: now, duration_ms: 0, error: 'PERMISSION_DENIED', reason: 'denied' }
+    const objection = objectionTo(permission)
+    if (objection !== null) {
+      const { scope, isDenied } = objection
+      const { approval: _, ...tried } = begun
+      const denied: Invocation = { ...tried, state: 'failed', ended_at: now, duration_ms: 0, error: 'PERMISSION_DENIED', reason: 'denied' }
       return {
         facts: [fact('capability.denied', [image(Invocation, denied)], { detail: { ...detail, scope } })],
         atMost: boundsOf(run).slice(0, 1),
-        output: failed('PERMISSION_DENIED', `${ref.capability_id} needs a grant of the task for ${scope}`, of),
+        output: failed(
+          'PERMISSION_DENIED',
+          `${ref.capability_id} ${isDenied ? 'is stopped by a deny' : 'needs a grant'} of the task for ${scope}`,
+          of,
+        ),
       }
     }
     // What could not be checked is not run.
@@ -191,11 +190,11 @@ const invoke = command({
     if (unusable !== null) return { facts: [], output: failed('EXECUTION_FAILED', unusable, { invocation_id: null, ref: begun.ref }) }
     const wrong = mismatch(capability.input_schema, input, 'input')
     if (wrong !== null) return { facts: [], output: failed('INVALID_INPUT', wrong, { invocation_id: null, ref: begun.ref }) }
-    const [first] = permitted
+    const first = permission.scopes.find(({ isNeeded }) => isNeeded)
     const basis = first?.grant ? { basis: { kind: 'grant', id: first.grant.id } as const } : {}
     return {
-      facts: [fact('capability.invoked', [image(Invocation, begun)], { detail, ...basis })],
-      atMost: boundsOf(run),
+      facts: [fact('capability.invoked', [image(Invocation, begun)], { detail: { ...detail, ...begun.approval }, ...basis })],
+      atMost: boundsOf(run, begun.approval),
       effect: { id, request: { invocation_id: id, source: capability.source, ref: begun.ref, input, timeout_ms } satisfies InvokeRequest },
       output: failed('EXECUTION_FAILED', UNKNOWN, of),
     }

@@ -1,0 +1,132 @@
+// Decisions about grants: a deny against an allow (H35), how long a session is (H42), and actions that were approved one by one (D8).
+import assert from 'node:assert/strict'
+import { capability, capabilityWorld, local, type CapabilityWorld } from '../support/capability-world.ts'
+import { acting, autonomy, runUnder } from '../support/restraint.ts'
+import { runOf } from '../support/runs.ts'
+import { HOUR_MS, stage, type Stage } from '../support/stage.ts'
+import { decisions } from './decisions-cited.ts'
+
+const { must } = decisions
+
+const grant = async (on: Stage, scope: string, decision: string, more: object = {}): Promise<any> =>
+  (await on.call('alice', 'grant.add', { task_id: on.refs['task'].id, scope, decision, until: 'task', ...more })).grant
+const use = async (on: Stage, scope: string, as = 'devin'): Promise<string> =>
+  (await on.call(as, 'grant.use', { task_id: on.refs['task'].id, scope })).decision
+
+must('H35-deny', 'a deny of a scope or of its family wins over every allow, before and after it', async () => {
+  for (const denied of ['rm:all', 'rm:*']) {
+    const on = await stage('in_progress')
+    await grant(on, 'rm:*', 'allow')
+    await grant(on, 'rm:all', 'allow')
+    const { id } = await grant(on, denied, 'deny')
+    await grant(on, 'rm:all', 'allow')
+    assert.deepEqual([await use(on, 'rm:all'), await use(on, 'rm:all')], ['deny', 'deny'], 'it is not used up')
+    await on.call('alice', 'grant.revoke', { grant_id: id })
+    assert.equal(await use(on, 'rm:all'), 'allow')
+  }
+})
+must('H35-deny', 'each of several ends for itself, by its time or by its revocation', async () => {
+  const on = await stage('in_progress')
+  await grant(on, 'rm:all', 'allow')
+  await grant(on, 'rm:all', 'deny', { until: new Date(on.world.kernel.now() + HOUR_MS).toISOString() })
+  const { id } = await grant(on, 'rm:all', 'deny')
+  await on.call('alice', 'grant.revoke', { grant_id: id })
+  assert.equal(await use(on, 'rm:all'), 'deny')
+  on.world.advance(2 * HOUR_MS)
+  assert.equal(await use(on, 'rm:all'), 'allow')
+})
+must('H35-deny', 'it takes no number of uses', async () => {
+  const on = await stage('in_progress')
+  const input = { task_id: on.refs['task'].id, scope: 'rm:all', decision: 'deny', until: 'task', uses: 1 }
+  const { details } = await on.refused('INVALID_SPEC', 'alice', 'grant.add', input)
+  assert.deepEqual(details, { field: 'uses' })
+})
+
+const allow = (on: CapabilityWorld, task_id: string, scope: string, decision = 'allow'): Promise<any> =>
+  on.world.call('alice', 'collaboration/grant.add', { task_id, scope, decision, until: 'task' })
+
+for (const tier of ['autonomous', 'plan_then_implement', 'confirm_each_action']) {
+  must('H35-invoke', `${tier}: what is denied by its name, its family or a permission does not run`, async () => {
+    for (const denied of ['cap:src/Deploy', 'cap:*', 'deploy:staging', 'deploy:*']) {
+      let ran = 0
+      const deploy = capability('src/Deploy', () => ({ ran: ++ran }), { required_permissions: ['deploy:staging'] })
+      const on = await capabilityWorld([local(deploy)])
+      const { run_id, task_id } = await runUnder(on, autonomy(tier))
+      const ref = { capability_id: 'cap:src/Deploy', version: '1.0.0' }
+      const invoke = (): Promise<any> => on.world.call('devin', 'delegation/capability.invoke', { run_id, ref })
+      await allow(on, task_id, 'deploy:staging')
+      await allow(on, task_id, 'cap:src/Deploy')
+      assert.equal((await invoke()).ok, true)
+      await allow(on, task_id, denied, 'deny')
+      const { error } = await invoke()
+      assert.equal(error.code, 'PERMISSION_DENIED')
+      assert.match(error.message, /stopped by a deny/)
+      assert.equal(ran, 1)
+      await on.close()
+    }
+  })
+}
+must('H35-invoke', 'under confirm_each_action the permissions of a capability are not enough: it needs an allow itself', async () => {
+  const deploy = capability('deploy', () => ({}), { required_permissions: ['deploy:staging'] })
+  const on = await capabilityWorld([local(deploy)])
+  const { run_id, task_id } = await runUnder(on, autonomy('confirm_each_action'))
+  const ref = { capability_id: 'cap:deploy', version: '1.0.0' }
+  const invoke = async (): Promise<any> => (await on.world.call('devin', 'delegation/capability.invoke', { run_id, ref })).ok
+  await allow(on, task_id, 'deploy:staging')
+  assert.equal(await invoke(), false)
+  await allow(on, task_id, 'cap:deploy')
+  assert.equal(await invoke(), true)
+  await on.close()
+})
+
+must('D8-confirm', 'an approved action permits the invocation that was shown, once, and no other', async () => {
+  const { on, ran } = await acting()
+  const { run_id, task_id } = await runUnder(on, autonomy('confirm_each_action'))
+  const ref = { capability_id: 'cap:write', version: '1.0.0' }
+  const invoke = async (input?: object): Promise<boolean> =>
+    (await on.world.call('devin', 'delegation/capability.invoke', { run_id, ref, ...(input ? { input } : {}) })).ok
+  const asked = async (answer: object, kind = 'cap:write', detail?: string): Promise<void> => {
+    const proposed_actions = ['a', 'b'].map((id) => ({ id, kind, summary: id, risk: 'high', ...(detail ? { detail } : {}) }))
+    const question = { task_id, kind: 'approval', prompt: 'May I?', proposed_actions }
+    const { checkpoint } = await on.world.call('devin', 'collaboration/checkpoint.raise', question)
+    await on.world.call('alice', 'collaboration/checkpoint.resolve', { checkpoint_id: checkpoint.id, action: 'approve', ...answer })
+  }
+  await asked({}, 'cap:other')
+  await asked({ approved_actions: [] })
+  assert.equal(await invoke(), false, 'another capability, and what was denied')
+  await asked({ approved_actions: ['a'] }, 'cap:write', '{"rows": 1, "table": "t"}')
+  assert.equal(await invoke({ table: 't', rows: 2 }), false, 'other arguments than those that were shown')
+  assert.equal(await invoke(), false)
+  assert.equal(await invoke({ table: 't', rows: 1 }), true)
+  assert.equal(await invoke({ table: 't', rows: 1 }), false, 'once')
+  await asked({}, 'cap:write@1.0.0')
+  await allow(on, task_id, 'cap:*', 'deny')
+  assert.equal(await invoke(), false, 'a deny stops it')
+  assert.equal(ran(), 1)
+  await on.close()
+})
+
+must('H42', 'it ends with the run that was active: not in the next one, nor when the agent comes back', async () => {
+  const on = await stage('in_progress')
+  const task_id = on.refs['task'].id
+  await grant(on, 'rm:all', 'allow', { until: 'session' })
+  assert.equal(await use(on, 'rm:all'), 'allow')
+  const { artifact } = await on.call('devin', 'artifact.commit', { task_id, payload: { kind: 'inline', uri: 'data:,x' } })
+  await on.call('alice', 'review.submit', { task_id, artifact_id: artifact.id, verdict: 'changes_requested', requested_changes: ['more'] })
+  assert.equal(await use(on, 'rm:all'), 'ask')
+  await grant(on, 'rm:all', 'allow', { until: 'session' })
+  for (const to of ['agent_robin', 'agent_devin']) await on.call('admin', 'ownership.transfer', { task_id, to })
+  assert.equal(await use(on, 'rm:all'), 'ask')
+})
+must('H42', 'given before a run begins, it belongs to the first one', async () => {
+  const on = await stage('created')
+  const task_id = on.refs['task'].id
+  await grant(on, 'rm:all', 'allow', { until: 'session' })
+  await on.call('alice', 'task.assign', { task_id, assignee: 'agent_devin' })
+  await on.call('devin', 'task.start', { task_id })
+  assert.equal(await use(on, 'rm:all'), 'allow')
+  await on.call('devin', 'delegation/run.fail', { run_id: (await runOf(on)).id, error: 'no' })
+  await grant(on, 'rm:some', 'allow', { until: 'session' })
+  await on.call('alice', 'checkpoint.resolve', { checkpoint_id: (await on.task()).pending_checkpoint, action: 'approve' })
+  assert.deepEqual([await use(on, 'rm:all'), await use(on, 'rm:some')], ['ask', 'allow'])
+})
