@@ -186,7 +186,7 @@ describe('inbox in a script', () => {
         .trim()
         .split('\n')
         .map((line) => line.split(/\s+/)[0]),
-      ['REQUEST', urgent, ...ids],
+      ['REQUEST', ...[urgent, ...ids].map((id) => `hxp_${id.slice(-6)}`)],
     )
     const page = JSON.parse((await piped(['inbox', '--json', '--limit', '2'])).out)
     assert.deepEqual(
@@ -203,10 +203,10 @@ describe('inbox in a script', () => {
   test('shows one as a person sees it, answers for exactly that, and snoozes', async () => {
     const id = await approving('Send it', { details: { to: ['a', 'b'], hostile: 'x\u001b[2Jy' }, context: 'Because.' })
     const { out } = await run(['inbox', 'show', id])
-    assert.match(out, /^An agent asks: Robot \(agent_robot\), for Owner \(user_owner\)\nSend it\n {2}details:\n/)
-    assert.match(out, /\n {4}to:\n {6}- a\n {6}- b\n/)
-    assert.match(out, /\nThe agent says: Because\.\n/)
-    assert.match(out, /\nIf you approve: .+\nIf you reject: .+\nWithout an answer: nothing/)
+    assert.match(out, /^An agent asks: Robot \(agent_robot\), for Owner \(user_owner\)\n {3}│ Send it\n {3}│ details:\n/)
+    assert.match(out, /\n {3}│ {3}to:\n {3}│ {5}- a\n {3}│ {5}- b\n/)
+    assert.match(out, /\nThe agent says:\n {3}│ Because\.\n/)
+    assert.match(out, /\nApprove: the agent may go ahead\nReject: .+\nNo deadline: it waits until somebody answers\n/)
     assert.ok(!out.includes('\u001b'), 'nothing for the terminal to obey')
     const digest = /digest (\S+)/.exec(out)![1]!
     await owner.execution.request.question({ request_id: id, text: 'To whom?' })
@@ -215,8 +215,8 @@ describe('inbox in a script', () => {
     assert.match(stale.err, /CHANGED/)
     assert.equal((await run(['inbox', 'snooze', id, '2h'])).code, 0)
     assert.equal((await run(['inbox', 'snooze', id, 'soon'])).code, 2)
-    assert.ok(!(await run(['inbox'])).out.includes(id))
-    assert.match((await run(['inbox', '--snoozed'])).out, new RegExp(id))
+    assert.ok(!(await run(['inbox', '--json'])).out.includes(id))
+    assert.match((await run(['inbox', '--snoozed', '--json'])).out, new RegExp(id))
     assert.equal((await run(['inbox', 'answer', id, 'approve'])).code, 0)
     assert.equal(await statusOf(id), 'completed')
   })
@@ -250,17 +250,20 @@ describe('inbox at a terminal', () => {
     const decide = await asked({ action: 'DECIDE', payload: { question: 'Third', options: ['red', 'green'] } })
     const ran = await live([
       ...read('First', 'a'),
-      ['✔ approved: First', 'j'],
+      ['✔ approved: First', ''],
       ...read('2 of 3', 'r'),
       ['Why not?', 'No budget.'],
       ['budget.', '\r'],
-      ['✔ rejected: Second', `${ESC}[B`],
+      ['✔ rejected: Second', ''],
       ...read('3 of 3', '2'),
-      ['✔ green: Third', ESC],
+      ['✔ answered "green": Third', 'q'],
     ])
     assert.equal(ran.code, 0, lastFrame(ran))
     const after = ran.out.split('\u001b[?1049l')[1]!
-    assert.match(stripVTControlCharacters(after), /✔ approved: First \(hxp_\w+\)\r\n✔ rejected: Second \(hxp_\w+\)\r\n✔ green: Third/)
+    assert.match(
+      stripVTControlCharacters(after),
+      /✔ approved: First \(hxp_\w+\)\r\n✔ rejected: Second \(hxp_\w+\)\r\n✔ answered "green": Third/,
+    )
     assert.equal((await receiptOf(approve)).result, 'approved')
     assert.deepEqual([(await receiptOf(reject)).result, (await receiptOf(reject)).reason], ['rejected', 'No budget.'])
     assert.equal((await receiptOf(decide)).result, 'green')
@@ -274,19 +277,19 @@ describe('inbox at a terminal', () => {
       timeout_seconds: 3_600,
       payload: { item: 'Wipe', context: 'It must be.', details: { disk: 'sda' } },
     })
-    const ran = await live([...read('Wipe', ESC)])
-    const frame = framesIn(ran)[0]!
+    const ran = await live([...read('1 open, 1 critical', 'q')])
+    const frame = lastFrame(ran)
     for (const words of [
       'Inbox of user_owner · 1 open, 1 critical',
       '> !! approve    Wipe',
       'An agent asks: Robot (agent_robot), for Owner (user_owner)',
       'disk: sda',
-      'The agent says: It must be.',
-      'critical priority · risk R3',
-      'If you approve:',
-      'If you reject:',
+      'The agent says:\n   │ It must be.',
+      'critical priority · risk R3 of 5 (moderate)',
+      'Approve: ',
+      'Reject: ',
       'Without an answer: at 20',
-      'a approve  r reject  q ask back  s snooze',
+      'a approve  r reject  / filter  m ask agent  enter open  s snooze  ? help  q quit',
     ])
       assert.ok(frame.includes(words), `${words}\n${frame}`)
     assert.ok(frame.split('\n').every((line) => line.length <= 80))
@@ -296,7 +299,7 @@ describe('inbox at a terminal', () => {
   test('what an agent wrote does nothing to the terminal, and what is odd about it is said', async () => {
     await cleared()
     await approving('Pаy the bill', { details: { note: '\u001b[2J\u001b[31mPWNED\u0007\u009b5n' }, context: 'a\u202Eb' })
-    const ran = await live([...read('the bill', ESC)])
+    const ran = await live([...read('the bill', 'q')])
     assert.ok(
       !ran.out.includes('\u001b[2J\u001b[31m') && !ran.out.includes('\u0007') && !ran.out.includes('\u009b') && !ran.out.includes('\u202e'),
     )
@@ -308,20 +311,21 @@ describe('inbox at a terminal', () => {
     await cleared()
     const secret = await asked({ action: 'PROVIDE', payload: { prompt: 'The password', input_type: 'text' } })
     const ran = await live([
-      ...read('The password', 'q'),
-      ['What do you want to know?', 'Whose?'],
+      ...read('The password', 'm'),
+      ['Your question to the agent', 'Whose?'],
       ['Whose?', '\r'],
-      ['asked: the reply appears here', ''],
+      ['Asked: the reply appears here', ''],
       ...read('Whose?', 'p'),
-      ['> _', 'hunter2'],
-      ['hunter2', '\r'],
-      ['✔ provided', ESC],
+      // One letter wrong, one forgotten, the cursor moved there and back.
+      ['Your answer', `hXntr2${ESC}[H${ESC}[C${ESC}[3~u${ESC}OF${ESC}[D${ESC}[De`],
+      ['hunte▏r2', '\u0005\r'],
+      ['✔ provided', 'q'],
     ])
     assert.equal(ran.code, 0, lastFrame(ran))
     assert.equal((await receiptOf(secret)).result, 'hunter2')
     await cleared()
     await asked({ action: 'PROVIDE', payload: { prompt: 'The secret', input_type: 'text', sensitive: true } })
-    const hidden = await live([...read('The secret', 'p'), ['(not shown)', 'hunter3'], ['•••••••', '\r'], ['✔ provided', ESC]])
+    const hidden = await live([...read('The secret', 'p'), ['(not shown)', 'hunter3'], ['•••••••', '\r'], ['✔ provided', 'q']])
     assert.equal(hidden.code, 0, lastFrame(hidden))
     assert.ok(!hidden.out.includes('hunter3') && !hidden.out.includes('> h'))
   })
@@ -332,21 +336,22 @@ describe('inbox at a terminal', () => {
     await asked({ priority: 'high', payload: { item: 'Now' } })
     const ran = await live([
       ['Later', '?'],
-      ['any key goes back', ' '],
+      ['any other key goes back', 'x'],
       ['enter open', '/'],
       ['Filter:', 'priority:high'],
       ['priority:high', '\r'],
-      ['filter: priority:high', '/'],
-      ['Filter:', 'lat'],
+      ['1 with filter: priority:high', '/'],
+      // The filter is there to be edited.
+      ['> priority:high', '\u0015lat'],
       ['> lat', '\r'],
-      ['filter: lat', 's'],
-      ['Until when?', '30m'],
+      ['1 with filter: lat', 's'],
+      ['Snooze until', '30m'],
       ['30m', '\r'],
-      ['it comes back at', 'g'],
-      ['Nothing that waits for you fits', '\u0003'],
+      ['it comes back at', '\u000c'],
+      ['Nothing fits the filter. 1 item waits for you', '\u0003'],
     ])
     assert.equal(ran.code, 0, lastFrame(ran))
-    const filtered = framesIn(ran).find((frame) => frame.includes('filter: priority:high'))!
+    const filtered = framesIn(ran).find((frame) => frame.includes('1 with filter: priority:high'))!
     assert.ok(filtered.includes('Now') && !filtered.includes('Later'))
     const { items } = await owner.execution.inbox.list({ snoozed: true })
     assert.ok(items.some(({ request_id }) => request_id === later))
@@ -354,7 +359,7 @@ describe('inbox at a terminal', () => {
       ['Now', '/'],
       ['Filter:', 'priority:none'],
       ['none', '\r'],
-      ['must be', ESC],
+      ['must be', 'q'],
     ])
     assert.equal(wrong.code, 0)
   })
@@ -365,11 +370,11 @@ describe('inbox at a terminal', () => {
     const ran = await live([
       ['Mine', () => owner.execution.request.resolve({ request_id: first, result: 'rejected' })],
       ['completed by user_owner', 'a'],
-      ['it is completed by user_owner already', () => asked({ priority: 'critical', payload: { item: 'Fresh' } })],
-      ['Fresh', ESC],
+      ['It is completed by user_owner already', () => asked({ priority: 'critical', payload: { item: 'Fresh' } })],
+      ['Fresh', 'q'],
     ])
     assert.equal(ran.code, 0, lastFrame(ran))
-    assert.match(lastFrame(ran), /\n> {4}approve {4}Mine .*completed by user_owner\n {2}!! approve {4}Fresh /, 'where it was, and chosen')
+    assert.match(lastFrame(ran), /\n> {4}approve {4}Mine .*completed by user_owner *\n {2}!! approve {4}Fresh /, 'where it was, and chosen')
     assert.equal((await receiptOf(first)).result, 'rejected')
   })
 
@@ -383,14 +388,14 @@ describe('inbox at a terminal', () => {
     const presses: Press[] = [
       ['Changing', () => owner.execution.request.question({ request_id: id, text: 'Why?' })],
       ...read('', 'a'),
-      ['it has changed since', ''],
+      ['It has changed since', ''],
       ...read('Why?', 'a'),
-      ['✔ approved', ESC],
+      ['✔ approved', 'q'],
     ]
     const ran = await live(presses, { url: proxy.url })
     await proxy.close()
     assert.equal(ran.code, 0, lastFrame(ran))
-    assert.ok(framesIn(ran).some((frame) => frame.includes('it has changed since it was shown: read it again')))
+    assert.ok(framesIn(ran).some((frame) => frame.includes('It has changed since it was shown: read it again')))
     assert.equal((await receiptOf(id)).result, 'approved')
   })
 
@@ -400,11 +405,10 @@ describe('inbox at a terminal', () => {
     const id = await approving('Long', { details })
     const ran = await live([
       ...read('more lines: enter opens it', 'a'),
-      ['read it to its end first', 'a'],
-      ['read it to its end first', `${ESC}[F`],
-      ...read('Without an answer', 'a'),
-      ['✔ approved', `${ESC}`],
-      ['enter open', ESC],
+      ['Scroll to the end', 'a'],
+      ['Scroll to the end', `${ESC}[F`],
+      ...read('No deadline', 'a'),
+      ['✔ approved', 'q'],
     ])
     assert.equal(ran.code, 0, lastFrame(ran))
     assert.equal((await receiptOf(id)).result, 'approved')
@@ -418,12 +422,12 @@ describe('inbox at a terminal', () => {
       ['', `${ESC}[200~a${ESC}[201~`],
       ['', `${ESC}[1;5a`],
       ...read('', 'a'),
-      ['Its risk is R4. Approve?', 'n'],
+      ['Its risk is R4 of 5 (high). Approve?', 'n'],
       ['> n', '\r'],
-      ['left as it was', 'a'],
-      ['Its risk is R4. Approve?', 'y'],
+      ['Nothing was answered', 'a'],
+      ['Its risk is R4 of 5 (high). Approve?', 'y'],
       ['> y', '\r'],
-      ['✔ approved', ESC],
+      ['✔ approved', 'q'],
     ])
     assert.equal(ran.code, 0, lastFrame(ran))
     assert.equal(framesIn(ran).filter((frame) => frame.includes('sending…')).length > 0, true)
@@ -440,7 +444,7 @@ describe('inbox at a terminal', () => {
       await cleared()
       await approving('A title that is much longer than what a narrow terminal has room for, 漢字 too', { details: { a: 'b'.repeat(300) } })
       await asked({ priority: 'low', payload: { item: 'Another' } })
-      const ran = await live([...read('> ', '\r'), ...read('', ESC), ...read('', ESC)], { columns, rows, env: { NO_COLOR: '1' } })
+      const ran = await live([...read('> ', '\r'), ...read('', ESC), ...read('', 'q')], { columns, rows, env: { NO_COLOR: '1' } })
       assert.equal(ran.code, 0)
       for (const frame of framesIn(ran).slice(0, -1)) {
         const lines = frame.split('\n')
@@ -460,7 +464,7 @@ describe('inbox at a terminal', () => {
     await approving('Wide and narrow')
     const sign = join(home, 'narrow')
     const command = `(until test -e ${sign}; do sleep 0.1; done; stty cols 40 rows 12 < /dev/tty) & exec ${process.execPath} ${join(import.meta.dirname, '..', 'bin/countersign.js')} inbox`
-    const ran = await runShellInTerminal(command, [['─'.repeat(60), () => writeFile(sign, '')], ['\u001b[2J', ''], ...read('Wide', ESC)], { env: envFor('owner'), cwd: home, columns: 80, rows: 24 }) // prettier-ignore
+    const ran = await runShellInTerminal(command, [['─'.repeat(60), () => writeFile(sign, '')], ['\u001b[2J', ''], ...read('Wide', 'q')], { env: envFor('owner'), cwd: home, columns: 80, rows: 24 }) // prettier-ignore
     assert.equal(ran.code, 0)
     const frames = framesIn(ran)
     assert.equal(frames[0]!.split('\n').length, 24)

@@ -6,7 +6,6 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
-import { keysFor, cardOf, type Question } from '#apps/cli/answer.ts'
 import { safeName } from '#apps/cli/bytes.ts'
 import { argvFor, exampleInput, inputOf, wordsOf } from '#apps/cli/derived.ts'
 import { changesBetween, hunksOf } from '#apps/cli/diff.ts'
@@ -179,7 +178,8 @@ describe('flags', () => {
     ['task create --file no-such-file', /no-such-file cannot be read: ENOENT/],
     ['task create --file .', /is no file/],
     ['checkpoint resolve ckpt_1 --action allow', /must be one of: approve, reject/],
-    ['checkpoint answer', /needs a terminal/],
+    ['checkpoint answer', /is now `countersign inbox`/],
+    ['checkpoint answer ckpt_1', /is now `countersign inbox`/],
     ['completion tcsh', /must be one of: bash, zsh, fish/],
     ['review changes task_1', /missing: --change/],
     ['artifact upload task_1', /missing: --file/],
@@ -290,26 +290,10 @@ describe('text from others', () => {
     assert.deepEqual(JSON.parse(shown), { hostile })
   })
 
-  test('in a table or on a card it is shown, not obeyed', () => {
+  test('in a table it is shown, not obeyed', () => {
     const table = tableOf([{ title: 'A' }, { title: 'B' }], [[hostile, 'x\ny']], { write() {} }, (_, text) => text)
     assert.equal(table.split('\n').length, 3)
     assert.match(table, /^[ -~\n]*$/)
-    const question = {
-      id: 'ckpt_1',
-      kind: 'approval',
-      prompt: hostile,
-      raised_by: hostile,
-      raised_at: 'now',
-      task_id: 'task_1',
-      expires_at: null,
-      context: [{ kind: 'text', text: hostile }],
-      proposed_actions: [{ id: 'a', kind: 'k', summary: hostile, detail: hostile, risk: hostile }],
-      options: [{ id: 'o', label: hostile, risk: 'low' }],
-    }
-    assert.match(
-      cardOf(question as unknown as Question, 80, (_, text) => text),
-      /^[ -~\n]*$/,
-    )
   })
 
   test('a file name stays in its folder', () => {
@@ -330,6 +314,7 @@ describe('a terminal', () => {
     assert.deepEqual(['abc', '漢字', '👍🏽', 'e\u0301'].map(widthOf), [3, 4, 2, 1])
     assert.equal(fitted('漢字漢字', 5), '漢字…')
     assert.deepEqual(wrapped('one two three', 7), ['one two', 'three'])
+    assert.deepEqual(wrapped('  one two', 20), ['  one two'])
     const narrow = { write() {}, isTTY: true, columns: 40 }
     const table = tableOf(
       [{ title: 'ID' }, { title: 'TEXT' }],
@@ -356,28 +341,6 @@ describe('a terminal', () => {
     assert.equal(barOf(0, 100), `${'░'.repeat(24)}   0 % of 100 B`)
     assert.equal(barOf(26_214_400, 52_428_800), `${'█'.repeat(12)}${'░'.repeat(12)}  50 % of 52.4 MB`)
     assert.deepEqual([0, 999, 1_000, 1e9].map(bytesIn), ['0 B', '999 B', '1.0 kB', '1.0 GB'])
-  })
-})
-
-describe('a question', () => {
-  const question = (kind: string, options = 0, actions = 0): Question =>
-    ({
-      kind,
-      options: Array.from({ length: options }, (_, i) => ({ id: `o${i}`, label: `L${i}` })),
-      proposed_actions: Array(actions).fill({}),
-    }) as unknown as Question
-  test('has the keys that its kind allows', () => {
-    const keys = (...args: Parameters<typeof question>): string =>
-      keysFor(question(...args))
-        .map(([key]) => key)
-        .join('')
-    assert.equal(keys('approval'), 'arq')
-    assert.equal(keys('approval', 0, 2), 'asrq')
-    assert.equal(keys('choice', 3), '123rq')
-    assert.equal(keys('choice', 12), '123456789crq')
-    assert.equal(keys('input'), 'prq')
-    assert.equal(keys('escalation', 1), 'a1prq')
-    assert.equal(keys('interrupt'), 'aprq')
   })
 })
 

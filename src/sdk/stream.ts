@@ -18,7 +18,7 @@ export type Connect = (after: string | null, signal: AbortSignal, moved: (cursor
 
 export async function* resuming(
   retry: Http['retry'],
-  { after = null, signal, onOpen }: FollowOptions,
+  { after = null, signal, onOpen, onBreak }: FollowOptions,
   connect: Connect,
 ): AsyncIterable<Followed> {
   let cursor = after
@@ -26,9 +26,11 @@ export async function* resuming(
   for (let failures = 0; !signal?.aborted;) {
     const leaving = new AbortController()
     const gone = signal ? AbortSignal.any([signal, leaving.signal]) : leaving.signal
+    let isOpen = false
     const moved = (place: string | null): void => {
       cursor = place ?? cursor
-      if (!connected) onOpen?.()
+      if (!isOpen) onOpen?.()
+      isOpen = true
       connected = true
       failures = 0
     }
@@ -45,6 +47,7 @@ export async function* resuming(
       await pause(error.retryAfterMs ?? 0, signal)
     } finally {
       leaving.abort()
+      if (isOpen && !signal?.aborted) onBreak?.()
     }
     await pause(backoffOf(retry, ++failures), signal)
   }

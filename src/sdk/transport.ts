@@ -17,8 +17,10 @@ export type FollowOptions = {
   readonly after?: string | null
   /** Ends the stream quietly. */
   readonly signal?: AbortSignal | undefined
-  /** Once the server follows for us: what is read after this and what the stream brings leave no gap between them. */
+  /** Each time the server begins to follow for us: an answer that is read after this and the stream leave no gap between them. */
   readonly onOpen?: (() => void) | undefined
+  /** The connection is lost; the next one is tried by itself, and `onOpen` says when it is there. */
+  readonly onBreak?: (() => void) | undefined
 }
 export type Followed<T = unknown> = { readonly cursor: string; readonly item: T }
 

@@ -145,8 +145,8 @@ describe('the answer to the request is what the run goes on with', () => {
   test('the card says what will happen', async () => {
     const on = await asked(approve, { timeout_seconds: 60, fallback: 'fail' })
     const { item } = await on.call('alice', 'execution/inbox.get', { request_id: on.refs['request'].id })
-    assert.match(item.effects.approve, /^the agent is told that it may, and task task_\w+ goes on$/)
-    assert.match(item.effects.reject, /^the agent is told that it may not, and task task_\w+ goes on$/)
+    assert.match(item.effects.approve, /^the agent may go ahead, and task task_\w+ goes on$/)
+    assert.match(item.effects.reject, /^the agent may not go ahead, and task task_\w+ goes on$/)
     assert.match(item.effects.timeout, /nobody answered and goes on/)
   })
 })

@@ -442,18 +442,18 @@ test('what each answer and no answer will do is said', async () => {
   }
   const said = async (input: object): Promise<any> => effects(await stage(raising(input)))
   const { approve, reject, timeout } = await said({ kind: 'approval', expires_in: 'PT1H', on_expiry: 'escalate' })
-  assert.deepEqual([approve, reject], ['the task goes on', 'it ends the task'])
+  assert.deepEqual([approve, reject], ['the task goes on', 'the task ends'])
   assert.match(timeout, /^at 2026-\S+ the next person of the task is asked$/)
-  assert.match((await said({ kind: 'input' })).approve, /what you provide/)
-  assert.equal((await said({ kind: 'input' })).timeout, 'nothing: it waits until somebody answers')
+  assert.match((await said({ kind: 'input' })).approve, /the value that you provide/)
+  assert.equal((await said({ kind: 'input' })).timeout, 'it waits until somebody answers')
   assert.match((await said({ kind: 'choice', options: withRisks('low', 'low') })).reject, /cancelling the task ends it/)
-  assert.match((await said({ kind: 'escalation', options: withRisks('low', 'low') })).approve, /what you choose/)
-  assert.match((await said({ kind: 'approval', expires_in: 'PT1H' })).timeout, /marked as late and goes on waiting/)
+  assert.match((await said({ kind: 'escalation', options: withRisks('low', 'low') })).approve, /the option that you choose/)
+  assert.match((await said({ kind: 'approval', expires_in: 'PT1H' })).timeout, /marked as overdue and goes on waiting/)
   assert.equal((await effects(await stage('review_ready'))).reject, 'the task ends as rejected')
   const on = await stage('in_progress')
   const payload = { kind: 'inline', uri: 'data:,x' }
   await on.call('devin', 'artifact.commit', { task_id: on.refs['task'].id, kind: 'plan', payload })
-  assert.equal((await effects(on)).reject, 'a plan is not rejected, only sent back')
+  assert.equal((await effects(on)).reject, 'not possible: a plan can only be sent back')
 })
 
 test('items of a task stand in the inbox of everybody who may answer them, and only there', async () => {

@@ -177,7 +177,7 @@ test('warnings say what is odd, and say nothing about plain text', () => {
     [['Развернуть в Stripe, а не в тест'], []],
     [['pay РАУ'], ['contains words of another script that look like Latin ones']],
     [['𝐀pprove'], ['contains letters in unusual forms']],
-    [['לפרוס ל-Google'], ['mixes text that runs to the left with text that runs to the right']],
+    [['לפרוס ל-Google'], ['mixes right-to-left and left-to-right text, so its order may mislead']],
     [['Yes', 'Yes.'], ['contains texts that are easily taken for one another']],
     [['Approve', 'Apprọve'], ['contains texts that are easily taken for one another']],
     [['Yes', 'Yes'], []],

@@ -26,6 +26,12 @@ export const wordsOf = (operation: string): string[] => {
 
 const isForTheSystem = (op: Operation): boolean => op.callers.every(({ name }) => name === 'system')
 
+/** The idempotency key that was given. */
+export const keyIn = (given: Given): { readonly key?: string } => {
+  const key = given.get('idempotency-key') as string | undefined
+  return key === undefined ? {} : { key }
+}
+
 export function derivedSpec(protocol: Protocol, op: Operation): Spec {
   const operation = `${protocol.name}/${op.name}`
   const found = flagsOf(op.input as object)
@@ -42,9 +48,8 @@ export function derivedSpec(protocol: Protocol, op: Operation): Spec {
     run: async (context, given) => {
       const input = await inputOf(context, op, made, given)
       const remote = await context.remote()
-      const key = given.get('idempotency-key') as string | undefined
       const waits = op.kind === 'command' && op.effect ? { timeoutMs: EFFECT_MS } : {}
-      const answer: unknown = await remote.call(operation, input, key === undefined ? waits : { key, ...waits })
+      const answer: unknown = await remote.call(operation, input, { ...keyIn(given), ...waits })
       await show(context, op.name, answer)
       if (op.kind === 'command' && op.effect) refuseFailure(answer)
     },

@@ -1,7 +1,8 @@
 // One item of the inbox as lines of text: that an agent asks and which, everything that it wrote, what the server knows, and what each
-// answer will do. All of it stands on what the server showed; what agents wrote cannot do anything to the terminal.
+// answer will do. Each line of somebody else's text is marked, so that none looks like the server's own (X32).
 import type { Item } from '#protocols/execution/inbox.ts'
-import { folded, inert, inertLines } from './text.ts'
+import type { Delivered } from './delivered.ts'
+import { inert, markedLines, ownLines } from './text.ts'
 
 export type Style = 'bold' | 'dim' | 'red' | 'yellow' | 'green' | 'cyan' | 'inverse'
 export type Line = { readonly text: string; readonly style?: Style | undefined }
@@ -22,8 +23,12 @@ type Remark = { readonly by: string; readonly kind: string; readonly text: strin
 export type Card = {
   readonly asks: string
   readonly payload: Asked & Readonly<Record<string, unknown>>
+  readonly artifact?: { readonly artifact_id: string; readonly version: string }
+  readonly notice?: string
   readonly thread?: readonly Remark[]
 }
+/** An action that an agent would take if it may. */
+export type Proposed = { readonly summary: string; readonly detail?: string; readonly risk: string }
 
 export const cardIn = (item: Item): Card => item.card as unknown as Card
 export const isOpen = ({ status }: Pick<Item, 'status'>): boolean => status === 'pending' || status === 'assigned'
@@ -33,6 +38,18 @@ export function choicesOf(item: Item): readonly (string | number)[] {
   const { options, validation } = cardIn(item).payload
   return options ?? (validation?.multiple === true ? [] : (validation?.allowed_values ?? []))
 }
+
+const detailsIn = (item: Item): Readonly<Record<string, unknown>> => (cardIn(item).payload['details'] ?? {}) as Record<string, unknown>
+
+/** The actions that a checkpoint proposes, each of which may be approved by itself. What an agent calls so in a request is its text. */
+export const proposedIn = (item: Item): readonly Proposed[] =>
+  item.kind === 'request' ? [] : ((detailsIn(item)['proposed_actions'] ?? []) as Proposed[])
+/** The state that the agent would go on from, which the person may edit; undefined: it shows none. */
+export const stateIn = (item: Item): unknown => (item.kind === 'request' ? undefined : detailsIn(item)['state'])
+
+const riskWords: Readonly<Record<string, string>> = { R1: 'minimal', R2: 'low', R3: 'moderate', R4: 'high', R5: 'critical' }
+/** `R4 of 5 (high)`. */
+export const riskOf = (risk: string): string => `${inert(risk)} of 5 (${riskWords[risk] ?? 'unknown'})`
 
 const SECOND = 1_000
 const units = [
@@ -49,70 +66,161 @@ export function spanOf(seconds: number): string {
   const rest = next === undefined ? 0 : Math.floor((whole % size) / next[1])
   return `${Math.floor(whole / size)}${unit}${rest === 0 ? '' : `${rest}${next![0]}`}`
 }
+/** `now` is the server's time. */
+export const ageOf = ({ created_at }: Item, now: number): number => Math.max(0, (now - Date.parse(created_at)) / SECOND)
 export function deadlineOf({ expires_at, overdue }: Item, now: number): string {
   if (overdue) return 'overdue'
   if (expires_at === null) return ''
   const left = (Date.parse(expires_at) - now) / SECOND
-  return left <= 0 ? 'time is up' : `${spanOf(left)} left`
+  return left <= 0 ? 'overdue' : `${spanOf(left)} left`
 }
 
+/** A name as it is, or in quotes where it could be read as more than one. */
+const word = (text: string): string => (/^[\p{L}\p{N}][\p{L}\p{N} _.@:-]{0,59}$/u.test(text) ? text : JSON.stringify(inert(text)))
 const named = ({ id, name }: { readonly id: string; readonly name: string | null }): string =>
-  name === null || name === id ? inert(id) : `${inert(name)} (${inert(id)})`
+  name === null || name === id ? inert(id) : `${word(name)} (${inert(id)})`
 
-/** Fields that have a place of their own. */
-const PLACED = ['question', 'item', 'prompt', 'options', 'context']
+/** Fields that have a place of their own, or that only repeat one. */
+const PLACED = ['question', 'item', 'prompt', 'options', 'option_ids', 'context', 'details']
+const PLACED_DETAILS = ['proposed_actions', 'delivered']
 
-export function cardLines(item: Item, columns: number, now: number): Line[] {
-  const { asks, payload, thread = [] } = cardIn(item)
+type Writing = {
+  readonly columns: number
+  readonly lines: Line[]
+  own(text: string, style?: Style): void
+  theirs(text: string, style?: Style, first?: string): void
+}
+function writing(columns: number): Writing {
   const lines: Line[] = []
-  const say = (text: string, style?: Style, indent = ''): void => {
-    for (const line of folded(inertLines(text), Math.max(8, columns - indent.length))) lines.push({ text: `${indent}${line}`, style })
+  return {
+    columns,
+    lines,
+    own: (text, style) => void lines.push(...ownLines(text, columns).map((line) => ({ text: line, style }))),
+    theirs: (text, style, first) => void lines.push(...markedLines(text, columns, first).map((line) => ({ text: line, style }))),
   }
-  const room = Math.floor(columns / 2)
-  const label = item.agent.label === item.agent.id ? '' : `, which calls itself "${item.agent.label}"`
-  say(`${asks}: ${named(item.agent)}${label}, for ${named(item.acts_for)}`, 'cyan')
-  say(payload.question ?? payload.item ?? payload.prompt ?? item.title, 'bold')
-  for (const [i, choice] of choicesOf(item).entries()) say(`${i + 1}  ${choice}`, undefined, '  ')
-  for (const [name, value] of Object.entries(payload)) {
-    if (PLACED.includes(name)) continue
-    if (name === 'details' && isEmpty(value)) continue
-    for (const { depth, text } of written(name, value, 1)) say(text, undefined, '  '.repeat(depth).slice(0, room))
+}
+
+export function cardLines(item: Item, columns: number, now: number, delivered: Delivered | null = null): Line[] {
+  const { asks, payload, thread = [], notice } = cardIn(item)
+  const out = writing(columns)
+  out.own(`${asks}: ${named(item.agent)}, for ${named(item.acts_for)}`, 'cyan')
+  if (item.agent.label !== item.agent.id) {
+    out.own('It calls itself:', 'cyan')
+    out.theirs(item.agent.label)
   }
-  if (item.reason !== null) say(`The agent says: ${item.reason.text}`)
-  for (const text of item.facts.flagged) say(`Warning: ${text}`, 'red')
-  for (const { by, kind, text } of thread) say(`${kind === 'question' ? 'asked' : 'replied'} by ${by}: ${text}`, 'yellow')
-  lines.push(...fateLines(item, columns, now))
-  return lines
+  out.theirs(payload.question ?? payload.item ?? payload.prompt ?? item.title, 'bold')
+  // The verdicts on a review have keys of their own.
+  const choices = item.kind === 'review' ? [] : choicesOf(item)
+  for (const [i, choice] of choices.entries()) out.theirs(String(choice), undefined, `${String(i + 1).padStart(2)} │ `)
+  proposals(item, out)
+  for (const { depth, text } of writtenIn(item)) out.theirs(`${'  '.repeat(Math.min(depth, 12))}${text}`)
+  if (item.reason !== null) {
+    out.own('The agent says:')
+    out.theirs(item.reason.text)
+  }
+  if (delivered !== null) out.lines.push(...deliveredLines(delivered, columns))
+  for (const text of item.facts.flagged) out.own(`Warning: ${text}`, 'red')
+  for (const { by, kind, text } of thread) {
+    out.own(`${kind === 'question' ? 'Asked' : 'Replied'} by ${word(by)}:`, 'yellow')
+    out.theirs(text, 'yellow')
+  }
+  if (notice !== undefined) {
+    out.own('Meanwhile:', 'yellow')
+    out.theirs(notice, 'yellow')
+  }
+  fate(item, out, now)
+  return out.lines
+}
+
+const riskStyles: Readonly<Record<string, Style>> = { low: 'green', medium: 'yellow', high: 'red' }
+
+/** Each action with its risk before it, outside of what the agent wrote. */
+export function actionLines({ summary, detail, risk }: Proposed, columns: number, begin: string): Line[] {
+  const known = riskStyles[risk] === undefined ? 'unknown' : risk
+  const text = detail === undefined || detail === '' ? summary : `${summary}\n${detail}`
+  const style = riskStyles[known]
+  return markedLines(text, columns, `${begin} ${known.padEnd(7)} │ `).map((line) => ({ text: line, style }))
+}
+
+function proposals(item: Item, { own, lines, columns }: Writing): void {
+  const actions = proposedIn(item)
+  if (actions.length === 0) return
+  own(`${actions.length === 1 ? 'One action is' : `${actions.length} actions are`} proposed, each with its risk:`)
+  for (const [i, action] of actions.entries()) lines.push(...actionLines(action, columns, String(i + 1).padStart(2)))
+}
+
+/** Long texts are folded once for each width, not at every tick of the clock. */
+const folds = new WeakMap<Delivered, { readonly columns: number; readonly lines: readonly Line[] }>()
+const DELIVERED_LINES_MAX = 2_000
+
+function deliveredLines(delivered: Delivered, columns: number): readonly Line[] {
+  const known = folds.get(delivered)
+  if (known?.columns === columns) return known.lines
+  const out = writing(columns)
+  out.own(delivered.head)
+  for (const { text, style } of delivered.lines.slice(0, DELIVERED_LINES_MAX)) out.theirs(text, style)
+  const left = delivered.lines.length - DELIVERED_LINES_MAX
+  const { id, version } = delivered.artifact
+  if (left > 0) out.own(`${left} more lines: countersign artifact download ${inert(id)} --version ${inert(version)}`, 'yellow')
+  folds.set(delivered, { columns, lines: out.lines })
+  return out.lines
+}
+
+/** Everything else that was written, a field on a line. */
+function writtenIn(item: Item): Written[] {
+  const { payload } = cardIn(item)
+  const isMirrored = item.kind !== 'request'
+  const fields = Object.entries(payload).filter(([name]) => !PLACED.includes(name) && !(isMirrored && name === 'validation'))
+  const details = payload['details']
+  const inner = isMirrored ? Object.entries(detailsIn(item)).filter(([name, value]) => !isPlaced(item, name, value)) : null
+  return [
+    ...fields.flatMap(([name, value]) => written(name, value, 0)),
+    ...(inner === null
+      ? details === undefined || isEmpty(details)
+        ? []
+        : written('details', details, 0)
+      : inner.flatMap(([name, value]) => written(name, value, 0))),
+  ]
+}
+
+/** Of what another protocol asks, some stands elsewhere in the card already. */
+function isPlaced(item: Item, name: string, value: unknown): boolean {
+  if (PLACED_DETAILS.includes(name) || isEmpty(value)) return true
+  if (name === 'goal') return cardIn(item).payload.question?.endsWith(String(value)) === true
+  const isReason = (evidence: unknown): boolean => (evidence as { text?: unknown }).text === item.reason?.text
+  return name === 'context' && Array.isArray(value) && value.every(isReason)
 }
 
 /** What the server knows by itself, and what will come of it. */
-function fateLines(item: Item, columns: number, now: number): Line[] {
-  const { facts, effects, quorum, risk, task_id } = item
+function fate(item: Item, { own, theirs }: Writing, now: number): void {
+  const { facts, effects, quorum, risk } = item
   const deadline = deadlineOf(item, now)
+  const { registered_at, open_requests } = facts.agent
   const parts = [
     `${item.priority} priority`,
-    ...(risk === null ? [] : [`risk ${risk}`]),
-    `asked ${spanOf(item.age_seconds)} ago`,
+    ...(risk === null ? [] : [`risk ${riskOf(risk)}`]),
+    `asked ${spanOf(ageOf(item, now))} ago`,
     ...(deadline === '' ? [] : [deadline]),
-    ...(facts.agent.registered_at === null ? [] : [`the agent is known since ${facts.agent.registered_at.slice(0, 10)}`]),
-    `${facts.agent.open_requests} of its requests are open`,
+    ...(registered_at === null ? [] : [`agent registered ${registered_at.slice(0, 10)}`]),
+    `${open_requests} open ${open_requests === 1 ? 'request' : 'requests'}`,
     `project ${named(facts.project)}`,
-    ...(quorum === null ? [] : [`${quorum.voted} voted, ${quorum.n} of ${quorum.of} are needed${quorum.yours ? ', you have' : ''}`]),
+    ...(quorum === null ? [] : [`${quorum.voted} of ${quorum.of} voted, ${quorum.n} must agree${quorum.yours ? '; you have voted' : ''}`]),
     ...(item.snoozed_until === null ? [] : [`snoozed until ${item.snoozed_until}`]),
   ]
-  const texts: [string, Style?][] = [[parts.join(' · '), 'dim']]
-  if (facts.task !== null) texts.push([`task ${facts.task.id} (${facts.task.state}): ${facts.task.goal}`, 'dim'])
-  if (item.kind === 'review' && task_id !== null) texts.push([`\`countersign review show ${task_id}\` shows what was delivered`, 'dim'])
-  if (isOpen(item)) {
-    texts.push([`${item.action === 'APPROVE' ? 'If you approve' : 'If you answer'}: ${effects.approve}`])
-    if (item.action === 'APPROVE') texts.push([`If you reject: ${effects.reject}`])
-    texts.push([`Without an answer: ${effects.timeout}`])
-  } else texts.push([endOf(item), 'green'])
-  return texts.flatMap(([text, style]) => folded(inertLines(text), columns).map((line) => ({ text: line, style })))
+  own(parts.join(' · '), 'dim')
+  if (facts.task !== null) {
+    own(`Task ${facts.task.id} is ${facts.task.state}; its goal:`, 'dim')
+    theirs(facts.task.goal, 'dim')
+  }
+  if (!isOpen(item)) return own(endOf(item), 'green')
+  const isJudged = item.action === 'APPROVE' || item.kind === 'review'
+  own(`${isJudged ? 'Approve' : 'Answer'}: ${effects.approve}`)
+  if (isJudged) own(`Reject: ${effects.reject}`)
+  own(`${item.expires_at === null ? 'No deadline' : 'Without an answer'}: ${effects.timeout}`)
 }
 
 export function endOf({ status, ended }: Item): string {
-  return ended === null ? `decided: ${status}` : `decided: ${status} by ${ended.by} at ${ended.at}`
+  return ended === null ? `Ended: ${status}` : `Ended: ${status} by ${word(ended.by)} at ${ended.at}`
 }
 
 const isEmpty = (value: unknown): boolean => typeof value === 'object' && value !== null && Object.keys(value).length === 0

@@ -1,128 +1,178 @@
 // The items on the screen and the server's inbox: read page by page, kept up to date as others decide, and never moved away under
-// somebody's hand. What was decided stays where it was until it is looked at anew.
-import { isOpen } from './inbox-card.ts'
+// somebody's hand. An item that was decided stays where it was until the list is read anew.
 import type { Item } from '#protocols/execution/inbox.ts'
 import { CliError } from './exits.ts'
+import { isOpen } from './inbox-card.ts'
+import { countsOf, type Counts } from './inbox-counts.ts'
+import { whoseIn, type Filter } from './inbox-filter.ts'
 import type { Remote } from './remote.ts'
 import { inert } from './text.ts'
 
-export type Query = Readonly<Record<string, unknown>>
-export type Filter = { readonly text: string; readonly query: Query; readonly words: readonly string[] }
-export const noFilter = (query: Query): Filter => ({ text: '', query, words: [] })
-
-const fields: Readonly<Record<string, string>> = {
-  action: 'action',
-  agent: 'agent_id',
-  assignee: 'assignee',
-  kind: 'kind',
-  priority: 'priority',
-  project: 'project_id',
-  status: 'status',
-  task: 'task_id',
-}
-
-/** `priority:high kind:review login @mine`: fields, words of the title, a saved filter. */
-export function filterFrom(text: string, base: Query): Filter {
-  const query: Record<string, unknown> = { ...base }
-  const words: string[] = []
-  for (const word of text.split(/\s+/).filter((one) => one !== '')) {
-    const [name = '', ...value] = word.split(':')
-    const field = fields[name]
-    if (field !== undefined && value.length > 0) query[field] = field === 'action' ? value.join(':').toUpperCase() : value.join(':')
-    else if (word.startsWith('@') && word.length > 1) query['filter'] = word.slice(1)
-    else words.push(word.toLowerCase())
-  }
-  return { text: text.trim(), query, words }
-}
-const fits = ({ title, agent }: Item, words: readonly string[]): boolean => {
-  const text = `${title} ${agent.id} ${agent.name ?? ''} ${agent.label}`.toLowerCase()
-  return words.every((word) => text.includes(word))
-}
-
-const PAGE = 50
-/** Nobody chooses among more at a terminal: a filter finds the rest. */
-const ITEMS_MAX = 1_000
+/** A list begins with as many as fill any screen. */
+const SCREENFUL = 60
+const PAGE = 100
+/** More than anybody walks through at a terminal: a filter finds the rest. */
+const ITEMS_MAX = 5_000
 
 export type Items = {
   readonly all: readonly Item[]
   readonly isMore: boolean
   readonly filter: Filter
+  readonly counts: Counts
+  /** It goes on reading. */
+  readonly isSearching: boolean
+  /** How far the server's clock is ahead of ours. */
+  readonly skewMs: number
   /** What to say about an item that is not to be answered any more, by request. */
   readonly marks: ReadonlyMap<string, string>
+  /** The items that one answer is for. */
+  readonly picked: Set<string>
   mark(request_id: string, words: string): void
-  /** From the beginning, without what was decided. */
+  /** The first page, without what was decided. */
   reset(filter: Filter): Promise<void>
-  /** What is new comes in at its place; what is here stays. */
+  /** As many as fill a screen, or all that there are. */
+  fillScreen(): Promise<void>
+  /** New items come in at their place; the others stay. */
   refresh(): Promise<void>
   more(): Promise<void>
+  toEnd(): Promise<void>
+  recount(): Promise<void>
   /** One item as it is now; null: it is not ours any more. */
   reload(request_id: string): Promise<Item | null>
 }
 
-export function createItems(remote: Remote, first: Filter): Items {
-  let all: Item[] = []
-  let cursor: string | null = null
-  let filter = first
-  const marks = new Map<string, string>()
+type Page = { readonly items: Item[]; readonly next_cursor: string | null }
+type State = { all: Item[]; cursor: string | null; filter: Filter; counts: Counts; isSearching: boolean; skewMs: number; turn: number }
 
-  async function page(of: Filter, after: string | null, limit: number): Promise<Item[]> {
-    const input = { ...of.query, limit, ...(after === null ? {} : { cursor: after }) }
-    const found: { items: Item[]; next_cursor: string | null } = await remote.call('execution/inbox.list', input)
-    cursor = found.next_cursor
-    return found.items.filter((item) => fits(item, of.words))
+/** `changed` is called while something goes on, whenever there is more to show. */
+export function createItems(remote: Remote, first: Filter, changed: () => void): Items {
+  const is: State = { all: [], cursor: null, filter: first, counts: NONE, isSearching: false, skewMs: 0, turn: 0 }
+  const marks = new Map<string, string>()
+  const picked = new Set<string>()
+
+  async function page({ query }: Filter, after: string | null): Promise<Page> {
+    const found: Page = await remote.call('execution/inbox.list', { ...query, limit: PAGE, ...(after === null ? {} : { cursor: after }) })
+    const newest = found.items[0]
+    if (newest) is.skewMs = Date.parse(newest.created_at) + newest.age_seconds * 1_000 - Date.now()
+    return found
+  }
+
+  /** Reads on until there are so many or no more; another filter ends it. */
+  async function fill(count: number): Promise<void> {
+    const mine = is.turn
+    if (is.cursor === null || is.isSearching || is.all.length >= Math.min(count, ITEMS_MAX)) return
+    is.isSearching = true
+    try {
+      while (is.cursor !== null && is.all.length < Math.min(count, ITEMS_MAX)) {
+        changed()
+        const { items, next_cursor } = await page(is.filter, is.cursor)
+        if (mine !== is.turn) return
+        const known = new Set(is.all.map(({ request_id }) => request_id))
+        is.all = [...is.all, ...items.filter(({ request_id }) => !known.has(request_id))]
+        is.cursor = next_cursor
+      }
+    } finally {
+      if (mine === is.turn) is.isSearching = false
+    }
+  }
+
+  async function recount(): Promise<void> {
+    const mine = is.turn
+    const whose = whoseIn(is.filter.query)
+    const counts = await countsOf(remote, whose, is.filter.query, () => mine === is.turn)
+    if (mine === is.turn) is.counts = counts
+    changed()
+  }
+
+  async function reset(next: Filter): Promise<void> {
+    const found = await page(next, null)
+    is.turn++
+    Object.assign(is, { filter: next, all: found.items, cursor: found.next_cursor, isSearching: false })
+    is.counts = { ...is.counts, fitting: null }
+    marks.clear()
+    picked.clear()
+  }
+
+  async function refresh(): Promise<void> {
+    if (is.isSearching) return
+    const mine = is.turn
+    const now: Item[] = []
+    let cursor: string | null = null
+    do {
+      const found: Page = await page(is.filter, cursor)
+      now.push(...found.items)
+      cursor = found.next_cursor
+    } while (cursor !== null && now.length < Math.max(SCREENFUL, is.all.length) && mine === is.turn)
+    if (mine !== is.turn) return
+    is.all = merged(is.all, now, marks, cursor === null)
+    is.cursor = cursor
+  }
+
+  async function reload(request_id: string): Promise<Item | null> {
+    try {
+      const { item }: { item: Item } = await remote.call('execution/inbox.get', { request_id })
+      if (!isOpen(item) && !marks.has(request_id)) marks.set(request_id, `${item.status} by ${inert(item.ended?.by ?? '?')}`)
+      is.all = is.all.map((one) => (one.request_id === request_id ? item : one))
+      return item
+    } catch (error) {
+      if (!(error instanceof CliError) || error.code !== 'NOT_FOUND') throw error
+      if (!marks.has(request_id)) marks.set(request_id, 'not yours any more')
+      return null
+    }
   }
 
   return {
     get all() {
-      return all
+      return is.all
     },
     get isMore() {
-      return cursor !== null && all.length < ITEMS_MAX
+      return is.cursor !== null
     },
     get filter() {
-      return filter
+      return is.filter
+    },
+    get counts() {
+      return is.counts
+    },
+    get isSearching() {
+      return is.isSearching
+    },
+    get skewMs() {
+      return is.skewMs
     },
     marks,
-    mark: (request_id, words) => void marks.set(request_id, words),
-    async reset(next) {
-      all = await page(next, null, PAGE)
-      filter = next
-      marks.clear()
+    picked,
+    mark(request_id, words) {
+      marks.set(request_id, words)
+      picked.delete(request_id)
     },
-    async refresh() {
-      all = merged(all, await page(filter, null, Math.min(100, Math.max(PAGE, all.length))), marks)
-    },
-    async more() {
-      if (cursor === null || all.length >= ITEMS_MAX) return
-      const known = new Set(all.map(({ request_id }) => request_id))
-      const next = await page(filter, cursor, PAGE)
-      all = [...all, ...next.filter(({ request_id }) => !known.has(request_id))]
-    },
-    async reload(request_id) {
-      try {
-        const { item }: { item: Item } = await remote.call('execution/inbox.get', { request_id })
-        if (!isOpen(item) && !marks.has(request_id)) marks.set(request_id, `${item.status} by ${inert(item.ended?.by ?? '?')}`)
-        all = all.map((one) => (one.request_id === request_id ? item : one))
-        return item
-      } catch (error) {
-        if (!(error instanceof CliError) || error.code !== 'NOT_FOUND') throw error
-        if (!marks.has(request_id)) marks.set(request_id, 'not yours now')
-        return null
-      }
-    },
+    reset,
+    fillScreen: () => fill(SCREENFUL),
+    refresh,
+    more: () => fill(is.all.length + 1),
+    toEnd: () => fill(ITEMS_MAX),
+    recount,
+    reload,
   }
 }
+const NONE: Counts = { open: null, critical: 0, fitting: null }
 
-/** The server's order, and what is not in it any more behind what it stood behind. */
-function merged(before: readonly Item[], now: readonly Item[], marks: ReadonlyMap<string, string>): Item[] {
+/**
+ * The server's order, with what is not in it any more behind what it stood behind. `isAll`: there is nothing after `now`; otherwise the
+ * rest is read again when somebody comes to it.
+ */
+function merged(before: readonly Item[], now: readonly Item[], marks: Map<string, string>, isAll: boolean): Item[] {
   const fresh = new Set(now.map(({ request_id }) => request_id))
-  const all = [...now]
+  const end = isAll ? before.length : before.findLastIndex(({ request_id }) => fresh.has(request_id))
+  const behind = new Map<string, Item[]>()
+  let ahead = ''
   for (const [i, item] of before.entries()) {
-    if (fresh.has(item.request_id)) continue
-    const isLater = !marks.has(item.request_id) && i >= now.length
-    const ahead = before.slice(0, i).findLast(({ request_id }) => all.some((one) => one.request_id === request_id))
-    const at = isLater || ahead === undefined ? (isLater ? all.length : 0) : all.findIndex((one) => one.request_id === ahead.request_id) + 1
-    all.splice(at, 0, item)
+    const id = item.request_id
+    if (fresh.has(id)) ahead = id
+    else if (i <= end || marks.has(id)) {
+      if (!marks.has(id)) marks.set(id, 'not open any more')
+      behind.set(ahead, [...(behind.get(ahead) ?? []), item])
+    }
   }
-  return all
+  return [...(behind.get('') ?? []), ...now.flatMap((item) => [item, ...(behind.get(item.request_id) ?? [])])]
 }

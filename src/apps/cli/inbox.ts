@@ -1,23 +1,27 @@
 // `inbox`: at a terminal a list to walk through and to answer from, in a script a list to read; and single answers by id.
 import type { Operation, Protocol } from '#kernel/operation.ts'
 import { limits } from '#kernel/limits.ts'
+import type { Checkpoint } from '#protocols/collaboration/schema.ts'
 import type { Item } from '#protocols/execution/inbox.ts'
+import { itemOf } from '#protocols/execution/mirrored.ts'
 import { sentFile } from './bytes.ts'
-import { derivedSpec, inputFlags, inputOf } from './derived.ts'
-import { usage } from './exits.ts'
+import { derivedSpec, inputFlags, inputOf, keyIn } from './derived.ts'
+import { deliveredOf } from './delivered.ts'
+import { exits, usage } from './exits.ts'
 import { flag, jsonFrom, type Flag, type Given } from './flags.ts'
 import { cardIn, cardLines } from './inbox-card.ts'
 import { liveInbox } from './inbox-live.ts'
 import { readInput } from './input.ts'
 import type { Remote } from './remote.ts'
-import { show } from './show.ts'
+import { show, writeJson } from './show.ts'
 import { spec, type Context, type Spec } from './spec.ts'
 import { columnsOf, type Io } from './terminal.ts'
+import { inert } from './text.ts'
 import { untilOf } from './until.ts'
 
-const requestFlag: Flag = { ...flag('request-id', 'id', 'which request'), path: ['request_id'], required: true }
-const allFlag = flag('all', null, 'every page, one after the other')
-/** What nobody reads at once any more. */
+const requestFlag: Flag = { ...flag('request-id', 'id', 'which item'), path: ['request_id'], required: true }
+const allFlag = flag('all', null, 'every page')
+/** More than anybody reads at once. */
 const ALL_MAX = 10_000
 
 /** `inbox list` with --all, and `inbox` itself, which is the same unless somebody sits at a terminal. */
@@ -67,41 +71,73 @@ async function every(remote: Remote, input: Record<string, unknown>): Promise<{ 
   return { items, next_cursor: cursor }
 }
 
+/** Several answers in one call. A script learns from the exit code that not all of them counted. */
+export function inboxResolveSpec(protocol: Protocol, op: Operation): Spec {
+  const derived = derivedSpec(protocol, op)
+  return {
+    ...derived,
+    async run(context, given) {
+      const remote = await context.remote()
+      const answer: { results: { ok: boolean; request_id: string; code?: string; message?: string; receipt?: { receipt_id: string } }[] } =
+        await remote.call('execution/inbox.resolve', await inputOf(context, op, derived, given), keyIn(given))
+      const isWhole = answer.results.every(({ ok }) => ok)
+      if (context.json) writeJson(context, answer)
+      else
+        for (const { ok, request_id, code = '', message = '', receipt } of answer.results) {
+          const [sign, words] = ok
+            ? [context.paint('green', '✔'), receipt === undefined ? 'voted' : `answered (receipt ${inert(receipt.receipt_id)})`]
+            : [context.paint('red', '✖'), `not answered: ${inert(message)} [${inert(code)}]`]
+          context.io.out.write(`${sign} ${inert(request_id)} ${words}\n`)
+        }
+      return isWhole ? exits.ok : exits.refused
+    },
+  }
+}
+
 /** One item as a person should see it before they answer. */
 export function inboxGetSpec(protocol: Protocol, op: Operation): Spec {
   const derived = derivedSpec(protocol, op)
   return {
     ...derived,
     async run(context, given) {
-      const answer: { item: Item } = await (await context.remote()).call('execution/inbox.get', await inputOf(context, op, derived, given))
+      const remote = await context.remote()
+      const answer: { item: Item } = await remote.call('execution/inbox.get', await inputOf(context, op, derived, given))
       if (context.json) return show(context, op.name, answer)
       const { io, paint } = context
-      const lines = cardLines(answer.item, columnsOf(io.out), Date.now())
+      const { item } = answer
+      const { artifact } = cardIn(item)
+      const delivered = artifact === undefined ? null : await deliveredOf(remote, artifact.artifact_id, artifact.version)
+      const lines = cardLines(item, columnsOf(io.out), Date.parse(item.created_at) + item.age_seconds * 1_000, delivered)
       io.out.write(lines.map(({ text, style }) => `${style === undefined ? text : paint(style, text)}\n`).join(''))
-      io.out.write(`${paint('dim', `digest ${answer.item.digest}`)}\n`)
+      io.out.write(`${paint('dim', `digest ${item.digest}`)}\n`)
     },
   }
 }
 
-const answer = spec('inbox answer', 'Answer one item: an option, approve or reject, or what was asked for.', {
+const answer = spec('inbox answer', 'Answer one item: approve or reject it, choose an option, or provide a value.', {
   positionals: [
     requestFlag,
-    flag('result', 'text', 'the answer; several values as a JSON list; - reads standard input, as secrets should'),
+    flag(
+      'result',
+      'text',
+      'the answer: approve or reject, an option, or a value; several as a JSON list; - reads standard input, as secrets should',
+    ),
   ],
   flags: [
     flag('file', 'path', 'the file that was asked for, instead of a result'),
     flag('reason', 'text', 'why; the agent and the record get it'),
-    flag('digest', 'text', 'of what you were shown (`inbox show`): anything else is not answered'),
+    flag('digest', 'text', 'answer only if the item still has this digest; `inbox show` prints it'),
   ],
   examples: [
     'countersign inbox answer hxp_1 approve',
     "countersign inbox answer hxp_1 reject --reason 'Not today.'",
+    "countersign inbox answer hxp_1 changes --reason 'Handle the empty list.'",
     'countersign inbox answer hxp_1 - < secret.txt',
     'countersign inbox answer hxp_1 --file contract.pdf',
   ],
   async run(context, given) {
-    const request_id = given.get('request-id') as string
     const remote = await context.remote()
+    const request_id = await itemIdOf(remote, given.get('request-id') as string)
     const { item }: { item: Item } = await remote.call('execution/inbox.get', { request_id })
     const reason = given.get('reason') as string | undefined
     const input = {
@@ -110,11 +146,36 @@ const answer = spec('inbox answer', 'Answer one item: an option, approve or reje
       digest: (given.get('digest') as string | undefined) ?? item.digest,
       ...(reason === undefined ? {} : { reason }),
     }
-    await show(context, 'request.resolve', await remote.call('execution/request.resolve', input))
+    const done: Resolved = await remote.call('execution/request.resolve', input)
+    if (context.json) return writeJson(context, done)
+    context.io.out.write(`${context.paint('green', '✔')} ${doneAs(item, input.result, done)}\n`)
   },
 })
 
-const verdicts: Readonly<Record<string, string>> = { approve: 'approved', yes: 'approved', reject: 'rejected', no: 'rejected' }
+/** The item of a checkpoint, whose id scripts have at hand; any other id is that of an item. */
+async function itemIdOf(remote: Remote, id: string): Promise<string> {
+  if (!id.startsWith('ckpt_')) return id
+  const { checkpoint }: { checkpoint: Checkpoint } = await remote.call('collaboration/checkpoint.get', { checkpoint_id: id })
+  return checkpoint.request_id ?? itemOf(id)
+}
+
+type Resolved = { readonly request: { readonly status: string }; readonly receipt?: { readonly receipt_id: string } }
+/** What an answer has done, in a line. */
+function doneAs(item: Item, result: unknown, { receipt }: Resolved): string {
+  const { sensitive } = cardIn(item).payload
+  const isVerdict = item.action === 'APPROVE' || item.kind === 'review'
+  const words = isVerdict ? String(result) : sensitive === true ? 'provided a secret' : `answered ${inert(JSON.stringify(result))}`
+  const about = `${words}: ${inert(item.title)}`
+  return receipt === undefined ? `voted, ${about} (more votes are needed)` : `${about} (receipt ${inert(receipt.receipt_id)})`
+}
+
+const verdicts: Readonly<Record<string, string>> = {
+  approve: 'approved',
+  yes: 'approved',
+  reject: 'rejected',
+  no: 'rejected',
+  changes: 'changes_requested',
+}
 
 async function resultFrom(context: Context, of: Given, item: Item): Promise<unknown> {
   const { io } = context
@@ -126,7 +187,7 @@ async function resultFrom(context: Context, of: Given, item: Item): Promise<unkn
 
 async function textFrom(io: Io, text: string, item: Item): Promise<unknown> {
   const given = text === '-' ? (await readInput(io, '-', 4 * limits.textCharsMax)).toString().replace(/\r?\n$/, '') : text
-  if (item.action === 'APPROVE') return verdicts[given.toLowerCase()] ?? given
+  if (item.action === 'APPROVE' || item.kind === 'review') return verdicts[given.toLowerCase()] ?? given
   const { validation, input_type } = cardIn(item).payload
   if (validation?.multiple !== true && input_type !== 'file') return given
   if (!/^\s*[[{]/.test(given)) return validation?.multiple === true ? [given] : given
@@ -137,7 +198,7 @@ async function textFrom(io: Io, text: string, item: Item): Promise<unknown> {
   }
 }
 
-const snooze = spec('inbox snooze', 'Put one item out of your sight until a time; others see it as before.', {
+const snooze = spec('inbox snooze', 'Hide one item from yourself until a time; others see it as before.', {
   positionals: [requestFlag, flag('until', 'time', '30m, 2h, 1d, tomorrow, PT2H or a time; an hour by default')],
   examples: ['countersign inbox snooze hxp_1 2h', 'countersign inbox snooze hxp_1 tomorrow'],
   async run(context, given) {
@@ -148,4 +209,16 @@ const snooze = spec('inbox snooze', 'Put one item out of your sight until a time
   },
 })
 
-export const inboxAnswers: readonly Spec[] = [answer, snooze]
+/** Its old name: questions of tasks were answered apart from everything else. */
+const formerly = spec('checkpoint answer', 'Now `countersign inbox`.', {
+  positionals: [{ ...flag('checkpoint-id', 'id', 'which question'), path: ['checkpoint_id'] }],
+  hidden: true,
+  run() {
+    throw usage(
+      '`checkpoint answer` is now `countersign inbox`',
+      'run `countersign inbox` at a terminal; scripts use `countersign inbox answer` or `countersign checkpoint resolve`',
+    )
+  },
+})
+
+export const inboxAnswers: readonly Spec[] = [answer, snooze, formerly]

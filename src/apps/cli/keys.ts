@@ -1,10 +1,18 @@
-// What is pressed at a terminal in raw mode. What is pasted is text, whatever keys it looks like.
+// The keys that are pressed at a terminal in raw mode. Pasted text is text, whatever keys it looks like.
 
 export type Key = { readonly name: string; readonly text: string }
 
 const named: Readonly<Record<string, string>> = {
+  '\u0001': 'ctrl-a',
+  '\u0002': 'ctrl-b',
   '\u0003': 'ctrl-c',
   '\u0004': 'ctrl-d',
+  '\u0005': 'ctrl-e',
+  '\u0006': 'ctrl-f',
+  '\u000b': 'ctrl-k',
+  '\u000c': 'ctrl-l',
+  '\u0017': 'ctrl-w',
+  '\u001a': 'ctrl-z',
   '\u0008': 'backspace',
   '\u007f': 'backspace',
   '\r': 'enter',
@@ -18,8 +26,17 @@ const named: Readonly<Record<string, string>> = {
   '\u001bOB': 'down',
   '\u001bOC': 'right',
   '\u001bOD': 'left',
+  // Each terminal has its own spelling of these two.
   '\u001b[H': 'home',
+  '\u001bOH': 'home',
+  '\u001b[1~': 'home',
+  '\u001b[7~': 'home',
   '\u001b[F': 'end',
+  '\u001bOF': 'end',
+  '\u001b[4~': 'end',
+  '\u001b[8~': 'end',
+  '\u001b[3~': 'delete',
+  '\u001b[15~': 'ctrl-l', // F5
   '\u001b[5~': 'pageup',
   '\u001b[6~': 'pagedown',
   '\u001b': 'esc',

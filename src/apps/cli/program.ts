@@ -248,7 +248,9 @@ function report(io: Io, { exit, code, message, hint, details }: CliError, argv: 
   }
   if (exit === exits.interrupted) return exit
   const paint = paintFor(io.err, io.env, !argv.includes('--no-color'))
-  io.err.write(`${paint('red', 'countersign:')} ${inertLines(message)}${code === 'USAGE' ? '' : ` ${paint('dim', `[${code}]`)}`}\n`)
+  io.err.write(
+    `${paint('red', 'countersign:')} ${inertLines(message).replaceAll('\n', code === 'USAGE' ? '\n' : '\n  │ ')}${code === 'USAGE' ? '' : ` ${paint('dim', `[${code}]`)}`}\n`,
+  )
   if (hint !== null) io.err.write(`${paint('dim', '  →')} ${inertLines(hint)}\n`)
   return exit
 }

@@ -23,7 +23,7 @@ export type Remote = {
   follow(
     operation: string,
     input: object,
-    options: { readonly after: string | null; readonly signal: AbortSignal; readonly onOpen?: () => void },
+    options: { readonly after: string | null; readonly signal: AbortSignal; readonly onOpen?: () => void; readonly onBreak?: () => void },
   ): AsyncIterable<Followed>
   upload(operation: string, input: object, bytes: Blob, onProgress: Progress): Promise<Answer>
   download(operation: string, input: object, onProgress: Progress): Promise<Downloaded>

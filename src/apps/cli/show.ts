@@ -6,7 +6,7 @@ import { namesOf } from './names.ts'
 import { shortIds } from './short-ids.ts'
 import type { Context } from './spec.ts'
 import { columnsOf, tableOf, type Paint } from './terminal.ts'
-import { inert, inertJson, inertLines, padded, widthOf, wrapped } from './text.ts'
+import { fitted, folded, inert, inertJson, inertLines, padded, widthOf } from './text.ts'
 import { agoOf, exactly, isTime } from './when.ts'
 
 type Value = Readonly<Record<string, unknown>>
@@ -154,18 +154,26 @@ const isEmpty = (value: unknown): boolean =>
   (isValue(value) && Object.keys(value).length === 0)
 
 const LINES_MAX = 8
+/** What the server itself has made, for people to copy: it stays in one piece however long it is. */
+const WHOLE = ['key', 'link', 'secret', 'ticket', 'token', 'url']
+
+/** A text of one line stands beside its name. Of a longer one every line is marked, so that none looks like a field of its own (X32). */
+function valueLines(text: string, room: number): string[] {
+  const lines = folded(inertLines(text), room)
+  return lines.length === 1 ? lines : folded(inertLines(text), Math.max(4, room - 2)).map((line) => `│ ${line}`)
+}
 
 function fieldsOf(value: Value, indent: string, columns: number, paint: Paint): string {
   const rows = rowsOf(value, '', value['id']).filter(([name]) => name !== 'id' || indent === '')
-  const width = Math.max(0, ...rows.map(([name]) => widthOf(name)))
-  const room = Math.max(24, columns - indent.length - width - 2)
+  const width = Math.min(Math.max(0, ...rows.map(([name]) => widthOf(name))), Math.floor(columns / 2))
+  const room = Math.max(8, columns - indent.length - width - 2)
   return rows
     .flatMap(([name, lines]) => {
-      const shown = lines.flatMap((line) => wrapped(inertLines(line), room))
+      const shown = lines.flatMap((line) => (indent === '' && WHOLE.includes(name) ? [inert(line)] : valueLines(line, room)))
       const kept = shown.length > LINES_MAX ? [...shown.slice(0, LINES_MAX), `… ${shown.length - LINES_MAX} more lines; see --json`] : shown
       return kept.map((line, i) => {
         const style = lines.length === 1 ? styleOf(line) : null
-        return `${indent}${i === 0 ? paint('dim', padded(name, width)) : ' '.repeat(width)}  ${style === null ? line : paint(style, line)}`.trimEnd()
+        return `${indent}${i === 0 ? paint('dim', padded(fitted(name, width), width)) : ' '.repeat(width)}  ${style === null ? line : paint(style, line)}`.trimEnd()
       })
     })
     .map((line) => `${line}\n`)

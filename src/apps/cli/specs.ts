@@ -1,7 +1,6 @@
 // Every command there is: one for each operation, some of them with more than can be derived, and those that stand for none.
 import type { Operation, Protocol } from '#kernel/operation.ts'
 import { agentRun } from './agent-run.ts'
-import { checkpointAnswer } from './answer.ts'
 import { askSpecs } from './ask.ts'
 import { replaySpec, verifySpec } from './audit.ts'
 import { committingSpec, downloadSpec, uploadSpec } from './bytes.ts'
@@ -9,7 +8,7 @@ import { completionSpec } from './completion.ts'
 import { derivedSpec } from './derived.ts'
 import { doctorSpec } from './doctor.ts'
 import { streamSpec, taskFollow } from './follow.ts'
-import { inboxAnswers, inboxGetSpec, inboxSpecs } from './inbox.ts'
+import { inboxAnswers, inboxGetSpec, inboxResolveSpec, inboxSpecs } from './inbox.ts'
 import { loginSpecs } from './login.ts'
 import { receiptSpecs } from './receipt.ts'
 import { reviewSpecs } from './review.ts'
@@ -65,6 +64,7 @@ const special: Readonly<Record<string, Special>> = {
   'collaboration/audit.verify': verifySpec,
   'execution/inbox.get': inboxGetSpec,
   'execution/inbox.list': inboxSpecs,
+  'execution/inbox.resolve': inboxResolveSpec,
 }
 
 function specFor(protocol: Protocol, op: Operation): Spec | Spec[] {
@@ -86,7 +86,6 @@ export function specsOf(protocols: readonly Protocol[]): Spec[] {
     agentRun,
     ...askSpecs,
     ...inboxAnswers,
-    checkpointAnswer,
     ...reviewSpecs,
     ...receiptSpecs,
   ]

@@ -60,12 +60,19 @@ export const padded = (text: string, columns: number): string => text + ' '.repe
 export function wrapped(text: string, columns: number): string[] {
   return text.split('\n').flatMap((line) => {
     const lines: string[] = []
-    let current = ''
-    for (const word of line.split(' ')) {
-      if (current !== '' && widthOf(current) + 1 + widthOf(word) > columns) {
+    const indent = /^ */.exec(line)![0]
+    let current = indent
+    let width = indent.length
+    for (const [i, word] of line.slice(indent.length).split(' ').entries()) {
+      const more = widthOf(word)
+      if (i > 0 && width + 1 + more > columns) {
         lines.push(current)
         current = word
-      } else current = current === '' && lines.length === 0 && word === '' ? ' ' : current === '' ? word : `${current} ${word}`
+        width = more
+      } else {
+        current = i === 0 ? `${current}${word}` : `${current} ${word}`
+        width += more + (i === 0 ? 0 : 1)
+      }
     }
     return [...lines, current]
   })
@@ -74,6 +81,7 @@ export function wrapped(text: string, columns: number): string[] {
 /** The same, with words broken that are longer than a line: none of it is cut off, and none wraps by itself. */
 export const folded = (text: string, columns: number): string[] =>
   wrapped(text.replaceAll('\t', '    '), columns).flatMap((line) => {
+    if (line.length <= columns && ASCII.test(line)) return [line]
     const lines: string[] = []
     let current = ''
     let width = 0
@@ -89,6 +97,25 @@ export const folded = (text: string, columns: number): string[] =>
     }
     return [...lines, current]
   })
+
+/** Stands before every line of a text that an agent, or anybody else, wrote: no line of the server's own begins so (X32). */
+export const MARK = '   │ '
+const NARROW = 4
+/** The text of somebody else, each line marked; `first` stands in the place of the first mark and is as wide. */
+export function markedLines(text: string, columns: number, first = MARK): string[] {
+  const room = Math.max(NARROW, columns - widthOf(first))
+  const rest = `${' '.repeat(Math.max(0, widthOf(first) - 2))}│ `
+  return folded(inertLines(text), room).map((line, i) => `${i === 0 ? first : rest}${line}`)
+}
+
+/** A sentence of our own. What is quoted in it may be long: no line after the first begins where sentences begin. */
+export function ownLines(text: string, columns: number): string[] {
+  const shown = inert(text)
+  const first = folded(shown, columns)[0]!
+  const rest = shown.slice(first.length).trimStart()
+  const indent = columns > 4 * NARROW ? '    ' : ' '
+  return [first, ...(rest === '' ? [] : folded(rest, Math.max(1, columns - indent.length)).map((line) => `${indent}${line}`))]
+}
 
 /** As a shell takes it. */
 export const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`)

@@ -227,7 +227,7 @@ export function warningsOf(texts: readonly string[]): string[] {
     [texts.some((text) => STYLED.test(text)), 'contains letters in unusual forms'],
     [
       texts.some((text) => LEFTWARD.test(text) && /\p{Script=Latin}/u.test(text)),
-      'mixes text that runs to the left with text that runs to the right',
+      'mixes right-to-left and left-to-right text, so its order may mislead',
     ],
     [isCloseIn(texts), 'contains texts that are easily taken for one another'],
   ]

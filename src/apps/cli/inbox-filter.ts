@@ -1,0 +1,48 @@
+// A filter of the inbox as people write it, `priority:high kind:review login @mine`, and as the server takes it.
+
+export type Query = Readonly<Record<string, unknown>>
+export type Filter = { /** As it is shown and edited. */ readonly text: string; readonly query: Query }
+
+const fields: Readonly<Record<string, string>> = {
+  action: 'action',
+  agent: 'agent_id',
+  assignee: 'assignee',
+  kind: 'kind',
+  priority: 'priority',
+  project: 'project_id',
+  snoozed: 'snoozed',
+  status: 'status',
+  task: 'task_id',
+}
+const names = new Map(Object.entries(fields).map(([name, field]) => [field, name]))
+
+const valueOf = (field: string, text: string): unknown =>
+  field === 'action' ? text.toUpperCase() : field === 'snoozed' ? text !== 'false' : text
+
+/** Fields, words that must stand in the item, and the name of a saved filter. Quotes keep spaces together. `whose`: the inbox. */
+export function filterFrom(text: string, whose: Query): Filter {
+  const query: Record<string, unknown> = { ...whose }
+  const words: string[] = []
+  for (const word of text.match(/(?:[^\s"]|"[^"]*"?)+/g) ?? []) {
+    const bare = word.replaceAll('"', '')
+    const at = bare.indexOf(':')
+    const field = fields[bare.slice(0, Math.max(0, at))]
+    if (field !== undefined && at < bare.length - 1) query[field] = valueOf(field, bare.slice(at + 1))
+    else if (bare.startsWith('@') && bare.length > 1) query['filter'] = bare.slice(1)
+    else if (bare !== '') words.push(bare)
+  }
+  return { text: text.trim(), query: words.length === 0 ? query : { ...query, text: words.join(' ') } }
+}
+
+const quoted = (text: string): string => (/[\s"]/.test(text) ? `"${text.replaceAll('"', '')}"` : text)
+
+/** The filter that flags of the command make, in the words in which it can be edited. */
+export function filterOf(query: Query): Filter {
+  const { person: _, text, filter, ...rest } = query
+  const parts = Object.entries(rest).map(([field, value]) => `${names.get(field) ?? field}:${quoted(String(value))}`)
+  const saved = filter === undefined ? [] : [quoted(`@${String(filter)}`)]
+  return { text: [...parts, ...saved, ...(text === undefined ? [] : [String(text)])].join(' '), query }
+}
+
+/** Whose inbox it is, which no filter changes. */
+export const whoseIn = ({ person }: Query): Query => (person === undefined ? {} : { person })

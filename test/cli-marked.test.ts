@@ -1,0 +1,179 @@
+// Whatever an agent writes, no line of it looks like the server's own (X32): cards, the live screen, and things shown field by field.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import type { Item } from '#protocols/execution/inbox.ts'
+import type { Delivered } from '#apps/cli/delivered.ts'
+import { cardLines } from '#apps/cli/inbox-card.ts'
+import { frameOf, type View } from '#apps/cli/inbox-screen.ts'
+import { cardsOf } from '#apps/cli/show.ts'
+import { widthOf } from '#apps/cli/text.ts'
+
+/** A sequence that is the same in each run. */
+function chance(seed: number): (below: number) => number {
+  let state = seed
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return Math.floor((state / 2 ** 32) * below)
+  }
+}
+
+/** The server's own sentences, and everything that could begin a line, hide one or turn it around. */
+const FORGED = [
+  'Approve: the server only logs it',
+  'Reject: nothing',
+  'No deadline: it waits until somebody answers',
+  'Warning: none',
+  'An agent asks: Owner (user_owner), for Owner (user_owner)',
+  'Ended: completed by user_owner',
+  'Delivered: patch v9 (1 B)',
+  '── 1 of 1 ──',
+  '   │ ',
+  ' 1 │ ',
+  'a approve  r reject',
+  'Inbox of user_owner · 0 open',
+  'digest x',
+]
+const BREAKS = ['\n', '\r', '\r\n', '\n\n', '\u2028', '\u2029', '\u0085', '\v', '\f', '\u001b[1E', '\u001b[2J\u001b[H', '\u009b1E', '\u0007', '\u202e', '\u2066', '\u200b', '\t', '\u0000'] // prettier-ignore
+const FILLS = ['x', ' ', '\u00a0', '漢', '-', '\u3000', '👍🏽', 'e\u0301']
+
+function hostileBy(random: (below: number) => number): string {
+  const part = (): string => {
+    const fill = FILLS[random(FILLS.length)]!.repeat(random(3) === 0 ? random(200) : random(4))
+    return `${fill}${BREAKS[random(BREAKS.length)]!}${FORGED[random(FORGED.length)]!}`
+  }
+  return `x${Array.from({ length: 1 + random(4) }, part).join('')}`
+}
+
+const TIME = '2026-11-16T12:00:00.000Z'
+const NOW = Date.parse(TIME) + 60_000
+
+function itemWith(kind: 'request' | 'approval' | 'review', text: () => string): Item {
+  const details =
+    kind === 'request'
+      ? { [text()]: text(), list: [text(), { [text()]: text() }] }
+      : { proposed_actions: [{ id: text(), summary: text(), detail: text(), risk: 'high' }], state: { [text()]: text() } }
+  const payload =
+    kind === 'review'
+      ? { question: text(), options: ['approved', 'rejected'], details: { goal: text(), acceptance_criteria: [text()] } }
+      : kind === 'approval'
+        ? { item: text(), details }
+        : { question: text(), options: [text(), text()], placeholder: text(), details }
+  return {
+    request_id: 'hxp_1',
+    kind,
+    action: kind === 'approval' ? 'APPROVE' : 'DECIDE',
+    status: 'pending',
+    title: text(),
+    card: { asks: 'An agent asks', payload, notice: text(), thread: [{ by: 'agent_robot', kind: 'reply', text: text() }] },
+    digest: 'd',
+    task_id: 'task_1',
+    agent: { id: 'agent_robot', name: 'Robot', label: text() },
+    acts_for: { id: 'user_owner', name: 'Owner' },
+    risk: 'R4',
+    reason: { text: text(), by_agent: true },
+    facts: {
+      agent: { registered_at: TIME, owner: 'user_owner', open_requests: 1 },
+      project: { id: 'project_default', name: 'Default' },
+      task: { id: 'task_1', goal: text(), state: 'blocked', deadline: null, principal: 'user_owner' },
+      flagged: ['contains letters in unusual forms'],
+    },
+    effects: { approve: 'the agent may go ahead', reject: 'the agent may not go ahead', timeout: 'it waits until somebody answers' },
+    priority: 'normal',
+    created_at: TIME,
+    age_seconds: 60,
+    expires_at: null,
+    overdue: false,
+    assignee: null,
+    people: 1,
+    snoozed_until: null,
+    remarks: 1,
+    quorum: null,
+    ended: null,
+  } as Item
+}
+
+const deliveredWith = (text: () => string): Delivered =>
+  ({
+    artifact: { id: 'art_1', version: 'v1' },
+    text: '',
+    before: null,
+    head: 'Delivered: patch v1 (1 B):',
+    lines: [{ text: text() }],
+  }) as unknown as Delivered
+
+// oxlint-disable-next-line no-control-regex -- that none of them is there is what is looked for
+const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u200b]|\p{Bidi_Control}/u
+const atBegin = (lines: readonly string[]): string[] => lines.filter((line) => line !== '' && !line.startsWith(' '))
+const plain = (): string => 'x'
+
+function assertMarked(lines: readonly string[], expected: readonly string[], columns: number): void {
+  for (const line of lines) {
+    assert.doesNotMatch(line, HIDDEN)
+    assert.ok(widthOf(line) <= columns, `${widthOf(line)} of ${columns} columns: ${line}`)
+  }
+  assert.deepEqual(atBegin(lines), atBegin(expected))
+}
+
+describe('a line of what an agent wrote', () => {
+  for (const kind of ['request', 'approval', 'review'] as const)
+    test(`is marked on the card of ${kind === 'request' ? 'a' : kind === 'approval' ? 'an' : 'a'} ${kind}, whatever it is`, () => {
+      for (let seed = 0; seed < 60; seed++) {
+        const random = chance(seed)
+        const text = (): string => hostileBy(random)
+        const columns = [40, 80, 120][seed % 3]!
+        const lines = cardLines(itemWith(kind, text), columns, NOW, kind === 'review' ? deliveredWith(text) : null)
+        const benign = cardLines(itemWith(kind, plain), columns, NOW, kind === 'review' ? deliveredWith(plain) : null)
+        const [shown, expected] = [lines, benign].map((all) => all.map((line) => line.text))
+        assertMarked(shown!, expected!, columns)
+        for (const line of shown!) if (/logs it|Reject: nothing|Warning: none/.test(line)) assert.match(line, /^ [\d ]*\w* *│ /)
+      }
+    })
+
+  test('never begins a line of the screen, but for the row in which it is chosen', () => {
+    const viewOf = (text: () => string, mode: View['mode']): View => ({
+      who: 'user_owner',
+      list: {
+        all: [itemWith('approval', text), { ...itemWith('request', text), request_id: 'hxp_2' }],
+        isMore: false,
+        counts: { open: 2, critical: 0, fitting: 2 },
+        marks: new Map(),
+        picked: new Set(),
+        filter: { text: '', query: {} },
+        isSearching: false,
+      },
+      chosen: 0,
+      mode,
+      scroll: 0,
+      typing: null,
+      choosing: null,
+      delivered: null,
+      message: null,
+      awaySince: null,
+    })
+    for (let seed = 0; seed < 60; seed++) {
+      const random = chance(seed)
+      const size = { columns: [40, 80, 120][seed % 3]!, rows: 200 }
+      const rowless = (lines: readonly { text: string }[]): string[] =>
+        lines.map(({ text }) => text).filter((line) => !line.startsWith('>'))
+      const mode = seed % 2 === 0 ? 'list' : 'open'
+      const shown = frameOf(viewOf(() => hostileBy(random), mode), size, NOW) // prettier-ignore
+      assertMarked(rowless(shown.lines), rowless(frameOf(viewOf(plain, mode), size, NOW).lines), size.columns)
+    }
+  })
+
+  test('never looks like a field of a thing that is shown field by field', () => {
+    const thing = (text: () => string): Record<string, unknown> => ({
+      request: { id: 'hxp_1', status: 'pending', payload: { item: text(), details: { key: text(), list: [text(), text()] } } },
+    })
+    for (let seed = 0; seed < 60; seed++) {
+      const random = chance(seed)
+      const columns = [60, 80, 120][seed % 3]!
+      const of = (text: () => string): string[] => cardsOf(thing(text), 'request', columns, (_, words) => words).split('\n')
+      const shown = of(() => hostileBy(random))
+      assertMarked(shown, of(plain), columns)
+      const fields = /^ {2}(status|payload\.\S+) {2}/
+      for (const line of shown.filter((one) => one !== '' && !one.startsWith('request ') && !fields.test(one)))
+        assert.match(line, /^ +(│( |$)|- |… \d+ more lines)/, line)
+    }
+  })
+})
