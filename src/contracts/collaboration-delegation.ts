@@ -4,13 +4,20 @@ import { Refusal } from '#kernel/errors.ts'
 import type { Contract, Read } from '#kernel/operation.ts'
 import type { Value } from '#kernel/store.ts'
 import { Checkpoint, Task, type ArtifactVersion, type LedgerEntry } from '#protocols/collaboration/schema.ts'
-import { Run, Work } from '#protocols/delegation/schema.ts'
+import { Card, Run, Work } from '#protocols/delegation/schema.ts'
 import { isActive } from '#protocols/delegation/states.ts'
 
 /** States in which somebody works on a task. */
 const atWork = (task: Task): boolean => ['assigned', 'in_progress', 'blocked'].includes(task.state)
 
 const isAgent = async (read: Read, id: string | null): Promise<boolean> => id !== null && (await read.subject(id))?.kind === 'agent'
+
+/** Whether an agent can be given a task again: switched on, in the project, and taking new work. */
+async function takesWork(read: Read, id: string, project_id: string): Promise<boolean> {
+  const subject = await read.subject(id)
+  const isThere = subject !== null && !subject.disabled && subject.projects.has(project_id)
+  return isThere && (await read.raw(Card, id))?.available !== false
+}
 
 /** The run that a task's work is with; null where a person works on it, or nobody. */
 async function currentOf(read: Read, task_id: string): Promise<Run | null> {
@@ -204,8 +211,26 @@ const onReviewed = down('rework-delegates', 'review.submitted', 'agent.delegate'
   }
   const task = await read(Task, task_id)
   if (task.state !== 'in_progress' || (await currentOf(read, task_id)) !== null) return null
+  if (!(await takesWork(read, task.executor!, task.project_id))) return null
   return requestAgain(read, task, { review: { review_id: id, verdict, requested_changes, artifact_id, artifact_version } })
 })
+
+/** Work that was sent back to an agent that cannot take it: its people are asked, in the batch of the review. */
+const onReviewedForNobody: Contract = {
+  name: 'collaboration-delegation/rework-without-an-agent-escalates',
+  on: 'collaboration/review.submitted',
+  call: 'collaboration/checkpoint.escalate',
+  as: 'system',
+  async input({ subject }, read) {
+    const task = await read(Task, (subject as { task_id: string }).task_id)
+    if (task.state !== 'in_progress' || (await currentOf(read, task.id)) !== null || !(await isAgent(read, task.executor))) return null
+    const words = `${task.executor} cannot take the task back: it is switched off, has left the project, or takes no new work.`
+    return {
+      task_id: task.id,
+      prompt: `${words} Hand the task to another agent, approve to let this one try once it is back, or reject to end it.`,
+    }
+  },
+}
 
 const onCancelled = down('cancel-cancels', 'task.cancelled', 'agent.cancel', async ({ subject }, read) => {
   const task = subject as Task
@@ -229,6 +254,7 @@ export const collaborationToDelegation: readonly Contract[] = [
   ...onTransferred,
   onCommitted,
   onReviewed,
+  onReviewedForNobody,
   onCancelled,
   onAmended,
 ]

@@ -1,4 +1,4 @@
-// A card says where its agent is found: it follows the agent's registration.
+// A card says where its agent is found: it follows the agent's registration. Runs of an agent that is there no more end.
 import type { Contract } from '#kernel/operation.ts'
 import { Card } from '#protocols/delegation/schema.ts'
 
@@ -15,4 +15,21 @@ const follows = (on: string): Contract => ({
   },
 })
 
-export const identityToDelegation: readonly Contract[] = [follows('agent.updated'), follows('project.joined'), follows('project.left')]
+const retires = (on: string): Contract => ({
+  name: `identity-delegation/${on}-retires-the-agent`,
+  on: `identity/${on}`,
+  call: 'delegation/agent.retire',
+  as: 'system',
+  input({ subject }) {
+    const { id, kind, disabled } = subject as { id: string; kind: string; disabled: boolean }
+    return Promise.resolve(kind === 'agent' && (disabled || on === 'project.left') ? { agent_id: id } : null)
+  },
+})
+
+export const identityToDelegation: readonly Contract[] = [
+  follows('agent.updated'),
+  follows('project.joined'),
+  follows('project.left'),
+  retires('agent.updated'),
+  retires('project.left'),
+]

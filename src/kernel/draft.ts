@@ -126,11 +126,12 @@ export function batchOf(draft: Draft): Batch {
     const value = draft.after.get(key) ?? null
     return { key, value, text: value === null ? null : textOf(value) }
   })
-  const atMost = draft.bounds.map(({ doc, index, prefix, max, words, retry_after }) => ({
+  const atMost = draft.bounds.map(({ doc, index, prefix, max, words, retry_after, decidesAgain }) => ({
     prefix: prefixOf(doc, index, prefix),
     max,
     words,
     retry_after,
+    decidesAgain,
   }))
   return { scope: draft.scope ?? '', at: draft.at, expect: draft.expect, create, facts, puts, add, drop, count, atMost }
 }

@@ -83,6 +83,8 @@ export type Bound = {
   readonly words: string
   /** Seconds after which it may be worth asking again, where that is known. */
   readonly retry_after?: number
+  /** The decision has words of its own for it: whoever lost a race over the last place decides again, and is refused by them. */
+  readonly decidesAgain?: boolean
 }
 
 export type Decision<O> = {

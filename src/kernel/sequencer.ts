@@ -276,9 +276,11 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       const there = careful || staging.docs.has(key) ? versionOf(key, staging) : (cache.get(key)?.version ?? 0)
       if (there !== 0) return new Conflict(key, `${key} exists already`)
     }
-    for (const { prefix, max, words, retry_after } of batch.atMost) {
+    for (const { prefix, max, words, retry_after, decidesAgain } of batch.atMost) {
       if (countOf(prefix, staging) + (batch.count.get(prefix) ?? 0) > max)
-        return new Refusal('QUOTA_EXCEEDED', words, retry_after === undefined ? { max } : { max, retry_after })
+        return decidesAgain
+          ? new Conflict(prefix, words)
+          : new Refusal('QUOTA_EXCEEDED', words, retry_after === undefined ? { max } : { max, retry_after })
     }
     return undefined
   }

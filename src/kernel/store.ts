@@ -45,6 +45,7 @@ export type Batch = {
     readonly max: number
     readonly words: string
     readonly retry_after?: number | undefined // seconds
+    readonly decidesAgain?: boolean | undefined // over the bound is a conflict, not a refusal
   }[]
 }
 

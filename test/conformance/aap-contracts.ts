@@ -1,7 +1,7 @@
 // The inter-layer tables of AAP and HACP, one test for each row and each of our own rows, in both directions.
 import assert from 'node:assert/strict'
 import { runOf, runsOf, take, kindsIn } from '../support/runs.ts'
-import { HOUR_MS, linesOf, stage, type Stage } from '../support/stage.ts'
+import { enlist, HOUR_MS, linesOf, stage, type Stage } from '../support/stage.ts'
 import { aap } from './aap-cited.ts'
 
 const { must } = aap
@@ -247,13 +247,14 @@ must('M-REPORT', 'what a harness needs becomes a checkpoint, what it made an art
   assert.deepEqual([run.state, (await on.task()).state], ['completed', 'review_ready'])
 })
 
-const chain = ['devin', 'robin', 'devin', 'robin'] as const
+const chain = ['devin', 'third', 'fourth', 'robin'] as const
 for (const withSpec of [false, true]) {
   must(
     'D5',
     `three deep ${withSpec ? 'with' : 'without'} child tasks: one question shows the whole chain, a fourth is refused`,
     async () => {
       const on = await stage('delegable')
+      await enlist(on, 'third', 'fourth', 'fifth')
       const root: string = on.refs['task'].id
       const tasks = [root]
       for (let depth = 1; depth <= 3; depth++) {
@@ -267,7 +268,7 @@ for (const withSpec of [false, true]) {
         if (child) tasks.push(child.id)
       }
       const innermost = tasks.at(-1)!
-      const input = { task_id: innermost, to: 'agent_devin', ...(withSpec ? { spec: { goal: 'Part' } } : {}) }
+      const input = { task_id: innermost, to: 'agent_fifth', ...(withSpec ? { spec: { goal: 'Part' } } : {}) }
       await on.refused('PRECONDITION_FAILED', 'robin', 'ownership.delegate', input)
       if (withSpec) await on.call('robin', 'task.start', { task_id: innermost })
       const { checkpoint } = await on.call('robin', 'checkpoint.raise', { task_id: innermost, kind: 'approval', prompt: 'Deep?' })

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { delegation } from '#protocols/delegation/index.ts'
 import { runMoves, runStates } from '#protocols/delegation/states.ts'
 import { eventsOf, kindsIn, runOf, runsOf, take } from '../support/runs.ts'
-import { stage, type Stage } from '../support/stage.ts'
+import { enlist, stage, type Stage } from '../support/stage.ts'
 import { aap } from './aap-cited.ts'
 
 const { must } = aap
@@ -138,11 +138,13 @@ must('A7', 'without a task, cancelling a run ends all that work for it, and each
     (await on.call(as, ops('agent.delegate'), { to_agent: `agent_${to}`, parent_run, input: { n: ++count } })).run.id as string
   let count = 0
   const [one, two] = [await below('robin', top, 'devin'), await below('robin', top, 'devin')]
-  const deep = await below('devin', one, 'robin')
+  await enlist(on, 'third')
+  const deep = await below('devin', one, 'third')
   const other = (await on.call('devin', ops('agent.delegate'), { to_agent: 'agent_robin' })).run.id as string
   await on.call('devin', ops('run.complete'), { run_id: two })
   await take(on, 'robin')
   await take(on, 'devin')
+  await take(on, 'third')
   const stateIn = async (run_id: string) => {
     const { state, reason } = (await on.call('admin', ops('run.get'), { run_id })).run
     return `${state} ${reason}`
@@ -150,7 +152,7 @@ must('A7', 'without a task, cancelling a run ends all that work for it, and each
   await on.call('devin', ops('agent.cancel'), { run_id: top, why: 'enough' })
   const ended = await Promise.all([top, one, two, deep, other].map(stateIn))
   assert.deepEqual(ended, ['failed cancelled', 'failed cancelled', 'completed null', 'failed cancelled', 'running null'])
-  const told = [...(await take(on, 'robin')), ...(await take(on, 'devin'))]
+  const told = [...(await take(on, 'robin')), ...(await take(on, 'devin')), ...(await take(on, 'third'))]
   assert.deepEqual(told.map(({ run }) => run.id as string).toSorted(), [top, one, deep].toSorted())
   assert.deepEqual([...new Set(kindsIn(told).flat())], ['cancel'])
   await on.refused('INVALID_TRANSITION', 'robin', ops('agent.delegate'), { to_agent: 'agent_devin', parent_run: top })
@@ -163,14 +165,68 @@ must('A7', 'what is not delegable is not passed on, also without a task, and sta
 })
 must('A7', 'without a task, too, work is delegated at most three deep', async () => {
   const on = await stage(delegation.scenes['delegated'])
+  await enlist(on, 'third', 'fourth', 'fifth')
   let parent_run = on.refs['run'].id
   for (const [as, to] of [
-    ['robin', 'devin'],
-    ['devin', 'robin'],
-    ['robin', 'devin'],
+    ['robin', 'third'],
+    ['third', 'fourth'],
+    ['fourth', 'fifth'],
   ] as const)
     parent_run = (await on.call(as, ops('agent.delegate'), { to_agent: `agent_${to}`, parent_run })).run.id
-  await on.refused('PRECONDITION_FAILED', 'devin', ops('agent.delegate'), { to_agent: 'agent_robin', parent_run })
+  await on.refused('PRECONDITION_FAILED', 'fifth', ops('agent.delegate'), { to_agent: 'agent_devin', parent_run })
+})
+must('A14', 'an agent that waits for the work is not given it, here or through a task above; one that handed it over is', async () => {
+  const on = await stage(delegation.scenes['delegated'])
+  const run_id = on.refs['run'].id as string
+  await enlist(on, 'third')
+  const { run } = await on.call('robin', ops('agent.delegate'), { to_agent: 'agent_third', parent_run: run_id })
+  await on.refused('DELEGATION_REFUSED', 'third', ops('agent.delegate'), { to_agent: 'agent_robin', parent_run: run.id })
+  await on.call('third', ops('agent.handoff'), { run_id: run.id, to_agent: 'agent_robin' })
+  const task = await stage('delegable')
+  const task_id = task.refs['task'].id
+  const part = { to: 'agent_robin', spec: { goal: 'A part' }, delegable: true }
+  const { child } = await task.call('devin', 'ownership.delegate', { task_id, ...part })
+  const back = { task_id: child.id, to: 'agent_devin', spec: { goal: 'Yours again' } }
+  const { details } = await task.refused('PRECONDITION_FAILED', 'robin', 'ownership.delegate', back)
+  assert.equal(details?.['aap_code'], 'DELEGATION_REFUSED')
+})
+must('A14', 'the owners of its agents read a run without a task, and find it by its agent; strangers do not', async () => {
+  const on = await stage(delegation.scenes['delegated'])
+  const run_id = on.refs['run'].id as string
+  assert.equal((await on.call('alice', ops('run.get'), { run_id })).run.id, run_id)
+  const { items } = await on.call('alice', ops('run.list'), { agent_id: 'agent_robin' })
+  assert.deepEqual(
+    items.map(({ id }: any) => id),
+    [run_id],
+  )
+  await on.refused('RUN_NOT_FOUND', 'bob', ops('run.get'), { run_id })
+  await on.refused('INVALID_REQUEST', 'bob', ops('run.list'), { agent_id: 'agent_robin' })
+})
+for (const [how, op, input] of [
+  ['completes', 'run.complete', {}],
+  ['fails', 'run.fail', { error: 'no' }],
+  ['is handed off', 'agent.handoff', { to_agent: 'agent_third' }],
+] as const)
+  must('A14', `a run without a task that ${how} ends all that it delegated`, async () => {
+    const on = await stage(delegation.scenes['delegated'])
+    const run_id = on.refs['run'].id as string
+    await enlist(on, 'third', 'fourth')
+    const below = (await on.call('robin', ops('agent.delegate'), { to_agent: 'agent_devin', parent_run: run_id })).run.id
+    const deep = (await on.call('devin', ops('agent.delegate'), { to_agent: 'agent_fourth', parent_run: below })).run.id
+    await on.call('robin', ops(op), { run_id, ...input })
+    for (const id of [below, deep]) {
+      const { state, reason, error } = (await on.call('admin', ops('run.get'), { run_id: id })).run
+      assert.deepEqual([state, reason, error], ['failed', 'cancelled', 'parent_ended'])
+    }
+  })
+must('A12', 'of several that ask an agent at once as many win as it takes; the others are told DELEGATION_REFUSED', async () => {
+  const on = await stage()
+  await on.call('robin', ops('agent.register'), { name: 'Robin', concurrency: 1 })
+  const asked = await Promise.allSettled(
+    [1, 2, 3].map((n) => on.call('devin', ops('agent.delegate'), { to_agent: 'agent_robin', input: { n } })),
+  )
+  const words = asked.map((one) => (one.status === 'fulfilled' ? 'ok' : String(one.reason.code)))
+  assert.deepEqual(words.toSorted(), ['DELEGATION_REFUSED', 'DELEGATION_REFUSED', 'ok'])
 })
 must('A-BLK-03', 'a resume without a resolution, with a reject, or for another checkpoint is refused', async () => {
   const { on, run_id } = await runIn('blocked')

@@ -1,5 +1,5 @@
 // Every MUST and MUST NOT of the AAP 0.1.0 draft, one row each, in the order of the text; its tables row for row, and our answers where
-// it is silent (A1 to A11).
+// it is silent (A1 to A14).
 import type { Requirement } from '../support/requirements.ts'
 
 const under =
@@ -82,6 +82,8 @@ export const aapRows: readonly Requirement[] = [
   ours('A9', 'task.assign surfaces the AAP code in details, and the task stays as it was.'),
   ours('A10', 'A task without a capability is not checked; both filters must fit; runs without a task have an id of their own.'),
   ours('A11', 'A card has its fields; it follows the registration of its agent.'),
+  ours('A12', 'Losers of a race over concurrency are told DELEGATION_REFUSED.'),
+  ours('A14', 'No cycles; owners of agents read runs without a task; when such a run ends, so does what it delegated.'),
   ours('D5', 'A delegation three deep is found whole by one audit.query on root_task_id, with and without child tasks.'),
 
   messages('M-ORDER', 'What an agent must know waits for it in the order of the run.'),

@@ -1,6 +1,6 @@
 // Decisions about passing work on (H21) and ending it with everything below (H29).
 import assert from 'node:assert/strict'
-import { HOUR_MS, linesOf, stage } from '../support/stage.ts'
+import { enlist, HOUR_MS, linesOf, stage } from '../support/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions
@@ -26,7 +26,9 @@ must('H21-same', 'without a spec the task itself goes down: same id, the delegat
   await other.refused('NOT_FOUND', 'devin', 'ownership.delegate', { ...delegating, to: 'agent_spy' })
 })
 must('H21-child', 'with a spec a child is made and assigned in the same batch, for the same principal', async () => {
-  const { refs, call, world, task } = await stage('delegable')
+  const on = await stage('delegable')
+  await enlist(on, 'third')
+  const { refs, call, world, task } = on
   const root = refs['task'].id
   const facts = (await linesOf(world)).length
   const { child } = await call('devin', 'ownership.delegate', {
@@ -45,7 +47,7 @@ must('H21-child', 'with a spec a child is made and assigned in the same batch, f
   )
   assert.deepEqual([(await task()).executor, (await task()).children], ['agent_devin', [child.id]])
   await call('robin', 'task.start', { task_id: child.id })
-  const grand = (await call('robin', 'ownership.delegate', { task_id: child.id, to: 'agent_devin', spec: { goal: 'A part of it' } })).child
+  const grand = (await call('robin', 'ownership.delegate', { task_id: child.id, to: 'agent_third', spec: { goal: 'A part of it' } })).child
   assert.deepEqual([grand.parent_task, grand.root_task_id, grand.depth], [child.id, root, 2])
 })
 must(
@@ -81,11 +83,14 @@ must('H21-child', 'a child never has more time than its parent', async () => {
 })
 must('H21-depth', 'a fourth delegation is refused, whether the task or children were passed down', async () => {
   for (const withSpec of [false, true]) {
-    const { refs, call, refused } = await stage('delegable')
+    const on = await stage('delegable')
+    await enlist(on, 'third', 'fourth', 'fifth')
+    const { refs, call, refused } = on
     let task_id: string = refs['task'].id
+    const line = ['devin', 'robin', 'third', 'fourth', 'fifth'] as const
     for (let depth = 1; depth <= 4; depth++) {
-      const [as, to] = depth % 2 ? ['devin', 'agent_robin'] : ['robin', 'agent_devin']
-      const input = { task_id, to, delegable: true, ...(withSpec ? { spec } : {}) }
+      const as = line[depth - 1]!
+      const input = { task_id, to: `agent_${line[depth]}`, delegable: true, ...(withSpec ? { spec } : {}) }
       if (depth === 4) await refused('PRECONDITION_FAILED', as, 'ownership.delegate', input)
       else {
         const { task, child } = await call(as, 'ownership.delegate', input)
@@ -156,13 +161,15 @@ must('H29-pending', 'cancelling a blocked task expires what it waits for, in the
   await refused('CHECKPOINT_EXPIRED', 'alice', 'checkpoint.resolve', { checkpoint_id: refs['checkpoint'].id, action: 'approve' })
 })
 must('H29-children', 'cancelling takes the active tree along, its checkpoints too, and leaves what has ended or is in review', async () => {
-  const { refs, call, task } = await stage('delegable')
+  const on = await stage('delegable')
+  await enlist(on, 'third')
+  const { refs, call, task } = on
   const root = refs['task'].id
   const part = async (): Promise<string> =>
     (await call('devin', 'ownership.delegate', { task_id: root, to: 'agent_robin', spec, delegable: true })).child.id
   const [waiting, delivered, idle] = [await part(), await part(), await part()]
   for (const task_id of [waiting, delivered]) await call('robin', 'task.start', { task_id })
-  const below = (await call('robin', 'ownership.delegate', { task_id: waiting, to: 'agent_devin', spec })).child.id
+  const below = (await call('robin', 'ownership.delegate', { task_id: waiting, to: 'agent_third', spec })).child.id
   const { checkpoint } = await call('robin', 'checkpoint.raise', { task_id: waiting, kind: 'approval', prompt: 'Go?' })
   await call('robin', 'artifact.commit', { task_id: delivered, ...inline() })
   await call('alice', 'task.cancel', { task_id: root, reason: 'not needed' })
@@ -189,11 +196,13 @@ must('H29-children', 'a reject at a checkpoint ends the task, and its active chi
   assert.deepEqual([(await task(child.id)).state, (await task(child.id)).outcome_reason], ['completed', 'parent_ended'])
 })
 must(['H29-children', 'H37-ends'], 'an active task below a child that is accepted ends with the child', async () => {
-  const { refs, call, task } = await stage('delegable')
+  const on = await stage('delegable')
+  await enlist(on, 'third')
+  const { refs, call, task } = on
   const root = refs['task'].id
   const child = (await call('devin', 'ownership.delegate', { task_id: root, to: 'agent_robin', spec, delegable: true })).child.id
   await call('robin', 'task.start', { task_id: child })
-  const below = (await call('robin', 'ownership.delegate', { task_id: child, to: 'agent_devin', spec })).child.id
+  const below = (await call('robin', 'ownership.delegate', { task_id: child, to: 'agent_third', spec })).child.id
   const { artifact } = await call('robin', 'artifact.commit', { task_id: child, ...inline() })
   await call('alice', 'review.submit', { task_id: child, artifact_id: artifact.id, verdict: 'approved' })
   assert.deepEqual([(await task(child)).outcome, (await task(below)).outcome_reason], ['accepted', 'parent_ended'])

@@ -80,6 +80,8 @@ export const decisionRows: readonly Requirement[] = [
   row('H35-deny', 'A deny wins over every allow, narrower and later ones too; it has no uses and ends by revocation or its time.'),
   row('H35-invoke', "capability.invoke looks up the capability's id and its permissions: a deny stops it at every autonomy level."),
   row('H42', 'A grant until session belongs to the run that is active, or to the first that begins, and ends with it.'),
+  row('H36', 'Every run of a task begins with all amendments in its context, before its first message.'),
+  row('H38', 'An agent that is switched off, gone or not available: its runs end or go on, nothing new is given to it, people are asked.'),
   row('H37-ends', 'Any end of a task ends its active descendants in the same batch: parent_cancelled after a cancel, else parent_ended.'),
   row('H37-review', 'A descendant in review keeps its state; a verdict that would put it back to work is CONFLICT.'),
   row('H37-begin', 'Nothing is started below an ended task; a new attempt names a rejected one.'),

@@ -2,6 +2,7 @@
 import type { Group } from '#kernel/sequencer.ts'
 import type { MemoryDisk } from '#stores/memory.ts'
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
+import { createFamilyLaws } from './family-laws.ts'
 import { createItemLaws } from './item-laws.ts'
 import { createQuestionLaws } from './question-laws.ts'
 import { createRequestLaws } from './request-laws.ts'
@@ -119,6 +120,7 @@ export type Laws = {
 export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged: Acknowledged, fail: Fail): Laws {
   const activeKeys = new Map<string, Set<string>>()
   const pendingOf = new Map<string, Set<string>>()
+  const families = createFamilyLaws(record, fail)
   const items = createItemLaws(record, fail)
   const requests = createRequestLaws(disk, record, fail)
   const questions = createQuestionLaws(record, fail)
@@ -139,6 +141,7 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
     }
     if (action === 'artifact.committed') judgePlan(fact, fail)
     runs.judge(fact)
+    families.judge(fact)
     items.judge(fact)
     requests.judge(fact)
     questions.judge(fact)
@@ -197,8 +200,10 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
 
   function judgeGroup(group: Group): void {
     const keys = [...group.create, ...group.update].map(({ key }) => key).concat(group.remove)
-    for (const key of keys) if (key.startsWith(TIMER) && !key.startsWith(SECRET_TIMER)) touched.add(ownerOf(key))
+    const isOfRunsEnd = (key: string): boolean => key.endsWith('/retire') || key.endsWith('/abandon')
+    for (const key of keys) if (key.startsWith(TIMER) && !key.startsWith(SECRET_TIMER) && !isOfRunsEnd(key)) touched.add(ownerOf(key))
     runs.judgeGroup()
+    families.judgeGroup()
     items.judgeGroup()
     requests.judgeGroup()
     questions.judgeGroup()
@@ -244,7 +249,12 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
     if (delivery.attempt === 0 && delivery.due !== due) fail(`the timer ${name} of ${lane} is set to ${delivery.due} instead of ${due}`)
   }
 
-  return { judge, judgeGroup, judgeEnd: requests.judgeEnd }
+  function judgeEnd(now: string): void {
+    requests.judgeEnd(now)
+    families.judgeEnd()
+  }
+
+  return { judge, judgeGroup, judgeEnd }
 }
 
 const ownerOf = (timer: string): string => {
@@ -274,7 +284,9 @@ function judgeTask(action: string, before: any, after: any, fail: Fail): void {
   if (JSON.stringify(before.spec) !== JSON.stringify(after.spec)) fail(`${action} changes the spec of ${after.id}`)
   if (JSON.stringify(chain.slice(0, before.ownership.chain.length)) !== JSON.stringify(before.ownership.chain))
     fail(`${action} rewrites the chain of ${after.id}`)
-  if (isOver(before.state) && action !== 'task.completed') fail(`${action} changes ${after.id}, which has ended`)
+  // A new attempt stands below the rejected task that it names.
+  const isTriedAnew = action === 'task.child_added' && before.state === 'rejected'
+  if (isOver(before.state) && action !== 'task.completed' && !isTriedAnew) fail(`${action} changes ${after.id}, which has ended`)
 }
 
 /** Nothing about a grant changes but how often it was used, and that it was taken back; what has ended is not used. */

@@ -37,6 +37,25 @@ export const mistakes: readonly Mistake[] = [
     `for (const [scope, head] of tips) heads.set(scope, head)
       ${WRITE}`,
   ),
+  one(
+    'children-outlive-an-accepted-parent',
+    'protocols/collaboration/operations/task.ts',
+    'const rest = withoutChildren(family,',
+    'const rest = withoutChildren({ ...family, children: [] },',
+  ),
+  one(
+    'a-task-begins-below-an-ended-one',
+    'protocols/collaboration/operations/task.ts',
+    '({ isUnderEnded }) => !isUnderEnded,',
+    '() => true,',
+  ),
+  one(
+    'a-switched-off-agent-keeps-its-runs',
+    'protocols/delegation/operations/retire.ts',
+    'if (agent === null || agent.disabled)',
+    'if (agent === null)',
+  ),
+  one('amendments-are-forgotten', 'protocols/delegation/runs.ts', 'given.amendments.length === 0 ?', 'given.amendments.length >= 0 ?'),
   one('position-not-taken-back', 'kernel/sequencer.ts', 'position = before.position', ''),
   one('clock-turns-the-record', 'kernel/sequencer.ts', 'const at = batch.at > head.at ? batch.at : head.at', 'const at = batch.at'),
   one('full-disk-acknowledged', 'kernel/sequencer.ts', "if (failureOf(error) === 'full') {", "if (failureOf(error) === 'full') { return"),

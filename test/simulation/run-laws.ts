@@ -77,7 +77,8 @@ export function createRunLaws(disk: MemoryDisk, record: FactRecord, isAcknowledg
     const mine = action === 'run.delegated' ? chain.at(-1)?.agent_id : after.agent_id
     const isOthers = line.cause === null && line.actor.startsWith('agent_') && line.actor !== 'agent_system'
     if (isOthers && mine !== undefined && line.actor !== mine && line.actor !== chain.at(-1)?.agent_id) fail(`${what} by ${line.actor}`)
-    if (chain.length > 3) fail(`${what}: delegated ${chain.length} deep`)
+    // Under a task its depth counts, which a person sets back.
+    if (after.task_id === null && chain.length > 3) fail(`${what}: delegated ${chain.length} deep`)
     const waits = after.state === 'blocked'
     if (waits && checkpointOf(after.checkpoint_id)?.state !== 'pending') fail(`${what}: it waits for ${after.checkpoint_id}`)
     if (action === 'run.resumed') {

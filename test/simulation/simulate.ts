@@ -6,6 +6,7 @@ import { kindOf } from '#kernel/schema.ts'
 import { createEffectLaws, type EffectLaws } from './capabilities.ts'
 import { createClients, type Clients, type Intent, type Plan } from './clients.ts'
 import { checkInboxes } from './inboxes.ts'
+import { hasEndedAbove } from './family-laws.ts'
 import { createLaws, isOver, type Laws } from './laws.ts'
 import { createMachine, type Machine } from './machine.ts'
 import { createPlanner, type Planner } from './plans.ts'
@@ -290,8 +291,9 @@ function ending(task: any, id: number, { random, record }: Simulation): Plan {
   if (task.state === 'review_ready') {
     const artifact_id: string = task.artifacts.at(-1)
     const { version } = record.docs.get(`collaboration.artifact_head/${artifact_id}`)!.value
-    // A plan is sent back, never rejected; then the task is in progress and can be cancelled.
-    const isPlan = record.docs.get(`collaboration.artifact/${artifact_id}@${version}`)!.value.kind === 'plan'
+    // A plan is sent back and not rejected; then the task is in progress and can be cancelled. Below an ended task nothing goes back.
+    const isPlan =
+      !hasEndedAbove(record, task) && record.docs.get(`collaboration.artifact/${artifact_id}@${version}`)!.value.kind === 'plan'
     const input = {
       task_id: task.id,
       artifact_id,

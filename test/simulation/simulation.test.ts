@@ -43,6 +43,8 @@ const bySystem = new Set([
     'agent.steer',
     'agent.cancel',
     'card.sync',
+    'agent.retire',
+    'run.abandon',
     'run.forget',
     'run.fence',
     'capability.conclude',

@@ -9,6 +9,8 @@ export type ModelTask = {
   executor: string | null
   executors: Set<string>
   depth: number
+  /** Agents whose runs wait for whoever works on it. */
+  above: string[]
   /** The last question: what kind it is and what became of it. */
   question: { kind: string; state: 'pending' | 'resolved' | 'expired' } | null
   /** How many versions each artifact has. */
@@ -27,6 +29,7 @@ const FAILED = 'PRECONDITION_FAILED'
 const isOver = (state: string): boolean => state === 'completed' || state === 'rejected'
 export const sees = (task: ModelTask, who: string): boolean => who === PRINCIPAL || task.reviewers.includes(who) || task.executors.has(who)
 const decides = (task: ModelTask, who: string): boolean => who === PRINCIPAL || (task.reviewers.includes(who) && who !== task.executor)
+const isAgent = (name: string): boolean => agents.includes(name as 'devin')
 export const idOf = (name: string): string => `${agents.includes(name as 'devin') ? 'agent' : 'user'}_${name}`
 
 /** What somebody tries on a task: what the model says to it (a code, or null with its effect), and the call itself. */
@@ -42,6 +45,13 @@ export const call = (world: World, as: string, op: string, input: object): Promi
 const give = (task: ModelTask, to: string): void => {
   task.executor = to
   task.executors.add(to)
+}
+
+/** By a person: delegations are counted from here. With a person nobody waits for it any more. */
+const handOn = (task: ModelTask, to: string): void => {
+  give(task, to)
+  task.depth = 0
+  if (!isAgent(to)) task.above = []
 }
 
 export const assign = (as: string, to: string): Try => ({
@@ -96,7 +106,7 @@ export const resolve = (as: string, action: string, to: string): Try => ({
   effect(task) {
     task.question!.state = 'resolved'
     task.state = action === 'reject' ? 'completed' : 'in_progress'
-    if (action === 'reassign') give(task, to)
+    if (action === 'reassign') handOn(task, to)
   },
   call({ question }, world) {
     return call(world, as, 'checkpoint.resolve', { checkpoint_id: question, action, choice: 'a', input: 'yes', reassign_to: idOf(to) })
@@ -126,7 +136,10 @@ export const commit = (as: string, final: boolean, parent: 'none' | 'head' | 'fi
   effect(task) {
     if (parent === 'none' || task.artifacts.length === 0) task.artifacts.push(1)
     else task.artifacts[0]!++
-    if (final) task.state = 'review_ready'
+    if (final) {
+      task.state = 'review_ready'
+      task.above = []
+    }
   },
   call({ id, artifacts }, world, task) {
     const version = parent === 'head' ? `v${task.artifacts[0]}` : 'v1'
@@ -152,10 +165,11 @@ export const delegate = (as: string, to: string): Try => ({
   expected(task) {
     if (as !== task.executor || !agents.includes(as as 'devin')) return 'UNAUTHORIZED'
     const isHeld = task.state === 'assigned' || task.state === 'in_progress'
-    return task.delegable && isHeld && task.depth < 3 && to !== as ? null : FAILED
+    return task.delegable && isHeld && task.depth < 3 && to !== as && !task.above.includes(to) ? null : FAILED
   },
   effect(task) {
     task.depth++
+    task.above = [...task.above, as]
     give(task, to)
   },
   call: ({ id }, world) => call(world, as, 'ownership.delegate', { task_id: id, to: idOf(to) }),
@@ -165,7 +179,7 @@ export const transfer = (to: string): Try => ({
   words: `the administrator hands it to ${to}`,
   as: 'admin',
   expected: (task) => (isOver(task.state) || task.executor === null || task.executor === to ? FAILED : null),
-  effect: (task) => give(task, to),
+  effect: (task) => handOn(task, to),
   call: ({ id }, world) => call(world, 'admin', 'ownership.transfer', { task_id: id, to: idOf(to) }),
 })
 
@@ -176,6 +190,7 @@ export const nothing: ModelTask = {
   executor: null,
   executors: new Set(),
   depth: 0,
+  above: [],
   question: null,
   artifacts: [],
 }

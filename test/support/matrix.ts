@@ -96,6 +96,8 @@ export const matrix: Readonly<Record<string, string>> = {
   'delegation/memo.put': '               u      u     u     n    n   n     n      u     y    n    u      n',
   'delegation/memo.get': '               u      u     u     n    n   n     n      u     y    n    u      n',
   'delegation/run.forget': '             y      u     u     u    u   u     u      u     u    u    u      u',
+  'delegation/agent.retire': '           y      u     u     u    u   u     u      u     u    u    u      u',
+  'delegation/run.abandon': '            y      u     u     n    n   n     n      u     u    n    u      n',
   // Nobody but the run's own agent invokes: people never do, and nor does the runtime.
   'delegation/capability.list': '        y      y     y     y    y   y     n      y     y    n    y      y',
   'delegation/capability.describe': '    y      y     y     y    y   y     n      y     y    n    y      y',

@@ -34,6 +34,14 @@ export async function stage(scene: string | readonly Step[] = 'empty', options: 
   return stageOf(world, await world.play(steps), disk)
 }
 
+/** More agents of the project, each under its name: `third` is agent_third. */
+export async function enlist({ world, call }: Stage, ...names: string[]): Promise<void> {
+  for (const name of names) {
+    await call('admin', 'identity/agent.add', { id: `agent_${name}`, name, owner: 'user_alice' })
+    world.cast[name] = { ...world.cast['devin']!, id: `agent_${name}` }
+  }
+}
+
 /** The same scene once more, without playing it: a copy of its disk under a new kernel. */
 export async function again({ world, refs, disk }: Stage): Promise<Stage> {
   const copy = structuredClone(disk)
@@ -69,10 +77,10 @@ function stageOf(world: World, refs: Refs, disk: MemoryDisk): Stage {
       const now = new Date(world.kernel.now()).toISOString()
       for (const key of await world.store.keys('kernel.delivery/call/', `kernel.delivery/call/${END}`, 1_000)) {
         const [found] = await world.store.read([key])
-        const timer = found?.value as { id: string; due: string; body: { call: string; input: object } } | undefined
+        const timer = found?.value as { id: string; due: string; mark: string; body: { call: string; input: object } } | undefined
         if (!timer || timer.due > now) continue
         await call('system', timer.body.call, timer.body.input)
-        await call('system', 'kernel/delivery.settle', { outcomes: [{ id: timer.id, taken: timer.due, ok: true }] })
+        await call('system', 'kernel/delivery.settle', { outcomes: [{ id: timer.id, taken: timer.mark, ok: true }] })
         called.push(timer.body.call)
       }
       for (const kind of kindsWithDue()) {

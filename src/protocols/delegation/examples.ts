@@ -98,4 +98,24 @@ const working: Step[] = [
   { as: 'devin', call: 'delegation/run.progress', input: ({ items }) => ({ run_id: items[0].run.id, attempt: 1, message: 'Reading.' }) },
 ]
 
-export const scenes = { empty: [], offered, delegated, taken, ended, hooked, posted, running, waiting, working, offering, invoked }
+/** Robin has a run, and was switched off since. */
+const switched_off: Step[] = [
+  ...delegated,
+  { as: 'system', call: 'identity/agent.update', input: { agent_id: 'agent_robin', disabled: true } },
+]
+
+export const scenes = {
+  empty: [],
+  offered,
+  delegated,
+  switched_off,
+  taken,
+  ended,
+  hooked,
+  posted,
+  running,
+  waiting,
+  working,
+  offering,
+  invoked,
+}

@@ -11,6 +11,7 @@ import { invokeOperations } from './operations/invoke.ts'
 import { memoOperations } from './operations/memo.ts'
 import { offerOperations } from './operations/offer.ts'
 import { readingOperations } from './operations/reading.ts'
+import { retireOperations } from './operations/retire.ts'
 import { runOperations } from './operations/run.ts'
 import { webhookOperations } from './operations/webhook.ts'
 import { codes } from './wire.ts'
@@ -20,6 +21,7 @@ const operations = [
   ...agentOperations,
   ...controlOperations,
   ...runOperations,
+  ...retireOperations,
   ...readingOperations,
   ...inboxOperations,
   ...memoOperations,

@@ -99,9 +99,8 @@ export type Wanted = { readonly project_id: string; readonly capability: Capabil
 
 /** Somebody who can be given work; what is known before a run exists is said at once (AAP 0.1.0, Errors). */
 export async function targetOf(read: Read, agent_id: string, { project_id, capability }: Wanted, isDirect: boolean): Promise<Target> {
-  const found = await registered(read, agent_id, project_id)
+  const found = await availableFor(read, agent_id, project_id)
   const { card } = found
-  if (card && !card.available) throw new Refusal('AGENT_NOT_FOUND', `${agent_id} is not available`)
   // An agent without a card declares nothing. A person's choice of it is theirs; another agent has to find one that declares.
   const isJudged = card !== null || isDirect
   if (capability && isJudged && !serves(card?.capabilities ?? [], capability))
@@ -111,10 +110,13 @@ export async function targetOf(read: Read, agent_id: string, { project_id, capab
   return found
 }
 
-/** The same for work that it had before: nothing but its registration can stand in the way. */
-export async function registered(read: Read, agent_id: string, project_id: string): Promise<Target> {
+/** The same for work that it had before, or that a person hands to it: it must be there and take new work, no more. */
+export async function availableFor(read: Read, agent_id: string, project_id: string): Promise<Target> {
   const subject = await read.subject(agent_id)
   if (!subject || subject.kind !== 'agent' || subject.disabled || !subject.projects.has(project_id))
     throw new Refusal('AGENT_NOT_FOUND', `there is no active agent ${agent_id} in this project`)
-  return { card: await read.raw(Card, agent_id) }
+  const card = await read.raw(Card, agent_id)
+  if (card && !card.available)
+    throw new Refusal('AGENT_NOT_FOUND', `${agent_id} is not available: its card says that it takes no new work (agent.register)`)
+  return { card }
 }

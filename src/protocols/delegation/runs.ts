@@ -23,6 +23,10 @@ export type NewRun = {
   readonly delegable: boolean
   /** The agent that delegates it without a run of its own; null: nobody does. */
   readonly delegated_by: string | null
+  /** Without a task: people who answer for its agents. */
+  readonly owners: readonly string[]
+  /** All that was said to whoever worked on the task before. */
+  readonly amendments: readonly object[]
   readonly input: Request['input']
   readonly context: Request['context']
   readonly now: string
@@ -42,7 +46,7 @@ export function made(given: NewRun, work: Work | null, card: Card | null, isBoun
     capability,
     input: given.input,
     parent_run,
-    context: given.context,
+    context: given.amendments.length === 0 ? given.context : { ...given.context, amendments: given.amendments },
   }
   const place = placed(work, run, given.parent)
   const images = [image(Run, run), image(Request, request), ...(place === null ? [] : [image(Work, place)])] as const
@@ -52,12 +56,12 @@ export function made(given: NewRun, work: Work | null, card: Card | null, isBoun
     run,
     facts: [fact('run.delegated', [images[0], ...images.slice(1)], { detail: { to_agent: agent_id, continues: run.continues } })],
     puts: opened(run, card?.reach ?? 'pull', given.now),
-    atMost: max === null ? [] : [{ doc: Run, index: 'agent', prefix: [agent_id, 'running'], max, words }],
+    atMost: max === null ? [] : [{ doc: Run, index: 'agent', prefix: [agent_id, 'running'], max, words, decidesAgain: true }],
   }
 }
 
 function runFrom(given: NewRun): Run {
-  const { id, parent, agent_id, project_id, task_id, continues, capability, delegable, delegated_by, now } = given
+  const { id, parent, agent_id, project_id, task_id, continues, capability, delegable, delegated_by, owners, now } = given
   const correlation_id = given.correlation_id ?? id
   const above = parent ? [...parent.chain, { run_id: parent.id, agent_id: parent.agent_id, correlation_id: parent.correlation_id }] : []
   return {
@@ -73,6 +77,7 @@ function runFrom(given: NewRun): Run {
     parent_run: parent?.id ?? null,
     chain: above,
     ...(delegated_by === null ? {} : { delegated_by }),
+    ...(task_id === null ? { owners: [...owners] } : {}),
     continues,
     capability,
     delegable,
@@ -186,4 +191,17 @@ export function endings(line: readonly Kept[], work: Work | null, ending: Ending
   }
 }
 
-export const isShallow = (parent: Run | null): boolean => parent === null || parent.chain.length < limits.delegationDepthMax
+/** The end of a run without a task: all that work for it end as well, and are told so. */
+export function endingsOf(family: readonly Kept[], work: Work | null, ending: Ending): ReturnType<typeof endings> {
+  const own = endings(family.slice(0, 1), work, ending)
+  if (family.length === 1) return own
+  const word = { reason: 'cancelled', why: 'parent_ended' }
+  const rest = endings(family.slice(1), null, { event: 'agent.cancel', reason: 'cancelled', error: 'parent_ended', word, now: ending.now })
+  return {
+    runs: [...own.runs, ...rest.runs],
+    facts: [...own.facts, ...rest.facts.map((one) => ({ ...one, cause: 0 }))],
+    puts: [...own.puts, ...rest.puts],
+  }
+}
+
+export const isShallow = (parent: Run): boolean => parent.chain.length < limits.delegationDepthMax

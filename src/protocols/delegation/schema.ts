@@ -1,5 +1,5 @@
 // Agent cards, runs and what is kept for them. Field names are the draft's; what is ours says so.
-import { ownsProject, SYSTEM_SCOPE, type Actor } from '#kernel/identity.ts'
+import { ownsProject, speaksFor, SYSTEM_SCOPE, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, kindOf, nullable, t, type AnyDoc, type Static } from '#kernel/schema.ts'
 import { isActive, runStates } from './states.ts'
@@ -94,6 +94,7 @@ const RunSchema = t.Object({
   root_task_id: Id,
   parent_run: nullable(Id),
   chain: t.Array(Ancestor), // from the outermost run down to the parent
+  owners: t.Optional(t.Array(Id)), // without a task: the people who answer for its agents, who may read it
   delegated_by: t.Optional(Id), // the agent that delegated it without a run of its own
   continues: nullable(Id), // the run whose work it takes up: after a review, a failure, or handed off
   capability: nullable(CapabilityRef),
@@ -130,13 +131,14 @@ export const Run = doc('delegation.run', RunSchema, {
 export const delegatorOf = ({ chain, delegated_by }: Pick<Run, 'chain' | 'delegated_by'>): string | null =>
   chain.at(-1)?.agent_id ?? delegated_by ?? null
 
-/** A task's readers are the readers of its runs; without a task, the agents of its chain, who delegated it, and the owners of the project. */
+/** A task's readers read its runs; without a task, the agents of its chain, the one that delegated it, their owners and the project's. */
 function mayRead(run: Run, actor: Actor): boolean {
   if (run.task_id !== null) return true
   return (
     run.agent_id === actor.id ||
     delegatorOf(run) === actor.id ||
     run.chain.some(({ agent_id }) => agent_id === actor.id) ||
+    (actor.kind === 'human' && (run.owners ?? []).some((who) => speaksFor(actor, who))) ||
     ownsProject(actor, run.project_id)
   )
 }

@@ -55,7 +55,14 @@ const CONFLICTS_MAX = 10
 export function createJob(client: Client, item: Item, slots: Slots): Job {
   const id = item.run.id
   const over = new AbortController()
-  const steers: Steer[] = []
+  // All that was said to whoever worked on the task before comes along with the run.
+  const said = ((item.request.context as Record<string, unknown> | null)?.['amendments'] ?? []) as {
+    id: string
+    text: string
+    intent: string
+    at: string
+  }[]
+  const steers: Steer[] = said.map(({ id: amendment_id, text, intent, at }) => ({ text, intent, amendment_id, at }))
   const resumes = new Map<string, Resolution>()
   let attempt = item.attempt
   let heard = 0

@@ -39,7 +39,8 @@ export function answered({ checkpoint, task }: Resolving, answer: Answer, by: st
   }
   const via = answer.action === 'reassign' ? 'handoff' : 'approve'
   const hand = { via, reason: event, now } as const
-  const next = answer.action === 'reassign' ? withExecutor(free, answer.reassign_to!, hand) : free
+  // A person hands it on, so delegations are counted from here.
+  const next = answer.action === 'reassign' ? withExecutor({ ...free, depth: 0 }, answer.reassign_to!, hand) : free
   return { checkpoint: resolved, task: moved(next, event, hand) }
 }
 

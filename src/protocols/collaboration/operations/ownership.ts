@@ -43,8 +43,10 @@ const transfer = command({
     await workerFor(read, to, task.project_id)
     return { task }
   },
-  decide({ task }, { to, via = 'handoff' }, { now }) {
-    const next = withExecutor(task, to, { via, reason: 'ownership.transfer', now })
+  decide({ task }, { to, via = 'handoff' }, { actor, now }) {
+    // An agent's own handoff comes through the system; a person who hands the task on is the one that delegations are counted from.
+    const given = actor.kind === 'system' ? task : { ...task, depth: 0 }
+    const next = withExecutor(given, to, { via, reason: 'ownership.transfer', now })
     return {
       facts: [fact('ownership.transferred', [image(Task, next)], { detail: { to } })],
       puts: taskTimers(task, next),

@@ -5,8 +5,9 @@ import { limits } from '#kernel/limits.ts'
 import { command, rule, type Context, type Read } from '#kernel/operation.ts'
 import { nullable, t, type Static } from '#kernel/schema.ts'
 import { isInTime, restraintOf, type Restraint } from '../restraint.ts'
-import { allows, Attempt, hasNoDelegate, isPresentAttempt, registered, runAgent, runOf, targetOf, type OfRun } from '../rules.ts'
-import { endings, isShallow, made } from '../runs.ts'
+import { allows, Attempt, availableFor, hasNoDelegate, isPresentAttempt, runAgent, runOf, targetOf, type OfRun } from '../rules.ts'
+import { amendmentsOf, ownersOf, refuseCycle } from '../beginning.ts'
+import { endingsOf, familyOf, isShallow, made, without, type Kept } from '../runs.ts'
 import { CapabilityRef, Card, Id, Open, Request, Run, Work } from '../schema.ts'
 
 const DelegateInput = t.Object({
@@ -30,6 +31,8 @@ type Delegating = {
   readonly correlation_id: string | null
   readonly card: Card | null
   readonly isLate: boolean
+  readonly amendments: readonly object[]
+  readonly owners: readonly string[]
 }
 
 const parentAgent = role<Delegating>(
@@ -53,10 +56,14 @@ async function delegating(read: Read, input: DelegateInput, { actor, now }: Cont
   const work = correlation_id === null ? null : await read.raw(Work, correlation_id)
   const isKnown = actor.kind === 'system' && continues !== null
   const target = isKnown
-    ? { card: await read.raw(Card, to_agent) }
+    ? await availableFor(read, to_agent, project_id)
     : await targetOf(read, to_agent, { project_id, capability }, actor.kind !== 'system')
+  // Taking up again work that it had is no cycle.
+  if (!isKnown) await refuseCycle(read, parent?.run ?? null, to_agent)
   const { isLate } = await restraintOf(read, parent?.run.task_id ?? null, { now })
-  return { parent, work, project_id, correlation_id, card: target.card, isLate }
+  const amendments = await amendmentsOf(read, (actor.kind === 'system' ? task_id : parent?.run.task_id) ?? null)
+  const owners = await ownersOf(read, [to_agent, ...(actor.kind === 'agent' ? [actor.id] : []), ...agentsAbove(parent?.run ?? null)])
+  return { parent, work, project_id, correlation_id, card: target.card, isLate, amendments, owners }
 }
 
 const delegate = command({
@@ -89,7 +96,8 @@ const delegate = command({
     rule<Delegating>(
       'PRECONDITION_FAILED',
       `work is delegated at most ${limits.delegationDepthMax} deep`,
-      ({ parent }) => isShallow(parent?.run ?? null),
+      // Under a task the rules of ownership count: there a person who hands the work on begins anew.
+      ({ parent }) => parent === null || parent.run.task_id !== null || isShallow(parent.run),
       `the work was delegated ${limits.delegationDepthMax} deep, which is the most`,
     ),
     rule<Delegating>(
@@ -104,7 +112,7 @@ const delegate = command({
   ],
   audit: 'run.delegated',
   load: (read, input, context) => delegating(read, input, context),
-  decide({ parent, work, card, project_id, correlation_id }, input, { actor, now, newId }) {
+  decide({ parent, work, card, project_id, correlation_id, amendments, owners }, input, { actor, now, newId }) {
     const above = parent?.run ?? null
     const isRuntime = actor.kind === 'system'
     const own = made(
@@ -120,6 +128,8 @@ const delegate = command({
         capability: input.capability ?? null,
         delegable: isRuntime || above === null ? (input.delegable ?? true) : above.delegable && (input.delegable ?? true),
         delegated_by: isRuntime || above !== null ? null : actor.id,
+        owners,
+        amendments,
         input: input.input ?? {},
         context: input.context ?? null,
         now,
@@ -137,7 +147,17 @@ const delegate = command({
   },
 })
 
-type HandingOff = OfRun & Restraint & { readonly card: Card | null; readonly request: Request | null; readonly parent: Run | null }
+type HandingOff = OfRun &
+  Restraint & {
+    readonly card: Card | null
+    readonly request: Request | null
+    readonly parent: Run | null
+    readonly amendments: readonly object[]
+    readonly owners: readonly string[]
+    readonly line: readonly Kept[]
+  }
+
+const agentsAbove = (run: Run | null): string[] => (run === null ? [] : [run.agent_id, ...run.chain.map(({ agent_id }) => agent_id)])
 
 const handoff = command({
   name: 'agent.handoff',
@@ -177,7 +197,7 @@ const handoff = command({
     const { project_id, capability, parent_run } = own.run
     const target =
       actor.kind === 'system'
-        ? await registered(read, to_agent, project_id)
+        ? await availableFor(read, to_agent, project_id)
         : await targetOf(read, to_agent, { project_id, capability }, capability !== null)
     return {
       ...own,
@@ -185,11 +205,14 @@ const handoff = command({
       card: target.card,
       request: await read.raw(Request, run_id),
       parent: parent_run === null ? null : await read.raw(Run, parent_run),
+      amendments: await amendmentsOf(read, own.run.task_id),
+      owners: [...(own.run.owners ?? []), ...(await ownersOf(read, [to_agent]))],
+      line: own.run.task_id === null ? await familyOf(read, own) : [own],
     }
   },
-  decide({ run, work, mailbox, memos, card, request, parent }, { to_agent, context }, { now, newId }) {
+  decide({ run, work, line, card, request, parent, amendments, owners }, { to_agent, context }, { now, newId }) {
     const word = { reason: 'handed_off', to_agent }
-    const end = endings([{ run, mailbox, memos }], work, { event: 'agent.handoff', reason: 'handed_off', word, now })
+    const end = endingsOf(line, work, { event: 'agent.handoff', reason: 'handed_off', word, now })
     const own = made(
       {
         id: newId('run'),
@@ -203,6 +226,8 @@ const handoff = command({
         capability: run.capability,
         delegable: run.delegable,
         delegated_by: run.delegated_by ?? null,
+        owners: [...new Set(owners)],
+        amendments,
         input: request?.input ?? {},
         context: context ?? request?.context ?? null,
         now,
@@ -214,6 +239,7 @@ const handoff = command({
     return {
       facts: [...end.facts, ...own.facts.map((one) => ({ ...one, cause: 0 }))],
       puts: [...end.puts, ...own.puts],
+      atMost: run.task_id === null ? without(line) : [],
       output: { run: own.run, from: end.runs[0]! },
     }
   },

@@ -1,6 +1,6 @@
 // Runs as they are, as they were, and as they go on.
 import { Refusal } from '#kernel/errors.ts'
-import { anyone, ownsProject, type Actor } from '#kernel/identity.ts'
+import { anyone, ownsProject, speaksFor, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { query, stream, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
@@ -51,9 +51,16 @@ async function rangeOf(read: Read, input: ListInput, actor: Actor): Promise<{ in
   if (root_task_id !== undefined) return { index: 'root', prefixes: (await read.maybe(Work, root_task_id)) ? [[root_task_id]] : [] }
   if (actor.kind === 'agent') return { index: 'agent', prefixes: states.map((state) => [actor.id, state]) }
   if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+  const agent = input.agent_id === undefined ? null : await read.subject(input.agent_id)
+  if (agent?.kind === 'agent' && agent.owner !== null && speaksFor(actor, agent.owner))
+    return { index: 'agent', prefixes: states.map((state) => [agent.id, state]) }
   if (actor.projects === 'all' || ownsProject(actor, project_id))
     return { index: 'project', prefixes: states.map((state) => [project_id, state]) }
-  throw new Refusal('INVALID_REQUEST', 'give task_id or root_task_id: all runs of a project are for its owners', { field: 'task_id' })
+  throw new Refusal(
+    'INVALID_REQUEST',
+    'give task_id, root_task_id, or agent_id of an agent of yours: all runs of a project are for its owners',
+    { field: 'task_id' },
+  )
 }
 
 const list = query({
@@ -66,7 +73,9 @@ const list = query({
   async load(read, input, { actor }) {
     const { index, prefixes } = await rangeOf(read, input, actor)
     const fits = (run: Run): boolean =>
-      (input.state === undefined || run.state === input.state) && (input.agent_id === undefined || run.agent_id === input.agent_id)
+      (input.state === undefined || run.state === input.state) &&
+      (input.agent_id === undefined || run.agent_id === input.agent_id) &&
+      (input.project_id === undefined || run.project_id === input.project_id)
     const items: Run[] = []
     const limit = pageSize(input)
     let place = placeOf('run.list', input)

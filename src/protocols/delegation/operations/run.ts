@@ -21,7 +21,7 @@ import {
   runOf,
   type OfRun,
 } from '../rules.ts'
-import { endings, lineOf } from '../runs.ts'
+import { endings, endingsOf, familyOf, lineOf, without } from '../runs.ts'
 import { Id, Open, Report, ReportType, Run } from '../schema.ts'
 
 const output = t.Object({ run: Run.schema })
@@ -108,14 +108,17 @@ const complete = command({
   async load(read, { run_id }, { actor }) {
     const own = await runOf(read, run_id, actor)
     // What was delivered is delivered for all who waited for it; what an agent merely says counts for its own run.
-    return { ...own, line: actor.kind === 'system' && own.run.task_id !== null ? await lineOf(read, own) : [own] }
+    const isFamily = own.run.task_id === null
+    const line = isFamily ? await familyOf(read, own) : actor.kind === 'system' ? await lineOf(read, own) : [own]
+    return { ...own, line, isFamily }
   },
-  decide({ line, work }, { result = null }, { now }) {
+  decide({ line, work, isFamily }, { result = null }, { now }) {
     if (Buffer.byteLength(canonical(result)) > limits.runResultBytesMax)
       throw new Refusal('INVALID_REQUEST', `result is at most ${limits.runResultBytesMax} bytes: deliver an artifact`, { field: 'result' })
     // A run above may be paused by nobody: only the innermost asks.
-    const { runs, facts, puts } = endings(line, work, { event: 'run.complete', reason: null, result, word: null, now })
-    return { facts, puts, output: { run: runs[0]! } }
+    const ended = isFamily ? endingsOf : endings
+    const { runs, facts, puts } = ended(line, work, { event: 'run.complete', reason: null, result, word: null, now })
+    return { facts, puts, atMost: isFamily ? without(line) : [], output: { run: runs[0]! } }
   },
   example: { given: 'delegated', as: 'robin', input: ({ run }) => ({ run_id: run.id, result: { findings: 0 } }) },
 })
@@ -134,10 +137,13 @@ const fail = command({
   callers: [system, runAgent],
   requires: [allows('run.fail'), isPresentAttempt, hasNoDelegate],
   audit: 'run.failed',
-  load: (read, { run_id }, { actor }) => runOf(read, run_id, actor),
-  decide({ work, ...own }, { error, reason = 'failed' }, { now }) {
-    const { runs, facts, puts } = endings([own], work, { event: 'run.fail', reason, error, word: null, now })
-    return { facts, puts, output: { run: runs[0]! } }
+  async load(read, { run_id }, { actor }) {
+    const own = await runOf(read, run_id, actor)
+    return { ...own, line: own.run.task_id === null ? await familyOf(read, own) : [own] }
+  },
+  decide({ run, line, work }, { error, reason = 'failed' }, { now }) {
+    const { runs, facts, puts } = endingsOf(line, work, { event: 'run.fail', reason, error, word: null, now })
+    return { facts, puts, atMost: run.task_id === null ? without(line) : [], output: { run: runs[0]! } }
   },
   example: { given: 'delegated', as: 'robin', input: ({ run }) => ({ run_id: run.id, error: 'The repository is empty.' }) },
 })

@@ -1,0 +1,74 @@
+// An agent that was switched off or left a project: its runs there end, and the people of their tasks are asked. A batch belongs to one
+// project, so each run ends in a batch of its own, by timer.
+import { timer } from '#kernel/delivery.ts'
+import { system, type Subject } from '#kernel/identity.ts'
+import { command } from '#kernel/operation.ts'
+import { t } from '#kernel/schema.ts'
+import { runOf } from '../rules.ts'
+import { endingsOf, familyOf, without } from '../runs.ts'
+import { Id, Run } from '../schema.ts'
+import { isActive } from '../states.ts'
+
+/** Runs that are seen to at once. */
+const PORTION = 200
+const RETIRE = 'delegation/agent.retire'
+
+const retire = command({
+  name: 'agent.retire',
+  summary: 'See to the active runs of an agent that was switched off or left a project. The system calls it, then page by page by timer.',
+  draft: 'ours: nobody works on what such an agent had',
+  input: t.Object({
+    agent_id: Id,
+    after: t.Optional(t.String({ maxLength: 400, description: 'the place to go on from; without one, a timer begins' })),
+  }),
+  output: t.Object({ found: t.Integer() }),
+  callers: [system],
+  requires: [],
+  audit: null,
+  async load(read, { agent_id, after }) {
+    // Only after the agent is off for good can no other run of it begin; until then a list would miss some.
+    if (after === undefined) return { listed: null }
+    const states = ['running', 'blocked'].map((state) => [agent_id, state])
+    return { listed: await read.list(Run, 'agent', states, { after, limit: PORTION }) }
+  },
+  decide({ listed }, { agent_id }, { now }) {
+    const goingOn = (from: string) => timer(agent_id, 'retire', now, RETIRE, { agent_id, after: from })
+    if (listed === null) return { facts: [], puts: [goingOn('')], output: { found: 0 } }
+    const each = listed.map(({ id }) => timer(id, 'abandon', now, 'delegation/run.abandon', { run_id: id }))
+    const rest = listed.length === PORTION ? [goingOn(listed.at(-1)!.at)] : []
+    return { facts: [], puts: [...each, ...rest], output: { found: listed.length } }
+  },
+  example: { given: 'switched_off', as: 'system', input: { agent_id: 'agent_robin' } },
+})
+
+const whyGone = (agent: Subject | null, { agent_id, project_id }: Run): string | null => {
+  if (agent === null || agent.disabled) return `${agent_id} was switched off`
+  return agent.projects.has(project_id) ? null : `${agent_id} is not in the project any more`
+}
+
+const abandon = command({
+  name: 'run.abandon',
+  summary:
+    'Fail a run whose agent was switched off or left the project. The system calls it by timer; an agent that is back keeps its run.',
+  draft: 'ours: nobody works on what such an agent had',
+  input: t.Object({ run_id: Id }),
+  output: t.Object({ run: Run.schema }),
+  callers: [system],
+  requires: [],
+  audit: 'run.failed',
+  async load(read, { run_id }, { actor }) {
+    const own = await runOf(read, run_id, actor)
+    const agent = await read.subject(own.run.agent_id)
+    return { ...own, agent, line: own.run.task_id === null ? await familyOf(read, own) : [own] }
+  },
+  decide({ run, work, line, agent }, _, { now }) {
+    const why = isActive(run.state) ? whyGone(agent, run) : null
+    if (why === null) return { facts: [], output: { run } }
+    const reason = 'agent_unavailable'
+    const { runs, facts, puts } = endingsOf(line, work, { event: 'run.fail', reason, error: why, word: { reason, why }, now })
+    return { facts, puts, atMost: run.task_id === null ? without(line) : [], output: { run: runs[0]! } }
+  },
+  example: { given: 'switched_off', as: 'system', input: ({ run }) => ({ run_id: run.id }) },
+})
+
+export const retireOperations = [retire, abandon]
