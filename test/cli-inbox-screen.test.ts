@@ -151,6 +151,7 @@ describe('the inbox at a terminal', () => {
     await approving('Waiting')
     const ran = await live([read('1 open', '\u001a'), ['\u001b[?1049l', ''], ['\u001b[?1049h', ''], ['1 open', 'q']])
     assert.equal(ran.code, 0, lastFrame(ran))
+    assert.equal(ran.out.split('\u001b[?1049l')[1]!.split('\u001b[?1049h')[0]!.includes('Waiting'), false, 'nothing is drawn in between')
     await cleared()
   })
 })

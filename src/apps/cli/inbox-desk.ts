@@ -248,7 +248,7 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
 
   function press(key: Key, isAlone: boolean): void {
     if (key.name === 'ctrl-c' || (key.name === 'ctrl-d' && prompt === null)) return leave(exits.ok)
-    if (key.name === 'ctrl-z') return terminal.suspend()
+    if (key.name === 'ctrl-z') return void stage.aside(terminal.suspend).then(refresh)
     if (prompt !== null) return type(prompt, key)
     if (key.name === 'paste') return
     const name = key.name === 'character' ? key.text : key.name

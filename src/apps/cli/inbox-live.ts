@@ -1,4 +1,5 @@
 // The inbox on a real terminal: raw keys in, pictures out, news from the server, and the terminal as it was when it is over.
+import { setTimeout as wait } from 'node:timers/promises'
 import { CliError, exits, type Exit } from './exits.ts'
 import type { Stage } from './inbox-answers.ts'
 import { createDesk, type Desk } from './inbox-desk.ts'
@@ -24,7 +25,8 @@ export type Terminal = {
   size(): Size
   write(text: string): void
   aside: Stage['aside']
-  suspend(): void
+  /** Stops until the shell lets it go on; the terminal is given away first. */
+  suspend(): Promise<void>
 }
 
 export async function liveInbox({ io, paint }: Context, remote: Remote, query: Query): Promise<Exit> {
@@ -66,15 +68,10 @@ export async function liveInbox({ io, paint }: Context, remote: Remote, query: Q
         on()
       }
     },
-    suspend() {
-      off()
+    async suspend() {
       // The shell that started this sees its whole job stop; `fg` goes on below.
       process.kill(0, 'SIGTSTP')
-      setTimeout(() => {
-        on()
-        desk?.draw()
-        void desk?.refresh()
-      }, RESUME_MS)
+      await wait(RESUME_MS)
     },
   }
   const made = (desk = createDesk(remote, items, String(query['person'] ?? who), terminal))
