@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
 import { dirname, join, resolve } from 'node:path'
+import { operationTypes } from './sdk-types.ts'
 
 const root = join(import.meta.dirname, '..')
 
@@ -87,6 +88,7 @@ function declare(folder: string): void {
   for (const path of globSync('dist/**/*.d.ts', { cwd: folder })) {
     writeFileSync(join(folder, path), renamed(readFileSync(join(folder, path), 'utf8')))
   }
+  writeFileSync(join(folder, 'dist', 'sdk', 'operations.d.ts'), operationTypes())
 }
 
 /** Builds and packs; returns the tarball. */

@@ -152,6 +152,39 @@ describe('the tarball', () => {
   })
 })
 
+test('the types of the SDK are cheap: an agent is checked without skipLibCheck, and without reading the server', async () => {
+  const agent = `import { createClient, type Output } from 'countersign'
+import { serve } from 'countersign/agent'
+serve<{ goal: string }>('agent_greeter', async (run) => {
+  const { result } = await run.ask.decide(run.input.goal, ['english', 'french'])
+  await run.commit(result === 'french' ? 'Bonjour !' : 'Hello!')
+})
+const client = createClient({ url: 'http://127.0.0.1', key: '' })
+export const task: Output<'collaboration/task.get'>['task'] = (await client.collaboration.task.get({ task_id: 'task_1' })).task
+export const state: 'blocked' | 'completed' | string = task.state
+`
+  writeFileSync(join(place, 'agent.mts'), agent)
+  const flags = [
+    '--noEmit',
+    '--strict',
+    '--module',
+    'nodenext',
+    '--target',
+    'esnext',
+    '--lib',
+    'esnext,dom',
+    '--types',
+    '',
+    '--extendedDiagnostics',
+  ]
+  const { code, out } = await run(join(root, 'node_modules', '.bin', 'tsc'), [...flags, 'agent.mts'])
+  assert.equal(code, 0, out)
+  const figure = (name: string): number => Number(new RegExp(`^${name}: +(\\d+)`, 'm').exec(out)?.[1])
+  // With the schemas of the server it was 428,000 types.
+  assert.ok(figure('Types') > 0 && figure('Types') < 60_000, out)
+  assert.ok(figure('Files') < 200, out)
+})
+
 describe('packing', () => {
   test('blanks types out and renames imports, and nothing else', () => {
     const typescript =

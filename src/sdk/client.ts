@@ -1,10 +1,9 @@
 // The client: `client.collaboration.task.create({...})`, with types that come from the operations themselves. Only types: not a line
 // of the server is loaded, and a new operation needs nothing here.
-import type { Static, TSchema } from '#kernel/schema.ts'
-import type { Operations } from '#protocols/index.ts'
 import { CountersignError } from './errors.ts'
 import { httpTransport, type HttpTransportOptions } from './http.ts'
 import { createHxp, type Hxp } from './hxp.ts'
+import type { Operations } from './operations.ts'
 import type { BytesOptions, CallOptions, Downloaded, Followed, FollowOptions, Transport, UploadOptions } from './transport.ts'
 
 type ProtocolName = keyof Operations
@@ -15,8 +14,8 @@ export type CallName = NamesOfKind<'command' | 'query'>
 export type StreamName = NamesOfKind<'stream'>
 type Named<N extends string> = N extends `${infer P extends ProtocolName}/${infer M}` ? Extract<Operations[P], { readonly name: M }> : never
 
-type InOf<Op> = Op extends { readonly input: infer I extends TSchema } ? Static<I> : never
-type OutOf<Op> = Op extends { readonly output: infer O extends TSchema } ? Static<O> : never
+type InOf<Op> = Op extends { readonly input: infer I } ? I : never
+type OutOf<Op> = Op extends { readonly output: infer O } ? O : never
 /** What an operation takes and answers, by its full name. */
 export type Input<N extends CallName | StreamName> = InOf<Named<N>>
 export type Output<N extends CallName | StreamName> = OutOf<Named<N>>
