@@ -1,7 +1,7 @@
 // Decisions about parents and children: how the end of a task ends all below it (H37).
 import assert from 'node:assert/strict'
 import { runOf, runsOf } from '../support/runs.ts'
-import { stage, type Stage } from '../support/stage.ts'
+import { HOUR_MS, stage, type Stage } from '../support/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions
@@ -99,4 +99,20 @@ must('H37-begin', 'a new attempt after a rejected task works, may be sent back, 
   await on.call('alice', 'task.cancel', { task_id })
   assert.deepEqual([(await on.task(again)).state, (await on.task(again)).outcome_reason], ['completed', 'parent_cancelled'])
   await on.refused('PRECONDITION_FAILED', 'alice', 'task.create', { spec, parent_task: rejected })
+})
+
+must('H44-extend', 'extending a parent extends the deadlines that its parts inherited, not those of their own', async () => {
+  const on = await stage()
+  const at = (hours: number): string => new Date(on.world.kernel.now() + hours * HOUR_MS).toISOString()
+  const { task } = await on.call('alice', 'task.create', { spec, deadline: at(2), delegable: true })
+  await on.call('alice', 'task.assign', { task_id: task.id, assignee: 'agent_devin' })
+  const part = async (more: object): Promise<any> =>
+    (await on.call('devin', 'ownership.delegate', { task_id: task.id, to: 'agent_robin', spec, ...more })).child
+  const [heir, own] = [await part({}), await part({ deadline: at(1) })]
+  const deadline = at(5)
+  await on.call('alice', 'task.extend', { task_id: task.id, deadline })
+  assert.deepEqual([(await on.task(heir.id)).deadline, (await on.task(own.id)).deadline], [deadline, own.deadline])
+  on.world.advance(3 * HOUR_MS)
+  await on.call('robin', 'task.start', { task_id: heir.id })
+  await on.refused('DEADLINE_EXCEEDED', 'robin', 'task.start', { task_id: own.id })
 })

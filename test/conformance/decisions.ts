@@ -86,6 +86,7 @@ export const decisionRows: readonly Requirement[] = [
   row('H37-review', 'A descendant in review keeps its state; a verdict that would put it back to work is CONFLICT.'),
   row('H37-begin', 'Nothing is started below an ended task; a new attempt names a rejected one.'),
   row('H44-kind', 'A question that goes to the next person keeps the answers of its own kind.'),
+  row('H44-extend', 'Extending a parent extends deadlines that were inherited.'),
   row('C-interrupt', 'task.interrupt: task.interrupted, then a checkpoint of kind interrupt; only people raise that kind.'),
   row('C-amend', 'task.amend appends to the steering log while in progress or blocked; state and spec stay.'),
   row('C-actions', 'One checkpoint asks about many actions; what an answer does not name is denied.'),

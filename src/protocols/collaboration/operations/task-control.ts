@@ -7,10 +7,11 @@ import { command, query, rule, type Made } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
 import { either, t, type Static } from '#kernel/schema.ts'
 import { durationMs, futureTimestamp, hasTime } from '#kernel/time.ts'
+import { familyOf, type Family } from '../cancellation.ts'
 import { askAbout } from '../escalation.ts'
 import { taskTimers } from '../ownership.ts'
 import { isActive, principal, reviewerFor } from '../rules.ts'
-import { Checkpoint, Duration, Id, Task, Timestamp } from '../schema.ts'
+import { Checkpoint, Duration, Id, isTerminal, Task, Timestamp } from '../schema.ts'
 import { taskStates } from '../states.ts'
 
 const State = either(...taskStates)
@@ -89,8 +90,11 @@ const extend = command({
     ),
   ],
   audit: 'task.extended',
-  load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
-  decide({ task }, input, { now }) {
+  async load(read, { task_id }) {
+    const task = await read(Task, task_id)
+    return { task, family: await familyOf(read, task) }
+  },
+  decide({ task, family }, input, { now }) {
     const deadline =
       input.deadline === undefined
         ? task.deadline
@@ -113,10 +117,29 @@ const extend = command({
     const extended: Task = { ...task, deadline, max_duration }
     // Never set here: that it is late is noted by its timer, together with the question to the person.
     const next = { ...extended, overdue: task.overdue && !hasTime(extended, now) }
-    return { facts: [fact('task.extended', [image(Task, next)])], puts: taskTimers(task, next), output: { task: next } }
+    const inherited = input.deadline === undefined ? [] : heirsOf(family, deadline, now)
+    return {
+      facts: [
+        fact('task.extended', [image(Task, next)]),
+        ...inherited.map(({ after }) => fact('task.extended', [image(Task, after)], { cause: 0 })),
+      ],
+      puts: [...taskTimers(task, next), ...inherited.flatMap(({ before, after }) => taskTimers(before, after))],
+      output: { task: next },
+    }
   },
   example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id, deadline: '2029-06-01T00:00:00Z' }) },
 })
+
+/** Parts that an agent passed on with the deadline of the whole: they have it for as long as the whole has it. */
+function heirsOf({ task, children }: Family, deadline: string | null, now: string): { before: Task; after: Task }[] {
+  return children.flatMap((child) => {
+    const { task: before } = child
+    const isHeir = before.delegators.length > 0 && before.deadline === task.deadline && task.deadline !== null
+    if (!isHeir || isTerminal(before.state)) return []
+    const after: Task = { ...before, deadline }
+    return [{ before, after: { ...after, overdue: before.overdue && !hasTime(after, now) } }, ...heirsOf(child, deadline, now)]
+  })
+}
 
 const lengthOf = (duration: string): number => durationMs(duration, 'INVALID_SPEC', 'max_duration')
 
