@@ -470,10 +470,10 @@ describe('completion', () => {
     assert.deepEqual(await completed('countersign checkpoint resolve x --action re'), ['reject', 'reassign'])
     assert.deepEqual(await completed('countersign doctor --q'), ['--quick'])
     assert.deepEqual(await completed('countersign completion z'), ['zsh'])
-    assert.match(
-      (await run(['completion', 'fish'])).out,
-      /^complete -c countersign -n '__fish_seen_subcommand_from task; and __fish_seen_subcommand_from create' -l goal -r /m,
-    )
+    assert.deepEqual(await completed('countersign task get '), [''], 'an id is no file')
+    assert.notDeepEqual(await completed('countersign artifact commit x --file '), [''], 'a file is one')
+    assert.ok((await run(['completion', 'fish'])).out.length < 200_000, 'a shell reads it at its start')
+    assert.match((await run(['completion', 'fish'])).out, /^complete -c countersign -n '__cs_in task create' -l goal -x /m)
     assert.match((await run(['completion', 'zsh'])).out, /bashcompinit/)
   })
 })

@@ -36,6 +36,15 @@ const firstWords = (specs: readonly Spec[]): string[] => [...new Set(specs.map((
 const verbsOf = (specs: readonly Spec[], noun: string): Spec[] => specs.filter(({ words }) => words.length > 1 && words[0] === noun)
 const flagsFor = (one: Spec): Flag[] => [...allFlags(one).filter((flag_) => !one.positionals.includes(flag_)), ...globals]
 
+/** Flags whose value is a file or a folder: nothing else completes as one, ids least of all. */
+const fileFlags = (specs: readonly Spec[]): string[] => [
+  ...new Set(
+    [...globals, ...specs.flatMap((one) => [...allFlags(one)])]
+      .filter(({ placeholder }) => ['path', 'file', 'folder'].includes(placeholder))
+      .map(({ name }) => `--${name}`),
+  ),
+]
+
 /** What may follow these words: for a flag with choices, its choices. */
 function bashScript(specs: readonly Spec[]): string {
   const nouns = firstWords(specs).filter((word) => verbsOf(specs, word).length > 0)
@@ -76,7 +85,7 @@ ${verbs.join('\n')}
     esac ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
-  [ -n "$words" ] || COMPREPLY=($(compgen -f -- "$current"))
+  case $previous in ${fileFlags(specs).join('|')}) COMPREPLY=($(compgen -f -- "$current")) ;; esac
 }
 complete -F _countersign countersign
 `
@@ -91,24 +100,33 @@ ${bashScript(specs)}`
 
 const fishQuoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", String.raw`\'`)}'`
 
+const FISH_WORDS_MAX = 60
+/** The beginning of what a flag is for: there is one line for it. */
+const inShort = (words: string): string => fishQuoted(words.split(/[;:(]/)[0]!.trim().slice(0, FISH_WORDS_MAX))
+
+function fishFlag({ name, shape, placeholder, words }: Flag): string {
+  const isFile = ['path', 'file', 'folder'].includes(placeholder)
+  const value = shape.kind === 'switch' ? '' : shape.choices ? ` -xa ${fishQuoted(shape.choices.join(' '))}` : isFile ? ' -rF' : ' -x'
+  return `-l ${name}${value} -d ${inShort(words)}`
+}
+
 function fishScript(specs: readonly Spec[]): string {
-  const lines = ['complete -c countersign -f']
+  // `at task create`: these words come first; `at task`: the noun alone.
+  const lines = [
+    'function __cs_at; set -l w (commandline -opc); test "$w[2..-1]" = "$argv" ; end',
+    'function __cs_in; set -l w (commandline -opc); string match -q -- "$argv*" "$w[2..-1]"; end',
+    'complete -c countersign -f',
+    ...globals.map((one) => `complete -c countersign ${fishFlag(one)}`),
+  ]
   for (const word of firstWords(specs)) {
-    const words = specs.find((one) => one.words.length === 1 && one.words[0] === word)?.summary ?? `${word} ...`
-    lines.push(`complete -c countersign -n __fish_use_subcommand -a ${word} -d ${fishQuoted(words)}`)
+    const words = specs.find((one) => one.words.length === 1 && one.words[0] === word)?.summary ?? word
+    lines.push(`complete -c countersign -n __fish_use_subcommand -a ${word} -d ${inShort(words)}`)
   }
   for (const one of specs) {
     const [noun, verb] = one.words
-    const siblings = verbsOf(specs, noun!).map(({ words }) => words[1])
-    const here = `'__fish_seen_subcommand_from ${noun}${verb === undefined ? '' : `; and __fish_seen_subcommand_from ${verb}`}'`
-    if (verb !== undefined) {
-      const open = `'__fish_seen_subcommand_from ${noun}; and not __fish_seen_subcommand_from ${siblings.join(' ')}'`
-      lines.push(`complete -c countersign -n ${open} -a ${verb} -d ${fishQuoted(one.summary)}`)
-    }
-    for (const { name, shape, words } of flagsFor(one)) {
-      const value = shape.kind === 'switch' ? '' : shape.choices ? ` -x -a ${fishQuoted(shape.choices.join(' '))}` : ' -r'
-      lines.push(`complete -c countersign -n ${here} -l ${name}${value} -d ${fishQuoted(words)}`)
-    }
+    if (verb !== undefined) lines.push(`complete -c countersign -n '__cs_at ${noun}' -a ${verb} -d ${inShort(one.summary)}`)
+    for (const flag_ of flagsFor(one).filter((of) => !globals.includes(of)))
+      lines.push(`complete -c countersign -n '__cs_in ${one.words.join(' ')}' ${fishFlag(flag_)}`)
   }
   return `${lines.join('\n')}\n`
 }
