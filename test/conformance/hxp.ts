@@ -233,4 +233,10 @@ export const hxpRows: readonly Shown[] = [
     ENDINGS,
     OUTCOME,
   ),
+  ours(
+    'X32',
+    "Every line of agents' text at a terminal is indented and marked, so that none can look like the server's own.",
+    ['cli-marked', 'never begins a line of the screen, but for the row in which it is chosen'],
+    ['cli-marked', 'never looks like a field of a thing that is shown field by field'],
+  ),
 ]
