@@ -27,7 +27,7 @@ let owner: Client
 let agent: Client
 
 before(async () => {
-  server = await startUp(join(home, 'data'), { COUNTERSIGN_QUOTA: 'off' })
+  server = await startUp(join(home, 'data'), { COUNTERSIGN_QUOTA: 'off', COUNTERSIGN_DEFAULT_AFTER: '1' })
   const admin = async (...argv: string[]) => JSON.parse((await run(argv, null)).out)
   await admin('agent', 'add', 'Robot', '--id', 'agent_robot', '--owner', 'user_owner', '--json')
   keys.owner = (await admin('key', 'issue', 'user_owner', '--json')).key
@@ -122,7 +122,7 @@ describe('ask', () => {
     await agent.execution.request.cancel({ request_id: (await opened('Withdrawn')).request_id })
     assert.deepEqual(await gone, { code: 7, out: '', err: '' })
     const usual = await piped(['ask', 'decide', 'Which?', '--option', 'a', '--option', 'b', '--timeout', 'PT1S', '--fallback', 'default', '--default-option', 'b', '--quiet'], 'agent') // prettier-ignore
-    assert.deepEqual(usual, { code: 0, out: 'b\n', err: '' })
+    assert.deepEqual(usual, { code: 0, out: 'b\n', err: '! nobody answered in time: the default was taken\n' })
   })
 
   test('asks without waiting, waits later, and asks once under a key', async () => {

@@ -27,6 +27,7 @@ test('settings come from flags, then the environment, then the defaults', () => 
     requestsOpenMax: 1_000,
     requestsPerMinute: 600,
     criticalPerHourMax: 20,
+    defaultSecondsMin: 60,
     blobBytesMax: 64 * 2 ** 20,
     socket: join(process.cwd(), 'data', 'countersign.sock'),
     capabilities: null,

@@ -30,6 +30,7 @@ export type Config = {
   readonly requestsOpenMax: number | null
   readonly requestsPerMinute: number | null
   readonly criticalPerHourMax: number | null
+  readonly defaultSecondsMin: number | null
   readonly blobBytesMax: number
   /** Where the JSON-RPC socket is; null: there is none. */
   readonly socket: string | null
@@ -96,6 +97,8 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
       requestsOpenMax: asking('requests-open'),
       requestsPerMinute: asking('requests-per-minute'),
       criticalPerHourMax: asking('critical-per-hour'),
+      // No quota: it is not about how much an agent may do, but about who decides.
+      defaultSecondsMin: dev && !isGiven('default-after') ? null : quotaOf(of('default-after')),
       blobBytesMax: sizeOf(of('blob-max')),
       socket: socketOf(of('socket'), resolve(of('data').value)),
       capabilities: of('capabilities').value === '' ? null : resolve(of('capabilities').value),
@@ -233,6 +236,13 @@ export function isSafeUrl(text: string): boolean {
   const url = URL.canParse(text) ? new URL(text) : null
   if (url === null || url.username !== '' || url.password !== '' || url.hash !== '') return false
   return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname.replace(/^\[(.*)\]$/, '$1')))
+}
+
+/** Under which address others reach this server: the first of `--hosts`, else where it listens. A proxy has the port that https usually has. */
+export function publicOrigin({ hosts, host, tls, proxied }: Config, port: number): string {
+  const scheme = tls !== null || proxied ? 'https' : 'http'
+  const usual = scheme === 'https' ? 443 : 80
+  return `${scheme}://${hosts[0] ?? hostInUrl(host)}${proxied || port === usual ? '' : `:${port}`}`
 }
 
 function hostsOf({ value, name }: Named): string[] {

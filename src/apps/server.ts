@@ -14,7 +14,7 @@ import { timestampOf, type Clock } from '#kernel/clock.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import type { Store } from '#kernel/store.ts'
 import { grants } from '#protocols/collaboration/granting.ts'
-import { directory } from '#protocols/identity/directory.ts'
+import { directory, people } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { openBlobs } from '#stores/blobs.ts'
 import { sqliteStore, type SqliteOptions } from '#stores/sqlite.ts'
@@ -33,7 +33,7 @@ import type { Worker } from '#workers/worker.ts'
 import { readAgents } from './agents-file.ts'
 import { readCapabilities } from './capabilities.ts'
 import { realClock, realEntropy } from './clock.ts'
-import { hostInUrl, type Config } from './config.ts'
+import { hostInUrl, publicOrigin, type Config } from './config.ts'
 import { openDataFolder, StartError, type DataFolder } from './data-folder.ts'
 import { setUpDevelopment } from './development.ts'
 import { installationOf } from './installation.ts'
@@ -105,26 +105,34 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const sources = config.capabilities === null ? [] : readCapabilities(config.capabilities, { clock, log, env: process.env })
   const capabilities = createCapabilities([...sources, ...(options.capabilities ?? [])], clock, log)
   const effects = createEffects({ capability: capabilities.invoke }, clock, log, EFFECTS_MS)
+  const self = { issuer: '' }
   const kernel = createKernel({
     store,
     blobs,
     protocols,
     contracts,
     directory,
+    people,
     grants,
     perform: effects.perform,
-    notary: createNotary(keys.server, keys.ring),
+    notary: createNotary(keys.server, keys.ring, () => self.issuer),
     now: clock.now,
     sleep: clock.sleep,
     entropy: realEntropy,
     asksPerMinute: config.requestsPerMinute,
     changesPerMinute: config.quota,
-    terms: { asksOpenMax: config.requestsOpenMax, criticalPerHourMax: config.criticalPerHourMax },
+    terms: {
+      asksOpenMax: config.requestsOpenMax,
+      criticalPerHourMax: config.criticalPerHourMax,
+      defaultSecondsMin: config.defaultSecondsMin,
+      publicHooksOnly: !config.webhookPrivate,
+    },
     checksAnswers: false,
   })
   await concludeUnknown(kernel, log)
   await setUp(kernel, folder.adminKey)
   const installation = await installationOf(store)
+  self.issuer = `${publicOrigin(config, config.port)}#${installation}`
   folder.reserve.keep()
   workers.push(capabilities)
   await capabilities.start(kernel)
@@ -141,6 +149,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   undo.push(kernel.release)
   if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
   const port = await listen(http, config)
+  self.issuer = `${publicOrigin(config, port)}#${installation}`
   const url = `${tls ? 'https' : 'http'}://${hostInUrl(config.host)}:${port}`
   let stopped: Promise<void> | undefined
   async function stop(): Promise<void> {
@@ -251,6 +260,7 @@ function httpOf(parts: Parts, config: Config, options: ServerOptions): HttpServe
     version,
     hosts: [...config.hosts, hostInUrl(config.host)],
     proxied: config.proxied,
+    origin: config.hosts.length === 0 || (config.port === 0 && !config.proxied) ? undefined : publicOrigin(config, config.port),
     tls,
     cors: { prefixes: ['/hxp'], origins: config.origins, anyOrigin: config.dev },
     live: {

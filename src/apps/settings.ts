@@ -98,7 +98,7 @@ export const settings = [
     env: 'COUNTERSIGN_AUDIENCE',
     value: '<text>',
     usual: '',
-    words: 'the `aud` that tokens for this server carry',
+    words: 'what tokens of the issuer name as their audience when they are for here',
     example: '--audience countersign --issuer https://login.example.com',
   },
   {
@@ -148,6 +148,14 @@ export const settings = [
     usual: String(limits.criticalPerHourMax),
     words: 'requests that one agent may call critical in an hour',
     example: '--critical-per-hour 5',
+  },
+  {
+    flag: 'default-after',
+    env: 'COUNTERSIGN_DEFAULT_AFTER',
+    value: '<seconds>|off',
+    usual: String(limits.defaultSecondsMin),
+    words: 'seconds that people have at least before the default of a DECIDE may be taken; off in development mode',
+    example: '--default-after 300',
   },
   {
     flag: 'blob-max',

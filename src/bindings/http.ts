@@ -8,7 +8,7 @@ import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { absence, failed, prepare, securityHeaders, transportFailure, type Failure } from './http/answers.ts'
 import { usualBounds, type HttpBounds } from './http/bounds.ts'
-import { boundArrival, refuseSocket, watchArrivals } from './http/arrival.ts'
+import { boundArrival, refuseSocket, watchArrivals, hostFailure } from './http/arrival.ts'
 import { createBridges, type Bridges, type MakeBridge } from './http/bridge.ts'
 import { receiveBytes, registerBytes, uploadSlots, type Body, type ByteStore, type Slots, type Work } from './http/bytes.ts'
 import { withCors, type CorsOptions } from './http/cors.ts'
@@ -39,6 +39,8 @@ export type HttpOptions = {
   readonly hosts: readonly string[]
   /** A proxy that ends TLS stands in front and is trusted. */
   readonly proxied: boolean
+  /** Under which address others reach this server, where the operator says so. */
+  readonly origin?: string | undefined
   /** The certificate to speak TLS with; without it the server speaks plain HTTP. */
   readonly tls?: Tls | undefined
   /** Paths that pages of other origins may use; without it there are none. */
@@ -218,12 +220,9 @@ function createApp(state: State, bridges: Bridges, bounds: HttpBounds): FastifyI
 }
 
 function refusalOf(request: IncomingMessage, { guard, stopping, unmet }: State): Failure | null {
-  const { headers, url } = request
-  if (guard.hostOf(headers) === undefined) {
-    return headers.host === undefined
-      ? transportFailure(400, 'INVALID_REQUEST', 'the Host header is missing')
-      : transportFailure(421, 'INVALID_REQUEST', 'this server does not serve that host name: --hosts adds it')
-  }
+  const { url } = request
+  const unwelcome = hostFailure(request, guard)
+  if (unwelcome) return unwelcome
   if (stopping && url !== '/health')
     return transportFailure(503, 'UNAVAILABLE', 'the server is stopping', { 'retry-after': '1', connection: 'close' })
   return unmet.has(request) ? transportFailure(417, 'INVALID_REQUEST', 'the Expect header may only say 100-continue') : null

@@ -18,8 +18,6 @@ const to = (name: string, on: string, call: string, input: Contract['input']): C
   input,
 })
 
-const peopleOf = (task: Task): string[] => [...new Set(judgesOf(task))]
-
 // --- It begins to wait ---------------------------------------------------------------------------------------------------------
 
 /** What every item of a task has. */
@@ -32,7 +30,6 @@ async function itemFor(read: Read, task: Task, requester: string) {
     task_id: task.id,
     root_task_id: task.root_task_id,
     owner: task.ownership.principal,
-    people: peopleOf(task),
   }
 }
 
@@ -77,11 +74,9 @@ async function follows({ subject }: ContractFact, read: Read) {
   const task = subject as Task
   const { item, turn } = await itemsOf(read, task)
   if (item === null || !isOpen(item)) return null
-  const people = peopleOf(task)
-  // Whoever has it keeps it, as long as they may answer.
-  const assigned_to = [item.assigned_to, turn].find((who) => who !== null && people.includes(who)) ?? task.ownership.principal
-  const isSame = people.join() === item.people.join() && assigned_to === item.assigned_to
-  return isSame ? null : { request_id: item.id, people, assigned_to }
+  const judges = [...new Set(judgesOf(task))]
+  const isSame = item.gone === undefined && judges.join() === item.people.join()
+  return isSame ? null : { request_id: item.id, assigned_to: turn }
 }
 
 const onPeople = ['task.reviewer_added', 'task.reviewer_removed', 'ownership.transferred'].map((on) =>
@@ -90,8 +85,7 @@ const onPeople = ['task.reviewer_added', 'task.reviewer_removed', 'ownership.tra
 
 const onOverdue = to('overdue-is-shown', 'task.checkpoint.overdue', 'request.reroute', async ({ subject }, read) => {
   const item = await read.raw(Request, itemOf((subject as Checkpoint).id))
-  if (item === null || !isOpen(item) || item.assigned_to === null) return null
-  return { request_id: item.id, people: item.people, assigned_to: item.assigned_to, overdue: true }
+  return item === null || !isOpen(item) ? null : { request_id: item.id, overdue: true }
 })
 
 // --- It ends -------------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import { collaborationContracts } from './collaboration.ts'
 import { delegationToCollaboration } from './delegation-collaboration.ts'
 import { executionToCollaboration } from './execution-collaboration.ts'
 import { identityToDelegation } from './identity-delegation.ts'
+import { identityToExecution } from './identity-execution.ts'
 
 export const contracts: readonly Contract[] = [
   // First: what ends a task is then the last that is told of it.
@@ -14,5 +15,6 @@ export const contracts: readonly Contract[] = [
   ...collaborationToDelegation,
   ...delegationToCollaboration,
   ...identityToDelegation,
+  ...identityToExecution,
   ...executionToCollaboration,
 ]

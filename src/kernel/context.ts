@@ -10,7 +10,8 @@ import type { Context, Terms } from './operation.ts'
 export type Given = Pick<Context, 'newId' | 'secret' | 'notary' | 'terms'>
 
 export function givenBy({ now, entropy, notary = noNotary, terms }: KernelOptions): Given & { readonly newId: NewId } {
-  const usual: Terms = { asksOpenMax: limits.asksOpenMax, criticalPerHourMax: limits.criticalPerHourMax }
+  const { asksOpenMax, criticalPerHourMax, defaultSecondsMin } = limits
+  const usual: Terms = { asksOpenMax, criticalPerHourMax, defaultSecondsMin, publicHooksOnly: false }
   return {
     newId: createIds(now, entropy),
     secret: () => Buffer.from(entropy(32)).toString('base64url'),

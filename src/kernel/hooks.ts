@@ -1,9 +1,39 @@
 // Addresses that somebody names so that this server posts to them, and the secrets that such posts are signed with.
 
-/** An http or https address without a name, a password or a fragment. Which hosts may be called is decided when one is. */
-export function isHookAddress(endpoint: string): boolean {
+/**
+ * An http or https address without a name, a password or a fragment. `isPublicOnly`: the operator lets this server call public addresses by
+ * https alone, so what says by itself that it is something else could never be called. What a name stands for is decided when it is called.
+ */
+export function isHookAddress(endpoint: string, isPublicOnly = false): boolean {
   const url = URL.parse(endpoint)
-  return (url?.protocol === 'https:' || url?.protocol === 'http:') && url.username === '' && url.password === '' && url.hash === ''
+  if (url === null || !['https:', 'http:'].includes(url.protocol) || url.username !== '' || url.password !== '' || url.hash !== '')
+    return false
+  return url.port !== '0' && (!isPublicOnly || (url.protocol === 'https:' && isPublicHost(url.hostname)))
+}
+
+/** Spelled in the one way in which the parser of addresses writes a host. */
+function isPublicHost(host: string): boolean {
+  if (host.startsWith('[')) return isPublic6(host.slice(1, -1))
+  const name = host.endsWith('.') ? host.slice(0, -1) : host
+  if (/^\d+\.\d+\.\d+\.\d+$/.test(name)) return isPublic4(name.split('.').map(Number))
+  return name !== 'localhost' && !/\.(?:localhost|local|internal|invalid|test)$/.test(name) && name.includes('.')
+}
+
+function isPublic4([a = 0, b = 0, c = 0]: readonly number[]): boolean {
+  if (a === 0 || a === 10 || a === 127 || a >= 224) return false
+  if (a === 100) return b < 64 || b > 127
+  if (a === 172) return b < 16 || b > 31
+  if (a === 192) return b !== 168 && !(b === 0 && (c === 0 || c === 2)) && !(b === 88 && c === 99)
+  if (a === 198) return b !== 18 && b !== 19 && !(b === 51 && c === 100)
+  return !(a === 169 && b === 254) && !(a === 203 && b === 0 && c === 113)
+}
+
+/** Global unicast, without what carries another address inside and without documentation. */
+function isPublic6(address: string): boolean {
+  const [first = '', second = ''] = address.split(':')
+  const [head, next] = [Number.parseInt(first || '0', 16), Number.parseInt(second || '0', 16)]
+  if (head < 0x2000 || head > 0x3fff || head === 0x2002) return false
+  return !(head === 0x2001 && (next < 0x200 || next === 0xdb8)) && !(head === 0x3fff && next < 0x1000)
 }
 
 /** As Standard Webhooks write one: the prefix, and the bytes in base64. */

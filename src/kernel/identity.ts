@@ -18,6 +18,8 @@ export type Actor = {
   readonly owner?: boolean
   /** People for whom this person decides at present, each within dates that they set. */
   readonly actsFor?: ReadonlySet<string>
+  /** The same for single projects: whoever owns a project names somebody in the place of a person who has left it. */
+  readonly actsForIn?: ReadonlyMap<string, ReadonlySet<string>>
   /** Time alone may make another actor of the same credential, so nobody may remember this one. */
   readonly fleeting?: boolean
   /** The credential carries less than the whole of them: it must not be traded for one that carries more. */
@@ -34,6 +36,9 @@ export type Actor = {
   readonly proof?: ReadonlyMap<Key, number>
 }
 
+/** In whose place, between two dates, and where; without a project, everywhere. */
+export type StandIn = { readonly id: string; readonly from: string; readonly until: string; readonly project_id?: string | undefined }
+
 /** What a protocol may know about somebody else: enough to hand work over, nothing about credentials. */
 export type Subject = {
   readonly id: string
@@ -43,7 +48,9 @@ export type Subject = {
   /** The person who answers for an agent; null for everybody else. */
   readonly owner: string | null
   /** In whose place they decide, and from when until when. */
-  readonly standsInFor: readonly { readonly id: string; readonly from: string; readonly until: string }[]
+  readonly standsInFor: readonly StandIn[]
+  /** They own this installation. */
+  readonly isChief: boolean
   /** The public key (a JWK) that secrets for an agent are sealed to; null: there is none. */
   readonly sealKey: Value | null
 }
@@ -59,9 +66,14 @@ export const isIn = (actor: Actor, scope: string): boolean =>
   actor.projects === 'all' || scope === ORG_SCOPE || scope === SYSTEM_SCOPE || actor.projects.has(scope)
 export const ownsProject = (actor: Actor, project: string): boolean => actor.projects !== 'all' && actor.projects.get(project) === 'owner'
 
-/** Themself, or as the dated substitute of somebody. */
-export const speaksFor = (actor: Actor, id: string): boolean =>
-  actor.id === id || (actor.kind === 'human' && actor.actsFor?.has(id) === true)
+/** Themself, or as the dated substitute of somebody, in this project. */
+export const speaksFor = (actor: Actor, id: string, project_id: string): boolean =>
+  actor.id === id || (actor.kind === 'human' && (actor.actsFor?.has(id) === true || actor.actsForIn?.get(project_id)?.has(id) === true))
+
+/** Everybody for whom somebody may speak in at least one project, themself first. */
+export const spokenFor = ({ id, actsFor, actsForIn }: Actor): string[] => [
+  ...new Set([id, ...(actsFor ?? []), ...[...(actsForIn?.values() ?? [])].flatMap((people) => [...people])]),
+]
 
 /**
  * A role says whether the actor has it for this state, and in whose place where it is not their own. Its name stands on the record; its
@@ -144,6 +156,9 @@ const claims = new Map<string, readonly string[]>(
     ['resolution', 'by'],
   ].map((path) => [path[0]!, path]),
 )
+
+/** Whether a field of this name says who sends a body. */
+export const isClaim = (name: string): boolean => claims.has(name)
 
 export function refuseFalseClaims(raw: unknown, declared: object, actor: Actor): void {
   if (typeof raw !== 'object' || raw === null) return

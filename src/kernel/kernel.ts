@@ -31,6 +31,7 @@ import {
   type Served,
 } from './served.ts'
 import type { Value } from './store.ts'
+import { createSettling } from './settling.ts'
 import { createStreams } from './streams.ts'
 import { createWaiting, type Seat } from './waiting.ts'
 
@@ -52,10 +53,13 @@ export function createKernel(options: KernelOptions): Kernel {
   const quota = createQuota(options)
   const stats = { conflicts: 0 }
   const waiting = createWaiting(now, options.sleep)
+  const settled = createSettling(store, now, call)
 
   function call(name: string, raw: unknown, caller: Caller, more: CallOptions = {}): Promise<unknown> {
     const served = registry.get(name)
-    return served?.op.kind === 'query' ? ask(name, served.op, raw, caller) : order(name, served, raw, caller, more)
+    return settled(served?.op.looksAt, raw, () =>
+      served?.op.kind === 'query' ? ask(name, served.op, raw, caller) : order(name, served, raw, caller, more),
+    )
   }
 
   async function order(name: string, served: Served | undefined, raw: unknown, caller: Caller, more: CallOptions): Promise<unknown> {
@@ -286,15 +290,6 @@ export function createKernel(options: KernelOptions): Kernel {
     denied: denials.record,
   })
 
-  return {
-    store,
-    protocols: options.protocols,
-    codes,
-    call,
-    check,
-    ...streams,
-    now,
-    stats: () => ({ ...stats, denials: denials.count(), ...waiting.stats() }),
-    release: waiting.stop,
-  }
+  const figures = (): ReturnType<Kernel['stats']> => ({ ...stats, denials: denials.count(), ...waiting.stats() })
+  return { store, protocols: options.protocols, codes, call, check, ...streams, now, stats: figures, release: waiting.stop }
 }

@@ -316,6 +316,10 @@ export const limits = {
   asksOpenMax: 1_000,
   /** What everybody calls critical is not: of one agent's questions in an hour, so many may be. */
   criticalPerHourMax: 20,
+  /** Things that are due with one document before it is looked at: each moves its next time on. */
+  settledMax: 5,
+  /** A person must be able to answer before the default does: an agent that leaves them a second decides for itself. */
+  defaultSecondsMin: 60,
 
   /** A signed receipt: its result comes from a body, and is written in base64. */
   receiptCharsMax: 512 * 1024,

@@ -3,6 +3,8 @@ import { Refusal } from './errors.ts'
 import type { Value } from './store.ts'
 
 export type Notary = {
+  /** Which server it is: `<public origin>#<installation id>` (X30). */
+  issuer(): string
   /** HXP 0.1, 4.2: SHA-256 over the text and a secret of this server, in hexadecimal digits. */
   evidence(text: string): string
   /** Always the same for the same person, and nobody can tell from it who that is. */
@@ -23,6 +25,7 @@ const absent = (): never => {
   throw new Refusal('UNAVAILABLE', 'this server has no keys to sign and seal with')
 }
 export const noNotary: Notary = {
+  issuer: absent,
   evidence: absent,
   pseudonym: absent,
   commit: absent,

@@ -5,6 +5,7 @@ import type { Fault, Refusal } from './errors.ts'
 import type { Actor, Role, Subject } from './identity.ts'
 import type { NewId } from './ids.ts'
 import type { Notary } from './notary.ts'
+import type { LooksAt } from './settling.ts'
 import type { AnyDoc, Doc, Part, Static, TSchema } from './schema.ts'
 import type { Basis, FactsOf, FactsPage, Place, StoredFact, Value } from './store.ts'
 
@@ -29,6 +30,10 @@ export type Terms = {
   readonly asksOpenMax: number | null
   /** Questions of one agent in an hour that may be called critical. */
   readonly criticalPerHourMax: number | null
+  /** Seconds that people have at least before a stated default may decide in their place. */
+  readonly defaultSecondsMin: number | null
+  /** Posts go to public addresses by https alone. */
+  readonly publicHooksOnly: boolean
 }
 
 /** What somebody decided beforehand about a scope. `left`: how often it may still be used; null: at will. */
@@ -54,6 +59,8 @@ export type Read = {
   place(doc: AnyDoc, id: string): Promise<Place | null>
   /** A registered person, agent or service, whoever asks; null when there is none. */
   subject(id: string): Promise<Subject | null>
+  /** The people of a project, switched off or not; with null, the owners of this installation. */
+  people(project_id: string | null): Promise<readonly Subject[]>
   /** The grant of a task that speaks for a scope now, whoever asks; null when nobody decided beforehand. */
   grant(task_id: string, scope: string, now: string): Promise<Granted | null>
   /** Bytes that are stored here; null when they are not. */
@@ -152,6 +159,9 @@ export type Step =
   | { readonly as: string; readonly call: string; readonly input: object | ((refs: Refs) => object) }
   | { readonly advanceMs: number }
 
+/** What a call looks at, and what is due with it first; see `settling`. */
+type Looking = { readonly looksAt?: LooksAt }
+
 type Common<I extends TSchema, O extends TSchema, N extends string> = {
   /** Kept as a literal type: the SDK's methods are derived from it. */
   readonly name: N
@@ -161,7 +171,7 @@ type Common<I extends TSchema, O extends TSchema, N extends string> = {
   readonly input: I
   readonly output: O
   readonly example: Example
-}
+} & Looking
 
 export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S = unknown, N extends string = string> = Common<I, O, N> & {
   readonly kind: 'command'

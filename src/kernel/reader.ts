@@ -9,6 +9,9 @@ import type { FactsOf, FactsPage, Key, Store, Value, Versioned } from './store.t
 /** Where people, agents and services are registered. */
 export type Directory = (read: Read, id: string) => Promise<Subject | null>
 
+/** The people of a project; with null, the owners of the installation. */
+export type People = (read: Read, project_id: string | null) => Promise<readonly Subject[]>
+
 /** Where people decide beforehand what work may do. */
 export type Grants = (read: Read, task_id: string, scope: string, now: string) => Promise<Granted | null>
 
@@ -16,7 +19,12 @@ export type Grants = (read: Read, task_id: string, scope: string, now: string) =
 export type BlobSizes = { size(checksum: string): Promise<number | null> }
 
 /** What documents alone cannot tell, as the server passes it in. */
-export type Outside = { readonly directory: Directory; readonly grants?: Grants; readonly blobs?: BlobSizes }
+export type Outside = {
+  readonly directory: Directory
+  readonly people?: People
+  readonly grants?: Grants
+  readonly blobs?: BlobSizes
+}
 
 /** Made for every call, so it is light: one function of its own; the others are shared, and given one by one, which costs the least. */
 export function readerOf(store: Store, outside: Outside, draft: Draft, actor: Actor): Read {
@@ -32,6 +40,7 @@ export function readerOf(store: Store, outside: Outside, draft: Draft, actor: Ac
   read.head = shared.head
   read.place = shared.place
   read.subject = shared.subject
+  read.people = shared.people
   read.grant = shared.grant
   read.blob = shared.blob
   return read as unknown as Read
@@ -71,7 +80,7 @@ async function readIn(store: Store, draft: Draft, key: Key): Promise<Versioned |
 // What is not yours does not exist. It is checked here, so that no operation can forget it.
 function isVisible(at: At, kind: AnyDoc, value: Value): boolean | Promise<boolean> {
   const { actor } = at
-  if (!isIn(actor, kind.scopeOf(value))) return false
+  if (!isIn(actor, kind.scopeOf(value))) return kind.reaches(value, actor)
   if (actor.projects === 'all') return true
   if (!kind.visibleTo(value, actor)) return false
   const within = kind.within(value)
@@ -166,6 +175,9 @@ const shared = {
   },
   subject(this: Reader, id: string) {
     return this.at.outside.directory(this, id)
+  },
+  async people(this: Reader, project_id: string | null) {
+    return (await this.at.outside.people?.(this, project_id)) ?? []
   },
   async grant(this: Reader, task_id: string, scope: string, now: string) {
     return (await this.at.outside.grants?.(this, task_id, scope, now)) ?? null

@@ -26,6 +26,8 @@ export type Claims = {
   readonly decided_by: { readonly sub: string | null; readonly kind: string; readonly via: string | null }
   readonly created_at: string
   readonly completed_at: string
+  /** Not in receipts from before it was signed. */
+  readonly duration_seconds?: number
   readonly basis: { readonly kind: string; readonly id: string }
   readonly evidence_hash: string
   /** Its place in the record. */
@@ -39,12 +41,13 @@ export type Doubt =
   | 'retired_key'
   | 'bad_signature'
   | 'changed'
+  | 'not_signed'
   | 'wrong_audience'
   | 'wrong_issuer'
   | 'wrong_request'
   | 'unsupported'
 
-/** `unsigned`: fields of the receipt that the signature says nothing about. `fields`: those that it contradicts. */
+/** `unsigned`: what older signatures left out. `fields`: those that the signature contradicts, or says nothing about. */
 export type Verdict =
   | { readonly ok: true; readonly claims: Claims; readonly unsigned: readonly string[] }
   | { readonly ok: false; readonly reason: Doubt; readonly words: string; readonly fields: readonly string[] }
@@ -138,9 +141,11 @@ function jsonOf(text: string): unknown {
 export type Expected = { readonly audience?: string | undefined; readonly issuer?: string | undefined }
 
 /** Fields of the receipt that are called otherwise where they are signed, or have no name there. */
-const named: Readonly<Record<string, (claims: Claims, kid: string) => unknown>> = {
+const named: Readonly<Record<string, (claims: Claims, kid: string, signature: unknown) => unknown>> = {
   receipt_id: ({ jti }) => jti,
   key_id: (_, kid) => kid,
+  // A second name for the proof itself.
+  jws: (_, __, signature) => signature,
   result: (claims) => (claims.result === undefined ? claims.result_ref : claims.result),
   // By name where the request was routed to somebody, by pseudonym where a pool or a quorum answered.
   completed_by: ({ completed_by, decided_by }) => completed_by ?? decided_by.sub,
@@ -152,24 +157,34 @@ const needed = ['request_id', 'status', 'completed_at', 'evidence_hash', 'receip
 export function judge(receipt: Fields, claims: Claims, kid: string, { audience, issuer }: Expected): Verdict {
   if (audience !== undefined && claims.aud !== audience)
     return doubt('wrong_audience', `it was made out to ${claims.aud}, not to ${audience}`)
-  if (issuer !== undefined && claims.iss !== issuer) return doubt('wrong_issuer', `it is from ${claims.iss}, not from ${issuer}`)
+  if (issuer !== undefined && !isFrom(claims.iss, issuer)) return doubt('wrong_issuer', `it is from ${claims.iss}, not from ${issuer}`)
   const fields = new Set([...Object.keys(receipt), ...needed])
   fields.delete('signature')
-  const changed: string[] = []
-  const unsigned: string[] = []
+  const [changed, unknown, unsigned]: [string[], string[], string[]] = [[], [], []]
   for (const field of fields) {
     const isSigned = Object.hasOwn(named, field) || Object.hasOwn(claims, field) || needed.includes(field)
-    if (!isSigned) unsigned.push(field)
-    else if (!agrees(field, receipt, claims, kid)) changed.push(field)
+    if (isSigned && !agrees(field, receipt, claims, kid)) changed.push(field)
+    if (!isSigned) (once.includes(field) ? unsigned : unknown).push(field)
   }
-  return changed.length === 0
-    ? { ok: true, claims, unsigned }
-    : doubt('changed', `not what was signed: ${changed.join(', ').slice(0, WORDS_MAX)}`, changed)
+  if (changed.length > 0) return doubt('changed', `not what was signed: ${changed.join(', ').slice(0, WORDS_MAX)}`, changed)
+  // X31: whoever reads a receipt takes all that stands in it for genuine.
+  if (unknown.length > 0)
+    return doubt('not_signed', `not signed, and no part of a receipt: ${unknown.join(', ').slice(0, WORDS_MAX)}`, unknown)
+  return { ok: true, claims, unsigned }
 }
+/** What servers once did not sign. */
+const once = ['duration_seconds']
 const WORDS_MAX = 200
 
+/** X30: the whole of it, the origin alone, or the installation alone. */
+function isFrom(iss: string, issuer: string): boolean {
+  const mark = iss.lastIndexOf('#')
+  return issuer === iss || (mark !== -1 && (issuer === iss.slice(0, mark) || issuer === iss.slice(mark + 1)))
+}
+
 function agrees(field: string, receipt: Fields, claims: Claims, kid: string): boolean {
-  const signed = (Object.hasOwn(named, field) ? named[field]!(claims, kid) : (claims as unknown as Fields)[field]) ?? null
+  const signed =
+    (Object.hasOwn(named, field) ? named[field]!(claims, kid, receipt['signature']) : (claims as unknown as Fields)[field]) ?? null
   const shown = receipt[field] ?? null
   // Where nobody but the server decided, the receipt may leave out who that was.
   if (field === 'completed_by' && claims.decided_by.kind === 'system' && shown === null) return true

@@ -38,6 +38,8 @@ export type Doc<S extends TSchema = TSchema> = {
   rootOf(value: Static<S>): string | null
   /** Within its scope, who may see it. */
   visibleTo(value: Static<S>, actor: Actor): boolean
+  /** Whether somebody outside its scope sees it all the same. */
+  reaches(value: Static<S>, actor: Actor): boolean
   /** What is put, marked each time with another mark, where one put must be told from the next. */
   stamp(value: Static<S>, mark: string): Static<S>
   /** The document whose readers are the readers of this one; null: it speaks for itself. */
@@ -59,6 +61,7 @@ type DocOptions<S extends TSchema> = {
   readonly taskOf?: (value: Static<S>) => string | null
   readonly rootOf?: (value: Static<S>) => string | null
   readonly visibleTo?: (value: Static<S>, actor: Actor) => boolean
+  readonly reaches?: (value: Static<S>, actor: Actor) => boolean
   readonly stamp?: (value: Static<S>, mark: string) => Static<S>
   readonly within?: (value: Static<S>) => { readonly doc: AnyDoc; readonly id: string } | null
   readonly wakes?: (value: Static<S>) => string | null
@@ -79,6 +82,7 @@ export function doc<S extends TSchema>(kind: string, schema: S, options: DocOpti
     taskOf: options.taskOf ?? nothing,
     rootOf: options.rootOf ?? options.taskOf ?? nothing,
     visibleTo: options.visibleTo ?? (() => true),
+    reaches: options.reaches ?? (() => false),
     stamp: options.stamp ?? ((value) => value),
     within: options.within ?? nothing,
     wakes: options.wakes ?? nothing,

@@ -1,5 +1,6 @@
 // A receipt can be verified by whoever holds it: with the server's public keys, saved at any time, and without any network.
 import { canonical } from '#kernel/canonical.ts'
+import { decodeText } from '#kernel/json.ts'
 import { claimsOf, doubt, isAfter, judge, jwsOf, receiptIn, type Jws, type Verdict } from '#kernel/receipt.ts'
 import { coveredBy } from '#protocols/execution/covered.ts'
 
@@ -17,7 +18,10 @@ export type VerifyOptions = {
   readonly issuer?: string | undefined
 }
 
-/** Never throws and never asks anybody: whatever is wrong with a receipt is a reason with words. */
+/**
+ * Never throws and never asks anybody: whatever is wrong with a receipt is a reason with words. A receipt may be given as its JSON text:
+ * only so is a field found that stands in it twice.
+ */
 export async function verifyReceipt(receipt: unknown, options: VerifyOptions): Promise<Verdict> {
   try {
     return await verified(receipt, options)
@@ -28,7 +32,9 @@ export async function verifyReceipt(receipt: unknown, options: VerifyOptions): P
 }
 
 async function verified(given: unknown, options: VerifyOptions): Promise<Verdict> {
-  const receipt = receiptIn(given)
+  const read = typeof given === 'string' ? readIn(given) : { value: given }
+  if ('reason' in read) return read
+  const receipt = receiptIn(read.value)
   if (receipt === null) return doubt('not_a_receipt', 'it is no object, or has too many fields')
   const jws = jwsOf(receipt['signature'])
   if (!jws.ok) return jws
@@ -48,6 +54,14 @@ async function verified(given: unknown, options: VerifyOptions): Promise<Verdict
     .then(options.requestDigest ?? requestDigest)
     .catch(() => null)
   return digest === claims.request_digest ? verdict : doubt('wrong_request', 'it answers another request than the one given')
+}
+
+function readIn(text: string): { readonly value: unknown } | (Verdict & { ok: false }) {
+  try {
+    return { value: decodeText(text) }
+  } catch (error) {
+    return doubt('not_a_receipt', `it cannot be read: ${(error as Error).message}`)
+  }
 }
 
 /** Of a request as it was created, or as it was fetched since. */

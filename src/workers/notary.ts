@@ -61,7 +61,7 @@ const ENTRY_BYTES = 300
 const base64url = (text: string): string => Buffer.from(text).toString('base64url')
 
 /** `ring` is asked every time: it may be another one after a rotation. */
-export function createNotary(serverKey: Uint8Array, ring: () => KeyRing): Notary {
+export function createNotary(serverKey: Uint8Array, ring: () => KeyRing, issuer = (): string => 'countersign'): Notary {
   if (serverKey.length !== SERVER_KEY_BYTES) throw new RangeError(`a server key has ${SERVER_KEY_BYTES} bytes`)
   const derived = (purpose: string): Buffer => derivedFrom(serverKey, purpose)
   const evidenceSecret = derived('evidence').toString('base64url')
@@ -79,6 +79,7 @@ export function createNotary(serverKey: Uint8Array, ring: () => KeyRing): Notary
   }
 
   return {
+    issuer,
     evidence: (text) => hash('sha256', text + evidenceSecret, 'hex'),
     pseudonym: (id) => `person_${createHmac('sha256', pseudonyms).update(id).digest('base64url').slice(0, 22)}`,
     commit: (text) => createHmac('sha256', commitments).update(text).digest('base64url'),

@@ -1,5 +1,5 @@
 // Every clause of the HXP 0.1 draft, MUST or plain statement, one row each, in the order of the text; what existing clients rely on, and our
-// answers where it is silent (X1 to X26). Each row names the tests that show it, by file and title.
+// answers where it is silent (X1 to X31). Each row names the tests that show it, by file and title.
 import type { Requirement } from '../support/requirements.ts'
 
 /** `shown`: a file of test/execution, or else of test, without its ending, and the title of a test in it. */
@@ -77,6 +77,31 @@ const ASKED = ['payload', 'what is valid is accepted as it is, whatever stands b
 const CLIENT = ['clients', 'an agent’s client creates, polls and gets its receipts; every error has a message'] as const
 const PAGE = ['clients', 'the page for people reads the inbox and answers a number with the text "42"'] as const
 const DEMO = ['clients', 'the demo script asks under several names with one development key'] as const
+const REACHED = ['recipients', 'what waits for a person who is switched off goes to the next who can answer'] as const
+const NOBODY = ['recipients', 'with nobody at all, asking is refused and changes nothing'] as const
+const UNDECIDED = [
+  'recipients',
+  'a task without a decider is shown to the owners of the project, who name a substitute and cannot answer themselves',
+] as const
+const LEFT = ['recipients', 'whoever has left the project is neither asked nor counted'] as const
+const VOTED_DOWN = ['recipients', 'what votes have made impossible is rejected, with the reasons'] as const
+const UNREACHED = ['recipients', 'one substitute cannot give the votes of two'] as const
+const FILTERED = ['openapi', 'a list is filtered by agent, by label and by every status, together, 20 at a time, with its total'] as const
+const URGENT = ['openapi', 'the inbox shows what is open, most urgent first, by action too, and hides nothing behind old items'] as const
+const NAMED = [
+  'openapi',
+  'GET /hxp names itself and its endpoints; a new rule stands at the top; figures are numbers for both sides',
+] as const
+const IGNORED = ['openapi', 'what nobody knows is ignored and named, what is null is not said, and nothing of it is stored'] as const
+const UNMARKED = ['openapi', 'to a page of another origin nothing that an agent wrote is markup, on every path for people'] as const
+const CHOSEN = ['openapi', 'an answer in the form that a page was given counts for the option that it stood for'] as const
+const HASTY = ['defaults', 'a default that would decide within a minute is refused, and nothing is stored (X29)'] as const
+const BY_DEFAULT = ['defaults', 'the signed basis names the default, and stands before the result'] as const
+const ISSUER = [
+  'defaults',
+  'a receipt names its server by origin and installation, and how long the answer took is signed (X30, X31)',
+] as const
+const VERIFY = ['keys', 'the command line verifies with saved keys, with a folder and with a server, and says why not'] as const
 const DELEGATED = ['rules', 'goes where the rules of 6.2 send it, and to the owner where none fits'] as const
 const SPECIFIC = ['rules', 'of all rules that fit, the one with the most conditions counts, and of those the first'] as const
 const OWN_RULES = ['rules', 'follows only the rules of whoever answers for the agent'] as const
@@ -177,6 +202,12 @@ export const hxpRows: readonly Shown[] = [
   client('C-10', 'Question, item and prompt have at most 300 characters, a list at most 100 items.', INVALID, PAGES),
   client('C-11', 'dev-agent-key, dev-agent-key-2 and dev-human-token in development, and nowhere else.', DEVELOPMENT, WHO),
 
+  client('C-12', 'List: agent_id, project_id, status, limit 20; the answer has requests and total.', FILTERED),
+  client('C-13', 'Inbox: pending by default, priority and action, at least 100, most urgent first.', URGENT),
+  client('C-14', 'GET /hxp, rules and stats as the published OpenAPI has them.', NAMED),
+  client('C-15', 'To a page of another origin nothing that an agent wrote is markup, and answers in that form count.', UNMARKED, CHOSEN),
+  client('C-16', 'Unknown fields are ignored and named in HXP-Ignored; null is not said.', IGNORED),
+
   ours('X1', 'The formula of 4.2 literally; trust comes from the signature, the key and the log.', EVIDENCE, SIGNED),
   ours(
     'X2',
@@ -227,6 +258,18 @@ export const hxpRows: readonly Shown[] = [
   ours('X24', 'critical ignores quiet hours, and is rationed per agent.', QUOTA, QUIET, RATION),
   ours('X25', 'HXP create keeps 2 to 6 options.', INVALID),
   ours('X26', 'Delegation rules bind only the agents of the person who made them.', OWN_RULES),
+  ours(
+    'X27',
+    'Whoever is asked can answer: else their substitute, the agent’s owner, the owners of project and installation; on a task its own people.',
+    REACHED,
+    LEFT,
+    UNDECIDED,
+    NOBODY,
+  ),
+  ours('X28', 'A quorum out of reach: by votes it is rejected, or fails; by people who are gone it fails.', VOTED_DOWN, UNREACHED),
+  ours('X29', 'Before a default decides, people have a minute; the signed basis names it.', HASTY, BY_DEFAULT),
+  ours('X30', 'iss is the public origin and the installation id; --issuer takes either or both.', ISSUER, VERIFY),
+  ours('X31', 'A receipt with fields that nobody signed, or that stand twice, is not genuine.', ISSUER, VERIFY),
   ours(
     'W-5',
     'cancelled and failed have events of their own; who comes late gets the stored outcome; then the socket closes with 1000.',

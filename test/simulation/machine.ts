@@ -6,7 +6,7 @@ import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import type { Group } from '#kernel/sequencer.ts'
 import type { Store } from '#kernel/store.ts'
 import { grants } from '#protocols/collaboration/granting.ts'
-import { directory } from '#protocols/identity/directory.ts'
+import { directory, people } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { memoryStore, type MemoryDisk } from '#stores/memory.ts'
 import { concludeUnknown, createEffects } from '#workers/effects.ts'
@@ -139,6 +139,7 @@ export function createMachine({ random, disk, happened, onApplied, onCrash, onAc
       protocols,
       contracts,
       directory,
+      people,
       grants,
       notary: testNotary,
       perform,

@@ -15,6 +15,7 @@ const encoded = (value: unknown): string => Buffer.from(typeof value === 'string
 const keyed = (text: string): string => createHmac('sha256', 'a secret of the tests').update(text).digest('base64url')
 
 export const testNotary: Notary = {
+  issuer: () => 'http://127.0.0.1:3402#inst_of-the-tests',
   evidence: (text) => createHash('sha256').update(`${text}a secret of the tests`).digest('hex'),
   pseudonym: (id) => `person_${keyed(`pseudonym ${id}`).slice(0, 22)}`,
   commit: keyed,

@@ -81,7 +81,8 @@ function stageOf(world: World, refs: Refs, disk: MemoryDisk): Stage {
         if (!timer || timer.due > now) continue
         await call('system', timer.body.call, timer.body.input)
         await call('system', 'kernel/delivery.settle', { outcomes: [{ id: timer.id, taken: timer.mark, ok: true }] })
-        called.push(timer.body.call)
+        // Left by whoever joined before the scene began.
+        if (timer.body.call !== 'execution/recipient.check') called.push(timer.body.call)
       }
       for (const kind of kindsWithDue()) {
         const prefix = prefixOf(kind, DUE, [])

@@ -12,7 +12,7 @@ import type { Notary } from '#kernel/notary.ts'
 import { END } from '#kernel/schema.ts'
 import type { Store, Versioned } from '#kernel/store.ts'
 import { grants } from '#protocols/collaboration/granting.ts'
-import { directory } from '#protocols/identity/directory.ts'
+import { directory, people } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { memoryStore } from '#stores/memory.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
@@ -105,6 +105,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     protocols: options.protocols ?? protocols,
     contracts,
     directory,
+    people,
     grants,
     notary: options.notary ?? testNotary,
     ...(options.terms ? { terms: options.terms } : {}),

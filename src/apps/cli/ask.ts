@@ -206,6 +206,8 @@ async function outcome(context: Context, given: Given, remote: Remote, id: strin
 function answered(context: Context, { result, reason, receipt, request, verified }: Answer, isQuiet: boolean): Exit {
   const { io, paintErr } = context
   const isNo = request.action === 'APPROVE' && result === 'rejected'
+  // X29: said before the result, and not to be silenced.
+  if (receipt.basis.kind === 'default') io.err.write(`${paintErr('yellow', '!')} nobody answered in time: the default was taken\n`)
   if (context.json) writeJson(context, { request_id: request.id, status: receipt.status, result, reason, verified, receipt })
   else {
     const text = typeof result === 'string' ? result : JSON.stringify(result)

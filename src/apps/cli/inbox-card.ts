@@ -220,6 +220,7 @@ function fate(item: Item, { own, theirs }: Writing, now: number): void {
 }
 
 export function endOf({ status, ended }: Item): string {
+  if (ended?.by_default === true) return `Nobody answered in time, its default was taken: ${status} at ${ended.at}`
   return ended === null ? `Ended: ${status}` : `Ended: ${status} by ${word(ended.by)} at ${ended.at}`
 }
 

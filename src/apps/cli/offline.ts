@@ -6,7 +6,7 @@ import { Refusal } from '#kernel/errors.ts'
 import { SYSTEM } from '#kernel/identity.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import type { Store } from '#kernel/store.ts'
-import { directory } from '#protocols/identity/directory.ts'
+import { directory, people } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { sqliteStore, type SqliteOptions } from '#stores/sqlite.ts'
 import { taggerOf } from '#workers/notary.ts'
@@ -37,7 +37,16 @@ export function openStore(folder: string, options: Pick<SqliteOptions, 'found'> 
 
 export function openFolder(folder: string): Remote {
   const store = openStore(folder)
-  const kernel = createKernel({ store, protocols, contracts, directory, now: realClock.now, entropy: realEntropy, asksPerMinute: null })
+  const kernel = createKernel({
+    store,
+    protocols,
+    contracts,
+    directory,
+    people,
+    now: realClock.now,
+    entropy: realEntropy,
+    asksPerMinute: null,
+  })
   const online = (what: string): never => {
     throw usage(`${what} needs a running server`, 'leave --data away to ask the server')
   }

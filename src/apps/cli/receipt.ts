@@ -27,7 +27,7 @@ const verify = spec('receipt verify', 'Verify that a receipt is what a server ha
     keysFlag,
     flag('request', 'file', 'the request as it was created: the receipt must answer this one'),
     flag('audience', 'agent_id', 'the agent that it must be made out to'),
-    flag('issuer', 'issuer', 'the server that it must be from'),
+    flag('issuer', 'issuer', 'the server that it must be from: its origin, its installation id, or both as origin#id'),
   ],
   examples: [
     'countersign receipt verify receipt.json --keys jwks.json',
@@ -38,8 +38,7 @@ const verify = spec('receipt verify', 'Verify that a receipt is what a server ha
     const { io } = context
     const [file, request] = [given.get('file') as string, given.get('request') as string | undefined]
     if ([file, request, given.get('keys')].filter((name) => name === '-').length > 1) throw usage('only one of the files can be -')
-    const receipt = await jsonIn(context, file)
-    const verdict = await verifyReceipt(receipt, {
+    const verdict = await verifyReceipt(await receiptIn(context, file), {
       jwks: await keysFor(context, given),
       audience: given.get('audience') as string | undefined,
       issuer: given.get('issuer') as string | undefined,
@@ -55,6 +54,7 @@ function proven({ claims, unsigned }: Verdict & { ok: true }, isMatched: boolean
   const lines: readonly (readonly [string, string])[] = [
     ['request', `${claims.request_id} (${claims.action})${isMatched ? ', the one given' : ''}`],
     ['for', claims.aud],
+    ...(claims.basis.kind === 'default' ? [['default', DEFAULT] as const] : []),
     ['outcome', outcomeOf(claims)],
     ['decided by', deciderOf(claims)],
     ['at', claims.completed_at],
@@ -65,6 +65,9 @@ function proven({ claims, unsigned }: Verdict & { ok: true }, isMatched: boolean
   const told = lines.map(([name, words]) => `  ${paint('dim', name.padEnd(11))} ${inert(words)}\n`).join('')
   return `${paint('green', '✔')} the receipt is genuine\n${told}`
 }
+
+/** X29: said before the result. */
+const DEFAULT = 'nobody answered in time: the default that the agent had stated was taken'
 
 function outcomeOf({ status, result, result_ref, reason }: Claims): string {
   const shown = result ?? result_ref
@@ -80,10 +83,19 @@ function deciderOf({ decided_by, basis }: Claims): string {
 const doubted = ({ reason, words }: Verdict & { ok: false }, { paint }: Context): string =>
   `${paint('red', '✖')} ${inert(words)} ${paint('dim', `[${reason}]`)}\n`
 
-async function jsonIn({ io }: Context, path: string): Promise<unknown> {
-  const bytes = await readInput(io, path, FILE_BYTES_MAX)
+/** As text: a field that stands twice would be lost in reading it. */
+async function receiptIn({ io }: Context, path: string): Promise<string> {
+  const text = (await readInput(io, path, FILE_BYTES_MAX)).toString()
+  parsed(text, path)
+  return text
+}
+
+const jsonIn = async ({ io }: Context, path: string): Promise<unknown> =>
+  parsed((await readInput(io, path, FILE_BYTES_MAX)).toString(), path)
+
+function parsed(text: string, path: string): unknown {
   try {
-    return JSON.parse(bytes.toString()) as unknown
+    return JSON.parse(text) as unknown
   } catch {
     throw usage(`${path === '-' ? 'standard input' : path} is no JSON`)
   }

@@ -107,9 +107,9 @@ export function prepare(reply: FastifyReply, failure: Failure): string {
   return bodyOf(failure)
 }
 
-/** The same for a socket on which no request could be read. */
+/** The same for a socket on which no request could be read. Whose path it was for is not known, so that it has a message for both. */
 export function rawAnswer({ status, code, message, details }: Failure, reason: string): string {
-  const body = bodyOf({ code, message, details })
+  const body = bodyOf({ code, message, details }).replace(/\}$/, `,"message":${JSON.stringify(message)}}`)
   const headers = Object.entries({ ...securityHeaders, 'content-length': Buffer.byteLength(body), connection: 'close' })
   return `HTTP/1.1 ${status} ${reason}\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`
 }

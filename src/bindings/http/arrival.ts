@@ -3,7 +3,8 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { limits } from '#kernel/limits.ts'
-import { rawAnswer, transportFailure } from './answers.ts'
+import { rawAnswer, transportFailure, type Failure } from './answers.ts'
+import type { Guard } from './guard.ts'
 import { STATUS_CODES } from './status.ts'
 
 /** The request that a connection sends at present, and until when its body may take. */
@@ -74,4 +75,13 @@ export function refuseSocket(error: Error & { code?: string }, socket: Socket): 
         ? transportFailure(408, 'INVALID_REQUEST', 'the request took too long to arrive')
         : transportFailure(400, 'INVALID_REQUEST', 'this is not HTTP')
   socket.end(rawAnswer(failure, STATUS_CODES[failure.status]!))
+}
+
+/** A request is for one host, and for one that this server goes by. */
+export function hostFailure({ headers, headersDistinct }: IncomingMessage, guard: Guard): Failure | null {
+  if ((headersDistinct.host?.length ?? 0) > 1) return transportFailure(400, 'INVALID_REQUEST', 'there are two Host headers: send one')
+  if (guard.hostOf(headers) !== undefined) return null
+  return headers.host === undefined
+    ? transportFailure(400, 'INVALID_REQUEST', 'the Host header is missing')
+    : transportFailure(421, 'INVALID_REQUEST', 'this server does not serve that host name: --hosts adds it')
 }

@@ -14,6 +14,8 @@ export type BridgeHost = {
   readonly kernel: Kernel
   readonly guard: Guard
   readonly version: string
+  /** Under which address others reach this server, where the operator says so. */
+  readonly origin?: string | undefined
   /** A proxy that ends TLS stands in front. */
   readonly proxied: boolean
   /** Streams: who may open sockets, what a ticket is worth, and what a test may shrink. */

@@ -18,7 +18,7 @@ export type Cors = CorsOptions & {
 }
 
 const allowed = {
-  'access-control-expose-headers': 'HXP-Status, HXP-Request-Id, Retry-After',
+  'access-control-expose-headers': 'HXP-Status, HXP-Request-Id, HXP-Ignored, Retry-After',
   // A resource for pages of other origins must not be one for pages of our own only.
   'cross-origin-resource-policy': 'cross-origin',
 } as const

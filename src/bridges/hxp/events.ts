@@ -2,10 +2,11 @@
 import type { SignedReceipt } from '#protocols/execution/receipts.ts'
 import { TIMEOUT } from '#protocols/execution/rules.ts'
 import type { Request } from '#protocols/execution/schema.ts'
-import { shown } from '#protocols/execution/text.ts'
+import { visible } from '#protocols/execution/card.ts'
+import { harmless, shown } from '#protocols/execution/text.ts'
 
-/** Agents learn less of people than people do of one another. */
-export type Audience = 'agent' | 'person'
+/** Agents learn less of people than people do of one another. `page`: a person, on a page of another origin. */
+export type Audience = 'agent' | 'person' | 'page'
 export type Frames = Readonly<Record<Audience, Buffer>>
 
 type Heard = { readonly event: string } & Readonly<Record<string, unknown>>
@@ -19,7 +20,7 @@ export function eventsOf(before: Request | null, after: Request, receipt: Signed
     events.push({ event: 'assigned', assigned_to: audience === 'agent' && after.role === 'pool' ? null : after.assigned_to })
   if (before && after.assigned_to === null && before.assigned_to !== null) events.push({ event: 'released' })
   for (const { kind, text, at } of remarksSince(before, after))
-    events.push({ event: kind, text: audience === 'person' ? shown(text) : text, at })
+    events.push({ event: kind, text: audience === 'agent' ? text : shown(text), at })
   if (before && after.expires_at !== before.expires_at) events.push({ event: 'extended', expires_at: after.expires_at })
   if (after.overdue && before?.overdue !== true) events.push({ event: 'expired' })
   return events
@@ -72,6 +73,15 @@ export function framesOf(from: Request | null, states: readonly Request[], recei
     })
   }
   const agent = joined(heardBy('agent'))
+  const page = (): Buffer => joined(heardBy('page').map((heard) => visible(heard, harmless) as Heard))
   const isSame = states.every(({ role, thread = [] }) => role !== 'pool' && thread.every(({ text }) => shown(text) === text))
-  return { agent, person: isSame ? agent : joined(heardBy('person')) }
+  let made: Buffer | undefined
+  return {
+    agent,
+    person: isSame ? agent : joined(heardBy('person')),
+    // Few listen from there.
+    get page() {
+      return (made ??= page())
+    },
+  }
 }

@@ -9,6 +9,10 @@ import type { CallOptions } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { isProjectKey } from '#protocols/execution/rules.ts'
 import { failureAnswer, notASocket, notFound, notForMethod, notJson, send, tooLarge, wrongKind, type Answer } from './answers.ts'
+import { visible } from '#protocols/execution/card.ts'
+import { harmless } from '#protocols/execution/text.ts'
+import { ignoredIn, understood } from './ignored.ts'
+import { isForeign } from './page.ts'
 import { answerOf, type Route } from './route.ts'
 import { routesOf, type Found } from './routes.ts'
 import { createSockets, socketIdIn } from './sockets.ts'
@@ -69,10 +73,12 @@ function serverOf(host: BridgeHost) {
     const began = performance.now()
     const done = meterOf(route)
     const { headers } = request
+    let isPage = false
     try {
       const credential = guard.credentialOf(headers)
       const asked = authenticate(credential)
       const actor = asked instanceof Promise ? await asked : asked
+      isPage = actor.kind === 'human' && isForeign(headers, guard)
       if (!isOfKind(route.who, actor)) {
         done('UNAUTHORIZED', began)
         return wrongKind(route.who as 'agent' | 'human')
@@ -81,20 +87,24 @@ function serverOf(host: BridgeHost) {
         done('INVALID_REQUEST', began)
         return notJson
       }
-      const body = bytes === undefined ? {} : decode(bytes)
+      const { body, ignored } = understood(host.kernel, route.operation, bytes === undefined ? {} : decode(bytes))
       const key = route.changes ? idempotencyKeyIn(headers) : undefined
       const options = key === undefined ? NO_OPTIONS : { key }
       const caller = callerOf(authenticate, credential, actor)
-      const made = await route.run({ request, response, id, query, body, credential, actor, caller, options })
+      const made = await route.run({ request, response, id, query, body, credential, actor, caller, options, isPage })
       done('OK', began)
-      return made
+      return forReader(ignored.length === 0 ? made : { ...made, headers: [...made.headers, 'HXP-Ignored', ignoredIn(ignored)] }, isPage)
     } catch (error) {
       const failure = host.failed(error, request.url!.split('?', 1)[0]!)
       done(failure.code, began)
-      return failureAnswer(failure, isObject)
+      return forReader(failureAnswer(failure, isObject), isPage)
     }
   }
 }
+
+/** To a page of another origin everything that an agent may have written is given in a form that it cannot take for markup. */
+const forReader = (answer: Answer, isPage: boolean): Answer =>
+  isPage ? { ...answer, text: JSON.stringify(visible(JSON.parse(answer.text), harmless)) } : answer
 
 const isOfKind = (who: Route['who'], actor: Actor): boolean =>
   who === 'anyone' || actor.kind === who || (who === 'agent' && isProjectKey(actor))
@@ -114,8 +124,9 @@ const elsewise = (method: string, allow: string): Answer =>
 const aboutServer = (version: string) => ({
   name: 'countersign',
   version,
-  protocol: 'HXP',
+  protocol: 'hxp',
   protocol_version: '0.1',
   base_url: '/hxp/v1',
+  endpoints: { agent: '/hxp/v1/requests', human: '/hxp/v1/inbox', admin: '/hxp/v1/delegation/rules' },
   actions: ['DECIDE', 'APPROVE', 'PROVIDE'],
 })

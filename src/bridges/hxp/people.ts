@@ -1,5 +1,5 @@
 // What people do: read their inbox, answer, say who answers in their place. And what everybody may: figures, and verifying receipts.
-import { agentPageIn, offsetIn, pageIn } from './query.ts'
+import { agentPageIn, LIST_MAX, offsetIn, pageIn } from './query.ts'
 import { about, pageAfter } from './requests.ts'
 import { aboutRequest, answerOf, type Ask, type Methods, type Parts, type Route } from './route.ts'
 import { shapeFor, type Got } from './shape.ts'
@@ -10,7 +10,8 @@ export function peopleRoutes({ host: { kernel, receive } }: Parts) {
     operation: 'execution/request.inbox',
     changes: false,
     async run({ query, caller, actor }) {
-      const input = pageIn(query, ['status', 'priority'])
+      // A client that does not page sees what is most urgent, and as much of it as a page holds.
+      const input = { status: 'pending', limit: LIST_MAX, ...pageIn(query, ['status', 'priority', 'action']) }
       const page = await pageAfter(offsetIn(query), input, (one) => kernel.call('execution/request.inbox', one, caller))
       const { requests, total, unresolved, next_cursor } = page
       const shown = (requests as Got['request'][]).map((request) => shapeFor(actor, { request }))
@@ -22,8 +23,9 @@ export function peopleRoutes({ host: { kernel, receive } }: Parts) {
     who: 'human',
     operation: 'execution/request.resolve',
     changes: true,
-    async run({ id, body, caller, options }) {
-      const { request, receipt } = (await kernel.call('execution/request.resolve', about(id, body), caller, options)) as Got
+    async run({ id, body, caller, options, isPage }) {
+      const input = about(id, body, isPage ? { surface: 'page' } : {})
+      const { request, receipt } = (await kernel.call('execution/request.resolve', input, caller, options)) as Got
       // Where several have to agree, one answer alone has no receipt yet.
       return aboutRequest(200, { ...(receipt ? { receipt } : {}), request_id: request.id, status: request.status }, request)
     },
@@ -55,8 +57,9 @@ export function ruleRoutes({ host: { kernel } }: Parts) {
     operation,
     changes,
     async run(ask) {
-      const { items, ...rest } = (await kernel.call(operation, inputOf(ask), ask.caller, ask.options)) as { items?: unknown }
-      return answerOf(status, items === undefined ? rest : { rules: items })
+      const { items, ...rest } = (await kernel.call(operation, inputOf(ask), ask.caller, ask.options)) as { items?: unknown; rule?: object }
+      // The published OpenAPI has the fields of a new rule at the top.
+      return answerOf(status, items === undefined ? { ...rest.rule, ...rest } : { rules: items })
     },
   })
   const whole: Methods = {

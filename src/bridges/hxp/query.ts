@@ -5,7 +5,7 @@ import { limits } from '#kernel/limits.ts'
 import { isProjectKey } from '#protocols/execution/rules.ts'
 
 /** Lists are shorter here than elsewhere: the published OpenAPI says 100. */
-const LIST_MAX = 100
+export const LIST_MAX = 100
 
 /** What is more than there is means all there is. */
 const ENOUGH = 999_999_999

@@ -42,10 +42,12 @@ export function requestRoutes({ host, tickets }: Parts) {
     operation: 'execution/request.list',
     changes: false,
     async run({ query, caller, actor }) {
-      const input = { newest: true, ...agentPageIn(query, ['status'], actor) }
-      const { items, next_cursor } = await pageAfter(offsetIn(query), input, (one) => kernel.call('execution/request.list', one, caller))
+      const input = { newest: true, limit: LIST_USUAL, ...agentPageIn(query, ['status', 'project_id'], actor) }
+      const { items, total, next_cursor } = await pageAfter(offsetIn(query), input, (one) =>
+        kernel.call('execution/request.list', one, caller),
+      )
       const requests = (items as Got['request'][]).map((request) => shapeOf({ request }))
-      return answerOf(200, { requests, ...(next_cursor === null ? {} : { next_cursor }) })
+      return answerOf(200, { requests, total, ...(next_cursor === null ? {} : { next_cursor }) })
     },
   }
 
@@ -81,9 +83,12 @@ function stillOpen(request: Got['request'], actor: Actor): Answer {
   return answer
 }
 
+/** As the published OpenAPI has it. */
+const LIST_USUAL = 20
+
 /** The path says which; a body that says otherwise does not count. */
-export const about = (request_id: string, body: Ask['body']): unknown =>
-  typeof body === 'object' && body !== null && !Array.isArray(body) ? { ...body, request_id } : body
+export const about = (request_id: string, body: Ask['body'], more: object = {}): unknown =>
+  typeof body === 'object' && body !== null && !Array.isArray(body) ? { ...body, ...more, request_id } : body
 
 type Page = { readonly next_cursor: string | null } & Readonly<Record<string, unknown>>
 
@@ -105,8 +110,9 @@ export async function pageAfter(
 }
 const SKIP = 200
 
-/** As the client reaches us: over TLS where a certificate or a proxy stands for it. */
-function socketHostOf({ headers, socket }: IncomingMessage, { guard, proxied }: BridgeHost): string {
+/** Of the configured origin, the same at every repeat; without one as the client reaches us, over TLS where a certificate stands for it. */
+function socketHostOf({ headers, socket }: IncomingMessage, { guard, proxied, origin }: BridgeHost): string {
+  if (origin !== undefined) return origin.replace(/^http/, 'ws')
   const isSecure = proxied || (socket as { encrypted?: boolean }).encrypted === true
   return `${isSecure ? 'wss' : 'ws'}://${guard.hostOf(headers)}`
 }

@@ -136,7 +136,9 @@ export function createRooms({ store, call }: Kernel, bug: (error: unknown) => vo
   /** As the reader of a call would say; with a task behind it, only the call itself can. */
   function mayHear({ actor, caller }: Seat, request: Request): boolean | Promise<boolean> {
     if (request.task_id === undefined)
-      return isIn(actor, request.project_id) && (actor.projects === 'all' || Request.visibleTo(request, actor))
+      return isIn(actor, request.project_id)
+        ? actor.projects === 'all' || Request.visibleTo(request, actor)
+        : Request.reaches(request, actor)
     return call('execution/request.get', { request_id: request.id }, caller).then(
       () => true,
       () => false,

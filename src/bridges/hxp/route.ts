@@ -21,6 +21,8 @@ export type Ask = {
   readonly caller: Caller
   /** With the idempotency key, where there is one. */
   readonly options: CallOptions
+  /** A page of another origin asks for a person. */
+  readonly isPage: boolean
 }
 
 export type Route = {

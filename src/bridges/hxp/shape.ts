@@ -19,6 +19,7 @@ const further = [
   'task_id',
   'checkpoint_id',
   'asked_until',
+  'no_decider',
 ] as const
 
 /** For a person, what an agent wrote in it cannot hide or turn around anything. */

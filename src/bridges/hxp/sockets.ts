@@ -1,6 +1,6 @@
 // Sockets for one request each: /hxp/ws/{request_id} and /hxp/ws?request_id=. They come with a key in the header or with a ticket in the
 // address; a cookie counts for nothing here, since any page could have it sent along.
-import type { IncomingMessage } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { WebSocketServer, type WebSocket } from 'ws'
 import type { BridgeHost } from '#bindings/http/bridge.ts'
@@ -12,6 +12,7 @@ import { limits } from '#kernel/limits.ts'
 import { errorAnswer, failureAnswer, foreignPage, sendRaw, type Answer } from './answers.ts'
 import { createListener, type Listener } from './listener.ts'
 import { createRooms, type Member, type Seat } from './rooms.ts'
+import { isForeign } from './page.ts'
 import type { Tickets } from './tickets.ts'
 
 export type Sockets = {
@@ -63,9 +64,7 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
   function refusalOf(request: IncomingMessage): Answer | null {
     const refused = host.refusalOf(request)
     if (refused) return failureAnswer(refused, false)
-    const { origin } = request.headers
-    const isOurs = origin === undefined || origin.slice(origin.indexOf('://') + 3) === guard.hostOf(request.headers)
-    if (!isOurs && !host.anyOrigin && !origins.includes(origin)) return foreignPage
+    if (isForeign(request.headers, guard) && !host.anyOrigin && !origins.includes(request.headers.origin!)) return foreignPage
     if (stopped) return errorAnswer(503, 'unavailable', 'the server is stopping', {}, ['retry-after', '1'])
     return listeners.size < bounds.sockets ? null : errorAnswer(503, 'unavailable', 'there are too many sockets', {}, ['retry-after', '5'])
   }
@@ -89,10 +88,12 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
     return { who: `ticket ${++redeemed}`, caller: await live.redeem(ticket) }
   }
 
-  async function seatOf({ who, caller }: Identified): Promise<Seat> {
+  async function seatOf({ who: known, caller }: Identified, headers: IncomingHttpHeaders): Promise<Seat> {
     const actor = await caller()
+    const audience = actor.kind !== 'human' ? 'agent' : isForeign(headers, guard) ? 'page' : 'person'
+    const who = `${known} ${audience}`
     const seat = seats.get(who) ?? {
-      audience: actor.kind === 'human' ? 'person' : 'agent',
+      audience,
       actor,
       caller,
       members: new Set<Member>(),
@@ -114,7 +115,7 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
     const refused = refusalOf(request)
     if (refused) return sendRaw(socket, host.headersFor(request), refused)
     const id = socketIdIn(request.url!)!
-    const seat = await seatOf(await identifiedIn(request, id))
+    const seat = await seatOf(await identifiedIn(request, id), request.headers)
     try {
       await open(request, socket, head, id, seat)
     } finally {

@@ -15,7 +15,8 @@ export const principal = heldBy(
   "the task's principal",
   role<OfTask>(
     'principal',
-    (actor, { task }) => actor.kind === 'human' && speaksFor(actor, task.ownership.principal) && !judgesOwnWork(actor, task),
+    (actor, { task }) =>
+      actor.kind === 'human' && speaksFor(actor, task.ownership.principal, task.project_id) && !judgesOwnWork(actor, task),
     (actor, { task }) => inPlaceOf(actor, task.ownership.principal),
   ),
 )
@@ -24,8 +25,9 @@ export const reviewer = heldBy(
   'a reviewer',
   role<OfTask>(
     'reviewer',
-    (actor, { task }) => actor.kind === 'human' && actor.id !== task.executor && task.reviewers.some((who) => speaksFor(actor, who)),
-    (actor, { task }) => inPlaceOf(actor, task.reviewers.find((who) => speaksFor(actor, who)) ?? actor.id),
+    (actor, { task }) =>
+      actor.kind === 'human' && actor.id !== task.executor && task.reviewers.some((who) => speaksFor(actor, who, task.project_id)),
+    (actor, { task }) => inPlaceOf(actor, task.reviewers.find((who) => speaksFor(actor, who, task.project_id)) ?? actor.id),
   ),
 )
 const judgesOwnWork = (actor: Actor, task: Task): boolean => actor.id === task.executor && actor.id !== task.ownership.principal

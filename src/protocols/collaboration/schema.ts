@@ -123,7 +123,7 @@ function partiesOf(task: Task): string[] {
 }
 /** "Any authorized actor": the principal, reviewers, every executor, who delegated it, and owners of the project. */
 function mayRead(task: Task, actor: Actor): boolean {
-  return partiesOf(task).some((who) => speaksFor(actor, who)) || ownsProject(actor, task.project_id)
+  return partiesOf(task).some((who) => speaksFor(actor, who, task.project_id)) || ownsProject(actor, task.project_id)
 }
 
 // --- Checkpoint ------------------------------------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ function mayRead(run: Run, actor: Actor): boolean {
     run.agent_id === actor.id ||
     delegatorOf(run) === actor.id ||
     run.chain.some(({ agent_id }) => agent_id === actor.id) ||
-    (actor.kind === 'human' && (run.owners ?? []).some((who) => speaksFor(actor, who))) ||
+    (actor.kind === 'human' && (run.owners ?? []).some((who) => speaksFor(actor, who, run.project_id))) ||
     ownsProject(actor, run.project_id)
   )
 }

@@ -39,8 +39,14 @@ function answersOf({ kind, action, payload }: Request, task: TaskBehind | null):
   return isPlan ? plan : elsewhere[kind]
 }
 
+/** X27: whoever sees it so cannot answer it. */
+function nobody({ gone = [], project_id }: Request): Answers {
+  const words = `nobody can answer it: name a substitute for ${gone.join(' or ')} in ${project_id} (identity/substitute.add)`
+  return { approve: words, reject: words }
+}
+
 export function effectsOf(request: Request, task: TaskBehind | null): Effects {
-  return { ...answersOf(request, task), timeout: timeoutOf(request) }
+  return { ...(request.no_decider === true ? nobody(request) : answersOf(request, task)), timeout: timeoutOf(request) }
 }
 
 function timeoutOf({ kind, expires_at, fallback, on_expiry = 'hold', payload, overdue, task_id }: Request): string {

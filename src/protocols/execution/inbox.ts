@@ -43,10 +43,11 @@ export const Item = t.Object({
   overdue: t.Boolean(),
   assignee: nullable(Id),
   people: t.Integer(),
+  no_decider: t.Boolean(),
   snoozed_until: nullable(Timestamp),
   remarks: t.Integer(),
   quorum: nullable(t.Object({ n: t.Integer(), of: t.Integer(), voted: t.Integer(), yours: t.Boolean() })),
-  ended: nullable(t.Object({ at: Timestamp, by: t.String() })),
+  ended: nullable(t.Object({ at: Timestamp, by: t.String(), by_default: t.Boolean() })),
 })
 export type Item = Static<typeof Item>
 
@@ -140,9 +141,12 @@ export async function itemOf(request: Request, actor: Actor, now: string, knowin
     overdue: request.overdue,
     assignee: request.assigned_to,
     people: people.length,
+    no_decider: request.no_decider === true,
     snoozed_until: snoozedUntil(request, actor.id),
     remarks: request.thread?.length ?? 0,
-    quorum: quorum ? { n: quorum.n, of: quorum.of.length, voted: votes.length, yours: votes.some(({ by }) => speaksFor(actor, by)) } : null,
-    ended: receipt ? { at: receipt.completed_at, by: receipt.completed_by } : null,
+    quorum: quorum
+      ? { n: quorum.n, of: quorum.of.length, voted: votes.length, yours: votes.some(({ by }) => speaksFor(actor, by, request.project_id)) }
+      : null,
+    ended: receipt ? { at: receipt.completed_at, by: receipt.completed_by, by_default: receipt.basis.kind === 'default' } : null,
   }
 }

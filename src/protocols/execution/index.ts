@@ -7,6 +7,7 @@ import { followOperations } from './operations/follow.ts'
 import { inboxOperations } from './operations/inbox.ts'
 import { readingOperations } from './operations/reading.ts'
 import { mirrorOperations } from './operations/mirror.ts'
+import { recipientOperations } from './operations/recipient.ts'
 import { receiptOperations } from './operations/receipt.ts'
 import { requestOperations } from './operations/request.ts'
 import { resolveOperations } from './operations/resolve.ts'
@@ -16,6 +17,7 @@ import { pollingOperations } from './operations/polling.ts'
 import { poolOperations } from './operations/pool.ts'
 import { routingOperations } from './operations/routing.ts'
 import { ruleOperations } from './operations/rules.ts'
+import { statsOperations } from './operations/stats.ts'
 import { threadOperations } from './operations/thread.ts'
 import { timeOperations } from './operations/time.ts'
 import { callbackOperations } from './operations/callback.ts'
@@ -31,6 +33,7 @@ const operations = [
   ...resolveOperations,
   ...receiptOperations,
   ...readingOperations,
+  ...statsOperations,
   ...inboxOperations,
   ...followOperations,
   ...snoozeOperations,
@@ -38,6 +41,7 @@ const operations = [
   ...batchOperations,
   ...poolOperations,
   ...routingOperations,
+  ...recipientOperations,
   ...timeOperations,
   ...threadOperations,
   ...ruleOperations,

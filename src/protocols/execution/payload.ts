@@ -3,7 +3,7 @@ import { canonical } from '#kernel/canonical.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { linearPattern } from '#kernel/foreign-schema.ts'
 import { limits } from '#kernel/limits.ts'
-import { either, parse, t, type Static } from '#kernel/schema.ts'
+import { either, parse, t, type Static, type TSchema } from '#kernel/schema.ts'
 import { problemOf } from './results.ts'
 import { alikeIn, refuseHostile, refuseHostileLabel } from './text.ts'
 
@@ -75,6 +75,10 @@ function refuse(words: string, place: string): never {
   throw new Refusal('INVALID_REQUEST', `payload.${place} ${words}`, { field: `payload.${place}` })
 }
 
+const inputs = { DECIDE: DecideInput, APPROVE: ApproveInput, PROVIDE: ProvideInput }
+/** What a payload may hold, as it comes in. */
+export const payloadInput = (action: Action): TSchema => inputs[action]
+
 /** The payload of a new request, checked and without unknown fields. */
 export function payloadOf(action: Action, raw: unknown, fallback: Fallback): Payload {
   const input = { payload: isObject(raw) ? withoutNulls(raw) : raw }
@@ -85,10 +89,10 @@ export function payloadOf(action: Action, raw: unknown, fallback: Fallback): Pay
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Many clients write what they do not say as null. Details that are null are a mistake: nobody could see what they approve. */
+/** Many clients write what they do not say as null. */
 function withoutNulls(raw: Record<string, unknown>): Record<string, unknown> {
   if (!Object.values(raw).includes(null) && !isObject(raw['validation'])) return raw
-  const said = Object.entries(raw).filter(([name, value]) => value !== null || name === 'details')
+  const said = Object.entries(raw).filter(([, value]) => value !== null)
   return Object.fromEntries(said.map(([name, value]) => [name, name === 'validation' && isObject(value) ? withoutNulls(value) : value]))
 }
 
@@ -149,8 +153,8 @@ function bytesIn(details: object): number {
 const keysOf: Readonly<Record<InputType, readonly (keyof Validation)[]>> = {
   text: ['pattern', 'min', 'max', 'allowed_values'],
   number: ['min', 'max', 'allowed_values'],
-  url: ['pattern', 'allowed_values'],
-  email: ['pattern', 'allowed_values'],
+  url: ['pattern', 'min', 'max', 'allowed_values'],
+  email: ['pattern', 'min', 'max', 'allowed_values'],
   file: ['max_bytes', 'media_types'],
   selection: ['allowed_values', 'multiple'],
 }
@@ -190,7 +194,7 @@ function refuseBadBounds(type: InputType, { min, max }: Validation): void {
       refuse(`must be a whole number from 0 to ${limits.textCharsMax}: it bounds the length of the text`, `validation.${name}`)
   }
   if (min !== undefined && max !== undefined && min > max) refuse('is greater than max', 'validation.min')
-  if (type === 'text' && max === 0) refuse('leaves no text that could be given', 'validation.max')
+  if (type !== 'number' && max === 0) refuse('leaves no text that could be given', 'validation.max')
 }
 
 function refuseBadValues(type: InputType, values: readonly (string | number)[]): void {

@@ -3,25 +3,35 @@ import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Context, Decision } from '#kernel/operation.ts'
-import { shownDigest } from './card.ts'
+import { shownDigest, type Surface } from './card.ts'
 import { endedWith, unsigned, type Ending, type SignedReceipt } from './receipts.ts'
+import type { Reach } from './recipients.ts'
 import { answersAs, type OfRequest } from './rules.ts'
 import { Request, type Vote } from './schema.ts'
 import { viewOf, type RequestView } from './view.ts'
 
 export const NO_QUORUM = 'no_quorum'
 
-type Answer = { readonly result: unknown; readonly reason?: string }
+type Answer = { readonly result: unknown; readonly reason?: string; readonly surface?: Surface | undefined }
 
 /** One more vote; the one that decides ends the request. */
-export function voted(state: OfRequest, answer: Answer, context: Context): Decision<{ request: RequestView; receipt?: SignedReceipt }> {
+export function voted(
+  state: OfRequest,
+  reach: Reach,
+  answer: Answer,
+  context: Context,
+): Decision<{ request: RequestView; receipt?: SignedReceipt }> {
   const { request } = state
   const { actor } = context
   const votes = [...(request.votes ?? []), voteOf(state, answer, context)]
   const next: Request = { ...request, votes }
-  const outcome = outcomeOf(next)
+  const outcome = outcomeOf(next) ?? outOfReach(next, reach)
   if (outcome === null) return { facts: [fact('request.voted', [image(Request, next)])], output: { request: viewOf(next, actor) } }
-  const done = endedWith(next, outcome.status === 'failed' ? outcome : { ...outcome, by: actor.id, via: actor.via ?? null }, context)
+  const done = endedWith(
+    next,
+    outcome.status === 'failed' ? outcome : { ...outcome, by: actor.id, via: actor.via ?? null, surface: answer.surface },
+    context,
+  )
   return {
     facts: [fact(done.status === 'failed' ? 'request.failed' : 'request.completed', [image(Request, done)])],
     output: { request: viewOf(done, actor), receipt: unsigned(done) },
@@ -29,7 +39,7 @@ export function voted(state: OfRequest, answer: Answer, context: Context): Decis
 }
 
 /** Neither does one person vote twice, nor is one vote given by two. */
-function voteOf(state: OfRequest, { result, reason }: Answer, { actor, now }: Context): Vote {
+function voteOf(state: OfRequest, { result, reason, surface }: Answer, { actor, now }: Context): Vote {
   const { request } = state
   const whose = answersAs(actor, state)!
   if (request.votes?.some(({ by, in_place_of = by }) => by === actor.id || in_place_of === whose))
@@ -40,7 +50,7 @@ function voteOf(state: OfRequest, { result, reason }: Answer, { actor, now }: Co
     result,
     ...(reason === undefined ? {} : { reason }),
     via: actor.via ?? null,
-    shown_digest: shownDigest(request),
+    shown_digest: shownDigest(request, surface),
     at: now,
   }
 }
@@ -64,6 +74,43 @@ function outcomeOf({ action, quorum, votes = [] }: Request): Ending | null {
   if (won) return { ...ended, status: 'completed', result: won[0] }
   const most = Math.max(...[...counts.values()].map((those) => those.length))
   return most + left < n ? { ...ended, status: 'failed', result: null, reason: NO_QUORUM, as: 'system:quorum' } : null
+}
+
+/** X28: people are gone, so that it cannot be decided any more. A no that nobody said is never recorded; null: it is within reach. */
+export function outOfReach({ action, quorum, votes = [] }: Request, reach: Reach): Ending | null {
+  const counts = Map.groupBy(votes, ({ result }) => result)
+  const most =
+    action === 'APPROVE' ? (counts.get('approved')?.length ?? 0) : Math.max(0, ...[...counts.values()].map((those) => those.length))
+  if (most + votesLeft(votes, reach) >= quorum!.n) return null
+  return {
+    by: null,
+    basis: { kind: 'policy', id: 'quorum/out_of_reach' },
+    status: 'failed',
+    result: null,
+    reason: NO_QUORUM,
+    as: 'system:quorum',
+  }
+}
+
+/** How many may still vote: each person once, and each vote by one person. */
+function votesLeft(votes: readonly Vote[], reach: Reach): number {
+  const given = new Set(votes.map(({ by, in_place_of = by }) => in_place_of))
+  const voters = new Set(votes.map(({ by }) => by))
+  const open = [...reach].filter(([who]) => !given.has(who))
+  // Whoever is named votes as themself.
+  const own = open.filter(([who, by]) => by.includes(who) && !voters.has(who)).length
+  const absent = open.filter(([who, by]) => !by.includes(who))
+  const takenBy = new Map<string, string>()
+  const isServed = (who: string, seen: Set<string>): boolean =>
+    (reach.get(who) ?? []).some((by) => {
+      if (voters.has(by) || reach.has(by) || seen.has(by)) return false
+      seen.add(by)
+      const before = takenBy.get(by)
+      if (before !== undefined && !isServed(before, seen)) return false
+      takenBy.set(by, who)
+      return true
+    })
+  return own + absent.filter(([who]) => isServed(who, new Set())).length
 }
 
 /** What all of them said against it, as far as there is room. */

@@ -3,7 +3,7 @@ import { SYSTEM_ID } from '#kernel/identity.ts'
 import type { Context, Read } from '#kernel/operation.ts'
 import type { Basis } from '#kernel/store.ts'
 import { nullable, t, type Static } from '#kernel/schema.ts'
-import { requestDigest, shownDigest } from './card.ts'
+import { requestDigest, shownDigest, type Surface } from './card.ts'
 import { resultText } from './results.ts'
 import { Id, poolOf, Request, Timestamp, type Receipt } from './schema.ts'
 
@@ -15,6 +15,8 @@ export type Ending = {
   readonly by: string | null
   readonly via?: string | null | undefined
   readonly basis: Basis
+  /** Where the person saw it. */
+  readonly surface?: Surface | undefined
   /** Who completed it, as the receipt says, where nobody did: `system:fallback`. */
   readonly as?: string
 }
@@ -46,9 +48,10 @@ export function endedWith(request: Request, ending: Ending, { now, newId, notary
     evidence_hash: notary.evidence(`${request.id}${resultText(result)}${now}`),
     by: by ?? SYSTEM_ID,
     via,
+    iss: notary.issuer(),
     basis,
     request_digest: requestDigest(request),
-    shown_digest: shownDigest(request),
+    shown_digest: shownDigest(request, ending.surface),
   }
   const { snoozed: _, claimed_until: __, ...rest } = request
   return { ...rest, status, receipt }
@@ -73,8 +76,10 @@ export const SignedReceipt = t.Object({
 export type SignedReceipt = Static<typeof SignedReceipt>
 
 export function unsigned(request: Request): SignedReceipt {
-  const { by: _, via: __, request_digest: ___, shown_digest: ____, ...receipt } = request.receipt!
-  return { request_id: request.id, ...receipt, key_id: null, signature: null }
+  const { by: _, via: __, request_digest: ___, shown_digest: ____, iss: _____, ...receipt } = request.receipt!
+  // X29: that nobody decided is said before what was decided.
+  const first = receipt.basis.kind === 'default' ? { basis: receipt.basis } : {}
+  return { request_id: request.id, ...first, ...receipt, key_id: null, signature: null }
 }
 
 /** Signed when it is handed out, with the present key: the place in the record is known only once it is durable. */
@@ -104,10 +109,12 @@ function keyIn(jws: string): string {
 
 type Place = { readonly scope: string; readonly seq: number; readonly hash: string }
 function claimsOf(request: Request, { scope, seq, hash }: Place, notary: Context['notary']) {
-  const { by, via, basis, result, reason, status, receipt_id, completed_by, completed_at, evidence_hash, ...digests } = request.receipt!
+  const { by, via, basis, result, reason, status, receipt_id, completed_by, completed_at, duration_seconds, evidence_hash, ...digests } =
+    request.receipt!
   return {
     v: 1,
-    iss: 'countersign',
+    // Receipts from before have no name of their own.
+    iss: digests.iss ?? 'countersign',
     aud: request.agent_id,
     jti: receipt_id,
     request_id: request.id,
@@ -121,6 +128,7 @@ function claimsOf(request: Request, { scope, seq, hash }: Place, notary: Context
     decided_by: { sub: nameIn(request, by, notary), kind: by === SYSTEM_ID ? 'system' : 'human', via },
     created_at: request.created_at,
     completed_at,
+    duration_seconds,
     basis,
     ...votesOf(request, notary),
     evidence_hash,

@@ -93,8 +93,8 @@ const isAllowed: Problem = (value, { validation: { allowed_values: allowed } = {
 const problems: Readonly<Record<InputType, Problem>> = {
   text: firstOf(fitsLength, matches, isAllowed),
   number: firstOf(isNumber, isAllowed),
-  url: firstOf(hasText(limits.linkCharsMax), isUrl, matches, isAllowed),
-  email: firstOf(hasText(limits.emailCharsMax), isEmail, matches, isAllowed),
+  url: firstOf(hasText(limits.linkCharsMax), isUrl, fitsLength, matches, isAllowed),
+  email: firstOf(hasText(limits.emailCharsMax), isEmail, fitsLength, matches, isAllowed),
   file: (value) => (fileIn(value) ? null : 'must name an artifact: its id, or artifact_id and version'),
   selection: isSelection,
 }

@@ -2,11 +2,17 @@
 import { Refusal } from '#kernel/errors.ts'
 import type { Read } from '#kernel/operation.ts'
 import type { Static } from '#kernel/schema.ts'
+import { insteadOf, isPersonOf, peopleIn, goneIn, hasPeople, reachOfTask } from './recipients.ts'
 import { isInPool, type Escalation, type Fallback, type Request } from './schema.ts'
 import { forbidsDefault, GROUP, Group, groupId, Policy, ruleFor, Rules } from './standing.ts'
 import { judgesOf, type TaskBehind } from './rules.ts'
 
-export type Routed = Pick<Request, 'owner' | 'people' | 'assigned_to'>
+export type Routed = Pick<Request, 'owner' | 'people' | 'assigned_to'> & {
+  readonly gone?: readonly string[]
+  readonly no_decider?: boolean
+  /** Who was meant and cannot answer. */
+  readonly instead_of?: string
+}
 export type Asking = Pick<Request, 'action' | 'role' | 'project_id' | 'tags' | 'requester' | 'quorum' | 'risk'> & {
   readonly label?: string | undefined
   readonly fallback?: Static<typeof Fallback> | undefined
@@ -16,15 +22,30 @@ export type Asking = Pick<Request, 'action' | 'role' | 'project_id' | 'tags' | '
 const wrong = (field: string, words: string): Refusal => new Refusal('INVALID_REQUEST', words, { field })
 
 /** X10: the role is a switch. With a task behind it, its people; with a quorum, those who are to agree; else by the role. */
-export async function routedTo(read: Read, asking: Asking, task: TaskBehind | null): Promise<Routed> {
+export async function routedTo(read: Read, asking: Asking, task: TaskBehind | null, now: string): Promise<Routed> {
   const owner = task?.ownership.principal ?? (await ownerOf(read, asking.requester))
   if (asking.escalate) await refuseOddEscalation(read, asking, asking.escalate, task)
   if (asking.fallback === 'default') await refuseForbiddenDefault(read, asking, owner)
-  if (task !== null) return { owner, people: [...new Set(judgesOf(task))], assigned_to: owner }
+  if (task !== null) return { owner, ...(await routedByTask(read, task, owner, now)) }
   if (asking.quorum) return { owner, people: await voters(read, asking, asking.quorum.of), assigned_to: null }
-  if (asking.role === 'pool') return { owner, people: [], assigned_to: null }
+  const isPool = asking.role === 'pool'
+  // Whoever answers for the agent is one of them, most of the time.
+  if (isPool && ((await isPersonOf(read, owner, asking.project_id)) || (await hasPeople(read, asking.project_id))))
+    return { owner, people: [], assigned_to: null }
   const who = asking.role === 'delegate' ? await delegateOf(read, asking, owner) : owner
-  return { owner, people: [who], assigned_to: who }
+  if (!isPool && (await isPersonOf(read, who, asking.project_id))) return { owner, people: [who], assigned_to: who }
+  const people = await insteadOf(read, who, { owner, project_id: asking.project_id }, now)
+  if (people.length === 0)
+    throw new Refusal('NO_RECIPIENT', `${who} cannot answer, and nobody else is there: an administrator switches somebody on or adds one`)
+  return { owner, people, assigned_to: people[0]!, instead_of: who }
+}
+
+/** Of the people of a task those who can answer; where none can, it waits all the same, and the project's owners see it. */
+export async function routedByTask(read: Read, task: TaskBehind, turn: string, now: string): Promise<Omit<Routed, 'owner'>> {
+  const reach = await reachOfTask(read, task, now)
+  const [people, gone] = [peopleIn(reach), goneIn(reach)]
+  const assigned_to = people.includes(turn) ? turn : (people[0] ?? null)
+  return { people, assigned_to, ...(gone.length > 0 ? { gone } : {}), ...(people.length === 0 ? { no_decider: true } : {}) }
 }
 
 async function ownerOf(read: Read, requester: string): Promise<string> {
@@ -66,12 +87,6 @@ async function refuseOddEscalation(
   if (others.length > 0) throw wrong('escalate', `escalate.to: ${others.join(', ')} cannot decide on the task behind it`)
 }
 
-/** Active, and sees what belongs to the project. */
-export async function isPersonOf(read: Read, id: string, project_id: string): Promise<boolean> {
-  const found = await read.subject(id)
-  return found?.kind === 'human' && !found.disabled && found.projects.has(project_id)
-}
-
 export type Named = { readonly people: readonly string[]; readonly unknown: readonly string[] }
 /** The people whom names of people and of groups mean at present. */
 export async function peopleNamed(read: Read, names: readonly string[], project_id: string): Promise<Named> {
@@ -111,7 +126,3 @@ export function claimedBy(request: Request, who: string, now: string, until: str
 /** Whoever answers what nobody has claimed takes it and answers it. */
 export const takenBy = (request: Request, who: string, now: string): Request =>
   isInPool(request) ? { ...handedTo(request, who, now), status: 'assigned' } : request
-
-export function backInPool({ claimed_until: _, ...request }: Request): Request {
-  return { ...request, status: 'pending', people: request.escalated_to ?? [], assigned_to: null, assigned_at: null }
-}

@@ -3,7 +3,7 @@ import { Refusal } from '#kernel/errors.ts'
 import { heldBy, installationOwner, isIn, role, speaksFor, type Actor } from '#kernel/identity.ts'
 import { rule, type Read } from '#kernel/operation.ts'
 import { agoInWords } from '#kernel/time.ts'
-import { shownDigest } from './card.ts'
+import { shownDigest, type Surface } from './card.ts'
 import { isInPool, isOpen, Request, taskDoc } from './schema.ts'
 
 /** What is known of the task behind an item. */
@@ -42,13 +42,13 @@ export async function poolItemOf(read: Read, request_id: string, actor: Actor): 
 /** An agent with its own key, or a project's key for the agents of the project. */
 export const asker = heldBy(
   'an agent',
-  role<unknown>('agent', (actor) => actor.kind === 'agent' || isProjectKey(actor)),
+  role<unknown>('an agent, or the key of its project', (actor) => actor.kind === 'agent' || isProjectKey(actor)),
 )
 export const isProjectKey = (actor: Actor): boolean => actor.kind === 'service' && actor.projects !== 'all'
 
 /** Who asked, or the key of the project for it. */
 export const itsAsker = role<OfRequest>(
-  'the agent that asked',
+  'the agent that asked, or the key of its project',
   (actor, { request }) => (actor.kind === 'agent' && actor.id === request.requester) || isProjectKey(actor),
 )
 
@@ -62,7 +62,7 @@ export function answersAs(actor: Actor, { request, task }: OfRequest): string | 
   if (actor.kind !== 'human') return null
   if (task !== null && actor.id === task.executor && actor.id !== task.ownership.principal) return null
   const named = task === null ? (request.quorum?.of ?? [request.owner, ...request.people]) : judgesOf(task)
-  const spoken = named.filter((who) => speaksFor(actor, who))
+  const spoken = named.filter((who) => speaksFor(actor, who, request.project_id))
   const isFree = (who: string): boolean => !request.votes?.some(({ by, in_place_of = by }) => in_place_of === who)
   return spoken.find((who) => who === actor.id) ?? spoken.find(isFree) ?? spoken[0] ?? null
 }
@@ -96,7 +96,7 @@ export const isNotLate = rule<OfRequest>(
 const endsLate = ({ kind, fallback }: Request): boolean => fallback === 'fail' || (fallback === 'default' && kind !== 'request')
 /** The timer may be a moment late: nobody is faster than a deadline that has passed. */
 export const isOver = ({ expires_at }: Request, now: string): boolean => expires_at !== null && expires_at <= now
-const isTimedOut = ({ status, receipt }: Request): boolean => status === 'failed' && receipt?.reason === TIMEOUT
+export const isTimedOut = ({ status, receipt }: Request): boolean => status === 'failed' && receipt?.reason === TIMEOUT
 export const TIMEOUT = 'timeout'
 const takesDefault = ({ kind, fallback }: Request): boolean => fallback === 'default' && kind === 'request'
 export const isUnresolved = rule<OfRequest>(
@@ -125,9 +125,9 @@ export const isStillOpen = rule<OfRequest>(
 )
 
 /** Nobody answers what they have not seen. */
-export function refuseChanged(digest: string | undefined, request: Request): void {
+export function refuseChanged(digest: string | undefined, request: Request, surface?: Surface): void {
   if (digest === undefined) return
-  const present = shownDigest(request)
+  const present = shownDigest(request, surface)
   if (digest !== present)
     throw new Refusal('CHANGED', 'the request has changed since you were shown it: fetch it again', { digest: present })
 }

@@ -38,6 +38,7 @@ export const Receipt = t.Object({
   // Ours, from here on.
   by: Id, // the person, or the system
   via: nullable(t.String()), // how they had proven who they are
+  iss: t.Optional(t.String()), // the server as it was called then
   basis: Basis,
   request_digest: t.String(),
   shown_digest: t.String(),
@@ -108,6 +109,8 @@ const RequestSchema = t.Object({
   assigned_at: nullable(Timestamp),
   overdue: t.Boolean(),
   // What only some have.
+  gone: t.Optional(t.Array(Id)), // who is to answer and cannot: switched off, or not in the project any more
+  no_decider: t.Optional(t.Boolean()), // nobody can answer it at present: the project's owners see it
   asked_with: t.Optional(Id), // the key of a project, where the agent did not ask with its own
   risk: t.Optional(Risk),
   quorum: t.Optional(Quorum),
@@ -142,7 +145,16 @@ export const SNOOZED = '9'
 export const poolOf = (project_id: string): string => `pool/${project_id}`
 /** Where it is listed: with those who are to answer, or in the pool of the project until somebody claims it. */
 export function inboxesOf(request: Request): readonly string[] {
+  if (request.no_decider === true) return [...request.people, undecidedOf(request.project_id), UNDECIDED]
   return isInPool(request) ? [poolOf(request.project_id), ...request.people] : request.people
+}
+/** What nobody can answer: it stands with the owners of the project, and of the installation, who can name a substitute. */
+export const UNDECIDED = 'undecided'
+export const undecidedOf = (project_id: string): string => `${UNDECIDED}/${project_id}`
+export function undecidedFor({ kind, owner, projects }: Actor): string[] {
+  if (kind !== 'human') return []
+  if (owner === true) return [UNDECIDED]
+  return projects === 'all' ? [] : [...projects].filter(([, role]) => role === 'owner').map(([id]) => undecidedOf(id))
 }
 /** Anybody of the project may take it. What is bound to a task is never in a pool: its people are known. */
 export const isInPool = ({ role, status, task_id }: Pick<Request, 'role' | 'status' | 'task_id'>): boolean =>
@@ -185,8 +197,11 @@ export const Request = doc('execution.request', RequestSchema, {
   taskOf: (request) => request.task_id ?? null,
   rootOf: (request) => request.root_task_id ?? request.task_id ?? null,
   visibleTo: mayRead,
+  // What nobody of the project can answer is put before the owners of the installation.
+  reaches: (request, actor) =>
+    actor.kind === 'human' && actor.owner === true && (request.people.includes(actor.id) || request.no_decider === true),
   // With a task behind it, whoever may read the task, and nobody else.
-  within: (request) => (request.task_id === undefined ? null : { doc: taskDoc(), id: request.task_id }),
+  within: (request) => (request.task_id === undefined || request.no_decider === true ? null : { doc: taskDoc(), id: request.task_id }),
   // Who waits for the answer, and who waits for something to answer.
   wakes: (request) => request.id,
   due: dueOf,
@@ -198,16 +213,19 @@ export const Request = doc('execution.request', RequestSchema, {
     claimed: index(({ status, people, priority }) => (status === 'assigned' ? people.map((who) => [who, rankOf[priority]]) : []), 2),
     asker: index((request) => [[request.requester, isOpen(request) ? 'open' : 'closed', request.created_at]], 2),
     critical: index((request) => (request.priority === 'critical' ? [[request.requester, request.created_at.slice(0, 13)]] : []), 2),
+    gone: index((request) => (isOpen(request) ? (request.gone ?? []).map((who) => [who]) : [])),
     task: index((request) => (request.task_id === undefined || !isOpen(request) ? [] : [[request.task_id]])),
   },
 })
 
 function mayRead(request: Request, actor: Actor): boolean {
   if (actor.kind === 'agent') return actor.id === request.requester
+  if (request.no_decider === true) return ownsProject(actor, request.project_id) || actor.owner === true
   if (request.task_id !== undefined || ownsProject(actor, request.project_id)) return true
   if (actor.kind !== 'human') return false
   // Whoever answered finds it again, also what they answered out of a pool.
-  const isTheirs = [request.owner, ...request.people].some((who) => speaksFor(actor, who)) || request.receipt?.by === actor.id
+  const isTheirs =
+    [request.owner, ...request.people].some((who) => speaksFor(actor, who, request.project_id)) || request.receipt?.by === actor.id
   // A pool is everybody of the project; what somebody has claimed is theirs.
   return isTheirs || actor.owner === true || isInPool(request)
 }

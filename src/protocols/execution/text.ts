@@ -52,6 +52,19 @@ export const shown = (text: string): string =>
     ? text
     : text.replace(HOSTILE, (character, spelled: string | undefined) => (spelled === undefined ? `\\u{${hexOf(character)}}` : character))
 
+/** What a page could take for markup or for the end of a text of its own, and what people read in its place. */
+const markup: Readonly<Record<string, string>> = {
+  '<': '\uFF1C',
+  '>': '\uFF1E',
+  '&': '\uFF06',
+  '"': '\uFF02',
+  "'": '\uFF07',
+  '`': '\uFF40',
+  '\\': '\uFF3C',
+}
+/** For pages of others, which may build HTML of it without care: nothing in it means anything to a parser. */
+export const harmless = (text: string): string => text.replace(/[<>&"'`\\]/g, (character) => markup[character]!)
+
 const refuse = (words: string, field: string): never => {
   throw new Refusal('INVALID_REQUEST', words, { field })
 }

@@ -3,7 +3,7 @@ import type { Actor } from '#kernel/identity.ts'
 import { t, type Static } from '#kernel/schema.ts'
 import { Request } from './schema.ts'
 
-const { people, snoozed, votes, receipt: _, owner, escalated_to, ...fields } = Request.schema.properties
+const { people, snoozed, votes, receipt: _, owner, escalated_to, gone, ...fields } = Request.schema.properties
 /** `receipt` stands beside it, signed. */
 export const RequestView = t.Object({
   ...fields,
@@ -12,6 +12,7 @@ export const RequestView = t.Object({
   snoozed,
   votes,
   escalated_to,
+  gone,
   voted: t.Optional(t.Integer()),
 })
 export type RequestView = Static<typeof RequestView>
@@ -30,7 +31,7 @@ export function viewOf(request: Request, actor: Actor): RequestView {
     const { receipt: _, ...whole } = request
     return whole
   }
-  const { receipt: _, people: __, snoozed: ___, votes, owner: ____, escalated_to: _____, ...rest } = request
+  const { receipt: _, people: __, snoozed: ___, votes, owner: ____, escalated_to: _____, gone: ______, ...rest } = request
   const shown: RequestView = rest
   if (votes) shown.voted = votes.length
   if (request.role !== 'pool') return shown

@@ -137,9 +137,17 @@ async function actorOf(store: Store, subject: string, now: string, proof: Proof,
     kind: 'human',
     projects,
     owner: found.role === 'owner',
-    actsFor: new Set(current.map(({ user_id }) => user_id)),
+    actsFor: new Set(current.filter(({ project_id }) => project_id === undefined).map(({ user_id }) => user_id)),
+    ...actsForIn(current),
     fleeting: found.acts_for.some(({ until }) => now < until),
     via,
     proof,
   }
+}
+
+function actsForIn(current: User['acts_for']): Pick<Actor, 'actsForIn'> {
+  const found = new Map<string, Set<string>>()
+  for (const { project_id, user_id } of current)
+    if (project_id !== undefined) found.set(project_id, (found.get(project_id) ?? new Set()).add(user_id))
+  return found.size === 0 ? {} : { actsForIn: found }
 }

@@ -26,7 +26,13 @@ const sharesProject = (value: Member, actor: Actor): boolean =>
 const isOwner = (actor: Actor): boolean => actor.kind === 'human' && actor.owner === true
 
 /** Dated: from when until when this person decides in somebody's place. */
-const Substitution = t.Object({ user_id: UserId, from: Timestamp, until: Timestamp, granted_by: t.String() })
+const Substitution = t.Object({
+  user_id: UserId,
+  from: Timestamp,
+  until: Timestamp,
+  granted_by: t.String(),
+  project_id: t.Optional(ProjectId), // in this project alone
+})
 
 export const User = doc(
   'identity.user',

@@ -3,7 +3,7 @@ import { canonical } from '#kernel/canonical.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
 import { mergePatch, refuseMismatch } from '#kernel/foreign-schema.ts'
-import { administrator, anyone, system, type Actor } from '#kernel/identity.ts'
+import { administrator, anyone, spokenFor, system, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type ListPage, type Read } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
@@ -241,7 +241,7 @@ async function ofTask(read: Read, task_id: string, page: ListPage) {
 
 /** What somebody may answer, whoever's turn it is; a substitute finds what those whom they stand in for may answer, too. */
 async function waitingFor(read: Read, actor: Actor, page: ListPage) {
-  const whose = [actor.id, ...(actor.actsFor ?? [])].map((who) => [who])
+  const whose = spokenFor(actor).map((who) => [who])
   const listed = await read.list(Task, 'waiting', whose, page)
   const tasks = await Promise.all(listed.map(({ id }) => read.maybe(Task, id)))
   const theirs = tasks.filter((task) => task !== null).filter((task) => principal.is(actor, { task }) || reviewer.is(actor, { task }))

@@ -1,7 +1,7 @@
 // Listing tasks, and what keeps one from being stranded: time limits, their extension, and who may review.
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
-import { anyone, ownsProject, system } from '#kernel/identity.ts'
+import { anyone, ownsProject, spokenFor, system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Made } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
@@ -38,7 +38,7 @@ const list = query({
     if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
     const states = [...new Set(typeof state === 'string' ? [state] : state)]
     const seesAll = actor.projects === 'all' || ownsProject(actor, project_id)
-    const whose = [actor.id, ...(actor.actsFor ?? [])]
+    const whose = spokenFor(actor)
     const prefixes = states.flatMap((one) => (seesAll ? [[project_id, one]] : whose.map((who) => [who, project_id, one])))
     const items: Task[] = []
     let place = placeOf('task.list', input)

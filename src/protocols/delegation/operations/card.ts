@@ -66,7 +66,7 @@ const register = command({
     rule<unknown, { readonly reach?: string; readonly endpoint?: string }>(
       'INVALID_REQUEST',
       'an agent that is reached by webhook names its endpoint: an http or https address without a name, a password or a fragment',
-      (_, { reach, endpoint = '' }) => reach !== 'webhook' || isHookAddress(endpoint),
+      (_, { reach, endpoint = '' }, { terms }) => reach !== 'webhook' || isHookAddress(endpoint, terms.publicHooksOnly),
       'endpoint is missing or cannot be called: an agent that is reached by webhook names an http or https address without a name, a password or a fragment',
     ),
   ],

@@ -52,7 +52,7 @@ async function rangeOf(read: Read, input: ListInput, actor: Actor): Promise<{ in
   if (actor.kind === 'agent') return { index: 'agent', prefixes: states.map((state) => [actor.id, state]) }
   if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
   const agent = input.agent_id === undefined ? null : await read.subject(input.agent_id)
-  if (agent?.kind === 'agent' && agent.owner !== null && speaksFor(actor, agent.owner))
+  if (agent?.kind === 'agent' && agent.owner !== null && speaksFor(actor, agent.owner, project_id))
     return { index: 'agent', prefixes: states.map((state) => [agent.id, state]) }
   if (actor.projects === 'all' || ownsProject(actor, project_id))
     return { index: 'project', prefixes: states.map((state) => [project_id, state]) }

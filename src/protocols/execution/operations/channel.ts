@@ -33,8 +33,8 @@ const add = command({
     rule<unknown, { readonly endpoint: string }>(
       'INVALID_REQUEST',
       'endpoint is an http or https address without a name, a password or a fragment',
-      (_, { endpoint }) => isHookAddress(endpoint),
-      'endpoint cannot be called: give an http or https address without a name, a password or a fragment',
+      (_, { endpoint }, { terms }) => isHookAddress(endpoint, terms.publicHooksOnly),
+      'endpoint cannot be called: give an https address of the public Internet (or http and others, where the operator allows it with --webhook-private), without a name, a password or a fragment',
     ),
   ],
   audit: 'channel.added',

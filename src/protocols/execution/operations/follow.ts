@@ -6,7 +6,7 @@ import { keyOf, t } from '#kernel/schema.ts'
 import type { StoredFact } from '#kernel/store.ts'
 import { shownDigest } from '../card.ts'
 import { titleOf } from '../inbox.ts'
-import { Action, Id, inboxesOf, Kind, poolOf, Priority, Request, Status, taskDoc, Timestamp } from '../schema.ts'
+import { Action, Id, inboxesOf, Kind, poolOf, Priority, Request, Status, taskDoc, undecidedFor, Timestamp } from '../schema.ts'
 
 type Change = { readonly event: string; readonly at: string; readonly after: Request; readonly before: Request | null }
 
@@ -30,16 +30,20 @@ function changeIn(fact: StoredFact): Change {
   return change
 }
 
-const isAbout = (actor: Actor, request: Request | null): boolean =>
-  request !== null && (request.people.some((who) => speaksFor(actor, who)) || inboxesOf(request).includes(poolOf(request.project_id)))
+function isAbout(actor: Actor, request: Request | null): boolean {
+  if (request === null) return false
+  const isTheirs = request.people.some((who) => speaksFor(actor, who, request.project_id))
+  const shared = isIn(actor, request.project_id) ? [poolOf(request.project_id), ...undecidedFor(actor)] : undecidedFor(actor)
+  return isTheirs || inboxesOf(request).some((inbox) => shared.includes(inbox))
+}
 
 /** Those in whose inbox it stands now or stood until now; what somebody puts off is their own affair. */
 async function concerns(fact: StoredFact, actor: Actor, read: Read): Promise<boolean> {
-  if (!isIn(actor, fact.scope)) return false
   const { event, after, before } = changeIn(fact)
+  if (!isIn(actor, fact.scope) && !Request.reaches(after, actor)) return false
   if (!isAbout(actor, after) && !isAbout(actor, before)) return false
   if (event === 'snoozed' || event === 'unsnoozed') return fact.actor === actor.id
-  return after.task_id === undefined || (await read.maybe(taskDoc(), after.task_id)) !== null
+  return after.task_id === undefined || after.no_decider === true || (await read.maybe(taskDoc(), after.task_id)) !== null
 }
 
 const follow = stream({

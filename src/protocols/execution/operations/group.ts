@@ -5,7 +5,7 @@ import { anyone, heldBy, installationOwner, isIn, ownsProject, role, type Actor 
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Bound } from '#kernel/operation.ts'
 import { t } from '#kernel/schema.ts'
-import { isPersonOf } from '../routing.ts'
+import { isPersonOf } from '../recipients.ts'
 import { Id } from '../schema.ts'
 import { Group, groupId, GroupName } from '../standing.ts'
 

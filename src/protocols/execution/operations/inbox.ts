@@ -7,15 +7,19 @@ import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/pagi
 import { t, type Part, type Static } from '#kernel/schema.ts'
 import { FilterName, queryFields, withSaved, type Query } from '../filters.ts'
 import { Item, itemOf, knowingBy, type Knowing } from '../inbox.ts'
-import { Id, isInPool, isOpen, poolOf, rankOf, Request, SNOOZED, snoozedUntil } from '../schema.ts'
+import { Id, isInPool, isOpen, poolOf, rankOf, Request, SNOOZED, snoozedUntil, undecidedFor } from '../schema.ts'
 import { searchFor } from '../search.ts'
 import { shown } from '../text.ts'
 
-type Inbox = { readonly people: readonly string[]; readonly pools: readonly string[] }
+type Inbox = { readonly people: readonly string[]; readonly pools: readonly string[]; readonly undecided: readonly string[] }
 
 const projectsOf = ({ projects }: Actor): string[] => (projects === 'all' ? [] : [...projects.keys()])
-/** Their own, those of the people for whom they act, and the pools of their projects. */
-const inboxOf = (actor: Actor): Inbox => ({ people: [actor.id, ...(actor.actsFor ?? [])], pools: projectsOf(actor).map(poolOf) })
+/** Their own, those of the people for whom they act, the pools of their projects, and what nobody can decide where they own. */
+const inboxOf = (actor: Actor): Inbox => ({
+  people: [actor.id, ...(actor.actsFor ?? [])],
+  pools: projectsOf(actor).map(poolOf),
+  undecided: undecidedFor(actor),
+})
 
 const whatFields = {
   ...queryFields,
@@ -58,7 +62,7 @@ const list = query({
 })
 
 const seenBy = (actor: Actor, person: string | null): Inbox =>
-  person === null || person === actor.id ? inboxOf(actor) : { people: [person], pools: [] }
+  person === null || person === actor.id ? inboxOf(actor) : { people: [person], pools: [], undecided: [] }
 
 type Found = { readonly request: Request | null; readonly at: string | null }
 /** What fits, with its place in the list; a place without a request: so much was looked at, the rest is for the next page. */
@@ -84,7 +88,7 @@ async function* found(read: Read, asked: ListInput, inbox: Inbox, knowing: Knowi
 const PORTION = 50
 
 type Rows = { readonly index: 'open' | 'closed'; readonly prefixes: readonly (readonly Part[])[]; readonly reverse: boolean }
-function rowsOf({ status = 'open', priority, snoozed, project_id }: Query, { people, pools }: Inbox): Rows {
+function rowsOf({ status = 'open', priority, snoozed, project_id }: Query, { people, pools, undecided }: Inbox): Rows {
   if (status !== 'open') {
     const states = status === 'closed' ? ['completed', 'failed', 'cancelled'] : [status]
     return { index: 'closed', prefixes: people.flatMap((who) => states.map((state) => [who, state])), reverse: true }
@@ -92,7 +96,7 @@ function rowsOf({ status = 'open', priority, snoozed, project_id }: Query, { peo
   if (snoozed === true) return { index: 'open', prefixes: people.map((who) => [who, SNOOZED]), reverse: false }
   const asked = project_id === undefined ? pools : pools.filter((pool) => pool === poolOf(project_id))
   const rank = priority === undefined ? [] : [rankOf[priority]]
-  return { index: 'open', prefixes: [...people, ...asked].map((who) => [who, ...rank]), reverse: false }
+  return { index: 'open', prefixes: [...people, ...asked, ...undecided].map((who) => [who, ...rank]), reverse: false }
 }
 
 function fits(request: Request, { status = 'open', kind, action, priority, project_id, task_id, agent_id, assignee }: Query): boolean {
@@ -112,6 +116,7 @@ function fits(request: Request, { status = 'open', kind, action, priority, proje
 const { thread, votes } = Request.schema.properties
 const get = query({
   name: 'inbox.get',
+  looksAt: { doc: Request, field: 'request_id' },
   summary: 'Fetch one item of your inbox, with its remarks and votes.',
   draft: 'ours: the inbox',
   input: t.Object({ request_id: Id }),
@@ -141,6 +146,7 @@ const Count = t.Object({
   open: t.Integer({ description: 'with a filter, how many items fit it' }),
   by_priority: ByPriority,
   pool: t.Integer({ description: 'of those, how many nobody has taken yet' }),
+  no_decider: t.Integer({ description: 'of those, how many nobody can answer until you name a substitute' }),
   snoozed: t.Integer(),
   acting_for: t.Array(t.Object({ person: Id, open: t.Integer() })),
   next_cursor: t.Union([t.String(), t.Null()], {
@@ -175,19 +181,21 @@ const count = query({
 async function countedBy(read: Read, actor: Actor): Promise<Count> {
   const own = await countsIn(read, 'open', [actor.id])
   const pool = await countsIn(read, 'open', inboxOf(actor).pools)
+  const undecided = await countsIn(read, 'open', undecidedFor(actor))
   // What they were called to out of a pool stands in both.
   const twice = await countsIn(read, 'twice', [actor.id])
   const by_priority = {
-    critical: own.critical + pool.critical - twice.critical,
-    high: own.high + pool.high - twice.high,
-    normal: own.normal + pool.normal - twice.normal,
-    low: own.low + pool.low - twice.low,
+    critical: own.critical + pool.critical + undecided.critical - twice.critical,
+    high: own.high + pool.high + undecided.high - twice.high,
+    normal: own.normal + pool.normal + undecided.normal - twice.normal,
+    low: own.low + pool.low + undecided.low - twice.low,
   }
   const people = [...(actor.actsFor ?? [])]
   return {
     open: sumOf(by_priority),
     by_priority,
     pool: sumOf(pool),
+    no_decider: sumOf(undecided),
     snoozed: await read.count(Request, 'open', [actor.id, SNOOZED]),
     acting_for: await Promise.all(people.map(async (who) => ({ person: who, open: sumOf(await countsIn(read, 'open', [who])) }))),
     next_cursor: null,
@@ -197,7 +205,7 @@ async function countedBy(read: Read, actor: Actor): Promise<Count> {
 /** One by one: exactly what inbox.list would show, as far as one call looks. */
 async function countedIn(read: Read, asked: ListInput, actor: Actor, person: string | null): Promise<Count> {
   const by_priority = { critical: 0, high: 0, normal: 0, low: 0 }
-  const counted = { pool: 0, snoozed: 0 }
+  const counted = { pool: 0, no_decider: 0, snoozed: 0 }
   let next: string | null = null
   for await (const { request, at } of found(read, asked, seenBy(actor, person), knowingBy(read), 'inbox.count')) {
     if (request === null) {
@@ -206,6 +214,7 @@ async function countedIn(read: Read, asked: ListInput, actor: Actor, person: str
     }
     by_priority[request.priority]++
     if (isInPool(request)) counted.pool++
+    if (request.no_decider === true) counted.no_decider++
     if (snoozedUntil(request, person ?? actor.id) !== null) counted.snoozed++
   }
   return { open: sumOf(by_priority), by_priority, ...counted, acting_for: [], next_cursor: next }

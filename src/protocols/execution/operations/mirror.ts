@@ -8,7 +8,9 @@ import type { Basis } from '#kernel/store.ts'
 import { either, nullable, t } from '#kernel/schema.ts'
 import { answeredElsewhere } from '../given.ts'
 import { endedWith } from '../receipts.ts'
-import { isNotLate, isOver, isStillOpen, requestOf, type OfRequest } from '../rules.ts'
+import { followed, reachOfTask } from '../recipients.ts'
+import { routedByTask } from '../routing.ts'
+import { isNotLate, isOver, isStillOpen, requestOf, taskBehind, type OfRequest } from '../rules.ts'
 import { Action, Fallback, Id, Kind, MirroredPayload, Priority, Request, Reviewed, Risk, Timestamp } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 
@@ -30,8 +32,7 @@ const mirror = command({
     task_id: Id,
     root_task_id: Id,
     owner: Id,
-    people: t.Array(Id, { maxItems: limits.reviewersMax + 1 }),
-    assigned_to: Id,
+    assigned_to: t.Optional(Id), // whose turn it is by the task
     timeout_seconds: t.Integer({ minimum: 0 }),
     expires_at: nullable(Timestamp),
     fallback: Fallback,
@@ -52,8 +53,12 @@ const mirror = command({
     ),
   ],
   audit: 'request.created',
-  load: async (read, { request_id }) => ({ taken: request_id !== undefined && (await read.maybe(Request, request_id)) !== null }),
-  decide(_, { request_id, ...mirrored }, { actor, now, newId }) {
+  async load(read, { request_id, task_id, owner, assigned_to = owner }, { now }) {
+    const task = (await taskBehind(read, task_id))!
+    const routed = await routedByTask(read, task, assigned_to, now)
+    return { taken: request_id !== undefined && (await read.maybe(Request, request_id)) !== null, routed }
+  },
+  decide({ routed: { gone, ...routed } }, { request_id, assigned_to: _, ...mirrored }, { actor, now, newId }) {
     const request: Request = {
       id: request_id ?? newId('hxp'),
       role: 'owner',
@@ -62,9 +67,11 @@ const mirror = command({
       tags: [],
       created_at: now,
       status: 'pending',
-      assigned_at: now,
+      assigned_at: routed.assigned_to === null ? null : now,
       overdue: false,
       ...mirrored,
+      ...routed,
+      ...(gone === undefined ? {} : { gone: [...gone] }),
     }
     return { facts: [fact('request.created', [image(Request, request)])], output: { request: viewOf(request, actor) } }
   },
@@ -81,7 +88,6 @@ const mirror = command({
       task_id: task.id,
       root_task_id: task.root_task_id,
       owner: 'user_alice',
-      people: ['user_alice', 'user_rita'],
       assigned_to: 'user_alice',
       timeout_seconds: 0,
       expires_at: null,
@@ -103,21 +109,19 @@ const reroute = command({
   draft: 'ours: one inbox for everything that waits on a person',
   input: t.Object({
     request_id: Id,
-    people: t.Array(Id, { maxItems: limits.reviewersMax + 1 }),
-    assigned_to: Id,
+    assigned_to: t.Optional(Id), // whose turn it is by the task
     overdue: t.Optional(t.Boolean()),
   }),
   output: t.Object({ request: RequestView }),
   callers: [system],
   requires: [isStillOpen, isMirrored],
   audit: 'request.rerouted',
-  load: async (read, { request_id }) => requestOf(read, request_id),
-  decide({ request }, { people, assigned_to, overdue = request.overdue }, { actor, now }) {
-    const assigned_at = assigned_to === request.assigned_to ? request.assigned_at : now
-    // Who may not answer any more has put nothing aside.
-    const { snoozed: _, ...awake } = request
-    const snoozed = request.snoozed?.filter(({ by }) => people.includes(by)) ?? []
-    const next: Request = { ...awake, ...(snoozed.length > 0 ? { snoozed } : {}), people, assigned_to, assigned_at, overdue }
+  async load(read, { request_id }, { now }) {
+    const state = await requestOf(read, request_id)
+    return { ...state, reach: state.task === null ? null : await reachOfTask(read, state.task, now) }
+  },
+  decide({ request, reach }, { assigned_to, overdue = request.overdue }, { actor, now }) {
+    const next: Request = { ...followed(request, reach!, now, assigned_to), overdue }
     const action = overdue && !request.overdue ? 'request.expired' : 'request.rerouted'
     return {
       facts: [fact(action, [image(Request, next)])],
@@ -127,7 +131,7 @@ const reroute = command({
   example: {
     given: 'waiting',
     as: 'system',
-    input: ({ checkpoint }) => ({ request_id: `hxp_${checkpoint.id.slice(5)}`, people: ['user_alice'], assigned_to: 'user_alice' }),
+    input: ({ checkpoint }) => ({ request_id: `hxp_${checkpoint.id.slice(5)}`, assigned_to: 'user_alice' }),
   },
 })
 

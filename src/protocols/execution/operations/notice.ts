@@ -45,17 +45,20 @@ async function isBefore(read: Read, request: Request, person: string, now: strin
   if (inboxes.includes(person)) return true
   const subject = await read.subject(person)
   if (subject?.projects.has(request.project_id) !== true) return false
-  return standsInNow(subject, inboxes, now) || inboxes.includes(poolOf(request.project_id))
+  return standsInNow(subject, inboxes, request, now) || inboxes.includes(poolOf(request.project_id))
 }
 
 /** Who gives it to somebody tells that one, or who stands in for them; the others have it before them already. */
-async function isGivenTo(read: Read, { assigned_to }: Request, person: string, now: string): Promise<boolean> {
+async function isGivenTo(read: Read, request: Request, person: string, now: string): Promise<boolean> {
+  const { assigned_to } = request
   if (assigned_to === null || assigned_to === person) return true
-  return standsInNow(await read.subject(person), [assigned_to], now)
+  return standsInNow(await read.subject(person), [assigned_to], request, now)
 }
 
-const standsInNow = (subject: Subject | null, people: readonly string[], now: string): boolean =>
-  subject?.standsInFor.some(({ id, from, until }) => people.includes(id) && from <= now && now < until) === true
+const standsInNow = (subject: Subject | null, people: readonly string[], { project_id: where }: Request, now: string): boolean =>
+  subject?.standsInFor.some(
+    ({ id, from, until, project_id = where }) => people.includes(id) && from <= now && now < until && project_id === where,
+  ) === true
 
 async function targetsOf(read: Read, planned: Planned, now: string): Promise<Told[]> {
   const request = await read.raw(Request, planned.request_id)

@@ -6,9 +6,9 @@ import { nextCursor, pageInput } from '#kernel/paging.ts'
 import { either, t } from '#kernel/schema.ts'
 import { signed, SignedReceipt } from '../receipts.ts'
 import { asker, requestOf } from '../rules.ts'
-import { Id, isOpen, Request, Status } from '../schema.ts'
+import { Id, isOpen, Request } from '../schema.ts'
 import { RequestView, viewAgain, viewOf } from '../view.ts'
-import { askedBy } from './reading.ts'
+import { askedBy, ListedStatus } from './reading.ts'
 
 /** As the whole batch left it, with its receipt where it has one. */
 async function asItIs(output: { request: RequestView }, { read, context }: { read: Read; context: Context }) {
@@ -21,6 +21,7 @@ const get = query({
   name: 'request.get',
   summary: 'Fetch one request, with its receipt where it has one.',
   draft: 'HXP 0.1, 5.1: Poll Request Status',
+  looksAt: { doc: Request, field: 'request_id' },
   input: t.Object({ request_id: Id }),
   output: t.Object({ request: RequestView, receipt: t.Optional(SignedReceipt) }),
   callers: [anyone],
@@ -37,6 +38,7 @@ const wait = command({
   name: 'request.await',
   summary: 'Wait until a request has ended or has a new remark, and fetch it.',
   draft: 'ours: a long poll (5.1) without polling',
+  looksAt: { doc: Request, field: 'request_id' },
   input: t.Object({
     request_id: Id,
     wait: t.Optional(t.Integer({ minimum: 0, maximum: limits.waitMsMax / 1_000, description: 'seconds' })),
@@ -68,17 +70,22 @@ const list = query({
   summary: 'List the requests that an agent has made, oldest first.',
   draft: 'HXP 0.1, published OpenAPI: list (agent)',
   input: t.Object({
-    agent_id: t.Optional(Id),
+    agent_id: t.Optional(t.String({ maxLength: limits.labelCharsMax })),
     state: t.Optional(either('open', 'closed')),
-    status: t.Optional(Status),
+    status: t.Optional(ListedStatus),
+    project_id: t.Optional(t.String({ maxLength: limits.labelCharsMax, description: 'a project, or the label that the agent gave' })),
     newest: t.Optional(t.Boolean({ description: 'the latest first' })),
     ...pageInput,
   }),
-  output: t.Object({ items: t.Array(RequestView), next_cursor: nextCursor }),
+  output: t.Object({
+    items: t.Array(RequestView),
+    total: t.Integer({ description: 'how many fit; with a filter they are counted up to 2,000' }),
+    next_cursor: nextCursor,
+  }),
   callers: [asker],
   load: async (read, input, { actor }) =>
-    askedBy(read, 'request.list', actor.kind === 'agent' ? actor.id : (input.agent_id ?? actor.id), input),
-  view: ({ found, next_cursor }, _, { actor }) => ({ items: found.map((request) => viewOf(request, actor)), next_cursor }),
+    askedBy(read, 'request.list', actor.kind === 'agent' ? actor.id : (input.agent_id ?? actor.id), input, actor),
+  view: ({ found, total, next_cursor }, _, { actor }) => ({ items: found.map((request) => viewOf(request, actor)), total, next_cursor }),
   example: { given: 'asked', as: 'devin', input: {} },
 })
 

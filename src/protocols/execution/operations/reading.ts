@@ -1,15 +1,15 @@
-// What a person has to answer and has answered, what an agent has asked, and how many of each there are.
-import { Refusal } from '#kernel/errors.ts'
-import { anyone, human, type Actor } from '#kernel/identity.ts'
+// What a person has to answer and has answered, and what an agent has asked.
+import { human, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { query, type Listed, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
-import { t, type Part } from '#kernel/schema.ts'
-import { isProjectKey } from '../rules.ts'
-import { Id, poolOf, Priority, rankOf, Request, SNOOZED, Status } from '../schema.ts'
+import { either, t, type Part, type Static } from '#kernel/schema.ts'
+import { asShown } from '../card.ts'
+import { isTimedOut } from '../rules.ts'
+import { Action, poolOf, Priority, rankOf, Request, SNOOZED, undecidedFor, type Status } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 
-type Prefix = readonly Part[]
+export type Prefix = readonly Part[]
 /** One stretch of an index: rows in order, and which of the requests there are meant. */
 type Stretch = {
   readonly index: 'open' | 'closed' | 'asker'
@@ -17,10 +17,14 @@ type Stretch = {
   readonly reverse?: boolean
   wants(request: Request): boolean
 }
-type Asked = { readonly status?: Status | undefined; readonly priority?: Priority | undefined }
+type Asked = {
+  readonly status?: ListedStatus | undefined
+  readonly priority?: Priority | undefined
+  readonly action?: Action | undefined
+}
 type Paged = { readonly cursor?: string | undefined; readonly limit?: number | undefined }
 
-const ended = ['completed', 'failed', 'cancelled'] as const
+export const ended = ['completed', 'failed', 'cancelled'] as const
 const isEnded = (status: Status): boolean => (ended as readonly string[]).includes(status)
 const anything = (): boolean => true
 /** Requests that one page looks at: where few of them fit, the page is short and says where to go on. */
@@ -29,28 +33,42 @@ const LOOKS_MAX = 1_000
 const CHOICE = 50
 const SCAN = 500
 
-/** Whose inboxes somebody reads: their own, of those they stand in for, and the pools of their projects. */
-function inboxesOf({ id, actsFor, projects }: Actor): string[] {
+/** Whose inboxes somebody reads: their own, of those they stand in for, the pools of their projects, and what nobody can decide there. */
+export function inboxesOf(actor: Actor): string[] {
+  const { id, actsFor, projects } = actor
   const pools = projects === 'all' ? [] : [...projects.keys()].map(poolOf)
-  return [id, ...(actsFor ?? []), ...pools]
+  return [id, ...(actsFor ?? []), ...pools, ...undecidedFor(actor)]
 }
 
-/** What waits comes first, by priority and age; what has ended follows, the latest first. */
-function stretchesOf(inboxes: readonly string[], { status, priority }: Asked): Stretch[] {
-  const isMeant =
-    status === undefined && priority === undefined
-      ? anything
-      : (request: Request): boolean =>
-          (status === undefined || request.status === status) && (priority === undefined || request.priority === priority)
+/** Also what the published OpenAPI calls expired: it has failed because nobody answered, or its time is up and it waits on. */
+export const ListedStatus = either('pending', 'assigned', 'completed', 'failed', 'cancelled', 'expired')
+type ListedStatus = Static<typeof ListedStatus>
+export const isOfStatus = (request: Request, status: ListedStatus): boolean =>
+  status === 'expired' ? isTimedOut(request) || request.overdue : request.status === status
+const mayHaveEnded = (status: ListedStatus | undefined): boolean => status === undefined || status === 'expired' || isEnded(status)
+const mayBeOpen = (status: ListedStatus | undefined): boolean => status === undefined || status === 'expired' || !isEnded(status)
+const endingsFor = (status: ListedStatus | undefined): readonly string[] => {
+  if (!mayHaveEnded(status)) return []
+  return status === undefined ? ended : [status === 'expired' ? 'failed' : status]
+}
+
+const isMeantBy =
+  ({ status, priority, action }: Asked) =>
+  (request: Request): boolean =>
+    (status === undefined || isOfStatus(request, status)) &&
+    (priority === undefined || request.priority === priority) &&
+    (action === undefined || request.action === action)
+
+/** What waits comes first, by priority and age, without what was put off; what has ended follows, the latest first. */
+function stretchesOf(inboxes: readonly string[], asked: Asked): Stretch[] {
+  const { status, priority, action } = asked
+  const wants = status === undefined && priority === undefined && action === undefined ? anything : isMeantBy(asked)
   const found: Stretch[] = []
-  if (status === undefined || !isEnded(status)) {
-    const under = (rank: string): Prefix[] => inboxes.map((who) => [who, rank])
-    if (priority === undefined) found.push({ index: 'open', prefixes: inboxes.map((who) => [who]), wants: isMeant })
-    else for (const rank of [rankOf[priority], SNOOZED]) found.push({ index: 'open', prefixes: under(rank), wants: isMeant })
-  }
-  const endings = ended.filter((one) => status === undefined || one === status)
+  const ranks = priority === undefined ? Object.values(rankOf) : [rankOf[priority]]
+  if (mayBeOpen(status)) for (const rank of ranks) found.push({ index: 'open', prefixes: inboxes.map((who) => [who, rank]), wants })
+  const endings = endingsFor(status)
   if (endings.length > 0)
-    found.push({ index: 'closed', prefixes: inboxes.flatMap((who) => endings.map((one) => [who, one])), reverse: true, wants: isMeant })
+    found.push({ index: 'closed', prefixes: inboxes.flatMap((who) => endings.map((one) => [who, one])), reverse: true, wants })
   return found
 }
 
@@ -83,10 +101,16 @@ async function pageOver(read: Read, name: string, input: Paged & Record<string, 
   return { found, next_cursor: null }
 }
 
-async function walk(read: Read, index: string, prefix: Prefix, see: (row: Listed) => Promise<void> | void): Promise<void> {
+export async function walk(
+  read: Read,
+  index: string,
+  prefix: Prefix,
+  see: (row: Listed) => Promise<void> | void,
+  reverse = false,
+): Promise<void> {
   // Nobody's question may hold the server: whoever has to be counted one by one is counted so far.
   for (let after: string | undefined, seen = 0; seen < limits.examinedMax; seen += SCAN) {
-    const listed = await read.list(Request, index, [prefix], { after, limit: SCAN })
+    const listed = await read.list(Request, index, [prefix], { after, limit: SCAN, reverse })
     for (const row of listed) await see(row)
     if (listed.length < SCAN) return
     after = listed.at(-1)!.at
@@ -94,60 +118,61 @@ async function walk(read: Read, index: string, prefix: Prefix, see: (row: Listed
 }
 
 /** Whoever is in one project learns nothing of another, not even how much there is. */
-async function seenUnder(read: Read, index: string, prefix: Prefix): Promise<number> {
+export async function seenUnder(
+  read: Read,
+  index: string,
+  prefix: Prefix,
+  wants: (request: Request) => boolean = anything,
+): Promise<number> {
   let seen = 0
   await walk(read, index, prefix, async ({ id }) => {
-    if ((await read.maybe(Request, id)) !== null) seen++
+    const request = await read.maybe(Request, id)
+    if (request !== null && wants(request)) seen++
   })
   return seen
 }
 
-/** The last part of a row that says its priority, where the row is not sorted by it. */
-const rankIn = (at: string): string => at.split('\0').at(-2)!
-
-/** Counted without reading the requests themselves: a count costs the same however many there are. */
-function counterOf(read: Read, actor: Actor) {
+/** How many there are: from counters as long as those say it, otherwise one by one, as many as one call looks at. */
+export function counterOf(read: Read, actor: Actor) {
   const inboxes = inboxesOf(actor)
-  // One request may stand in the inboxes of several people, and a key for some projects learns nothing of the others: then they are
-  // looked at one by one.
-  const isPlain = (actor.actsFor?.size ?? 0) === 0 && actor.partial !== true
-  const ranks = [...Object.values(rankOf), SNOOZED]
+  const ranks = Object.values(rankOf)
   const under = (parts: readonly string[]): Prefix[] => inboxes.flatMap((who) => parts.map((part) => [who, part]))
 
-  async function countIn(index: 'open' | 'closed' | 'claimed' | 'twice', parts: readonly string[]): Promise<number> {
-    if (!isPlain) return scanned(index, parts, () => true)
+  async function countIn(index: 'open' | 'claimed' | 'twice', parts: readonly string[]): Promise<number> {
     const counts = await Promise.all(under(parts).map((prefix) => read.count(Request, index, prefix)))
     return counts.reduce((sum, one) => sum + one, 0)
   }
-  async function scanned(index: string, parts: readonly string[], isMeant: (row: Listed) => boolean): Promise<number> {
+  /** Those that somebody may see: in the inboxes of several people one stands several times, and who left a project sees none of it. */
+  async function scanned(index: 'open' | 'closed', parts: readonly string[], wants: (request: Request) => boolean): Promise<number> {
     const ids = new Set<string>()
     for (const prefix of under(parts))
-      await walk(read, index, prefix, async (row) => {
-        if (isMeant(row) && (isPlain || (await read.maybe(Request, row.id)) !== null)) ids.add(row.id)
+      await walk(read, index, prefix, async ({ id }) => {
+        const request = await read.maybe(Request, id)
+        if (request !== null && wants(request)) ids.add(id)
       })
     return ids.size
   }
-  const ofRank = (index: string, parts: readonly string[], rank: string): Promise<number> =>
-    scanned(index, parts, ({ at }) => rankIn(at) === rank)
 
-  async function open(rank: string | null): Promise<number> {
-    const parts = rank === null ? ranks : [rank]
-    const listed = (await countIn('open', parts)) - (isPlain ? await countIn('twice', parts) : 0)
-    return rank === null ? listed : listed + (await ofRank('open', [SNOOZED], rank))
+  async function open(asked: Asked): Promise<number> {
+    const { status, priority, action } = asked
+    const parts = priority === undefined ? ranks : [rankOf[priority]]
+    // A request may stand in the inboxes of several people, and a key for some projects learns nothing of the others.
+    const isCounted = (actor.actsFor?.size ?? 0) === 0 && actor.partial !== true && action === undefined && status !== 'expired'
+    if (!isCounted) return scanned('open', parts, isMeantBy(asked))
+    // What somebody has claimed and put off is in neither list.
+    const isAsleep = ({ status: its, priority: rank }: Request): boolean =>
+      its === 'assigned' && (priority === undefined || rank === priority)
+    const claimed = status === undefined ? 0 : (await countIn('claimed', parts)) - (await scanned('open', [SNOOZED], isAsleep))
+    if (status === 'assigned') return claimed
+    return (await countIn('open', parts)) - (await countIn('twice', parts)) - claimed
   }
-  const claimed = (rank: string | null): Promise<number> => countIn('claimed', rank === null ? ranks : [rank])
 
   return {
     /** X22: of those that the filter means, how many there are and how many of them nobody has answered. */
-    async of({ status, priority }: Asked): Promise<{ total: number; unresolved: number }> {
-      const rank = priority === undefined ? null : rankOf[priority]
-      const endings = ended.filter((one) => status === undefined || one === status)
-      const closed = rank === null ? await countIn('closed', endings) : await ofRank('closed', endings, rank)
-      if (status !== undefined && isEnded(status)) return { total: closed, unresolved: 0 }
-      const assigned = status === undefined ? 0 : await claimed(rank)
-      if (status === 'assigned') return { total: assigned, unresolved: assigned }
-      const waiting = (await open(rank)) - assigned
-      return { total: waiting + closed, unresolved: waiting }
+    async of(asked: Asked): Promise<{ total: number; unresolved: number }> {
+      const unresolved = mayBeOpen(asked.status) ? await open(asked) : 0
+      const endings = endingsFor(asked.status)
+      return { total: unresolved + (endings.length === 0 ? 0 : await scanned('closed', endings, isMeantBy(asked))), unresolved }
     },
   }
 }
@@ -156,11 +181,16 @@ const inbox = query({
   name: 'request.inbox',
   summary: 'List the requests that wait for a person, critical first, and those that were answered.',
   draft: 'HXP 0.1, 5.1: List Pending Requests',
-  input: t.Object({ status: t.Optional(Status), priority: t.Optional(Priority), ...pageInput }),
+  input: t.Object({
+    status: t.Optional(ListedStatus),
+    priority: t.Optional(Priority),
+    action: t.Optional(Action),
+    ...pageInput,
+  }),
   output: t.Object({
     requests: t.Array(RequestView),
     total: t.Integer({
-      description: 'how many match the filter; for substitutes and keys of some projects at most 2,000 a person are counted',
+      description: 'how many match the filter; what has to be looked at one by one is counted up to 2,000 a person',
     }),
     unresolved: t.Integer({ description: 'how many of those are pending or assigned' }),
     next_cursor: nextCursor,
@@ -170,62 +200,38 @@ const inbox = query({
     const page = await pageOver(read, 'request.inbox', input, stretchesOf(inboxesOf(actor), input))
     return { ...page, ...(await counterOf(read, actor).of(input)) }
   },
-  view: ({ found, ...rest }, _, { actor }) => ({ requests: found.map((request) => viewOf(request, actor)), ...rest }),
+  // What hides or turns around is visible, as everywhere where people decide.
+  view: ({ found, ...rest }, _, { actor }) => ({ requests: found.map((request) => asShown(viewOf(request, actor))), ...rest }),
   example: { given: 'asked', as: 'alice', input: { status: 'pending' } },
 })
 
-const Counts = t.Record(t.String(), t.Integer())
-const stats = query({
-  name: 'request.stats',
-  summary: 'Count your requests: those that an agent has made, or those that wait for a person or were answered.',
-  draft: 'HXP 0.1, published OpenAPI: stats',
-  input: t.Object({ agent_id: t.Optional(Id) }),
-  output: t.Object({ total: t.Integer(), unresolved: t.Integer(), by_status: t.Optional(Counts), by_priority: t.Optional(Counts) }),
-  callers: [anyone],
-  async load(read, { agent_id }, { actor }) {
-    if (actor.kind === 'human') return personal(read, actor)
-    const whose = agent_id !== undefined && isProjectKey(actor) ? await agentOf(read, actor, agent_id) : actor.id
-    const isWhole = whose === actor.id && actor.partial !== true
-    const counted = (state: string): Promise<number> =>
-      isWhole ? read.count(Request, 'asker', [whose, state]) : seenUnder(read, 'asker', [whose, state])
-    const [unresolved, closed] = await Promise.all(['open', 'closed'].map(counted))
-    return { total: unresolved! + closed!, unresolved: unresolved! }
-  },
-  view: (counted) => counted,
-  example: { given: 'asked', as: 'devin', input: {} },
-})
-
-async function personal(read: Read, actor: Actor) {
-  const counter = counterOf(read, actor)
-  const { total, unresolved } = await counter.of({})
-  const by_status: Record<string, number> = {}
-  for (const status of ['pending', 'assigned', ...ended] as const) by_status[status] = (await counter.of({ status })).total
-  const by_priority: Record<string, number> = {}
-  for (const priority of Object.keys(rankOf) as Priority[])
-    by_priority[priority] =
-      (await counter.of({ status: 'pending', priority })).total + (await counter.of({ status: 'assigned', priority })).total
-  return { total, unresolved, by_status, by_priority }
-}
-
-/** The key of a project speaks of the agents of the project, and of nobody else. */
-async function agentOf(read: Read, actor: Actor, agent_id: string): Promise<string> {
-  const found = await read.subject(agent_id)
-  if (!found?.projects.has(actor.id)) throw new Refusal('NOT_FOUND', `there is no agent ${agent_id}`)
-  return agent_id
-}
-
-/** The requests of one agent, of one status where it is asked for. */
-export async function askedBy(read: Read, name: string, whose: string, input: Paged & ListWish & Record<string, unknown>) {
-  const states = input.status === undefined ? statesOf(input.state) : [isEnded(input.status) ? 'closed' : 'open']
+/** The requests of one agent that fit, and how many there are. */
+export async function askedBy(read: Read, name: string, whose: string, input: Paged & ListWish & Record<string, unknown>, actor: Actor) {
+  const { status, agent_id, project_id } = input
+  const states =
+    status === undefined ? statesOf(input.state) : status === 'expired' ? statesOf(undefined) : [isEnded(status) ? 'closed' : 'open']
   const prefixes = states.map((state) => [whose, state])
-  const wants = input.status === undefined ? anything : ({ status }: Request): boolean => status === input.status
-  return pageOver(read, name, input, [{ index: 'asker', prefixes, reverse: input.newest === true, wants }])
+  const isAll = status === undefined && project_id === undefined && (agent_id === undefined || (agent_id === whose && whose !== actor.id))
+  const wants = isAll
+    ? anything
+    : (request: Request): boolean =>
+        (status === undefined || isOfStatus(request, status)) &&
+        (project_id === undefined || request.label === project_id || request.project_id === project_id) &&
+        (agent_id === undefined || request.agent_id === agent_id || request.requester === agent_id)
+  const page = await pageOver(read, name, input, [{ index: 'asker', prefixes, reverse: input.newest === true, wants }])
+  const isCounted = isAll && whose === actor.id && actor.partial !== true
+  const counts = await Promise.all(
+    prefixes.map((prefix) => (isCounted ? read.count(Request, 'asker', prefix) : seenUnder(read, 'asker', prefix, wants))),
+  )
+  return { ...page, total: counts.reduce((sum, one) => sum + one, 0) }
 }
 type ListWish = {
   readonly state?: 'open' | 'closed' | undefined
-  readonly status?: Status | undefined
+  readonly status?: ListedStatus | undefined
   readonly newest?: boolean | undefined
+  readonly agent_id?: string | undefined
+  readonly project_id?: string | undefined
 }
 const statesOf = (state: 'open' | 'closed' | undefined): readonly string[] => (state === undefined ? ['open', 'closed'] : [state])
 
-export const readingOperations = [inbox, stats]
+export const readingOperations = [inbox]

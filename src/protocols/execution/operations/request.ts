@@ -5,7 +5,7 @@ import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
 import { authorize, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, type Bound, type Context, type Granted, type Read } from '#kernel/operation.ts'
+import { command, type Bound, type Context, type Granted, type Made, type Read } from '#kernel/operation.ts'
 import { t, type Static } from '#kernel/schema.ts'
 import { refuseForeignCallback } from '../notices.ts'
 import { ByRun, byRun } from '#kernel/by-run.ts'
@@ -13,6 +13,7 @@ import { payloadOf } from '../payload.ts'
 import { endedWith, SignedReceipt, withReceipt } from '../receipts.ts'
 import { asker, isProjectKey, taskBehind, type TaskBehind } from '../rules.ts'
 import { checkpointOf } from '../mirrored.ts'
+import { CANNOT_ANSWER } from '../recipients.ts'
 import { routedTo, type Routed } from '../routing.ts'
 import { Action, Escalation, Fallback, Id, isOpen, Priority, Quorum, Request, Risk, RoleName } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
@@ -100,7 +101,7 @@ const create = command({
     const task = await taskOf(read, input, requester)
     const where = task === null ? projectOf(input, actor) : { project_id: task.project_id, label: input.project_id }
     const { action, role = 'owner', tags = [] } = input
-    const routed = await routedTo(read, { ...input, action, role, tags, requester, ...where }, task)
+    const routed = await routedTo(read, { ...input, action, role, tags, requester, ...where }, task, now)
     const scope = (input.payload as { scope?: unknown } | null)?.scope
     // A grant is used by whoever works on the task, with a key of its own.
     const mayUse = task !== null && actor.id === requester && action === 'APPROVE'
@@ -112,7 +113,7 @@ const create = command({
     const atMost = boundsOf(request, context)
     if (state.grant === null)
       return {
-        facts: [fact('request.created', [image(Request, request)], byRun(input))],
+        facts: createdBy(request, state.routed, byRun(input)),
         atMost,
         output: { request: viewOf(request, context.actor) },
       }
@@ -144,7 +145,18 @@ const create = command({
   },
 })
 
-function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Context): Request {
+/** X27: who was meant cannot answer, and the record says that the system gave it to somebody else. */
+function createdBy(request: Request, { instead_of }: Routed, more: ReturnType<typeof byRun>): Made[] {
+  if (instead_of === undefined) return [fact('request.created', [image(Request, request)], more)]
+  const meant: Request = { ...request, people: [instead_of], assigned_to: instead_of, assigned_at: request.created_at }
+  const detail = { from: instead_of, to: request.assigned_to, reason: CANNOT_ANSWER }
+  return [
+    fact('request.created', [image(Request, meant)], more),
+    fact('request.assigned', [image(Request, request)], { basis: { kind: 'policy', id: 'recipients' }, cause: 0, detail }),
+  ]
+}
+
+function requestFor(state: Asking, input: CreateInput, { now, newId, actor, terms }: Context): Request {
   const { action, role = 'owner', priority = 'normal', timeout_seconds = 0, fallback = 'pause', metadata = {}, tags = [] } = input
   const { requester, project_id, label, task, routed, grant } = state
   const id = newId('hxp')
@@ -155,6 +167,7 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Co
     throw new Refusal('INVALID_REQUEST', 'a timeout never decides a request with a risk of R3 or more: choose pause or fail', {
       field: 'fallback',
     })
+  refuseHastyDefault(fallback, timeout_seconds, terms)
   refuseOddQuorum(input)
   const request: Request = {
     id,
@@ -172,13 +185,16 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Co
     payload,
     created_at: now,
     expires_at: timeout_seconds === 0 ? null : timestampOf(Date.parse(now) + timeout_seconds * 1_000),
-    status: 'pending',
+    // A pool without people: somebody outside has it.
+    status: role === 'pool' && routed.instead_of !== undefined ? 'assigned' : 'pending',
     owner: routed.owner,
     people: routed.people,
     assigned_to: routed.assigned_to,
     assigned_at: routed.assigned_to === null ? null : now,
     overdue: false,
   }
+  if (routed.gone !== undefined) request.gone = [...routed.gone]
+  if (routed.no_decider !== undefined) request.no_decider = routed.no_decider
   if (label !== undefined) request.label = label
   if (actor.id !== requester) request.asked_with = actor.id
   if (input.risk !== undefined) request.risk = input.risk
@@ -192,6 +208,16 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor }: Co
   // Nobody is asked where a grant answers, and the task goes on.
   if (grant === null) request.checkpoint_id = checkpointOf(id)
   return request
+}
+
+/** X29: with a second to answer in, nobody but the agent would decide. */
+function refuseHastyDefault(fallback: string, timeout_seconds: number, { defaultSecondsMin }: Context['terms']): void {
+  if (fallback !== 'default' || timeout_seconds === 0 || defaultSecondsMin === null || timeout_seconds >= defaultSecondsMin) return
+  throw new Refusal(
+    'INVALID_REQUEST',
+    `timeout_seconds is ${timeout_seconds}: before a default decides, people have at least ${defaultSecondsMin} seconds (0: no deadline)`,
+    { field: 'timeout_seconds' },
+  )
 }
 
 function refuseOddQuorum({ quorum, metadata, action }: CreateInput): void {

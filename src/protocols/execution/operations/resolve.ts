@@ -3,10 +3,11 @@ import { fact, image } from '#kernel/facts.ts'
 import { system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/operation.ts'
-import { nullable, t } from '#kernel/schema.ts'
+import { either, nullable, t } from '#kernel/schema.ts'
 import { givenFor, heldAs } from '../given.ts'
 import { endedWith, SignedReceipt, unsigned, withReceipt } from '../receipts.ts'
 import { voted } from '../quorum.ts'
+import { reachOf } from '../recipients.ts'
 import { namedOption } from '../mirrored.ts'
 import { resultOf } from '../results.ts'
 import { takenBy } from '../routing.ts'
@@ -38,6 +39,7 @@ const resolve = command({
     result: t.Unknown({ description: 'an option, approved or rejected, or the value that was asked for' }),
     reason: Reason,
     digest: t.Optional(t.String({ maxLength: 100, description: 'answer only if the request still has this digest' })),
+    surface: t.Optional({ ...either('page'), description: 'where the request was shown to you: on a page of another origin' }),
   }),
   output: t.Object({ request: RequestView, receipt: t.Optional(SignedReceipt) }),
   callers: [answerer, poolMember, chief],
@@ -46,19 +48,21 @@ const resolve = command({
   hides: true,
   async load(read, { request_id, ...answer }, context) {
     const state = await poolItemOf(read, request_id, context.actor)
-    return { ...state, given: await givenFor(read, state.request, answer, context) }
+    const { quorum, project_id } = state.request
+    const reach = quorum === undefined ? null : await reachOf(read, quorum.of, project_id, context.now)
+    return { ...state, reach, given: await givenFor(read, state.request, answer, context) }
   },
-  decide(state, { result, reason, digest }, context) {
+  decide(state, { result, reason, digest, surface }, context) {
     const { request, given } = state
-    refuseChanged(digest, request)
+    refuseChanged(digest, request, surface)
     const { actor, now } = context
     const said = resultOf(request.action, request.payload, { result: namedOption(request, result), reason: reason ?? null })
-    if (request.quorum) return voted(state, said, context)
+    if (state.reach !== null) return voted(state, state.reach, { ...said, surface }, context)
     const answer = heldAs(request, given, said)
     const basis = { kind: 'role', id: 'answered by a person' } as const
     const done = endedWith(
       takenBy(request, actor.id, now),
-      { status: 'completed', ...answer, by: actor.id, via: actor.via ?? null, basis },
+      { status: 'completed', ...answer, by: actor.id, via: actor.via ?? null, basis, surface },
       context,
     )
     return {

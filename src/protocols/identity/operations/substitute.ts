@@ -3,27 +3,45 @@
 import { timestampOf } from '#kernel/clock.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
-import { role } from '#kernel/identity.ts'
+import { installationOwner, ownsProject, role, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, rule } from '#kernel/operation.ts'
+import { command, rule, type Read } from '#kernel/operation.ts'
 import { t } from '#kernel/schema.ts'
 import { futureTimestamp, parseTimestamp } from '#kernel/time.ts'
 import { administrators, shownTo } from '../rules.ts'
-import { Timestamp, User, UserId } from '../schema.ts'
+import { ProjectId, Timestamp, User, UserId } from '../schema.ts'
 
-type Substituting = { readonly person: User; readonly substitute: User }
+type Substituting = { readonly person: User; readonly substitute: User; readonly project_id: string | null }
 const personThemself = role<Substituting>(
   'the person themself',
   (actor, { person }) => actor.kind === 'human' && !actor.narrowed && actor.id === person.id,
 )
+const isIn = ({ projects }: User, id: string): boolean => projects.some(({ project_id }) => project_id === id)
+/** X27: whoever owns a project sees what nobody can decide there any more, and names somebody who can. */
+const ownerOfWhatTheyLeft = role<Substituting>(
+  'an owner of the project, for a person who is switched off or has left it',
+  (actor, { person, project_id }) => project_id !== null && mayFill(actor, project_id) && (person.disabled || !isIn(person, project_id)),
+)
+const mayFill = (actor: Actor, project_id: string): boolean => actor.kind === 'human' && !actor.narrowed && ownsProject(actor, project_id)
+
+type Named = { readonly person: string; readonly substitute: string; readonly project_id?: string }
+async function loaded(read: Read, { person, substitute, project_id }: Named, actor: Actor): Promise<Substituting> {
+  // A person who has left a project is nobody whom its owners could see otherwise.
+  const isLeft = project_id !== undefined && (mayFill(actor, project_id) || installationOwner.is(actor, null))
+  const left = isLeft ? await read.raw(User, person) : null
+  return { person: left ?? (await read(User, person)), substitute: await read(User, substitute), project_id: project_id ?? null }
+}
+const InProject = t.Optional({ ...ProjectId, description: 'in this project alone; without it, everywhere' })
+const isTheSame = (entry: User['acts_for'][number], { person, project_id }: Substituting): boolean =>
+  entry.user_id === person.id && (entry.project_id ?? null) === project_id
 
 const add = command({
   name: 'substitute.add',
-  summary: 'Let another person decide in your place between two dates.',
+  summary: 'Let another person decide in your place between two dates; owners of a project: in the place of a person who has left it.',
   draft: 'ours: HACP’s principal never changes, people are away or leave',
-  input: t.Object({ person: UserId, substitute: UserId, from: t.Optional(Timestamp), until: Timestamp }),
+  input: t.Object({ person: UserId, substitute: UserId, from: t.Optional(Timestamp), until: Timestamp, project_id: InProject }),
   output: t.Object({ user: User.schema }),
-  callers: [...administrators, personThemself],
+  callers: [...administrators, personThemself, ownerOfWhatTheyLeft],
   requires: [
     rule<Substituting>(
       'PRECONDITION_FAILED',
@@ -38,6 +56,12 @@ const add = command({
       'the substitute is switched off: name an active person',
     ),
     rule<Substituting>(
+      'PRECONDITION_FAILED',
+      'the substitute is in the project',
+      ({ substitute, project_id }) => project_id === null || isIn(substitute, project_id),
+      'the substitute is not in the project: project.join puts them into it',
+    ),
+    rule<Substituting>(
       'QUOTA_EXCEEDED',
       `a person stands in for at most ${limits.substitutionsMax} others`,
       ({ substitute }) => substitute.acts_for.length < limits.substitutionsMax,
@@ -45,19 +69,19 @@ const add = command({
     ),
   ],
   audit: 'substitute.added',
-  load: async (read, input) => ({ person: await read(User, input.person), substitute: await read(User, input.substitute) }),
-  decide({ person, substitute }, { from, until }, { actor, now }) {
+  load: (read, input, { actor }) => loaded(read, input, actor),
+  decide(state, { from, until }, { actor, now }) {
+    const { person, substitute, project_id } = state
     const start = from === undefined ? Date.parse(now) : parseTimestamp(from)
     if (start === null) throw new Refusal('INVALID_REQUEST', 'from must be an RFC 3339 time', { field: 'from' })
     const end = futureTimestamp(until, now, 'INVALID_REQUEST', 'until')
     if (timestampOf(start) >= end) throw new Refusal('INVALID_REQUEST', 'until is not after from', { field: 'until' })
-    const others = substitute.acts_for.filter(({ user_id }) => user_id !== person.id)
-    const next: User = {
-      ...substitute,
-      acts_for: [...others, { user_id: person.id, from: timestampOf(start), until: end, granted_by: actor.id }],
-    }
+    const others = substitute.acts_for.filter((entry) => !isTheSame(entry, state))
+    const where = project_id === null ? {} : { project_id }
+    const entry = { user_id: person.id, from: timestampOf(start), until: end, granted_by: actor.id, ...where }
+    const next: User = { ...substitute, acts_for: [...others, entry] }
     return {
-      facts: [fact('substitute.added', [image(User, next)], { detail: { person: person.id, until: end } })],
+      facts: [fact('substitute.added', [image(User, next)], { detail: { person: person.id, from: entry.from, until: end, ...where } })],
       output: { user: shownTo(actor, next) },
     }
   },
@@ -68,23 +92,25 @@ const remove = command({
   name: 'substitute.remove',
   summary: 'End a substitution at once.',
   draft: 'ours: substitution',
-  input: t.Object({ person: UserId, substitute: UserId }),
+  input: t.Object({ person: UserId, substitute: UserId, project_id: InProject }),
   output: t.Object({ user: User.schema }),
-  callers: [...administrators, personThemself],
+  callers: [...administrators, personThemself, ownerOfWhatTheyLeft],
   requires: [
     rule<Substituting>(
       'PRECONDITION_FAILED',
       'the person has this substitute',
-      ({ person, substitute }) => substitute.acts_for.some(({ user_id }) => user_id === person.id),
-      'the person has no such substitute',
+      (state) => state.substitute.acts_for.some((entry) => isTheSame(entry, state)),
+      'the person has no such substitute: user.get shows whom they stand in for, and where',
     ),
   ],
   audit: 'substitute.removed',
-  load: async (read, input) => ({ person: await read(User, input.person), substitute: await read(User, input.substitute) }),
-  decide({ person, substitute }, _, { actor }) {
-    const next: User = { ...substitute, acts_for: substitute.acts_for.filter(({ user_id }) => user_id !== person.id) }
+  load: (read, input, { actor }) => loaded(read, input, actor),
+  decide(state, _, { actor }) {
+    const { person, substitute, project_id } = state
+    const next: User = { ...substitute, acts_for: substitute.acts_for.filter((entry) => !isTheSame(entry, state)) }
+    const where = project_id === null ? {} : { project_id }
     return {
-      facts: [fact('substitute.removed', [image(User, next)], { detail: { person: person.id } })],
+      facts: [fact('substitute.removed', [image(User, next)], { detail: { person: person.id, ...where } })],
       output: { user: shownTo(actor, next) },
     }
   },

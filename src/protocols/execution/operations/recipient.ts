@@ -1,0 +1,97 @@
+// Somebody is switched off, leaves a project, comes back, or gets a substitute: what is open for them is looked at again (X27, X28). Their
+// registration belongs to another chain than the requests, so a timer stands between the two.
+import { timer } from '#kernel/delivery.ts'
+import { fact, image } from '#kernel/facts.ts'
+import { system } from '#kernel/identity.ts'
+import { command, type Made, type Read } from '#kernel/operation.ts'
+import { t } from '#kernel/schema.ts'
+import { endedWith } from '../receipts.ts'
+import { CANNOT_ANSWER, lookedAt } from '../recipients.ts'
+import { outOfReach } from '../quorum.ts'
+import { taskBehind } from '../rules.ts'
+import { Id, isOpen, Request, Timestamp } from '../schema.ts'
+
+const CHECK = 'execution/recipient.check'
+
+const note = command({
+  name: 'recipient.note',
+  summary: 'Something about a person has changed, or will at these times: what is open for them is looked at then. The system calls it.',
+  draft: 'ours: X27, a question has somebody who can answer it',
+  input: t.Object({ person: Id, at: t.Optional(t.Array(Timestamp, { maxItems: 2 })) }),
+  output: t.Object({}),
+  callers: [system],
+  requires: [],
+  audit: null,
+  load: () => Promise.resolve(null),
+  decide(_, { person, at = [] }, { now }) {
+    const times = at.filter((time) => time > now)
+    return {
+      facts: [],
+      puts: [
+        timer(person, 'recipient', now, CHECK, { person }),
+        ...times.map((time) => timer(person, `recipient/${time}`, time, CHECK, { person })),
+      ],
+      output: {},
+    }
+  },
+  example: { given: 'empty', as: 'system', input: { person: 'user_alice' } },
+})
+
+/** In one batch, so that none holds the others up for long. */
+const PORTION = 50
+const indexes = ['open', 'gone'] as const
+const Place = t.Object({ index: t.Integer({ minimum: 0, maximum: 1 }), at: t.Optional(t.String({ maxLength: 1_000 })) })
+
+type Looked = { readonly facts: readonly Made[]; readonly next: { readonly index: number; readonly at?: string } | null }
+type Making = Parameters<typeof endedWith>[2]
+
+/** Requests of one project from this place on; a batch belongs to one chain, so the next project is for the next call. */
+async function looked(read: Read, person: string, from: { index: number; at?: string }, making: Making): Promise<Looked> {
+  const listed = await read.list(Request, indexes[from.index]!, [[person]], { after: from.at, limit: PORTION })
+  const facts: Made[] = []
+  let [project, at] = [null as string | null, from.at]
+  for (const row of listed) {
+    const request = await read.raw(Request, row.id)
+    const made = request === null || !isOpen(request) ? null : await factOf(read, request, making)
+    if (made !== null && project !== null && project !== request!.project_id)
+      return { facts, next: { index: from.index, ...(at === undefined ? {} : { at }) } }
+    if (made !== null) {
+      facts.push(made)
+      project = request!.project_id
+    }
+    at = row.at
+  }
+  if (listed.length === PORTION) return { facts, next: { index: from.index, at: at! } }
+  return { facts, next: from.index + 1 < indexes.length ? { index: from.index + 1 } : null }
+}
+
+async function factOf(read: Read, request: Request, making: Making): Promise<Made | null> {
+  const { next, reach } = await lookedAt(read, request, await taskBehind(read, request.task_id), making.now)
+  const ending = reach === null ? null : outOfReach(next, reach)
+  if (ending !== null) return fact('request.failed', [image(Request, endedWith(next, ending, making))], { basis: ending.basis })
+  if (next === request) return null
+  const { assigned_to: from } = request
+  const { assigned_to: to } = next
+  const isAssigned = to !== null && to !== from
+  const detail = { from, to, reason: CANNOT_ANSWER }
+  return fact(isAssigned ? 'request.assigned' : 'request.rerouted', [image(Request, next)], isAssigned ? { detail } : {})
+}
+
+const check = command({
+  name: 'recipient.check',
+  summary: 'Find for each open request of a person somebody who can answer it, where they cannot. The system calls it.',
+  draft: 'ours: X27, X28',
+  input: t.Object({ person: Id, from: t.Optional(Place) }),
+  output: t.Object({ changed: t.Integer() }),
+  callers: [system],
+  requires: [],
+  audit: null,
+  load: (read, { person, from = { index: 0 } }, context) => looked(read, person, from, context),
+  decide({ facts, next }, { person }, { now }) {
+    const puts = next === null ? [] : [timer(person, 'recipient/next', now, CHECK, { person, from: next })]
+    return { facts, puts, output: { changed: facts.length } }
+  },
+  example: { given: 'asked', as: 'system', input: { person: 'user_alice' } },
+})
+
+export const recipientOperations = [note, check]
