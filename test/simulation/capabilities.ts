@@ -56,8 +56,9 @@ export function createEffectLaws(record: FactRecord, fail: Fail): EffectLaws {
     judge({ line, images }) {
       if (line.action === 'collaboration/grant.used' && line.detail?.['decision'] === 'allow') {
         const { task_id, id, run = null } = images[0]!.after
-        const deny = denyOf(record, task_id, run, line.detail['scope'] as string, line.at)
-        if (deny !== null) fail(`${id} allows ${line.detail['scope']}, which ${deny.id} denies`)
+        const scope = line.detail['scope'] as string
+        const deny = denyOf(record, task_id, run, scope, line.at)
+        if (deny !== null) fail(`${id} allows ${scope}, which ${deny.id} denies`)
       }
       for (const { key, before, after } of images) {
         if (!key.startsWith(INVOCATION)) continue
