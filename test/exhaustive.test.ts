@@ -68,6 +68,8 @@ type Row = {
   readonly to: Partial<Record<State, string>>
   /** What it points at: without it everybody is told that it is not there. */
   readonly needs?: 'checkpoint' | 'artifact' | 'grant' | 'upload'
+  /** An agent that waits may not: only people change something then. */
+  readonly notBlocked?: true
 }
 const same = (...of: readonly State[]): Partial<Record<State, string>> => Object.fromEntries(of.map((state) => [state, '=']))
 const from = (of: readonly State[], to: string): Partial<Record<State, string>> => Object.fromEntries(of.map((state) => [state, to]))
@@ -161,8 +163,9 @@ const table: Record<string, Row> = {
     who: ['alice', 'devin'],
     to: same(...open),
     needs: 'artifact',
+    notBlocked: true,
   },
-  'ledger.write': { input: ofTask({ key: 'k', value: 1 }), who: ['alice', 'devin'], to: same(...states) },
+  'ledger.write': { input: ofTask({ key: 'k', value: 1 }), who: ['alice', 'devin'], to: same(...states), notBlocked: true },
 }
 
 /** Who can see the task at all: its people, its agent once it has one, whoever owns the project, and who administers. */
@@ -171,9 +174,10 @@ const sees = (who: Who, state: State): boolean =>
 const isThere = (needs: Row['needs'], state: State): boolean => needs === undefined || !['created', 'assigned'].includes(state)
 
 /** A code, or the state of the task after a legal call. */
-function expected({ who: may, to, needs }: Row, state: State, who: Who): { code: string } | { state: string } {
+function expected({ who: may, to, needs, notBlocked }: Row, state: State, who: Who): { code: string } | { state: string } {
   if (!sees(who, state) || !isThere(needs, state)) return { code: 'NOT_FOUND' }
   if (!may.includes(who)) return { code: 'UNAUTHORIZED' }
+  if (notBlocked && who === 'devin' && state === 'blocked') return { code: 'PRECONDITION_FAILED' }
   const next = to[state]
   return next === undefined ? { code: 'PRECONDITION_FAILED' } : { state: next === '=' ? state : next }
 }

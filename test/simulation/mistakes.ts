@@ -148,8 +148,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'commits-in-any-state',
     'protocols/collaboration/operations/artifact.ts',
-    "requires: [isInTime, allows('artifact.commit'), ",
-    'requires: [isInTime, ',
+    "requires: [isNewVersion, isInTime, allows('artifact.commit'), ",
+    'requires: [isNewVersion, isInTime, ',
   ),
   one(
     'any-version-may-be-the-parent',

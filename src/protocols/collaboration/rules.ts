@@ -4,7 +4,7 @@ import { heldBy, role, speaksFor, SYSTEM_ID, type Actor, type Subject } from '#k
 import { rule, type Read } from '#kernel/operation.ts'
 import { hasTime } from '#kernel/time.ts'
 import { canMove } from '#kernel/transitions.ts'
-import { isTerminal, type Checkpoint, type Task } from './schema.ts'
+import { isTerminal, type ArtifactVersion, type Checkpoint, type Task } from './schema.ts'
 import { taskMoves } from './states.ts'
 
 type OfTask = { readonly task: Task }
@@ -112,10 +112,22 @@ export const isNotReadOnly = rule<OfTask>(
   ({ task }) => task.spec.constraints.autonomy !== 'read_only',
   'the task may not be written to: its autonomy is read_only',
 )
-export const hasPlanFirst = rule<OfTask, { readonly kind?: string }>(
+/** What a version is that does not say so: the next one of a plan is a plan, until a plan was approved. */
+export const kindAfter = (task: Task, parent: { readonly kind: 'plan' | 'deliverable' } | null): 'plan' | 'deliverable' =>
+  task.plan_approved ? 'deliverable' : (parent?.kind ?? 'deliverable')
+
+/** An agent that waits, or may only read, changes nothing; people do. */
+export const isFreeToChange = rule<OfTask>(
+  'PRECONDITION_FAILED',
+  'an agent changes something only while its task is not blocked and its autonomy is not read_only',
+  ({ task }, _, { actor }) => actor.kind !== 'agent' || (task.state !== 'blocked' && task.spec.constraints.autonomy !== 'read_only'),
+  'the task is blocked, or its autonomy is read_only: an agent changes nothing then',
+)
+export const hasPlanFirst = rule<OfTask & { readonly parent: ArtifactVersion | null }, { readonly kind?: string }>(
   'PRECONDITION_FAILED',
   'a plan was approved before anything is delivered (autonomy plan_then_implement)',
-  ({ task }, { kind }) => task.spec.constraints.autonomy !== 'plan_then_implement' || task.plan_approved || kind === 'plan',
+  ({ task, parent }, { kind = kindAfter(task, parent) }) =>
+    task.spec.constraints.autonomy !== 'plan_then_implement' || task.plan_approved || kind === 'plan',
   'no plan was approved yet, and nothing else may be delivered before (autonomy plan_then_implement)',
 )
 

@@ -9,12 +9,30 @@ import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { refusedAs, t, type Static } from '#kernel/schema.ts'
 import { moved, taskTimers } from '../ownership.ts'
 import { payloadOf, PayloadInput } from '../payload.ts'
-import { allows, executor, hasPlanFirst, isActive, isInTime, isNotReadOnly, principal, reviewer } from '../rules.ts'
+import {
+  allows,
+  executor,
+  hasPlanFirst,
+  isFreeToChange,
+  kindAfter,
+  isActive,
+  isInTime,
+  isNotReadOnly,
+  principal,
+  reviewer,
+} from '../rules.ts'
 import { ByRun, byRun } from '#kernel/by-run.ts'
 import { committed, uploadFor, type Upload } from '../upload.ts'
 import { Artifact, ArtifactHead, artifactOf, ArtifactVersion, Id, Reference, ReferenceAs, ReviewKind, Task, versionId } from '../schema.ts'
 
 const Version = t.String({ minLength: 1, maxLength: 40 })
+
+const isNewVersion = rule<Committing, { readonly version?: string }>(
+  'IMMUTABLE_VIOLATION',
+  'the version does not exist yet',
+  ({ same }) => same === null,
+  'this version exists and never changes: commit a new one',
+)
 
 const commit = command({
   name: 'artifact.commit',
@@ -33,7 +51,7 @@ const commit = command({
   }),
   output: t.Object({ artifact: Artifact, task: Task.schema }),
   callers: [executor],
-  requires: [isInTime, allows('artifact.commit'), isNotReadOnly, hasPlanFirst],
+  requires: [isNewVersion, isInTime, allows('artifact.commit'), isNotReadOnly, hasPlanFirst],
   audit: 'artifact.committed',
   besides: ['attempt'],
   load: (read, input) => committing(read, input),
@@ -82,8 +100,7 @@ async function committing(read: Read, { task_id, artifact_id, version, parent_ve
 }
 
 /** The version that comes next, the head that points to it, and the task that lists it. */
-function nextVersion({ task, head, parent, same, upload }: Committing, input: CommitInput, actor: string, newId: NewId, now: string) {
-  if (same) throw new Refusal('IMMUTABLE_VIOLATION', `version ${input.version} exists and never changes: commit a new one`)
+function nextVersion({ task, head, parent, upload }: Committing, input: CommitInput, actor: string, newId: NewId, now: string) {
   refuseWrongParent(head, parent, input)
   const versions = (head?.versions ?? 0) + 1
   const version = `v${versions}`
@@ -105,7 +122,7 @@ function nextVersion({ task, head, parent, same, upload }: Committing, input: Co
     version,
     parent_version: head?.version ?? null,
     payload: payloadOf(input.payload, upload),
-    kind: input.kind ?? parent?.kind ?? 'deliverable',
+    kind: input.kind ?? kindAfter(task, parent),
   }
   const listed: Task = { ...task, artifacts: head ? task.artifacts : [...task.artifacts, artifact_id] }
   return { made, head: { id: artifact_id, task_id, project_id, root_task_id, version, versions }, listed }
@@ -220,6 +237,7 @@ const reference = command({
   requires: [
     isActive,
     isInTime,
+    isFreeToChange,
     rule<{ known: unknown }>(
       'CONFLICT',
       'the task does not refer to it yet',

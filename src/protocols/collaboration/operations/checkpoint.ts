@@ -13,7 +13,7 @@ import { fitting, peopleAfter, successorOf } from '../checkpoints.ts'
 import { askAbout } from '../escalation.ts'
 import { checkpointTimers, moved, taskTimers, withExecutor } from '../ownership.ts'
 import { agentFor, hasTimeToTryAgain, isNotExpired, isPending, principal, reviewer } from '../rules.ts'
-import { Answer, ArtifactVersion, Checkpoint, Id, Task, versionId } from '../schema.ts'
+import { Answer, ArtifactHead, ArtifactVersion, Checkpoint, Id, Task, versionId } from '../schema.ts'
 import { raise } from './checkpoint-raise.ts'
 
 type Resolving = { readonly checkpoint: Checkpoint; readonly task: Task }
@@ -72,6 +72,11 @@ const resolve = command({
       const edited = await read.maybe(ArtifactVersion, versionId(artifact_id, version))
       if (edited?.provenance.produced_by !== loaded.task.id)
         throw new Refusal('NOT_FOUND', `there is no version ${version} of ${artifact_id} of this task`)
+      const head = await read.maybe(ArtifactHead, artifact_id)
+      if (head && head.version !== version)
+        throw new Refusal('CONFLICT', `${version} is not the newest version of ${artifact_id}: that is ${head.version}`, {
+          head: head.version,
+        })
     }
     // A reject ends the task, and with it what hangs on it.
     return { ...loaded, family: action === 'reject' ? await familyOf(read, loaded.task) : null }

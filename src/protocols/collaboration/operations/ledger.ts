@@ -8,7 +8,7 @@ import { command, query, rule, type Read } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { t } from '#kernel/schema.ts'
 import { ByRun, byRun } from '#kernel/by-run.ts'
-import { executor, isInTime, principal } from '../rules.ts'
+import { executor, isFreeToChange, isInTime, principal } from '../rules.ts'
 import { Id, Ledger, LedgerEntry, LedgerHead, ledgerHeadId, LedgerKey, LedgerScope, Task } from '../schema.ts'
 import { role } from '#kernel/identity.ts'
 
@@ -34,6 +34,7 @@ const write = command({
   callers: [executor, assignee, principal],
   requires: [
     isInTime,
+    isFreeToChange,
     rule<Writing, { expected_version?: number }>(
       'CONFLICT',
       'expected_version is the current one',
