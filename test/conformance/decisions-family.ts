@@ -116,3 +116,19 @@ must('H44-extend', 'extending a parent extends the deadlines that its parts inhe
   await on.call('robin', 'task.start', { task_id: heir.id })
   await on.refused('DEADLINE_EXCEEDED', 'robin', 'task.start', { task_id: own.id })
 })
+
+must('H44-org', 'an entry of org names its task and its author to readers of the task only', async () => {
+  const on = await stage('completed')
+  const write = { task_id: on.refs['task'].id, scope: 'org', key: 'k', value: 1 }
+  await on.call('devin', 'ledger.write', write)
+  const asked = { scope: 'org', key: 'k' }
+  for (const [as, ids] of [
+    ['alice', [write.task_id, 'agent_devin', write.task_id]],
+    ['mallory', [null, null, null]],
+    ['spy', [null, null, null]],
+  ] as const) {
+    const { entry } = await on.call(as, 'ledger.read', asked)
+    const [first] = (await on.call(as, 'ledger.history', asked)).items
+    for (const one of [entry, first]) assert.deepEqual([[one.by, one.actor, one.root_task_id], one.value], [ids, 1], as)
+  }
+})

@@ -90,6 +90,7 @@ export const decisionRows: readonly Requirement[] = [
   row('H43', 'kind defaults to that of the parent version while no plan is approved, to deliverable afterwards.'),
   row('H44-edited', 'edited_artifact_ref must be the head: CONFLICT.'),
   row('H44-kind', 'A question that goes to the next person keeps the answers of its own kind.'),
+  row('H44-org', 'The org ledger shows ids only to those who may read the task.'),
   row('H44-extend', 'Extending a parent extends deadlines that were inherited.'),
   row('C-interrupt', 'task.interrupt: task.interrupted, then a checkpoint of kind interrupt; only people raise that kind.'),
   row('C-amend', 'task.amend appends to the steering log while in progress or blocked; state and spec stay.'),

@@ -6,7 +6,7 @@ import { canonical } from '#kernel/canonical.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
-import { t } from '#kernel/schema.ts'
+import { nullable, t, type Static } from '#kernel/schema.ts'
 import { ByRun, byRun } from '#kernel/by-run.ts'
 import { executor, isFreeToChange, isInTime, principal } from '../rules.ts'
 import { Id, Ledger, LedgerEntry, LedgerHead, ledgerHeadId, LedgerKey, LedgerScope, Task } from '../schema.ts'
@@ -94,16 +94,30 @@ async function newest(read: Read, scope: string, key: string): Promise<LedgerEnt
   return read(LedgerEntry, head.entry_id)
 }
 
+/** An entry as it is read: everybody here reads the ledger `org`, but the ids of a task are for its readers. */
+const ShownEntry = t.Object({
+  ...LedgerEntry.schema.properties,
+  by: nullable(Id),
+  root_task_id: nullable(Id),
+  actor: nullable(Id),
+})
+type ShownEntry = Static<typeof ShownEntry>
+
+async function shownOf(read: Read, entry: LedgerEntry): Promise<ShownEntry> {
+  if (entry.scope !== 'org' || (await read.maybe(Task, entry.by)) !== null) return entry
+  return { ...entry, by: null, root_task_id: null, actor: null }
+}
+
 const readKey = query({
   name: 'ledger.read',
   summary: 'Read the current value of a key.',
   draft: 'HACP 0.1.0, Operations',
   input: t.Object({ scope: t.Optional(LedgerScope), key: LedgerKey }),
-  output: t.Object({ entry: LedgerEntry.schema }),
+  output: t.Object({ entry: ShownEntry }),
   callers: [anyone],
   async load(read, { scope = DEFAULT_SCOPE, key }, { actor }) {
     refuseForeign(scope, actor)
-    return { entry: await newest(read, scope, key) }
+    return { entry: await shownOf(read, await newest(read, scope, key)) }
   },
   view: ({ entry }) => ({ entry }),
   example: { given: 'written', as: 'bob', input: { key: 'release' } },
@@ -114,14 +128,14 @@ const history = query({
   summary: 'Read every value that a key ever had, oldest first.',
   draft: 'HACP 0.1.0, Operations',
   input: t.Object({ scope: t.Optional(LedgerScope), key: LedgerKey, ...pageInput }),
-  output: t.Object({ items: t.Array(LedgerEntry.schema), next_cursor: nextCursor }),
+  output: t.Object({ items: t.Array(ShownEntry), next_cursor: nextCursor }),
   callers: [anyone],
   async load(read, input, { actor }) {
     const { scope = DEFAULT_SCOPE, key } = input
     refuseForeign(scope, actor)
     const { ledger_id } = await newest(read, scope, key)
     const listed = await read.list(LedgerEntry, 'history', [[ledger_id, key]], pageIn('ledger.history', input))
-    return { listed, items: await Promise.all(listed.map(({ id }) => read(LedgerEntry, id))) }
+    return { listed, items: await Promise.all(listed.map(async ({ id }) => shownOf(read, await read(LedgerEntry, id)))) }
   },
   view: ({ listed, items }, input) => pageOf('ledger.history', input, listed, items),
   example: { given: 'written', as: 'bob', input: { key: 'release' } },
