@@ -179,7 +179,7 @@ describe('what people see', () => {
     assert.deepEqual(await run(['task', 'get', 'task_nowhere']), {
       code: 1,
       out: '',
-      err: 'countersign: there is no task task_nowhere [NOT_FOUND]\n  → what is not yours is not shown either; `countersign task list` shows what there is\n',
+      err: 'countersign: there is no task task_nowhere [NOT_FOUND]\n  → it does not exist, or you have no access; `countersign task list` shows what you can see\n',
     })
     const bad = await run(['task', 'list'], { env: { COUNTERSIGN_KEY: 'cs_nobody' } })
     assert.deepEqual([bad.code, bad.err.split('\n')[0]], [4, 'countersign: a valid API key or session is required [UNAUTHENTICATED]'])

@@ -10,6 +10,7 @@ import { safeName } from '#apps/cli/bytes.ts'
 import { argvFor, exampleInput, inputOf, wordsOf } from '#apps/cli/derived.ts'
 import { changesBetween, hunksOf } from '#apps/cli/diff.ts'
 import { clock, nodeVersion } from '#apps/cli/doctor.ts'
+import { refusedBy } from '#apps/cli/exits.ts'
 import { flagsOf, inputFrom, valueFrom } from '#apps/cli/flags.ts'
 import { globalFlags } from '#apps/cli/program.ts'
 import { urlOf } from '#apps/cli/settings.ts'
@@ -158,7 +159,7 @@ describe('flags', () => {
   })
 
   const refused: readonly (readonly [argv: string, words: RegExp])[] = [
-    ['task crate', /unknown command 'crate'\s+\(Did you mean create\?\)/],
+    ['task crate', /task has no command "crate"\n {2}→ did you mean `countersign task create`\?/],
     ['tsak list', /unknown command 'tsak'\s+\(Did you mean task\?\)/],
     ['task.create --goal x', /did you mean `countersign task create`\?/],
     ['collaboration/task.get task_1', /did you mean `countersign task get`\?/],
@@ -232,6 +233,43 @@ describe('flags', () => {
     assert.deepEqual(await real.run(['help', 'task']), noun)
     assert.deepEqual(await real.run(['task', 'help']), noun)
     assert.deepEqual(await real.run(['help']), await real.run([]))
+  })
+
+  test('help comes in groups, every command in one, and none that only the server may call', async () => {
+    const { out } = await dry.run(['--help'])
+    const headings = ['Work', 'Decide', 'Agents', 'Record', 'People', 'Server'].map((name) => out.indexOf(`\n${name}:\n`))
+    assert.deepEqual(
+      headings,
+      headings.toSorted((a, b) => a - b),
+    )
+    assert.ok(headings[0]! > 0 && !out.includes('\nOthers:\n') && !out.includes('\nCommands:\n'), out)
+    const task = await dry.run(['task', '--help'])
+    for (const verb of ['complete', 'overdue']) assert.doesNotMatch(task.out, new RegExp(`^  ${verb}\\b`, 'm'))
+  })
+
+  for (const [line, message, hint] of [
+    ['inbox shwo x', 'inbox has no command "shwo"', 'did you mean `countersign inbox show`?'],
+    ['help task creat', 'task has no command "creat"', 'did you mean `countersign task create`?'],
+    ['task creat --help', 'task has no command "creat"', 'did you mean `countersign task create`?'],
+    ['task xyzzy', 'task has no command "xyzzy"', 'see `countersign task --help`'],
+    ['inbox answer', 'missing: <request_id>', 'see `countersign inbox answer --help`'],
+  ] as const) {
+    test(`\`countersign ${line}\` is told what was probably meant`, async () => {
+      const { code, out, err } = await dry.run(line.split(' '))
+      assert.deepEqual({ code, out, err }, { code: 2, out: '', err: `countersign: ${message}\n  → ${hint}\n` })
+    })
+  }
+
+  test('a hint fits the thing that the refusal is about', () => {
+    const hintOf = (code: string, message: string): string | null => refusedBy(code, message).hint
+    assert.match(
+      hintOf('NOT_FOUND', 'there is no request hxp_nope')!,
+      /^it does not exist, or you have no access; `countersign inbox list`/,
+    )
+    assert.match(hintOf('NOT_FOUND', 'there is no agent agent_nope')!, /`countersign agent list`/)
+    assert.equal(hintOf('NOT_FOUND', 'nothing was written under x'), 'it does not exist, or you have no access')
+    assert.match(hintOf('CONFLICT', 'there is an agent agent_x already')!, /^this id is taken: choose another/)
+    assert.equal(hintOf('CONFLICT', 'the task was changed'), 'it was changed meanwhile: fetch it again and retry')
   })
 
   test('bare help is help, a bare noun is a question', async () => {

@@ -17,38 +17,31 @@ import { inert, inertJson } from './text.ts'
 /** After a call that failed. */
 const AGAIN_MS = 1_000
 
-export const agentRun = spec(
-  'agent run',
-  'Turn any command into an agent: it takes runs with the key of an agent and puts each to a child.',
-  {
-    flags: [
-      flag('profile', 'word', 'how the command is talked to', { choices: Object.keys(profiles) }),
-      flag('cwd', 'path', 'where it runs; here by default'),
-      flag('concurrency', 'number', 'runs at a time; 1 by default', { kind: 'integer' }),
-      flag('time-limit', 'duration', 'how long one run may take; PT1H by default'),
-      flag('tries', 'number', `how often a command that fails is started; ${limits.childTriesDefault} by default`, { kind: 'integer' }),
-      flag('worker', 'text', 'a name for this process, among those of the same agent'),
-      flag('once', null, 'end after the first run'),
-    ],
-    examples: [
-      'countersign agent run -- ./agent.sh',
-      'countersign agent run --profile claude --cwd ~/project',
-      "countersign agent run --profile text -- sh -c 'wc -w'",
-      'countersign agent run --concurrency 4 --time-limit PT10M -- node agent.js',
-    ],
-    async run(context, given): Promise<Exit> {
-      const plan = planOf(context, given)
-      const remote = await context.remote()
-      const me = (await remote.call('identity/me.get', {})) as { id: string; kind: string }
-      if (me.kind !== 'agent')
-        throw usage(
-          `the key is of ${me.id}, which is no agent`,
-          'issue one with `countersign key issue <agent_id>` and set COUNTERSIGN_KEY',
-        )
-      return attend(context, given, remote, plan, me.id)
-    },
+export const agentRun = spec('agent run', 'Run a command as an agent: it is started once for each run.', {
+  flags: [
+    flag('profile', 'word', 'how the command is talked to', { choices: Object.keys(profiles) }),
+    flag('cwd', 'path', 'where it runs; here by default'),
+    flag('concurrency', 'number', 'runs at a time; 1 by default', { kind: 'integer' }),
+    flag('time-limit', 'duration', 'how long one run may take; PT1H by default'),
+    flag('tries', 'number', `how often a command that fails is started; ${limits.childTriesDefault} by default`, { kind: 'integer' }),
+    flag('worker', 'text', 'a name for this process, among those of the same agent'),
+    flag('once', null, 'end after the first run'),
+  ],
+  examples: [
+    'countersign agent run -- ./agent.sh',
+    'countersign agent run --profile claude --cwd ~/project',
+    "countersign agent run --profile text -- sh -c 'wc -w'",
+    'countersign agent run --concurrency 4 --time-limit PT10M -- node agent.js',
+  ],
+  async run(context, given): Promise<Exit> {
+    const plan = planOf(context, given)
+    const remote = await context.remote()
+    const me = (await remote.call('identity/me.get', {})) as { id: string; kind: string }
+    if (me.kind !== 'agent')
+      throw usage(`the key is of ${me.id}, which is no agent`, 'issue one with `countersign key issue <agent_id>` and set COUNTERSIGN_KEY')
+    return attend(context, given, remote, plan, me.id)
   },
-)
+})
 
 const bounded = (given: Given, name: string, usual: number, max: number): number => {
   const count = (given.get(name) as number | undefined) ?? usual

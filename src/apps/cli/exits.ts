@@ -46,8 +46,7 @@ export class Interrupted extends CliError {
 const hints: Readonly<Record<string, string>> = {
   UNAUTHENTICATED: 'store a key with `countersign login`, or set COUNTERSIGN_KEY',
   UNAUTHORIZED: '`countersign whoami` shows whose key this is',
-  NOT_FOUND: 'what is not yours is not shown either; `countersign task list` shows what there is',
-  CONFLICT: 'somebody was faster: look at it again, then decide anew',
+  CONFLICT: 'it was changed meanwhile: fetch it again and retry',
   PRECONDITION_FAILED: '`countersign task get <task_id>` shows the state that the task is in',
   CHECKPOINT_EXPIRED: 'a successor may be waiting: `countersign checkpoint list`',
   QUOTA_EXCEEDED: 'wait a minute, then try again',
@@ -57,12 +56,41 @@ const hints: Readonly<Record<string, string>> = {
   INTERNAL: "the server's log says more",
 }
 
+/** The command that lists things of a kind, by what a refusal calls them. */
+const listedBy: Readonly<Record<string, string>> = {
+  agent: 'agent list',
+  callback: 'callback list',
+  channel: 'channel list',
+  checkpoint: 'checkpoint list',
+  grant: 'grant list <task_id>',
+  group: 'group list',
+  item: 'inbox list',
+  key: 'key list <subject>',
+  project: 'project list',
+  request: 'inbox list',
+  rule: 'rule list',
+  run: 'run list',
+  session: 'session list',
+  task: 'task list',
+  user: 'user list',
+}
+
+/** A hint that fits the thing that the refusal is about. */
+function hintFor(code: string, message: string): string | null {
+  if (code === 'NOT_FOUND') {
+    const list = listedBy[/^there is no (?:\w+ of an )?(\w+)/.exec(message)?.[1] ?? '']
+    return `it does not exist, or you have no access${list === undefined ? '' : `; \`countersign ${list}\` shows what you can see`}`
+  }
+  if (code === 'CONFLICT' && /^there is an? .* already$/.test(message)) return 'this id is taken: choose another, or use the one there is'
+  return hints[code] ?? null
+}
+
 /** A refusal by its code: what it means for a script, and what a person can do. */
 export function refusedBy(
   code: string,
   message: string,
   details: Readonly<Record<string, unknown>> = {},
-  hint: string | null = hints[code] ?? null,
+  hint: string | null = hintFor(code, message),
 ): CliError {
   const exit = code === 'UNAUTHENTICATED' ? exits.unauthenticated : exits.refused
   return new CliError(exit, code, message, hint, details)

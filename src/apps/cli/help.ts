@@ -1,11 +1,24 @@
 // How the help is asked for, laid out and pointed at.
 import type { Command } from 'commander'
+import { distanceOf } from '#kernel/spelling.ts'
 import { kebab } from './flags.ts'
 import type { Spec } from './spec.ts'
 
 /** The heading of what every command understands. */
 export const GLOBAL = 'Global options:'
 export const NOUN_USAGE = '<verb> [arguments] [options]'
+
+/** The first page in groups, in this order. */
+const groups: Readonly<Record<string, readonly string[]>> = {
+  Work: ['task', 'artifact', 'review', 'grant', 'ledger', 'ownership', 'reviewer'],
+  Decide: ['inbox', 'request', 'checkpoint', 'filter', 'rule', 'policy', 'group', 'file', 'channel', 'notice'],
+  Agents: ['agent', 'ask', 'run', 'capability', 'memo', 'secret', 'callback', 'webhook', 'delivery'],
+  Record: ['audit', 'receipt'],
+  People: ['login', 'logout', 'whoami', 'me', 'user', 'project', 'key', 'substitute', 'session', 'subject', 'ticket'],
+  Server: ['up', 'doctor', 'completion'],
+}
+export const firstWords: readonly string[] = Object.values(groups).flat()
+export const groupOf = (word: string): string => `${Object.entries(groups).find(([, words]) => words.includes(word))?.[0] ?? 'Others'}:`
 
 export const FIRST_PAGE = `
 Examples:
@@ -35,6 +48,24 @@ export function withHelpAsked(argv: readonly string[], specs: readonly Spec[]): 
   return isNoun && rest.length === 1 && rest[0] === 'help' ? [first!, '--help'] : [...argv]
 }
 
+/** A verb that its noun does not have; null: there is nothing wrong with these words. */
+export function unknownVerb(argv: readonly string[], specs: readonly Spec[]): { message: string; hint: string } | null {
+  const [noun, verb] = argv
+  if (noun === undefined || verb === undefined || noun.startsWith('-') || verb.startsWith('-')) return null
+  const own = specs.find(({ words }) => words.length === 1 && words[0] === noun)
+  const verbs = specs.filter(({ words }) => words.length > 1 && words[0] === noun)
+  const isKnown = verbs.some(({ words }) => words[1] === verb) || (verb === 'show' && verbs.some(({ words }) => words[1] === 'get'))
+  if (verbs.length === 0 || isKnown || (own?.positionals.length ?? 0) > 0) return null
+  const names = [...verbs.filter(({ hidden }) => !hidden).map(({ words }) => words[1]!), ...(isOf(verbs, 'get') ? ['show'] : [])]
+  const [meant] = names
+    .map((name) => ({ name, distance: distanceOf(verb, name) }))
+    .filter(({ name, distance }) => distance <= Math.max(1, Math.floor(name.length / 3)) + 1)
+    .toSorted((a, b) => a.distance - b.distance)
+  const hint = meant ? `did you mean \`countersign ${noun} ${meant.name}\`?` : `see \`countersign ${noun} --help\``
+  return { message: `${noun} has no command ${JSON.stringify(verb)}`, hint }
+}
+const isOf = (verbs: readonly Spec[], verb: string): boolean => verbs.some(({ words }) => words[1] === verb)
+
 const SHOWN_MAX = 3
 
 /** Where to read on, or what was probably meant. */
@@ -44,7 +75,9 @@ export function hintFor(argv: readonly string[], specs: readonly Spec[]): string
   const meant =
     operation && operation.length > 1 ? specs.find((spec) => spec.words.join(' ') === operation.map(kebab).join(' ')) : undefined
   if (meant) return `did you mean \`countersign ${meant.words.join(' ')}\`?`
-  const known = specs.find((spec) => spec.words.every((word, i) => words[i] === word))
+  const known = specs
+    .filter((spec) => spec.words.every((word, i) => words[i] === word))
+    .toSorted((a, b) => b.words.length - a.words.length)[0]
   const noun = specs.some((spec) => spec.words.length > 1 && spec.words[0] === words[0]) ? words[0] : undefined
   const asVerb =
     known || noun !== undefined ? [] : specs.filter((spec) => !spec.hidden && spec.words.length > 1 && spec.words[1] === words[0])

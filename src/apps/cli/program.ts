@@ -3,7 +3,7 @@ import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 
 import { shownAs } from './derived.ts'
 import { CliError, exits, usage, type Exit } from './exits.ts'
 import { fieldOf, valueFrom, type Flag, type Given } from './flags.ts'
-import { FIRST_PAGE, GLOBAL, hintFor, NOUN_USAGE, termOf, withHelpAsked } from './help.ts'
+import { FIRST_PAGE, GLOBAL, groupOf, hintFor, NOUN_USAGE, termOf, unknownVerb, withHelpAsked } from './help.ts'
 import { openRemote, type Remote } from './remote.ts'
 import { withWholeIds } from './short-ids.ts'
 import { allFlags, type Context, type Globals, type Spec } from './spec.ts'
@@ -70,6 +70,7 @@ export function createCli(options: CliOptions): Cli {
       found = settle(parent.command(words.at(-1)!, { hidden }))
         .description(words.length === 1 ? (nouns[name] ?? '') : '')
         .usage(NOUN_USAGE)
+      if (words.length === 1) found.helpGroup(groupOf(name))
       commands.set(name, found)
     }
     return found
@@ -96,8 +97,11 @@ export function createCli(options: CliOptions): Cli {
       const { own: argv, rest: behind } = split(words)
       rest = behind
       try {
+        const asked = withHelpAsked(argv, specs)
+        const unknown = unknownVerb(asked, specs)
+        if (unknown) throw usage(unknown.message, unknown.hint)
         if (argv.length === 0) program.outputHelp()
-        else await program.parseAsync(withHelpAsked(argv, specs), { from: 'user' })
+        else await program.parseAsync(asked, { from: 'user' })
         return outcome
       } catch (error) {
         return failed(io, error, argv, specs)

@@ -8,6 +8,7 @@ import { completionSpec } from './completion.ts'
 import { derivedSpec } from './derived.ts'
 import { doctorSpec } from './doctor.ts'
 import { streamSpec, taskFollow } from './follow.ts'
+import { firstWords } from './help.ts'
 import { inboxAnswers, inboxGetSpec, inboxResolveSpec, inboxSpecs } from './inbox.ts'
 import { loginSpecs } from './login.ts'
 import { receiptSpecs } from './receipt.ts'
@@ -15,45 +16,45 @@ import { reviewSpecs } from './review.ts'
 import type { Spec } from './spec.ts'
 import { upSpec } from './up.ts'
 
-/** What nouns are about, in the order of the help. Others follow. */
+/** Nouns, for the first page of the help. */
 export const nouns: Readonly<Record<string, string>> = {
   task: 'work that is handed over: create, assign, follow, steer, end',
-  checkpoint: 'questions that wait for a person',
-  review: 'what was delivered, and the verdict on it',
-  artifact: 'what was delivered: bytes, versions, references',
-  grant: 'what an agent may do without asking',
-  ledger: 'what a project remembers',
+  checkpoint: 'questions that block a task until a person answers',
+  review: 'verdicts on deliverables: show, approve, ask for changes, reject',
+  artifact: 'deliverables: bytes, versions, references',
+  grant: 'permissions given beforehand, so that an agent need not ask',
+  ledger: "a project's memory: values under keys, with their history",
   audit: 'the record: query, replay, verify, follow',
   receipt: 'signed answers: verify them, and the keys that they are signed with',
-  run: 'what an agent is at: start, progress, complete, fail',
-  inbox: 'what waits for you, or for an agent: list, follow, answer',
+  run: "an agent's work on a task: start, progress, complete, fail",
+  inbox: "a person's inbox: list, follow, answer; an agent's mailbox: take, ack, extend, release",
   filter: 'saved inbox filters',
   ask: 'ask a person from a script, and wait for the answer: decide, approve, provide',
-  request: 'what agents ask of people: create, await, resolve, claim, assign',
-  rule: 'who answers what your agents ask, in your place',
-  policy: 'whether a timeout may decide what your agents ask',
+  request: "agents' requests to people: create, await, resolve, claim, assign",
+  rule: "routing rules for your agents' requests",
+  policy: 'whether requests may take their default at a timeout',
   group: 'names for several people, to escalate to',
-  file: 'files that people give as answers',
-  secret: 'secrets that people give as answers: taken once',
-  channel: 'where you are told what comes into your inbox',
-  callback: 'where an agent has its receipts posted',
-  notice: 'what was said to you, and whether it arrived',
+  file: 'files given as answers',
+  secret: 'secrets given as answers; each is handed over once',
+  channel: 'webhooks that tell you of new inbox items',
+  callback: "webhooks that get an agent's receipts",
+  notice: 'notifications sent to you, and their delivery',
   memo: 'notes of a run',
   capability: 'what agents can invoke: tools, functions, skills',
-  ownership: 'who holds a task',
-  reviewer: 'who else may decide about a task',
+  ownership: 'pass a task on to another agent',
+  reviewer: 'further people who may decide about a task',
   user: 'people',
-  agent: 'agents: their cards, work that they pass on, and any command as one',
-  delivery: 'what became of messages to webhooks',
-  webhook: 'the secret that messages to a webhook are signed with',
-  project: 'projects and who is in them',
+  agent: 'agents: add, publish a card, discover, delegate, run a command as one',
+  delivery: 'delivery log of messages to webhooks',
+  webhook: 'signing secrets of webhooks',
+  project: 'projects and their members',
   key: 'API keys',
-  subject: 'people who come with tokens of an OAuth or OpenID Connect issuer',
-  substitute: 'who decides in whose place, and until when',
-  session: 'browsers that are signed in',
+  subject: 'people who log in with an OAuth or OpenID Connect issuer',
+  substitute: 'deputies, with dates',
+  session: 'browsers that are logged in',
   me: 'who you are',
-  ticket: 'what opens a socket, once',
-  login: 'store your key; `login issue` makes a link that signs somebody in',
+  ticket: 'one-time tokens that open a WebSocket',
+  login: 'log in; `login list` shows your logins, `login issue` makes a link for a browser',
 }
 
 type Special = (protocol: Protocol, op: Operation) => Spec | Spec[]
@@ -90,8 +91,6 @@ export function specsOf(protocols: readonly Protocol[]): Spec[] {
     ...receiptSpecs,
   ]
   all.push(completionSpec(() => all))
-  const places = Object.keys(nouns)
-  const placeOf = ({ words }: Spec): number =>
-    words.length === 1 ? -1 : places.indexOf(words[0]!) < 0 ? places.length : places.indexOf(words[0]!)
+  const placeOf = ({ words }: Spec): number => (firstWords.includes(words[0]!) ? firstWords.indexOf(words[0]!) : firstWords.length)
   return all.toSorted((a, b) => placeOf(a) - placeOf(b))
 }
