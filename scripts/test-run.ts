@@ -19,7 +19,9 @@ export function openRun(): TestRun {
   return {
     env: { TMPDIR: temporary, COUNTERSIGN_TEST_GUARD: folder, NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} ${guard}`.trim() },
     close() {
-      const left = readdirSync(temporary).map((name) => `left behind in the temporary folder: ${name}`)
+      // npm keeps what it has compiled there, and takes it away never; it goes with the folder.
+      const names = readdirSync(temporary).filter((name) => name !== 'node-compile-cache')
+      const left = names.map((name) => `left behind in the temporary folder: ${name}`)
       const strangers = join(folder, 'strangers')
       const met = existsSync(strangers) ? readFileSync(strangers, 'utf8').trim().split('\n') : []
       rmSync(folder, { recursive: true, force: true })
