@@ -211,7 +211,7 @@ describe('an answer in part', () => {
 test('a review shows what was delivered and what changed, and takes approve, request changes and reject', async () => {
   const task_id = await started()
   const { artifact } = await agent.collaboration.artifact.commit({ task_id, type: 'patch', payload: textOf('one\ntwo\n') })
-  const sent = await live([read('│ two', 'c'), ['What should change?', 'Digits.'], ['> Digits.', '\r'], ['✔ changes_requested', 'q']])
+  const sent = await live([read('│ two', 'c'), ['Changes to make?', 'Digits.'], ['> Digits.', '\r'], ['✔ changes_requested', 'q']])
   assert.equal(sent.code, 0, lastFrame(sent))
   assert.ok(framesIn(sent).some((frame) => frame.includes('Delivered: patch v1 (8 B):\n   │ one\n   │ two\n')))
   await agent.collaboration.artifact.commit({ task_id, artifact_id: artifact.id, parent_version: 'v1', payload: textOf('one\n2\n') })

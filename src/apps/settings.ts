@@ -98,7 +98,7 @@ export const settings = [
     env: 'COUNTERSIGN_AUDIENCE',
     value: '<text>',
     usual: '',
-    words: 'what tokens of the issuer name as their audience when they are for here',
+    words: 'the `aud` that tokens for this server carry',
     example: '--audience countersign --issuer https://login.example.com',
   },
   {

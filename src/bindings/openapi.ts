@@ -72,7 +72,7 @@ function calledOf(one: Served<Called>, named: Named): Json {
   if (op.kind !== 'query' || !op.download) return { post }
   const bytes = { 200: { description: 'The bytes.', ...octets }, 206: { description: 'The part that Range asks for.', ...octets } }
   const get = { ...rest, operationId: `${operationId}.bytes`, parameters, responses: { ...responses, ...bytes } }
-  const told = { 200: { description: 'What a GET would answer, without the bytes.' } }
+  const told = { 200: { description: 'The answer of a GET, without the bytes.' } }
   return { post, get, head: { ...get, operationId: `${operationId}.bytes.head`, responses: { ...responses, ...told } } }
 }
 

@@ -262,13 +262,7 @@ const refused: readonly Row[] = [
     /must be a media type/,
   ],
   ['a media type twice', 'PROVIDE', asking('file', { media_types: ['a/b', 'A/B'] }), 'payload.validation.media_types.1', /each once/],
-  [
-    'a catastrophic pattern',
-    'PROVIDE',
-    asking('text', { pattern: '^(a+)+$' }),
-    'payload.validation.pattern',
-    /repeats a repetition/,
-  ],
+  ['a catastrophic pattern', 'PROVIDE', asking('text', { pattern: '^(a+)+$' }), 'payload.validation.pattern', /repeats a repetition/],
   [
     'a pattern of 201 characters',
     'PROVIDE',

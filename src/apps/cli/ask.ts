@@ -19,11 +19,13 @@ const common: readonly Flag[] = [
   flag('context', 'text', 'why, in a few words'),
   flag('priority', 'word', 'how urgent it is', { choices: ['critical', 'high', 'normal', 'low'] }),
   flag('timeout', 'duration', 'how long it may take, such as PT2H or 7200 (seconds); without it, as long as it takes'),
-  flag('fallback', 'word', 'what happens then: it waits on, it fails, or it takes its default', { choices: ['pause', 'fail', 'default'] }),
-  flag('role', 'word', 'who is asked', { choices: ['owner', 'delegate', 'pool'] }),
+  flag('fallback', 'word', 'the effect then: it waits on, it fails, or it takes its default', { choices: ['pause', 'fail', 'default'] }),
+  flag('role', 'word', 'the person asked: the owner of the agent, a delegate by rule, or a pool', {
+    choices: ['owner', 'delegate', 'pool'],
+  }),
   flag('risk', 'word', 'how much can go wrong', { choices: ['R1', 'R2', 'R3', 'R4', 'R5'] }),
-  flag('tag', 'text', 'what it is about, for delegation rules; repeat for more', { many: true }),
-  flag('project', 'id', 'which project'),
+  flag('tag', 'text', 'a tag, for delegation rules; repeat for more', { many: true }),
+  flag('project', 'id', 'the project'),
   flag('task', 'id', 'the task that you work on: then its people are asked'),
   flag('key', 'text', 'a name for the question: the same command again finds the request instead of asking twice'),
   flag('wait', null, 'wait for the answer, which is the default; --no-wait shows the id of the request and ends'),
@@ -37,8 +39,8 @@ const fields = (pairs: Readonly<Record<string, unknown>>): Record<string, unknow
 const decide = spec('ask decide', 'Ask a person to choose; the option that they choose is printed.', {
   positionals: [first('question', 'the question')],
   flags: [
-    { ...flag('option', 'text', 'what there is to choose from, two to six; repeat', { many: true }), required: true },
-    flag('default-option', 'text', 'what is taken when nobody answers in time and the fallback is default'),
+    { ...flag('option', 'text', 'an option to choose from, two to six; repeat', { many: true }), required: true },
+    flag('default-option', 'text', 'the option that is taken when nobody answers in time and the fallback is default'),
     ...common,
   ],
   examples: [
@@ -54,7 +56,7 @@ const decide = spec('ask decide', 'Ask a person to choose; the option that they 
 })
 
 const approve = spec('ask approve', 'Ask a person for a yes; `approved` or `rejected` is printed, and rejected is exit code 5.', {
-  positionals: [first('item', 'what is to be approved')],
+  positionals: [first('item', 'the thing to approve')],
   flags: [
     flag('details', 'json', 'everything that they should know, as a JSON object'),
     flag('reject-requires-reason', null, 'a no must say why'),
@@ -74,13 +76,13 @@ const approve = spec('ask approve', 'Ask a person for a yes; `approved` or `reje
     }),
 })
 
-const provide = spec('ask provide', 'Ask a person for something that only they have; it is printed.', {
-  positionals: [first('prompt', 'what is needed')],
+const provide = spec('ask provide', 'Ask a person for a value that only they have; it is printed.', {
+  positionals: [first('prompt', 'the thing that is needed')],
   flags: [
-    flag('type', 'word', 'what kind of thing; text by default', { choices: ['text', 'number', 'url', 'email', 'file', 'selection'] }),
+    flag('type', 'word', 'its type; text by default', { choices: ['text', 'number', 'url', 'email', 'file', 'selection'] }),
     flag('sensitive', null, 'it is a secret'),
     flag('placeholder', 'text', 'an example of it'),
-    flag('pattern', 'text', 'what it must match, in RE2 syntax'),
+    flag('pattern', 'text', 'the pattern that it must match, in RE2 syntax'),
     flag('min', 'number', 'the least number, or the least length', { kind: 'number' }),
     flag('max', 'number', 'the greatest number, or the greatest length', { kind: 'number' }),
     flag('value', 'text', 'one of the values that are allowed; repeat', { many: true }),
@@ -110,7 +112,7 @@ const provide = spec('ask provide', 'Ask a person for something that only they h
 })
 
 const wait = spec('ask await', 'Wait for the answer to a request that was made before.', {
-  positionals: [first('request-id', 'which request')],
+  positionals: [first('request-id', 'the request')],
   flags: waiting,
   examples: ['countersign ask await hxp_1'],
   async run(context, given) {

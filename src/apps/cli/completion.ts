@@ -7,7 +7,7 @@ const shells = { bash: bashScript, zsh: zshScript, fish: fishScript } as const
 
 const globals: readonly Flag[] = [
   flag('url', 'url', 'the server'),
-  flag('api-key', 'key', 'who you are'),
+  flag('api-key', 'key', 'your API key'),
   flag('data', 'folder', 'read this data folder without a server'),
   flag('json', null, 'one JSON document'),
   flag('pick', 'path', 'one field of it alone'),

@@ -36,8 +36,8 @@ const HEALTH_MS = 3_000
 /** No clock that is right shows a time before this. */
 const EARLIEST_MS = Date.UTC(2026, 0, 1)
 
-export const doctorSpec = spec('doctor', 'Check this installation and say what to do about what is not well.', {
-  flags: [flag('quick', null, 'leave out what reads the whole record')],
+export const doctorSpec = spec('doctor', 'Check this installation, and say how to mend each fault.', {
+  flags: [flag('quick', null, 'leave out the checks that read the whole record')],
   examples: ['countersign doctor', 'countersign doctor --data /var/lib/countersign', 'countersign doctor --json | jq .ok'],
   async run(context, given): Promise<Exit> {
     const { io, globals } = context

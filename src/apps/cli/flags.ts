@@ -124,7 +124,7 @@ function wordsOf(field: string, node: Node, { many, keys, kind, nullable }: Shap
   const bare = bareOf(node)
   const words = [bare.description ?? bare.items?.description ?? fieldWords[field] ?? '']
   if (kind === 'record') words.push(`${keys.join(', ')}; or JSON`)
-  if (kind === 'json' && !bare.description) words.push('JSON; what is no JSON is taken as text')
+  if (kind === 'json' && !bare.description) words.push('JSON; anything else is taken as text')
   if (many) words.push('repeat for more')
   if (nullable) words.push('the --no- form clears it')
   return words.filter((part) => part !== '').join('; ')

@@ -48,7 +48,7 @@ export function streamSpec(protocol: Protocol, op: Operation): Spec {
 }
 
 export const taskFollow = spec('task follow', 'Watch a task live, from its first event until it ends.', {
-  positionals: [{ ...flag('task-id', 'id', 'which task'), path: ['task_id'], required: true }],
+  positionals: [{ ...flag('task-id', 'id', 'the task'), path: ['task_id'], required: true }],
   flags: [afterFlag, flag('keep', null, 'go on after the task has ended')],
   examples: [
     'countersign task follow task_1',

@@ -45,7 +45,7 @@ export function warningFor(item: Item, result: string): string | null {
 }
 /** What is asked for before the answer counts; null: nothing. */
 export function reasonFor(item: Item, result: string): string | null {
-  if (result === 'changes_requested') return 'What should change? The agent gets it.'
+  if (result === 'changes_requested') return 'Changes to make? The agent gets them.'
   return result === 'rejected' && cardIn(item).payload.reject_requires_reason === true ? 'Why not? The agent requires a reason.' : null
 }
 

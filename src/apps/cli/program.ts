@@ -23,7 +23,7 @@ export type CliOptions = {
 
 export const globalFlags = [
   ['--url <url>', 'the server (or COUNTERSIGN_URL)'],
-  ['--api-key <key>', 'who you are (or COUNTERSIGN_KEY; `countersign login` stores one)'],
+  ['--api-key <key>', 'your API key (or COUNTERSIGN_KEY; `countersign login` stores one)'],
   ['--data <folder>', 'read this data folder without a server'],
   ['--json', 'one JSON document, or JSON lines for a stream'],
   ['--pick <path>', 'one field of that document alone, such as task.id or items.id'],

@@ -21,7 +21,7 @@ const FILE_BYTES_MAX = 2 * limits.receiptCharsMax
 const KEYS_MS = 5_000
 const keysFlag = flag('keys', 'file', 'the public keys as they were saved: the answer of /.well-known/jwks.json')
 
-const verify = spec('receipt verify', 'Verify that a receipt is what a server has signed; with saved keys, without any network.', {
+const verify = spec('receipt verify', 'Verify that a receipt is as a server signed it; with saved keys, without any network.', {
   positionals: [{ ...flag('file', 'file', 'the receipt as JSON; - reads standard input'), required: true }],
   flags: [
     keysFlag,
@@ -156,7 +156,7 @@ const rotate = spec(
   'receipt rotate',
   'Sign receipts with a new key from now on; the old one stays published, its private half is destroyed.',
   {
-    flags: [flag('lost', null, 'make anew what is missing or broken of the keys; what was sealed with them stays sealed')],
+    flags: [flag('lost', null, 'make missing or broken keys anew; data that was sealed with them stays sealed')],
     examples: ['countersign receipt rotate --data /var/lib/countersign', 'countersign receipt rotate --lost --data ./data'],
     async run(context, given) {
       const { io, globals, paint } = context

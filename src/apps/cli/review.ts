@@ -9,27 +9,27 @@ import { spec, type Context, type Spec } from './spec.ts'
 import { columnsOf } from './terminal.ts'
 import { markedLines, ownLines } from './text.ts'
 
-const taskArgument: Flag = { ...flag('task-id', 'id', 'which task'), path: ['task_id'], required: true }
-const artifactFlag = flag('artifact', 'id', 'which artifact; by default the one that was delivered last')
+const taskArgument: Flag = { ...flag('task-id', 'id', 'the task'), path: ['task_id'], required: true }
+const artifactFlag = flag('artifact', 'id', 'the artifact; the last delivered one by default')
 const commentFlag = flag('comment', 'text', 'goes into the record with the verdict')
 
 export const reviewSpecs: readonly Spec[] = [
-  spec('review show', 'Show what was delivered and what changed since the version before.', {
+  spec('review show', 'Show the deliverable and its changes since the version before.', {
     positionals: [taskArgument],
     flags: [artifactFlag, flag('version', 'text', 'the version to show; by default the newest')],
     examples: ['countersign review show task_1', 'countersign review show task_1 --version v2'],
     run: showDelivered,
   }),
-  spec('review approve', 'Approve what was delivered; the task completes.', {
+  spec('review approve', 'Approve the deliverable; the task completes.', {
     positionals: [taskArgument],
     flags: [artifactFlag, commentFlag],
     examples: ["countersign review approve task_1 --comment 'Well done.'"],
     run: (context, given) => submit(context, given, 'approved', []),
   }),
-  spec('review changes', 'Send what was delivered back, with what to change.', {
+  spec('review changes', 'Send the deliverable back, with the changes to make.', {
     positionals: [taskArgument],
     flags: [
-      { ...flag('change', 'text', 'what to change; repeat for more; required', { many: true }), required: true },
+      { ...flag('change', 'text', 'a change to make; repeat for more; required', { many: true }), required: true },
       artifactFlag,
       commentFlag,
     ],
@@ -38,7 +38,7 @@ export const reviewSpecs: readonly Spec[] = [
       return submit(context, given, 'changes_requested', given.get('change') as string[])
     },
   }),
-  spec('review reject', 'Reject what was delivered; the task ends.', {
+  spec('review reject', 'Reject the deliverable; the task ends.', {
     positionals: [taskArgument],
     flags: [artifactFlag, commentFlag],
     examples: ["countersign review reject task_1 --comment 'Not what was asked for.'"],

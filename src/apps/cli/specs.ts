@@ -40,7 +40,7 @@ export const nouns: Readonly<Record<string, string>> = {
   callback: "webhooks that get an agent's receipts",
   notice: 'notifications sent to you, and their delivery',
   memo: 'notes of a run',
-  capability: 'what agents can invoke: tools, functions, skills',
+  capability: 'capabilities that agents can invoke: tools, functions, skills',
   ownership: 'pass a task on to another agent',
   reviewer: 'further people who may decide about a task',
   user: 'people',
@@ -52,7 +52,7 @@ export const nouns: Readonly<Record<string, string>> = {
   subject: 'people who log in with an OAuth or OpenID Connect issuer',
   substitute: 'deputies, with dates',
   session: 'browsers that are logged in',
-  me: 'who you are',
+  me: 'your own identity',
   ticket: 'one-time tokens that open a WebSocket',
   login: 'log in; `login list` shows your logins, `login issue` makes a link for a browser',
 }

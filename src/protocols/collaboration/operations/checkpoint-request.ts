@@ -34,7 +34,7 @@ export const ask = command({
   requires: [
     rule<Asking, { raised_by: string }>(
       'PRECONDITION_FAILED',
-      'whoever works on the task asks',
+      'the executor of the task asks',
       ({ task }, { raised_by }) => task.executor === raised_by,
       'only the agent that works on the task asks for it',
     ),

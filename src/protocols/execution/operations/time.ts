@@ -28,7 +28,7 @@ const extend = command({
     isUnresolved,
     rule<OfRequest>(
       'TASK_BOUND',
-      'an agent asked it here: what comes from a task has the deadline that it has there',
+      'an agent asked it here: an item of a task has the deadline of its checkpoint',
       ({ request }) => request.kind === 'request',
       "the item comes from a task: its deadline is the task's; use task.extend or the checkpoint's own deadline",
     ),
