@@ -190,7 +190,7 @@ const inbox = query({
   output: t.Object({
     requests: t.Array(RequestView),
     total: t.Integer({
-      description: 'how many match the filter; what has to be looked at one by one is counted up to 2,000 a person',
+      description: 'the number that match the filter; items that are looked at one by one are counted up to 2,000 a person',
     }),
     unresolved: t.Integer({ description: 'how many of those are pending or assigned' }),
     next_cursor: nextCursor,

@@ -15,7 +15,7 @@ const CHECK = 'execution/recipient.check'
 
 const note = command({
   name: 'recipient.note',
-  summary: 'Something about a person has changed, or will at these times: what is open for them is looked at then. The system calls it.',
+  summary: 'Look again at the open items of a person who has changed, now and at the times named. The system calls it.',
   draft: 'ours: X27, a question has somebody who can answer it',
   input: t.Object({ person: Id, at: t.Optional(t.Array(Timestamp, { maxItems: 2 })) }),
   output: t.Object({}),
