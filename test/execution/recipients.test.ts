@@ -110,6 +110,17 @@ test('a pool has back what somebody had claimed who cannot answer any more', asy
   assert.equal(json.status, 'pending')
 })
 
+test('who was called in and is gone does not come back with other hands', async (t) => {
+  const world = await worldOf(t)
+  const { request_id } = await world.ask('devin', { role: 'pool' })
+  await world.call('alice', 'execution/request.escalate', { request_id, to: ['user_bob'] })
+  await switchOff(world, 'user_bob')
+  await world.call('alice', 'execution/request.claim', { request_id })
+  await world.call('alice', 'execution/request.release', { request_id })
+  const { request } = await world.call('owner', 'execution/request.get', { request_id })
+  assert.deepEqual(request.people, [])
+})
+
 // --- Bound to a task -----------------------------------------------------------------------------------------------------------
 
 async function taskOf(world: HxpWorld, reviewers: string[] = []): Promise<string> {

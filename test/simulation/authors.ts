@@ -62,13 +62,23 @@ export function markerIn(action: string, [first, second]: readonly SeenImage[]):
     'execution/request.failed': after?.votes?.at(-1)?.reason,
     'identity/key.issued': after?.label,
     'identity/agent.updated': after?.description,
+    'identity/user.updated': after?.name,
   }
   const found = /~(\d+)~/.exec(String(words[action]))
   return found ? Number(found[1]) : null
 }
 
 export const targetOf = ({ input }: Plan): string | null =>
-  input.request_id ?? input.checkpoint_id ?? input.task_id ?? input.grant_id ?? input.run_id ?? input.key_id ?? input.agent_id ?? null
+  input.request_id ??
+  input.checkpoint_id ??
+  input.task_id ??
+  input.grant_id ??
+  input.run_id ??
+  input.key_id ??
+  input.agent_id ??
+  input.user_id ??
+  input.subject ??
+  null
 
 export function leaves({ op }: Plan, action: string): boolean {
   const operation = operations.get(op)!

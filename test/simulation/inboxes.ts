@@ -4,14 +4,11 @@ import { canonical } from '#kernel/canonical.ts'
 import type { Plan } from './clients.ts'
 import type { Fail, Record as FactRecord } from './record.ts'
 import { isUnbound } from './requests.ts'
-import { HELPER, projects, REVIEWER } from './world.ts'
+import { people, projects, projectsOf } from './world.ts'
 
 const REQUEST = 'execution.request/'
 const RANKS = ['critical', 'high', 'normal', 'low']
-const people = [...Object.values(projects).map(({ principal }) => principal), REVIEWER, HELPER]
 const agents = Object.values(projects).flatMap((project) => project.agents)
-const projectsOf = (who: string): string[] =>
-  Object.entries(projects).flatMap(([id, { principal }]) => (principal === who || who === REVIEWER || who === HELPER ? [id] : []))
 
 const isOpen = ({ status }: any): boolean => status === 'pending' || status === 'assigned'
 const orderOf = ({ priority, created_at, id }: any): string => `${RANKS.indexOf(priority as string)} ${created_at} ${id}`

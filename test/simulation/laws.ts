@@ -17,6 +17,8 @@ const REQUEST = 'execution.request/'
 const TIMER = 'kernel.delivery/call/'
 /** Kept apart: its time is no task's, and when all is quiet it must be gone. */
 const SECRET_TIMER = `${TIMER}sec_`
+/** That a person is looked at again; what must come of it, its own law says when all is quiet. */
+const PERSON_TIMER = `${TIMER}user_`
 
 /** Which steps of a task's state each event may show; null: the task is new. */
 const steps: Record<string, readonly (readonly [string | null, string])[]> = {
@@ -189,7 +191,12 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
     if (known.disabled) fail(`${action} by ${actor}, who is switched off`)
     if (!activeKeys.get(actor)?.size) fail(`${action} by ${actor}, whose keys are all revoked`)
     if (person === null && line.cause === null && forPeople.has(action)) fail(`an agent decided: ${action} by ${actor}`)
-    if (!known.projects.some(({ project_id }: { project_id: string }) => project_id === line.scope || line.scope === 'system'))
+    // A question that nobody of the project can answer reaches the owner of the installation.
+    const isReached = known.role === 'owner' && line.action.startsWith('execution/')
+    if (
+      !isReached &&
+      !known.projects.some(({ project_id }: { project_id: string }) => project_id === line.scope || line.scope === 'system')
+    )
       fail(`${action} by ${actor}, who is not in ${line.scope}`)
     const task = images.find(({ key }) => key.startsWith(TASK))?.before ?? docOf(`${TASK}${line.task}`)
     // Whose word on a run it is, its own laws say.
@@ -201,7 +208,8 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
   function judgeGroup(group: Group): void {
     const keys = [...group.create, ...group.update].map(({ key }) => key).concat(group.remove)
     const isOfRunsEnd = (key: string): boolean => key.endsWith('/retire') || key.endsWith('/abandon')
-    for (const key of keys) if (key.startsWith(TIMER) && !key.startsWith(SECRET_TIMER) && !isOfRunsEnd(key)) touched.add(ownerOf(key))
+    const isApart = (key: string): boolean => key.startsWith(SECRET_TIMER) || key.startsWith(PERSON_TIMER) || isOfRunsEnd(key)
+    for (const key of keys) if (key.startsWith(TIMER) && !isApart(key)) touched.add(ownerOf(key))
     runs.judgeGroup()
     families.judgeGroup()
     items.judgeGroup()

@@ -115,7 +115,12 @@ export const mistakes: readonly Mistake[] = [
     'if (!found && callers.length > 0) return callers[0]!; if (!found) throw',
   ),
   one('lies-are-believed', 'kernel/identity.ts', "if (typeof raw !== 'object' || raw === null) return", 'if (raw !== undefined) return'),
-  one('everything-is-visible', 'kernel/reader.ts', 'if (!isIn(actor, kind.scopeOf(value))) return false', 'if (value) return true'),
+  one(
+    'everything-is-visible',
+    'kernel/reader.ts',
+    'if (!isIn(actor, kind.scopeOf(value))) return kind.reaches(value, actor)',
+    'if (value) return true',
+  ),
   one('early-timer-is-done', 'kernel/delivery.ts', 'delivery.channel === CALL_CHANNEL && delivery.due > now', 'delivery.attempt < 0'),
   one(
     'timer-done-before-its-call',
@@ -160,8 +165,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'executor-passes-for-the-principal',
     'protocols/collaboration/rules.ts',
-    "actor.kind === 'human' && speaksFor(actor, task.ownership.principal) && !judgesOwnWork(actor, task)",
-    'actor.id === task.executor || speaksFor(actor, task.ownership.principal)',
+    "actor.kind === 'human' && speaksFor(actor, task.ownership.principal, task.project_id) && !judgesOwnWork(actor, task)",
+    'actor.id === task.executor || speaksFor(actor, task.ownership.principal, task.project_id)',
   ),
   one(
     'stale-process-is-heard',
@@ -350,13 +355,38 @@ export const mistakes: readonly Mistake[] = [
     ],
   },
   one('something-else-is-answered', 'protocols/execution/rules.ts', 'digest !== present)', 'digest === undefined)'),
+  one('nobody-looks-when-somebody-leaves', 'contracts/identity-execution.ts', "looksAgain('project.left', themself),", ''),
+  one('nobody-looks-when-somebody-is-switched-off', 'contracts/identity-execution.ts', "looksAgain('user.updated', themself),", ''),
+  one(
+    'a-question-to-nobody',
+    'protocols/execution/routing.ts',
+    'if (!isPool && (await isPersonOf(read, who, asking.project_id)))',
+    'if (!isPool)',
+  ),
+  one(
+    'nobody-sees-what-nobody-can-decide',
+    'protocols/execution/schema.ts',
+    'if (owner === true) return [UNDECIDED]',
+    'if (owner === true) return []',
+  ),
+  one(
+    'a-quorum-waits-for-who-is-gone',
+    'protocols/execution/quorum.ts',
+    'if (most + votesLeft(votes, reach) >= quorum!.n) return null',
+    'if (quorum!.n > 0) return null',
+  ),
   one(
     'called-in-and-not-shown',
     'protocols/execution/schema.ts',
     'return isInPool(request) ? [poolOf(request.project_id), ...request.people] : request.people',
     'return isInPool(request) ? request.people : request.people',
   ),
-  one('counted-twice', 'protocols/execution/operations/inbox.ts', 'high: own.high + pool.high - twice.high', 'high: own.high + pool.high'),
+  one(
+    'counted-twice',
+    'protocols/execution/operations/inbox.ts',
+    'high: own.high + pool.high + undecided.high - twice.high',
+    'high: own.high + pool.high + undecided.high',
+  ),
   one(
     'what-is-due-has-no-row',
     'kernel/schema.ts',

@@ -5,6 +5,7 @@ import { entriesOf, idOf, kindOf } from '#kernel/schema.ts'
 import type { MemoryDisk } from '#stores/memory.ts'
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
 import { isUnbound } from './requests.ts'
+import { OWNER } from './world.ts'
 
 const REQUEST = 'execution.request/'
 const SYSTEM = 'agent_system'
@@ -23,6 +24,8 @@ const steps: Record<string, readonly (readonly [string | null, string])[]> = {
   claimed: from('assigned'),
   released: [['assigned', 'pending']],
   assigned: [...same, ['pending', 'assigned']],
+  // A pool has back what somebody had who is gone.
+  rerouted: [...same, ['assigned', 'pending']],
 }
 const staysAsItIs = new Set(['expired', 'extended', 'escalated', 'reminded', 'snoozed', 'unsnoozed', 'woken', 'questioned', 'replied'])
 const neverChanges = [
@@ -93,7 +96,10 @@ export function createRequestLaws(disk: MemoryDisk, record: FactRecord, fail: Fa
       wrong(`it is ${next.status} with ${next.assigned_to}`)
     if (action === 'claimed' && before.assigned_to !== null && before.assigned_to !== line.actor) wrong(`${before.assigned_to} has it`)
     if (action === 'claimed' && next.assigned_to !== line.actor) wrong(`it went to ${next.assigned_to}`)
-    for (const who of next.people) if (!isOf(who, next.project_id)) wrong(`${who} is not in ${next.project_id}`)
+    // Who was there before may have left; that they lose it is looked at when all is quiet.
+    for (const who of next.people)
+      if (before !== null && !before.people.includes(who) && who !== OWNER && !isOf(who, next.project_id))
+        wrong(`${who} is not in ${next.project_id}`)
   }
 
   /** Nothing comes before its time, and nobody gets less of it. */
@@ -123,6 +129,11 @@ export function createRequestLaws(disk: MemoryDisk, record: FactRecord, fail: Fa
     const { fallback, expires_at, action, payload, project_id } = before
     if (status !== next.status) wrong(`its receipt says ${status}`)
     const isLate = expires_at !== null && expires_at <= completed_at
+    // People are gone, and it cannot be decided any more (X28): a no is never recorded that nobody said.
+    if (line.actor === SYSTEM && before.quorum !== undefined && status === 'failed' && next.receipt.reason === 'no_quorum') {
+      if (result !== null || by !== SYSTEM) wrong(`nobody has decided it, and it says ${result} by ${by}`)
+      return
+    }
     if (line.actor === SYSTEM) {
       if (!isLate) wrong(`it ends before its time, ${expires_at}`)
       const isDefault = fallback === 'default' && action === 'DECIDE' && status === 'completed' && result === payload.default_option

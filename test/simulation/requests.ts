@@ -4,7 +4,7 @@ import { shownDigest } from '#protocols/execution/card.ts'
 import type { Plan } from './clients.ts'
 import type { Random } from './random.ts'
 import type { Record as FactRecord } from './record.ts'
-import { HELPER, HOSTILE, projects, REVIEWER, type ProjectName } from './world.ts'
+import { ADMIN, HELPER, HOSTILE, people as everybody, projects, projectsOf, REVIEWER, type ProjectName } from './world.ts'
 
 const OPEN_MAX = 5
 const agentsOf = Object.entries(projects).flatMap(([project, { agents }]) => agents.map((agent) => ({ agent, project })))
@@ -131,8 +131,24 @@ export function createAsking(random: Random, record: FactRecord, now: () => numb
     return { as: requester, op: 'execution/secret.take', input: { request_id } }
   }
 
+  /** Somebody is switched off or on, leaves a project or comes back. */
+  function moves(id: number): Made {
+    const isAway = (who: string): boolean => {
+      const { disabled, projects: in_ } = record.docs.get(`identity.user/${who}`)!.value
+      return disabled || in_.length < projectsOf(who).length
+    }
+    const away = everybody.filter(isAway)
+    const who = away.length > 0 && random.chance(0.5) ? random.pick(away) : random.pick(everybody)
+    const { disabled, projects: present } = record.docs.get(`identity.user/${who}`)!.value
+    const project_id = random.pick(projectsOf(who))
+    const isIn = present.some((one: any) => one.project_id === project_id)
+    if (random.chance(0.5)) return { as: ADMIN, op: 'identity/user.update', input: { user_id: who, disabled: !disabled, name: words(id) } }
+    return { as: ADMIN, op: `identity/project.${isIn ? 'leave' : 'join'}`, input: { project_id, subject: who } }
+  }
+
   return {
     next(id) {
+      if (random.chance(0.06)) return { ...moves(id), keyed: random.chance(0.85) }
       const all = requests()
       const fetched = fetch(all)
       if (fetched !== null) return { ...fetched, keyed: random.chance(0.85) }

@@ -15,7 +15,8 @@ import { createRandom, type Random } from './random.ts'
 import { createRecord, type Record as FactRecord } from './record.ts'
 import { createAsking, type Asking } from './requests.ts'
 import type { MemoryDisk } from '#stores/memory.ts'
-import { copyOf, type Template } from './world.ts'
+import { checkRecipients, returning } from './recipient-laws.ts'
+import { copyOf, projectsOf, type Template } from './world.ts'
 
 export type Outcome = {
   readonly seed: number
@@ -205,6 +206,9 @@ async function quiesce(sim: Simulation): Promise<void> {
     if (isForgotten && value.expires_at <= now) fail(`${key} waits past its time and nobody was told`)
   }
   sim.laws.judgeEnd(now)
+  await checkRecipients(sim.record, (plan) => answerTo(plan, sim), fail)
+  for (const plan of returning(sim.record, projectsOf)) await settledAlone(plan, sim)
+  await passTime(sim)
   // Lists are long to look through, and one history in four shows enough of them.
   if (sim.random.chance(0.25)) await checkInboxes(sim.record, (plan) => answerTo(plan, sim), fail)
   sim.effects.judgeEnd([...sim.disk.docs.keys()].filter((key) => key.startsWith('kernel.pending/')))

@@ -5,7 +5,7 @@ import { SYSTEM } from '#kernel/identity.ts'
 import { createKernel } from '#kernel/kernel.ts'
 import { authenticate } from '#protocols/identity/authenticate.ts'
 import { ADMIN_SERVICE } from '#protocols/identity/schema.ts'
-import { directory } from '#protocols/identity/directory.ts'
+import { directory, people as directoryPeople } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { memoryDisk, memoryStore, type MemoryDisk } from '#stores/memory.ts'
 import { offerAll } from './capabilities.ts'
@@ -20,8 +20,14 @@ export type ProjectName = keyof typeof projects
 export const REVIEWER = 'user_rita'
 /** Somebody more in both projects: for votes, pools and escalations. */
 export const HELPER = 'user_hana'
+/** Owns the installation, is in no project, and does nothing but look. */
+export const OWNER = 'user_olga'
 export const HOSTILE = 'agent_mole'
 export const ADMIN = ADMIN_SERVICE
+/** Those who answer. */
+export const people: readonly string[] = [...Object.values(projects).map(({ principal }) => principal), REVIEWER, HELPER]
+export const projectsOf = (who: string): string[] =>
+  Object.entries(projects).flatMap(([id, { principal }]) => (principal === who || who === REVIEWER || who === HELPER ? [id] : []))
 
 export type Template = { readonly disk: MemoryDisk; readonly tokens: ReadonlyMap<string, string> }
 
@@ -30,7 +36,16 @@ export async function createTemplate(): Promise<Template> {
   const random = createRandom(0)
   let now = START_MS - 1_000
   const store = memoryStore({ disk, salt: () => Buffer.from(random.bytes(6)).toString('base64url') })
-  const kernel = createKernel({ store, protocols, contracts, directory, now: () => now++, entropy: random.bytes, asksPerMinute: null })
+  const kernel = createKernel({
+    store,
+    protocols,
+    contracts,
+    directory,
+    people: directoryPeople,
+    now: () => now++,
+    entropy: random.bytes,
+    asksPerMinute: null,
+  })
   const call = (operation: string, input: object): Promise<any> => kernel.call(operation, input, SYSTEM)
 
   for (const [id, { principal, agents }] of Object.entries(projects)) {
@@ -42,8 +57,15 @@ export async function createTemplate(): Promise<Template> {
     await call('identity/user.add', { id: both, name: both })
     await call('identity/project.join', { project_id: 'project_other', subject: both })
   }
+  await call('identity/user.add', { id: OWNER, name: OWNER, role: 'owner', project_id: null })
   const tokens = new Map<string, string>()
-  for (const subject of [ADMIN, REVIEWER, HELPER, ...Object.values(projects).flatMap(({ principal, agents }) => [principal, ...agents])])
+  for (const subject of [
+    ADMIN,
+    OWNER,
+    REVIEWER,
+    HELPER,
+    ...Object.values(projects).flatMap(({ principal, agents }) => [principal, ...agents]),
+  ])
     tokens.set(subject, ((await call('identity/key.issue', { subject })) as { key: string }).key)
   await offerAll(kernel, 0)
   for (const { principal } of Object.values(projects)) {

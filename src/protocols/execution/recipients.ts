@@ -70,14 +70,17 @@ type Fields = Pick<Request, 'people' | 'assigned_to'> & { readonly gone?: readon
 
 /** With other people. Who may not answer any more has put nothing aside. */
 function withPeople(request: Request, { people, assigned_to, gone = [], no_decider = false }: Fields, now: string): Request {
-  const { gone: _, no_decider: __, snoozed, ...rest } = request
+  const { gone: _, no_decider: __, snoozed, escalated_to, ...rest } = request
   const asleep = snoozed?.filter(({ by }) => people.includes(by)) ?? []
+  // Whoever was called in stays through other hands, as long as they can answer.
+  const called = escalated_to?.filter((who) => people.includes(who)) ?? []
   return {
     ...rest,
     people,
     assigned_to,
     assigned_at: assigned_to === request.assigned_to ? request.assigned_at : assigned_to === null ? null : now,
     ...(asleep.length > 0 ? { snoozed: asleep } : {}),
+    ...(called.length > 0 ? { escalated_to: called } : {}),
     ...(gone.length > 0 ? { gone: [...gone] } : {}),
     ...(no_decider ? { no_decider } : {}),
   }
