@@ -1,5 +1,6 @@
 // What the published OpenAPI has and public clients use: filters, totals, what the server says of itself; and pages of other origins.
 import assert from 'node:assert/strict'
+import { connect } from 'node:net'
 import { test } from 'node:test'
 import { sha256 } from '#kernel/chain.ts'
 import { canonical } from '#kernel/canonical.ts'
@@ -237,4 +238,23 @@ test('an address that can never be called is refused when it is registered', asy
     await world.call('devin', 'execution/callback.register', { endpoint })
   const lax = await hxpWorld(t)
   await lax.call('devin', 'execution/callback.register', { endpoint: 'http://127.0.0.1:8080/x' })
+})
+
+test('two Host headers are refused, and headers that are too large have a message at the top', async (t) => {
+  const world = await hxpWorld(t)
+  const raw = (text: string): Promise<string> =>
+    new Promise((done, failed) => {
+      const socket = connect(world.port, '127.0.0.1', () => socket.write(text))
+      let heard = ''
+      socket.on('data', (part: Buffer) => (heard += part.toString()))
+      socket.on('close', () => done(heard))
+      socket.on('error', failed)
+    })
+  const twice = await raw('GET /hxp HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n')
+  assert.match(twice, /^HTTP\/1\.1 400 /)
+  assert.match(twice, /two Host headers/)
+  const large = await raw(`GET /hxp/v1/inbox HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ${'x'.repeat(100_000)}\r\n\r\n`)
+  assert.match(large, /^HTTP\/1\.1 431 /)
+  const body = JSON.parse(large.slice(large.indexOf('\r\n\r\n')))
+  assert.equal(body.message, body.error.message)
 })
