@@ -55,12 +55,6 @@ async function startedTask(goal: string): Promise<string> {
   await ask(['task', 'start', task.id], 'agent')
   return task.id
 }
-async function blockedTask(...question: string[]): Promise<{ task: string; checkpoint: string }> {
-  const task = await startedTask('Ask')
-  const { checkpoint } = await ask(['checkpoint', 'raise', task, ...question], 'agent')
-  return { task, checkpoint: checkpoint.id }
-}
-const stateOf = async (task: string): Promise<string> => (await ask(['task', 'get', task])).task.state
 
 describe('what people see', () => {
   test('a task from its creation to its end', async () => {

@@ -16,7 +16,7 @@ export const withAdded = <S extends TSchema>(schema: S, ...names: string[]): S =
 /** Nothing inside an open object is unknown: it belongs to whoever sent it. */
 export function unknownFields(schema: TSchema, value: unknown): UnknownField[] {
   const found: UnknownField[] = []
-  look(schema as SchemaNode, value, '', found)
+  look(schema, value, '', found)
   return found
 }
 

@@ -193,7 +193,7 @@ must(
     const on = await capabilityWorld([local(liar, broken, odd)])
     const answer = await on.invoke('cap:liar')
     assert.deepEqual([answer.ok, answer.output, answer.error.code], [false, null, 'EXECUTION_FAILED'])
-    assert.match(answer.error.message, /output_schema does not allow: output\.words must be string/)
+    assert.match(answer.error.message, /its answer does not fit its output_schema: output\.words must be string/)
     assert.deepEqual((await on.invoke('cap:broken')).error, { code: 'EXECUTION_FAILED', message: 'no disk' })
     assert.equal((await on.invoke('cap:odd')).error.code, 'EXECUTION_FAILED')
     const reasons = (await on.events()).filter(({ action }) => action === 'capability.failed').map(({ after }) => after.reason)

@@ -40,9 +40,12 @@ const quoted = (text: string): string => (/[\s"]/.test(text) ? `"${text.replaceA
 export function filterOf(query: Query): Filter {
   const { person: _, text, filter, ...rest } = query
   const parts = Object.entries(rest).map(([field, value]) => `${names.get(field) ?? field}:${quoted(String(value))}`)
-  const saved = filter === undefined ? [] : [quoted(`@${String(filter)}`)]
-  return { text: [...parts, ...saved, ...(text === undefined ? [] : [String(text)])].join(' '), query }
+  const saved = typeof filter === 'string' ? [quoted(`@${filter}`)] : []
+  return { text: [...parts, ...saved, ...(typeof text === 'string' ? [text] : [])].join(' '), query }
 }
+
+/** The person whose inbox was asked for; null: the caller's own. */
+export const personIn = ({ person }: Query): string | null => (typeof person === 'string' ? person : null)
 
 /** Whose inbox it is, which no filter changes. */
 export const whoseIn = ({ person }: Query): Query => (person === undefined ? {} : { person })

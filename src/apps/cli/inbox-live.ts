@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { CliError, exits, type Exit } from './exits.ts'
 import type { Stage } from './inbox-answers.ts'
 import { createDesk, type Desk } from './inbox-desk.ts'
-import { filterOf, type Query } from './inbox-filter.ts'
+import { filterOf, personIn, type Query } from './inbox-filter.ts'
 import { createItems } from './inbox-items.ts'
 import { CLEAR, SCREEN_OFF, SCREEN_ON, type Size } from './inbox-screen.ts'
 import { createKeys, PASTE_OFF, PASTE_ON } from './keys.ts'
@@ -57,7 +57,7 @@ export async function liveInbox({ io, paint }: Context, remote: Remote, query: Q
   }
   const terminal: Terminal = {
     paint,
-    env: io.env as NodeJS.ProcessEnv,
+    env: io.env,
     size: () => ({ columns: screen.columns || 80, rows: screen.rows || 24 }),
     write: (text) => void screen.write(text),
     async aside(work) {
@@ -74,7 +74,7 @@ export async function liveInbox({ io, paint }: Context, remote: Remote, query: Q
       await wait(RESUME_MS)
     },
   }
-  const made = (desk = createDesk(remote, items, String(query['person'] ?? who), terminal))
+  const made = (desk = createDesk(remote, items, personIn(query) ?? who, terminal))
   const end = (): void => made.leave(exits.interrupted)
   const resized = (): void => {
     screen.write(CLEAR)

@@ -2,6 +2,7 @@
 import type { Protocol } from '#kernel/operation.ts'
 import { scenes } from './examples.ts'
 import { artifactOperations } from './operations/artifact.ts'
+import { auditCheckOperations } from './operations/audit-check.ts'
 import { auditOperations } from './operations/audit.ts'
 import { blobOperations } from './operations/blob.ts'
 import { checkpointRequestOperations } from './operations/checkpoint-request.ts'
@@ -28,6 +29,7 @@ const operations = [
   ...blobOperations,
   ...ledgerOperations,
   ...auditOperations,
+  ...auditCheckOperations,
 ]
 export type CollaborationOperation = (typeof operations)[number]
 

@@ -4,6 +4,7 @@ import { scenes } from './examples.ts'
 import { agentOperations } from './operations/agent.ts'
 import { credentialOperations } from './operations/credential.ts'
 import { projectOperations } from './operations/project.ts'
+import { sessionOperations } from './operations/session.ts'
 import { subjectOperations } from './operations/subject.ts'
 import { substituteOperations } from './operations/substitute.ts'
 import { ticketOperations } from './operations/ticket.ts'
@@ -16,6 +17,7 @@ const operations = [
   ...agentOperations,
   ...projectOperations,
   ...credentialOperations,
+  ...sessionOperations,
   ...subjectOperations,
   ...ticketOperations,
 ]

@@ -74,6 +74,7 @@ export function createAsk(job: Job, steps: Steps): Ask {
     return { request_id: request.id, checkpoint_id: request.checkpoint_id ?? null }
   }
 
+  // oxlint-disable-next-line typescript/no-explicit-any -- the value of any kind of question; the three functions below name its type
   function ask(kind: Question['kind'], prompt: string, choices: readonly Choice[], options: AnyOptions): Promise<Asked<any>> {
     const { key, verify, keys, unseal, ...more } = options
     const proof = given({ verify, keys, unseal }) as Proof

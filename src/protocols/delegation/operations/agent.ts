@@ -8,7 +8,7 @@ import { isInTime, restraintOf, type Restraint } from '../restraint.ts'
 import { allows, Attempt, availableFor, hasNoDelegate, isPresentAttempt, runAgent, runOf, targetOf, type OfRun } from '../rules.ts'
 import { amendmentsOf, ownersOf, refuseCycle } from '../beginning.ts'
 import { endingsOf, familyOf, isShallow, made, without, type Kept } from '../runs.ts'
-import { CapabilityRef, Card, Id, Open, Request, Run, Work } from '../schema.ts'
+import { CapabilityRef, type Card, Id, Open, Request, Run, Work } from '../schema.ts'
 
 const DelegateInput = t.Object({
   to_agent: Id,

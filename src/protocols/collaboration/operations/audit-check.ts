@@ -1,0 +1,130 @@
+// Audit: the record checked. A task is rebuilt from its events and held against the store, and the chain of a project is verified.
+import { differenceIn, type Difference } from '#kernel/chain.ts'
+import { Damaged } from '#kernel/errors.ts'
+import { administrator, anyone, system } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { query } from '#kernel/operation.ts'
+import { cursorOf, nextCursor, pageInput, placeOf } from '#kernel/paging.ts'
+import { nullable, t, type Static } from '#kernel/schema.ts'
+import type { StoredFact } from '#kernel/store.ts'
+import { numberIn, PORTION, recordKeeper, refuseForeignProject } from '../reading.ts'
+import { AuditEvent, subjectIn } from '../record.ts'
+import { againstStored, createFolding, createPage } from '../replay.ts'
+import { Id, Task } from '../schema.ts'
+
+const FoundDifference = nullable(t.Object({ project_id: t.String(), seq: t.Integer(), what: t.String() }))
+const shown = (difference: Difference | null): Static<typeof FoundDifference> =>
+  difference && { project_id: difference.scope, seq: difference.seq, what: difference.what }
+
+const REPLAYED_MAX = 20_000
+
+const replay = query({
+  name: 'audit.replay',
+  summary:
+    'Rebuild a task from all its events and compare it with what is stored; names the first event that differs. Events come in pages.',
+  draft: 'HACP 0.1.0, Operations; Reference Flow',
+  input: t.Object({ task_id: Id, cursor: pageInput.cursor }),
+  output: t.Object({
+    task: nullable(Task.schema),
+    events: t.Array(AuditEvent),
+    next_cursor: nextCursor,
+    replayed: t.Integer({ description: 'all events that it was rebuilt from' }),
+    documents: t.Array(t.Object({ kind: t.String(), id: t.String(), version: t.Integer() })),
+    matches: t.Boolean(),
+    difference: FoundDifference,
+  }),
+  callers: [anyone],
+  async load(read, { task_id }, { actor }) {
+    try {
+      await read(Task, task_id)
+    } catch (error) {
+      // Whoever sees everything may also see how a task differs from the record; for others nobody can tell whether it is theirs.
+      if (!(error instanceof Damaged) || actor.projects !== 'all') throw error
+    }
+    return null
+  },
+  async view(_, input, __, read) {
+    const { task_id } = input
+    const folding = createFolding(task_id)
+    const shownPage = createPage(numberIn(placeOf('audit.replay', input) ?? '0'))
+    let after: number | null = null
+    for (let replayed = 0; replayed < REPLAYED_MAX; replayed += PORTION) {
+      const page: StoredFact[] = await read.facts({ by: 'task', task: task_id }, { after, limit: PORTION, asStored: true })
+      for (const stored of page) {
+        folding.take(stored)
+        shownPage.take(stored)
+      }
+      if (page.length < PORTION) break
+      after = page.at(-1)!.position
+    }
+    const { images, task } = folding
+    const last = shownPage.goesOnAfter()
+    const difference = folding.difference() ?? (await againstStored(read, images))
+    return {
+      task: task(),
+      events: shownPage.events,
+      next_cursor: last === null ? null : cursorOf('audit.replay', input, String(last)),
+      replayed: folding.taken(),
+      documents: [...images].map(([key, { version }]) => ({ ...subjectIn(key), version })),
+      matches: difference === null,
+      difference: shown(difference),
+    }
+  },
+  example: { given: 'completed', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
+})
+
+const verify = query({
+  name: 'audit.verify',
+  summary: 'Verify the hash chain of a project, a bounded stretch a call; go on with the cursor.',
+  draft: 'ours: HACP 0.1.0, Audit ("MUST NEVER be deleted or modified") made checkable',
+  input: t.Object({ project_id: t.Optional(Id), cursor: pageInput.cursor }),
+  output: t.Object({
+    verified: t.Integer(),
+    from_seq: t.Integer(),
+    to_seq: t.Integer(),
+    head: t.Object({ seq: t.Integer(), hash: t.String() }),
+    valid: t.Boolean(),
+    difference: FoundDifference,
+    next_cursor: nextCursor,
+  }),
+  callers: [system, administrator, recordKeeper],
+  async load(read, { project_id = 'project_default' }, { actor }) {
+    refuseForeignProject(project_id, actor)
+    const { seq, hash } = await read.head(project_id)
+    return { project_id, head: { seq, hash } }
+  },
+  async view({ project_id, head }, input, _, read) {
+    const start = numberIn(placeOf('audit.verify', input) ?? '0')
+    // The fact before the stretch is the one that its first fact must follow.
+    const anchor =
+      start === 0 ? undefined : (await read.facts({ by: 'scope', scope: project_id }, { after: start - 1, limit: 1, asStored: true }))[0]
+    let previous = anchor?.hash ?? ''
+    let seq = start
+    let difference: Difference | null = null
+    while (!difference && seq < head.seq && seq - start < limits.verifiedMax) {
+      const page = await read.facts({ by: 'scope', scope: project_id }, { after: seq, limit: PORTION, asStored: true })
+      if (page.length === 0) difference = { scope: project_id, seq: seq + 1, what: 'the record ends before its head' }
+      for (const stored of page) {
+        if (stored.seq !== seq + 1) difference = { scope: project_id, seq: seq + 1, what: 'an event is missing' }
+        difference ??= differenceIn(stored, previous)
+        if (difference) break
+        previous = stored.hash
+        seq = stored.seq
+      }
+    }
+    const more = !difference && seq < head.seq
+    const next_cursor = more ? cursorOf('audit.verify', input, String(seq)) : null
+    return {
+      verified: seq - start,
+      from_seq: start + 1,
+      to_seq: seq,
+      head,
+      valid: difference === null,
+      difference: shown(difference),
+      next_cursor,
+    }
+  },
+  example: { given: 'completed', as: 'admin', input: {} },
+})
+
+export const auditCheckOperations = [replay, verify]

@@ -1,0 +1,30 @@
+// Rules that every reading of the record shares: those who may read all of it, and how much of it is read at a time.
+import { Refusal } from '#kernel/errors.ts'
+import { heldBy, ownsProject, role, SYSTEM_SCOPE, type Actor } from '#kernel/identity.ts'
+
+type OfProject = { readonly project_id: string | null }
+/** The whole record of a project is for its owners; identity facts are for owners of the installation. */
+export const recordKeeper = heldBy(
+  'an owner of the project',
+  role<OfProject>('project owner', (actor, { project_id }) => {
+    if (project_id === null) return true
+    return project_id === SYSTEM_SCOPE ? actor.kind === 'human' && actor.owner === true : ownsProject(actor, project_id)
+  }),
+)
+
+/** What is not yours does not exist; identity facts are everybody's scope and guarded by role. */
+export function refuseForeignProject(project_id: string, actor: Actor): void {
+  if (project_id !== SYSTEM_SCOPE && actor.projects !== 'all' && !actor.projects.has(project_id)) {
+    throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+  }
+}
+
+/** Facts that are read at a time: few, because each brings its images along. */
+export const PORTION = 25
+
+/** A place in the record, out of a cursor. */
+export function numberIn(place: string): number {
+  const found = Number(place)
+  if (!Number.isSafeInteger(found) || found < 0) throw new Refusal('INVALID_REQUEST', 'the cursor is damaged', { field: 'cursor' })
+  return found
+}

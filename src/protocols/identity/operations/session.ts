@@ -1,0 +1,150 @@
+// Login links and the sessions that people open with them. A secret is shown in the answer that makes it and stands nowhere else.
+import { sha256 } from '#kernel/chain.ts'
+import { timestampOf } from '#kernel/clock.ts'
+import { Refusal } from '#kernel/errors.ts'
+import { fact, image } from '#kernel/facts.ts'
+import { administrator, human, installationOwner, role, system } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, rule, type ListPage, type Read } from '#kernel/operation.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
+import { nullable, t } from '#kernel/schema.ts'
+import { isGoodSession, matches, partsOf, tokenOf } from '../authenticate.ts'
+import { administrators, mayPassOn } from '../rules.ts'
+import { Login, Session, SessionView, Timestamp, User, UserId, withoutDigest } from '../schema.ts'
+
+const issueLogin = command({
+  name: 'login.issue',
+  summary: 'Make a link token that logs a person in, once, within 15 minutes.',
+  draft: 'ours: identity',
+  input: t.Object({ user_id: UserId }),
+  output: t.Object({ token: nullable(t.String()), expires_at: Timestamp }),
+  callers: [system, administrator, installationOwner],
+  requires: [
+    mayPassOn,
+    rule<{ user: User }>(
+      'PRECONDITION_FAILED',
+      'the person is active',
+      ({ user }) => !user.disabled,
+      'the person is switched off: switch them on first',
+    ),
+  ],
+  audit: 'login.issued',
+  once: ['token'],
+  load: async (read, { user_id }) => ({ user: await read(User, user_id) }),
+  decide({ user }, _, { now, newId, secret }) {
+    const hidden = secret()
+    const expires_at = timestampOf(Date.parse(now) + limits.loginMs)
+    const login = { id: newId('login'), user_id: user.id, digest: sha256(hidden), created_at: now, expires_at, used_at: null }
+    return { facts: [fact('login.issued', [image(Login, login)])], output: { token: tokenOf(login.id, hidden), expires_at } }
+  },
+  example: { given: 'empty', as: 'admin', input: { user_id: 'user_alice' } },
+})
+
+const open = command({
+  name: 'session.open',
+  summary: 'Exchange a login token for a session.',
+  draft: 'ours: identity',
+  input: t.Object({ token: t.String({ maxLength: 200 }) }),
+  output: t.Object({ session: nullable(t.String()), session_id: t.String(), user: User.schema, expires_at: Timestamp }),
+  callers: [system],
+  requires: [],
+  audit: 'session.opened',
+  once: ['session'],
+  async load(read, { token }, { now }) {
+    const { id, secret } = partsOf(token)
+    const login = await read.raw(Login, `login_${id}`)
+    const isGood = login !== null && matches(secret, login.digest) && login.used_at === null && login.expires_at > now
+    const user = isGood ? await read.raw(User, login.user_id) : null
+    if (!isGood || !user || user.disabled) {
+      throw new Refusal('UNAUTHENTICATED', 'this login link was used before, has expired, or never existed')
+    }
+    const { found } = await sessionsOf(read, user.id, { limit: limits.pageMax })
+    return { login, user, over: found.filter((session) => !isGoodSession(session, Date.parse(now))) }
+  },
+  decide({ login, user, over }, _, { now, newId, secret }) {
+    const hidden = secret()
+    const expires_at = timestampOf(Date.parse(now) + limits.sessionMs)
+    const session = {
+      id: newId('sess'),
+      user_id: user.id,
+      digest: sha256(hidden),
+      created_at: now,
+      seen_at: now,
+      expires_at,
+      closed_at: null,
+    }
+    // Nobody closes what simply ended: the next one of the same person does.
+    const away = over.map((old) => image(Session, { ...old, closed_at: now }))
+    return {
+      facts: [fact('session.opened', [image(Session, session), image(Login, { ...login, used_at: now }), ...away])],
+      output: { session: tokenOf(session.id, hidden), session_id: session.id, user, expires_at },
+    }
+  },
+  example: { given: 'withLogin', as: 'system', input: ({ token }) => ({ token }) },
+})
+
+async function sessionsOf(read: Read, user_id: string, page: ListPage) {
+  const listed = await read.list(Session, 'user', [[user_id]], page)
+  return { listed, found: await Promise.all(listed.map(({ id }) => read(Session, id))) }
+}
+
+type WithSession = { readonly session: { readonly user_id: string; readonly closed_at: string | null } }
+const itsPerson = role<WithSession>('the person themself', (actor, { session }) => actor.kind === 'human' && actor.id === session.user_id)
+const isOpen = rule<WithSession>(
+  'PRECONDITION_FAILED',
+  'the session is open',
+  ({ session }) => session.closed_at === null,
+  'the session was closed already',
+)
+const sessionInput = t.Object({ session_id: t.String({ maxLength: limits.idCharsMax }) })
+
+const close = command({
+  name: 'session.close',
+  summary: 'Log out: end a session at once.',
+  draft: 'ours: identity',
+  input: sessionInput,
+  output: t.Object({ session: SessionView }),
+  callers: [...administrators, itsPerson],
+  requires: [isOpen],
+  audit: 'session.closed',
+  load: async (read, { session_id }) => ({ session: await read(Session, session_id) }),
+  decide({ session }, _, { now }) {
+    const closed = { ...session, closed_at: now }
+    return { facts: [fact('session.closed', [image(Session, closed)])], output: { session: withoutDigest(closed) } }
+  },
+  example: { given: 'withSession', as: 'alice', input: ({ session_id }) => ({ session_id }) },
+})
+
+const touch = command({
+  name: 'session.touch',
+  summary: 'Note that a session is in use, so that it does not end for idleness.',
+  draft: 'ours: identity',
+  input: sessionInput,
+  output: t.Object({ session: SessionView }),
+  callers: [system],
+  requires: [isOpen],
+  audit: 'session.seen',
+  load: async (read, { session_id }) => ({ session: await read(Session, session_id) }),
+  decide({ session }, _, { now }) {
+    const seen = { ...session, seen_at: now }
+    return { facts: [fact('session.seen', [image(Session, seen)])], output: { session: withoutDigest(seen) } }
+  },
+  example: { given: 'withSession', as: 'system', input: ({ session_id }) => ({ session_id }) },
+})
+
+const list = query({
+  name: 'session.list',
+  summary: 'List your sessions that are still good.',
+  draft: 'ours: identity',
+  input: t.Object({ ...pageInput }),
+  output: t.Object({ items: t.Array(SessionView), next_cursor: nextCursor }),
+  callers: [human],
+  load: (read: Read, input, { actor }) => sessionsOf(read, actor.id, pageIn('session.list', input)),
+  view({ listed, found }, input, { now }) {
+    const good = found.filter((session) => isGoodSession(session, Date.parse(now)))
+    return pageOf('session.list', input, listed, good.map(withoutDigest))
+  },
+  example: { given: 'withSession', as: 'alice', input: {} },
+})
+
+export const sessionOperations = [issueLogin, open, close, touch, list]
