@@ -28,6 +28,7 @@ test('settings come from flags, then the environment, then the defaults', () => 
     requestsPerMinute: 600,
     criticalPerHourMax: 20,
     defaultSecondsMin: 60,
+    readsPerMinute: 60_000,
     blobBytesMax: 64 * 2 ** 20,
     socket: join(process.cwd(), 'data', 'countersign.sock'),
     capabilities: null,
@@ -54,13 +55,19 @@ test('settings come from flags, then the environment, then the defaults', () => 
 
 test('without a quota there are no others either, unless they are given', () => {
   const asking = (argv: string[], env: Record<string, string> = {}): (number | null)[] => {
-    const { requestsOpenMax, requestsPerMinute, criticalPerHourMax } = started(argv, env)
-    return [requestsOpenMax, requestsPerMinute, criticalPerHourMax]
+    const { requestsOpenMax, requestsPerMinute, criticalPerHourMax, readsPerMinute } = started(argv, env)
+    return [requestsOpenMax, requestsPerMinute, criticalPerHourMax, readsPerMinute]
   }
-  assert.deepEqual(asking(['--quota', 'off']), [null, null, null])
-  assert.deepEqual(asking(['--quota', 'off', '--requests-open', '7'], { COUNTERSIGN_CRITICAL_PER_HOUR: '3' }), [7, null, 3])
-  assert.deepEqual(asking(['--requests-open', 'off', '--requests-per-minute', '60', '--critical-per-hour', 'off']), [null, 60, null])
-  assert.deepEqual(asking([], { COUNTERSIGN_REQUESTS_OPEN: '10' }), [10, 600, 20])
+  assert.deepEqual(asking(['--quota', 'off']), [null, null, null, null])
+  assert.deepEqual(asking(['--dev']), [null, null, null, null])
+  assert.deepEqual(asking(['--quota', 'off', '--requests-open', '7'], { COUNTERSIGN_CRITICAL_PER_HOUR: '3' }), [7, null, 3, null])
+  assert.deepEqual(asking(['--requests-open', 'off', '--requests-per-minute', '60', '--critical-per-hour', 'off']), [
+    null,
+    60,
+    null,
+    60_000,
+  ])
+  assert.deepEqual(asking([], { COUNTERSIGN_REQUESTS_OPEN: '10', COUNTERSIGN_READS_PER_MINUTE: '5' }), [10, 600, 20, 5])
 })
 
 test('the socket is beside the data, elsewhere, or nowhere; a path that the system cannot hold is refused unless nobody asked for it', () => {

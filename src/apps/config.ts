@@ -31,6 +31,8 @@ export type Config = {
   readonly requestsPerMinute: number | null
   readonly criticalPerHourMax: number | null
   readonly defaultSecondsMin: number | null
+  /** What one actor may read in a minute, in units; null: as much as it likes. */
+  readonly readsPerMinute: number | null
   readonly blobBytesMax: number
   /** Where the JSON-RPC socket is; null: there is none. */
   readonly socket: string | null
@@ -99,6 +101,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
       criticalPerHourMax: asking('critical-per-hour'),
       // No quota: it is not about how much an agent may do, but about who decides.
       defaultSecondsMin: dev && !isGiven('default-after') ? null : quotaOf(of('default-after')),
+      readsPerMinute: asking('reads-per-minute'),
       blobBytesMax: sizeOf(of('blob-max')),
       socket: socketOf(of('socket'), resolve(of('data').value)),
       capabilities: of('capabilities').value === '' ? null : resolve(of('capabilities').value),

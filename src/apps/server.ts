@@ -5,6 +5,8 @@ import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http.ts'
 import { createMetrics, type Metrics } from '#bindings/http/metrics.ts'
 import type { Tls } from '#bindings/http/tls.ts'
 import { createJsonRpc, type JsonRpcServer } from '#bindings/jsonrpc.ts'
+import { createTurns } from '#bindings/turns.ts'
+import { createUnsent, type Unsent } from '#bindings/unsent.ts'
 import { hxp } from '#bridges/hxp/index.ts'
 import { createCapabilities } from '#capabilities/registry.ts'
 import type { CapabilitySource } from '#capabilities/source.ts'
@@ -27,7 +29,7 @@ import { runNotices } from '#workers/notices.ts'
 import { runProcesses } from '#workers/processes.ts'
 import { runSweeper } from '#workers/sweeper.ts'
 import { runTimers } from '#workers/timers.ts'
-import { NOTHING_VERIFIED, runVerifier, verifyNow, type Checked, type RecordState } from '#workers/verifier.ts'
+import { runVerifier, type RecordState } from '#workers/verifier.ts'
 import { runWebhooks, type WebhookOptions } from '#workers/webhook.ts'
 import type { Worker } from '#workers/worker.ts'
 import { readAgents } from './agents-file.ts'
@@ -39,6 +41,7 @@ import { setUpDevelopment } from './development.ts'
 import { installationOf } from './installation.ts'
 import { createIssuer } from './issuer.ts'
 import { openKeys, watchKeys, type Keys } from './keys.ts'
+import { checkRecord } from './record-check.ts'
 import { createSessions, type Sessions } from './sessions.ts'
 import { streamPaths } from './stream-paths.ts'
 import { ownerLogin, setUp } from './setup.ts'
@@ -106,6 +109,9 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const capabilities = createCapabilities([...sources, ...(options.capabilities ?? [])], clock, log)
   const effects = createEffects({ capability: capabilities.invoke }, clock, log, EFFECTS_MS)
   const self = { issuer: '' }
+  const unsent = createUnsent((actor, connections) =>
+    log.warn({ actor, connections }, 'connections were cut: they did not read the answers that they had asked for'),
+  )
   const kernel = createKernel({
     store,
     blobs,
@@ -127,6 +133,8 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
       defaultSecondsMin: config.defaultSecondsMin,
       publicHooksOnly: !config.webhookPrivate,
     },
+    readsPerMinute: config.readsPerMinute,
+    turns: createTurns(unsent),
     checksAnswers: false,
   })
   await concludeUnknown(kernel, log)
@@ -142,9 +150,9 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   workers.push(runProcesses(kernel, blobs, agents, clock, log))
   const sessions = await sessionsOf(kernel, config, log)
   const metrics = createMetrics()
-  const parts = { kernel, installation, sessions, blobs, keys, metrics, tls, record: () => verifier?.record() ?? 'changed' }
+  const parts = { kernel, installation, sessions, blobs, keys, metrics, unsent, tls, record: () => verifier?.record() ?? 'changed' }
   const http = httpOf(parts, config, options)
-  const rpc = createJsonRpc({ kernel, log, metrics, authenticate: sessions.authenticate })
+  const rpc = createJsonRpc({ kernel, log, metrics, unsent, authenticate: sessions.authenticate })
   undo.push(() => Promise.all([http.stop(), rpc.stop(), effects.stop()]))
   undo.push(kernel.release)
   if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
@@ -217,26 +225,6 @@ function openStore(folder: DataFolder, config: Config, options: StoreOptions, lo
 /** IOERR, FULL, CANTOPEN: what SQLite says when it cannot make a file beside the database. */
 const FULL = new Set([10, 13, 14])
 
-async function checkRecord(
-  store: Store,
-  folder: DataFolder,
-  config: Config,
-  clock: Clock,
-  log: Logger,
-  signal: AbortSignal,
-): Promise<Checked> {
-  const from = (await folder.marker.read()) ?? NOTHING_VERIFIED
-  const { marker, difference } = await verifyNow(store, from, clock, signal)
-  // Without it the same facts are verified again at the next start, and that is all.
-  const unsaved = (error: unknown): void => log.warn({ error: String(error) }, 'how far the record is verified could not be noted')
-  if (marker.position > from.position) await folder.marker.write(marker).catch(unsaved)
-  if (!difference) return { marker, difference }
-  const words = `the record in ${folder.path} was changed: project ${difference.scope}, number ${difference.seq}: ${difference.what}`
-  if (!config.skipVerify) throw new StartError(`${words}. Restore a backup, or look at it with --skip-verify`)
-  log.error({ project: difference.scope, seq: difference.seq }, `${words}; started all the same, because of --skip-verify`)
-  return { marker, difference }
-}
-
 type Parts = {
   readonly kernel: Kernel
   readonly installation: string
@@ -244,12 +232,13 @@ type Parts = {
   readonly blobs: Blobs
   readonly keys: Keys
   readonly metrics: Metrics
+  readonly unsent: Unsent
   readonly tls: Tls | undefined
   record(): RecordState
 }
 
 function httpOf(parts: Parts, config: Config, options: ServerOptions): HttpServer {
-  const { kernel, installation, sessions, blobs, keys, metrics, tls, record } = parts
+  const { kernel, installation, sessions, blobs, keys, metrics, unsent, tls, record } = parts
   const { log, clock = realClock, bounds } = options
   const started_at = timestampOf(clock.now())
   return createHttp({
@@ -273,6 +262,7 @@ function httpOf(parts: Parts, config: Config, options: ServerOptions): HttpServe
     bytes: { blobs, bytesMax: config.blobBytesMax },
     documents: new Map([['/.well-known/jwks.json', () => jwksOf(keys.ring())]]),
     metrics,
+    unsent,
     ...(bounds ? { bounds } : {}),
     health: () => ({
       installation,

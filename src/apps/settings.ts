@@ -158,6 +158,14 @@ export const settings = [
     example: '--default-after 300',
   },
   {
+    flag: 'reads-per-minute',
+    env: 'COUNTERSIGN_READS_PER_MINUTE',
+    value: '<number>|off',
+    usual: String(limits.readsPerMinute),
+    words: 'what one actor may read in a minute, in units: a small answer is one, a page of 200 long tasks some 300',
+    example: '--reads-per-minute 6000',
+  },
+  {
     flag: 'blob-max',
     env: 'COUNTERSIGN_BLOB_MAX',
     value: '<size>',

@@ -55,7 +55,7 @@ export type Subscription = { readonly actor: string; cursor(): string; close(): 
 
 export type Hub = {
   /** Refuses as a call would; `open` is called when nothing can be refused any more. */
-  subscribe(wish: Wish, open: (cursor: string) => Sink): Promise<Subscription>
+  subscribe(wish: Wish, open: (cursor: string, actor: string) => Sink): Promise<Subscription>
   size(): number
   /** Ends every stream with its cursor. */
   stop(): void
@@ -112,13 +112,16 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
     return place
   }
 
-  async function subscribe({ name, input, after, who, caller }: Wish, open: (cursor: string) => Sink): Promise<Subscription> {
+  async function subscribe(
+    { name, input, after, who, caller }: Wish,
+    open: (cursor: string, actor: string) => Sink,
+  ): Promise<Subscription> {
     const admission = await kernel.admit(name, input, caller)
     const actor = admission.actor.id
     const fresh = createChannel(name, admission, bounds, write)
     const place = await startOf(fresh, after)
     refuseTooMany(actor)
-    const sink = open(fresh.cursorAt(place))
+    const sink = open(fresh.cursorAt(place), actor)
     const room = rooms.enter(fresh)
     const { channel } = room
     const seat = seats.take(`${who} ${channel.key}`, admission)

@@ -15,11 +15,14 @@ import { withCors, type CorsOptions } from './http/cors.ts'
 import { registerFigures } from './http/figures.ts'
 import { callerOf, createGuard, type Credential } from './http/guard.ts'
 import { isSocketRequest, registerLive, type LiveOptions } from './http/live.ts'
-import { registerDocuments, type Documents } from './http/documents.ts'
+import { documentSender, registerDocuments, type Documents } from './http/documents.ts'
 import { registerLogin, type Logins } from './http/login.ts'
 import { createMetrics, type Metrics } from './http/metrics.ts'
-import { operationsOf, plainListener, type Done, type Plain, type Run } from './http/operations.ts'
+import { operationsOf, plainListener, send, type Done, type Plain, type Run } from './http/operations.ts'
+import { inTurn } from './http/pipeline.ts'
+import { stop } from './http/stopping.ts'
 import { renewTls, tlsServerOptions, watchHandshakes, type Tls } from './http/tls.ts'
+import { createUnsent, type Unsent } from './unsent.ts'
 
 export type { HttpBounds } from './http/bounds.ts'
 
@@ -57,6 +60,8 @@ export type HttpOptions = {
   readonly bridges?: readonly MakeBridge[]
   /** Shared with other bindings, whose calls are then in /metrics too. */
   readonly metrics?: Metrics
+  /** Answers that nobody has read yet; shared with other bindings. */
+  readonly unsent?: Unsent
   readonly bounds?: Partial<HttpBounds>
 }
 
@@ -75,6 +80,7 @@ type State = HttpOptions & {
   readonly headers: Readonly<Record<string, string>>
   readonly guard: ReturnType<typeof createGuard>
   readonly metrics: Metrics
+  readonly unsent: Unsent
   readonly sockets: Set<Socket>
   handshakes: ReturnType<typeof watchHandshakes> | null
   /** Requests that expect what nobody here can do. */
@@ -93,6 +99,7 @@ export function createHttp(options: HttpOptions): HttpServer {
     headers: secure ? { ...securityHeaders, 'strict-transport-security': 'max-age=31536000' } : securityHeaders,
     guard: createGuard({ ...options, secure }),
     metrics: options.metrics ?? createMetrics(),
+    unsent: options.unsent ?? createUnsent(),
     sockets: new Set(),
     handshakes: null,
     unmet: new WeakSet(),
@@ -128,8 +135,9 @@ export function createHttp(options: HttpOptions): HttpServer {
   }
   const live = registerLive(app, { ...state, isStopping: () => state.stopping })
   registerLogin(app, { ...state, now: state.kernel.now })
-  registerFigures(app, state, live)
-  registerDocuments(app, state.documents)
+  const sendDocument = documentSender(state.unsent)
+  registerFigures(app, state, live, sendDocument)
+  registerDocuments(app, sendDocument, state.documents)
   app.setNotFoundHandler((request, reply) => reply.send(prepare(reply, absence(request, allow))))
   return {
     async listen(port, host) {
@@ -241,10 +249,11 @@ function meterOf(name: string, changes: boolean, state: State): Done {
 }
 
 function registerOperations(app: FastifyInstance, runs: ReadonlyMap<string, Run>, state: State): void {
+  const fixed = Object.entries(state.headers).flat()
   for (const [path, run] of runs) {
     app.post(path, async ({ raw, body }, reply) => {
-      const { text, failure } = await run(raw.headers, body as Buffer | undefined, reply.raw)
-      return text ?? prepare(reply.headers(state.headers), failure)
+      const answer = await run(raw.headers, body as Buffer | undefined, reply.raw)
+      send(reply.hijack().raw, fixed, answer, state.unsent)
     })
   }
 }
@@ -252,11 +261,11 @@ function registerOperations(app: FastifyInstance, runs: ReadonlyMap<string, Run>
 function servePlainly(app: FastifyInstance, runs: ReadonlyMap<string, Run>, bridges: Bridges, state: State, bound: Plain['bound']): void {
   const [framework] = app.server.listeners('request') as RequestListener[]
   app.server.removeAllListeners('request')
-  const { headers, guard, cors } = state
+  const { headers, guard, cors, unsent } = state
   const isOurs: Plain['isWelcome'] = (asked) => guard.hostOf(asked) !== undefined
   const isWelcome: Plain['isWelcome'] = (asked) => !state.stopping && isOurs(asked)
-  const all = bridges.listener(bound, plainListener({ runs, headers, isWelcome, bound }, framework!))
-  app.server.on('request', cors ? withCors({ ...cors, headers, isWelcome: isOurs }, all) : all)
+  const all = bridges.listener(bound, plainListener({ runs, headers, isWelcome, bound, unsent }, framework!))
+  app.server.on('request', inTurn(cors ? withCors({ ...cors, headers, isWelcome: isOurs }, all) : all))
   bridges.attach(app.server)
 }
 
@@ -284,16 +293,4 @@ function noteUnwritable(state: State, at: number): void {
   // Once, not with every call that is refused for it.
   if (state.unwritableAt === 0) state.log.error({}, 'the store cannot write: changes are refused until it can')
   state.unwritableAt = at
-}
-
-async function stop(app: FastifyInstance, state: State, stopMs: number): Promise<void> {
-  const closing = app.close()
-  state.handshakes?.end()
-  // A connection that is kept alive becomes idle only when its answer is out.
-  const sweep = setInterval(() => app.server.closeIdleConnections(), 20)
-  const deadline = setTimeout(() => app.server.closeAllConnections(), stopMs)
-  await closing
-  clearInterval(sweep)
-  clearTimeout(deadline)
-  state.metrics.close()
 }

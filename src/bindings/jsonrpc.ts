@@ -7,6 +7,7 @@ import { failureLine, notRequest, unavailable } from './jsonrpc/answers.ts'
 import type { Metrics } from './http/metrics.ts'
 import { methodsOf } from './jsonrpc/methods.ts'
 import { close, drain, fail, openSession, type JsonRpcBounds, type Session, type Shared } from './jsonrpc/session.ts'
+import { createUnsent, type Unsent } from './unsent.ts'
 
 export type { JsonRpcBounds } from './jsonrpc/session.ts'
 
@@ -26,6 +27,8 @@ const usualBounds: JsonRpcBounds = {
 export type JsonRpcOptions = Pick<Shared, 'kernel' | 'authenticate' | 'log'> & {
   /** Where calls are counted, beside those of other bindings. */
   readonly metrics?: Pick<Metrics, 'of'>
+  /** Answers that nobody has read yet; shared with other bindings. */
+  readonly unsent?: Unsent
   readonly bounds?: Partial<JsonRpcBounds>
 }
 const uncounted: Pick<Metrics, 'of'> = { of: () => ({ count() {} }) }
@@ -39,9 +42,16 @@ export type JsonRpcServer = {
   stop(): Promise<void>
 }
 
-export function createJsonRpc({ kernel, authenticate, log, metrics = uncounted, bounds: given }: JsonRpcOptions): JsonRpcServer {
+export function createJsonRpc({
+  kernel,
+  authenticate,
+  log,
+  metrics = uncounted,
+  unsent = createUnsent(),
+  bounds: given,
+}: JsonRpcOptions): JsonRpcServer {
   const bounds = { ...usualBounds, ...given }
-  const shared: Shared = { kernel, authenticate, log, bounds, methods: methodsOf(kernel, metrics) }
+  const shared: Shared = { kernel, authenticate, log, unsent, bounds, methods: methodsOf(kernel, metrics) }
   const sessions = new Set<Session>()
   const sockets = new Set<Session>()
   // Half open, so that whoever sends its calls and closes its side still gets the answers.

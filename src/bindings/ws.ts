@@ -10,6 +10,7 @@ import type { Hub } from './events.ts'
 import { failureOf, internalFailure, rawAnswer, transportFailure, type Failure } from './http/answers.ts'
 import type { Credential, Guard } from './http/guard.ts'
 import { STATUS_CODES } from './http/status.ts'
+import type { Unsent } from './unsent.ts'
 import { createTalk, type Talk } from './ws/talk.ts'
 
 export const SOCKET_PATH = '/v1/ws'
@@ -43,6 +44,7 @@ export type SocketOptions = {
   /** Origins of pages besides our own. */
   readonly origins: readonly string[]
   readonly bounds?: Partial<SocketBounds> | undefined
+  readonly unsent: Unsent
   identify(credential: Credential): Promise<Identified>
   /** Uses a ticket up, or refuses. */
   redeem(ticket: string): Promise<Identified>
@@ -105,7 +107,7 @@ export function createSockets(options: SocketOptions): Sockets {
     server.handleUpgrade(request, socket, head, (ws: WebSocket) => {
       if (identified === null) countSilent(address, 1)
       const known = (): void => countSilent(address, -1)
-      const talk = createTalk(ws, identified, { ...options, bounds, known, left: (ended) => void talks.delete(ended) })
+      const talk = createTalk(ws, socket, identified, { ...options, bounds, known, left: (ended) => void talks.delete(ended) })
       talks.add(talk)
     })
   }

@@ -33,6 +33,16 @@ export type Kernel = {
   release(): void
 } & Streams
 
+/** Lets actors take turns, so that one who asks for much keeps nobody waiting. Told who asks; knows the connections, which the kernel does not. */
+export type Turns = {
+  /** Refuses somebody who has not taken the answers to earlier calls. */
+  admit(actor: string): void
+  /** The same, and waits until it is their turn to read; without a promise it is at once. */
+  begin(actor: string): Promise<void> | undefined
+  /** Said once for each `begin`, with what the reading cost. */
+  end(actor: string, units: number): void
+}
+
 export type KernelOptions = Outside & {
   readonly store: Store
   readonly protocols: readonly Protocol[]
@@ -43,6 +53,8 @@ export type KernelOptions = Outside & {
   readonly notary?: Notary
   /** Bounds that the operator has changed. */
   readonly terms?: Partial<Terms>
+  /** Without it everybody is served at once. */
+  readonly turns?: Turns | undefined
   now(): number
   /** Lets calls wait for something to answer with; without it all are answered at once. */
   readonly sleep?: Clock['sleep']

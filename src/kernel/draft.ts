@@ -22,6 +22,9 @@ export type Draft = {
   readonly bounds: Bound[]
   /** A document that was there but not for this actor: the refusal says nothing of it, the record does. */
   hidden: Key | null
+  /** Documents and facts that were read, and the characters of their texts. */
+  rows: number
+  chars: number
   consequences: number
   /** The answer holds nothing yet. */
   nothing: { readonly again: string | null } | null
@@ -42,6 +45,8 @@ export const draftAt = (at: string, received?: Received): Draft => ({
   puts: new Set(),
   bounds: [],
   hidden: null,
+  rows: 0,
+  chars: 0,
   consequences: 0,
   nothing: null,
   wanted: null,
@@ -67,6 +72,8 @@ export const readingAt = (at: string): Draft => ({
   puts: NONE.puts,
   bounds: NONE.bounds,
   hidden: null,
+  rows: 0,
+  chars: 0,
   consequences: 0,
   nothing: null,
   wanted: null,

@@ -14,7 +14,8 @@ import { callEach } from './fan.ts'
 import { authorize, SYSTEM, type Actor } from './identity.ts'
 import { createLanes } from './lanes.ts'
 import { limits } from './limits.ts'
-import type { Command, Query, Read } from './operation.ts'
+import type { Command, Read } from './operation.ts'
+import { createQueries, createReading } from './queries.ts'
 import { createQuota } from './quota.ts'
 import { readerOf } from './reader.ts'
 import { assertMatches, keyOf, parse } from './schema.ts'
@@ -51,6 +52,8 @@ export function createKernel(options: KernelOptions): Kernel {
   const codes = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes)) as Record<string, Fault>
   const denials = createDenials(store, codes, newId, now)
   const quota = createQuota(options)
+  const reading = createReading(quota, options.turns)
+  const ask = createQueries({ options, given, denials, reading, readerAs })
   const stats = { conflicts: 0 }
   const waiting = createWaiting(now, options.sleep)
   const settled = createSettling(store, now, call)
@@ -134,26 +137,6 @@ export function createKernel(options: KernelOptions): Kernel {
     })
   }
 
-  async function ask(name: string, op: Query, raw: unknown, caller: Caller): Promise<unknown> {
-    const draft = readingAt(timestampOf(now()))
-    const asked = typeof caller === 'function' ? caller() : caller
-    const actor = asked instanceof Promise ? await asked : asked
-    try {
-      const input = inputOf(op, raw, actor)
-      const context = contextOf(given, actor, draft)
-      const read = readerAs(draft, actor)
-      const state = await op.load(read, input, context)
-      authorize(op.name, op.callers, actor, state)
-      const viewed: unknown = op.view(state, input, context, read)
-      const output: unknown = viewed instanceof Promise ? await viewed : viewed
-      if (options.checksAnswers ?? true) assertMatches(op.output, output, op.name)
-      return output
-    } catch (error) {
-      if (error instanceof Refusal) denials.record(draft, name, actor, error)
-      throw error
-    }
-  }
-
   async function once(
     draft: Draft,
     { protocol, op: served }: Served,
@@ -167,6 +150,7 @@ export function createKernel(options: KernelOptions): Kernel {
     const input = inputOf(op, raw, actor)
     const wish = seat && op.waits!(input, actor)
     seat?.listen(wish, actor.id)
+    if (isFirst) reading.admit(actor)
     const name = `${protocol}/${op.name}`
     const replyId = key === undefined ? undefined : `${actor.id}/${narrowingOf(actor)}${key}`
     const asked = key === undefined ? '' : `${name} ${canonical(askedFor(op, input))}${draft.received?.checksum ?? ''}`
@@ -177,7 +161,10 @@ export function createKernel(options: KernelOptions): Kernel {
         throw new Refusal('CONFLICT', 'this idempotency key was used before with another body', { reason: 'idempotency_key_reused' })
       const joined = reply?.pending === undefined ? undefined : effects.joined(reply.pending)
       if (joined) return { output: null, outcome: () => joined }
-      if (reply) return { output: reply.output }
+      if (reply) {
+        reading.again(actor)
+        return { output: reply.output }
+      }
     }
     if (op.effect) effects.refuseWithoutPort(op.effect)
     // Who lost a race, or has waited, has paid already.

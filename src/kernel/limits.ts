@@ -24,6 +24,21 @@ export const limits = {
   /** Answers that a connection has not taken: beyond the first its calls and streams wait, beyond the second it is closed. */
   unsentBytesHigh: 256 * 1024,
   unsentBytesMax: 16 * 1024 * 1024,
+  /**
+   * Answers that wait to be read, of one actor and of all together. Beyond the first, the actor is given no more, and beyond either, connections that
+   * do not read are cut: those that take less than so many bytes in the time. Within the share an actor is answered however much others hold.
+   */
+  unsentPerActorBytesMax: 16 * 1024 * 1024,
+  unsentTotalBytesMax: 64 * 1024 * 1024,
+  unsentShareBytes: 512 * 1024,
+  unsentProgressBytesMin: 16 * 1024,
+  unsentStaleMs: 1_000,
+  /** Requests of one HTTP connection that are worked on at a time, and that it may send ahead; sent ahead by all connections together. */
+  requestsUnderWayMax: 2,
+  requestsAheadMax: 100,
+  requestsAheadTotalMax: 10_000,
+  /** What those without a credential may read of public documents in a minute, from one address. */
+  publicBytesPerMinute: 64 * 1024 * 1024,
   /** How long a call may wait for something to answer with: no longer than the usual proxies keep a silent connection. */
   waitMsMax: 60_000,
   /** Calls that wait, of one actor and of all together: each costs its connection and a few hundred bytes. */
@@ -134,7 +149,7 @@ export const limits = {
 
   pageDefault: 50,
   pageMax: 200,
-  /** A page of audit events ends after this much of their documents, however few events that is. */
+  /** A page ends after this much of what was read for it, however few items that is. */
   pageBytesMax: 1024 * 1024,
   /** Rows that one filtered page may look at before it answers with a cursor, so that no query can be made expensive. */
   examinedMax: 2_000,
@@ -311,6 +326,15 @@ export const limits = {
   denialsPerMinute: 60,
   /** Commands that one agent may call, done or refused: ten a second are more than any task needs, and a loop gone wild wants more. */
   changesPerMinute: 600,
+  /** What one actor may read in a minute, in units: a thousand small answers a second, or some two hundred of the longest pages. */
+  readsPerMinute: 60_000,
+  /** One more unit for so many documents or events that a call looks at, and for so many characters of them. */
+  readUnitRows: 10,
+  readUnitChars: 4 * 1024,
+  /** Reads of one actor that are worked on at a time, and the units that one actor and all together may use up before others have their turn. */
+  readsUnderWayMax: 4,
+  readUnitsPerTurn: 150,
+  readUnitsPerTurnOfAll: 300,
   /** Questions that one agent may put to people. People's attention is the scarcest thing here. */
   asksPerMinute: 600,
   asksOpenMax: 1_000,

@@ -3,22 +3,45 @@
 const MINUTE_MS = 60_000
 const NAMES_MAX = 100_000
 
-export type Meter = { take(name: string): boolean }
+export type Meter = {
+  /** One token, where there is one. */
+  take(name: string): boolean
+  /** So many more, whether they are there or not: what is missing is paid back before the next one is given. */
+  charge(name: string, tokens: number): void
+  /** How long until there is a token again. */
+  seconds(name: string): number
+}
 
 export function createMeter(perMinute: number, now: () => number): Meter {
   const buckets = new Map<string, { tokens: number; at: number }>()
+
+  function left(name: string, at: number): number {
+    const bucket = buckets.get(name)
+    if (!bucket) return perMinute
+    // A clock that steps back refills nothing and takes nothing away.
+    const passed = Math.max(0, at - bucket.at)
+    return Math.min(perMinute, bucket.tokens + (passed * perMinute) / MINUTE_MS)
+  }
+
+  function keep(name: string, tokens: number, at: number): void {
+    buckets.delete(name)
+    buckets.set(name, { tokens, at })
+    if (buckets.size > NAMES_MAX) buckets.delete(buckets.keys().next().value!)
+  }
+
   return {
     take(name) {
       const at = now()
-      const bucket = buckets.get(name) ?? { tokens: perMinute, at }
-      // A clock that steps back refills nothing and takes nothing away.
-      const passed = Math.max(0, at - bucket.at)
-      const tokens = Math.min(perMinute, bucket.tokens + (passed * perMinute) / MINUTE_MS)
+      const tokens = left(name, at)
       const allowed = tokens >= 1
-      buckets.delete(name)
-      buckets.set(name, { tokens: allowed ? tokens - 1 : tokens, at })
-      if (buckets.size > NAMES_MAX) buckets.delete(buckets.keys().next().value!)
+      keep(name, allowed ? tokens - 1 : tokens, at)
       return allowed
     },
+    charge(name, tokens) {
+      const at = now()
+      // One answer may cost more than a minute brings, but nobody owes more than a minute.
+      keep(name, Math.max(-perMinute, left(name, at) - tokens), at)
+    },
+    seconds: (name) => Math.max(0, Math.ceil(((1 - left(name, now())) * 60) / perMinute)),
   }
 }

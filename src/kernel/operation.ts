@@ -57,6 +57,8 @@ export type Read = {
   head(scope: string): Promise<{ readonly seq: number; readonly hash: string }>
   /** Where in the record a document came to be as it is; null: it is not there, or no fact describes it. */
   place(doc: AnyDoc, id: string): Promise<Place | null>
+  /** So much was read that a page ends here, however few items it has. */
+  isFull(): boolean
   /** A registered person, agent or service, whoever asks; null when there is none. */
   subject(id: string): Promise<Subject | null>
   /** The people of a project, switched off or not; with null, the owners of this installation. */

@@ -3,7 +3,8 @@ import { canonical } from './canonical.ts'
 import { sha256 } from './chain.ts'
 import { Refusal } from './errors.ts'
 import { limits } from './limits.ts'
-import { t } from './schema.ts'
+import type { Listed, Read } from './operation.ts'
+import { t, type Doc, type Static, type TSchema } from './schema.ts'
 
 /** The fields of every list. */
 export const pageInput = {
@@ -40,13 +41,29 @@ export const pageIn = (name: string, input: Paged & Record<string, unknown>): { 
   limit: pageSize(input),
 })
 
-/** The page as it is answered: a full one may have another after it. */
+/** What a page lists, read one by one until it is enough; `isCut`: there is more of it. What is not there for the actor is left out. */
+export async function readListed<S extends TSchema>(
+  read: Read,
+  doc: Doc<S>,
+  listed: readonly Listed[],
+): Promise<{ listed: readonly Listed[]; items: Static<S>[]; isCut: boolean }> {
+  const items: Static<S>[] = []
+  for (const [i, { id }] of listed.entries()) {
+    const found = await read.maybe(doc, id)
+    if (found !== null) items.push(found)
+    if (read.isFull() && i + 1 < listed.length) return { listed: listed.slice(0, i + 1), items, isCut: true }
+  }
+  return { listed, items, isCut: false }
+}
+
+/** The page as it is answered: one that is full or cut has another after it. */
 export function pageOf<T>(
   name: string,
   input: Paged & Record<string, unknown>,
   listed: readonly { readonly at: string }[],
   items: T[],
+  isCut = false,
 ): { items: T[]; next_cursor: string | null } {
-  const last = listed.length === pageSize(input) ? listed.at(-1) : undefined
+  const last = isCut || listed.length === pageSize(input) ? listed.at(-1) : undefined
   return { items, next_cursor: last ? cursorOf(name, input, last.at) : null }
 }

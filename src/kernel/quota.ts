@@ -1,5 +1,6 @@
-// What one agent may do in a minute: one that runs wild takes nothing from the others, and little of the people's time.
+// What one actor may do in a minute: one that runs wild takes nothing from the others, and little of the people's time.
 import { Refusal } from './errors.ts'
+import { limits } from './limits.ts'
 import { createMeter } from './meter.ts'
 import type { Command } from './operation.ts'
 
@@ -8,11 +9,24 @@ export type QuotaOptions = {
   readonly asksPerMinute: number | null
   /** Calls of commands, questions included. */
   readonly changesPerMinute?: number | null
+  /** What one actor may read, of whatever kind it is. */
+  readonly readsPerMinute?: number | null
   now(): number
 }
-export type Quota = { take(op: Command, agent: string): void }
+export type Quota = {
+  /** An agent changes something. */
+  take(op: Command, agent: string): void
+  /** Somebody reads: refused where what they have read so far is not paid. */
+  read(actor: string): void
+  /** So much was read beyond the first unit. */
+  charge(actor: string, units: number): void
+}
 
-export function createQuota({ asksPerMinute, changesPerMinute = null, now }: QuotaOptions): Quota {
+/** What it cost to read so much, in units: a small answer is one. */
+export const unitsOf = (rows: number, chars: number): number =>
+  1 + Math.floor(rows / limits.readUnitRows) + Math.floor(chars / limits.readUnitChars)
+
+export function createQuota({ asksPerMinute, changesPerMinute = null, readsPerMinute = null, now }: QuotaOptions): Quota {
   const metered = (perMinute: number | null, words: string): ((agent: string) => void) => {
     if (perMinute === null) return () => undefined
     const meter = createMeter(perMinute, now)
@@ -24,10 +38,22 @@ export function createQuota({ asksPerMinute, changesPerMinute = null, now }: Quo
   }
   const change = metered(changesPerMinute, 'change something')
   const ask = metered(asksPerMinute, 'ask people')
+  const reads = readsPerMinute === null ? null : createMeter(readsPerMinute, now)
   return {
     take(op, agent) {
       change(agent)
       if (op.asks) ask(agent)
+    },
+    read(actor) {
+      if (!reads || reads.take(actor)) return
+      throw new Refusal(
+        'QUOTA_EXCEEDED',
+        `${actor} has read more than its ${readsPerMinute} units a minute; a small answer is one unit, a long page is many`,
+        { retry_after: Math.max(1, reads.seconds(actor)) },
+      )
+    },
+    charge(actor, units) {
+      if (units > 0) reads?.charge(actor, units)
     },
   }
 }

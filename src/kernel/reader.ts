@@ -2,6 +2,7 @@
 import { Damaged, Refusal } from './errors.ts'
 import type { Draft } from './draft.ts'
 import { isIn, type Actor, type Subject } from './identity.ts'
+import { limits } from './limits.ts'
 import type { Granted, ListPage, Listed, Read } from './operation.ts'
 import { END, holdsEntry, idIn, keyOf, prefixOf, type AnyDoc, type Part } from './schema.ts'
 import type { FactsOf, FactsPage, Key, Store, Value, Versioned } from './store.ts'
@@ -39,6 +40,7 @@ export function readerOf(store: Store, outside: Outside, draft: Draft, actor: Ac
   read.seek = shared.seek
   read.head = shared.head
   read.place = shared.place
+  read.isFull = shared.isFull
   read.subject = shared.subject
   read.people = shared.people
   read.grant = shared.grant
@@ -54,10 +56,12 @@ function seenIn({ after, before }: Draft, key: Key): Value | null | undefined {
   return pending === undefined ? before.get(key) : pending
 }
 
-function noteIn({ expect, before }: Draft, key: Key, found: Versioned | undefined): Value | null {
+function noteIn(draft: Draft, key: Key, found: Versioned | undefined): Value | null {
   const value = found?.value ?? null
-  expect.set(key, found?.version ?? 0)
-  before.set(key, value)
+  draft.expect.set(key, found?.version ?? 0)
+  draft.before.set(key, value)
+  draft.rows++
+  draft.chars += found?.size ?? 0
   return value
 }
 
@@ -161,8 +165,12 @@ const shared = {
   count(this: Reader, kind: AnyDoc, name: string, parts: readonly Part[]) {
     return this.at.store.count(prefixOf(kind, name, parts))
   },
-  facts(this: Reader, of: FactsOf, page: FactsPage) {
-    return this.at.store.facts(of, page)
+  async facts(this: Reader, of: FactsOf, page: FactsPage) {
+    const { store, draft } = this.at
+    const facts = await store.facts(of, page)
+    draft.rows += facts.length
+    for (const { images } of facts) for (const { text } of images) draft.chars += text?.length ?? 0
+    return facts
   },
   seek(this: Reader, scope: string, at: string) {
     return this.at.store.seek(scope, at)
@@ -172,6 +180,9 @@ const shared = {
   },
   place(this: Reader, kind: AnyDoc, id: string) {
     return this.at.store.place(keyOf(kind, id))
+  },
+  isFull(this: Reader) {
+    return this.at.draft.chars > limits.pageBytesMax
   },
   subject(this: Reader, id: string) {
     return this.at.outside.directory(this, id)

@@ -96,6 +96,7 @@ type Cached = {
   readonly image: number | null
   /** Null: the database knows. */
   readonly place: Place | null
+  readonly size: number
 }
 type Staging = { docs: Map<Key, Staged>; tips: Map<string, Head>; sums: Map<string, number>; group: Group }
 
@@ -125,7 +126,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       throw new Damaged(key, sound)
     }
     const { version, image, text } = sound
-    const entry: Cached = { version, value: JSON.parse(text) as Value, text: null, image, place: null }
+    const entry: Cached = { version, value: JSON.parse(text) as Value, text: null, image, place: null, size: text.length }
     cache.set(key, entry, costOf(text))
     return entry
   }
@@ -225,8 +226,8 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     for (const [key, { version, value, text, image, fresh, place }] of docs) {
       if (value === null) cache.delete(key)
       // The answer to a repeated call has no image: it is given again as it was, its fields in their order.
-      else if (fresh && image !== null) cache.set(key, { version, value: null, text, image, place }, costOf(text!))
-      else cache.set(key, { version, value, text: null, image, place }, costOf(text!))
+      else if (fresh && image !== null) cache.set(key, { version, value: null, text, image, place, size: text!.length }, costOf(text!))
+      else cache.set(key, { version, value, text: null, image, place, size: text!.length }, costOf(text!))
     }
     for (const [scope, head] of tips) heads.set(scope, head)
     for (const [prefix, count] of sums) counts.set(prefix, count)

@@ -4,7 +4,8 @@
 /** `${protocol}.${noun}/${id}` */
 export type Key = string
 export type Value = Readonly<Record<string, unknown>>
-export type Versioned = { readonly version: number; readonly value: Value }
+/** `size`: the characters of its text. */
+export type Versioned = { readonly version: number; readonly value: Value; readonly size: number }
 
 /** By what right something was done. */
 export type Basis = { readonly kind: 'role' | 'grant' | 'policy' | 'contract' | 'timer' | 'default'; readonly id: string }

@@ -4,6 +4,7 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import type { Duplex } from 'node:stream'
 import type { Actor } from '#kernel/identity.ts'
 import type { Caller, Kernel } from '#kernel/kernel.ts'
+import type { Unsent } from '../unsent.ts'
 import type { Failure } from './answers.ts'
 import type { Credential, Guard } from './guard.ts'
 import type { LiveOptions } from './live.ts'
@@ -32,6 +33,8 @@ export type BridgeHost = {
   /** Who is told of every answer to an operation. */
   meter(operation: string, changes: boolean): Done
   bug(error: unknown): void
+  /** Answers that nobody has read yet. */
+  readonly unsent: Unsent
   /** Takes the body as bytes for an operation that takes some, and calls it. */
   receive(
     operation: string,

@@ -5,6 +5,7 @@ import { administrator, installationOwner, type Actor } from '#kernel/identity.t
 import type { Kernel } from '#kernel/kernel.ts'
 import { openapiOf } from '../openapi.ts'
 import { prepare, transportFailure } from './answers.ts'
+import type { SendDocument } from './documents.ts'
 import { isLocal, type Credential, type Guard } from './guard.ts'
 import type { Live, LiveOptions } from './live.ts'
 import type { Metrics } from './metrics.ts'
@@ -26,10 +27,10 @@ type Figures = {
 
 const HEALTH_MEMORY_MS = 10_000
 
-export function registerFigures(app: FastifyInstance, state: Figures, live: Pick<Live, 'size'>): void {
+export function registerFigures(app: FastifyInstance, state: Figures, live: Pick<Live, 'size'>, sendDocument: SendDocument): void {
   const { kernel, metrics, guard } = state
-  const description = JSON.stringify(openapiOf(kernel.protocols, state.version, state.live?.aliases))
-  app.get('/openapi.json', (_, reply) => reply.send(description))
+  const description = Buffer.from(JSON.stringify(openapiOf(kernel.protocols, state.version, state.live?.aliases)))
+  app.get('/openapi.json', (request, reply) => sendDocument(request, reply, description))
 
   app.get('/health', (_, reply) => {
     const writes = state.unwritableAt === 0 || performance.now() - state.unwritableAt > HEALTH_MEMORY_MS

@@ -8,6 +8,7 @@ import type { Actor } from '#kernel/identity.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { createHub, type HubOptions, type StreamBounds } from '../events.ts'
+import type { Unsent } from '../unsent.ts'
 import { createSockets, SOCKET_PATH, type Identified, type SocketBounds } from '../ws.ts'
 import type { Credential, Guard } from './guard.ts'
 import { registerSse } from './sse.ts'
@@ -32,6 +33,7 @@ type Wiring = {
   readonly guard: Guard
   readonly live?: LiveOptions | undefined
   readonly log: { error(fields: object, words: string): void }
+  readonly unsent: Unsent
   authenticate(credential: Credential): Actor | Promise<Actor>
   isStopping(): boolean
 }
@@ -40,12 +42,12 @@ type Wiring = {
 export const isSocketRequest = ({ url, headers }: IncomingMessage): boolean =>
   url?.split('?', 1)[0] === SOCKET_PATH && headers.upgrade?.toLowerCase() === 'websocket'
 
-export function registerLive(app: FastifyInstance, { kernel, guard, live = {}, log, authenticate, isStopping }: Wiring): Live {
+export function registerLive(app: FastifyInstance, { kernel, guard, live = {}, log, unsent, authenticate, isStopping }: Wiring): Live {
   const { aliases = {}, origins = [], recheck = authenticate, bounds, written } = live
   const bug = (error: unknown): void => log.error({ err: error }, 'a stream failed')
   const hub = createHub({ kernel, bounds, written, bug })
   const lingerMs = bounds?.lingerMs ?? limits.streamLingerMs
-  registerSse(app, { protocols: kernel.protocols, guard, hub, aliases, lingerMs, authenticate, recheck })
+  registerSse(app, { protocols: kernel.protocols, guard, hub, aliases, lingerMs, unsent, authenticate, recheck })
   let tickets = 0
   const sockets = createSockets({
     hub,
@@ -53,6 +55,7 @@ export function registerLive(app: FastifyInstance, { kernel, guard, live = {}, l
     codes: kernel.codes,
     origins,
     bounds,
+    unsent,
     async identify(credential): Promise<Identified> {
       await authenticate(credential)
       return { who: sha256(`${credential.kind} ${credential.token}`), caller: () => recheck(credential) }

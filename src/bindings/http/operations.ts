@@ -10,7 +10,8 @@ import { answerText } from '#kernel/texts.ts'
 import { bodyOf, type Failure } from './answers.ts'
 import { patiently } from './arrival.ts'
 import { callerOf, idempotencyKeyIn, type Credential, type Guard } from './guard.ts'
-import { endSoon, gatherAnswers, withOthers } from './outlet.ts'
+import { askedBy, endSoon, gatherAnswers, withOthers } from './outlet.ts'
+import type { Unsent } from '../unsent.ts'
 
 export type Answer = { readonly text: string; readonly failure: null } | { readonly text: null; readonly failure: Failure }
 /** Never rejects. `body`: as it came; none is an empty object. Where the response closes early, a call that waits ends. */
@@ -54,6 +55,7 @@ function runOf(name: string, op: Operation, { kernel, guard, authenticate, faile
       const credential = guard.credentialOf(headers)
       const asked = authenticate(credential)
       const actor = asked instanceof Promise ? await asked : asked
+      askedBy(response, actor.id)
       const key = idempotencyKeyIn(headers)
       const input = body === undefined || body === null || body.length === 0 ? {} : decode(body)
       const caller = callerOf(authenticate, credential, actor)
@@ -85,10 +87,11 @@ export type Plain = {
   /** Whether a request may be taken at all; what may not is refused on the long way. */
   isWelcome(headers: IncomingHttpHeaders): boolean
   bound(raw: IncomingMessage): void
+  readonly unsent: Unsent
 }
 
 /** Answers plain requests; all others go to `otherwise`. */
-export function plainListener({ runs, headers, isWelcome, bound }: Plain, otherwise: RequestListener): RequestListener {
+export function plainListener({ runs, headers, isWelcome, bound, unsent }: Plain, otherwise: RequestListener): RequestListener {
   const fixed = Object.entries(headers).flat()
   return (raw, response) => {
     const run = raw.method === 'POST' ? runs.get(raw.url!) : undefined
@@ -107,7 +110,7 @@ export function plainListener({ runs, headers, isWelcome, bound }: Plain, otherw
       withOthers(
         () =>
           void run(raw.headers, body, response)
-            .then((answer) => send(response, fixed, answer))
+            .then((answer) => send(response, fixed, answer, unsent))
             .catch(() => response.destroy()),
       )
     })
@@ -121,9 +124,9 @@ function sizeOf(headers: IncomingHttpHeaders): number | undefined {
   return size > 0 && size <= limits.bodyBytesMax ? size : undefined
 }
 
-function send(response: ServerResponse, fixed: readonly string[], { text, failure }: Answer): void {
+export function send(response: ServerResponse, fixed: readonly string[], { text, failure }: Answer, unsent: Unsent): void {
   const body = text ?? bodyOf(failure)
   const more = failure === null ? [] : Object.entries(failure.headers).flat()
   response.writeHead(failure?.status ?? 200, [...fixed, ...more, 'content-length', String(Buffer.byteLength(body))])
-  endSoon(response, body)
+  endSoon(response, body, unsent)
 }

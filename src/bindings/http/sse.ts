@@ -8,6 +8,7 @@ import { decodeText } from '#kernel/json.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Protocol } from '#kernel/operation.ts'
 import type { Hub, Portion, Sink } from '../events.ts'
+import type { Unsent } from '../unsent.ts'
 import type { Credential, Guard } from './guard.ts'
 
 export type SseOptions = {
@@ -17,6 +18,7 @@ export type SseOptions = {
   /** Further paths: from a path to the stream operation that it stands for. */
   readonly aliases: Readonly<Record<string, string>>
   readonly lingerMs: number
+  readonly unsent: Unsent
   authenticate(credential: Credential): Actor | Promise<Actor>
   /** The same without counting as use: a page that is only open must not keep a session from ending. */
   recheck(credential: Credential): Actor | Promise<Actor>
@@ -37,7 +39,7 @@ export function registerSse(app: FastifyInstance, options: SseOptions): void {
   }
 }
 
-function handlerOf(name: string, properties: Properties, { guard, hub, authenticate, recheck, lingerMs }: SseOptions) {
+function handlerOf(name: string, properties: Properties, { guard, hub, authenticate, recheck, lingerMs, unsent }: SseOptions) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const { headers } = request.raw
     const credential = guard.credentialOf(headers)
@@ -52,7 +54,7 @@ function handlerOf(name: string, properties: Properties, { guard, hub, authentic
       who: sha256(`${credential.kind} ${credential.token}`),
       caller: () => recheck(credential),
     }
-    const subscription = await hub.subscribe(wish, (cursor) => openSink(reply, cursor, lingerMs))
+    const subscription = await hub.subscribe(wish, (cursor, actor) => openSink(reply, cursor, lingerMs, actor, unsent))
     reply.raw.once('close', subscription.close)
     if (reply.raw.destroyed || request.raw.socket.destroyed) subscription.close()
     return reply
@@ -85,7 +87,7 @@ function valueOf(text: string, type: string | undefined): unknown {
 /** What a client waits before it connects again. */
 const RETRY_MS = 1_000
 
-function openSink(reply: FastifyReply, cursor: string, lingerMs: number): Sink {
+function openSink(reply: FastifyReply, cursor: string, lingerMs: number, actor: string, unsent: Unsent): Sink {
   reply.hijack()
   const { raw } = reply
   // A client that is gone is noticed by 'close'.
@@ -95,7 +97,15 @@ function openSink(reply: FastifyReply, cursor: string, lingerMs: number): Sink {
   raw.writeHead(200, { ...headers, 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' })
   raw.write(`retry: ${RETRY_MS}\nid: ${cursor}\n\n`)
   return {
-    send: (portion, taken) => void raw.write(framesOf(portion), () => taken()),
+    send(portion, taken) {
+      const frames = framesOf(portion)
+      const { socket } = reply.request.raw
+      raw.write(frames, () => {
+        unsent.release(socket, frames.length)
+        taken()
+      })
+      if (raw.writableLength > 0) unsent.hold(socket, actor, frames.length)
+    },
     // Without data it is no event, but the place moves.
     beat: (place) => void raw.write(`: beat\nid: ${place}\n\n`),
     end({ reason, code, message }, place) {

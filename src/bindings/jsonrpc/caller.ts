@@ -19,12 +19,14 @@ function identify(session: Session, credential: Credential): Actor | Promise<Act
   const asked = session.shared.authenticate(credential)
   if (asked instanceof Promise) return identifiedLater(session, asked)
   session.known = true
+  session.actor = asked.id
   return asked
 }
 
 async function identifiedLater(session: Session, asked: Promise<Actor>): Promise<Actor> {
   const actor = await asked
   session.known = true
+  session.actor = actor.id
   return actor
 }
 

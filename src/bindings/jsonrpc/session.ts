@@ -6,6 +6,7 @@ import { decode } from '#kernel/json.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { createLines, type Lines } from '#kernel/lines.ts'
 import type { CallMeter } from '../http/metrics.ts'
+import type { Unsent } from '../unsent.ts'
 import * as answers from './answers.ts'
 import type { Failure } from './answers.ts'
 import { answerTo } from './requests.ts'
@@ -36,6 +37,7 @@ export type Shared = {
   readonly kernel: Kernel
   authenticate(credential: Credential): Actor | Promise<Actor>
   readonly log: { error(fields: object, words: string): void }
+  readonly unsent: Unsent
   readonly bounds: JsonRpcBounds
   readonly methods: ReadonlyMap<string, Method>
 }
@@ -61,6 +63,8 @@ export type Session = {
   identified: Actor | Promise<Actor> | null
   /** Somebody has shown a good credential here. */
   known: boolean
+  /** The last who called: what this connection does not read is theirs. */
+  actor: string
   readonly lines: Lines
   /** When the line began whose end has not come; null while it is not the sender who keeps us waiting. */
   begunAt: number | null
@@ -91,6 +95,7 @@ export function openSession(shared: Shared, peer: Peer, onClosed: () => void): S
     authenticating: null,
     identified: null,
     known: false,
+    actor: '',
     lines: createLines(shared.bounds.lineBytes),
     begunAt: null,
     underWay: 0,
@@ -188,9 +193,17 @@ function receiveBatch(session: Session, batch: readonly unknown[]): void {
     return
   }
   session.underWay += batch.length
-  const answering = batch.map((message) => new Promise<string | null>((done) => answerTo(session, message, done)))
+  let chars = 0
+  // The first answers wait for the last one: all of them are kept meanwhile.
+  const kept = (answer: string | null): string | null => {
+    chars += answer?.length ?? 0
+    hold(session, answer?.length ?? 0)
+    return answer
+  }
+  const answering = batch.map((message) => new Promise<string | null>((done) => answerTo(session, message, (answer) => done(kept(answer)))))
   void Promise.all(answering).then((all) => {
     const lines = all.filter((answer) => answer !== null)
+    session.shared.unsent.release(session.peer.output, chars)
     settle(session, batch.length, lines.length === 0 ? null : `[${lines.join(',')}]`)
   })
 }
@@ -227,9 +240,19 @@ function flush(session: Session): void {
   const text = session.out.join('\n')
   session.out.length = 0
   session.outChars = 0
-  session.peer.output.write(text, () => {
+  const { output } = session.peer
+  let rest = 0
+  output.write(text, () => {
+    if (rest > 0) session.shared.unsent.release(output, rest)
     if (session.state !== 'closed' && (session.waiting.length > 0 || session.peer.input.isPaused())) proceed(session)
   })
+  rest = Math.min(text.length, output.writableLength)
+  hold(session, rest)
+}
+
+/** So much of what was said waits to be taken. */
+function hold({ shared, peer, actor }: Session, chars: number): void {
+  if (chars > 0) shared.unsent.hold(peer.output, actor, chars)
 }
 
 // --- The end ---------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
 // One socket: what it says, what it is told, and how it ends. Frames are taken one after the other.
+import type { Duplex } from 'node:stream'
 import type { RawData, WebSocket } from 'ws'
 import { Refusal, type Fault } from '#kernel/errors.ts'
 import { decode } from '#kernel/json.ts'
@@ -7,6 +8,7 @@ import { createMeter } from '#kernel/meter.ts'
 import { nullable, parse, t, type Static } from '#kernel/schema.ts'
 import type { Ending, Hub, Portion, Sink, Subscription } from '../events.ts'
 import { failureOf, internalFailure } from '../http/answers.ts'
+import type { Unsent } from '../unsent.ts'
 import type { Identified, SocketBounds } from '../ws.ts'
 
 const Id = t.String({ minLength: 1, maxLength: 64 })
@@ -38,6 +40,7 @@ type TalkOptions = {
   readonly hub: Hub
   readonly codes: Readonly<Record<string, Fault>>
   readonly bounds: SocketBounds
+  readonly unsent: Unsent
   redeem(ticket: string): Promise<Identified>
   bug(error: unknown): void
   /** It has said who it is, or is gone without. */
@@ -45,8 +48,8 @@ type TalkOptions = {
   left(talk: Talk): void
 }
 
-export function createTalk(ws: WebSocket, first: Identified | null, options: TalkOptions): Talk {
-  const { hub, codes, bounds, bug } = options
+export function createTalk(ws: WebSocket, socket: Duplex, first: Identified | null, options: TalkOptions): Talk {
+  const { hub, codes, bounds, unsent, bug } = options
   const subscriptions = new Map<string, Subscription | null>() // null: it is being opened
   const meter = createMeter(bounds.commandsPerMinute, () => performance.now())
   const queue: Uint8Array[] = []
@@ -113,7 +116,7 @@ export function createTalk(ws: WebSocket, first: Identified | null, options: Tal
       return say({ id, error: errorOf(new Refusal('QUOTA_EXCEEDED', `a socket has at most ${bounds.perSocket} subscriptions`)) })
     subscriptions.set(id, null)
     try {
-      const subscription = await hub.subscribe({ name: stream, input, after, who, caller }, (cursor) => sinkOf(id, cursor))
+      const subscription = await hub.subscribe({ name: stream, input, after, who, caller }, (cursor, actor) => sinkOf(id, cursor, actor))
       if (isOver) subscription.close()
       else subscriptions.set(id, subscription)
     } catch (error) {
@@ -133,13 +136,18 @@ export function createTalk(ws: WebSocket, first: Identified | null, options: Tal
     say({ id, cursor, unsubscribed: true })
   }
 
-  function sinkOf(id: string, first: string): Sink {
+  function sinkOf(id: string, first: string, actor: string): Sink {
     let told = first
     say({ id, cursor: first, items: [] })
     return {
       send(portion, taken) {
         told = portion.cursor
-        ws.send(textOf(id, portion), { binary: false }, () => taken())
+        const text = textOf(id, portion)
+        ws.send(text, { binary: false }, () => {
+          unsent.release(socket, text.length)
+          taken()
+        })
+        if (socket.writableLength > 0) unsent.hold(socket, actor, text.length)
       },
       beat(cursor) {
         if (cursor !== told) say({ id, cursor, items: [] })

@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream'
 import type { Failure } from '#bindings/http/answers.ts'
 import { endSoon } from '#bindings/http/outlet.ts'
 import { STATUS_CODES } from '#bindings/http/status.ts'
+import type { Unsent } from '#bindings/unsent.ts'
 
 export type Answer = { readonly status: number; readonly text: string; readonly headers: readonly string[] }
 
@@ -72,9 +73,10 @@ export function send(
   response: ServerResponse,
   fixed: readonly string[],
   { status, text, headers }: Answer,
+  unsent: Unsent,
 ): void {
   response.writeHead(status, [...fixed, ...headers, 'content-length', String(Buffer.byteLength(text))])
-  endSoon(response, request.method === 'HEAD' ? undefined : text)
+  endSoon(response, request.method === 'HEAD' ? undefined : text, unsent)
 }
 
 /** On a socket that was not taken. */

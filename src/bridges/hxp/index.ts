@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { whenRead, type BridgeHost, type MakeBridge } from '#bindings/http/bridge.ts'
 import { callerOf, idempotencyKeyIn } from '#bindings/http/guard.ts'
 import type { Done } from '#bindings/http/operations.ts'
+import { askedBy } from '#bindings/http/outlet.ts'
 import type { Actor } from '#kernel/identity.ts'
 import { decode } from '#kernel/json.ts'
 import type { CallOptions } from '#kernel/kernel.ts'
@@ -29,7 +30,7 @@ export const hxp = (): MakeBridge => (host) => {
   const about = answerOf(200, aboutServer(host.version))
 
   function answer(request: IncomingMessage, response: ServerResponse): void {
-    const reply = (made: Answer): void => send(request, response, host.headersFor(request), made)
+    const reply = (made: Answer): void => send(request, response, host.headersFor(request), made, host.unsent)
     const refused = host.refusalOf(request)
     if (refused) return reply(failureAnswer(refused, false))
     const url = request.url!
@@ -79,6 +80,7 @@ function serverOf(host: BridgeHost) {
       const asked = authenticate(credential)
       const actor = asked instanceof Promise ? await asked : asked
       isPage = actor.kind === 'human' && isForeign(headers, guard)
+      askedBy(response, actor.id)
       if (!isOfKind(route.who, actor)) {
         done('UNAUTHORIZED', began)
         return wrongKind(route.who as 'agent' | 'human')

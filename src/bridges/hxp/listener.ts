@@ -1,6 +1,7 @@
 // One socket: what it is told, and how it ends. It has nothing to say.
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
+import type { Unsent } from '#bindings/unsent.ts'
 import { limits } from '#kernel/limits.ts'
 import { createMeter } from '#kernel/meter.ts'
 import type { Member, Seat } from './rooms.ts'
@@ -33,7 +34,7 @@ const closings = {
   request: 4403,
 } as const
 
-export function createListener(ws: WebSocket, socket: Duplex, seat: Seat, bounds: Bounds, left: () => void): Listener {
+export function createListener(ws: WebSocket, socket: Duplex, seat: Seat, bounds: Bounds, unsent: Unsent, left: () => void): Listener {
   const meter = createMeter(bounds.framesPerMinute, () => performance.now())
   let alive = true
   let isOver = false
@@ -52,7 +53,8 @@ export function createListener(ws: WebSocket, socket: Duplex, seat: Seat, bounds
   function write(bytes: Buffer): void {
     if (isOver || !socket.writable) return
     if (socket.writableLength + bytes.length > bounds.unsentBytes) return close(closings.slow, 'the client does not read its events', 1)
-    socket.write(bytes)
+    socket.write(bytes, () => unsent.release(socket, bytes.length))
+    if (socket.writableLength > 0) unsent.hold(socket, seat.actor.id, bytes.length)
   }
 
   const member: Member = {

@@ -134,7 +134,7 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
     const again = refusalOf(request)
     if (again) return sendRaw(socket, host.headersFor(request), again)
     server.handleUpgrade(request, socket, head, (ws: WebSocket) => {
-      const listener = createListener(ws, socket, seat, bounds, () => {
+      const listener = createListener(ws, socket, seat, bounds, host.unsent, () => {
         listeners.delete(listener)
         seat.members.delete(listener.member)
         rooms.leave(id, listener.member)

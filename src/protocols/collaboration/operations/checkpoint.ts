@@ -6,7 +6,7 @@ import { mergePatch, refuseMismatch } from '#kernel/foreign-schema.ts'
 import { administrator, anyone, spokenFor, system, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type ListPage, type Read } from '#kernel/operation.ts'
-import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
+import { nextCursor, pageIn, pageInput, pageOf, readListed } from '#kernel/paging.ts'
 import { t } from '#kernel/schema.ts'
 import { expired, familyOf, withoutChildren } from '../cancellation.ts'
 import { fitting, peopleAfter, successorOf } from '../checkpoints.ts'
@@ -240,17 +240,22 @@ const get = query({
 
 async function ofTask(read: Read, task_id: string, page: ListPage) {
   await read(Task, task_id)
-  const listed = await read.list(Checkpoint, 'task', [[task_id]], page)
-  return { listed, ids: listed.map(({ id }) => id) }
+  return readListed(read, Checkpoint, await read.list(Checkpoint, 'task', [[task_id]], page))
 }
 
 /** What somebody may answer, whoever's turn it is; a substitute finds what those whom they stand in for may answer, too. */
 async function waitingFor(read: Read, actor: Actor, page: ListPage) {
   const whose = spokenFor(actor).map((who) => [who])
   const listed = await read.list(Task, 'waiting', whose, page)
-  const tasks = await Promise.all(listed.map(({ id }) => read.maybe(Task, id)))
-  const theirs = tasks.filter((task) => task !== null).filter((task) => principal.is(actor, { task }) || reviewer.is(actor, { task }))
-  return { listed, ids: theirs.map((task) => task.pending_checkpoint).filter((id) => id !== null) }
+  const items: Checkpoint[] = []
+  for (const [i, { id }] of listed.entries()) {
+    const task = await read.maybe(Task, id)
+    const isTheirs = task !== null && (principal.is(actor, { task }) || reviewer.is(actor, { task }))
+    const found = isTheirs && task.pending_checkpoint !== null ? await read.maybe(Checkpoint, task.pending_checkpoint) : null
+    if (found !== null) items.push(found)
+    if (read.isFull() && i + 1 < listed.length) return { listed: listed.slice(0, i + 1), items, isCut: true }
+  }
+  return { listed, items, isCut: false }
 }
 
 const list = query({
@@ -262,11 +267,9 @@ const list = query({
   callers: [anyone],
   async load(read, input, { actor }) {
     const page = pageIn('checkpoint.list', input)
-    const { listed, ids } = await (input.task_id === undefined ? waitingFor(read, actor, page) : ofTask(read, input.task_id, page))
-    const found = await Promise.all(ids.map((id) => read.maybe(Checkpoint, id)))
-    return { listed, items: found.filter((checkpoint) => checkpoint !== null) }
+    return input.task_id === undefined ? waitingFor(read, actor, page) : ofTask(read, input.task_id, page)
   },
-  view: ({ listed, items }, input) => pageOf('checkpoint.list', input, listed, items),
+  view: ({ listed, items, isCut }, input) => pageOf('checkpoint.list', input, listed, items, isCut),
   example: { given: 'blocked', as: 'alice', input: {} },
 })
 

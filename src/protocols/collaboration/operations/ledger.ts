@@ -5,7 +5,7 @@ import { anyone, heldBy, type Actor } from '#kernel/identity.ts'
 import { canonical } from '#kernel/canonical.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
-import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
+import { nextCursor, pageIn, pageInput, pageOf, readListed } from '#kernel/paging.ts'
 import { nullable, t, type Static } from '#kernel/schema.ts'
 import { ByRun, byRun } from '#kernel/by-run.ts'
 import { executor, isFreeToChange, isInTime, principal } from '../rules.ts'
@@ -135,9 +135,10 @@ const history = query({
     refuseForeign(scope, actor)
     const { ledger_id } = await newest(read, scope, key)
     const listed = await read.list(LedgerEntry, 'history', [[ledger_id, key]], pageIn('ledger.history', input))
-    return { listed, items: await Promise.all(listed.map(async ({ id }) => shownOf(read, await read(LedgerEntry, id)))) }
+    const page = await readListed(read, LedgerEntry, listed)
+    return { ...page, items: await Promise.all(page.items.map((entry) => shownOf(read, entry))) }
   },
-  view: ({ listed, items }, input) => pageOf('ledger.history', input, listed, items),
+  view: ({ listed, items, isCut }, input) => pageOf('ledger.history', input, listed, items, isCut),
   example: { given: 'written', as: 'bob', input: { key: 'release' } },
 })
 

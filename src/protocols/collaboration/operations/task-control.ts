@@ -49,7 +49,7 @@ const list = query({
         const task = await read.maybe(Task, id)
         if (task && fits(task, input)) items.push(task)
         place = at
-        if (items.length === limit) return { items, place }
+        if (items.length === limit || read.isFull()) return { items, place }
       }
       examined += page.length
       if (page.length < limit) return { items, place: undefined }

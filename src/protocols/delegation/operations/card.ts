@@ -178,7 +178,7 @@ const discover = query({
         const card = await read.maybe(Card, id)
         if (card && fits(card)) items.push(await shownTo(read, card, actor))
         place = at
-        if (items.length === limit) return { items, place }
+        if (items.length === limit || read.isFull()) return { items, place }
       }
       examined += page.length
       if (page.length < limit) return { items, place: undefined }

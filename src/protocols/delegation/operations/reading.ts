@@ -85,7 +85,7 @@ const list = query({
         const run = await read.maybe(Run, id)
         if (run && fits(run)) items.push(run)
         place = at
-        if (items.length === limit) return { items, place }
+        if (items.length === limit || read.isFull()) return { items, place }
       }
       examined += page.length
       if (page.length < limit) return { items, place: undefined }

@@ -1,0 +1,66 @@
+// Requests of one connection, one after the other. HTTP lets a client send the next request before it has read the last answer: a few of
+// them are worked on, and the others wait until the answers before them were taken. Who sends ahead without end is cut off.
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { limits } from '#kernel/limits.ts'
+
+type Ahead = { readonly request: IncomingMessage; readonly response: ServerResponse }
+type Line = { readonly socket: Socket; underWay: number; readonly ahead: Ahead[] }
+
+const TOO_MUCH = 429
+/** From here on the connection is not read: the rest waits in the sender's own buffers. */
+const PAUSE_AT = 8
+
+export function inTurn(listener: RequestListener): RequestListener {
+  const lines = new WeakMap<Socket, Line>()
+  let waiting = 0
+
+  function lineOf(socket: Socket): Line {
+    let line = lines.get(socket)
+    if (!line) {
+      const made: Line = { socket, underWay: 0, ahead: [] }
+      lines.set(socket, (line = made))
+      socket.once('close', () => {
+        waiting -= made.ahead.length
+        made.ahead.length = 0
+      })
+    }
+    return line
+  }
+
+  /** The first is always worked on. The next ones are while what was answered before has been taken. */
+  const mayBegin = ({ underWay, socket }: Line): boolean =>
+    underWay === 0 || (underWay < limits.requestsUnderWayMax && socket.writableLength <= limits.unsentBytesHigh)
+
+  function begin(line: Line, request: IncomingMessage, response: ServerResponse): void {
+    line.underWay++
+    // The system has taken the whole answer.
+    response.once('finish', () => {
+      line.underWay--
+      if (line.ahead.length === 0) return
+      // Whoever sends ahead what is too much is told once. What else it has sent is not looked at.
+      if (response.statusCode === TOO_MUCH) line.socket.destroySoon()
+      else goOn(line)
+    })
+    listener(request, response)
+  }
+
+  function goOn(line: Line): void {
+    while (line.ahead.length > 0 && mayBegin(line) && !line.socket.destroyed) {
+      const { request, response } = line.ahead.shift()!
+      waiting--
+      begin(line, request, response)
+    }
+    if (line.ahead.length < PAUSE_AT && line.socket.isPaused()) line.socket.resume()
+  }
+
+  return (request, response) => {
+    const line = lineOf(request.socket)
+    if (line.ahead.length === 0 && mayBegin(line)) return begin(line, request, response)
+    line.ahead.push({ request, response })
+    waiting++
+    const { length } = line.ahead
+    if (length > limits.requestsAheadMax || (waiting > limits.requestsAheadTotalMax && length > PAUSE_AT)) return void line.socket.destroy()
+    if (length === PAUSE_AT) line.socket.pause()
+  }
+}

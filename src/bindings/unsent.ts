@@ -1,0 +1,146 @@
+// Answers that wait to be read. Whoever asks and does not read makes the server keep what it was asked for: how much that may be is bounded
+// for each actor and for all together, and connections that take nothing are cut before others are kept waiting for them.
+import type { Duplex, Writable } from 'node:stream'
+import { Refusal } from '#kernel/errors.ts'
+import { limits } from '#kernel/limits.ts'
+
+/** What a test may shrink. */
+export type UnsentBounds = {
+  readonly perActor: number
+  readonly total: number
+  readonly share: number
+  readonly staleMs: number
+}
+const usualBounds: UnsentBounds = {
+  perActor: limits.unsentPerActorBytesMax,
+  total: limits.unsentTotalBytesMax,
+  share: limits.unsentShareBytes,
+  staleMs: limits.unsentStaleMs,
+}
+
+/** A connection, as Node tells how far it is. */
+type Line = (Writable | Duplex) & { readonly _handle?: { readonly writeQueueSize?: number } | null }
+
+export type Unsent = {
+  /** So many bytes were handed to a connection that has not taken them, for an actor; empty: nobody in particular. */
+  hold(line: Writable, actor: string, bytes: number): void
+  /** It has taken so many of them. A connection that closes has taken all. */
+  release(line: Writable, bytes: number): void
+  /** Whether somebody has taken enough of what was sent already. */
+  hasRoom(actor: string): boolean
+  /** Refuses somebody who has not taken enough of what was sent already. */
+  admit(actor: string): void
+}
+
+type Held = {
+  readonly actor: string
+  bytes: number
+  /** How much the system had left to send at a time; that time is renewed whenever it has got on since. */
+  left: number
+  since: number
+}
+
+/** How often connections are looked at while there is something to look at. */
+const LOOKS_PER_BOUND = 4
+
+/** `wasCut` is told whose connections were cut, and how many. */
+export function createUnsent(
+  wasCut: (actor: string, connections: number) => void = () => undefined,
+  given: Partial<UnsentBounds> = {},
+): Unsent {
+  const bounds: UnsentBounds = { ...usualBounds, ...given }
+  const lines = new Map<Line, Held>()
+  const watched = new WeakSet<Line>()
+  const perActor = new Map<string, number>()
+  let total = 0
+  let timer: NodeJS.Timeout | undefined
+
+  const of = (actor: string): number => perActor.get(actor) ?? 0
+
+  const hasRoom = (actor: string): boolean => of(actor) < bounds.share || (of(actor) < bounds.perActor && total < bounds.total)
+
+  function count(actor: string, by: number): void {
+    total += by
+    const bytes = of(actor) + by
+    if (bytes === 0) perActor.delete(actor)
+    else perActor.set(actor, bytes)
+  }
+
+  function forget(line: Line): void {
+    const held = lines.get(line)
+    if (!held) return
+    lines.delete(line)
+    count(held.actor, -held.bytes)
+  }
+
+  /** Those that get on are left alone, however slowly: only over a bound does it matter who does not. */
+  function look(): void {
+    const now = performance.now()
+    if (lines.size === 0) {
+      clearInterval(timer)
+      timer = undefined
+      return
+    }
+    const stale: [Line, Held][] = []
+    for (const [line, held] of lines) {
+      const left = leftOf(line)
+      if (held.left - left >= limits.unsentProgressBytesMin || left === 0) {
+        held.left = left
+        held.since = now
+      } else {
+        // More has come since.
+        held.left = Math.max(held.left, left)
+        if (now - held.since >= bounds.staleMs) stale.push([line, held])
+      }
+    }
+    const cut = new Map<string, number>()
+    for (const [line, { actor }] of stale.toSorted(([, a], [, b]) => b.bytes - a.bytes)) {
+      if (total <= bounds.total && of(actor) <= bounds.perActor) continue
+      cut.set(actor, (cut.get(actor) ?? 0) + 1)
+      forget(line)
+      line.destroy()
+    }
+    for (const [actor, connections] of cut) wasCut(actor, connections)
+  }
+
+  function hold(line: Line, actor: string, bytes: number): void {
+    let held = lines.get(line)
+    if (!held) {
+      held = { actor, bytes: 0, left: leftOf(line), since: performance.now() }
+      lines.set(line, held)
+      if (!watched.has(line)) {
+        watched.add(line)
+        line.once('close', () => forget(line))
+      }
+    }
+    held.bytes += bytes
+    count(held.actor, bytes)
+    timer ??= setInterval(look, bounds.staleMs / LOOKS_PER_BOUND).unref()
+  }
+
+  function release(line: Line, bytes: number): void {
+    const held = lines.get(line)
+    if (!held) return
+    const taken = Math.min(bytes, held.bytes)
+    held.bytes -= taken
+    count(held.actor, -taken)
+    if (held.bytes === 0) lines.delete(line)
+  }
+
+  return {
+    hold,
+    release,
+    hasRoom,
+    admit(actor) {
+      if (hasRoom(actor)) return
+      throw new Refusal('QUOTA_EXCEEDED', `${of(actor)} bytes of answers wait to be read by your connections: read them first`, {
+        retry_after: 1,
+      })
+    },
+  }
+}
+
+/** What Node has not handed over, and what the system has not taken of the rest. */
+function leftOf(line: Line): number {
+  return line.writableLength + (line._handle?.writeQueueSize ?? 0)
+}
