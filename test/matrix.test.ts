@@ -47,6 +47,32 @@ describe('the matrix', () => {
   })
 })
 
+const made = /([a-z]+_)[0-9A-HJKMNP-TV-Z]{26}/g
+/** Whole values alone: where an id is part of a secret, showing the secret is the right. */
+const named = new RegExp(`"${made.source}"`, 'g')
+describe('what is not yours', () => {
+  for (const name of Object.keys(matrix)) {
+    test(`${name} tells outsiders of what is there no other thing than of what is not`, async () => {
+      const { scene, op } = sceneOf(name)
+      const prepared = await stage(scene)
+      const input = JSON.stringify(inputOf(op.example, prepared.refs))
+      const elsewhere = input.replaceAll(named, '"$101J0K7M4N8Y7Q2W3E4R5T6Y7V8"')
+      if (elsewhere === input) return
+      for (const who of ['mallory', 'spy'] as const) {
+        if (letters(matrix[name]!)[columns.indexOf(who)] === 'y') continue
+        const said = async (body: string): Promise<string> => {
+          const on = await again(prepared)
+          return on.call(who, name, JSON.parse(body) as object).then(
+            () => 'done',
+            ({ code, message }: { code: string; message: string }) => `${code} ${message.replaceAll(made, '$1…')}`,
+          )
+        }
+        assert.equal(await said(input), await said(elsewhere), who)
+      }
+    })
+  }
+})
+
 const claimPaths = `actor actor_id by caller_id principal produced_by raised_by requested_by resolved_by reviewer submitted_by user_id
   agent_id ownership.principal provenance.produced_by resolution.by`.split(/\s+/)
 /** Where a field of that name means something else than who is calling. */

@@ -95,7 +95,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'delegation/inbox.release': '          y      u     u     u    u   u     u      n     y    n    u      u',
   'delegation/memo.put': '               u      u     u     n    n   n     n      u     y    n    u      n',
   'delegation/memo.get': '               u      u     u     n    n   n     n      u     y    n    u      n',
-  'delegation/run.forget': '             y      u     u     u    u   u     u      u     u    u    u      u',
+  'delegation/run.forget': '             y      u     u     u    n   n     n      u     u    n    u      u',
   'delegation/agent.retire': '           y      u     u     u    u   u     u      u     u    u    u      u',
   'delegation/run.abandon': '            y      u     u     n    n   n     n      u     u    n    u      n',
   // Nobody but the run's own agent invokes: people never do, and nor does the runtime.
@@ -107,12 +107,12 @@ export const matrix: Readonly<Record<string, string>> = {
   'delegation/capability.withdraw': '    y      u     u     u    u   u     u      u     u    u    u      u',
   'delegation/webhook.rotate': '         y      y     y     y    u   u     n      u     y    n    u      u',
   'delegation/inbox.push': '             y      u     u     u    u   u     u      u     u    u    u      u',
-  'delegation/delivery.record': '        y      u     u     u    u   u     u      u     u    u    u      u',
+  'delegation/delivery.record': '        y      u     u     u    n   n     n      u     u    n    u      u',
   'delegation/delivery.list': '          y      y     y     n    n   n     n      y     y    n    y      n',
   'delegation/delivery.forget': '        y      u     u     u    u   u     u      u     u    u    u      u',
   // Items of a task: contracts put them there, let them follow, and close them.
   //                                   system admin owner alice rita bob mallory devin robin spy project deputy
-  'execution/request.mirror': '          y      u     u     u    u   u     u      u     u    u    u      u',
+  'execution/request.mirror': '          y      u     u     u    u   n     n      u     n    n    u      u',
   'execution/request.reroute': '         y      u     u     u    u   n     n      u     n    n    u      u',
   'execution/request.bind': '            y      u     u     u    u   n     n      u     n    n    u      u',
   'execution/request.close': '           y      u     u     u    u   n     n      u     n    n    u      u',

@@ -150,9 +150,10 @@ const anAgent = role<{ isAgent: boolean }>('an agent', (_, { isAgent }) => isAge
 /** The mailboxes of runs of the caller; null where another process has taken the run since. */
 async function heldBy(read: Read, runs: Static<typeof Held>, actor: Actor) {
   const mailboxes = await Promise.all(runs.map(({ run_id }) => read.raw(Mailbox, run_id)))
-  const isForeign = (mailbox: Mailbox): boolean => mailbox.agent_id !== actor.id || !isIn(actor, mailbox.project_id)
-  if (actor.kind === 'agent' && mailboxes.some((mailbox) => mailbox && isForeign(mailbox)))
-    throw new Refusal('RUN_NOT_FOUND', 'one of the runs does not exist')
+  // By the runs, not by the mailboxes: that of a run which ended long ago is gone, and the run is still its agent's.
+  if (actor.kind === 'agent')
+    for (const { run_id } of runs)
+      if ((await read.maybe(Run, run_id))?.agent_id !== actor.id) throw new Refusal('RUN_NOT_FOUND', `there is no run ${run_id}`)
   const held = runs.map(({ run_id, attempt }, i) => {
     const mailbox = mailboxes[i]
     return { run_id, mailbox: mailbox?.attempt === attempt && attempt > 0 ? mailbox : null }

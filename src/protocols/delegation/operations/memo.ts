@@ -75,7 +75,7 @@ const forget = command({
   ],
   audit: null,
   async load(read, { run_id }) {
-    const run = await read.raw(Run, run_id)
+    const run = await read.maybe(Run, run_id)
     if (!run) throw new Refusal('RUN_NOT_FOUND', `there is no run ${run_id}`)
     const listed = await read.list(Memo, 'run', [[run_id]], { limit: PORTION })
     return { run, mailbox: await read.raw(Mailbox, run_id), ids: listed.map(({ id }) => id) }

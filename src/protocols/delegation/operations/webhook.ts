@@ -120,7 +120,7 @@ const record = command({
   requires: [],
   audit: null,
   async load(read, { run_id, number }) {
-    const run = await read.raw(Run, run_id)
+    const run = await read.maybe(Run, run_id)
     if (!run) throw new Refusal('RUN_NOT_FOUND', `there is no run ${run_id}`)
     return { run, mailbox: await read.raw(Mailbox, run_id), found: await read.raw(Posting, postingId(run_id, number)) }
   },

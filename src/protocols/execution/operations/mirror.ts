@@ -10,8 +10,8 @@ import { answeredElsewhere } from '../given.ts'
 import { endedWith } from '../receipts.ts'
 import { followed, reachOfTask } from '../recipients.ts'
 import { routedByTask } from '../routing.ts'
-import { isNotLate, isOver, isStillOpen, requestOf, taskBehind, type OfRequest } from '../rules.ts'
-import { Action, Fallback, Id, Kind, MirroredPayload, Priority, Request, Reviewed, Risk, Timestamp } from '../schema.ts'
+import { isNotLate, isOver, isStillOpen, requestOf, type OfRequest, type TaskBehind } from '../rules.ts'
+import { Action, Fallback, Id, Kind, MirroredPayload, Priority, Request, Reviewed, Risk, taskDoc, Timestamp } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 
 const { asked_by, on_expiry } = Request.schema.properties
@@ -54,7 +54,7 @@ const mirror = command({
   ],
   audit: 'request.created',
   async load(read, { request_id, task_id, owner, assigned_to = owner }, { now }) {
-    const task = (await taskBehind(read, task_id))!
+    const task = (await read(taskDoc(), task_id)) as TaskBehind
     const routed = await routedByTask(read, task, assigned_to, now)
     return { taken: request_id !== undefined && (await read.maybe(Request, request_id)) !== null, routed }
   },
