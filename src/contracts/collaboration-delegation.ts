@@ -193,6 +193,25 @@ const onDone: Contract[] = [
   }),
 ]
 
+/** A run that nobody has said to begin begins with the first act of its agent on the task; on an assigned task that is task.start. */
+const begins = (on: string, of: (subject: never, actor: string) => { readonly task_id: string; readonly by: string }): Contract =>
+  down(`${on}-begins`, on, 'run.start', async ({ subject, actor }, read) => {
+    const { task_id, by } = of(subject as never, actor)
+    const run = await currentOf(read, task_id)
+    if (run === null || run.agent_id !== by || run.state !== 'running' || run.started_at !== null) return null
+    return (await read.raw(Task, task_id))?.state === 'assigned' ? null : { run_id: run.id }
+  })
+const onFirstAct: Contract[] = [
+  begins('task.checkpoint.raised', ({ task_id, raised_by }: Checkpoint) => ({ task_id, by: raised_by })),
+  begins('artifact.committed', ({ provenance }: ArtifactVersion) => ({ task_id: provenance.produced_by, by: provenance.actor })),
+  begins('artifact.uploaded', ({ task_id }: { task_id: string }, by) => ({ task_id, by })),
+  begins('artifact.referenced', ({ task_id }: { task_id: string }, by) => ({ task_id, by })),
+  // An entry of the organisation stands in a chain of its own, where no run begins.
+  begins('ledger.written', ({ by, actor, scope }: LedgerEntry) => ({ task_id: by, by: scope === 'org' ? '' : actor })),
+  begins('grant.used', ({ task_id }: { task_id: string }, by) => ({ task_id, by })),
+  begins('ownership.delegated', ({ id }: Task, by) => ({ task_id: id, by })),
+]
+
 const onCommitted = down('delivery-completes', 'artifact.committed', 'run.complete', async ({ subject }, read) => {
   const { artifact_id, version, provenance } = subject as { artifact_id: string; version: string; provenance: { produced_by: string } }
   const task = await read(Task, provenance.produced_by)
@@ -246,6 +265,7 @@ const onAmended = down('amend-steers', 'task.amended', 'agent.steer', async ({ s
 
 export const collaborationToDelegation: readonly Contract[] = [
   ...onDone,
+  ...onFirstAct,
   onAssigned,
   onStarted,
   onRaised,

@@ -4,5 +4,6 @@ import './aap-agents.ts'
 import './aap-runs.ts'
 import './aap-contracts.ts'
 import './aap-messages.ts'
+import './aap-taken.ts'
 
 aap.assertAllCited()

@@ -34,6 +34,7 @@ export function opened(run: Run, reach: Mailbox['reach'], now: string): Change[]
     due: now,
     worker: null,
     until: null,
+    queued: true,
     attempt: 0,
     handed: 0,
     last: 0,
@@ -98,6 +99,13 @@ export function kept(mailbox: Mailbox): Change {
   return put(Mailbox, mailbox.id, { ...mailbox, due: isNew ? mailbox.due : (mailbox.until ?? mailbox.due) })
 }
 
+/** A receiver has accepted a message of the run: it waits for nobody any more. */
+export const accepted = (mailbox: Mailbox): Mailbox => ({ ...mailbox, queued: false })
+
+/** Whether the run waits for its agent to take it. */
+export const isQueued = ({ state, started_at }: Run, mailbox: Mailbox | null): boolean =>
+  state === 'running' && started_at === null && mailbox?.queued === true
+
 export type Taken = { readonly mailbox: Mailbox; readonly messages: readonly Message[] }
 
 export function taken(mailbox: Mailbox, worker: string | null, until: string, now: string): Taken {
@@ -105,7 +113,7 @@ export function taken(mailbox: Mailbox, worker: string | null, until: string, no
   const messages = goesOn ? mailbox.messages.filter(({ number }) => number > mailbox.handed) : mailbox.messages
   const attempt = goesOn ? mailbox.attempt : mailbox.attempt + 1
   const lease_ms = Date.parse(until) - Date.parse(now)
-  return { mailbox: { ...mailbox, worker, until, lease_ms, attempt, handed: mailbox.last, due: until }, messages }
+  return { mailbox: { ...mailbox, worker, until, lease_ms, queued: false, attempt, handed: mailbox.last, due: until }, messages }
 }
 
 /** Handed over by who was told to, one at a time. What an agent acts on begins an attempt: of two that arrived, the last one counts. */

@@ -2,7 +2,7 @@
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
 import { limits } from '#kernel/limits.ts'
-import type { Bound, Change, Made, Read } from '#kernel/operation.ts'
+import type { Bound, Change, Context, Made, Read } from '#kernel/operation.ts'
 import { closed, opened } from './mailbox.ts'
 import { Mailbox, Memo, Request, Run, Work, type Card } from './schema.ts'
 import { after, isActive } from './states.ts'
@@ -105,6 +105,17 @@ function placed(work: Work | null, run: Run, parent: Run | null): Work | null {
     current_run: id,
     last_run: id,
   }
+}
+
+// --- Beginning ---------------------------------------------------------------------------------------------------------------
+
+type Begun = { readonly run: Run; facts(after: readonly Made[]): Made[] }
+/** A run that nobody has said to begin begins with the first act of its agent, right before it. */
+export function begunBy(run: Run, { actor, now }: Pick<Context, 'actor' | 'now'>): Begun {
+  if (run.state !== 'running' || run.started_at !== null || actor.id !== run.agent_id) return { run, facts: (after) => [...after] }
+  const next: Run = { ...run, started_at: now }
+  const causedLater = (one: Made): Made => (one.cause === null ? one : { ...one, cause: one.cause + 1 })
+  return { run: next, facts: (after) => [fact('run.started', [image(Run, next)]), ...after.map(causedLater)] }
 }
 
 // --- Ending ------------------------------------------------------------------------------------------------------------------

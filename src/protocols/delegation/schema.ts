@@ -109,6 +109,13 @@ const RunSchema = t.Object({
 })
 export type Run = Static<typeof RunSchema>
 
+/** A run as it is read. Taking it adds no fact, so `queued` stands with its messages and not in the run itself. */
+export const SeenRun = t.Object({
+  ...RunSchema.properties,
+  queued: t.Boolean({ description: 'nobody has taken the run yet: its agent is not connected, or busy' }),
+})
+export type SeenRun = Static<typeof SeenRun>
+
 /** The kind of the task behind a run; protocols know one another's documents by name only. */
 export const taskDoc = (): AnyDoc => kindOf('collaboration.task/')
 const asItsTask = (of: { readonly task_id: string | null }) => (of.task_id === null ? null : { doc: taskDoc(), id: of.task_id })
@@ -235,6 +242,7 @@ export const Mailbox = doc(
     worker: nullable(text(limits.workerCharsMax)), // which process of the agent holds it
     until: nullable(Timestamp), // the end of its lease
     lease_ms: t.Optional(t.Integer()), // how long it is taken for at a time
+    queued: t.Optional(t.Boolean()), // nobody has taken the run yet, or no receiver has accepted it
     attempt: t.Integer(), // 0: nobody has taken it yet
     handed: t.Integer(), // the last number that was handed over in this attempt
     last: t.Integer(), // the last number that was given

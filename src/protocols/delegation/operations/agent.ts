@@ -7,8 +7,8 @@ import { nullable, t, type Static } from '#kernel/schema.ts'
 import { isInTime, restraintOf, type Restraint } from '../restraint.ts'
 import { allows, Attempt, availableFor, hasNoDelegate, isPresentAttempt, runAgent, runOf, targetOf, type OfRun } from '../rules.ts'
 import { amendmentsOf, ownersOf, refuseCycle } from '../beginning.ts'
-import { endingsOf, familyOf, isShallow, made, without, type Kept } from '../runs.ts'
-import { CapabilityRef, type Card, Id, Open, Request, Run, Work } from '../schema.ts'
+import { begunBy, endingsOf, familyOf, isShallow, made, without, type Kept } from '../runs.ts'
+import { CapabilityRef, Id, Open, Request, Run, Work, type Card } from '../schema.ts'
 
 const DelegateInput = t.Object({
   to_agent: Id,
@@ -113,7 +113,8 @@ const delegate = command({
   audit: 'run.delegated',
   load: (read, input, context) => delegating(read, input, context),
   decide({ parent, work, card, project_id, correlation_id, amendments, owners }, input, { actor, now, newId }) {
-    const above = parent?.run ?? null
+    const begun = parent === null ? null : begunBy(parent.run, { actor, now })
+    const above = begun?.run ?? null
     const isRuntime = actor.kind === 'system'
     const own = made(
       {
@@ -138,7 +139,7 @@ const delegate = command({
       card,
       !isRuntime || !input.continues,
     )
-    return { facts: own.facts, puts: own.puts, atMost: own.atMost, output: { run: own.run } }
+    return { facts: begun?.facts(own.facts) ?? own.facts, puts: own.puts, atMost: own.atMost, output: { run: own.run } }
   },
   example: {
     given: 'offered',

@@ -22,6 +22,7 @@ import {
 import { approvalKey, objectionTo, permissionFor, usedScopes, type Permission } from '../permission.ts'
 import { isInTime, restraintOf, type Restraint } from '../restraint.ts'
 import { Attempt, hasNoDelegate, isPresentAttempt, isRunning, runAgent, runOf, type OfRun } from '../rules.ts'
+import { begunBy } from '../runs.ts'
 import { CapabilityRef, Id, type Run } from '../schema.ts'
 import { serving } from './capability.ts'
 
@@ -153,7 +154,7 @@ const invoke = command({
     const permission = capability && (await permissionFor(read, { run: own.run, capability, input, autonomy }, now))
     return { ...own, ...restraint, capability, permission }
   },
-  decide({ run, capability, permission }, { ref, input = {}, timeout }, { now, newId }) {
+  decide({ run, capability, permission }, { ref, input = {}, timeout }, { actor, now, newId }) {
     const timeout_ms = timeoutIn(timeout)
     if (!capability || !permission)
       return { facts: [], output: failed('NOT_FOUND', `there is no capability ${ref.capability_id} ${ref.version}`) }
@@ -193,7 +194,9 @@ const invoke = command({
     const first = permission.scopes.find(({ isNeeded }) => isNeeded)
     const basis = first?.grant ? { basis: { kind: 'grant', id: first.grant.id } as const } : {}
     return {
-      facts: [fact('capability.invoked', [image(Invocation, begun)], { detail: { ...detail, ...begun.approval }, ...basis })],
+      facts: begunBy(run, { actor, now }).facts([
+        fact('capability.invoked', [image(Invocation, begun)], { detail: { ...detail, ...begun.approval }, ...basis }),
+      ]),
       atMost: boundsOf(run, begun.approval),
       effect: { id, request: { invocation_id: id, source: capability.source, ref: begun.ref, input, timeout_ms } satisfies InvokeRequest },
       output: failed('EXECUTION_FAILED', UNKNOWN, of),

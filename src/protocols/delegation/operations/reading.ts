@@ -7,7 +7,8 @@ import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/pagi
 import { either, t, type Static } from '#kernel/schema.ts'
 import type { FactsOf } from '#kernel/store.ts'
 import { AgentEvent, eventOf, isOfDraft, lineIn, runIn, typeIn } from '../record.ts'
-import { Id, Request, Run, Work } from '../schema.ts'
+import { isQueued } from '../mailbox.ts'
+import { Id, Mailbox, Request, Run, SeenRun, Work } from '../schema.ts'
 import { runStates } from '../states.ts'
 
 async function seenRun(read: Read, run_id: string): Promise<Run> {
@@ -16,15 +17,20 @@ async function seenRun(read: Read, run_id: string): Promise<Run> {
   return run
 }
 
+const shown = async (read: Read, run: Run): Promise<SeenRun> => ({ ...run, queued: isQueued(run, await mailboxOf(read, run)) })
+/** What has started or ended is not queued, whatever still waits for it. */
+const mailboxOf = async (read: Read, { id, state, started_at }: Run): Promise<Mailbox | null> =>
+  state === 'running' && started_at === null ? read.raw(Mailbox, id) : null
+
 const get = query({
   name: 'run.get',
   summary: 'Fetch one run and what it was asked to do, also after it has ended.',
   draft: 'AAP 0.1.0, Run; Handoff ("read-only history")',
   input: t.Object({ run_id: Id }),
-  output: t.Object({ run: Run.schema, request: Request.schema }),
+  output: t.Object({ run: SeenRun, request: Request.schema }),
   callers: [anyone],
   async load(read, { run_id }) {
-    return { run: await seenRun(read, run_id), request: await read(Request, run_id) }
+    return { run: await shown(read, await seenRun(read, run_id)), request: await read(Request, run_id) }
   },
   view: ({ run, request }) => ({ run, request }),
   example: { given: 'delegated', as: 'robin', input: ({ run }) => ({ run_id: run.id }) },
@@ -68,7 +74,7 @@ const list = query({
   summary: 'List the runs of a task, of a task with all below it, of an agent, or of a project, with filters.',
   draft: 'AAP 0.1.0, Handoff ("read-only history")',
   input: ListInput,
-  output: t.Object({ items: t.Array(Run.schema), next_cursor: nextCursor }),
+  output: t.Object({ items: t.Array(SeenRun), next_cursor: nextCursor }),
   callers: [anyone],
   async load(read, input, { actor }) {
     const { index, prefixes } = await rangeOf(read, input, actor)
@@ -76,14 +82,14 @@ const list = query({
       (input.state === undefined || run.state === input.state) &&
       (input.agent_id === undefined || run.agent_id === input.agent_id) &&
       (input.project_id === undefined || run.project_id === input.project_id)
-    const items: Run[] = []
+    const items: SeenRun[] = []
     const limit = pageSize(input)
     let place = placeOf('run.list', input)
     for (let examined = 0; prefixes.length > 0 && examined < limits.examinedMax;) {
       const page = await read.list(Run, index, prefixes, { after: place, limit })
       for (const { id, at } of page) {
         const run = await read.maybe(Run, id)
-        if (run && fits(run)) items.push(run)
+        if (run && fits(run)) items.push(await shown(read, run))
         place = at
         if (items.length === limit || read.isFull()) return { items, place }
       }

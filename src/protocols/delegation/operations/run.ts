@@ -21,7 +21,7 @@ import {
   runOf,
   type OfRun,
 } from '../rules.ts'
-import { endings, endingsOf, familyOf, lineOf, without } from '../runs.ts'
+import { begunBy, endings, endingsOf, familyOf, lineOf, without } from '../runs.ts'
 import { Id, Open, Report, ReportType, Run } from '../schema.ts'
 
 const output = t.Object({ run: Run.schema })
@@ -80,11 +80,12 @@ const progress = command({
   ],
   audit: 'run.progress',
   load: atWork,
-  decide({ run, mailbox }, { message = null, percent = null }, { now }) {
-    const next: Run = { ...run, progress: { message, percent, at: now, count: (run.progress?.count ?? 0) + 1 } }
+  decide({ run, mailbox }, { message = null, percent = null }, { actor, now }) {
+    const begun = begunBy(run, { actor, now })
+    const next: Run = { ...begun.run, progress: { message, percent, at: now, count: (run.progress?.count ?? 0) + 1 } }
     const isHeld = mailbox !== null && mailbox.attempt > 0
     return {
-      facts: [fact('run.progress', [image(Run, next)], { detail: { percent } })],
+      facts: begun.facts([fact('run.progress', [image(Run, next)], { detail: { percent } })]),
       puts: isHeld ? [kept(extended(mailbox, leaseAgain(mailbox, now)))] : [],
       output: { run: next },
     }
@@ -112,13 +113,15 @@ const complete = command({
     const line = isFamily ? await familyOf(read, own) : actor.kind === 'system' ? await lineOf(read, own) : [own]
     return { ...own, line, isFamily }
   },
-  decide({ line, work, isFamily }, { result = null }, { now }) {
+  decide({ line: [own, ...rest], work, isFamily }, { result = null }, { actor, now }) {
     if (Buffer.byteLength(canonical(result)) > limits.runResultBytesMax)
       throw new Refusal('INVALID_REQUEST', `result is at most ${limits.runResultBytesMax} bytes: deliver an artifact`, { field: 'result' })
     // A run above may be paused by nobody: only the innermost asks.
     const ended = isFamily ? endingsOf : endings
+    const begun = begunBy(own!.run, { actor, now })
+    const line = [{ ...own!, run: begun.run }, ...rest]
     const { runs, facts, puts } = ended(line, work, { event: 'run.complete', reason: null, result, word: null, now })
-    return { facts, puts, atMost: isFamily ? without(line) : [], output: { run: runs[0]! } }
+    return { facts: begun.facts(facts), puts, atMost: isFamily ? without(line) : [], output: { run: runs[0]! } }
   },
   example: { given: 'delegated', as: 'robin', input: ({ run }) => ({ run_id: run.id, result: { findings: 0 } }) },
 })
@@ -141,9 +144,11 @@ const fail = command({
     const own = await runOf(read, run_id, actor)
     return { ...own, line: own.run.task_id === null ? await familyOf(read, own) : [own] }
   },
-  decide({ run, line, work }, { error, reason = 'failed' }, { now }) {
+  decide({ run, line: [own, ...rest], work }, { error, reason = 'failed' }, { actor, now }) {
+    const begun = begunBy(run, { actor, now })
+    const line = [{ ...own!, run: begun.run }, ...rest]
     const { runs, facts, puts } = endingsOf(line, work, { event: 'run.fail', reason, error, word: null, now })
-    return { facts, puts, atMost: run.task_id === null ? without(line) : [], output: { run: runs[0]! } }
+    return { facts: begun.facts(facts), puts, atMost: run.task_id === null ? without(line) : [], output: { run: runs[0]! } }
   },
   example: { given: 'delegated', as: 'robin', input: ({ run }) => ({ run_id: run.id, error: 'The repository is empty.' }) },
 })
@@ -165,10 +170,13 @@ const report = command({
   audit: 'run.reported',
   asks: true,
   load: atWork,
-  decide({ run }, { type, payload }, { now, newId }) {
+  decide(state, { type, payload }, { actor, now, newId }) {
+    const begun = begunBy(state.run, { actor, now })
+    const { run } = begun
     const { id: run_id, project_id, root_task_id } = run
     const made = { id: newId('rep'), run_id, task_id: run.task_id!, project_id, root_task_id, type, payload, at: now }
-    return { facts: [fact('run.reported', [image(Report, made), image(Run, run)], { detail: { type } })], output: { run, report: made } }
+    const reported = fact('run.reported', [image(Report, made), image(Run, run)], { detail: { type } })
+    return { facts: begun.facts([reported]), output: { run, report: made } }
   },
   example: {
     given: 'working',

@@ -8,7 +8,7 @@ import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Change, type Read } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { nullable, t, type Static } from '#kernel/schema.ts'
-import { acked, leaseEnd, pushed } from '../mailbox.ts'
+import { accepted, acked, leaseEnd, pushed } from '../mailbox.ts'
 import { Card, Id, Mailbox, Posting, postingId, Request, Run, Signing } from '../schema.ts'
 import { isActive } from '../states.ts'
 import { agentItself, agentOwner, seenAgent, signingFor, type OfAgent } from './card.ts'
@@ -126,7 +126,8 @@ const record = command({
   },
   decide({ run, mailbox, found }, outcome, { now }) {
     const isSettled = outcome.state !== 'waiting' && mailbox?.attempt === outcome.attempt
-    const settles = isSettled ? [acked(mailbox, outcome.number, !isActive(run.state))] : []
+    const held = isSettled && outcome.state === 'accepted' ? accepted(mailbox) : mailbox
+    const settles = isSettled ? [acked(held!, outcome.number, !isActive(run.state))] : []
     return { facts: [], puts: [...noted(found, run, mailbox, outcome, now), ...settles], output: { recorded: true } }
   },
   example: {
