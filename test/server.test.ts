@@ -372,6 +372,27 @@ test('a session lasts while it is used and ends for idleness', async (t) => {
   assert.equal(await me(), 401)
 })
 
+test('the page behind a login link says how many items wait and how to answer them; without a login, how to get a link', async (t) => {
+  const data = dataFolder(t)
+  const server = await inProcess(t, data)
+  const { port } = server
+  const link = (await server.ownerLink())!
+  const cookie = cookieIn(await send(port, link.slice(server.url.length), { method: 'GET' }))
+  const page = async (headers: Record<string, string>): Promise<string> => (await send(port, '/', { method: 'GET', headers })).text
+  assert.match(await page({ cookie }), /user_owner<\/strong>\. Nothing waits for your answer\.[^]*<code>countersign inbox<\/code>/)
+  await call(port, 'identity/agent.add', keyIn(data), { id: 'agent_robin', name: 'Robin', owner: 'user_owner' })
+  const { key } = (await call(port, 'identity/key.issue', keyIn(data), { subject: 'agent_robin' })).json
+  const ask = (item: string): Promise<Answer> =>
+    call(port, 'execution/request.create', key, { action: 'APPROVE', payload: { item, details: {} } })
+  assert.equal((await ask('Deploy v1')).status, 200)
+  assert.match(await page({ cookie }), / 1 item waits for your answer\./)
+  assert.equal((await ask('Deploy v2')).status, 200)
+  assert.match(await page({ cookie }), / 2 items wait for your answer\./)
+  const stranger = await page({})
+  assert.doesNotMatch(stranger, /wait/)
+  assert.match(stranger, /You are not signed in\.[^]*whenever it starts[^]*<code>countersign login issue &lt;your user id&gt;<\/code>/)
+})
+
 async function inProcess(t: TestContext, data: string, clock?: Clock): Promise<Server> {
   const { config } = readConfig(['--data', data, '--port', '0', '--log', 'silent'], {}) as { config: Config }
   const onFatal = (error: unknown): void => assert.fail(String(error))

@@ -29,6 +29,8 @@ export type Sessions = {
   redeem(ticket: string): Promise<() => Promise<Actor>>
   open(token: string): Promise<{ session: string; expiresAt: string }>
   close(session: string): Promise<void>
+  /** How many items wait in the inbox of this person; null: they have none, or it cannot be read now. */
+  waiting(actor: Actor): Promise<number | null>
 }
 
 export type SessionsOptions = {
@@ -94,6 +96,14 @@ export function createSessions(kernel: Kernel, { issuer = null, dev = false }: S
       } catch (error) {
         // It is over already: that is what was wanted.
         if (!(error instanceof Refusal) || !['UNAUTHENTICATED', 'PRECONDITION_FAILED'].includes(error.code)) throw error
+      }
+    },
+    async waiting(actor) {
+      try {
+        return ((await kernel.call('execution/inbox.count', {}, actor)) as { open: number }).open
+      } catch (error) {
+        if (error instanceof Refusal) return null
+        throw error
       }
     },
   }

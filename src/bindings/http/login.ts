@@ -10,6 +10,8 @@ export type Logins = {
   /** Refuses with UNAUTHENTICATED. */
   open(token: string): Promise<{ readonly session: string; readonly expiresAt: string }>
   close(session: string): Promise<void>
+  /** How many items wait for an answer of this person; null: that cannot be told. */
+  waiting?(actor: Actor): Promise<number | null>
 }
 
 type Signing = {
@@ -40,8 +42,9 @@ export function registerLogin(app: FastifyInstance, { guard, logins, secure, now
   app.get('/', async (request, reply) => {
     const session = guard.sessionOf(request.headers)
     const actor = session === undefined ? null : await whose(session)
+    const waiting = actor === null ? null : ((await logins.waiting?.(actor)) ?? null)
     reply.headers(pageHeaders)
-    return homePage(actor?.id ?? null)
+    return homePage(actor === null ? null : { id: actor.id, waiting })
   })
 
   // A program that looks at a link before a person does (HEAD) must not use it up.

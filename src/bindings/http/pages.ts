@@ -52,14 +52,33 @@ const whereToLook = html`<h2>For programs</h2>
     server is well: <a href="/health">/health</a>.
   </p>`
 
-/** `actor`: who is signed in, or null. */
-export function homePage(actor: string | null): string {
-  const who =
-    actor === null
-      ? html`<p>You are not signed in. Open the one-time link that the server printed when it started, or ask an owner for one.</p>`
-      : html`<p>You are signed in as <strong>${actor}</strong>.</p>
-          <form method="post" action="/logout"><button>Sign out</button></form>`
-  return page('Countersign', html`${who} ${whereToLook}`)
+const howToAnswer = html`<p>
+  Answer at a terminal: <code>countersign inbox</code> shows each item and takes your answer. An inbox on this page comes with a later
+  version.
+</p>`
+
+const howToSignIn = html`<p>You are not signed in. A login link signs you in; it works once.</p>
+  <ul>
+    <li>The server prints one for its owner whenever it starts.</li>
+    <li>An owner makes one for you: <code>countersign login issue &lt;your user id&gt;</code></li>
+  </ul>`
+
+function waitingWords(waiting: number | null): string {
+  if (waiting === null) return ''
+  if (waiting === 0) return 'Nothing waits for your answer.'
+  return waiting === 1 ? '1 item waits for your answer.' : `${waiting} items wait for your answer.`
+}
+
+/** `person`: who is signed in, with the number of items that wait for them where it is known; or null. */
+export function homePage(person: { readonly id: string; readonly waiting: number | null } | null): string {
+  if (person === null) return page('Countersign', html`${howToSignIn} ${whereToLook}`)
+  return page(
+    'Countersign',
+    html`<p>You are signed in as <strong>${person.id}</strong>. ${waitingWords(person.waiting)}</p>
+      ${howToAnswer}
+      <form method="post" action="/logout"><button>Sign out</button></form>
+      ${whereToLook}`,
+  )
 }
 
 export const badLinkPage = (): string =>
