@@ -156,7 +156,7 @@ const table: Record<string, Row> = {
     to: same('blocked'),
     needs: 'artifact',
   },
-  'artifact.upload': { input: ofTask(hello), who: ['alice', 'rita', 'devin'], to: same(...open) },
+  'artifact.upload': { input: ofTask(hello), who: ['alice', 'rita', 'devin'], to: same(...open), notBlocked: true },
   'upload.expire': { input: ofTask({ checksum: hello.checksum }), who: ['system'], to: {}, needs: 'upload' }, // none is a day old
   'artifact.reference': {
     input: (refs) => ({ task_id: refs['task'].id, artifact_id: refs['artifact']?.id ?? 'art_none', version: 'v1' }),

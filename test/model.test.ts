@@ -133,7 +133,11 @@ const resolves = on(person, answers, (as, [action, to]) => resolve(as, action, t
 const commits = on(worker, fc.tuple(fc.boolean(), fc.constantFrom('none', 'head', 'first')), (as, [final, parent]) =>
   commit(as, final, parent),
 )
-const reviews = on(person, fc.constantFrom('changes_requested', 'changes_requested', 'approved', 'rejected'), review)
+const verdicts = fc.tuple(
+  fc.constantFrom('changes_requested', 'changes_requested', 'approved', 'rejected'),
+  fc.constantFrom('delivered' as const, 'first' as const, 'last' as const),
+)
+const reviews = on(person, verdicts, (as, [verdict, which]) => review(as, verdict, which))
 const others = [on(worker, agent, delegate), on(fc.constant('admin'), agent, (_, to) => transfer(to)), on(actor, none, cancel)]
 
 const leads = fc.tuple(fc.nat(2), fc.nat(1_000)).map(([which, pick]) => trying(which, (task) => leading(task, pick)))

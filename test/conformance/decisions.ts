@@ -86,6 +86,8 @@ export const decisionRows: readonly Requirement[] = [
   row('H37-review', 'A descendant in review keeps its state; a verdict that would put it back to work is CONFLICT.'),
   row('H37-begin', 'Nothing is started below an ended task; a new attempt names a rejected one.'),
   row('H23-version', 'Naming a version that exists is IMMUTABLE_VIOLATION in every state.'),
+  row('H39', 'A verdict is about the version whose commit brought the task to review, or the plan that waits; on anything else it is CONFLICT.'),
+  row('H41-upload', 'A blocked or read_only agent sends no bytes.'),
   row('H41-writes', 'A blocked or read_only agent changes nothing: no ledger, no references.'),
   row('H43', 'kind defaults to that of the parent version while no plan is approved, to deliverable afterwards.'),
   row('H44-edited', 'edited_artifact_ref must be the head: CONFLICT.'),

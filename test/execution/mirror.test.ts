@@ -377,14 +377,16 @@ describe('a task that is ready for review', () => {
     await assertMirrored(on.world)
   })
 
-  test('a review of it closes the item, also when it is about another artifact of the task', async () => {
+  test('a review of it closes the item; one of another artifact of the task is refused and leaves it open', async () => {
     const on = await stage('in_progress')
     const task_id = on.refs['task'].id
     const payload = { kind: 'inline', uri: 'data:,x' }
     const { artifact } = await on.call('devin', 'artifact.commit', { task_id, payload, final: false })
     assert.equal(await openItem(on).catch(() => null), null, 'what does not move the task waits for nobody')
-    await on.call('devin', 'artifact.commit', { task_id, payload })
-    await on.call('rita', 'review.submit', { task_id, artifact_id: artifact.id, verdict: 'approved' })
+    const { artifact: delivered } = await on.call('devin', 'artifact.commit', { task_id, payload })
+    await on.refused('CONFLICT', 'rita', 'review.submit', { task_id, artifact_id: artifact.id, verdict: 'approved' })
+    assert.equal((await openItem(on)).status, 'pending')
+    await on.call('rita', 'review.submit', { task_id, artifact_id: delivered.id, verdict: 'approved' })
     const [item] = await itemsOf(on)
     assert.deepEqual([item.status, item.receipt.result, item.receipt.completed_by], ['completed', 'approved', 'user_rita'])
     await assertMirrored(on.world)

@@ -178,7 +178,8 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
   }
 
   function review(id: number, task: any, op: 'review.submit' | 'review.comment', as = person(task)): Made {
-    const artifact_id = random.pick<string>(task.artifacts.length > 0 ? task.artifacts : ['art_none'])
+    const delivered = some(op === 'review.submit' ? 0.9 : 0, () => task.delivered?.artifact_id as string | undefined)
+    const artifact_id = delivered ?? random.pick<string>(task.artifacts.length > 0 ? task.artifacts : ['art_none'])
     const verdict = random.weighted([
       [4, 'approved'],
       [5, 'changes_requested'],

@@ -3,6 +3,8 @@ import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
 
 const CHECKPOINT = 'collaboration.checkpoint/'
 const REQUEST = 'execution.request/'
+const REVIEW = 'collaboration.review/'
+const TASK = 'collaboration.task/'
 const SYSTEM = 'agent_system'
 
 const same = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other)
@@ -43,7 +45,16 @@ export function createQuestionLaws(record: FactRecord, fail: Fail): QuestionLaws
   const docOf = (key: string): any => record.docs.get(key)?.value ?? null
   let answered = new Set<string>()
 
+  /** A verdict is about the version that was delivered, and never about another one. */
+  function judgeVerdict(images: SeenFact['images']): void {
+    const review = images.find(({ key }) => key.startsWith(REVIEW))!.after
+    const delivered = images.find(({ key }) => key.startsWith(TASK))!.before?.delivered
+    if (delivered?.artifact_id !== review.artifact_id || delivered?.version !== review.artifact_version)
+      fail(`${review.id} is about ${review.artifact_id} ${review.artifact_version}, but ${JSON.stringify(delivered)} was delivered`)
+  }
+
   function judge({ line, images }: SeenFact): void {
+    if (line.action === 'collaboration/review.submitted') judgeVerdict(images)
     for (const { key, before, after } of images) {
       const wrong = (words: string): void => fail(`${line.action} on ${after.id}: ${words}`)
       if (key.startsWith(REQUEST) && after.receipt !== undefined && before?.receipt === undefined) answered.add(key)

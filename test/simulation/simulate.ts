@@ -293,7 +293,7 @@ function ending(task: any, id: number, { random, record }: Simulation): Plan {
   const by = { as: task.ownership.principal as string, keyed: true }
   const words = `~${id}~`
   if (task.state === 'review_ready') {
-    const artifact_id: string = task.artifacts.at(-1)
+    const artifact_id: string = task.delivered.artifact_id
     const { version } = record.docs.get(`collaboration.artifact_head/${artifact_id}`)!.value
     // A plan is sent back and not rejected; then the task is in progress and can be cancelled. Below an ended task nothing goes back.
     const isPlan =

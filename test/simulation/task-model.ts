@@ -15,6 +15,8 @@ export type ModelTask = {
   question: { kind: string; state: 'pending' | 'resolved' | 'expired' } | null
   /** How many versions each artifact has. */
   artifacts: number[]
+  /** Which of them came to review last. */
+  delivered: number | null
 }
 export type Model = { tasks: ModelTask[] }
 /** The ids that the installation gave to what the model counts. */
@@ -137,6 +139,7 @@ export const commit = (as: string, final: boolean, parent: 'none' | 'head' | 'fi
     if (parent === 'none' || task.artifacts.length === 0) task.artifacts.push(1)
     else task.artifacts[0]!++
     if (final) {
+      task.delivered = parent === 'none' || task.artifacts.length === 1 ? task.artifacts.length - 1 : 0
       task.state = 'review_ready'
       task.above = []
     }
@@ -148,16 +151,28 @@ export const commit = (as: string, final: boolean, parent: 'none' | 'head' | 'fi
   },
 })
 
-export const review = (as: string, verdict: string): Try => ({
-  words: `${as} says ${verdict}`,
+/** A verdict is about what was delivered; on anything else it would decide without a look at it. */
+export const review = (as: string, verdict: string, which: 'delivered' | 'first' | 'last' = 'delivered'): Try => ({
+  words: `${as} says ${verdict} to the ${which} artifact`,
   as,
   // Existence comes before authority.
-  expected: (task) =>
-    task.artifacts.length === 0 ? 'NOT_FOUND' : !decides(task, as) ? 'UNAUTHORIZED' : task.state !== 'review_ready' ? FAILED : null,
+  expected(task) {
+    if (task.artifacts.length === 0) return 'NOT_FOUND'
+    if (!decides(task, as)) return 'UNAUTHORIZED'
+    if (task.state !== 'review_ready') return FAILED
+    return reviewed(task, which) === task.delivered ? null : 'CONFLICT'
+  },
   effect: (task) => void (task.state = { approved: 'completed', changes_requested: 'in_progress' }[verdict] ?? 'rejected'),
-  call: ({ id, artifacts }, world) =>
-    call(world, as, 'review.submit', { task_id: id, artifact_id: artifacts.at(-1) ?? 'art_none', verdict, requested_changes: ['more'] }),
+  call: ({ id, artifacts }, world, task) =>
+    call(world, as, 'review.submit', {
+      task_id: id,
+      artifact_id: artifacts[reviewed(task, which)] ?? 'art_none',
+      verdict,
+      requested_changes: ['more'],
+    }),
 })
+const reviewed = ({ artifacts, delivered }: ModelTask, which: 'delivered' | 'first' | 'last'): number =>
+  which === 'first' ? 0 : which === 'delivered' && delivered !== null ? delivered : artifacts.length - 1
 
 export const delegate = (as: string, to: string): Try => ({
   words: `${as} delegates it to ${to}`,
@@ -193,6 +208,7 @@ export const nothing: ModelTask = {
   above: [],
   question: null,
   artifacts: [],
+  delivered: null,
 }
 
 /** One of the steps that lead on from the state in which the task is. */

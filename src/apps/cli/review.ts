@@ -49,7 +49,7 @@ export const reviewSpecs: readonly Spec[] = [
 async function deliveredIn(remote: Remote, given: Given): Promise<{ task: Task; artifact: Artifact }> {
   const task_id = given.get('task-id') as string
   const { task }: { task: Task } = await remote.call('collaboration/task.get', { task_id })
-  const artifact_id = (given.get('artifact') as string | undefined) ?? task.artifacts.at(-1)
+  const artifact_id = (given.get('artifact') as string | undefined) ?? task.delivered?.artifact_id ?? task.artifacts.at(-1)
   if (artifact_id === undefined) throw new CliError(exits.refused, 'NOTHING_DELIVERED', `nothing was delivered for ${task_id} yet`)
   const version = given.get('version') as string | undefined
   const { artifact }: { artifact: Artifact } = await remote.call('collaboration/artifact.get', {

@@ -93,6 +93,7 @@ const TaskSchema = t.Object({
   active_ms: t.Integer(), // time in in_progress before `active_since`
   active_since: nullable(Timestamp),
   plan_approved: t.Boolean(),
+  delivered: t.Optional(t.Object({ artifact_id: Id, version: text(40) })), // the version that came to review last: verdicts are about it
   amendments: t.Integer(), // entries of the steering log
 })
 export type Task = Static<typeof TaskSchema>

@@ -58,7 +58,7 @@ const commit = command({
   decide({ task, ...known }, input, { actor, now, newId }) {
     const { made, head, listed } = nextVersion({ task, ...known }, input, actor.id, newId, now)
     const kept = committed(known.upload)
-    const next = input.final === false ? listed : moved(listed, 'artifact.commit', { via: 'handoff', reason: 'artifact.commit', now })
+    const next = input.final === false ? listed : delivering(listed, made, 'artifact.commit', now)
     const images = [image(ArtifactVersion, made), image(ArtifactHead, head), image(Task, next), ...kept.images] as const
     return {
       facts: [fact('artifact.committed', images, byRun(input))],
@@ -72,6 +72,11 @@ const commit = command({
     input: ({ task }) => ({ task_id: task.id, type: 'patch', payload: { kind: 'inline', uri: 'data:text/plain,hello' } }),
   },
 })
+
+/** The task with a version that its people are to review. */
+function delivering(task: Task, { artifact_id, version }: ArtifactVersion, reason: string, now: string): Task {
+  return { ...moved(task, 'artifact.commit', { via: 'handoff', reason, now }), delivered: { artifact_id, version } }
+}
 
 type CommitInput = {
   readonly task_id: string

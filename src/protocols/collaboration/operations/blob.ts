@@ -6,7 +6,7 @@ import { anyone, system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule } from '#kernel/operation.ts'
 import { nullable, t } from '#kernel/schema.ts'
-import { executor, isActive, isInTime, principal, reviewer } from '../rules.ts'
+import { executor, isActive, isFreeToChange, isInTime, principal, reviewer } from '../rules.ts'
 import { ArtifactHead, ArtifactVersion, Checksum, FileName, Id, MediaType, Task, versionId } from '../schema.ts'
 import { expiryOf, Upload, uploadId, uploadTimer } from '../upload.ts'
 
@@ -30,6 +30,7 @@ const upload = command({
   requires: [
     isActive,
     isInTime,
+    isFreeToChange,
     rule<unknown, { readonly name?: string }>(
       'INVALID_SPEC',
       'a name has no slash, no control and no invisible character',

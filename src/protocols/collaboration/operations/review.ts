@@ -20,6 +20,15 @@ const isReviewable = rule<{ task: Task }>(
   'the task has nothing to review now: it is neither review_ready nor under_review',
 )
 
+/** A verdict on anything else would complete the task, or send it back, without a look at the delivery. */
+const isAboutDelivery = rule<Reviewing, { artifact_id: string }>(
+  'CONFLICT',
+  'the version is the one that was delivered for review',
+  ({ task: { delivered }, artifact_version }, { artifact_id }) =>
+    delivered === undefined || (delivered.artifact_id === artifact_id && delivered.version === artifact_version),
+  'another version was delivered for review, and a verdict is about that one: task.get names it as delivered; review.comment takes remarks on any version',
+)
+
 const submit = command({
   name: 'review.submit',
   summary: 'Approve, reject, or ask for changes to an artifact that was delivered.',
@@ -51,6 +60,7 @@ const submit = command({
       'requested_changes is missing: say what to change when the verdict is changes_requested',
     ),
     isNotTakenUpAgain,
+    isAboutDelivery,
   ],
   audit: 'review.submitted',
   async load(read, { task_id, artifact_id, artifact_version, review_id, verdict }) {
