@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { ConfigError, readConfig, type Config } from '#apps/config.ts'
+import { ConfigError, helpText, readConfig, type Config } from '#apps/config.ts'
 
 const started = (argv: string[], env: Record<string, string> = {}): Config => {
   const wish = readConfig(argv, env)
@@ -143,4 +143,13 @@ test('a certificate and its key, an issuer, and development mode are read from f
 
 test('a bad variable is named as it is spelled', () => {
   assert.throws(() => readConfig([], { COUNTERSIGN_PORT: 'x' }), /COUNTERSIGN_PORT must be a port/)
+})
+
+test('the help is a table whose words begin in one column, and its examples start', () => {
+  const [, table] = /\[options\]\n\n(.*?)\n\nExamples:/s.exec(helpText())!
+  const isFlagAlone = (line: string): boolean => /^ {2}--\S+ \S+$/.test(line)
+  for (const line of table!.split('\n')) assert.ok(isFlagAlone(line) || /^( {2}--.{17} | {22})\S/.test(line), line)
+  const examples = [...helpText('run').matchAll(/^ {2}run (.*)$/gm)].map(([, words]) => words!)
+  assert.ok(examples.length >= 3 && examples.length <= 6, 'a few')
+  for (const words of examples) assert.equal(readConfig(words.split(' '), {}).kind, 'start', words)
 })

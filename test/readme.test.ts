@@ -117,7 +117,7 @@ describe('what the documentation says about the code', () => {
 
   test('every setting stands in the guide for operators, with its variable and its default', () => {
     const guide = rowsIn('docs/operating.md')
-    for (const [, flag, rest] of helpText().matchAll(/^ {2}--([\w-]+)(.*(?:\n {10,}.*)?)$/gm)) {
+    for (const [, flag, rest] of helpText().matchAll(/^ {2}--([\w-]+)(.*(?:\n {10,}.*)*)$/gm)) {
       const row = guide.find(([cell]) => new RegExp(`\`--${flag}[ \`]`).test(cell!))?.join(' ')
       assert.ok(row, `docs/operating.md does not name --${flag}`)
       const [usual, variable] = [/\(default (.*?)\)/.exec(rest!)?.[1], /\bor (COUNTERSIGN_\w+)/.exec(rest!)?.[1]]

@@ -3,7 +3,7 @@
 import { isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
 import { distanceOf } from '#kernel/spelling.ts'
-import { settings } from './settings.ts'
+import { settings, startExamples } from './settings.ts'
 
 /** Where the server is unless somebody says otherwise. */
 export const URL_USUAL = 'http://127.0.0.1:3402'
@@ -273,12 +273,16 @@ function originsOf({ value, name }: Named): string[] {
 /** As it stands in a URL. */
 export const hostInUrl = (host: string): string => (isIPv6(host) ? `[${host}]` : host)
 
+/** Where the words of every row begin. */
+const HELP_COLUMN = 22
+
 export function helpText(command = 'npm start --'): string {
   const rows = settings.map(({ flag, value, env, usual, words }) => {
-    const left = `  --${flag}${value === null ? '' : ` ${value}`}`.padEnd(21)
-    return `${left} ${words}${usual === '' ? '' : ` (default ${usual})`}${env === null ? '' : `\n${' '.repeat(22)}or ${env}`}`
+    const left = `  --${flag}${value === null ? '' : ` ${value}`}`
+    // A flag that is longer than the column has a line of its own.
+    const start = left.length < HELP_COLUMN ? left.padEnd(HELP_COLUMN) : `${left}\n${' '.repeat(HELP_COLUMN)}`
+    return `${start}${words}${usual === '' ? '' : ` (default ${usual})`}${env === null ? '' : `\n${' '.repeat(HELP_COLUMN)}or ${env}`}`
   })
-  const examples = settings.flatMap(({ flag, example }) => (flag === 'help' || flag === 'version' ? [] : [example]))
   return `Countersign: the control plane for work that people delegate to agents.
 
 Usage: ${command} [options]
@@ -286,7 +290,7 @@ Usage: ${command} [options]
 ${rows.join('\n')}
 
 Examples:
-${examples.map((words) => `  ${command} ${words}`).join('\n')}
+${startExamples.map((words) => `  ${command} ${words}`).join('\n')}
 
 The server prints one line when it is ready, a second one with a one-time login link, and what to do next. SIGTERM or Ctrl-C stops it:
 calls that are under way are finished first.

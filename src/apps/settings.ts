@@ -9,7 +9,6 @@ type Setting = {
   readonly value: string | null
   readonly usual: string
   readonly words: string
-  readonly example: string
 }
 
 export const settings = [
@@ -19,7 +18,6 @@ export const settings = [
     value: '<folder>',
     usual: './data',
     words: 'where everything is kept',
-    example: '--data /var/lib/countersign',
   },
   {
     flag: 'port',
@@ -27,7 +25,6 @@ export const settings = [
     value: '<number>',
     usual: '3402',
     words: 'port to listen on; 0 takes a free one',
-    example: '--port 8080',
   },
   {
     flag: 'host',
@@ -35,7 +32,6 @@ export const settings = [
     value: '<address>',
     usual: '127.0.0.1',
     words: 'address to listen on; other than loopback only with a certificate or --proxy trusted',
-    example: '--host ::1',
   },
   {
     flag: 'hosts',
@@ -43,7 +39,6 @@ export const settings = [
     value: '<names>',
     usual: '',
     words: 'further host names that clients may ask for, with commas',
-    example: '--hosts tasks.example.com',
   },
   {
     flag: 'origins',
@@ -51,7 +46,6 @@ export const settings = [
     value: '<origins>',
     usual: '',
     words: 'pages of other origins that may open a WebSocket and use /hxp, with commas',
-    example: '--origins https://desk.example.com',
   },
   {
     flag: 'proxy',
@@ -59,7 +53,6 @@ export const settings = [
     value: 'trusted',
     usual: '',
     words: 'a proxy in front ends TLS and sets X-Forwarded-Host',
-    example: '--proxy trusted --host 0.0.0.0',
   },
   {
     flag: 'tls-cert',
@@ -67,7 +60,6 @@ export const settings = [
     value: '<file>',
     usual: '',
     words: 'speak HTTPS with this certificate (PEM, its chain after it); read again at SIGHUP',
-    example: '--tls-cert fullchain.pem --tls-key privkey.pem --host 0.0.0.0 --hosts tasks.example.com',
   },
   {
     flag: 'tls-key',
@@ -75,7 +67,6 @@ export const settings = [
     value: '<file>',
     usual: '',
     words: 'the private key of that certificate (PEM)',
-    example: '--tls-key privkey.pem --tls-cert fullchain.pem',
   },
   {
     flag: 'issuer',
@@ -83,7 +74,6 @@ export const settings = [
     value: '<url>',
     usual: '',
     words: 'people may come with tokens of this OpenID Connect issuer; needs --audience',
-    example: '--issuer https://login.example.com --audience countersign',
   },
   {
     flag: 'issuer-jwks',
@@ -91,7 +81,6 @@ export const settings = [
     value: '<url>',
     usual: '',
     words: 'where the keys of the issuer are, if it does not say so itself',
-    example: '--issuer-jwks https://login.example.com/keys --issuer https://login.example.com --audience countersign',
   },
   {
     flag: 'audience',
@@ -99,7 +88,6 @@ export const settings = [
     value: '<text>',
     usual: '',
     words: 'the `aud` that tokens for this server carry',
-    example: '--audience countersign --issuer https://login.example.com',
   },
   {
     flag: 'dev',
@@ -107,7 +95,6 @@ export const settings = [
     value: null,
     usual: '',
     words: 'development mode: credentials that everybody knows; on this machine only',
-    example: '--dev',
   },
   {
     flag: 'log',
@@ -115,7 +102,6 @@ export const settings = [
     value: '<level>',
     usual: 'info',
     words: 'silent, error, warn, info or debug; JSON lines on stderr',
-    example: '--log debug',
   },
   {
     flag: 'quota',
@@ -123,7 +109,6 @@ export const settings = [
     value: '<number>|off',
     usual: String(limits.changesPerMinute),
     words: 'changes that one agent may make in a minute; off: as many as it likes, and no other quotas unless they are given',
-    example: '--quota off',
   },
   {
     flag: 'requests-open',
@@ -131,7 +116,6 @@ export const settings = [
     value: '<number>|off',
     usual: String(limits.asksOpenMax),
     words: 'requests of one agent that may wait for people at a time',
-    example: '--requests-open 100',
   },
   {
     flag: 'requests-per-minute',
@@ -139,7 +123,6 @@ export const settings = [
     value: '<number>|off',
     usual: String(limits.asksPerMinute),
     words: 'questions that one agent may put to people in a minute',
-    example: '--requests-per-minute 60',
   },
   {
     flag: 'critical-per-hour',
@@ -147,7 +130,6 @@ export const settings = [
     value: '<number>|off',
     usual: String(limits.criticalPerHourMax),
     words: 'requests that one agent may call critical in an hour',
-    example: '--critical-per-hour 5',
   },
   {
     flag: 'default-after',
@@ -155,7 +137,6 @@ export const settings = [
     value: '<seconds>|off',
     usual: String(limits.defaultSecondsMin),
     words: 'seconds that people have at least before the default of a DECIDE may be taken; off in development mode',
-    example: '--default-after 300',
   },
   {
     flag: 'reads-per-minute',
@@ -163,7 +144,6 @@ export const settings = [
     value: '<number>|off',
     usual: String(limits.readsPerMinute),
     words: 'what one actor may read in a minute, in units: a small answer is one, a page of 200 long tasks some 300',
-    example: '--reads-per-minute 6000',
   },
   {
     flag: 'blob-max',
@@ -171,7 +151,6 @@ export const settings = [
     value: '<size>',
     usual: '64MiB',
     words: 'the largest upload, in bytes or with KiB, MiB or GiB',
-    example: '--blob-max 1GiB',
   },
   {
     flag: 'socket',
@@ -179,7 +158,6 @@ export const settings = [
     value: '<path>|off',
     usual: '<data>/countersign.sock',
     words: 'the Unix socket for JSON-RPC; off: none',
-    example: '--socket /run/countersign/countersign.sock',
   },
   {
     flag: 'agents',
@@ -187,7 +165,6 @@ export const settings = [
     value: '<file>',
     usual: '',
     words: 'a JSON file with the agents that are programs of this machine',
-    example: '--agents agents.json',
   },
   {
     flag: 'webhook-private',
@@ -195,7 +172,6 @@ export const settings = [
     value: 'on|off',
     usual: 'off',
     words: 'on: webhooks may be at loopback and private addresses, and plain http',
-    example: '--webhook-private on',
   },
   {
     flag: 'webhook-attempts',
@@ -203,7 +179,6 @@ export const settings = [
     value: '<number>',
     usual: String(limits.webhookAttemptsMax),
     words: 'how often a message to a webhook is tried before its run fails; 20 take two days',
-    example: '--webhook-attempts 12',
   },
   {
     flag: 'capabilities',
@@ -211,7 +186,6 @@ export const settings = [
     value: '<file>',
     usual: '',
     words: 'MCP servers and skills that agents may invoke, as JSON',
-    example: '--capabilities capabilities.json',
   },
   {
     flag: 'skip-verify',
@@ -219,8 +193,16 @@ export const settings = [
     value: null,
     usual: '',
     words: 'start even if the record was changed; /health says so',
-    example: '--skip-verify',
   },
-  { flag: 'help', env: null, value: null, usual: '', words: 'show this and exit', example: '--help' },
-  { flag: 'version', env: null, value: null, usual: '', words: 'show the version and exit', example: '--version' },
+  { flag: 'help', env: null, value: null, usual: '', words: 'show this and exit' },
+  { flag: 'version', env: null, value: null, usual: '', words: 'show the version and exit' },
 ] as const satisfies readonly Setting[]
+
+/** Ways to start that people use, the usual ones first. */
+export const startExamples: readonly string[] = [
+  '--port 8080 --data /var/lib/countersign',
+  '--agents agents.json --capabilities capabilities.json',
+  '--host 0.0.0.0 --hosts tasks.example.com --tls-cert fullchain.pem --tls-key privkey.pem',
+  '--issuer https://login.example.com --audience countersign',
+  '--dev --log debug',
+]
