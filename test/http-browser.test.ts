@@ -30,8 +30,8 @@ test('with a cookie, only pages of our own may act', async (t) => {
       { headers: { 'content-type': 'application/json', cookie: 'a=b; countersign=key-alice', host: 'localhost:3402', ...headers } },
     )
   for (const headers of [
-    {},
     { 'sec-fetch-site': 'same-origin' },
+    { origin: 'http://localhost:3402' },
     { 'sec-fetch-site': 'none' },
     { origin: 'http://localhost:3402', 'sec-fetch-site': 'same-origin' },
   ]) {
@@ -43,6 +43,9 @@ test('with a cookie, only pages of our own may act', async (t) => {
   for (const headers of [...foreign, { 'sec-fetch-site': 'cross-site' }, { 'sec-fetch-site': 'same-site' }]) {
     assertError(await withCookie(headers), 403, 'UNAUTHORIZED')
   }
+  const unnamed = await withCookie({})
+  assertError(unnamed, 403, 'UNAUTHORIZED')
+  assert.match(unnamed.text, /must carry Origin or Sec-Fetch-Site/)
 })
 
 test('a login link sets a cookie that scripts and other sites cannot use, and leads to the start page', async (t) => {

@@ -10,7 +10,7 @@ import { limits } from '#kernel/limits.ts'
 import { parse, t, type Static, type TSchema } from '#kernel/schema.ts'
 import { CapabilityManifest, Permission, SourceName } from '#protocols/delegation/capabilities.ts'
 import { CapabilityRef } from '#protocols/delegation/schema.ts'
-import { StartError } from './data-folder.ts'
+import { StartError } from './start-error.ts'
 
 const Texts = t.Array(t.String({ maxLength: 10_000 }), { maxItems: 200 })
 const Dictionary = t.Record(t.String(), t.String({ maxLength: 10_000 }))

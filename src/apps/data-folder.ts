@@ -1,13 +1,10 @@
 // The folder that holds everything: private to its user, and used by one server at a time.
-import { accessSync, closeSync, constants, fstatSync, mkdirSync, openSync, rmSync, statSync, writeSync } from 'node:fs'
+import { accessSync, closeSync, constants, fstatSync, fsyncSync, mkdirSync, openSync, rmSync, statSync, writeSync } from 'node:fs'
 import { chmod, open, readFile, rename, rm } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
+import { dirname, join, resolve } from 'node:path'
 import type { Marker, MarkerFile } from '#workers/verifier.ts'
-
-export class StartError extends Error {
-  override name = 'StartError'
-}
+import { holdFolder, unwritable, type FolderLock } from './folder-lock.ts'
+import { StartError } from './start-error.ts'
 
 export type DataFolder = {
   readonly path: string
@@ -18,20 +15,19 @@ export type DataFolder = {
   readonly keys: string
   readonly marker: MarkerFile
   readonly reserve: Reserve
+  readonly lock: Pick<FolderLock, 'keep' | 'amiss'>
   release(): void
 }
 
 export function openDataFolder(path: string): DataFolder {
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 })
+    makeFolder(path)
+    syncEntry(path)
   } catch (error) {
     throw new StartError(`the data folder ${path} cannot be made: ${(error as Error).message} (see --data)`)
   }
   refuseUnwritable(path)
-  const unlock = lockFile(
-    join(path, 'lock'),
-    `another Countersign server uses ${path}: stop it first, or choose another folder with --data`,
-  )
+  const lock = holdFolder(path, `another Countersign server uses ${path}: stop it first, or choose another folder with --data`)
   const reserve = reserveIn(join(path, 'reserve'))
   return {
     path,
@@ -41,11 +37,43 @@ export function openDataFolder(path: string): DataFolder {
     keys: join(path, 'keys'),
     marker: markerFile(join(path, 'verified.json')),
     reserve,
+    lock,
     release() {
       // What SQLite gave back when it closed the database is there for the next start.
       reserve.keep()
-      unlock()
+      lock.release()
     },
+  }
+}
+
+/** One level after the other: Node's own recursion never ends below a folder such as /proc, where nothing can be made. */
+function makeFolder(path: string): void {
+  const isThere = (): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+  if (isThere()) return
+  if (dirname(path) !== path) makeFolder(dirname(path))
+  try {
+    mkdirSync(path, { mode: 0o700 })
+  } catch (error) {
+    if (!isThere()) throw error
+  }
+  syncEntry(path)
+}
+
+/** Without it a power cut may take the folder with everything in it. A parent that this user may not open is its keeper's to sync. */
+function syncEntry(path: string): void {
+  let parent: number
+  try {
+    parent = openSync(dirname(resolve(path)), 'r')
+  } catch {
+    return
+  }
+  try {
+    fsyncSync(parent)
+  } catch (error) {
+    // Not every file system can sync a folder.
+    if ((error as NodeJS.ErrnoException).code !== 'EINVAL') throw error
+  } finally {
+    closeSync(parent)
   }
 }
 
@@ -57,29 +85,6 @@ function refuseUnwritable(path: string): void {
     throw unwritable(path, error)
   }
 }
-const unwritable = (path: string, error: unknown): StartError =>
-  new StartError(`the data folder ${path} cannot be written: ${(error as Error).message} (see --data)`)
-
-/** An exclusive transaction that never ends. The operating system gives the lock back however the process dies. */
-export function lockFile(file: string, taken: string): () => void {
-  let db: DatabaseSync
-  try {
-    db = new DatabaseSync(file, { timeout: 0 })
-  } catch (error) {
-    throw unwritable(dirname(file), error)
-  }
-  try {
-    // Nothing is ever written to it, so it needs no journal; making one would need room on the disk.
-    db.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
-  } catch (error) {
-    db.close()
-    if (((error as { errcode?: number }).errcode ?? 0) !== SQLITE_BUSY)
-      throw new StartError(`${file} cannot be locked: ${(error as Error).message}`)
-    throw new StartError(taken)
-  }
-  return () => db.close()
-}
-const SQLITE_BUSY = 5
 
 /** A little room that is given up when the disk is full, so that the server can start and be read from all the same. */
 export type Reserve = {

@@ -5,7 +5,9 @@ import { dirname, join } from 'node:path'
 import { timestampOf, type Clock } from '#kernel/clock.ts'
 import { newRing, ringFrom, rotated, type KeyRing } from '#workers/key-ring.ts'
 import type { Worker, WorkerLog } from '#workers/worker.ts'
-import { lockFile, readText, StartError, writeAtomically } from './data-folder.ts'
+import { readText, writeAtomically } from './data-folder.ts'
+import { lockFile, lockFolder } from './folder-lock.ts'
+import { StartError } from './start-error.ts'
 
 export const keysIn = (data: string): string => join(data, 'keys')
 export const ringFile = (keys: string): string => join(keys, 'signing.json')
@@ -169,7 +171,7 @@ export async function rotateKeys(keys: string, now: number): Promise<KeyRing> {
 /** Makes anew what is missing or broken, and keeps the broken files under another name. Answers with what it made. */
 export async function replaceLost(keys: string, maker: KeyMaker): Promise<string[]> {
   // What a running server signs and seals with must not be taken from under it.
-  const free = lockFile(join(dirname(keys), 'lock'), `a server uses ${dirname(keys)}: stop it first`)
+  const free = lockFolder(dirname(keys), `a server uses ${dirname(keys)}: stop it first`)
   try {
     const lost: string[] = []
     for (const [file, read] of [

@@ -4,7 +4,8 @@ import type { Clock } from '#kernel/clock.ts'
 import type { Store } from '#kernel/store.ts'
 import { NOTHING_VERIFIED, verifyNow, type Checked } from '#workers/verifier.ts'
 import type { Config } from './config.ts'
-import { StartError, type DataFolder } from './data-folder.ts'
+import { type DataFolder } from './data-folder.ts'
+import { StartError } from './start-error.ts'
 
 export async function checkRecord(
   store: Store,

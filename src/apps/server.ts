@@ -36,7 +36,8 @@ import { readAgents } from './agents-file.ts'
 import { readCapabilities } from './capabilities.ts'
 import { realClock, realEntropy } from './clock.ts'
 import { hostInUrl, publicOrigin, type Config } from './config.ts'
-import { openDataFolder, StartError, type DataFolder } from './data-folder.ts'
+import { openDataFolder, type DataFolder } from './data-folder.ts'
+import { StartError } from './start-error.ts'
 import { setUpDevelopment } from './development.ts'
 import { installationOf } from './installation.ts'
 import { createIssuer } from './issuer.ts'
@@ -97,8 +98,14 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   // Before there is a database: one that was ever written has keys beside it.
   const keys = await openKeys(folder.keys, !existsSync(folder.database), { now: clock.now, entropy: realEntropy })
   const findings = createFindings(log)
-  const store = openStore(folder, config, { fatal: onFatal, tag: taggerOf(keys.server), found: findings.add }, log)
+  const store = openStore(
+    folder,
+    config,
+    { fatal: onFatal, tag: taggerOf(keys.server), found: findings.add, amiss: folder.lock.amiss },
+    log,
+  )
   undo.push(() => within(store.close(), STORE_MS))
+  folder.lock.keep([folder.database, `${folder.database}-wal`], log)
   const workers: Worker[] = []
   undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
   const checked = await checkRecord(store, folder, config, clock, log, signal)
@@ -150,7 +157,8 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   workers.push(runProcesses(kernel, blobs, agents, clock, log))
   const sessions = await sessionsOf(kernel, config, log)
   const metrics = createMetrics()
-  const parts = { kernel, installation, sessions, blobs, keys, metrics, unsent, tls, record: () => verifier?.record() ?? 'changed' }
+  const record = (): RecordState => verifier?.record() ?? 'changed'
+  const parts = { kernel, installation, sessions, blobs, keys, metrics, unsent, tls, record, amiss: folder.lock.amiss }
   const http = httpOf(parts, config, options)
   const rpc = createJsonRpc({ kernel, log, metrics, unsent, authenticate: sessions.authenticate })
   undo.push(() => Promise.all([http.stop(), rpc.stop(), effects.stop()]))
@@ -204,7 +212,7 @@ async function within(work: Promise<unknown>, ms: number): Promise<void> {
   enough.abort()
 }
 
-type StoreOptions = Required<Pick<SqliteOptions, 'fatal' | 'tag' | 'found'>>
+type StoreOptions = Required<Pick<SqliteOptions, 'fatal' | 'tag' | 'found' | 'amiss'>>
 
 function openStore(folder: DataFolder, config: Config, options: StoreOptions, log: Logger): Store {
   const { database, reserve } = folder
@@ -235,10 +243,11 @@ type Parts = {
   readonly unsent: Unsent
   readonly tls: Tls | undefined
   record(): RecordState
+  amiss(): string | null
 }
 
 function httpOf(parts: Parts, config: Config, options: ServerOptions): HttpServer {
-  const { kernel, installation, sessions, blobs, keys, metrics, unsent, tls, record } = parts
+  const { kernel, installation, sessions, blobs, keys, metrics, unsent, tls, record, amiss } = parts
   const { log, clock = realClock, bounds } = options
   const started_at = timestampOf(clock.now())
   return createHttp({
@@ -263,6 +272,7 @@ function httpOf(parts: Parts, config: Config, options: ServerOptions): HttpServe
     documents: new Map([['/.well-known/jwks.json', () => jwksOf(keys.ring())]]),
     metrics,
     unsent,
+    amiss,
     ...(bounds ? { bounds } : {}),
     health: () => ({
       installation,

@@ -2,7 +2,7 @@
 // what a live one uses is not.
 import { chmod, lstat, rename, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
-import { StartError } from './data-folder.ts'
+import { StartError } from './start-error.ts'
 
 export async function listenOn(path: string, listen: (path: string) => Promise<void>): Promise<() => Promise<void>> {
   await refuseTaken(path)

@@ -1,6 +1,6 @@
 // The server for one client that starts it: JSON-RPC lines on stdin and stdout, the log on stderr. It ends when stdin does.
 import { ConfigError, readConfig, type Config } from './config.ts'
-import { StartError } from './data-folder.ts'
+import { StartError } from './start-error.ts'
 import { createLog } from './log.ts'
 import { startServer } from './server.ts'
 

@@ -50,6 +50,8 @@ export type HttpOptions = {
   readonly cors?: CorsOptions | undefined
   /** What /health tells besides the status. */
   health(): object
+  /** Why nothing can be written at the moment, where that is known before anybody tries; null: it can. */
+  amiss?(): string | null
   /** Where bytes go and come from; without it none are carried. */
   readonly bytes?: ByteStore
   /** What anybody may read. */
@@ -276,7 +278,7 @@ function handlerOf(name: string, changes: boolean, state: State, work: Work) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<Body> => {
     const began = performance.now()
     try {
-      const credential = guard.credentialOf(request.raw.headers)
+      const credential = guard.credentialOf(request.raw.headers, changes)
       const actor = await authenticate(credential)
       const body = await work(request, reply, callerOf(authenticate, credential, actor), actor)
       done('OK', began)

@@ -66,8 +66,13 @@ export type SequencerOptions = {
 }
 
 /** What the database said, in terms that the sequencer acts on. */
-export type WriteFailure = { readonly failure: 'full' | 'fatal' | 'refused' }
+export type WriteFailure = { readonly failure: 'full' | 'fatal' | 'refused'; readonly words?: string }
 const failureOf = (error: unknown): WriteFailure['failure'] | undefined => (error as Partial<WriteFailure>).failure
+
+function unavailable(error: unknown): Refusal {
+  const { words = 'the disk is full, or another program holds the database' } = error as Partial<WriteFailure>
+  return new Refusal('UNAVAILABLE', `${words}: nothing was changed`, { retry_after: 5 })
+}
 
 type Job = {
   readonly batch: Batch
@@ -180,10 +185,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
   async function settleFailure(jobs: Job[], error: unknown): Promise<void> {
     if (failureOf(error) === 'fatal') throw error
     if (failureOf(error) === 'full') {
-      for (const job of jobs)
-        job.error = new Refusal('UNAVAILABLE', 'the disk is full, or another program holds the database: nothing was changed', {
-          retry_after: 5,
-        })
+      for (const job of jobs) job.error = unavailable(error)
       return
     }
     for (const job of jobs) {
@@ -191,10 +193,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
         await writeGroup([job], true)
       } catch (alone) {
         if (failureOf(alone) === 'fatal') throw alone
-        job.error =
-          failureOf(alone) === 'full'
-            ? new Refusal('UNAVAILABLE', 'the disk is full, or another program holds the database: nothing was changed', { retry_after: 5 })
-            : alone
+        job.error = failureOf(alone) === 'full' ? unavailable(alone) : alone
       }
     }
   }

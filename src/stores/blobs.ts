@@ -15,6 +15,7 @@ import {
 } from '#kernel/blobs.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { createLanes } from '#kernel/lanes.ts'
+import { isOutOfRoom, refusalOf } from './disk-errors.ts'
 
 export type BlobOptions = {
   /** The disk did not keep its promise: a synced file or folder may not be there after a power cut. */
@@ -49,8 +50,9 @@ export async function openBlobs(path: string, { fatal }: BlobOptions): Promise<B
         leave()
       }
     } catch (error) {
-      await rm(temporary, { force: true })
-      throw isOutOfRoom(error) ? noRoom() : error
+      // What fails here as well is swept at the next start.
+      await rm(temporary, { force: true }).catch(() => undefined)
+      throw refusalOf(error)
     }
   }
 
@@ -283,9 +285,6 @@ async function listIn(path: string, after: Checksum | null, limit: number): Prom
 }
 
 const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException).code
-/** No space, no quota, a file size limit, no inodes, or a disk that went read-only: it may be otherwise later. */
-const isOutOfRoom = (error: unknown): boolean => ['ENOSPC', 'EDQUOT', 'EFBIG', 'EROFS'].includes(codeOf(error) ?? '')
-const noRoom = (): Refusal => new Refusal('UNAVAILABLE', 'the disk has no room for these bytes', { retry_after: 60 })
 
 /** null: there is no such file. */
 async function orNull<T>(looking: Promise<T>): Promise<T | null> {

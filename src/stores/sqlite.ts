@@ -5,9 +5,16 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { createSequencer, type Backend, type DocRow, type Group, type SequencerOptions, type WriteFailure } from '#kernel/sequencer.ts'
 import type { FactsOf, FactsPage, Place, Store, StoredFact, StoredImage } from '#kernel/store.ts'
 import { atRestIn } from './at-rest.ts'
+import { cannotGrow } from './disk-errors.ts'
 import { CURRENT_FORMAT, migrate, type MigrationOptions } from './migrations.ts'
 
-export type SqliteOptions = Partial<SequencerOptions> & MigrationOptions & { readonly readOnly?: boolean; readonly pagesMax?: number }
+export type SqliteOptions = Partial<SequencerOptions> &
+  MigrationOptions & {
+    readonly readOnly?: boolean
+    readonly pagesMax?: number
+    /** Why nothing may be written although the database could be: its files are not in their place. Null: it may. */
+    amiss?(): string | null
+  }
 
 // Facts and images are appended in the order of their integer keys. Rows of `docs` are small: the text of a document that a fact
 // describes stands once, in its image.
@@ -30,10 +37,10 @@ CREATE TABLE counts (prefix TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT, WI
 PRAGMA user_version = ${CURRENT_FORMAT};`
 
 export function sqliteStore(path: string, options: SqliteOptions = {}): Store {
-  const { readOnly = false, pagesMax, isForced = false, ...sequencer } = options
+  const { readOnly = false, pagesMax, isForced = false, amiss = () => null, ...sequencer } = options
   const db = open(path, readOnly, { ...sequencer, isForced })
   if (pagesMax !== undefined) db.exec(`PRAGMA max_page_count = ${pagesMax}`)
-  return createSequencer(sqliteBackend(db, readOnly), {
+  return createSequencer(sqliteBackend(db, readOnly ? null : writerOf(db, `${path}-wal`, amiss)), {
     defer: setImmediate,
     salt,
     fatal: (error) => {
@@ -88,7 +95,7 @@ function salt(): string {
   return pool.toString('base64url', used - 16, used)
 }
 
-function sqliteBackend(db: DatabaseSync, readOnly: boolean): Backend {
+function sqliteBackend(db: DatabaseSync, write: Backend['write'] | null): Backend {
   const get = atRestIn(db)
   const has = db.prepare('SELECT 1 FROM entries WHERE entry = ?')
   const head = db.prepare('SELECT seq, hash, at FROM facts WHERE scope = ? ORDER BY seq DESC LIMIT 1')
@@ -111,7 +118,7 @@ function sqliteBackend(db: DatabaseSync, readOnly: boolean): Backend {
     lastPosition: () => numberFrom(position),
     lastImage: () => numberFrom(lastImage),
     countOf: (prefix) => numberFrom(count, prefix),
-    write: readOnly ? () => Promise.reject(new Error('this store was opened for reading')) : writerOf(db),
+    write: write ?? (() => Promise.reject(new Error('this store was opened for reading'))),
     scan(after, end, limit, reverse = false) {
       const rows = (reverse ? scanBack : scan).all(after, end, limit) as { entry: string }[]
       return Promise.resolve(rows.map((row) => row.entry))
@@ -187,7 +194,7 @@ function argumentsOf(of: FactsOf): Record<string, string> {
   return of.by === 'root' ? { a: of.root } : {}
 }
 
-function writerOf(db: DatabaseSync): (group: Group) => Promise<void> {
+function writerOf(db: DatabaseSync, log: string, amiss: () => string | null): (group: Group) => Promise<void> {
   const begin = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
   const rollback = db.prepare('ROLLBACK')
@@ -219,7 +226,7 @@ function writerOf(db: DatabaseSync): (group: Group) => Promise<void> {
     try {
       checkpoint.all()
     } catch (error) {
-      const failure = classified(error)
+      const failure = classified(error, log)
       // The group itself is durable. A disk that is full now is tried again later; one that fails is not to be trusted any more.
       if (failure.failure === 'fatal') throw failure
     }
@@ -229,11 +236,14 @@ function writerOf(db: DatabaseSync): (group: Group) => Promise<void> {
     try {
       begin.run()
       writeRows(group)
+      // As late as can be: what is committed to a deleted file is lost.
+      const words = amiss()
+      if (words !== null) throw Object.assign(new Error(words), { failure: 'full', words } as const)
       commit.run()
     } catch (error) {
       // After SQLITE_FULL there is no transaction any more.
       if (db.isTransaction) rollback.run()
-      throw classified(error)
+      throw classified(error, log)
     }
     moveLog(group)
   }
@@ -252,12 +262,15 @@ function changeOne(update: StatementSync, { key, version, image, text, tag }: Do
 }
 
 const SQLITE_IOERR = 10
+const SQLITE_IOERR_WRITE = 10 | (3 << 8)
 const SQLITE_CORRUPT = 11
 /** The disk is full, or another program holds the file (BUSY, LOCKED), or it cannot be written to (NOMEM, READONLY, CANTOPEN, PROTOCOL). */
 const unavailable = new Set([13, 5, 6, 7, 8, 14, 15])
 /** After an I/O error nobody knows what is on the disk, and asking again may answer "fine" for pages that are gone. */
-function classified(error: unknown): Error & WriteFailure {
+function classified(error: unknown, log: string): Error & WriteFailure {
+  if ((error as Partial<WriteFailure>).failure !== undefined) return error as Error & WriteFailure
   const primary = ((error as { errcode?: number }).errcode ?? 0) & 0xff
-  const failure = unavailable.has(primary) ? 'full' : primary === SQLITE_IOERR || primary === SQLITE_CORRUPT ? 'fatal' : 'refused'
+  const isFull = unavailable.has(primary) || ((error as { errcode?: number }).errcode === SQLITE_IOERR_WRITE && cannotGrow(log))
+  const failure = isFull ? 'full' : primary === SQLITE_IOERR || primary === SQLITE_CORRUPT ? 'fatal' : 'refused'
   return Object.assign(error as Error, { failure } as const)
 }

@@ -21,6 +21,7 @@ type Figures = {
   readonly stopping: boolean
   /** When a call was last refused because the store could not write; 0: it can. */
   readonly unwritableAt: number
+  amiss?(): string | null
   health(): object
   authenticate(credential: Credential): Actor | Promise<Actor>
 }
@@ -33,7 +34,8 @@ export function registerFigures(app: FastifyInstance, state: Figures, live: Pick
   app.get('/openapi.json', (request, reply) => sendDocument(request, reply, description))
 
   app.get('/health', (_, reply) => {
-    const writes = state.unwritableAt === 0 || performance.now() - state.unwritableAt > HEALTH_MEMORY_MS
+    const isRecent = state.unwritableAt !== 0 && performance.now() - state.unwritableAt <= HEALTH_MEMORY_MS
+    const writes = !isRecent && (state.amiss?.() ?? null) === null
     const status = state.stopping || !writes ? 'degraded' : 'ok'
     const why = state.stopping ? { reason: 'stopping' } : writes ? {} : { reason: 'the store cannot write' }
     return reply.code(status === 'ok' ? 200 : 503).send(JSON.stringify({ status, ...why, version: state.version, ...state.health() }))

@@ -12,8 +12,8 @@ export type Guard = {
   readonly cookieName: string
   /** The host that the client asked for, or undefined where it is none of ours. */
   hostOf(headers: IncomingHttpHeaders): string | undefined
-  /** Bearer key or session cookie, or UNAUTHENTICATED. */
-  credentialOf(headers: IncomingHttpHeaders): Credential
+  /** Bearer key or session cookie, or UNAUTHENTICATED. With a cookie, what changes something must say from which page it comes. */
+  credentialOf(headers: IncomingHttpHeaders, changes?: boolean): Credential
   sessionOf(headers: IncomingHttpHeaders): string | undefined
   /** Refuses a request that another site made. */
   refuseForeign(headers: IncomingHttpHeaders): void
@@ -54,12 +54,15 @@ export function createGuard({ hosts, proxied, secure }: GuardOptions): Guard {
       const host = askedFor(headers)
       return host !== undefined && allowed.has(nameIn(host)) ? host : undefined
     },
-    credentialOf(headers) {
+    credentialOf(headers, changes = false) {
       const { authorization } = headers
       if (authorization !== undefined) return { kind: 'bearer', token: bearerIn(authorization) }
       const token = sessionOf(headers)
       if (token === undefined) throw new Refusal('UNAUTHENTICATED', 'a valid API key or session is required')
       refuseForeign(headers)
+      // Every browser names one of them with what it posts.
+      if (changes && headers.origin === undefined && headers['sec-fetch-site'] === undefined)
+        throw new Refusal('UNAUTHORIZED', 'with a session, a change must carry Origin or Sec-Fetch-Site; programs use an API key')
       return { kind: 'session', token }
     },
     sessionOf,

@@ -45,14 +45,15 @@ export function operationsOf(serving: Serving): Map<string, Run> {
 }
 
 function runOf(name: string, op: Operation, { kernel, guard, authenticate, failed, meter, stuckMs }: Serving): Run {
-  const done = meter(name, op.kind === 'command')
+  const changes = op.kind === 'command'
+  const done = meter(name, changes)
   const waits = op.kind === 'command' && op.waits !== undefined
   const acts = op.kind === 'command' && op.effect !== undefined
   const textOf = op.kind === 'query' ? answerText : JSON.stringify
   return async (headers, body, response) => {
     const began = performance.now()
     try {
-      const credential = guard.credentialOf(headers)
+      const credential = guard.credentialOf(headers, changes)
       const asked = authenticate(credential)
       const actor = asked instanceof Promise ? await asked : asked
       askedBy(response, actor.id)

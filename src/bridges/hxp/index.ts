@@ -76,7 +76,7 @@ function serverOf(host: BridgeHost) {
     const { headers } = request
     let isPage = false
     try {
-      const credential = guard.credentialOf(headers)
+      const credential = guard.credentialOf(headers, route.changes)
       const asked = authenticate(credential)
       const actor = asked instanceof Promise ? await asked : asked
       isPage = actor.kind === 'human' && isForeign(headers, guard)

@@ -7,9 +7,14 @@ type OfProject = { readonly project_id: string | null }
 export const recordKeeper = heldBy(
   'an owner of the project',
   role<OfProject>('project owner', (actor, { project_id }) => {
-    if (project_id === null) return true
+    if (project_id === null) return false
     return project_id === SYSTEM_SCOPE ? actor.kind === 'human' && actor.owner === true : ownsProject(actor, project_id)
   }),
+)
+/** The record of one task is for those who may read the task: only they come so far. */
+export const taskReader = heldBy(
+  'a reader of the named task',
+  role<OfProject>('reader of the named task', (_, { project_id }) => project_id === null),
 )
 
 /** What is not yours does not exist; identity facts are everybody's scope and guarded by role. */

@@ -8,7 +8,7 @@ import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/pagi
 import { either, idOf, t, type Static } from '#kernel/schema.ts'
 import { parseTimestamp } from '#kernel/time.ts'
 import type { FactsOf, StoredFact } from '#kernel/store.ts'
-import { numberIn, PORTION, recordKeeper, refuseForeignProject } from '../reading.ts'
+import { numberIn, PORTION, recordKeeper, refuseForeignProject, taskReader } from '../reading.ts'
 import { actionIn, AuditEvent, bytesOf, eventOf, lineIn, subjectIn } from '../record.ts'
 import { Id, Task, Timestamp } from '../schema.ts'
 
@@ -32,7 +32,7 @@ const auditQuery = query({
   draft: 'HACP 0.1.0, Audit; Operations',
   input: QueryInput,
   output: t.Object({ items: t.Array(AuditEvent), next_cursor: nextCursor }),
-  callers: [system, administrator, recordKeeper],
+  callers: [system, administrator, recordKeeper, taskReader],
   async load(read, input, { actor }) {
     const named = [input.task_id, input.root_task_id].filter((id) => id !== undefined)
     const tasks = await Promise.all(named.map((id) => read(Task, id)))
@@ -140,7 +140,7 @@ const follow = stream({
   draft: 'ours: HACP leaves notification to the host',
   input: FollowInput,
   output: t.Object({ event: AuditEvent }),
-  callers: [system, administrator, recordKeeper],
+  callers: [system, administrator, recordKeeper, taskReader],
   async load(read, input, { actor }) {
     const tasks = [input.task_id, input.root_task_id].filter((id) => id !== undefined)
     for (const id of tasks) await read(Task, id)

@@ -1,0 +1,58 @@
+// What a failure of the disk means: no room or no right at the moment, of which everybody is told so, or pages that nobody knows of.
+import { closeSync, fstatSync, ftruncateSync, openSync, writeSync } from 'node:fs'
+import { constants } from 'node:os'
+import { Refusal } from '#kernel/errors.ts'
+
+/** Node has no name for an exceeded quota, only its number. */
+const isQuota = (error: unknown): boolean => (error as NodeJS.ErrnoException).errno === -constants.errno.EDQUOT
+const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? ''
+
+/** No space, no quota, a file size limit, no inodes, or a disk that went read-only: it may be otherwise later. */
+export const isOutOfRoom = (error: unknown): boolean => ['ENOSPC', 'EFBIG', 'EROFS'].includes(codeOf(error)) || isQuota(error)
+
+const reasons: Readonly<Record<string, string>> = {
+  EMFILE: 'the server has too many files open',
+  ENFILE: 'the machine has too many files open',
+  ENOMEM: 'the machine has no memory left',
+  EACCES: 'the server may not write to its folder of bytes',
+  EPERM: 'the server may not write to its folder of bytes',
+  ENOENT: 'the folder of bytes is gone',
+  ENOTDIR: 'the folder of bytes is gone',
+  EIO: 'the disk failed',
+}
+
+/** The refusal of bytes that could not be kept; what is no failure of the disk stays as it is. */
+export function refusalOf(error: unknown): unknown {
+  const words = isOutOfRoom(error) ? 'the disk has no room for these bytes' : reasons[codeOf(error)]
+  if (words === undefined || error instanceof Refusal) return error
+  return Object.assign(new Refusal('UNAVAILABLE', words, { retry_after: codeOf(error) === 'EMFILE' ? 1 : 60 }), { cause: error })
+}
+
+/**
+ * Whether a file cannot grow for want of room or because its disk became read-only. SQLite tells both apart from a full disk only, not
+ * from one that fails. Nothing reads what stands behind the end of a log, and it is cut off again.
+ */
+export function cannotGrow(log: string): boolean {
+  let file: number
+  try {
+    file = openSync(log, 'r+')
+  } catch (error) {
+    return isOutOfRoom(error)
+  }
+  try {
+    const { size } = fstatSync(file)
+    try {
+      writeSync(file, PORTION, 0, PORTION.length, size)
+      return false
+    } catch (error) {
+      return isOutOfRoom(error)
+    } finally {
+      ftruncateSync(file, size)
+    }
+  } catch {
+    return false
+  } finally {
+    closeSync(file)
+  }
+}
+const PORTION = new Uint8Array(8_192)
