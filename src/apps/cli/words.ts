@@ -80,7 +80,6 @@ export const fieldWords: Readonly<Record<string, string>> = {
   parent_run: 'the run that it is a part of',
   parent_task: 'the task that it is a part of',
   parent_version: 'the version that it follows; by default the newest',
-  people: 'the people in whose inbox it stands',
   percent: 'how much of it is done, from 0 to 100',
   person: 'the person',
   principal: 'the person whose task it is',

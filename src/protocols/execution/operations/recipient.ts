@@ -40,7 +40,14 @@ const note = command({
 /** In one batch, so that none holds the others up for long. */
 const PORTION = 50
 const indexes = ['open', 'gone'] as const
-const Place = t.Object({ index: t.Integer({ minimum: 0, maximum: 1 }), at: t.Optional(t.String({ maxLength: 1_000 })) })
+const Place = t.Object({
+  index: t.Integer({
+    minimum: 0,
+    maximum: 1,
+    description: '0: requests that are open for the person; 1: those where they are gone and others answer',
+  }),
+  at: t.Optional(t.String({ maxLength: 1_000, description: 'the place in that list to go on after; without one, from its beginning' })),
+})
 
 type Looked = { readonly facts: readonly Made[]; readonly next: { readonly index: number; readonly at?: string } | null }
 type Making = Parameters<typeof endedWith>[2]
