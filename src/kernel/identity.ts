@@ -173,3 +173,20 @@ export function refuseFalseClaims(raw: unknown, declared: object, actor: Actor):
     throw new Refusal('UNAUTHORIZED', `${path.join('.')} names another actor; you are ${actor.id}`, { field: path.join('.') })
   }
 }
+
+/** The body without the fields that say who sends it, once they are known to be true: `by`, or `principal` in `ownership`. */
+export function withoutClaims(raw: unknown, declared: object): unknown {
+  if (typeof raw !== 'object' || raw === null) return raw
+  let rest: Record<string, unknown> | null = null
+  for (const name in raw) {
+    const path = claims.get(name)
+    if (path === undefined || !Object.hasOwn(raw, name) || Object.hasOwn(declared, name)) continue
+    const held = (raw as Record<string, unknown>)[name]
+    const isObject = typeof held === 'object' && held !== null
+    const saysMore = isObject && (path.length === 1 || Object.keys(held).some((inner) => inner !== path[1]))
+    if (saysMore) continue
+    rest ??= { ...raw }
+    delete rest[name]
+  }
+  return rest ?? raw
+}

@@ -1,10 +1,11 @@
 // What the kernel needs around an operation: where it is, what its input is, what its caller rests on, and what of its answer is kept.
 import type { Draft, DraftFact } from './draft.ts'
 import { Conflict } from './errors.ts'
-import { refuseFalseClaims, type Actor } from './identity.ts'
+import { refuseFalseClaims, withoutClaims, type Actor } from './identity.ts'
 import type { Command, Contract, ContractFact, Decision, Operation, Protocol } from './operation.ts'
 import { keyOf, parse } from './schema.ts'
 import type { Value } from './store.ts'
+import { refuseUnknown, unknownFields } from './unknown-fields.ts'
 
 export type Served = { readonly protocol: string; readonly op: Operation }
 
@@ -41,7 +42,10 @@ export const narrowingOf = ({ narrowed, projects }: Actor): string =>
 
 export function inputOf(op: Operation, raw: unknown, actor: Actor): unknown {
   const input: unknown = parse(op.input, raw)
-  refuseFalseClaims(raw, (op.input as { properties?: object }).properties ?? {}, actor)
+  const declared = (op.input as { properties?: object }).properties ?? {}
+  refuseFalseClaims(raw, declared, actor)
+  // Calls of the system wait in the store, some of them since an earlier version.
+  if (actor.kind !== 'system') refuseUnknown(unknownFields(op.input, withoutClaims(raw, declared)))
   return input
 }
 

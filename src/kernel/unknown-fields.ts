@@ -1,5 +1,6 @@
 // Fields of an input that nothing here knows, each with its place and the known name that is nearest to it. Words that somebody sent and
 // nobody will read are a loss: our own API refuses them, and a draft's own wire, which must tolerate them, can at least name them.
+import { Refusal } from './errors.ts'
 import { branchFor, type SchemaNode, type TSchema } from './schema.ts'
 import { distanceOf } from './spelling.ts'
 
@@ -18,6 +19,18 @@ export function unknownFields(schema: TSchema, value: unknown): UnknownField[] {
   const found: UnknownField[] = []
   look(schema, value, '', found)
   return found
+}
+
+/** Refuses the first of them by name; nothing has changed then. */
+export function refuseUnknown([first]: readonly UnknownField[]): void {
+  if (!first) return
+  const { path, nearest } = first
+  const place = path.slice(0, path.lastIndexOf('.') + 1)
+  const hint = nearest === null ? '' : `; did you mean ${place}${nearest}?`
+  throw new Refusal('INVALID_REQUEST', `${path} is not a field here${hint}`, {
+    field: path,
+    ...(nearest === null ? {} : { nearest: place + nearest }),
+  })
 }
 
 function look(node: SchemaNode, value: unknown, path: string, found: UnknownField[]): void {

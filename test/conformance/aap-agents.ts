@@ -64,9 +64,13 @@ must(
 )
 must(['A-CARD-03', 'A11'], 'a card has its fields; capabilities are references and nothing else', async () => {
   const on = await stage()
+  await assert.rejects(register(on, 'devin', { capabilities: [{ ...review('2.1.0'), transport: 'stdio' }] }), {
+    code: 'INVALID_REQUEST',
+    details: { field: 'capabilities.0.transport' },
+  })
   const { card } = await register(on, 'devin', {
     description: 'Reads code.',
-    capabilities: [{ ...review('2.1.0'), transport: 'stdio' }],
+    capabilities: [review('2.1.0')],
     tags: ['a', 'a'],
     protocol: 'a2a',
     manifest: { model: 'x' },

@@ -149,8 +149,9 @@ must('H-LAY-06', 'no operation of this layer is a capability, and no file of it 
 must('H-LAY-07', 'a task names the capabilities it needs by reference: id and version, and nothing that could be called', async () => {
   const { call, refused } = await stage()
   const withCapability = (ref: object) => ({ spec: { goal: 'Push', constraints: { must_use_capabilities: [ref] } } })
-  const full = { capability_id: 'git.push', version: '1.0.0', endpoint: 'https://example.com/run' }
-  const { task } = await call('alice', 'task.create', withCapability(full))
-  assert.deepEqual(task.spec.constraints.must_use_capabilities, [{ capability_id: 'git.push', version: '1.0.0' }])
+  const ref = { capability_id: 'git.push', version: '1.0.0' }
+  await refused('INVALID_REQUEST', 'alice', 'task.create', withCapability({ ...ref, endpoint: 'https://example.com/run' }))
+  const { task } = await call('alice', 'task.create', withCapability(ref))
+  assert.deepEqual(task.spec.constraints.must_use_capabilities, [ref])
   await refused('INVALID_SPEC', 'alice', 'task.create', withCapability({ capability_id: 'git.push' }))
 })

@@ -4,19 +4,26 @@ import { sha256Hex } from '#kernel/chain.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { limits } from '#kernel/limits.ts'
 import { t, type Static } from '#kernel/schema.ts'
+import { withAdded } from '#kernel/unknown-fields.ts'
 import { Checksum, PayloadKind, type ArtifactVersion } from './schema.ts'
 import type { Upload } from './upload.ts'
 
-export const PayloadInput = t.Object({
-  kind: PayloadKind,
-  uri: t.String({
-    minLength: 1,
-    maxLength: limits.uriCharsMax,
-    description: 'a data: URI with the bytes, the cas: URI that artifact.upload answered, or for kind ref where they are',
+/** `verified` and how the bytes are called come from the server itself. */
+export const PayloadInput = withAdded(
+  t.Object({
+    kind: PayloadKind,
+    uri: t.String({
+      minLength: 1,
+      maxLength: limits.uriCharsMax,
+      description: 'a data: URI with the bytes, the cas: URI that artifact.upload answered, or for kind ref where they are',
+    }),
+    checksum: t.Optional(Checksum),
+    size: t.Optional(t.Integer({ minimum: 0 })),
   }),
-  checksum: t.Optional(Checksum),
-  size: t.Optional(t.Integer({ minimum: 0 })),
-})
+  'verified',
+  'name',
+  'media_type',
+)
 type PayloadInput = Static<typeof PayloadInput>
 type Payload = ArtifactVersion['payload']
 

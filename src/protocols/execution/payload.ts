@@ -4,6 +4,7 @@ import { Refusal } from '#kernel/errors.ts'
 import { linearPattern } from '#kernel/foreign-schema.ts'
 import { limits } from '#kernel/limits.ts'
 import { either, parse, t, type Static, type TSchema } from '#kernel/schema.ts'
+import { refuseUnknown, unknownFields } from '#kernel/unknown-fields.ts'
 import { problemOf } from './results.ts'
 import { alikeIn, refuseHostile, refuseHostileLabel } from './text.ts'
 
@@ -79,10 +80,16 @@ const inputs = { DECIDE: DecideInput, APPROVE: ApproveInput, PROVIDE: ProvideInp
 /** What a payload may hold, as it comes in. */
 export const payloadInput = (action: Action): TSchema => inputs[action]
 
-/** The payload of a new request, checked and without unknown fields. */
+/** The payload of a new request, checked; unknown fields are refused. */
 export function payloadOf(action: Action, raw: unknown, fallback: Fallback): Payload {
   const input = { payload: isObject(raw) ? withoutNulls(raw) : raw }
   refuseForeignDefault(action, input.payload, fallback)
+  const payload = readAs(action, input, fallback)
+  refuseUnknown(unknownFields(payloadInput(action), input))
+  return payload
+}
+
+function readAs(action: Action, input: { readonly payload: unknown }, fallback: Fallback): Payload {
   if (action === 'DECIDE') return decided(parse(DecideInput, input).payload, fallback)
   return action === 'APPROVE' ? approved(parse(ApproveInput, input).payload) : provided(parse(ProvideInput, input).payload)
 }
