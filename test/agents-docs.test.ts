@@ -2,12 +2,13 @@
 import assert from 'node:assert/strict'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { delimiter, dirname, join } from 'node:path'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { createClient } from '#sdk/index.ts'
 import { until } from './support/agents.ts'
 import { root, startUp, temporary, type Running } from './support/cli.ts'
+import { cloneIn, pathWithOldNode } from './support/clone.ts'
 
 type Block = { readonly language: string; readonly text: string }
 function blocksIn(path: string, heading: string): Block[] {
@@ -25,17 +26,12 @@ function isPrinted(printed: string, shown: string): boolean {
 type Terminal = { run(commands: string): Promise<string>; readonly shell: ChildProcess; readonly said: { err: string } }
 const MARK = '--- done ---\n'
 
-/** A shell in a folder with the package, the command, and the program of the page. */
+/** A shell in a clone with the program of the page, where the first `node` is an old one. */
 function terminal(folder: string, program: string, server: Running): Terminal {
-  mkdirSync(join(folder, 'bin'))
-  mkdirSync(join(folder, 'node_modules'))
-  symlinkSync(root, join(folder, 'node_modules', 'countersign'))
-  symlinkSync(join(root, 'bin', 'countersign.js'), join(folder, 'bin', 'countersign'))
-  writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
-  writeFileSync(join(folder, 'greeter.ts'), program)
-  const path = [join(folder, 'bin'), dirname(process.execPath), process.env['PATH']].join(delimiter)
-  const env = { PATH: path, HOME: folder, COUNTERSIGN_URL: server.url, COUNTERSIGN_DATA: server.data }
-  const shell = spawn('sh', ['-s'], { cwd: folder, env, stdio: ['pipe', 'pipe', 'pipe'] })
+  const clone = cloneIn(folder)
+  writeFileSync(join(clone, /^\/\/ (\S+)$/m.exec(program)![1]!), program)
+  const env = { PATH: pathWithOldNode(folder), HOME: folder, COUNTERSIGN_URL: server.url, COUNTERSIGN_DATA: server.data }
+  const shell = spawn('sh', ['-s'], { cwd: clone, env, stdio: ['pipe', 'pipe', 'pipe'] })
   const said = { err: '' }
   let out = ''
   shell.stdout.setEncoding('utf8').on('data', (part: string) => (out += part))
@@ -46,7 +42,7 @@ function terminal(folder: string, program: string, server: Running): Terminal {
     async run(commands) {
       out = ''
       shell.stdin.write(`${commands}echo '${MARK.trim()}'\n`)
-      await until(() => out.endsWith(MARK), `the end of ${commands}${said.err}`)
+      await until(() => out.endsWith(MARK), `the end of ${commands}${said.err}`, { lateMs: 60_000 })
       return out.slice(0, -MARK.length)
     },
   }
@@ -75,13 +71,17 @@ describe('your first agent', () => {
         if (language !== 'sh') continue
         const next = page[i + 1]
         const shown = next?.language === 'text' ? next.text : null
-        // Who looks before the agent has come so far looks again.
-        const looks = /^countersign (checkpoint|task) list\n$/.test(text)
+        // A reader who looks before the agent has come so far looks again.
+        const looks = /^countersign (checkpoint list|task get) .*\n$/.test(text)
         let printed = ''
-        await until(async () => {
-          printed = await shell.run(text)
-          return !looks || shown === null || isPrinted(printed, shown)
-        }, `${text}prints\n${shown}`)
+        await until(
+          async () => {
+            printed = await shell.run(text)
+            return !looks || shown === null || isPrinted(printed, shown)
+          },
+          `${text}prints\n${shown}`,
+          { lateMs: 60_000 },
+        )
         if (shown !== null) assert.ok(isPrinted(printed, shown), `${text}prints\n${printed}${shell.said.err}`)
       }
     } finally {
@@ -95,7 +95,7 @@ describe('your first agent', () => {
     const shell = terminal(folder, programIn(section), server)
     try {
       // As the tour leaves it.
-      await shell.run('countersign login --as user_owner >/dev/null\n')
+      await shell.run('PATH=$PWD/bin:$PWD/node_modules/.bin:$PATH; countersign login --as user_owner >/dev/null\n')
       const [commands, prints] = section.filter(({ language }) => language !== 'ts')
       assert.equal(await shell.run(commands!.text), prints!.text)
       const admin = createClient({ url: server.url, key: readFileSync(join(server.data, 'admin.key'), 'utf8').trim() })

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { stripVTControlCharacters } from 'node:util'
 import { runShellInTerminal, type Press } from './cli.ts'
 
@@ -29,18 +30,35 @@ export function commandsIn(markdown: string): string[] {
   return [...new Set([...inBlocks, ...inline])]
 }
 
-export function assertPrinted(printed: string, shown: string): void {
+function patternOf(shown: string): RegExp {
   const parts = shown.split('…').map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`))
-  assert.match(printed, new RegExp(`^${parts.join('[^\\n]+')}$`))
+  return new RegExp(`^${parts.join('[^\\n]+')}$`)
+}
+
+export const assertPrinted = (printed: string, shown: string): void => assert.match(printed, patternOf(shown))
+
+const LOOKS_MAX = 60
+
+/** What a block prints. A block that only looks is typed again until an agent has come as far as it shows, as a reader would. */
+export async function printsEventually(session: Shell, text: string, shown: string | null): Promise<string> {
+  const looks = /^countersign (checkpoint list|task get) .*\n$/.test(text)
+  for (let look = 1; ; look++) {
+    const printed = await session.run(text)
+    if (!looks || shown === null || patternOf(shown).test(printed) || look === LOOKS_MAX) return printed
+    await sleep(500)
+  }
 }
 
 const MARK = '--- the end of a block ---'
 /** Below the time that a test has, so that the block is named. */
 const BLOCK_MS_MAX = 60_000
 
-/** One shell for all blocks of a page; both outputs are one, as at a terminal. */
-export function openShell(shell: string, cwd: string, env: Record<string, string>) {
+export type Shell = { run(text: string): Promise<string>; close(): Promise<void> }
+
+/** One shell for all blocks of a page; both outputs are one, as at a terminal, unless errors are left out. */
+export function openShell(shell: string, cwd: string, env: Record<string, string>, showsErrors = true): Shell {
   const child: ChildProcessWithoutNullStreams = spawn(shell, ['-s'], { cwd, env, stdio: ['pipe', 'pipe', 'pipe'], detached: true })
+  child.stderr.resume()
   let said = ''
   let look = (): void => undefined
   child.stdout.setEncoding('utf8').on('data', (part: string) => {
@@ -48,7 +66,7 @@ export function openShell(shell: string, cwd: string, env: Record<string, string
     look()
   })
   child.stdin.on('error', () => undefined)
-  child.stdin.write('exec 2>&1\n')
+  if (showsErrors) child.stdin.write('exec 2>&1\n')
   return {
     /** What the block prints. */
     async run(text: string): Promise<string> {

@@ -1,0 +1,36 @@
+// The folder and the PATH of a newcomer: a clone of the repository, and a Node of their own that is too old for TypeScript.
+import { chmodSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { root } from './cli.ts'
+
+/** Everything of a clone but its history and data, so that pages can write files beside it. */
+export function cloneIn(folder: string): string {
+  const clone = join(folder, 'clone')
+  mkdirSync(clone)
+  const not = new Set(['.git', '.installing', 'data'])
+  for (const name of readdirSync(root)) if (!not.has(name)) symlinkSync(join(root, name), join(clone, name))
+  return clone
+}
+
+/** Runs npm, and refuses TypeScript and the command as Node 20 would. */
+const OLD_NODE = `#!/bin/sh
+case "$*" in --version | -v) echo v20.20.2; exit ;; esac
+for word in "$@"; do
+  case $word in
+    -*) continue ;;
+    *.ts) echo "TypeError [ERR_UNKNOWN_FILE_EXTENSION]: Unknown file extension \\".ts\\" for $word" >&2; exit 1 ;;
+    */countersign.js | */countersign) echo 'countersign: Node.js 24 or newer is needed; this is 20.20.2 (https://nodejs.org)' >&2; exit 1 ;;
+  esac
+  break
+done
+exec '${process.execPath}' "$@"
+`
+
+/** A PATH in which the first `node` is an old one. */
+export function pathWithOldNode(folder: string): string {
+  const place = join(folder, 'old-node')
+  mkdirSync(place)
+  writeFileSync(join(place, 'node'), OLD_NODE)
+  chmodSync(join(place, 'node'), 0o755)
+  return [place, process.env['PATH']].join(delimiter)
+}
