@@ -97,3 +97,28 @@ must('H8-found', 'the list goes from page to page, oldest question first, each o
     assert.deepEqual(seen, asked, as)
   }
 })
+
+must('H44-expire', 'the administrator ends a question under every policy, and the next person is asked', async () => {
+  const policies = [
+    { on_expiry: 'hold' },
+    { on_expiry: 'escalate' },
+    { on_expiry: 'fail' },
+    { on_expiry: 'default', default: { action: 'provide', input: 'x' } },
+  ]
+  for (const policy of policies) {
+    const on = await stage()
+    const spec = { goal: 'Fix it', constraints: { on_expiry: ['fail', 'default'] } }
+    const { task } = await on.call('alice', 'task.create', { spec, reviewers: ['user_rita'] })
+    const task_id = task.id
+    await on.call('alice', 'task.assign', { task_id, assignee: 'agent_devin' })
+    await on.call('devin', 'task.start', { task_id })
+    const asked = { task_id, kind: 'input', prompt: 'Which?', expires_in: 'PT1H', ...policy }
+    const { checkpoint } = await on.call('devin', 'checkpoint.raise', asked)
+    on.world.advance(2 * HOUR_MS)
+    const ended = await on.call('admin', 'checkpoint.expire', { checkpoint_id: checkpoint.id })
+    assert.deepEqual([ended.checkpoint.state, ended.task.state], ['expired', 'blocked'], policy.on_expiry)
+    const next = (await on.call('rita', 'checkpoint.get', { checkpoint_id: ended.task.pending_checkpoint })).checkpoint
+    assert.deepEqual([next.succeeds, next.routed_to, next.state], [checkpoint.id, 'user_rita', 'pending'], policy.on_expiry)
+    await on.call('rita', 'checkpoint.resolve', { checkpoint_id: next.id, action: 'provide', input: 'the first' })
+  }
+})

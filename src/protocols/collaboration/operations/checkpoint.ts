@@ -109,7 +109,8 @@ const isDue = rule<Resolving>(
 
 const expire = command({
   name: 'checkpoint.expire',
-  summary: 'End a checkpoint whose time is up, by its policy: ask the next person, end the task, or take the stated default.',
+  summary:
+    'End a checkpoint whose time is up: the system by its policy (ask the next person, end the task, take the stated default), the administrator by asking the next person.',
   draft: 'HACP 0.1.0, Operations; Checkpoint ("expiration MUST emit an audit event")',
   input: t.Object({ checkpoint_id: Id }),
   output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
@@ -129,15 +130,17 @@ const expire = command({
     const loaded = await checkpointAndTask(read, checkpoint_id)
     return { ...loaded, people: await peopleAfter(read, loaded.checkpoint, loaded.task) }
   },
-  decide({ people, ...state }, _, { now, newId }) {
+  decide({ people, ...state }, _, { actor, now, newId }) {
     const { checkpoint, task } = state
-    const basis = { kind: 'policy', id: `on_expiry/${checkpoint.on_expiry}` } as const
-    if (checkpoint.on_expiry === 'default' && checkpoint.default) {
+    // A policy speaks for its time alone: ended by hand, a question is answered by nobody and ends no task.
+    const policy = actor.kind === 'system' ? checkpoint.on_expiry : null
+    const right = policy === null ? {} : { basis: { kind: 'policy', id: `on_expiry/${policy}` } as const }
+    if (policy === 'default' && checkpoint.default) {
       // The principal allowed it in the spec: it is their policy that answers.
       const done = answered(state, checkpoint.default, task.ownership.principal, now)
       const facts = [
         fact('task.checkpoint.resolved', [image(Checkpoint, done.checkpoint), image(Task, done.task)], {
-          basis,
+          ...right,
           behalf: task.ownership.principal,
         }),
       ]
@@ -145,14 +148,14 @@ const expire = command({
     }
     const over = expired(checkpoint)
     const freed: Task = { ...task, pending_checkpoint: null }
-    const detail = { on_expiry: checkpoint.on_expiry }
-    const ended = fact('task.checkpoint.expired', [image(Checkpoint, over), image(Task, freed)], { basis, detail })
+    const detail = { on_expiry: policy }
+    const ended = fact('task.checkpoint.expired', [image(Checkpoint, over), image(Task, freed)], { ...right, detail })
     // With `fail` a contract cancels the task in the same batch.
-    if (checkpoint.on_expiry === 'fail')
+    if (policy === 'fail')
       return { facts: [ended], puts: checkpointTimers(checkpoint, over), output: { checkpoint: over, task: freed } }
     const next = successorOf(checkpoint, freed, people, newId('ckpt'), now)
     return {
-      facts: [ended, fact('task.checkpoint.raised', [image(Checkpoint, next.checkpoint), image(Task, next.task)], { basis, cause: 0 })],
+      facts: [ended, fact('task.checkpoint.raised', [image(Checkpoint, next.checkpoint), image(Task, next.task)], { ...right, cause: 0 })],
       puts: [...checkpointTimers(checkpoint, over), ...checkpointTimers(null, next.checkpoint)],
       output: { checkpoint: over, task: next.task },
     }
