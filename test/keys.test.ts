@@ -209,7 +209,7 @@ test('a clock of its own: the ring is looked at again after every sleep, and not
       }),
   }
   const log = { debug() {}, info() {}, warn() {}, error: (_: object, words: string) => assert.fail(words) }
-  const watcher = watchKeys(keys, clock, log)
+  const watcher = watchKeys(keys, clock, log, () => Promise.resolve())
   const { current } = await rotateKeys(join(data, 'keys'), Date.now())
   assert.notEqual(keys.ring().current.kid, current.kid, 'not before it looks')
   wake()

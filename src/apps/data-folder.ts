@@ -2,6 +2,8 @@
 import { accessSync, closeSync, constants, fstatSync, fsyncSync, mkdirSync, openSync, rmSync, statSync, writeSync } from 'node:fs'
 import { chmod, open, readFile, rename, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
+import type { Found } from '#kernel/store.ts'
+import type { FindingsFile } from '#workers/findings.ts'
 import type { Marker, MarkerFile } from '#workers/verifier.ts'
 import { holdFolder, unwritable, type FolderLock } from './folder-lock.ts'
 import { StartError } from './start-error.ts'
@@ -14,6 +16,7 @@ export type DataFolder = {
   /** Signing and sealing keys. */
   readonly keys: string
   readonly marker: MarkerFile
+  readonly findings: FindingsFile
   readonly reserve: Reserve
   readonly lock: Pick<FolderLock, 'keep' | 'amiss'>
   release(): void
@@ -35,7 +38,8 @@ export function openDataFolder(path: string): DataFolder {
     adminKey: join(path, 'admin.key'),
     blobs: join(path, 'blobs'),
     keys: join(path, 'keys'),
-    marker: markerFile(join(path, 'verified.json')),
+    marker: markerFile(markerIn(path)),
+    findings: findingsFile(join(path, 'findings.json')),
     reserve,
     lock,
     release() {
@@ -120,20 +124,38 @@ function reserveIn(path: string): Reserve {
   }
 }
 
-function markerFile(path: string): MarkerFile {
+export const markerIn = (path: string): string => join(path, 'verified.json')
+
+export function markerFile(path: string): MarkerFile {
   return {
     async read() {
       const text = await readText(path)
       if (text === null) return null
       try {
-        const { position, hash } = JSON.parse(text) as Marker
-        return Number.isSafeInteger(position) && position >= 0 && typeof hash === 'string' ? { position, hash } : null
+        const { position, hash, chains } = JSON.parse(text) as Marker
+        const isMarker = Number.isSafeInteger(position) && position >= 0 && typeof hash === 'string'
+        return isMarker ? { position, hash, ...(typeof chains === 'object' ? { chains } : {}) } : null
       } catch {
         // A marker that cannot be read costs a verification from the start, nothing else.
         return null
       }
     },
-    write: ({ position, hash }) => writeAtomically(path, `${JSON.stringify({ position, hash })}\n`),
+    write: ({ position, hash, chains }) => writeAtomically(path, `${JSON.stringify({ position, hash, ...(chains ? { chains } : {}) })}\n`),
+  }
+}
+
+function findingsFile(path: string): FindingsFile {
+  return {
+    async read() {
+      try {
+        const found = JSON.parse((await readText(path)) ?? '[]') as readonly Found[]
+        return Array.isArray(found) ? found.filter(({ what, how }) => typeof what === 'string' && typeof how === 'string') : []
+      } catch {
+        // The next round finds it again.
+        return []
+      }
+    },
+    write: (found) => (found.length === 0 ? rm(path, { force: true }) : writeAtomically(path, `${JSON.stringify(found, null, 2)}\n`)),
   }
 }
 

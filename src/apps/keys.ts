@@ -1,8 +1,11 @@
 // The keys of this installation, beside the database and never in it: files of a folder that only the server's user can look into.
-import { chmodSync, existsSync, readFileSync } from 'node:fs'
+import { chmodSync, existsSync, readFileSync, rmSync } from 'node:fs'
 import { chmod, chown, mkdir, open, rename, stat } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { timestampOf, type Clock } from '#kernel/clock.ts'
+import type { Found } from '#kernel/store.ts'
+import type { KeyNames } from '#protocols/identity/schema.ts'
+import { serverKeyId } from '#workers/notary.ts'
 import { newRing, ringFrom, rotated, type KeyRing } from '#workers/key-ring.ts'
 import type { Worker, WorkerLog } from '#workers/worker.ts'
 import { readText, writeAtomically } from './data-folder.ts'
@@ -24,6 +27,27 @@ export type Keys = {
   refresh(): Promise<boolean>
 }
 
+export const namesOf = (server: Uint8Array, { current, retired }: KeyRing): Omit<KeyNames, 'id' | 'at'> => ({
+  server: serverKeyId(server),
+  signing: [current, ...retired].map(({ kid }) => kid),
+})
+
+/** How the key files differ from those that the record names; a ring that was rotated holds all that were in it before. */
+export function keyDifferences(now: Omit<KeyNames, 'id' | 'at'>, recorded: KeyNames): Found[] {
+  const gone = recorded.signing.filter((kid) => !now.signing.includes(kid))
+  return [
+    ...(now.server === recorded.server
+      ? []
+      : [{ what: 'keys/server.key', how: `it is ${now.server}, the record names ${recorded.server}` }]),
+    ...(gone.length === 0 ? [] : [{ what: 'keys/signing.json', how: `the record names keys that are not in it: ${gone.join(', ')}` }]),
+  ]
+}
+
+/** What `receipt rotate --lost` made anew, until a start has put it on the record. */
+const replacedFile = (keys: string): string => join(keys, 'replaced')
+export const isReplaced = (keys: string): boolean => existsSync(replacedFile(keys))
+export const settleReplaced = (keys: string): void => rmSync(replacedFile(keys), { force: true })
+
 export type KeyMaker = { readonly now: () => number; readonly entropy: (count: number) => Uint8Array }
 
 /** `isFirst`: there is no database yet, so nothing can have been sealed or signed, and what is missing is made. */
@@ -41,7 +65,12 @@ export async function openKeys(keys: string, isFirst: boolean, maker: KeyMaker):
     ring: () => ring,
     async refresh() {
       if ((await markOf(ringFile(keys))) === mark) return false
-      ;({ ring, mark } = await ringIn(keys))
+      const next = await ringIn(keys)
+      const { current, retired } = next.ring
+      // A ring that does not know the key in use was not rotated but exchanged.
+      if (![current, ...retired].some(({ kid }) => kid === ring.current.kid))
+        throw new StartError(`${ringFile(keys)} is another key ring: it does not hold the key ${ring.current.kid}, which is in use`)
+      ;({ ring, mark } = next)
       return true
     },
   }
@@ -187,6 +216,7 @@ export async function replaceLost(keys: string, maker: KeyMaker): Promise<string
       if (existsSync(file)) await rename(file, `${file}.broken-${timestampOf(maker.now()).replaceAll(':', '-')}`)
     }
     await makeMissing(keys, maker)
+    if (lost.length > 0) await write(replacedFile(keys), `${lost.map((file) => basename(file)).join('\n')}\n`)
     return lost
   } finally {
     free()
@@ -204,7 +234,7 @@ function lockRing(keys: string): () => void {
 /** How soon a rotation is noticed. */
 const LOOK_MS = 2_000
 
-export function watchKeys(keys: Keys, clock: Clock, log: WorkerLog): Worker {
+export function watchKeys(keys: Keys, clock: Clock, log: WorkerLog, record: () => Promise<unknown>): Worker {
   const stopping = new AbortController()
   const { signal } = stopping
   async function loop(): Promise<void> {
@@ -213,7 +243,10 @@ export function watchKeys(keys: Keys, clock: Clock, log: WorkerLog): Worker {
       await clock.sleep(LOOK_MS, signal)
       if (signal.aborted) return
       try {
-        if (await keys.refresh()) log.info({ kid: keys.ring().current.kid }, 'receipts are signed with a new key')
+        if (await keys.refresh()) {
+          log.info({ kid: keys.ring().current.kid }, 'receipts are signed with a new key')
+          await record()
+        }
         told = ''
       } catch (error) {
         const words = (error as Error).message

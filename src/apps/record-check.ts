@@ -1,11 +1,68 @@
-// Checks the record when the server starts: one that was changed refuses the start, unless the operator wants to look at it.
+// Checks at the start, before anybody is answered: the newest facts, the ends of the chains, the key files, and the documents that it needs. A
+// difference refuses the start, unless the operator wants to look at it.
 import type { Logger } from 'pino'
 import type { Clock } from '#kernel/clock.ts'
-import type { Store } from '#kernel/store.ts'
+import { Damaged } from '#kernel/errors.ts'
+import { keyOf } from '#kernel/schema.ts'
+import type { Found, Store } from '#kernel/store.ts'
+import { KeyNames } from '#protocols/identity/schema.ts'
+import type { Findings } from '#workers/findings.ts'
+import { readSound } from '#workers/sound.ts'
 import { NOTHING_VERIFIED, verifyNow, type Checked } from '#workers/verifier.ts'
 import type { Config } from './config.ts'
-import { type DataFolder } from './data-folder.ts'
+import type { DataFolder } from './data-folder.ts'
+import { isReplaced, keyDifferences, namesOf, settleReplaced, type Keys } from './keys.ts'
 import { StartError } from './start-error.ts'
+
+/** Another valid key file in the place of one that the record names is no start, unless the keys were lost and made anew by the operator. */
+async function checkKeys(store: Store, keys: Keys, folder: DataFolder, { skipVerify }: Config, findings: Findings): Promise<void> {
+  if (isReplaced(folder.keys)) return
+  const differences = await keysBeside(store, keys)
+  const [first] = differences
+  if (first && !skipVerify)
+    throw new StartError(
+      `${first.what} in ${folder.path} is not the one that the record names: ${first.how}. Restore the folder keys/, or look at it with --skip-verify`,
+    )
+  for (const difference of differences) findings.add(difference)
+}
+
+export async function keysBeside(store: Store, keys: Pick<Keys, 'server' | 'ring'>): Promise<Found[]> {
+  const [recorded] = await readSound(store, [keyOf(KeyNames, 'keys')])
+  return recorded ? keyDifferences(namesOf(keys.server, keys.ring()), recorded.value as KeyNames) : []
+}
+
+/** A document that the start needs may be the one that was changed: then there is a start to look at it only. */
+async function orDamaged({ skipVerify }: Config, log: Logger, work: () => Promise<unknown>): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    if (!(error instanceof Damaged)) throw error
+    const words = `${error.key} differs from the record: ${error.what}`
+    if (!skipVerify) throw new StartError(`${words}. Restore a backup, or look at it with --skip-verify`)
+    log.error({ what: error.key }, `${words}; started all the same, because of --skip-verify`)
+  }
+}
+
+type Starting = {
+  readonly keys: Keys
+  readonly folder: DataFolder
+  readonly config: Config
+  readonly findings: Findings
+  readonly log: Logger
+}
+
+/** Sets up once the keys are known to be those of the record, and records their names. */
+export async function setUpChecked(
+  store: Store,
+  { keys, folder, config, findings, log }: Starting,
+  setsUp: () => Promise<void>,
+  recordsKeys: () => Promise<unknown>,
+): Promise<void> {
+  await checkKeys(store, keys, folder, config, findings)
+  await orDamaged(config, log, setsUp)
+  if (findings.all().every(({ what }) => !what.startsWith('keys/'))) await orDamaged(config, log, recordsKeys)
+  settleReplaced(folder.keys)
+}
 
 export async function checkRecord(
   store: Store,

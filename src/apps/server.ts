@@ -13,6 +13,7 @@ import type { CapabilitySource } from '#capabilities/source.ts'
 import { contracts } from '#contracts/index.ts'
 import type { Blobs } from '#kernel/blobs.ts'
 import { timestampOf, type Clock } from '#kernel/clock.ts'
+import { SYSTEM } from '#kernel/identity.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import type { Store } from '#kernel/store.ts'
 import { grants } from '#protocols/collaboration/granting.ts'
@@ -22,7 +23,8 @@ import { openBlobs } from '#stores/blobs.ts'
 import { sqliteStore, type SqliteOptions } from '#stores/sqlite.ts'
 import { runCollector } from '#workers/collector.ts'
 import { concludeUnknown, createEffects } from '#workers/effects.ts'
-import { createFindings } from '#workers/findings.ts'
+import { createExamination } from '#workers/examination.ts'
+import { openFindings } from '#workers/findings.ts'
 import { jwksOf } from '#workers/key-ring.ts'
 import { createNotary, taggerOf } from '#workers/notary.ts'
 import { runNotices } from '#workers/notices.ts'
@@ -41,8 +43,8 @@ import { StartError } from './start-error.ts'
 import { setUpDevelopment } from './development.ts'
 import { installationOf } from './installation.ts'
 import { createIssuer } from './issuer.ts'
-import { openKeys, watchKeys, type Keys } from './keys.ts'
-import { checkRecord } from './record-check.ts'
+import { isReplaced, namesOf, openKeys, watchKeys, type Keys } from './keys.ts'
+import { checkRecord, keysBeside, setUpChecked } from './record-check.ts'
 import { createSessions, type Sessions } from './sessions.ts'
 import { streamPaths } from './stream-paths.ts'
 import { ownerLogin, setUp } from './setup.ts'
@@ -97,21 +99,18 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   undo.push(folder.release)
   // Before there is a database: one that was ever written has keys beside it.
   const keys = await openKeys(folder.keys, !existsSync(folder.database), { now: clock.now, entropy: realEntropy })
-  const findings = createFindings(log)
-  const store = openStore(
-    folder,
-    config,
-    { fatal: onFatal, tag: taggerOf(keys.server), found: findings.add, amiss: folder.lock.amiss },
-    log,
-  )
+  const findings = await openFindings(folder.findings, log)
+  const tags = { tag: taggerOf(keys.server), retags: isReplaced(folder.keys) }
+  const store = openStore(folder, config, { fatal: onFatal, found: findings.add, amiss: folder.lock.amiss, ...tags }, log)
   undo.push(() => within(store.close(), STORE_MS))
   folder.lock.keep([folder.database, `${folder.database}-wal`], log)
   const workers: Worker[] = []
   undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
   const checked = await checkRecord(store, folder, config, clock, log, signal)
-  const verifier = checked.difference ? null : runVerifier(store, checked.marker, folder.marker, clock, log)
-  if (verifier) workers.push(verifier)
   const blobs = await openBlobs(folder.blobs, { fatal: onFatal })
+  const rounds = { findings, begin: () => createExamination({ store, blobs, beside: () => keysBeside(store, keys) }) }
+  const verifier = checked.difference ? null : runVerifier(store, checked.marker, folder.marker, clock, log, rounds)
+  if (verifier) workers.push(verifier)
   const sources = config.capabilities === null ? [] : readCapabilities(config.capabilities, { clock, log, env: process.env })
   const capabilities = createCapabilities([...sources, ...(options.capabilities ?? [])], clock, log)
   const effects = createEffects({ capability: capabilities.invoke }, clock, log, EFFECTS_MS)
@@ -145,13 +144,14 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     checksAnswers: false,
   })
   await concludeUnknown(kernel, log)
-  await setUp(kernel, folder.adminKey)
+  const recordKeys = (): Promise<unknown> => kernel.call('identity/keys.record', namesOf(keys.server, keys.ring()), SYSTEM)
+  await setUpChecked(store, { keys, folder, config, findings, log }, () => setUp(kernel, folder.adminKey), recordKeys)
   const installation = await installationOf(store)
   self.issuer = `${publicOrigin(config, config.port)}#${installation}`
   folder.reserve.keep()
   workers.push(capabilities)
   await capabilities.start(kernel)
-  workers.push(watchKeys(keys, clock, log))
+  workers.push(watchKeys(keys, clock, log, recordKeys))
   workers.push(runTimers(kernel, clock, log), runSweeper(kernel, clock, log), runCollector(store, blobs, clock, log))
   workers.push(runWebhooks(kernel, webhookOptions(config), clock, log), runNotices(kernel, webhookOptions(config), clock, log))
   workers.push(runProcesses(kernel, blobs, agents, clock, log))
@@ -212,7 +212,7 @@ async function within(work: Promise<unknown>, ms: number): Promise<void> {
   enough.abort()
 }
 
-type StoreOptions = Required<Pick<SqliteOptions, 'fatal' | 'tag' | 'found' | 'amiss'>>
+type StoreOptions = Required<Pick<SqliteOptions, 'fatal' | 'tag' | 'retags' | 'found' | 'amiss'>>
 
 function openStore(folder: DataFolder, config: Config, options: StoreOptions, log: Logger): Store {
   const { database, reserve } = folder

@@ -24,9 +24,11 @@ export type Stored = { readonly checksum: Checksum; readonly size: number; reado
 export interface Blobs {
   /** Resolves when the bytes are durable. Refused bytes leave nothing behind. A chunk is only lent until the next one is asked for. */
   put(source: AsyncIterable<Uint8Array>, announced: Announced, bytesMax: number): Promise<Held>
-  /** null: there is no such blob. */
+  /** null: there is no such blob. Bytes that are not those of their name break off before the last of them, and are set aside. */
   open(checksum: Checksum, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | null>
   size(checksum: Checksum): Promise<number | null>
+  /** Reads the bytes and compares them with their name. */
+  check(checksum: Checksum): Promise<'sound' | 'missing' | 'changed'>
   /** In the order of their names; `at` is when the bytes were last sent, in milliseconds. */
   list(after: Checksum | null, limit: number): Promise<Stored[]>
   /** Asks and removes in one step: nobody can come to hold these bytes in between. */

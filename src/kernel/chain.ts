@@ -64,7 +64,8 @@ export function differenceIn(stored: StoredFact, previous: string | null): Diffe
     // No operation erases content yet: what is gone was taken away by hand.
     if (image.text === null) return wrong(`the image of ${image.key} is gone, and no erasure is on the record`)
     if (digestOf(image.salt, image.text) !== sealed.digest) return wrong(`the image of ${image.key} was changed`)
-    if (image.version > 1 && image.before === null) return wrong(`the image of ${image.key} does not lead to the one before it`)
+    if (image.version === 1 ? image.previous !== null : image.before === null)
+      return wrong(`the image of ${image.key} does not lead to the one before it`)
   }
   return null
 }

@@ -4,6 +4,7 @@
 import { createCache } from './cache.ts'
 import { digestOf, GENESIS, hashOf, lineOf, sha256, type Head } from './chain.ts'
 import { Conflict, Damaged, Refusal } from './errors.ts'
+import { examinerOf } from './examining.ts'
 import { limits } from './limits.ts'
 import { isSound, soundOr, tagged, type AtRest, type Tag } from './sealed.ts'
 import type { Batch, Fact, FactsOf, FactsPage, Found, Key, Listener, Place, Sealed, Store, StoredFact, Value, Versioned } from './store.ts'
@@ -41,6 +42,12 @@ export type Backend = {
   /** Durable state only. */
   get(key: Key): AtRest | undefined
   has(entry: string): boolean
+  /** How many images a key has. */
+  imagesOf(key: Key): number
+  /** How many entries there are under a prefix. */
+  entriesUnder(prefix: string): number
+  allKeys(after: Key, limit: number): Key[]
+  prefixes(after: string, limit: number): string[]
   headOf(scope: string): Head | undefined
   lastPosition(): number
   lastImage(): number
@@ -380,6 +387,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       return Promise.resolve({ value, isEntered: backend.has(entry) })
     },
     report,
+    atRest: examinerOf(backend, tag),
     subscribe(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)

@@ -66,6 +66,7 @@ export type StoredImage = {
   readonly version: number
   readonly salt: string
   readonly text: string | null // null: the content was erased, its digest stays in the line
+  readonly previous: number | null
   readonly before: string | null // the image of the version before
   /** Of the image before, and the line of its fact. */
   readonly beforeSalt: string | null
@@ -111,6 +112,17 @@ export type Found = { readonly what: string; readonly how: string }
 /** `puts`: whether something was written that no fact describes, such as a timer. */
 export type Listener = (facts: readonly Sealed[], puts: boolean) => void
 
+/** For whoever examines everything: each answer is about one moment. */
+export type AtRestStore = {
+  /** Keys that have a document or an image, in byte order. */
+  keys(after: Key, limit: number): Key[]
+  /** Prefixes that are counted, in byte order. */
+  prefixes(after: string, limit: number): string[]
+  document(key: Key): Found[]
+  entry(entry: string): Found[]
+  count(prefix: string): Found[]
+}
+
 export interface Store {
   /** Refused as Damaged where one of them is not what the record says. */
   read(keys: readonly Key[]): Promise<(Versioned | undefined)[]>
@@ -135,6 +147,7 @@ export interface Store {
   look(key: Key, entry: string): Promise<{ readonly value: Value | null; readonly isEntered: boolean }>
   /** Something that was read is not what the record says: it is told to whoever runs the store. */
   report(difference: Found): void
+  readonly atRest: AtRestStore
   /** Called after durability, in order. A hint: what must not be lost reads `facts` from a cursor. */
   subscribe(listener: Listener): () => void
   /** Figures for operators. */

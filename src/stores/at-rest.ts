@@ -1,6 +1,8 @@
 // A document as it lies in the database, with everything that it is held against.
 import type { DatabaseSync } from 'node:sqlite'
+import { END } from '#kernel/schema.ts'
 import type { AtRest, ImageAtRest } from '#kernel/sealed.ts'
+import type { Backend } from '#kernel/sequencer.ts'
 
 type Row = ImageAtRest & {
   readonly docVersion: number | null
@@ -26,5 +28,22 @@ export function atRestIn(db: DatabaseSync): (key: string) => AtRest | undefined 
     // A left join leaves nulls where there is no image.
     const image = (newest.id as number | null) === null ? null : newest
     return doc === null && image === null ? undefined : { doc, newest: image }
+  }
+}
+
+/** For whoever goes through everything. */
+export function walksIn(db: DatabaseSync): Pick<Backend, 'imagesOf' | 'entriesUnder' | 'allKeys' | 'prefixes'> {
+  const images = db.prepare('SELECT count(*) AS n FROM images WHERE key = ?')
+  const entries = db.prepare('SELECT count(*) AS n FROM entries WHERE entry > ? AND entry < ?')
+  const keys = db.prepare(
+    `SELECT key FROM (SELECT key FROM docs WHERE key > :after ORDER BY key LIMIT :limit)
+     UNION SELECT key FROM (SELECT DISTINCT key FROM images WHERE key > :after ORDER BY key LIMIT :limit) ORDER BY key LIMIT :limit`,
+  )
+  const prefixes = db.prepare('SELECT prefix FROM counts WHERE prefix > ? ORDER BY prefix LIMIT ?')
+  return {
+    imagesOf: (key) => (images.get(key) as { n: number }).n,
+    entriesUnder: (prefix) => (entries.get(prefix, prefix + END) as { n: number }).n,
+    allKeys: (after, limit) => (keys.all({ after, limit }) as { key: string }[]).map(({ key }) => key),
+    prefixes: (after, limit) => (prefixes.all(after, limit) as { prefix: string }[]).map(({ prefix }) => prefix),
   }
 }

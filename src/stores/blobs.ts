@@ -15,6 +15,7 @@ import {
 } from '#kernel/blobs.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { createLanes } from '#kernel/lanes.ts'
+import { checksOf, createReading, hexIn, pathIn } from './blob-reading.ts'
 import { isOutOfRoom, refusalOf } from './disk-errors.ts'
 
 export type BlobOptions = {
@@ -23,7 +24,6 @@ export type BlobOptions = {
 }
 
 const INCOMING = 'incoming'
-const READ_BYTES = 256 * 1024
 const WRITE_BYTES = 256 * 1024
 /** Portions that are kept for the next upload. */
 const SPARE_MAX = 8
@@ -91,7 +91,7 @@ export async function openBlobs(path: string, { fatal }: BlobOptions): Promise<B
     }
   }
 
-  return { put, remove, open: files.open, size: files.size, list: (after, limit) => listIn(path, after, limit) }
+  return { put, remove, open: files.open, size: files.size, check: files.check, list: (after, limit) => listIn(path, after, limit) }
 }
 
 /** Writes, counts and hashes, and stops at the first byte too many. */
@@ -188,16 +188,11 @@ function createPortions(): Portions {
   }
 }
 
-const hexIn = (checksum: Checksum): string => checksum.slice('sha256:'.length)
-
 /** The files that have a name. */
 function filesIn(path: string, fatal: (error: unknown) => void) {
   /** Folders whose own entry is known to be durable. */
   const known = new Set<string>()
-  const pathOf = (checksum: Checksum): string => {
-    const hex = hexIn(checksum)
-    return join(path, hex.slice(0, 2), hex.slice(2, 4), hex)
-  }
+  const pathOf = (checksum: Checksum): string => pathIn(path, hexIn(checksum))
 
   /** After a failed sync nobody knows what is on the disk, and asking again would hear that all is well. */
   async function sync(file: FileHandle): Promise<void> {
@@ -234,9 +229,11 @@ function filesIn(path: string, fatal: (error: unknown) => void) {
     return (await orNull(stat(pathOf(checksum))))?.size ?? null
   }
 
+  const reading = createReading()
   return {
     sync,
     size,
+    ...checksOf(path, reading),
     /** Whether they are new. What was there already with another size was damaged, and is replaced. */
     async adopt(temporary: string, received: Received): Promise<boolean> {
       const hex = hexIn(received.checksum)
@@ -258,8 +255,10 @@ function filesIn(path: string, fatal: (error: unknown) => void) {
     async open(checksum: Checksum, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | null> {
       if (!isChecksum(checksum)) return null
       const file = await orNull(open(pathOf(checksum), 'r'))
+      if (!file) return null
       // From here on the bytes can be read to the end, also if the file loses its name.
-      return file?.createReadStream({ highWaterMark: READ_BYTES, ...(range ? { start: range.first, end: range.last } : {}) }) ?? null
+      const [at, hex] = [pathOf(checksum), hexIn(checksum)]
+      return range ? reading.part(file, at, hex, range) : reading.whole(file, at, hex)
     },
   }
 }

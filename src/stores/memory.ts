@@ -58,6 +58,18 @@ function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onW
       return { doc: doc ? { ...doc, text: doc.image === null ? doc.text : null } : null, newest: newest ? atRest(facts, newest) : null }
     },
     has: (entry) => entries.has(entry),
+    imagesOf: (key) => images.filter((image) => image.key === key).length,
+    entriesUnder: (prefix) => [...entries].filter((entry) => entry.startsWith(prefix)).length,
+    allKeys: (after, limit) =>
+      [...new Set([...docs.keys(), ...images.map(({ key }) => key)])]
+        .filter((key) => key > after)
+        .sort()
+        .slice(0, limit),
+    prefixes: (after, limit) =>
+      [...counts.keys()]
+        .filter((prefix) => prefix > after)
+        .sort()
+        .slice(0, limit),
     headOf(scope): Head | undefined {
       const row = facts.findLast((fact) => fact.scope === scope)
       return row && { seq: row.seq, hash: row.hash, at: row.at }
@@ -159,6 +171,7 @@ function storedOf(row: FactRow, { facts, images }: MemoryDisk): StoredFact {
         version,
         salt,
         text,
+        previous,
         before: before?.text ?? null,
         beforeSalt: before?.salt ?? null,
         beforeLine: before ? facts[before.position - 1]!.line : null,

@@ -86,3 +86,10 @@ function tagAll(db: DatabaseSync, tag: Tag): Found[] {
   }
   return found
 }
+
+/** After the key was lost and made anew by the operator. */
+export function retag(db: DatabaseSync, { tag = sha256, found }: MigrationOptions): void {
+  db.exec('BEGIN IMMEDIATE')
+  for (const difference of tagAll(db, tag)) found?.(difference)
+  db.exec('COMMIT')
+}

@@ -4,9 +4,9 @@ import { randomFillSync } from 'node:crypto'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { createSequencer, type Backend, type DocRow, type Group, type SequencerOptions, type WriteFailure } from '#kernel/sequencer.ts'
 import type { FactsOf, FactsPage, Place, Store, StoredFact, StoredImage } from '#kernel/store.ts'
-import { atRestIn } from './at-rest.ts'
+import { atRestIn, walksIn } from './at-rest.ts'
 import { cannotGrow } from './disk-errors.ts'
-import { CURRENT_FORMAT, migrate, type MigrationOptions } from './migrations.ts'
+import { CURRENT_FORMAT, migrate, retag, type MigrationOptions } from './migrations.ts'
 
 export type SqliteOptions = Partial<SequencerOptions> &
   MigrationOptions & {
@@ -14,6 +14,8 @@ export type SqliteOptions = Partial<SequencerOptions> &
     readonly pagesMax?: number
     /** Why nothing may be written although the database could be: its files are not in their place. Null: it may. */
     amiss?(): string | null
+    /** The key of the tags was lost and made anew: what has no fact is taken as it is. */
+    readonly retags?: boolean
   }
 
 // Facts and images are appended in the order of their integer keys. Rows of `docs` are small: the text of a document that a fact
@@ -37,8 +39,9 @@ CREATE TABLE counts (prefix TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT, WI
 PRAGMA user_version = ${CURRENT_FORMAT};`
 
 export function sqliteStore(path: string, options: SqliteOptions = {}): Store {
-  const { readOnly = false, pagesMax, isForced = false, amiss = () => null, ...sequencer } = options
+  const { readOnly = false, pagesMax, isForced = false, retags = false, amiss = () => null, ...sequencer } = options
   const db = open(path, readOnly, { ...sequencer, isForced })
+  if (retags) retag(db, options)
   if (pagesMax !== undefined) db.exec(`PRAGMA max_page_count = ${pagesMax}`)
   return createSequencer(sqliteBackend(db, readOnly ? null : writerOf(db, `${path}-wal`, amiss)), {
     defer: setImmediate,
@@ -114,6 +117,7 @@ function sqliteBackend(db: DatabaseSync, write: Backend['write'] | null): Backen
   return {
     get,
     has: (entry) => has.get(entry) !== undefined,
+    ...walksIn(db),
     headOf: (scope) => head.get(scope) as { seq: number; hash: string; at: string } | undefined,
     lastPosition: () => numberFrom(position),
     lastImage: () => numberFrom(lastImage),
@@ -173,7 +177,7 @@ function factsReader(db: DatabaseSync): Store['facts'] {
   }
   // A pointer that somebody bent may lead nowhere, but never to a document that was not the one before.
   const images = db.prepare(
-    `SELECT i.key, i.version, i.salt, i.text, p.text AS before, p.salt AS beforeSalt, f.line AS beforeLine
+    `SELECT i.key, i.version, i.salt, i.text, i.previous, p.text AS before, p.salt AS beforeSalt, f.line AS beforeLine
      FROM images i LEFT JOIN images p ON p.id = i.previous AND p.key = i.key AND p.version = i.version - 1
      LEFT JOIN facts f ON f.position = p.position
      WHERE i.position = ? ORDER BY i.id`,

@@ -1,6 +1,8 @@
 // The record: checked to its end, page by page, and rebuilt for one task. What is not in order ends with exit code 1.
 import type { Operation, Protocol } from '#kernel/operation.ts'
+import type { Found } from '#kernel/store.ts'
 import { derivedSpec, inputOf } from './derived.ts'
+import { examineFolder, markerDifference } from './examine.ts'
 import { exits, type Exit } from './exits.ts'
 import { flag } from './flags.ts'
 import { listings } from './nouns.ts'
@@ -31,27 +33,47 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
   const derived = derivedSpec(protocol, op)
   const made: Spec = {
     ...derived,
-    summary: 'Verify the hash chain of a project from its first event to its last.',
+    summary: 'Verify the hash chain of a project from its first event to its last; with --all and --data everything that is stored.',
     flags: [
       ...derived.flags.filter(({ name }) => name !== 'cursor'),
-      flag('all', null, 'every project, and the record of people and keys'),
+      flag('all', null, 'every project, and the record of people and keys; with --data also documents, indexes, bytes and key files'),
     ],
     examples: ['countersign audit verify', 'countersign audit verify --all', 'countersign audit verify --all --data ./data'],
     async run(context, given) {
       const { project_id = 'project_default' } = (await inputOf(context, op, made, given)) as { project_id?: string }
       const remote = await context.remote()
-      const scopes = given.get('all') === true ? await scopesOf(remote) : [project_id]
+      const isAll = given.get('all') === true
+      const scopes = isAll ? await scopesOf(remote) : [project_id]
       const results: Verified[] = []
+      let found: readonly Found[] = []
       const progress = startProgress(context.io.err, 'verifying the record')
       try {
         for (const scope of scopes) results.push(await verified(remote, derived.operation!, scope, progress.say))
+        found = isAll ? await everything(remote, progress.say) : await besidesChain(remote, project_id)
       } finally {
         progress.stop()
       }
-      return told(context, results)
+      return told(context, results, found)
     },
   }
   return made
+}
+
+/** What chains cannot tell. A server examines itself and names in its log what it finds; a folder is examined here. */
+async function everything(remote: Remote, say: (words: string) => void): Promise<readonly Found[]> {
+  if (remote.isOffline) return (await examineFolder(remote.where, say)).found
+  const health = await fetch(`${remote.where}/health`)
+    .then((answer) => answer.json() as Promise<{ record?: string }>)
+    .catch(() => null)
+  const how = 'the server found something that differs from the record: its log names it, and so does `countersign doctor`'
+  return health?.record === 'changed' ? [{ what: remote.where, how }] : []
+}
+
+/** How far the record was verified before: a chain that was cut or rewritten is in order by itself. */
+async function besidesChain(remote: Remote, project_id: string): Promise<readonly Found[]> {
+  const difference = remote.isOffline ? await markerDifference(remote.where) : null
+  const isHere = difference !== null && (difference.scope === project_id || difference.scope === 'all')
+  return isHere ? [{ what: `project ${difference.scope}, number ${difference.seq}`, how: difference.what }] : []
 }
 
 /** Every project that can be seen, and the chain of identity facts. */
@@ -80,10 +102,14 @@ async function verified(remote: Remote, operation: string, project_id: string, s
   }
 }
 
-function told(context: Context, results: readonly Verified[]): Exit {
-  const isInOrder = results.every(({ valid }) => valid)
-  if (context.json) writeJson(context, { valid: isInOrder, projects: results })
-  else for (const result of results) context.io.out.write(`${sentenceOf(result, context)}\n`)
+function told(context: Context, results: readonly Verified[], found: readonly Found[]): Exit {
+  const { io, paint } = context
+  const isInOrder = results.every(({ valid }) => valid) && found.length === 0
+  if (context.json) writeJson(context, { valid: isInOrder, projects: results, findings: found })
+  else {
+    for (const result of results) io.out.write(`${sentenceOf(result, context)}\n`)
+    for (const { what, how } of found) io.out.write(`${paint('red', '✖')} ${inert(what)}: ${inert(how)}\n`)
+  }
   return isInOrder ? exits.ok : exits.refused
 }
 

@@ -4,9 +4,9 @@ import { statfs, stat } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { createVerification, NOTHING_VERIFIED } from '#workers/verifier.ts'
 import { StartError } from '../start-error.ts'
 import { inspectKeys, keysIn } from '../keys.ts'
+import { examineFolder } from './examine.ts'
 import { CliError, exits, type Exit } from './exits.ts'
 import { flag } from './flags.ts'
 import { isUntrusted, openServer, TRUST_HINT } from './http.ts'
@@ -126,7 +126,7 @@ async function checkDatabase(folder: string, isQuick: boolean, findings: Finding
   say(`checking the database (${bytesIn(size)})`)
   try {
     findings.push(integrityOf(path, isQuick))
-    if (!isQuick) findings.push(await recordOf(folder, say))
+    if (!isQuick) findings.push(...(await recordOf(folder, say)))
     findings.push(await clockAgainst(folder))
   } catch (error) {
     const words = error instanceof CliError ? error.message : `${path} cannot be read: ${(error as Error).message}`
@@ -147,27 +147,16 @@ function integrityOf(path: string, isQuick: boolean): Finding {
   }
 }
 
-/** Every fact from the first, against its hash, its images and the one before it. */
-async function recordOf(folder: string, say: (words: string) => void): Promise<Finding> {
-  const store = openStore(folder)
-  try {
-    const last = store.stats().position
-    const verification = createVerification(store, NOTHING_VERIFIED)
-    for (;;) {
-      const { marker, difference, facts } = await verification.next()
-      if (difference) {
-        return fail(
-          'record',
-          `project ${difference.scope}, number ${difference.seq}: ${difference.what}`,
-          'somebody changed the record: restore a backup and find out who',
-        )
-      }
-      if (facts === 0) return ok('record', `${marker.position} events, hash chain intact`)
-      say(`verifying the record: ${marker.position} of ${last}`)
-    }
-  } finally {
-    await store.close()
-  }
+/** As many as are named one by one. */
+const NAMED_MAX = 20
+
+/** Everything that is stored, against the record. */
+async function recordOf(folder: string, say: (words: string) => void): Promise<Finding[]> {
+  const { facts, found } = await examineFolder(folder, say)
+  if (found.length === 0) return [ok('record', `${facts} events in order, and everything that is stored is what they say`)]
+  const todo = 'somebody changed what is stored: restore a backup and find out who'
+  const named = found.slice(0, NAMED_MAX).map(({ what, how }) => fail('record', `${what}: ${how}`, todo))
+  return found.length > NAMED_MAX ? [...named, fail('record', `${found.length - NAMED_MAX} more differences`, todo)] : named
 }
 
 async function clockAgainst(folder: string): Promise<Finding> {

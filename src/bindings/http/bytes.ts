@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import { bytesIn, checksumIn, isDataUri, type Blobs, type ByteRange, type Held } from '#kernel/blobs.ts'
-import { Refusal } from '#kernel/errors.ts'
+import { Damaged, Refusal } from '#kernel/errors.ts'
 import type { Actor } from '#kernel/identity.ts'
 import type { Caller, Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
@@ -191,7 +191,9 @@ const giving = ({ kernel, blobs, bounds: { readMs } }: Carrying, operation: stri
     const range = rangeIn(raw.headers, size, etag)
     if (range === 'outside')
       throw new TransportRefusal(416, 'INVALID_REQUEST', `there are ${size} bytes`, { 'content-range': `bytes */${size}` })
-    const body = method === 'HEAD' ? '' : await bodyOf(blobs, uri, range)
+    // Before a byte is read: reading and hashing are what is bounded.
+    if (method !== 'HEAD' && !isDataUri(uri)) reply.raw.once('close', slots.enter(actor.id))
+    const body = method === 'HEAD' ? '' : await bodyOf(kernel, blobs, uri, range)
     reply.code(range ? 206 : 200).headers({
       ...whole,
       // Never what it says it is: nothing here may be shown as a page of ours.
@@ -200,29 +202,29 @@ const giving = ({ kernel, blobs, bounds: { readMs } }: Carrying, operation: stri
       'content-length': String(range ? range.last - range.first + 1 : size),
       ...(range ? { 'content-range': `bytes ${range.first}-${range.last}/${size}` } : {}),
     })
-    if (body instanceof Readable) bound(reply, body, readMs, () => slots.enter(actor.id))
-    return body
+    if (!(body instanceof Readable)) return body
+    // A reader that does not read holds a file open: not for long.
+    reply.raw.setTimeout(readMs, () => reply.raw.destroy())
+    // Where no byte was sent yet, a refusal follows, and these headers are not about it.
+    return body.on('error', () => {
+      for (const header of Object.keys(whole)) void reply.removeHeader(header)
+    })
   }
 
-async function bodyOf(blobs: Blobs, uri: string, range: ByteRange | null): Promise<Body> {
+async function bodyOf({ store }: Kernel, blobs: Blobs, uri: string, range: ByteRange | null): Promise<Body> {
   if (isDataUri(uri)) {
     const bytes = bytesIn(uri, 'INTERNAL', 'uri')
     return range ? bytes.subarray(range.first, range.last + 1) : bytes
   }
-  const stream = await blobs.open(checksumIn(uri) ?? '', range ?? undefined)
-  if (!stream) throw new Error(`the bytes of ${uri} are referred to, but they are not in the blob store`)
-  return stream instanceof Readable ? stream : Readable.from(stream)
-}
-
-/** A reader that does not read holds a file open: only so many, and not for long. */
-function bound(reply: FastifyReply, body: Readable, readMs: number, enter: () => () => void): void {
-  try {
-    reply.raw.once('close', enter())
-  } catch (error) {
-    body.destroy()
+  const noted = (error: unknown): never => {
+    if (error instanceof Damaged) store.report({ what: error.key, how: error.what })
     throw error
   }
-  reply.raw.setTimeout(readMs, () => reply.raw.destroy())
+  const stream = await blobs.open(checksumIn(uri) ?? '', range ?? undefined).catch(noted)
+  if (!stream) return noted(new Damaged(uri, 'its bytes are not in the blob store, but a document refers to them'))
+  const body = stream instanceof Readable ? stream : Readable.from(stream)
+  // Whoever reads it sees the answer break off: it has begun, and no status can be sent any more.
+  return body.on('error', (error: unknown) => error instanceof Damaged && store.report({ what: error.key, how: error.what }))
 }
 
 /** One range (RFC 9110, 14.2). Several, or what cannot be read, is as if none was asked for: the answer is the whole. */

@@ -36,9 +36,17 @@ export function registerFigures(app: FastifyInstance, state: Figures, live: Pick
   app.get('/health', (_, reply) => {
     const isRecent = state.unwritableAt !== 0 && performance.now() - state.unwritableAt <= HEALTH_MEMORY_MS
     const writes = !isRecent && (state.amiss?.() ?? null) === null
-    const status = state.stopping || !writes ? 'degraded' : 'ok'
-    const why = state.stopping ? { reason: 'stopping' } : writes ? {} : { reason: 'the store cannot write' }
-    return reply.code(status === 'ok' ? 200 : 503).send(JSON.stringify({ status, ...why, version: state.version, ...state.health() }))
+    const told = state.health() as { readonly record?: string }
+    const isChanged = told.record === 'changed'
+    const status = state.stopping || !writes || isChanged ? 'degraded' : 'ok'
+    const why = state.stopping
+      ? { reason: 'stopping' }
+      : !writes
+        ? { reason: 'the store cannot write' }
+        : isChanged
+          ? { reason: 'something differs from the record: see the log' }
+          : {}
+    return reply.code(status === 'ok' ? 200 : 503).send(JSON.stringify({ status, ...why, version: state.version, ...told }))
   })
 
   app.get('/metrics', async ({ raw }, reply) => {

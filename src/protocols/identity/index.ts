@@ -3,6 +3,7 @@ import type { Protocol } from '#kernel/operation.ts'
 import { scenes } from './examples.ts'
 import { agentOperations } from './operations/agent.ts'
 import { credentialOperations } from './operations/credential.ts'
+import { keysOperations } from './operations/keys.ts'
 import { projectOperations } from './operations/project.ts'
 import { sessionOperations } from './operations/session.ts'
 import { subjectOperations } from './operations/subject.ts'
@@ -20,6 +21,7 @@ const operations = [
   ...sessionOperations,
   ...subjectOperations,
   ...ticketOperations,
+  ...keysOperations,
 ]
 export type IdentityOperation = (typeof operations)[number]
 

@@ -97,6 +97,19 @@ export const Project = doc('identity.project', t.Object({ id: ProjectId, name: N
 })
 export type Project = Static<typeof Project.schema>
 
+/** Which keys this installation signs and seals with: their names, never the keys. */
+export const KeyNames = doc(
+  'identity.keys',
+  t.Object({
+    id: t.Literal('keys'),
+    server: t.String({ maxLength: 100 }),
+    signing: t.Array(t.String({ maxLength: 100 }), { maxItems: limits.signingKeysMax, description: 'the present one first' }),
+    at: Timestamp,
+  }),
+  { scopeOf: () => SYSTEM_SCOPE, visibleTo: (_, actor) => isOwner(actor) },
+)
+export type KeyNames = Static<typeof KeyNames.schema>
+
 /** An API key. The secret itself is shown once and stored nowhere; 256 random bits need no slow hash. */
 export const Key = doc(
   'identity.key',

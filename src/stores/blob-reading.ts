@@ -1,0 +1,88 @@
+// Reading bytes under their checksum: each time they are read they are hashed, since a file may be changed behind the server's back.
+import { createHash } from 'node:crypto'
+import { open, rename, stat, type FileHandle } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Blobs, ByteRange, Checksum } from '#kernel/blobs.ts'
+import { Damaged } from '#kernel/errors.ts'
+
+const READ_BYTES = 256 * 1024
+/** Files whose bytes were found to be those of their name; forgotten when there are too many. */
+const KNOWN_MAX = 10_000
+
+export const hexIn = (checksum: Checksum): string => checksum.slice('sha256:'.length)
+export const pathIn = (folder: string, hex: string): string => join(folder, hex.slice(0, 2), hex.slice(2, 4), hex)
+
+/** For whoever looks at a folder that somebody else may use. */
+export function checksOf(folder: string, reading = createReading()): Pick<Blobs, 'check'> {
+  return {
+    async check(checksum) {
+      try {
+        return (await reading.isSound(pathIn(folder, hexIn(checksum)), hexIn(checksum))) ? 'sound' : 'changed'
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'missing'
+        throw error
+      }
+    },
+  }
+}
+
+export function createReading() {
+  const known = new Map<string, string>()
+  const markOf = async (path: string): Promise<string> => {
+    const { ino, size, mtimeMs, ctimeMs } = await stat(path)
+    return `${ino} ${size} ${mtimeMs} ${ctimeMs}`
+  }
+
+  /** Under another name nobody finds them, and whoever looks into it still can. */
+  async function setAside(path: string, hex: string): Promise<never> {
+    known.delete(hex)
+    await rename(path, `${path}.changed-${Date.now()}`)
+    throw new Damaged(`sha256:${hex}`, 'its bytes are not those of its name; the file was set aside')
+  }
+
+  /** The last portion is held back until all are known to be right: whoever reads to the end has read what was sent. */
+  async function* whole(file: FileHandle, path: string, hex: string): AsyncIterable<Uint8Array> {
+    try {
+      const hash = createHash('sha256')
+      let held: Uint8Array | null = null
+      for await (const chunk of file.createReadStream({ highWaterMark: READ_BYTES, autoClose: false }) as AsyncIterable<Buffer>) {
+        hash.update(chunk)
+        if (held) yield held
+        held = chunk
+      }
+      if (hash.digest('hex') !== hex) await setAside(path, hex)
+      if (held) yield held
+    } finally {
+      await file.close()
+    }
+  }
+
+  async function isSound(path: string, hex: string): Promise<boolean> {
+    const mark = await markOf(path)
+    if (known.get(hex) === mark) return true
+    const file = await open(path, 'r')
+    const hash = createHash('sha256')
+    try {
+      for await (const chunk of file.createReadStream({ highWaterMark: READ_BYTES, autoClose: false })) hash.update(chunk as Buffer)
+    } finally {
+      await file.close()
+    }
+    if (hash.digest('hex') !== hex) return false
+    if (known.size >= KNOWN_MAX) known.clear()
+    known.set(hex, mark)
+    return true
+  }
+
+  return {
+    whole,
+    isSound,
+    /** A part says nothing about the whole, which is therefore read once before. */
+    async part(file: FileHandle, path: string, hex: string, { first, last }: ByteRange): Promise<AsyncIterable<Uint8Array>> {
+      if (!(await isSound(path, hex))) {
+        await file.close()
+        await setAside(path, hex)
+      }
+      return file.createReadStream({ highWaterMark: READ_BYTES, start: first, end: last })
+    },
+  }
+}
