@@ -54,6 +54,13 @@ export const doors: readonly { file: string; module: string; names: readonly str
     names: ['hash', 'sign', 'verify', 'createPublicKey'],
     why: 'hashing is a function of its input',
   },
+  {
+    file: 'stores/disk-errors.ts',
+    module: 'node:fs',
+    names: ['closeSync', 'fstatSync', 'ftruncateSync', 'openSync', 'writeSync'],
+    why: 'whether the disk has room again is asked while the one writer waits',
+  },
+  { file: 'stores/disk-errors.ts', module: 'node:os', names: ['constants'], why: 'the number of an exceeded quota has no name' },
   { file: 'sdk/jsonrpc.ts', module: 'node:net', names: ['connect'], why: 'the one transport that browsers cannot have' },
   { file: 'workers/webhook-address.ts', module: 'node:net', names: ['BlockList', 'isIP'], why: 'which addresses may be called' },
   { file: 'workers/webhook-post.ts', module: 'node:net', names: ['isIP'], why: 'the same' },

@@ -151,8 +151,7 @@ const expire = command({
     const detail = { on_expiry: policy }
     const ended = fact('task.checkpoint.expired', [image(Checkpoint, over), image(Task, freed)], { ...right, detail })
     // With `fail` a contract cancels the task in the same batch.
-    if (policy === 'fail')
-      return { facts: [ended], puts: checkpointTimers(checkpoint, over), output: { checkpoint: over, task: freed } }
+    if (policy === 'fail') return { facts: [ended], puts: checkpointTimers(checkpoint, over), output: { checkpoint: over, task: freed } }
     const next = successorOf(checkpoint, freed, people, newId('ckpt'), now)
     return {
       facts: [ended, fact('task.checkpoint.raised', [image(Checkpoint, next.checkpoint), image(Task, next.task)], { ...right, cause: 0 })],
