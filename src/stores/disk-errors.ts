@@ -37,7 +37,7 @@ export function cannotGrow(log: string): boolean {
   try {
     file = openSync(log, 'r+')
   } catch (error) {
-    return isOutOfRoom(error)
+    return mayPass(error)
   }
   try {
     const { size } = fstatSync(file)
@@ -45,7 +45,7 @@ export function cannotGrow(log: string): boolean {
       writeSync(file, PORTION, 0, PORTION.length, size)
       return false
     } catch (error) {
-      return isOutOfRoom(error)
+      return mayPass(error)
     } finally {
       ftruncateSync(file, size)
     }
@@ -55,4 +55,6 @@ export function cannotGrow(log: string): boolean {
     closeSync(file)
   }
 }
+/** A limit on the size of a file does not pass while the process lives. */
+const mayPass = (error: unknown): boolean => isOutOfRoom(error) && codeOf(error) !== 'EFBIG'
 const PORTION = new Uint8Array(8_192)

@@ -15,7 +15,11 @@ export const layers: Readonly<Record<string, Layer>> = {
   kernel: { folders: [], drivers: [], pure: true },
   protocols: { folders: ['kernel'], drivers: [], pure: true },
   contracts: { folders: ['kernel', 'protocols'], drivers: [], pure: true },
-  stores: { folders: ['kernel'], drivers: ['node:crypto', 'node:fs/promises', 'node:path', 'node:sqlite'], pure: false },
+  stores: {
+    folders: ['kernel'],
+    drivers: ['node:crypto', 'node:fs', 'node:fs/promises', 'node:os', 'node:path', 'node:sqlite'],
+    pure: false,
+  },
   bindings: {
     folders: ['kernel'],
     drivers: ['fastify', 'node:crypto', 'node:http', 'node:https', 'node:net', 'node:perf_hooks', 'node:stream', 'ws'],
