@@ -143,7 +143,7 @@ export const settings = [
     env: 'COUNTERSIGN_READS_PER_MINUTE',
     value: '<number>|off',
     usual: String(limits.readsPerMinute),
-    words: 'what one actor may read in a minute, in units: a small answer is one, a page of 200 long tasks some 300',
+    words: 'the read units that one actor may use in a minute: a small answer is one, a page of 200 long tasks some 300',
   },
   {
     flag: 'blob-max',

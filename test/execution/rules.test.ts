@@ -56,7 +56,7 @@ describe('a request for a delegate', () => {
     assert.equal((await ask({ ...DECIDE, ...delegate }, agent('agent_carl'))).assigned_to, 'user_bob')
   })
 
-  test('costs one read more, and a request for the owner none', async () => {
+  test('costs one read more; that the person asked is there to answer is read for every request', async () => {
     const { on, call, ask } = await requests()
     await call('alice', 'rule.add', { delegate_to: 'user_rita' })
     const read: string[] = []
@@ -70,7 +70,7 @@ describe('a request for a delegate', () => {
     await ask(DECIDE)
     assert.deepEqual(
       read.filter((kind) => kind !== 'execution.request'),
-      ['identity.agent'],
+      ['identity.agent', 'identity.user'],
     )
     read.length = 0
     await ask({ ...DECIDE, ...delegate })
