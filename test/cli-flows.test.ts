@@ -117,29 +117,30 @@ describe('what people see', () => {
 11   TIME  run.delegated       agent_system  run_ID
 12   TIME  artifact.committed  agent_robot   art_ID
 13   TIME  request.created     agent_system  hxp_ID
-14   TIME  run.completed       agent_system  run_ID
-15   TIME  review.submitted    user_owner    rev_ID
-16   TIME  request.completed   agent_system  hxp_ID
-17   TIME  task.completed      agent_system  task_ID
-✔ rebuilt from 17 events: all 13 documents are as they are stored
+14   TIME  run.started         agent_system  run_ID
+15   TIME  run.completed       agent_system  run_ID
+16   TIME  review.submitted    user_owner    rev_ID
+17   TIME  request.completed   agent_system  hxp_ID
+18   TIME  task.completed      agent_system  task_ID
+✔ rebuilt from 18 events: all 13 documents are as they are stored
 `,
     )
     const followed = await run(['task', 'follow', id])
     assert.equal(followed.code, 0, 'it ends with the task')
     assert.equal(masked(followed.out).split('\n')[0], 'TIME  task.created                user_owner        task_ID  created')
-    assert.equal(followed.out.trim().split('\n').length, 17)
+    assert.equal(followed.out.trim().split('\n').length, 18)
     const lines = (await run(['task', 'follow', id, '--json'])).out
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line))
     assert.deepEqual(lines.map(({ event }) => event.action).at(-1), 'task.completed')
-    const rest = await run(['task', 'follow', id, '--json', '--after', lines[14].cursor])
+    const rest = await run(['task', 'follow', id, '--json', '--after', lines[15].cursor])
     assert.deepEqual(
       rest.out
         .trim()
         .split('\n')
         .map((line) => JSON.parse(line).event.seq),
-      [16, 17],
+      [17, 18],
       'it goes on behind a cursor',
     )
   })

@@ -102,8 +102,11 @@ export const KeyNames = doc(
   'identity.keys',
   t.Object({
     id: t.Literal('keys'),
-    server: t.String({ maxLength: 100 }),
-    signing: t.Array(t.String({ maxLength: 100 }), { maxItems: limits.signingKeysMax, description: 'the present one first' }),
+    server: t.String({ maxLength: 100, description: 'the name of the key that seals' }),
+    signing: t.Array(t.String({ maxLength: 100 }), {
+      maxItems: limits.signingKeysMax,
+      description: 'the names of the keys that sign, the present one first',
+    }),
     at: Timestamp,
   }),
   { scopeOf: () => SYSTEM_SCOPE, visibleTo: (_, actor) => isOwner(actor) },
