@@ -84,7 +84,7 @@ async function fanOut(way: Way, subscribers = SUBSCRIBERS, events = EVENTS): Pro
   const readers = fork(import.meta.filename, ['readers', way, String(port), key, String(subscribers)])
   try {
     await told(readers, 'ready')
-    const goal = { spec: { goal: 'count the deliveries', success_criteria: ['each arrives once'] } }
+    const goal = { spec: { goal: 'count the deliveries', acceptance_criteria: ['each arrives once'] } }
     await Promise.all(Array.from({ length: 20 }, () => world.call('alice', 'collaboration/task.create', goal)))
     await counted(readers, 20 * subscribers)
     const began = performance.now()

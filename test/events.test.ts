@@ -7,7 +7,7 @@ import { liveWorld, pause, until, type LiveWorld } from './support/live.ts'
 import { storeMakers } from './support/world.ts'
 
 const scenes = collaboration.scenes as Record<string, any>
-const spec = (goal: string): object => ({ spec: { goal, success_criteria: ['it is done'] } })
+const spec = (goal: string): object => ({ spec: { goal, acceptance_criteria: ['it is done'] } })
 const idsOf = (events: readonly { id: string }[]): string[] => events.map(({ id }) => id)
 
 /** Every event that audit.query has for these filters, oldest first. */

@@ -12,7 +12,7 @@ const scenes = collaboration.scenes as Record<string, any>
 const FOLLOW = 'collaboration/audit.follow'
 const idsOf = (events: readonly { id: string }[]): string[] => events.map(({ id }) => id)
 const createTask = async (world: LiveWorld, goal = 'work'): Promise<any> =>
-  (await world.call('alice', 'collaboration/task.create', { spec: { goal, success_criteria: ['it is done'] } })).task
+  (await world.call('alice', 'collaboration/task.create', { spec: { goal, acceptance_criteria: ['it is done'] } })).task
 const follow = (input: object, id = '1', after: string | null = null): object => ({ subscribe: { stream: FOLLOW, input, id, after } })
 const errorsOf = (socket: Socket): [string | undefined, string][] =>
   socket.said.filter(({ error }) => error).map(({ id, error }) => [id, error.code])
@@ -272,7 +272,7 @@ test('a reviewer removed from one task keeps the subscription to another', async
   const world = await liveWorld(t)
   const { task } = await world.play(scenes['created'])
   const other = (
-    await world.call('alice', 'collaboration/task.create', { spec: { goal: 'two', success_criteria: ['x'] }, reviewers: ['user_rita'] })
+    await world.call('alice', 'collaboration/task.create', { spec: { goal: 'two', acceptance_criteria: ['x'] }, reviewers: ['user_rita'] })
   ).task
   const socket = await world.socket((await world.keyOf('rita')).key)
   socket.send(follow({ task_id: task.id }, 'one'))

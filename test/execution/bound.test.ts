@@ -102,10 +102,11 @@ describe('asking within a task', () => {
     const answering = { checkpoint_id: request.checkpoint_id, action: 'approve' }
     await on.refused('UNAUTHORIZED', 'devin', 'checkpoint.settle', answering)
     await on.refused('PRECONDITION_FAILED', 'alice', 'checkpoint.settle', answering)
-    // Unknown fields are dropped: an agent's own checkpoint has no request behind it.
+    // An agent's own checkpoint names no request.
     await answer(on, 'alice', 'approved')
-    const raised = await on.call('devin', 'checkpoint.raise', { task_id: task.id, kind: 'input', prompt: '?', request_id: request.id })
-    assert.equal(raised.checkpoint.request_id, undefined)
+    const raise = { task_id: task.id, kind: 'input', prompt: '?' }
+    await on.refused('INVALID_REQUEST', 'devin', 'checkpoint.raise', { ...raise, request_id: request.id })
+    assert.equal((await on.call('devin', 'checkpoint.raise', raise)).checkpoint.request_id, undefined)
     await assertMirrored(on.world)
   })
 

@@ -58,7 +58,7 @@ test('the family of a scope speaks for it, and another scope asks', async () => 
 
 test('a grant answers approvals only, and only what its own agent asks within the task', async () => {
   const on = await granted({})
-  const decide = { action: 'DECIDE', payload: { question: 'Deploy?', options: ['Yes', 'No'], scope: 'deploy:staging' } }
+  const decide = { action: 'DECIDE', payload: { question: 'Deploy?', options: ['Yes', 'No'] } }
   assert.equal((await ask(on, 'robin')).request.status, 'pending', 'robin does not work on it')
   assert.equal((await ask(on, 'devin', '', decide)).request.status, 'pending')
   assert.equal((await grantsOf(on))[0].used, 0)
