@@ -2,7 +2,7 @@
 // On one that may only be read there is no start.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { appendFileSync, mkdtempSync, readFileSync, rmdirSync, rmSync } from 'node:fs'
+import { existsSync, appendFileSync, mkdtempSync, readFileSync, rmdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
@@ -55,8 +55,12 @@ test('it starts after a stop, reads, and writes when there is room; each time', 
   assert.equal((await first.end()).code, 0)
   for (const id of ['user_second', 'user_third']) {
     disk.fill()
+    // A stop with a full disk may leave the log of the database there, and then the next start needs no room.
+    const isLogThere = existsSync(join(disk.data, 'countersign.db-wal'))
+    assert.ok(id !== 'user_second' || !isLogThere)
     const server = await start(t, ['--data', disk.data])
-    assert.match(server.stderr(), /"level":"warn".*the disk seems to be full .*: the reserve in the data folder was given up/)
+    if (!isLogThere)
+      assert.match(server.stderr(), /"level":"warn".*the disk seems to be full .*: the reserve in the data folder was given up/)
     // It gave up a little of its own to open the database: now nothing is left.
     disk.fill()
     await assertServes(server, disk, id)
