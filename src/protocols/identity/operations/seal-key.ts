@@ -3,6 +3,7 @@ import { fact, image } from '#kernel/facts.ts'
 import { role } from '#kernel/identity.ts'
 import { command, rule } from '#kernel/operation.ts'
 import { nullable, t } from '#kernel/schema.ts'
+import { withAdded } from '#kernel/unknown-fields.ts'
 import { administrators, keeper, type Subject } from '../rules.ts'
 import { Agent, AgentId, SealKey } from '../schema.ts'
 
@@ -40,7 +41,14 @@ export const sealKey = command({
   input: t.Object({
     agent_id: AgentId,
     jwk: nullable(
-      t.Object({ ...SealKey.properties, d: t.Optional(t.Unknown({ description: 'refused: the private half never leaves the agent' })) }),
+      // Members that key generators add (RFC 7517) say nothing that is kept.
+      withAdded(
+        t.Object({ ...SealKey.properties, d: t.Optional(t.Unknown({ description: 'refused: the private half never leaves the agent' })) }),
+        'use',
+        'alg',
+        'key_ops',
+        'ext',
+      ),
     ),
   }),
   output: t.Object({ agent: Agent.schema }),
