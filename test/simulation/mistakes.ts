@@ -75,7 +75,7 @@ export const mistakes: readonly Mistake[] = [
   ),
   one('index-entry-stays', 'kernel/draft.ts', 'drop.push(entry)', ''),
   one('count-only-grows', 'kernel/draft.ts', 'sum(counted, -1)', ''),
-  one('reply-not-looked-up', 'kernel/kernel.ts', 'if (reply) return { output: reply.output }', ''),
+  one('reply-not-looked-up', 'kernel/kernel.ts', 'if (reply) {', 'if (reply && replyId === undefined) {'),
   {
     name: 'reply-in-a-batch-of-its-own',
     patches: [
@@ -114,7 +114,12 @@ export const mistakes: readonly Mistake[] = [
     'if (!found) throw',
     'if (!found && callers.length > 0) return callers[0]!; if (!found) throw',
   ),
-  one('lies-are-believed', 'kernel/identity.ts', "if (typeof raw !== 'object' || raw === null) return", 'if (raw !== undefined) return'),
+  one(
+    'lies-are-believed',
+    'kernel/identity.ts',
+    "if (typeof raw !== 'object' || raw === null) return\n",
+    'if (raw !== undefined) return\n',
+  ),
   one(
     'everything-is-visible',
     'kernel/reader.ts',
