@@ -153,7 +153,7 @@ const NAMED_MAX = 20
 /** Everything that is stored, against the record. */
 async function recordOf(folder: string, say: (words: string) => void): Promise<Finding[]> {
   const { facts, found } = await examineFolder(folder, say)
-  if (found.length === 0) return [ok('record', `${facts} events in order, and everything that is stored is what they say`)]
+  if (found.length === 0) return [ok('record', `${facts} events, hash chain intact, stored data as recorded`)]
   const todo = 'somebody changed what is stored: restore a backup and find out who'
   const named = found.slice(0, NAMED_MAX).map(({ what, how }) => fail('record', `${what}: ${how}`, todo))
   return found.length > NAMED_MAX ? [...named, fail('record', `${found.length - NAMED_MAX} more differences`, todo)] : named
