@@ -263,6 +263,27 @@ const onAmended = down('amend-steers', 'task.amended', 'agent.steer', async ({ s
   return run ? { run_id: run.id, text, intent, amendment_id: id } : null
 })
 
+/** The run that a part was passed on from is told how the part has ended; a parent that ends with it needs no word. */
+const tells = (on: string, endedBy: (subject: never, read: Read) => Promise<Task | null>): Contract =>
+  down(`${on}-tells-the-parent`, on, 'agent.steer', async ({ subject }, read) => {
+    const task = await endedBy(subject as never, read)
+    const parent = task?.parent_task ? await read.raw(Task, task.parent_task) : null
+    const run = parent !== null && atWork(parent) ? await currentOf(read, parent.id) : null
+    if (task === null || run === null) return null
+    const outcome = task.outcome ?? task.state
+    const text = `The task ${task.id} below yours has ended: ${outcome}.`
+    return { run_id: run.id, text, intent: 'child_ended', ended: { task_id: task.id, outcome } }
+  })
+const onEnded: Contract[] = [
+  tells('task.completed', (task: Task) => Promise.resolve(task)),
+  tells('task.cancelled', (task: Task) => Promise.resolve(task)),
+  // An approval completes the task, which tells by itself; a rejecting review is an end of its own.
+  tells('review.submitted', async ({ task_id }: { task_id: string }, read) => {
+    const task = await read(Task, task_id)
+    return task.state === 'rejected' ? task : null
+  }),
+]
+
 export const collaborationToDelegation: readonly Contract[] = [
   ...onDone,
   ...onFirstAct,
@@ -277,4 +298,5 @@ export const collaborationToDelegation: readonly Contract[] = [
   onReviewedForNobody,
   onCancelled,
   onAmended,
+  ...onEnded,
 ]

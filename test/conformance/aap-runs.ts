@@ -1,9 +1,14 @@
 // AAP 0.1.0: the life of a run, its events, and the codes that it is refused with.
 import assert from 'node:assert/strict'
+import { realClock } from '#apps/clock.ts'
 import { delegation } from '#protocols/delegation/index.ts'
 import { runMoves, runStates } from '#protocols/delegation/states.ts'
+import { runWebhooks } from '#workers/webhook.ts'
+import { answering, receiver, until } from '../support/receiver.ts'
 import { eventsOf, kindsIn, runOf, runsOf, take } from '../support/runs.ts'
 import { enlist, stage, type Stage } from '../support/stage.ts'
+import { silent } from '../support/worker-world.ts'
+import { createWorld } from '../support/world.ts'
 import { aap } from './aap-cited.ts'
 
 const { must } = aap
@@ -345,11 +350,27 @@ must('A-EVT-04', 'who may not read the task follows none of its runs', async () 
     for (const as of ['bob', 'mallory', 'robin']) await assert.rejects(eventsOf(on, as, input, 1), { code: 'RUN_NOT_FOUND' })
   await assert.rejects(eventsOf(on, 'alice', {}, 1), { code: 'INVALID_REQUEST' })
 })
-must('A-DEL-03', 'a run that the runtime cannot bring to its agent fails, and says so', async () => {
-  const on = await stage('assigned')
-  const run = await runOf(on)
-  await on.call('system', ops('run.fail'), { run_id: run.id, reason: 'unreachable', error: 'the webhook never answered' })
-  const [event] = await eventsOf(on, 'alice', { task_id: run.correlation_id }, 1)
-  assert.deepEqual([event.type, event.payload], ['run.failed', { reason: 'unreachable', error: 'the webhook never answered' }])
-  assert.equal((await on.task()).state, 'blocked', 'and its person is asked')
+must('A-DEL-03', 'a run that no attempt brings to the webhook of its agent fails, and says so', async () => {
+  const closing: (() => unknown)[] = []
+  const { url, got } = await receiver({ after: (close) => void closing.push(close as () => void) }, answering(503))
+  const world = await createWorld({ now: Date.now })
+  const worker = runWebhooks(world.kernel, { allowsPrivate: true, attemptsMax: 3, random: () => 0, timeoutMs: 2_000 }, realClock, silent)
+  try {
+    await world.call('devin', ops('agent.register'), { name: 'Devin', reach: 'webhook', endpoint: url })
+    const { task } = await world.call('alice', 'collaboration/task.create', { spec: { goal: 'Fix the login bug' } })
+    const task_id = task.id as string
+    await world.call('alice', 'collaboration/task.assign', { task_id, assignee: 'agent_devin' })
+    const now = async () => (await world.call('alice', 'collaboration/task.get', { task_id })).task
+    await until(async () => (await now()).state === 'blocked')
+    assert.equal(got.length, 3)
+    const [event] = await eventsOf({ world } as Stage, 'alice', { task_id }, 1)
+    assert.deepEqual([event.type, event.payload.reason], ['run.failed', 'unreachable'])
+    assert.match(event.payload.error, /^agent_devin was not reached in 3 attempts: .*503/)
+    const { pending_checkpoint: checkpoint_id } = await now()
+    const { checkpoint } = await world.call('alice', 'collaboration/checkpoint.get', { checkpoint_id })
+    assert.deepEqual([checkpoint.kind, checkpoint.raised_by], ['escalation', 'agent_system'], 'and its person is asked')
+  } finally {
+    await worker.stop()
+    closing.forEach((close) => close())
+  }
 })

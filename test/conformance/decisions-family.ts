@@ -1,6 +1,6 @@
 // Decisions about parents and children: how the end of a task ends all below it (H37).
 import assert from 'node:assert/strict'
-import { runOf, runsOf } from '../support/runs.ts'
+import { runOf, runsOf, take } from '../support/runs.ts'
 import { HOUR_MS, stage, type Stage } from '../support/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
@@ -131,4 +131,44 @@ must('H44-org', 'an entry of org names its task and its author to readers of the
     const [first] = (await on.call(as, 'ledger.history', asked)).items
     for (const one of [entry, first]) assert.deepEqual([[one.by, one.actor, one.root_task_id], one.value], [ids, 1], as)
   }
+})
+
+/** How a part ends, and the word that says so. */
+const endings: Readonly<Record<string, (on: Stage, task_id: string) => Promise<unknown>>> = {
+  cancelled: (on, task_id) => on.call('alice', 'task.cancel', { task_id }),
+  accepted: async (on, task_id) => on.call('alice', 'review.submit', { ...(await delivery(on, task_id)), verdict: 'approved' }),
+  rejected_in_review: async (on, task_id) => on.call('alice', 'review.submit', { ...(await delivery(on, task_id)), verdict: 'rejected' }),
+  rejected_at_checkpoint: async (on, task_id) => {
+    const { checkpoint } = await on.call('robin', 'checkpoint.raise', { task_id, kind: 'approval', prompt: 'Go?' })
+    await on.call('alice', 'checkpoint.resolve', { checkpoint_id: checkpoint.id, action: 'reject' })
+  },
+}
+const delivery = async (on: Stage, task_id: string) => ({
+  task_id,
+  artifact_id: (await on.call('robin', 'artifact.commit', { task_id, payload })).artifact.id as string,
+})
+for (const [outcome, end] of Object.entries(endings))
+  must('H44-told', `the run above is told once that its part has ended: ${outcome}`, async () => {
+    const on = await stage('delegable')
+    const task_id = on.refs['task'].id as string
+    if ((await on.task()).state === 'assigned') await on.call('devin', 'task.start', { task_id })
+    const { child } = await on.call('devin', 'ownership.delegate', { task_id, to: 'agent_robin', spec })
+    await on.call('robin', 'task.start', { task_id: child.id })
+    await take(on, 'devin')
+    await end(on, child.id)
+    const told = (await take(on, 'devin')).flatMap(({ messages }) => messages as any[])
+    assert.deepEqual(
+      told.map(({ kind, body }) => [kind, body.intent, body.ended]),
+      [['steer', 'child_ended', { task_id: child.id, outcome }]],
+    )
+  })
+must('H44-told', 'a parent that ends itself is told nothing of its parts', async () => {
+  const { on, task_id } = await family()
+  await take(on, 'devin')
+  await on.call('alice', 'task.cancel', { task_id })
+  const told = (await take(on, 'devin')).flatMap(({ messages }) => messages as any[])
+  assert.deepEqual(
+    told.map(({ kind }) => kind as string),
+    ['cancel'],
+  )
 })

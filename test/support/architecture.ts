@@ -109,10 +109,9 @@ export const doors: readonly { file: string; module: string; names: readonly str
 /** Files over the limit, each with its reason. One that fits again must leave this list. */
 export const longFiles: Readonly<Record<string, string>> = {
   'kernel/sequencer.ts': 'group commit is one state machine; its parts share every variable',
-  'kernel/limits.ts': 'a table: every bound with its reason',
   'protocols/collaboration/schema.ts': 'a table: the objects of the draft, field by field',
 }
-const LINES_MAX = 300
+const LINES_MAX = 450
 
 /** Everything that is wrong with one file of src. `path` is relative to src. */
 export function problemsIn(path: string, text: string): string[] {

@@ -9,7 +9,14 @@ import type { Slots } from './slots.ts'
 export type Item = Output<'delegation/inbox.take'>['items'][number]
 export type RunDocument = Item['run']
 /** Something that a person or the delegating agent said while the run goes on. */
-export type Steer = { readonly text: string; readonly intent?: string; readonly amendment_id?: string; readonly at: string }
+export type Steer = {
+  readonly text: string
+  readonly intent?: string
+  readonly amendment_id?: string
+  /** A task below that has ended, and how. */
+  readonly ended?: { readonly task_id: string; readonly outcome: string }
+  readonly at: string
+}
 
 export type Job = {
   readonly client: Client

@@ -104,6 +104,12 @@ const steer = command({
     text: t.String({ minLength: 1, maxLength: limits.textCharsMax }),
     intent: t.Optional(t.String({ maxLength: limits.labelCharsMax })),
     amendment_id: t.Optional(Id),
+    ended: t.Optional(
+      t.Object(
+        { task_id: Id, outcome: t.String({ maxLength: limits.labelCharsMax }) },
+        { description: 'the task below that has ended, and how' },
+      ),
+    ),
   }),
   output,
   callers: [system, delegator],
