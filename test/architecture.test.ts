@@ -120,7 +120,7 @@ const offences: readonly (readonly [path: string, text: string, words: RegExp])[
   ['apps/a.ts', 'class A { constructor(a: () => void, public x = 1) {} }', /a parameter property needs a compiler/],
   ['apps/a.ts', `// ${'TO' + 'DO'}: later`, /code carries no notes to self/],
   ['apps/a.ts', `/* ${'FIX' + 'ME'} */`, /code carries no notes to self/],
-  ['apps/a.ts', 'x()\n'.repeat(301), /301 lines; split it by noun/],
+  ['apps/a.ts', 'x()\n'.repeat(451), /451 lines; split it by noun/],
   ['kernel/sequencer.ts', 'x()\n', /1 lines fit again; take it off the list/],
 ]
 
