@@ -33,6 +33,11 @@ const steps: readonly Step[] = [
       return [...doubled, ...differing(db, tag), ...tagAll(db, tag)]
     },
   },
+  {
+    to: 3,
+    words: 'tasks are found by their executor and the artifact versions that their spec names as inputs',
+    run: enterInputs,
+  },
 ]
 
 export const CURRENT_FORMAT = steps.at(-1)!.to
@@ -74,6 +79,29 @@ function differing(db: DatabaseSync, tag: Tag): Found[] {
   }
   return found
 }
+
+/** An index entry for each executor and input, out of the sealed images of the tasks. */
+function enterInputs(db: DatabaseSync, tag: Tag): Found[] {
+  const atRest = atRestIn(db)
+  const enter = db.prepare('INSERT OR IGNORE INTO entries VALUES (?)')
+  const found: Found[] = []
+  const tasks = "SELECT key FROM docs WHERE key > 'collaboration.task/' AND key < 'collaboration.task0'"
+  for (const { key } of db.prepare(tasks).all() as { key: string }[]) {
+    const sound = soundOr(atRest(key)!, key, tag)
+    if (typeof sound === 'string') found.push({ what: key, how: sound })
+    else for (const entry of inputEntries(JSON.parse(sound.text) as TaskOfFormat2)) enter.run(entry)
+  }
+  return found
+}
+type TaskOfFormat2 = {
+  readonly id: string
+  readonly executor: string | null
+  readonly spec: { readonly inputs: readonly { readonly kind: string; readonly id: string; readonly version?: string }[] }
+}
+const inputEntries = ({ id, executor, spec }: TaskOfFormat2): string[] =>
+  spec.inputs
+    .filter(({ kind, version }) => executor !== null && kind === 'artifact' && version !== undefined)
+    .map((input) => `collaboration.task.input\0${executor}\0${input.id}@${input.version}\0${id}`)
 
 /** There was nothing to compare them with until now: they are taken as they are. One that hides an image is left without a tag. */
 function tagAll(db: DatabaseSync, tag: Tag): Found[] {

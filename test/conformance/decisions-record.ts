@@ -90,6 +90,31 @@ must('H25', 'readers are the principal, the reviewers, everyone who ever execute
   for (const as of ['alice', 'rita', 'devin', 'robin', 'owner', 'project', 'admin']) await call(as, 'task.get', { task_id })
   for (const as of ['bob', 'mallory', 'spy']) await refused('NOT_FOUND', as, 'task.get', { task_id })
 })
+must(
+  'H25-inputs',
+  'the executor reads the versions that its spec names, until another one executes the task or it has left the project',
+  async () => {
+    const { refs, call, refused, world } = await stage('review_ready')
+    const which = { artifact_id: refs['artifact'].id, version: 'v1' }
+    const spec = { goal: 'Go on from it', inputs: [{ kind: 'artifact', id: which.artifact_id, version: 'v1' }] }
+    const given = async (assignee: string): Promise<string> => {
+      const { task } = await call('alice', 'task.create', { spec })
+      await refused('NOT_FOUND', assignee.slice('agent_'.length), 'artifact.get', which)
+      await call('alice', 'task.assign', { task_id: task.id, assignee })
+      return task.id
+    }
+    const task_id = await given('agent_robin')
+    for (const operation of ['artifact.get', 'artifact.download']) await call('robin', operation, which)
+    await refused('NOT_FOUND', 'robin', 'artifact.get', { artifact_id: which.artifact_id })
+    await refused('NOT_FOUND', 'robin', 'task.get', { task_id: refs['task'].id })
+    await call('admin', 'ownership.transfer', { task_id, to: 'agent_devin' })
+    await refused('NOT_FOUND', 'robin', 'artifact.get', which)
+    await given('agent_robin')
+    await call('robin', 'artifact.get', which)
+    const gone: Actor = { ...world.cast['robin']!, projects: new Map() }
+    assert.equal((await refusalOf(world.kernel.call('collaboration/artifact.get', which, gone))).code, 'NOT_FOUND')
+  },
+)
 must('H25', 'who has left the project reads nothing of it any more', async () => {
   const { refs, world } = await stage('created')
   const gone: Actor = { ...world.cast['alice']!, projects: new Map() }

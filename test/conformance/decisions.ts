@@ -62,6 +62,10 @@ export const decisionRows: readonly Requirement[] = [
   row('H24-takeover', 'task.takeover blocks the agent with an interrupt, task.return resumes it.'),
   row('H24-edit', 'While blocked a person edits by artifact.edit; artifact.commit stays refused there.'),
   row('H25', 'Readers: principal, reviewers, every agent in the chain, project owners.'),
+  row(
+    'H25-inputs',
+    'The executor of a task reads the artifact versions that its spec names as inputs, and nothing else of the task that made them.',
+  ),
   row('H26', 'Caller system is the system itself and the admin key.'),
   row('H27', 'Every audit event served carries the images before and after of each changed document.'),
   row('H28', 'Which action fits which kind: the whole table. Options are required for choice.'),

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { linesOf, refusalOf, stage, type Stage } from '../support/stage.ts'
+import { enlist, linesOf, refusalOf, stage, type Stage } from '../support/stage.ts'
 
 describe('ids that look like somebody', () => {
   const lookalikes = [
@@ -244,6 +244,70 @@ describe('lists and counts', () => {
     await on.call('rita', 'artifact.reference', { task_id: task.id, artifact_id, version: 'v1' })
     assert.deepEqual((await on.call('devin', 'artifact.get', { artifact_id })).artifact.references, [])
     assert.deepEqual((await on.call('rita', 'artifact.get', { artifact_id })).artifact.references, [{ task_id: task.id, as: 'input' }])
+  })
+
+  test('inputs: the executor of a task reads the versions that its spec names, nothing around them, and only while it is the executor', async () => {
+    const on = await stage('review_ready')
+    await enlist(on, 'third')
+    const [source, artifact_id]: string[] = [on.refs['task'].id, on.refs['artifact'].id]
+    const v1 = { artifact_id, version: 'v1' }
+    const spec = { goal: 'Go on from it', inputs: [{ kind: 'artifact', id: artifact_id, version: 'v1' }] }
+    const { task } = await on.call('alice', 'task.create', { spec, delegable: true })
+    const nobodyElse = async (...who: string[]) => {
+      for (const as of who) for (const operation of ['artifact.get', 'artifact.download']) await on.refused('NOT_FOUND', as, operation, v1)
+    }
+    await nobodyElse('robin', 'third', 'bob', 'spy', 'mallory')
+    await on.call('alice', 'task.assign', { task_id: task.id, assignee: 'agent_robin' })
+    const denied = async () => (await linesOf(on.world)).filter(({ action }) => action === 'kernel/authorization.denied').length
+    const before = await denied()
+    assert.deepEqual(
+      (await on.call('robin', 'artifact.get', v1)).artifact,
+      (await on.call('alice', 'artifact.get', v1)).artifact,
+      'the same as the principal reads',
+    )
+    assert.equal((await on.call('robin', 'artifact.download', v1)).name, `${artifact_id}-v1`)
+    assert.equal(await denied(), before, 'to read what is yours is not written down as reaching for what is not')
+    await nobodyElse('third', 'bob', 'spy', 'mallory')
+
+    // Nothing around it: no other version, no task, no list, no review, no record.
+    const rework = { task_id: source, artifact_id, verdict: 'changes_requested', requested_changes: ['more'] }
+    await on.call('alice', 'review.submit', rework)
+    await on.call('devin', 'artifact.commit', {
+      task_id: source,
+      artifact_id,
+      parent_version: 'v1',
+      payload: { kind: 'inline', uri: 'data:,2' },
+    })
+    for (const asked of [{ artifact_id }, { artifact_id, version: 'v2' }, { artifact_id, version: 'v9' }])
+      for (const operation of ['artifact.get', 'artifact.download']) await on.refused('NOT_FOUND', 'robin', operation, asked)
+    for (const operation of ['task.get', 'review.list', 'checkpoint.list', 'audit.query', 'audit.replay'])
+      await on.refused('NOT_FOUND', 'robin', operation, { task_id: source })
+    await on.refused('NOT_FOUND', 'robin', 'review.comment', { task_id: source, artifact_id, severity: 'nit', body: 'Hm.' })
+    assert.deepEqual((await pages(on, 'robin', 'task.list', {})).ids, [task.id])
+
+    // An input is passed on by those who may read it, and by nobody else.
+    await on.call('robin', 'task.start', { task_id: task.id })
+    const v2 = { ...spec, inputs: [{ kind: 'artifact', id: artifact_id, version: 'v2' }] }
+    for (const [as, operation, input] of [
+      ['robin', 'ownership.delegate', { task_id: task.id, to: 'agent_third', spec: v2 }],
+      ['bob', 'task.create', { spec }],
+      ['bob', 'task.create', { spec: v2 }],
+    ] as const)
+      await on.refused('INVALID_SPEC', as, operation, input)
+    const { child } = await on.call('robin', 'ownership.delegate', { task_id: task.id, to: 'agent_third', spec })
+    await on.call('third', 'artifact.get', v1)
+    await on.call('robin', 'artifact.reference', { task_id: task.id, ...v1 })
+    assert.deepEqual((await on.call('robin', 'artifact.get', v1)).artifact.references, [{ task_id: task.id, as: 'input' }])
+    const evidence = { kind: 'approval', prompt: 'As in it?', context: [{ kind: 'artifact', ...v1 }] }
+    await on.call('robin', 'checkpoint.raise', { task_id: task.id, ...evidence })
+
+    // A former executor loses it; the new one has it, and so has whoever works on the part.
+    await on.call('admin', 'ownership.transfer', { task_id: task.id, to: 'user_bob' })
+    await nobodyElse('robin', 'spy', 'mallory')
+    await on.call('bob', 'artifact.get', v1)
+    await on.call('third', 'artifact.download', v1)
+    await on.call('admin', 'ownership.transfer', { task_id: child.id, to: 'agent_devin' })
+    await nobodyElse('third')
   })
 
   test('keys: of yourself and of what you keep, and never a digest', async () => {

@@ -111,9 +111,14 @@ export const Task = doc('collaboration.task', TaskSchema, {
     waiting: index(({ pending_checkpoint, ...task }) =>
       pending_checkpoint === null ? [] : judgesOf(task).map((who) => [who, pending_checkpoint]),
     ),
+    // Versions of other tasks that its executor may read.
+    input: index(({ executor, spec }) => (executor === null ? [] : versionsIn(spec).map((version) => [executor, version]))),
   },
 })
 
+const versionsIn = ({ inputs }: Task['spec']): string[] => [
+  ...new Set(inputs.flatMap(({ kind, id, version }) => (kind === 'artifact' && version !== undefined ? [versionId(id, version)] : []))),
+]
 /** Those who may answer and review, apart from their substitutes. */
 function judgesOf({ ownership, reviewers, executor }: Pick<Task, 'ownership' | 'reviewers' | 'executor'>): string[] {
   return [...new Set([ownership.principal, ...reviewers.filter((who) => who !== executor)])]

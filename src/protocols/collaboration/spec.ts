@@ -1,10 +1,12 @@
 // A task's spec: completed with defaults, checked, and from then on immutable.
 import { Refusal } from '#kernel/errors.ts'
+import type { Actor } from '#kernel/identity.ts'
 import type { Read } from '#kernel/operation.ts'
 import type { Static } from '#kernel/schema.ts'
 import { durationMs } from '#kernel/time.ts'
 import { refuseBlank } from './rules.ts'
-import { ArtifactVersion, versionId, type Task, type TaskSpecInput } from './schema.ts'
+import type { Task, TaskSpecInput } from './schema.ts'
+import { readableVersion } from './versions.ts'
 
 type SpecInput = Static<typeof TaskSpecInput>
 
@@ -14,13 +16,13 @@ export function specOf({ goal, acceptance_criteria = [], inputs = [], constraint
   return { goal, acceptance_criteria, inputs, constraints }
 }
 
-/** An artifact input locks id and version, and both must exist where the task can read them. */
-export async function refuseUnknownInputs(read: Read, spec: SpecInput, project_id: string): Promise<void> {
+/** An artifact input locks id and version. It is for those to name who may read it: the executor of the task may read it then. */
+export async function refuseUnknownInputs(read: Read, spec: SpecInput, project_id: string, actor: Actor): Promise<void> {
   for (const [i, input] of (spec.inputs ?? []).entries()) {
     if (input.kind !== 'artifact') continue
     const field = `spec.inputs.${i}`
     if (input.version === undefined) throw new Refusal('INVALID_SPEC', `${field} names an artifact without its version`, { field })
-    const found = await read.maybe(ArtifactVersion, versionId(input.id, input.version))
+    const found = await readableVersion(read, input.id, input.version, actor)
     if (found?.project_id !== project_id)
       throw new Refusal('INVALID_SPEC', `${field}: there is no artifact ${input.id} ${input.version} in this project`, { field })
   }

@@ -23,6 +23,7 @@ import {
 } from '../rules.ts'
 import { ByRun, byRun } from '#kernel/by-run.ts'
 import { committed, uploadFor, type Upload } from '../upload.ts'
+import { readableVersion, versionFor } from '../versions.ts'
 import { Artifact, ArtifactHead, artifactOf, ArtifactVersion, Id, Reference, ReferenceAs, ReviewKind, Task, versionId } from '../schema.ts'
 
 const Version = t.String({ minLength: 1, maxLength: 40 })
@@ -210,13 +211,10 @@ const get = query({
   }),
   output: t.Object({ artifact: Artifact, next_cursor: nextCursor }),
   callers: [anyone],
-  async load(read, { artifact_id, version, limit = limits.pageMax, cursor }) {
-    const head = await read(ArtifactHead, artifact_id)
-    const wanted = version ?? head.version
-    const found = await read.maybe(ArtifactVersion, versionId(artifact_id, wanted))
-    if (!found) throw new Refusal('NOT_FOUND', `there is no version ${wanted} of ${artifact_id}`)
+  async load(read, { artifact_id, version, limit = limits.pageMax, cursor }, { actor }) {
+    const found = await versionFor(read, { artifact_id, version }, actor)
     // With the version that it meant: the next page is of the same one, whatever came since.
-    const question = { artifact_id, version: wanted, limit, cursor }
+    const question = { artifact_id, version: found.version, limit, cursor }
     const listed = await read.list(Reference, 'artifact', [[found.id]], pageIn('artifact.get', question))
     // References from tasks that the reader may not see do not exist for them.
     const references = (await Promise.all(listed.map(({ id }) => read.maybe(Reference, id)))).filter((reference) => reference !== null)
@@ -251,9 +249,9 @@ const reference = command({
     ),
   ],
   audit: 'artifact.referenced',
-  async load(read, { task_id, artifact_id, version, as = 'input' }) {
+  async load(read, { task_id, artifact_id, version, as = 'input' }, { actor }) {
     const task = await read(Task, task_id)
-    const found = await read.maybe(ArtifactVersion, versionId(artifact_id, version))
+    const found = await readableVersion(read, artifact_id, version, actor)
     if (!found) throw new Refusal('NOT_FOUND', `there is no version ${version} of ${artifact_id}`)
     if (found.project_id !== task.project_id) throw new Refusal('UNAUTHORIZED', 'a reference into another project needs a grant')
     const id = `${task_id}/${versionId(artifact_id, version)}/${as}`

@@ -7,8 +7,9 @@ import { limits } from '#kernel/limits.ts'
 import { command, query, rule } from '#kernel/operation.ts'
 import { nullable, t } from '#kernel/schema.ts'
 import { executor, isActive, isFreeToChange, isInTime, principal, reviewer } from '../rules.ts'
-import { ArtifactHead, ArtifactVersion, Checksum, FileName, Id, MediaType, Task, versionId } from '../schema.ts'
+import { Checksum, FileName, Id, MediaType, Task } from '../schema.ts'
 import { expiryOf, Upload, uploadId, uploadTimer } from '../upload.ts'
+import { versionFor } from '../versions.ts'
 
 type Uploading = { readonly task: Task; readonly known: Upload | null; readonly open: number; readonly ofTask: number }
 
@@ -101,13 +102,7 @@ const download = query({
     verified: t.Boolean(),
   }),
   callers: [anyone],
-  async load(read, { artifact_id, version }) {
-    const head = await read(ArtifactHead, artifact_id)
-    const wanted = version ?? head.version
-    const found = await read.maybe(ArtifactVersion, versionId(artifact_id, wanted))
-    if (!found) throw new Refusal('NOT_FOUND', `there is no version ${wanted} of ${artifact_id}`)
-    return { found }
-  },
+  load: async (read, asked, { actor }) => ({ found: await versionFor(read, asked, actor) }),
   view({ found: { artifact_id, version, payload } }) {
     const { uri, checksum, size, verified, name = `${artifact_id}-${version}`, media_type } = payload
     // What lies elsewhere is named, never fetched.

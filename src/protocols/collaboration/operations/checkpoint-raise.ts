@@ -14,7 +14,6 @@ import { checkpointTimers, taskTimers } from '../ownership.ts'
 import { allows, executor, isInTime, refuseBlank } from '../rules.ts'
 import {
   Answer,
-  ArtifactVersion,
   Checkpoint,
   CheckpointKind,
   CheckpointOption,
@@ -25,8 +24,8 @@ import {
   ProposedAction,
   Task,
   Timestamp,
-  versionId,
 } from '../schema.ts'
+import { readableVersion } from '../versions.ts'
 
 const RaiseInput = t.Object({
   task_id: Id,
@@ -57,10 +56,10 @@ export const raise = command({
   audit: 'task.checkpoint.raised',
   asks: true,
   besides: ['attempt'],
-  async load(read, { task_id, context = [] }) {
+  async load(read, { task_id, context = [] }, { actor }) {
     const task = await read(Task, task_id)
     for (const evidence of context) {
-      if (evidence.kind === 'artifact' && !(await read.maybe(ArtifactVersion, versionId(evidence.artifact_id, evidence.version)))) {
+      if (evidence.kind === 'artifact' && !(await readableVersion(read, evidence.artifact_id, evidence.version, actor))) {
         throw new Refusal('INVALID_SPEC', `context: there is no artifact ${evidence.artifact_id} ${evidence.version}`, { field: 'context' })
       }
     }

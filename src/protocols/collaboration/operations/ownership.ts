@@ -93,10 +93,10 @@ const delegate = command({
   callers: [executingAgent],
   requires: [isInTime, isDelegable, isHeld, isShallow, isSomebodyElse],
   audit: 'ownership.delegated',
-  async load(read, { task_id, to, spec }) {
+  async load(read, { task_id, to, spec }, { actor }) {
     const task = await read(Task, task_id)
     await agentFor(read, to, task.project_id)
-    if (spec) await refuseUnknownInputs(read, spec, task.project_id)
+    if (spec) await refuseUnknownInputs(read, spec, task.project_id, actor)
     return { task }
   },
   decide({ task }, input, { now, newId }) {

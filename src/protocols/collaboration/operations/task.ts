@@ -73,7 +73,7 @@ const create = command({
   async load(read, { project_id = 'project_default', parent_task = null, reviewers = [], spec }, { actor }) {
     if (!inProject(actor, project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
     if (actor.kind !== 'human') return { project_id, parent: null, isUnderEnded: false }
-    await refuseUnknownInputs(read, spec, project_id)
+    await refuseUnknownInputs(read, spec, project_id, actor)
     await Promise.all(reviewers.map((id) => reviewerFor(read, id, project_id)))
     const parent = parent_task === null ? null : await read(Task, parent_task)
     if (parent && parent.project_id !== project_id)
