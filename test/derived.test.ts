@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { differenceIn } from '#kernel/chain.ts'
 import { type Refusal } from '#kernel/errors.ts'
-import type { Example, Refs } from '#kernel/operation.ts'
+import type { Example, Operation, Refs } from '#kernel/operation.ts'
 import { createWorld, operationsOf, protocols, stateHash, storeMakers, type World } from './support/world.ts'
 
 export const inputOf = (example: Example, refs: Refs): Record<string, unknown> =>
@@ -23,6 +23,10 @@ async function assertChainsVerify(world: World): Promise<void> {
     previous.set(stored.scope, stored)
   }
 }
+
+/** What an answer shows only once. */
+const hiddenAgain = (op: Operation): object =>
+  op.kind === 'command' && op.once ? Object.fromEntries(op.once.map((field) => [field, null])) : {}
 
 for (const maker of storeMakers()) {
   describe(`operations on ${maker.name}`, () => {
@@ -49,6 +53,28 @@ for (const maker of storeMakers()) {
         await assertChainsVerify(world)
         await world.close()
       })
+
+      if (op.kind === 'command' && !op.fan && !example.refused)
+        test(`${name}: repeated under its key it gets its first answer, and NOT_FOUND from somebody who has left the project`, async () => {
+          const world = await createWorld({ store: maker.open() })
+          const input = inputOf(example, await world.play(scene!))
+          const before = (await world.store.facts({ by: 'position' }, { after: null, limit: 10_000 })).length
+          const first = { ...(await world.call(example.as, name, input, { key: 'k1' })), ...hiddenAgain(op) }
+          assert.deepEqual(await world.call(example.as, name, input, { key: 'k1' }), first)
+          const facts = await world.store.facts({ by: 'position' }, { after: null, limit: 10_000 })
+          const made = facts[before]
+          const actor = world.cast[example.as]!
+          if (made === undefined || !made.scope.startsWith('project_') || actor.projects === 'all') return world.close()
+          world.cast[example.as] = { ...actor, projects: new Map() }
+          try {
+            const state = await stateHash(world.store)
+            await assert.rejects(world.call(example.as, name, input, { key: 'k1' }), { code: 'NOT_FOUND' })
+            assert.equal(await stateHash(world.store), state)
+          } finally {
+            world.cast[example.as] = actor
+            await world.close()
+          }
+        })
 
       for (const field of (op.input as { required?: string[] }).required ?? []) {
         test(`${name}: without ${field} it is refused and nothing changes`, async () => {

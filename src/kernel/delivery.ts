@@ -1,10 +1,12 @@
 // Everything that leaves the process or waits for a time is one kind of document with one index and one loop behind it. A timer
 // is a delivery to ourselves, on the channel `call`.
+import type { Draft } from './draft.ts'
+import { Refusal } from './errors.ts'
 import { put } from './facts.ts'
 import { system, SYSTEM_SCOPE } from './identity.ts'
 import { limits } from './limits.ts'
-import { command, type Change, type Protocol } from './operation.ts'
-import { doc, index, nullable, t, type Static } from './schema.ts'
+import { command, type Change, type Protocol, type Read } from './operation.ts'
+import { doc, idOf, index, kindOf, nullable, t, type Static } from './schema.ts'
 
 export const Delivery = doc(
   'kernel.delivery',
@@ -42,10 +44,20 @@ export const Reply = doc(
     digest: t.String(),
     output: t.Unknown(),
     at: t.String(),
+    about: t.Optional(t.Array(t.String())), // keys of the documents that the call changed: whoever may not read them is not told again
     pending: t.Optional(t.String()), // the effect whose outcome it will be
   }),
   { scopeOf: () => SYSTEM_SCOPE, indexes: { age: index((r) => [[r.at]]) } },
 )
+
+/** An answer is repeated only to somebody who may read today what it is about; what is gone by now hides nothing. */
+export async function refuseHidden(read: Read, draft: Draft, about: readonly string[]): Promise<void> {
+  for (const key of about) {
+    const kind = kindOf(key)
+    await read.maybe(kind, idOf(key))
+    if (draft.hidden !== null) throw new Refusal('NOT_FOUND', `there is no ${kind.noun} ${idOf(key)}`)
+  }
+}
 
 const Outcome = t.Object({
   id: t.String(),

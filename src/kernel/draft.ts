@@ -82,6 +82,11 @@ export const readingAt = (at: string): Draft => ({
 
 export const isEmpty = (draft: Draft): boolean => draft.facts.length === 0 && draft.puts.size === 0
 
+/** Keys of the documents that the call itself was about; what followed from that is not its own. */
+export const subjectsIn = ({ facts }: Draft): string[] => [
+  ...new Set(facts.filter(({ cause }) => cause === null).map(({ subject }) => subject)),
+]
+
 /** What was decided, with who did it and by what right. */
 export function record(
   draft: Draft,

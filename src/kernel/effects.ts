@@ -97,7 +97,7 @@ export async function concludeIn(draft: Draft, read: Read, id: string, output: V
   draft.puts.add(keyOf(Pending, id))
   if (pending.reply === null) return
   const { reply } = pending
-  await read.raw(Reply, reply.id)
-  draft.after.set(keyOf(Reply, reply.id), { ...reply, output, at: draft.at })
+  const about = (await read.raw(Reply, reply.id))?.about
+  draft.after.set(keyOf(Reply, reply.id), { ...reply, output, at: draft.at, ...(about ? { about } : {}) })
   draft.puts.add(keyOf(Reply, reply.id))
 }

@@ -5,9 +5,9 @@ import { canonical } from './canonical.ts'
 import { sha256 } from './chain.ts'
 import { timestampOf } from './clock.ts'
 import { contextOf, givenBy } from './context.ts'
-import { bookkeeping, Reply } from './delivery.ts'
+import { bookkeeping, refuseHidden, Reply } from './delivery.ts'
 import { createDenials } from './denial.ts'
-import { batchOf, draftAt, isEmpty, readingAt, record, type Draft, type DraftFact } from './draft.ts'
+import { batchOf, draftAt, isEmpty, readingAt, record, subjectsIn, type Draft, type DraftFact } from './draft.ts'
 import { Conflict, kernelCodes, Refusal, type Fault } from './errors.ts'
 import { beginIn, concludeIn, createEffects, type Answer } from './effects.ts'
 import { callEach } from './fan.ts'
@@ -159,6 +159,7 @@ export function createKernel(options: KernelOptions): Kernel {
       const reply = await readerAs(draft, SYSTEM).maybe(Reply, replyId)
       if (reply && reply.digest !== digest)
         throw new Refusal('CONFLICT', 'this idempotency key was used before with another body', { reason: 'idempotency_key_reused' })
+      if (reply) await refuseHidden(readerAs(draft, actor), draft, reply.about ?? [])
       const joined = reply?.pending === undefined ? undefined : effects.joined(reply.pending)
       if (joined) return { output: null, outcome: () => joined }
       if (reply) {
@@ -176,7 +177,8 @@ export function createKernel(options: KernelOptions): Kernel {
     const isLook = op.finish !== undefined && isEmpty(draft)
     if (replyId !== undefined && !isLook && (wish === null || draft.nothing === null)) {
       const open = wanted === null ? {} : { pending: wanted.id }
-      draft.after.set(keyOf(Reply, replyId), { id: replyId, digest, output: withoutSecrets(op, output as Value), at: draft.at, ...open })
+      const kept = withoutSecrets(op, output as Value)
+      draft.after.set(keyOf(Reply, replyId), { id: replyId, digest, output: kept, at: draft.at, about: subjectsIn(draft), ...open })
       draft.puts.add(keyOf(Reply, replyId))
     }
     if (concluding.has(name)) await concludeIn(draft, readerAs(draft, SYSTEM), (input as { id: string }).id, output as Value)
@@ -237,8 +239,10 @@ export function createKernel(options: KernelOptions): Kernel {
     const actor = typeof caller === 'function' ? await caller() : caller
     try {
       const input = inputOf(op, raw, actor)
-      // A call that is repeated gets the answer that it had, whatever has changed since.
-      if (key !== undefined && (await readerAs(draft, SYSTEM).maybe(Reply, `${actor.id}/${narrowingOf(actor)}${key}`))) return
+      const replyId = key === undefined ? undefined : `${actor.id}/${narrowingOf(actor)}${key}`
+      const reply = replyId === undefined ? null : await readerAs(draft, SYSTEM).maybe(Reply, replyId)
+      // A call that is repeated gets the answer that it had, whatever has changed since, except that it can no longer be read.
+      if (reply) return await refuseHidden(readerAs(draft, actor), draft, reply.about ?? [])
       await admit(draft, op, input, actor)
     } catch (error) {
       if (error instanceof Refusal) denials.record(draft, name, actor, error)

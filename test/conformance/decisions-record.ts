@@ -208,3 +208,28 @@ must('LOOPS-3', 'a person is who is registered as one: neither a spelling withou
     assert.equal((await refusalOf(world.kernel.call('collaboration/task.create', { spec }, actor))).code, 'UNAUTHORIZED', actor.id)
   }
 })
+
+must('H44-replay', 'a reviewer who was removed, and one who left the project, do not get their old answers again', async () => {
+  const on = await stage('blocked')
+  const { refs, call, refused, world } = on
+  const answer = { checkpoint_id: refs['checkpoint'].id, action: 'approve' }
+  const first = await call('rita', 'checkpoint.resolve', answer, 'k1')
+  const made = await call('rita', 'task.create', { spec }, 'k2')
+  assert.deepEqual(await call('rita', 'checkpoint.resolve', answer, 'k1'), first)
+  await call('alice', 'reviewer.remove', { task_id: refs['task'].id, user: 'user_rita' })
+  const { message } = await refused('NOT_FOUND', 'rita', 'checkpoint.resolve', answer, 'k1')
+  assert.equal(message, `there is no checkpoint ${refs['checkpoint'].id}`)
+  assert.equal((await linesOf(world)).at(-1).action, 'kernel/authorization.denied')
+  assert.deepEqual(await call('rita', 'task.create', { spec }, 'k2'), made, 'her own task is still hers')
+  await refused('CONFLICT', 'rita', 'task.create', { spec: { goal: 'Another' } }, 'k2')
+  const rita = world.cast['rita']!
+  world.cast['rita'] = { ...rita, projects: new Map() }
+  try {
+    await refused('NOT_FOUND', 'rita', 'task.create', { spec }, 'k2')
+  } finally {
+    world.cast['rita'] = rita
+  }
+  assert.deepEqual(await call('rita', 'task.create', { spec }, 'k2'), made)
+  await call('alice', 'reviewer.add', { task_id: refs['task'].id, user: 'user_rita' })
+  assert.deepEqual(await call('rita', 'checkpoint.resolve', answer, 'k1'), first)
+})

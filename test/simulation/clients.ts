@@ -31,6 +31,8 @@ export type Intent = Plan & {
   effects: number
   /** The effect may be that of another act of the same agent, which begins the run as well. */
   isDoubtful: boolean
+  /** The task that its effect was about. */
+  task: string | null
   /** Attempts of which nobody heard. */
   lost: number
   answer: string | null
@@ -87,6 +89,7 @@ export function createClients({ machine, random, record, tokens, fail, happened,
       queued: 0,
       effects: 0,
       isDoubtful: false,
+      task: null,
       lost: 0,
       answer: null,
       shown: shownTo(plan.op, plan.input, (key) => record.docs.get(key)?.value ?? null),
@@ -181,6 +184,8 @@ export function createClients({ machine, random, record, tokens, fail, happened,
     const told = canonical({ ...output, ...Object.fromEntries(once.map((field) => [field, null])) })
     if (operation.kind === 'command' && intent.answer !== null && intent.answer !== told)
       fail(`${op} by ${as} got two different answers under one key`)
+    if (sent.answered && record.size() === sent.facts && !mayRead(intent))
+      fail(`${op} was answered again to ${as}, who may not read the task any more`)
     intent.answer = told
     return () => {
       processes.heard(intent, output)
@@ -198,10 +203,21 @@ export function createClients({ machine, random, record, tokens, fail, happened,
     if (code === 'INTERNAL' && machine.refusals() === 0)
       fail(`${intent.op} by ${intent.as} met a bug: ${error instanceof Error ? error.stack : String(error)}`)
     const isCommand = operations.get(intent.op)!.kind === 'command'
-    if (isCommand && sent.answered && code !== 'UNAUTHENTICATED' && machine.refusals() === 0)
+    // An answer is repeated only to those who may still read what it was about; of requests, their own laws say who that is.
+    const isHidden = code === 'NOT_FOUND' && (intent.op.startsWith('execution/') || record.size() !== sent.facts || !mayRead(intent))
+    if (isCommand && sent.answered && code !== 'UNAUTHENTICATED' && !isHidden && machine.refusals() === 0)
       fail(`${intent.op} by ${intent.as} was acknowledged, and then refused as ${code} under the same key`)
     const isPassing = code === 'UNAVAILABLE' || code === 'BUSY' || code === 'CONFLICT' || code === 'INTERNAL'
     return () => (isPassing && random.chance(0.5) ? again(intent) : close(intent))
+  }
+
+  /** Of the people of a task: agents that ever worked on one read it for ever, and the administrator reads everything. */
+  function mayRead({ op, as, task: task_id }: Intent): boolean {
+    const task = op.startsWith('collaboration/') && as.startsWith('user_') ? record.docs.get(`collaboration.task/${task_id}`)?.value : null
+    if (!task) return true
+    const { ownership, reviewers, executors, project_id } = task
+    const isThere = record.docs.get(`identity.user/${as}`)!.value.projects.some((one: any) => one.project_id === project_id)
+    return isThere && [ownership.principal, ...reviewers, ...executors].includes(as)
   }
 
   /** Whatever an answer shows stood on the disk before it was given. */
@@ -245,6 +261,7 @@ export function createClients({ machine, random, record, tokens, fail, happened,
     if (!found && mayBeAnAct) return
     if (!found) return fail(`${line.action} by ${line.actor}: nobody has a call under way that would leave it`)
     found.isDoubtful = mayBeAnAct
+    found.task = line.task
     if (++found.effects > 1) fail(`${found.op} by ${found.as} under one key had ${found.effects} effects`)
     if (found.inFlight === 0) fail(`${found.op} by ${found.as} had its effect after it was answered`)
     checkAgainstInput(found, images[0]!.key, images[0]!.after)

@@ -76,6 +76,7 @@ export const mistakes: readonly Mistake[] = [
   one('index-entry-stays', 'kernel/draft.ts', 'drop.push(entry)', ''),
   one('count-only-grows', 'kernel/draft.ts', 'sum(counted, -1)', ''),
   one('reply-not-looked-up', 'kernel/kernel.ts', 'if (reply) {', 'if (reply && replyId === undefined) {'),
+  one('answer-repeated-to-anybody', 'kernel/delivery.ts', 'if (draft.hidden !== null)', 'if (draft.hidden === key && draft.rows < 0)'),
   {
     name: 'reply-in-a-batch-of-its-own',
     patches: [
