@@ -1,6 +1,5 @@
 // A reporter for thousands of tests: every failure in full when it happens, one line per file as it ends, then Node's own summary.
 // It also ends a run that hangs: Node's --test-timeout covers a test, not a file that a leaked handle keeps alive.
-import { writeSync } from 'node:fs'
 import { relative, resolve } from 'node:path'
 import type { EventData } from 'node:test'
 import type { TestEvent } from 'node:test/reporters'
@@ -11,7 +10,7 @@ const stallMs = { betweenTests: 30_000, withinTest: testTimeoutMs + 10_000 }
 
 /** Node's test ids are unique within one file, which is one process. */
 type Test = EventData.TestDequeue | EventData.TestComplete
-type File = { tests: number; failures: string[]; open: Map<number, Test>; output: string; ended: boolean }
+type File = { tests: number; failures: string[]; open: Map<number, Test>; output: string; begun: boolean; ended: boolean }
 /** What Node's errors carry beyond their published type. */
 type Failure = Error & { failureType?: string; exitCode?: number }
 
@@ -24,7 +23,7 @@ const nameOf = (path: string | undefined): string => (path === undefined ? '(no 
 
 function fileOf(path: string | undefined): File {
   const key = nameOf(path)
-  const file = files.get(key) ?? { tests: 0, failures: [], open: new Map(), output: '', ended: false }
+  const file = files.get(key) ?? { tests: 0, failures: [], open: new Map(), output: '', begun: false, ended: false }
   files.set(key, file)
   return file
 }
@@ -65,7 +64,10 @@ function endFile(result: EventData.TestComplete): string {
   const file = fileOf(result.file)
   const { passed, duration_ms, error } = result.details
   file.ended = true
-  if (!passed && file.failures.length === 0) file.failures.push(explain(error))
+  const { failureType }: Partial<Failure> = error ?? {}
+  if (failureType === 'testAborted' && !file.begun) return ''
+  if (failureType === 'testAborted') file.failures.push(unended)
+  else if (!passed && file.failures.length === 0) file.failures.push(explain(error))
   if (passed && file.tests === 0 && !isPartial) file.failures.push('has no tests')
   const isGood = file.failures.length === 0
   const line = `${isGood ? '✔' : '✖'} ${result.name}  ${file.tests} tests, ${(duration_ms / 1000).toFixed(1)} s\n`
@@ -76,7 +78,7 @@ const printedBy = (name: string, { output }: File): string => (output === '' ? '
 
 const unended = 'did not end: it was interrupted, a test hangs, or a handle (server, socket, timer) was left open'
 
-/** Ends the run when nothing has happened for too long; Node then stops its children and reports what was interrupted. */
+/** Ends the run when nothing has happened for too long; the files that were under way are stopped then, and each is reported. */
 function watch(): { touch(): void; stop(): void } {
   let touched = performance.now()
   const timer = setInterval(() => {
@@ -87,12 +89,13 @@ function watch(): { touch(): void; stop(): void } {
   return { touch: () => (touched = performance.now()), stop: () => clearInterval(timer) }
 }
 
-export default async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
+export async function* report(events: AsyncIterable<TestEvent>, interrupted: AbortSignal): AsyncGenerator<string> {
   const summary: string[] = []
   const watchdog = watch()
   for await (const { type, data } of events) {
     watchdog.touch()
-    if (type === 'test:dequeue' && !isFile(data)) fileOf(entryOf(data)).open.set(data.testId, data)
+    if (type === 'test:dequeue' && isFile(data)) fileOf(data.file).begun = !interrupted.aborted
+    else if (type === 'test:dequeue') fileOf(entryOf(data)).open.set(data.testId, data)
     if (type === 'test:complete' && isFile(data)) yield endFile(data)
     else if (type === 'test:complete') yield endTest(data)
     if (type === 'test:stdout' || type === 'test:stderr') {
@@ -100,15 +103,6 @@ export default async function* report(events: AsyncIterable<TestEvent>): AsyncGe
       file.output = (file.output + data.message).slice(-outputLengthMax)
     }
     if (type === 'test:diagnostic' && data.nesting === 0 && data.file === undefined) summary.push(data.message)
-    // Node ends the process at once after this event, so what is yielded later is lost.
-    if (type === 'test:interrupted') {
-      const open = files.entries().filter(([, file]) => !file.ended)
-      for (const [name, file] of open) {
-        file.failures.push(unended)
-        writeSync(process.stdout.fd, printedBy(name, file))
-      }
-      writeSync(process.stdout.fd, conclusion([]))
-    }
   }
   watchdog.stop()
   yield conclusion(summary)

@@ -1,11 +1,13 @@
 // `npm test`: the checks, then every test/**/*.test.ts. `npm test -- test/kernel` runs only those tests; words that begin
-// with a dash go to `node --test` (`npm test -- test/kernel --test-name-pattern=chain`).
+// with a dash go to Node (`npm test -- test/kernel --test-name-pattern=chain`). `npm run test:long` leaves out nothing of the simulation.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { globSync } from 'node:fs'
 import { join, normalize } from 'node:path'
 import { check } from './check.ts'
+import { chosenBy, VARIABLE, wordsFor } from '#test/simulation/choice.ts'
 import { testTimeoutMs } from './reporter.ts'
+import { inOrder } from './test-order.ts'
 import { openRun } from './test-run.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -21,14 +23,14 @@ function heading(title: string): void {
 
 /** The test files to run. The checks have run the architecture test already. */
 function select(): string[] {
-  const all = globSync('test/**/*.test.ts').sort()
+  const all = inOrder(globSync('test/**/*.test.ts'))
   if (filters.length === 0) return all.filter((file) => file !== 'test/architecture.test.ts')
   return all.filter((file) => filters.some((filter) => file === filter || file.startsWith(`${filter}/`)))
 }
 
 async function runTests(files: string[], env: Record<string, string>): Promise<number> {
-  const args = ['--test', `--test-timeout=${testTimeoutMs}`, '--test-concurrency=2', '--test-reporter=./scripts/reporter.ts']
-  const child = spawn(process.execPath, [...args, ...flags, ...files], { stdio: 'inherit', env: { ...process.env, ...env } })
+  const args = [`--test-timeout=${testTimeoutMs}`, ...flags, 'scripts/test-files.ts', ...files]
+  const child = spawn(process.execPath, args, { stdio: 'inherit', env: { ...process.env, ...env } })
   // A terminal sends Ctrl-C to the child too: wait for its report.
   process.on('SIGINT', () => {})
   process.on('SIGTERM', () => child.kill('SIGTERM'))
@@ -49,8 +51,10 @@ if (files.length === 0) {
   console.log(filters.length === 0 ? 'there are no test files' : `no test file matches ${filters.join(' ')}`)
   failed.push('tests')
 } else {
+  const choice = chosenBy(process.env[VARIABLE])
+  if (files.some((file) => file.startsWith('test/simulation/'))) console.log(wordsFor(choice))
   const run = openRun()
-  if ((await runTests(files, run.env)) !== 0) failed.push('tests')
+  if ((await runTests(files, { ...run.env, [VARIABLE]: choice.name })) !== 0) failed.push('tests')
   for (const words of run.close()) {
     console.log(words)
     failed.push('a clean end')

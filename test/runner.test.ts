@@ -1,12 +1,14 @@
 // How the tests themselves are run: failures are told when they happen, no port of the user is reached, and nothing is left behind.
 import assert from 'node:assert/strict'
-import { execFileSync, spawn } from 'node:child_process'
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { inOrder, longest } from '../scripts/test-order.ts'
 import { openRun } from '../scripts/test-run.ts'
 import { root, temporary } from './support/cli.ts'
 
@@ -16,41 +18,60 @@ const outside = (): Record<string, string> => {
   return env as Record<string, string>
 }
 
-test('a failure is told with its reason while other files still run, and named once more at the end', async () => {
+/** Runs files of this code, in the order in which they are named. */
+function running(files: Readonly<Record<string, string>>): { folder: string; child: ChildProcess; said(): string } {
   const folder = temporary('runner')
-  const files = {
-    'bad.test.mjs': "test('it adds', () => assert.equal(1 + 1, 3))",
-    'slow.test.mjs': "test('it waits', () => new Promise((go) => process.on('SIGUSR2', go)))",
-  }
   for (const [name, code] of Object.entries(files))
     writeFileSync(
       join(folder, name),
-      `import assert from 'node:assert/strict'\nimport { writeFileSync } from 'node:fs'\nimport { test } from 'node:test'\nwriteFileSync('${folder}/${name}.pid', String(process.pid))\nsetInterval(() => undefined, 1e6).unref()\n${code}\n`,
+      `import assert from 'node:assert/strict'\nimport { writeFileSync } from 'node:fs'\nimport { test } from 'node:test'\nwriteFileSync('${folder}/${name}.pid', String(process.pid))\n${code}\n`,
     )
-  const args = [
-    '--test',
-    '--test-concurrency=2',
-    `--test-reporter=${join(root, 'scripts', 'reporter.ts')}`,
-    ...Object.keys(files).toReversed(),
-  ]
+  const args = [join(root, 'scripts', 'test-files.ts'), ...Object.keys(files)]
   const child = spawn(process.execPath, args, { cwd: folder, env: outside(), stdio: ['ignore', 'pipe', 'inherit'] })
   let said = ''
-  let wasSlow = false
-  child.stdout.setEncoding('utf8').on('data', (part: string) => {
-    said += part
-    if (wasSlow || !/✖ bad\.test\.mjs: it adds\n[^]*2 !== 3/.test(said)) return
-    wasSlow = true
-    const pid = join(folder, 'slow.test.mjs.pid')
-    const wake = setInterval(() => {
-      if (!existsSync(pid)) return
-      process.kill(Number(readFileSync(pid, 'utf8')), 'SIGUSR2')
-      clearInterval(wake)
-    }, 500)
+  child.stdout.setEncoding('utf8').on('data', (part: string) => (said += part))
+  return { folder, child, said: () => said }
+}
+
+/** Waits until a file is there. */
+async function appearing(path: string): Promise<string> {
+  while (!existsSync(path) || readFileSync(path, 'utf8') === '') await setTimeout(50)
+  return readFileSync(path, 'utf8')
+}
+
+test('a failure is told with its reason while other files still run, and named once more at the end', async () => {
+  const { folder, child, said } = running({
+    'slow.test.mjs': "setInterval(() => undefined, 1e6).unref()\ntest('it waits', () => new Promise((go) => process.on('SIGUSR2', go)))",
+    'bad.test.mjs': "test('it adds', () => assert.equal(1 + 1, 3))",
   })
-  await once(child, 'close')
-  assert.ok(wasSlow, said)
-  assert.match(said, /✔ slow\.test\.mjs[^]*\n✖ bad\.test\.mjs: it adds\n$/)
-  assert.equal(said.split('it adds').length - 1, 2, said)
+  const ended = once(child, 'close')
+  while (!/✖ bad\.test\.mjs: it adds\n[^]*2 !== 3/.test(said())) await setTimeout(50)
+  process.kill(Number(await appearing(join(folder, 'slow.test.mjs.pid'))), 'SIGUSR2')
+  const [code] = await ended
+  assert.equal(code, 1)
+  assert.match(said(), /✔ slow\.test\.mjs[^]*\n✖ bad\.test\.mjs: it adds\n$/)
+  assert.equal(said().split('it adds').length - 1, 2, said())
+})
+
+test('the files begin in the order in which they are named, and a run that is interrupted names those that did not end', async () => {
+  const hangs = "console.log('said before')\ntest('it hangs', () => new Promise(() => undefined))\nsetInterval(() => undefined, 1e6)"
+  const { folder, child, said } = running({ 'z.test.mjs': hangs, 'm.test.mjs': hangs, 'a.test.mjs': "test('it is', () => undefined)" })
+  const ended = once(child, 'close')
+  for (const name of ['z', 'm']) await appearing(join(folder, `${name}.test.mjs.pid`))
+  child.kill('SIGTERM')
+  const [code] = await ended
+  assert.equal(code, 1)
+  assert.equal(existsSync(join(folder, 'a.test.mjs.pid')), false)
+  const unended = said()
+    .split('\n')
+    .filter((line) => line.includes('did not end'))
+  assert.deepEqual(unended.map((line) => line.slice(0, 14)).sort(), ['✖ m.test.mjs: ', '✖ z.test.mjs: '])
+})
+
+test('the files that take longest are run first', () => {
+  for (const file of longest) assert.ok(existsSync(join(root, file)), `${file} is not there: scripts/test-order.ts`)
+  const last = 'test/ws.test.ts'
+  assert.deepEqual(inOrder([last, ...longest.toReversed(), 'test/api.test.ts']), [...longest, 'test/api.test.ts', last])
 })
 
 describe('a run of the tests', () => {

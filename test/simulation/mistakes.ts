@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { registerHooks } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import found from './found.json' with { type: 'json' }
 
 type Patch = { readonly file: string; readonly find: string; readonly replace: string }
 export type Mistake = { readonly name: string; readonly patches: readonly Patch[] }
@@ -422,21 +423,30 @@ export const mistakes: readonly Mistake[] = [
   ),
 ]
 
-export function plant({ patches }: Mistake): void {
-  const patched = new Map<string, string>()
+/** Where each mistake was found last, which is where the next search for it begins: `run.ts --mistake <name> --keep` writes it down. */
+export const foundAt: Readonly<Record<string, number>> = found
+
+/** The sources with the mistake in them, by their address; an error where a snippet does not stand exactly once. */
+export function patched({ patches }: Mistake): Map<string, string> {
+  const sources = new Map<string, string>()
   for (const { file, find, replace } of patches) {
     const url = pathToFileURL(join(root, file)).href
-    const source = patched.get(url) ?? readFileSync(join(root, file), 'utf8')
+    const source = sources.get(url) ?? readFileSync(join(root, file), 'utf8')
     const found = source.split(find).length - 1
     if (found !== 1) throw new Error(`${file} holds this ${found} times instead of once: ${find}`)
-    patched.set(
+    sources.set(
       url,
       source.replace(find, () => replace),
     )
   }
+  return sources
+}
+
+export function plant(mistake: Mistake): void {
+  const sources = patched(mistake)
   registerHooks({
     load(url, context, next) {
-      const source = patched.get(url)
+      const source = sources.get(url)
       return source === undefined ? next(url, context) : { ...next(url, context), source }
     },
   })

@@ -1,16 +1,20 @@
 // Runs seeds from the command line: `node test/simulation/run.ts --seeds 100000`, or one of them with all that happens in it:
-// `node test/simulation/run.ts --seed 17 --trace`. `--mistake <name>` plants a mistake in the source first and expects to find it.
+// `node test/simulation/run.ts --seed 17 --trace`. `--mistake <name>` plants a mistake in the source first and expects to find it; with
+// `--keep` the place is written into found.json, where the next search begins.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { mistakes, plant } from './mistakes.ts'
+import { foundAt, mistakes, plant } from './mistakes.ts'
 
 const { values } = parseArgs({
   options: {
     seed: { type: 'string' },
     seeds: { type: 'string', default: '2000' },
-    from: { type: 'string', default: '1' },
+    from: { type: 'string' },
     steps: { type: 'string' },
     trace: { type: 'boolean', default: false },
     mistake: { type: 'string' },
+    keep: { type: 'boolean', default: false },
   },
 })
 if (values.mistake !== undefined) {
@@ -20,7 +24,7 @@ if (values.mistake !== undefined) {
 }
 // Only now: what is imported from here on is what was planted.
 const { runSeeds, report, explain } = await import('./seeds.ts')
-const from = Number(values.seed ?? values.from)
+const from = Number(values.seed ?? values.from ?? foundAt[values.mistake ?? ''] ?? 1)
 const options = {
   from,
   count: values.seed === undefined ? Number(values.seeds) : 1,
@@ -32,9 +36,15 @@ if (values.trace) for (const line of last.trace) console.log(line)
 if (values.mistake !== undefined) {
   const found = failed ? `found with seed ${failed.seed}: ${failed.violations[0]}` : `not found in ${result.seeds} seeds`
   console.log(`${values.mistake}: ${found}`)
+  if (failed && values.keep) keep(values.mistake, failed.seed)
 } else {
   console.log(report(result))
   if (values.seed !== undefined) console.log(`hash ${last.hash}`)
   if (failed) console.log(explain(failed))
 }
 process.exitCode = (failed === undefined) === (values.mistake === undefined) ? 0 : 1
+
+function keep(name: string, seed: number): void {
+  const all = Object.entries({ ...foundAt, [name]: seed }).sort(([one], [other]) => (one < other ? -1 : 1))
+  writeFileSync(join(import.meta.dirname, 'found.json'), `${JSON.stringify(Object.fromEntries(all), null, 2)}\n`)
+}
