@@ -134,7 +134,7 @@ const table: Record<string, Row> = {
   'ownership.transfer': {
     input: ofTask({ to: 'agent_robin' }),
     who: ['system', 'admin'],
-    to: same('assigned', 'in_progress', 'blocked', 'review_ready'),
+    to: same(...open),
   },
   'ownership.delegate': { input: ofTask({ to: 'agent_robin' }), who: ['devin'], to: same('assigned', 'in_progress') },
   'review.submit': {

@@ -1,5 +1,6 @@
 // Decisions about passing work on (H21) and ending it with everything below (H29).
 import assert from 'node:assert/strict'
+import { runsOf } from '../support/runs.ts'
 import { enlist, HOUR_MS, linesOf, stage } from '../support/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
@@ -146,6 +147,54 @@ must('H21-via', 'the words of via, for every way that a task changes hands', asy
     'reject (review.submit)',
     'handoff (task.cancel)',
   ])
+})
+
+must('H44-transfer', 'a created task changes its assignee and nothing else: no state, no run, until its principal assigns it', async () => {
+  const on = await stage('created')
+  const { refs, call, refused, task } = on
+  const task_id = refs['task'].id
+  await refused('UNAUTHORIZED', 'alice', 'ownership.transfer', { task_id, to: 'agent_robin' })
+  await refused('PRECONDITION_FAILED', 'admin', 'ownership.transfer', { task_id, to: 'user_alice' })
+  await refused('NOT_FOUND', 'robin', 'task.get', { task_id })
+  const moved = (await call('admin', 'ownership.transfer', { task_id, to: 'agent_robin' })).task
+  assert.deepEqual(
+    [moved.state, moved.ownership.assignee, moved.executor, moved.active_since],
+    ['created', 'agent_robin', 'agent_robin', null],
+  )
+  const { from, to, via, reason } = moved.ownership.chain.at(-1)
+  assert.deepEqual([from, to, via, reason], ['user_alice', 'agent_robin', 'handoff', 'ownership.transfer'])
+  assert.deepEqual(await runsOf(on), [])
+  assert.equal((await call('robin', 'task.get', { task_id })).task.id, task_id)
+  await refused('PRECONDITION_FAILED', 'robin', 'task.start', { task_id })
+  await refused('PRECONDITION_FAILED', 'admin', 'ownership.transfer', { task_id, to: 'agent_robin' })
+  await call('alice', 'task.assign', { task_id, assignee: 'agent_devin' })
+  const given = await task()
+  assert.deepEqual(
+    [given.state, given.ownership.assignee, given.executors, given.ownership.chain.length],
+    ['assigned', 'agent_devin', ['agent_robin', 'agent_devin'], 2],
+  )
+  assert.deepEqual(
+    (await runsOf(on)).map(({ agent_id }) => agent_id),
+    ['agent_devin'],
+  )
+  assert.equal((await call('robin', 'task.get', { task_id })).task.id, task_id, 'everybody of the chain stays a reader')
+})
+must('H44-transfer', 'it can go to a person, back to its principal, and be assigned to the one it was transferred to', async () => {
+  for (const to of ['user_bob', 'agent_robin']) {
+    const on = await stage('created')
+    const task_id = on.refs['task'].id
+    await on.call('admin', 'ownership.transfer', { task_id, to: 'user_bob' })
+    assert.equal((await on.call('admin', 'ownership.transfer', { task_id, to: 'user_alice' })).task.ownership.assignee, 'user_alice')
+    await on.call('admin', 'ownership.transfer', { task_id, to })
+    const { task } = await on.call('alice', 'task.assign', { task_id, assignee: to })
+    assert.deepEqual([task.state, task.ownership.assignee, task.ownership.chain.length], ['assigned', to, 3])
+    assert.equal((await runsOf(on)).length, to === 'agent_robin' ? 1 : 0)
+  }
+  const ended = await stage('created')
+  const task_id = ended.refs['task'].id
+  await ended.call('admin', 'ownership.transfer', { task_id, to: 'agent_robin' })
+  const { task } = await ended.call('alice', 'task.cancel', { task_id })
+  assert.deepEqual([task.state, task.ownership.assignee], ['completed', 'user_alice'])
 })
 
 must('H29-pending', 'cancelling a blocked task expires what it waits for, in the same batch', async () => {

@@ -106,6 +106,13 @@ must('H19-again', 'a task that was late before it was assigned comes back when i
   await on.call('alice', 'task.assign', { task_id: on.task_id, assignee: 'agent_devin' })
   await assertAskedAgain(on, 'assigned')
 })
+must(['H19-again', 'H44-transfer'], 'so does one that was transferred before, to whoever it is assigned to then', async () => {
+  const on = await dueIn('created')
+  await late(on)
+  await on.call('admin', 'ownership.transfer', { task_id: on.task_id, to: 'agent_devin' })
+  await on.call('alice', 'task.assign', { task_id: on.task_id, assignee: 'agent_devin' })
+  await assertAskedAgain(on, 'assigned')
+})
 must('H19-again', 'a task that became late in review comes back when it is sent back, and goes on once it is extended', async () => {
   const on = await dueIn('review_ready')
   await late(on)

@@ -103,6 +103,7 @@ export const decisionRows: readonly Requirement[] = [
   row('H44-org', 'The org ledger shows ids only to those who may read the task.'),
   row('H44-replay', 'A replayed idempotency key of somebody without access answers NOT_FOUND; with access it gets the first answer.'),
   row('H44-told', 'The run of the parent gets a message when its child task ends.'),
+  row('H44-transfer', 'Transfer in created: the assignee changes, the state stays, no run begins.'),
   row('H44-extend', 'Extending a parent extends deadlines that were inherited.'),
   row('C-interrupt', 'task.interrupt: task.interrupted, then a checkpoint of kind interrupt; only people raise that kind.'),
   row('C-amend', 'task.amend appends to the steering log while in progress or blocked; state and spec stay.'),

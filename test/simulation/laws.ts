@@ -279,7 +279,9 @@ function judgeTask(action: string, before: any, after: any, fail: Fail): void {
   const isStep = steps[action]?.some(([a, b]) => a === from && b === after.state) ?? (staysAsItIs.has(action) && from === after.state)
   if (!isStep) fail(`${action} takes ${after.id} from ${from} to ${after.state}`)
   const { principal, assignee, chain } = after.ownership
-  const holder = executorHolds.has(after.state) ? after.executor : principal
+  // Whoever a task was transferred to before it was assigned has it from then on.
+  const isWithExecutor = executorHolds.has(after.state) || (after.state === 'created' && after.executor !== null)
+  const holder = isWithExecutor ? after.executor : principal
   if (assignee !== holder) fail(`${after.id} is ${after.state} and held by ${assignee}, not by ${holder}`)
   let hand = principal
   for (const { from: giver, to } of chain) {

@@ -77,6 +77,18 @@ export const mistakes: readonly Mistake[] = [
   one('index-entry-stays', 'kernel/draft.ts', 'drop.push(entry)', ''),
   one('count-only-grows', 'kernel/draft.ts', 'sum(counted, -1)', ''),
   one('reply-not-looked-up', 'kernel/kernel.ts', 'if (reply) {', 'if (reply && replyId === undefined) {'),
+  one(
+    'a-transferred-task-begins-before-it-is-assigned',
+    'contracts/collaboration-delegation.ts',
+    "const atWork = (task: Task): boolean => ['assigned',",
+    "const atWork = (task: Task): boolean => ['created', 'assigned',",
+  ),
+  one(
+    'a-task-transferred-while-late-is-forgotten',
+    'protocols/collaboration/ownership.ts',
+    " || (task.state === 'created' && holder !== ownership.principal)",
+    '',
+  ),
   one('answer-repeated-to-anybody', 'kernel/delivery.ts', 'if (draft.hidden !== null)', 'if (draft.hidden === key && draft.rows < 0)'),
   {
     name: 'reply-in-a-batch-of-its-own',

@@ -193,7 +193,7 @@ export const delegate = (as: string, to: string): Try => ({
 export const transfer = (to: string): Try => ({
   words: `the administrator hands it to ${to}`,
   as: 'admin',
-  expected: (task) => (isOver(task.state) || task.executor === null || task.executor === to ? FAILED : null),
+  expected: (task) => (isOver(task.state) || task.executor === to ? FAILED : null),
   effect: (task) => handOn(task, to),
   call: ({ id }, world) => call(world, 'admin', 'ownership.transfer', { task_id: id, to: idOf(to) }),
 })

@@ -15,21 +15,33 @@ export function moved(task: Task, event: string, hand: Hand): Task {
   return inState(task, move(taskMoves, task.state, event), hand)
 }
 
+/** The table says who holds a task in a state; one that was transferred before it was assigned is with the person or agent it went to. */
+function holderOf({ executor, ownership: { principal } }: Task, state: TaskState): string {
+  return executor !== null && (holderIn[state] === 'executor' || state === 'created') ? executor : principal
+}
+
 /** The task in a state: the table says who holds it then. */
 export function inState(task: Task, state: TaskState, hand: Hand): Task {
-  const holder = holderIn[state] === 'executor' ? task.executor! : task.ownership.principal
+  const holder = holderOf(task, state)
   const ownership = handed(task.ownership, holder, hand)
-  // An agent that gets a late task may do nothing with it: its timer is set again, so that the person is asked again.
-  const isHandedOut = holderIn[state] === 'executor' && ownership !== task.ownership
+  // An agent that gets a late task may do nothing with it: its timer is set again, so that the person is asked again. Whoever was
+  // named before the task was assigned gets it now.
+  const isGiven = ownership !== task.ownership || (task.state === 'created' && holder !== ownership.principal)
+  const isHandedOut = holderIn[state] === 'executor' && isGiven
   return { ...task, state, ownership, overdue: task.overdue && !isHandedOut, ...clocked(task, state, hand.now) }
 }
 
-/** The task with another executor, who takes it at once if an executor holds it now. */
+/** The task with another executor, who takes it at once if an executor holds it now, or nobody was given it yet. */
 export function withExecutor(task: Task, executor: string, hand: Hand): Task {
+  return inState(workedOnBy(task, executor), task.state, hand)
+}
+
+/** Everybody who ever had it stays one of its readers. */
+export function workedOnBy(task: Task, executor: string): Task {
   const executors = task.executors.includes(executor) ? task.executors : [...task.executors, executor]
   if (executors.length > limits.executorsPerTaskMax)
     throw new Refusal('QUOTA_EXCEEDED', `a task goes through at most ${limits.executorsPerTaskMax} hands`)
-  return inState({ ...task, executor, executors }, task.state, hand)
+  return { ...task, executor, executors }
 }
 
 /** Every change of assignee appends to the chain (HACP 0.1.0, Ownership). */

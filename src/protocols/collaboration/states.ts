@@ -40,7 +40,7 @@ export const taskMoves = [
 
 /** HACP 0.1.0, State ownership. `rejected` is missing there: it is terminal and falls back to the principal. */
 export const holderIn = {
-  created: 'principal',
+  created: 'principal', // ours: unless it was transferred before it was assigned
   assigned: 'executor',
   in_progress: 'executor',
   blocked: 'principal',

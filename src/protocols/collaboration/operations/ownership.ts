@@ -16,27 +16,19 @@ type To = { readonly to: string }
 const isSomebodyElse = rule<OfTask, To>(
   'PRECONDITION_FAILED',
   'it goes to somebody else',
-  ({ task }, { to }) => to !== task.executor,
-  'this executor has the task already: name another one',
+  ({ task }, { to }) => to !== (task.executor ?? task.ownership.assignee),
+  'the task is theirs already: name somebody else',
 )
 
 const transfer = command({
   name: 'ownership.transfer',
-  summary: 'Hand a task to another executor. While a person holds it, this says whom it goes back to.',
+  summary:
+    'Hand a task to another executor. While a person holds it, this says whom it goes back to; before task.assign it changes the assignee, and no work begins.',
   draft: 'HACP 0.1.0, Operations; Ownership',
   input: t.Object({ task_id: Id, to: Id, via: t.Optional(refusedAs('INVALID_SPEC', Via)) }),
   output: t.Object({ task: Task.schema }),
   callers: [system, administrator],
-  requires: [
-    isActive,
-    rule<OfTask>(
-      'PRECONDITION_FAILED',
-      'the task was assigned before',
-      ({ task }) => task.executor !== null,
-      'the task was never assigned: use task.assign',
-    ),
-    isSomebodyElse,
-  ],
+  requires: [isActive, isSomebodyElse],
   audit: 'ownership.transferred',
   async load(read, { task_id, to }) {
     const task = await read(Task, task_id)

@@ -7,7 +7,7 @@ import { command, query, rule, type Bound } from '#kernel/operation.ts'
 import { t, type Static } from '#kernel/schema.ts'
 import { futureTimestamp } from '#kernel/time.ts'
 import { cancelled, familyOf, hasEndedAbove, withoutChildren } from '../cancellation.ts'
-import { moved, taskTimers } from '../ownership.ts'
+import { moved, taskTimers, workedOnBy } from '../ownership.ts'
 import { allows, executor, isInTime, leavesSpecAlone, principal, reviewerFor, workerFor } from '../rules.ts'
 import { Id, isTerminal, Task, TaskSpecInput, Timestamp } from '../schema.ts'
 import { refuseUnknownInputs, specOf } from '../spec.ts'
@@ -188,7 +188,7 @@ const assign = command({
   decide({ task }, { assignee, delegable = task.ownership.delegable }, { now }) {
     const hand = { via: 'assign', reason: 'task.assign', now } as const
     const given = { ...task, ownership: { ...task.ownership, delegable } }
-    const next = moved({ ...given, executor: assignee, executors: [assignee] }, 'task.assign', hand)
+    const next = moved(workedOnBy(given, assignee), 'task.assign', hand)
     return { facts: [fact('task.assigned', [image(Task, next)])], puts: taskTimers(task, next), output: { task: next } }
   },
   example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id, assignee: 'agent_devin' }) },
