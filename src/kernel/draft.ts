@@ -2,7 +2,7 @@
 import type { Received } from './blobs.ts'
 import { canonical } from './canonical.ts'
 import type { Wanted } from './effects.ts'
-import type { Actor } from './identity.ts'
+import { SYSTEM_ID, type Actor } from './identity.ts'
 import type { NewId } from './ids.ts'
 import type { Bound, Decision } from './operation.ts'
 import { entriesOf, idOf, keyOf, kindOf, prefixOf } from './schema.ts'
@@ -106,7 +106,7 @@ export function record(
     draft.facts.push({
       id: made.id ?? newId('aud'),
       action: `${protocol}/${made.action}`,
-      actor: actor.id,
+      actor: made.bySystem ? SYSTEM_ID : actor.id,
       behalf: made.behalf ?? actor.behalf ?? null,
       basis: made.basis ?? basis,
       cause: made.cause === null ? cause : first + made.cause,

@@ -12,7 +12,14 @@ export const image = <S extends TSchema>(doc: Doc<S>, after: Static<S> & { id: s
   after: after,
 })
 
-type More = { readonly id?: string; readonly detail?: Value; readonly basis?: Basis; readonly behalf?: string; readonly cause?: number }
+type More = {
+  readonly id?: string
+  readonly detail?: Value
+  readonly basis?: Basis
+  readonly behalf?: string
+  readonly cause?: number
+  readonly bySystem?: true
+}
 
 /** What happened to the first document; the others changed with it. */
 export const fact = (action: string, images: readonly [Imaged, ...Imaged[]], more: More = {}): Made => ({
@@ -24,6 +31,7 @@ export const fact = (action: string, images: readonly [Imaged, ...Imaged[]], mor
   basis: more.basis ?? null,
   behalf: more.behalf ?? null,
   cause: more.cause ?? null,
+  bySystem: more.bySystem ?? false,
 })
 
 /** A document that no fact describes; null removes it. */

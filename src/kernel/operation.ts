@@ -82,6 +82,8 @@ export type Made = {
   readonly behalf: string | null
   /** Index, within this decision, of the event that led to this one. */
   readonly cause: number | null
+  /** It follows from a rule and not from the caller's wish: the system is its actor. */
+  readonly bySystem: boolean
 }
 export type Change = { readonly doc: AnyDoc; readonly id: string; readonly value: Value | null }
 export type Bound = {

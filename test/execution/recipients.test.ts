@@ -73,8 +73,11 @@ test('whoever has left the project is neither asked nor counted', async (t) => {
   assert.deepEqual(await inbox(world, 'owner'), { ids: [after.request_id, before.request_id], total: 2, unresolved: 2 })
   const created = await events(world, after.request_id)
   assert.deepEqual(
-    created.map(({ action }) => action),
-    ['execution/request.created', 'execution/request.assigned'],
+    created.map(({ action, actor }) => [action, actor]),
+    [
+      ['execution/request.created', 'agent_devin'],
+      ['execution/request.assigned', 'agent_system'],
+    ],
   )
   assert.equal((await world.call('owner', 'execution/inbox.count')).open, 2)
 })
@@ -108,6 +111,20 @@ test('a pool has back what somebody had claimed who cannot answer any more', asy
   assert.deepEqual((await inbox(world, 'rita')).ids, [request_id])
   const { json } = await world.http('devin', 'GET', `/requests/${request_id}`)
   assert.equal(json.status, 'pending')
+})
+
+test('what lies in a pool goes to somebody outside when the last of the project is gone', async (t) => {
+  const world = await worldOf(t)
+  const { request_id } = await world.ask('spy', { role: 'pool' })
+  const other = await world.ask('spy', { role: 'pool' })
+  await switchOff(world, 'user_mallory')
+  assert.deepEqual((await inbox(world, 'owner', '?status=assigned')).ids, [request_id, other.request_id])
+  assert.equal((await world.resolve(request_id, 'Approve', {}, 'owner')).status, 200)
+  await world.call('admin', 'identity/user.update', { user_id: 'user_mallory', disabled: false })
+  const third = await world.ask('spy', { role: 'pool' })
+  await world.call('admin', 'identity/project.leave', { project_id: 'project_other', subject: 'user_mallory' })
+  await settle(world)
+  assert.deepEqual((await inbox(world, 'owner', '?status=assigned')).ids, [other.request_id, third.request_id])
 })
 
 test('who was called in and is gone does not come back with other hands', async (t) => {

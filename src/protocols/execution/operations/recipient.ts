@@ -3,21 +3,26 @@
 import { timer } from '#kernel/delivery.ts'
 import { fact, image } from '#kernel/facts.ts'
 import { system } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
 import { command, type Made, type Read } from '#kernel/operation.ts'
 import { t } from '#kernel/schema.ts'
 import { endedWith } from '../receipts.ts'
 import { CANNOT_ANSWER, lookedAt } from '../recipients.ts'
 import { outOfReach } from '../quorum.ts'
 import { taskBehind } from '../rules.ts'
-import { Id, isOpen, Request, Timestamp } from '../schema.ts'
+import { isOpen, Request, Timestamp } from '../schema.ts'
 
 const CHECK = 'execution/recipient.check'
+const Whose = t.String({
+  maxLength: limits.idCharsMax + 5,
+  description: 'a person; or pool/<project_id>, for what nobody has claimed there',
+})
 
 const note = command({
   name: 'recipient.note',
   summary: 'Look again at the open items of a person who has changed, now and at the times named. The system calls it.',
   draft: 'ours: X27, a question has somebody who can answer it',
-  input: t.Object({ person: Id, at: t.Optional(t.Array(Timestamp, { maxItems: 2 })) }),
+  input: t.Object({ person: Whose, at: t.Optional(t.Array(Timestamp, { maxItems: 2 })) }),
   output: t.Object({}),
   callers: [system],
   requires: [],
@@ -88,7 +93,7 @@ const check = command({
   name: 'recipient.check',
   summary: 'Find for each open request of a person somebody who can answer it, where they cannot. The system calls it.',
   draft: 'ours: X27, X28',
-  input: t.Object({ person: Id, from: t.Optional(Place) }),
+  input: t.Object({ person: Whose, from: t.Optional(Place) }),
   output: t.Object({ changed: t.Integer() }),
   callers: [system],
   requires: [],

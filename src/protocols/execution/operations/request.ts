@@ -152,7 +152,12 @@ function createdBy(request: Request, { instead_of }: Routed, more: ReturnType<ty
   const detail = { from: instead_of, to: request.assigned_to, reason: CANNOT_ANSWER }
   return [
     fact('request.created', [image(Request, meant)], more),
-    fact('request.assigned', [image(Request, request)], { basis: { kind: 'policy', id: 'recipients' }, cause: 0, detail }),
+    fact('request.assigned', [image(Request, request)], {
+      bySystem: true,
+      basis: { kind: 'policy', id: 'recipients' },
+      cause: 0,
+      detail,
+    }),
   ]
 }
 
