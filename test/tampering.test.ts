@@ -574,11 +574,12 @@ test('a server that runs finds it in its round, says it again at the next start,
 
 // --- A folder of the format before -----------------------------------------------------------------------------------------------
 
-const FORMAT_1 = join(import.meta.dirname, 'fixtures/format-1')
-function earlier(t: TestContext): string {
+const FIXTURES = join(import.meta.dirname, 'fixtures')
+/** `format-1-stuck`: questions that wait for a person who was switched off, and in a pool from which everybody had left. */
+function earlier(t: TestContext, name = 'format-1'): string {
   const root = mkdtempSync(join(tmpdir(), 'countersign-format-'))
   t.after(() => rmSync(root, { recursive: true, force: true }))
-  cpSync(FORMAT_1, join(root, 'data'), { recursive: true })
+  cpSync(join(FIXTURES, name), join(root, 'data'), { recursive: true })
   return join(root, 'data')
 }
 
@@ -592,6 +593,32 @@ test('a folder of format 1 is opened, works, and is in order afterwards', async 
   const { body } = await call(devin, 'execution/request.get', { request_id: answered })
   assert.ok(JSON.stringify(body).includes('"no"'))
   assert.equal((await call(alice, 'collaboration/task.create', { spec: { goal: 'Go on' } })).status, 200)
+  close()
+  await server.end('SIGTERM')
+  assert.deepEqual((await examineFolder(folder, () => undefined)).found, [])
+})
+
+test('questions that waited for nobody in a folder of format 1 are looked at when it is opened', async (t) => {
+  const folder = earlier(t, 'format-1-stuck')
+  const told = JSON.parse(readFileSync(join(folder, 'credentials.json'), 'utf8'))
+  const server = await startServer(folder)
+  const { call, close } = createCaller(server.port)
+  const found = async (as: string, name: string): Promise<any> => {
+    for (let i = 0; i < 200; i++) {
+      const { body } = await call(told[as], 'execution/request.get', { request_id: told[name] })
+      if (body.request && (body.request.assigned_to !== 'user_alice' || body.request.status === 'failed')) return body.request
+      await new Promise((done) => setTimeout(done, 50))
+    }
+    throw new Error(`${name} still waits for user_alice`)
+  }
+  assert.equal((await found('owner', 'plain')).assigned_to, 'user_owner')
+  assert.equal((await found('owner', 'pooled')).assigned_to, 'user_owner')
+  assert.equal((await found('rita', 'bound')).assigned_to, 'user_rita')
+  assert.equal((await found('bob', 'quorum')).status, 'failed')
+  const { body } = await call(told.owner, 'execution/request.inbox', { status: 'pending' })
+  assert.deepEqual([body.requests.map(({ id }: any) => id), body.total], [[told.plain], 1])
+  const stats = (await call(told.devin, 'execution/request.stats', {})).body
+  assert.deepEqual([stats.total, stats.pending, stats.completed, stats.failed], [4, 2, 1, 1])
   close()
   await server.end('SIGTERM')
   assert.deepEqual((await examineFolder(folder, () => undefined)).found, [])

@@ -1,7 +1,11 @@
 // The formats of the database, one step after the other. A step first compares what it goes through with the record: what differs is
 // named, and nothing of it is sealed, tagged or changed.
 import type { DatabaseSync } from 'node:sqlite'
+import { canonical } from '#kernel/canonical.ts'
 import { sha256 } from '#kernel/chain.ts'
+import { timer } from '#kernel/delivery.ts'
+import type { Change } from '#kernel/operation.ts'
+import { END, entriesOf, idOf, keyOf, kindOf } from '#kernel/schema.ts'
 import { soundOr, tagged, type Tag } from '#kernel/sealed.ts'
 import type { Found } from '#kernel/store.ts'
 import { atRestIn } from './at-rest.ts'
@@ -37,6 +41,18 @@ const steps: readonly Step[] = [
     to: 3,
     words: 'tasks are found by their executor and the artifact versions that their spec names as inputs',
     run: enterInputs,
+  },
+  {
+    to: 4,
+    words: 'requests that have ended are counted by project, and each open one is looked at once for somebody who can answer it',
+    run(db, tag) {
+      const { found, entries } = reindexed(db, 'execution.request', tag)
+      const open = 'execution.request.open\0'
+      const inboxes = new Set(entries.filter((entry) => entry.startsWith(open)).map((entry) => entry.split('\0')[1]!))
+      // Until now nobody looked again at what waited for a person who was switched off or had left.
+      for (const person of inboxes) setTimer(db, timer(person, 'recipient', SINCE_EVER, 'execution/recipient.check', { person }), tag)
+      return found
+    },
   },
 ]
 
@@ -113,6 +129,48 @@ function tagAll(db: DatabaseSync, tag: Tag): Found[] {
     else update.run(tag(tagged(key, version, text)), key)
   }
   return found
+}
+
+/** The index of a kind as its documents have it now. A document that differs from the record has no place in it, and is named. */
+function reindexed(db: DatabaseSync, kind: string, tag: Tag): { found: Found[]; entries: string[] } {
+  const atRest = atRestIn(db)
+  const found: Found[] = []
+  const entries: string[] = []
+  const counts = new Map<string, number>()
+  for (const { key } of db.prepare('SELECT key FROM docs WHERE key > ? AND key < ?').iterate(`${kind}/`, `${kind}/${END}`) as Iterable<{
+    key: string
+  }>) {
+    const sound = soundOr(atRest(key)!, key, tag)
+    if (typeof sound === 'string') {
+      found.push({ what: key, how: sound })
+      continue
+    }
+    for (const { entry, counted } of entriesOf(kindOf(key), idOf(key), JSON.parse(sound.text) as object)) {
+      entries.push(entry)
+      if (counted !== null) counts.set(counted, (counts.get(counted) ?? 0) + 1)
+    }
+  }
+  for (const [table, column] of [
+    ['entries', 'entry'],
+    ['counts', 'prefix'],
+  ] as const)
+    db.prepare(`DELETE FROM ${table} WHERE ${column} > ? AND ${column} < ?`).run(`${kind}.`, `${kind}.${END}`)
+  const add = db.prepare('INSERT OR IGNORE INTO entries VALUES (?)')
+  // In their order: each then goes to the end of what is there.
+  for (const entry of entries.sort()) add.run(entry)
+  const count = db.prepare('INSERT INTO counts VALUES (?, ?)')
+  for (const [prefix, number] of counts) count.run(prefix, number)
+  return { found, entries }
+}
+
+/** Due before every clock. */
+const SINCE_EVER = '1970-01-01T00:00:00.000Z'
+
+function setTimer(db: DatabaseSync, { doc, id, value }: Change, tag: Tag): void {
+  const [key, text] = [keyOf(doc, id), canonical(value)]
+  const { changes } = db.prepare('INSERT OR IGNORE INTO docs VALUES (?, 1, NULL, ?, ?)').run(key, text, tag(tagged(key, 1, text)))
+  const add = db.prepare('INSERT OR IGNORE INTO entries VALUES (?)')
+  if (changes === 1) for (const { entry } of entriesOf(doc, id, value)) add.run(entry)
 }
 
 /** After the key was lost and made anew by the operator. */

@@ -83,6 +83,8 @@ const UNDECIDED = [
   'recipients',
   'a task without a decider is shown to the owners of the project, who name a substitute and cannot answer themselves',
 ] as const
+const POOL_LEFT = ['recipients', 'what lies in a pool goes to somebody outside when the last of the project is gone'] as const
+const TOTALS = ['totals', 'whoever has left a project, and a key for one project, are told of the rest alone'] as const
 const LEFT = ['recipients', 'whoever has left the project is neither asked nor counted'] as const
 const VOTED_DOWN = ['recipients', 'what votes have made impossible is rejected, with the reasons'] as const
 const UNREACHED = ['recipients', 'one substitute cannot give the votes of two'] as const
@@ -263,6 +265,8 @@ export const hxpRows: readonly Shown[] = [
     'Whoever is asked can answer: else their substitute, the agent’s owner, the owners of project and installation; on a task its own people.',
     REACHED,
     LEFT,
+    POOL_LEFT,
+    TOTALS,
     UNDECIDED,
     NOBODY,
   ),

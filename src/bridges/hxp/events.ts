@@ -1,7 +1,6 @@
 // What subscribers hear (HXP 0.1, 5.2): the difference between two states of a request, as frames that are written once for everybody.
 import type { SignedReceipt } from '#protocols/execution/receipts.ts'
-import { TIMEOUT } from '#protocols/execution/rules.ts'
-import type { Request } from '#protocols/execution/schema.ts'
+import { TIMEOUT, type Request } from '#protocols/execution/schema.ts'
 import { visible } from '#protocols/execution/card.ts'
 import { harmless, shown } from '#protocols/execution/text.ts'
 

@@ -4,7 +4,7 @@ import { heldBy, installationOwner, isIn, role, speaksFor, type Actor } from '#k
 import { rule, type Read } from '#kernel/operation.ts'
 import { agoInWords } from '#kernel/time.ts'
 import { shownDigest, type Surface } from './card.ts'
-import { isInPool, isOpen, Request, taskDoc } from './schema.ts'
+import { isInPool, isOpen, isTimedOut, Request, taskDoc } from './schema.ts'
 
 /** What is known of the task behind an item. */
 export type TaskBehind = {
@@ -96,8 +96,6 @@ export const isNotLate = rule<OfRequest>(
 const endsLate = ({ kind, fallback }: Request): boolean => fallback === 'fail' || (fallback === 'default' && kind !== 'request')
 /** The timer may be a moment late: nobody is faster than a deadline that has passed. */
 export const isOver = ({ expires_at }: Request, now: string): boolean => expires_at !== null && expires_at <= now
-export const isTimedOut = ({ status, receipt }: Request): boolean => status === 'failed' && receipt?.reason === TIMEOUT
-export const TIMEOUT = 'timeout'
 const takesDefault = ({ kind, fallback }: Request): boolean => fallback === 'default' && kind === 'request'
 export const isUnresolved = rule<OfRequest>(
   'ALREADY_RESOLVED',

@@ -138,6 +138,13 @@ const RequestSchema = t.Object({
 export type Request = Static<typeof RequestSchema>
 
 export const isOpen = ({ status }: Pick<Request, 'status'>): boolean => status === 'pending' || status === 'assigned'
+/** The reason in the receipt of what ended by its deadline. */
+export const TIMEOUT = 'timeout'
+export const isTimedOut = ({ status, receipt }: Pick<Request, 'status' | 'receipt'>): boolean =>
+  status === 'failed' && receipt?.reason === TIMEOUT
+/** Its status, where that which failed because nobody answered in time is told apart. */
+export const outcomeOf = (request: Request): Outcome => (isTimedOut(request) ? 'expired' : request.status)
+export type Outcome = Status | 'expired'
 export const rankOf = { critical: '0', high: '1', normal: '2', low: '3' } as const
 /** Behind everything else until its time comes. */
 export const SNOOZED = '9'
@@ -188,6 +195,18 @@ function closedRows({ people, receipt, status, priority }: Request): Part[][] {
   return (by === SYSTEM_ID || people.includes(by) ? people : [...people, by]).map((who) => [who, status, completed_at, rankOf[priority]])
 }
 
+/** What has ended is read by those whose history it is, as long as they are in the project; with a task behind it, by the readers of the task. */
+function settledRows(request: Request): Part[][] {
+  const { task_id, project_id } = request
+  return closedRows(request).map(([who]) => [who!, task_id === undefined ? 'free' : 'bound', project_id, outcomeOf(request)])
+}
+
+/** Those who have claimed it and have not put it off. */
+function claimedRows(request: Request): Part[][] {
+  const listed = request.status === 'assigned' ? inboxesOf(request) : []
+  return listed.filter((who) => snoozedUntil(request, who) === null).map((who) => [who, rankOf[request.priority], request.created_at])
+}
+
 /** The kind of the task behind an item; protocols know one another's documents by name only. */
 export const taskDoc = (): AnyDoc => kindOf('collaboration.task/')
 
@@ -197,9 +216,11 @@ export const Request = doc('execution.request', RequestSchema, {
   taskOf: (request) => request.task_id ?? null,
   rootOf: (request) => request.root_task_id ?? request.task_id ?? null,
   visibleTo: mayRead,
-  // What nobody of the project can answer is put before the owners of the installation.
+  // What nobody of the project can answer is put before the owners of the installation; they find again what they answered.
   reaches: (request, actor) =>
-    actor.kind === 'human' && actor.owner === true && (request.people.includes(actor.id) || request.no_decider === true),
+    actor.kind === 'human' &&
+    actor.owner === true &&
+    (request.people.includes(actor.id) || request.no_decider === true || request.receipt?.by === actor.id),
   // With a task behind it, whoever may read the task, and nobody else.
   within: (request) => (request.task_id === undefined || request.no_decider === true ? null : { doc: taskDoc(), id: request.task_id }),
   // Who waits for the answer, and who waits for something to answer.
@@ -208,9 +229,12 @@ export const Request = doc('execution.request', RequestSchema, {
   indexes: {
     open: index((request) => (isOpen(request) ? openRows(request) : []), 2),
     closed: index(closedRows, 2),
-    // Those of `open` that stand there twice for somebody, and those that somebody has claimed: so that they can be counted.
+    // Those of `open` that stand there twice for somebody, so that they can be counted; and those that somebody has claimed.
     twice: index((request) => (request.role === 'pool' && isOpen(request) ? twiceRows(request) : []), 2),
-    claimed: index(({ status, people, priority }) => (status === 'assigned' ? people.map((who) => [who, rankOf[priority]]) : []), 2),
+    claimed: index(claimedRows, 2),
+    // Only to be counted, by project: who has left one is told nothing of it, not even how much there is.
+    settled: index(settledRows, 4),
+    outcomes: index((request) => [[request.requester, request.project_id, outcomeOf(request)]], 3),
     asker: index((request) => [[request.requester, isOpen(request) ? 'open' : 'closed', request.created_at]], 2),
     critical: index((request) => (request.priority === 'critical' ? [[request.requester, request.created_at.slice(0, 13)]] : []), 2),
     gone: index((request) => (isOpen(request) ? (request.gone ?? []).map((who) => [who]) : [])),

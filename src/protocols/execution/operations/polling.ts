@@ -79,7 +79,7 @@ const list = query({
   }),
   output: t.Object({
     items: t.Array(RequestView),
-    total: t.Integer({ description: 'how many fit; with a filter they are counted up to 2,000' }),
+    total: t.Integer({ description: 'how many fit; by label or expired they are counted up to 2,000' }),
     next_cursor: nextCursor,
   }),
   callers: [asker],

@@ -1,18 +1,17 @@
 // What a person has to answer and has answered, and what an agent has asked.
-import { human, type Actor } from '#kernel/identity.ts'
+import { human, isIn, ownsProject, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { query, type Listed, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
-import { either, t, type Part, type Static } from '#kernel/schema.ts'
+import { either, END, t, type Part, type Static } from '#kernel/schema.ts'
 import { asShown } from '../card.ts'
-import { isTimedOut } from '../rules.ts'
-import { Action, poolOf, Priority, rankOf, Request, SNOOZED, undecidedFor, type Status } from '../schema.ts'
+import { Action, isTimedOut, outcomeOf, poolOf, Priority, rankOf, Request, undecidedFor, type Outcome, type Status } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 
 export type Prefix = readonly Part[]
 /** One stretch of an index: rows in order, and which of the requests there are meant. */
 type Stretch = {
-  readonly index: 'open' | 'closed' | 'asker'
+  readonly index: 'open' | 'claimed' | 'closed' | 'asker'
   readonly prefixes: readonly Prefix[]
   readonly reverse?: boolean
   wants(request: Request): boolean
@@ -25,6 +24,7 @@ type Asked = {
 type Paged = { readonly cursor?: string | undefined; readonly limit?: number | undefined }
 
 export const ended = ['completed', 'failed', 'cancelled'] as const
+export const open = ['pending', 'assigned'] as const
 const isEnded = (status: Status): boolean => (ended as readonly string[]).includes(status)
 const anything = (): boolean => true
 /** Requests that one page looks at: where few of them fit, the page is short and says where to go on. */
@@ -51,6 +51,11 @@ const endingsFor = (status: ListedStatus | undefined): readonly string[] => {
   if (!mayHaveEnded(status)) return []
   return status === undefined ? ended : [status === 'expired' ? 'failed' : status]
 }
+/** What stands under a status, in the words of what is counted. */
+const outcomesFor = (status: Status | undefined): readonly Outcome[] => {
+  if (status === undefined) return [...ended, 'expired']
+  return status === 'failed' ? ['failed', 'expired'] : [status]
+}
 
 const isMeantBy =
   ({ status, priority, action }: Asked) =>
@@ -65,7 +70,8 @@ function stretchesOf(inboxes: readonly string[], asked: Asked): Stretch[] {
   const wants = status === undefined && priority === undefined && action === undefined ? anything : isMeantBy(asked)
   const found: Stretch[] = []
   const ranks = priority === undefined ? Object.values(rankOf) : [rankOf[priority]]
-  if (mayBeOpen(status)) for (const rank of ranks) found.push({ index: 'open', prefixes: inboxes.map((who) => [who, rank]), wants })
+  const index = status === 'assigned' ? 'claimed' : 'open'
+  if (mayBeOpen(status)) for (const rank of ranks) found.push({ index, prefixes: inboxes.map((who) => [who, rank]), wants })
   const endings = endingsFor(status)
   if (endings.length > 0)
     found.push({ index: 'closed', prefixes: inboxes.flatMap((who) => endings.map((one) => [who, one])), reverse: true, wants })
@@ -101,79 +107,114 @@ async function pageOver(read: Read, name: string, input: Paged & Record<string, 
   return { found, next_cursor: null }
 }
 
-export async function walk(
-  read: Read,
-  index: string,
-  prefix: Prefix,
-  see: (row: Listed) => Promise<void> | void,
-  reverse = false,
-): Promise<void> {
-  // Nobody's question may hold the server: whoever has to be counted one by one is counted so far.
+async function walk(read: Read, index: string, prefix: Prefix, see: (row: Listed) => Promise<void>): Promise<void> {
+  // Nobody's question may hold the server: what has to be counted one by one is counted so far.
   for (let after: string | undefined, seen = 0; seen < limits.examinedMax; seen += SCAN) {
-    const listed = await read.list(Request, index, [prefix], { after, limit: SCAN, reverse })
+    const listed = await read.list(Request, index, [prefix], { after, limit: SCAN })
     for (const row of listed) await see(row)
     if (listed.length < SCAN) return
     after = listed.at(-1)!.at
   }
 }
 
-/** Whoever is in one project learns nothing of another, not even how much there is. */
-export async function seenUnder(
+/** Those that somebody may see under each of the prefixes, one by one, each once. */
+async function seenUnder(
   read: Read,
-  index: string,
-  prefix: Prefix,
+  index: 'open' | 'closed' | 'asker' | 'settled',
+  prefixes: readonly Prefix[],
   wants: (request: Request) => boolean = anything,
 ): Promise<number> {
-  let seen = 0
-  await walk(read, index, prefix, async ({ id }) => {
-    const request = await read.maybe(Request, id)
-    if (request !== null && wants(request)) seen++
-  })
-  return seen
+  const ids = new Set<string>()
+  for (const prefix of prefixes)
+    await walk(read, index, prefix, async ({ id }) => {
+      const request = await read.maybe(Request, id)
+      if (request !== null && wants(request)) ids.add(id)
+    })
+  return ids.size
 }
+
+const sumOf = async (counts: readonly Promise<number>[]): Promise<number> => (await Promise.all(counts)).reduce((sum, one) => sum + one, 0)
+
+/** The projects whose requests an actor sees under a name: those that it is in. */
+const placesOf = ({ projects }: Actor): string[] => (projects === 'all' ? [] : [...projects.keys()])
+
+/** The same for an owner of the installation, who sees what they were asked wherever that was. */
+async function placesUnder(read: Read, actor: Actor, kind: 'free' | 'bound'): Promise<string[]> {
+  if (actor.owner !== true) return placesOf(actor)
+  const places: string[] = []
+  for (let after: string | undefined; ;) {
+    const [row] = await read.list(Request, 'settled', [[actor.id, kind]], { after, limit: 1 })
+    if (row === undefined) return places
+    const [place] = row.at.split('\0') as [string]
+    places.push(place)
+    after = `${place}\0${END}`
+  }
+}
+
+/**
+ * How many requests have ended so, of those that a person sees. What has no task behind it is theirs as long as they are in the project.
+ * Whether they read a task may have changed since, so what is bound to one is looked at, unless they own the project and read all of it.
+ */
+async function settledFor(read: Read, actor: Actor, outcomes: readonly Outcome[]): Promise<number> {
+  const counted = (kind: 'free' | 'bound', place: string, outcome: Outcome) =>
+    read.count(Request, 'settled', [actor.id, kind, place, outcome])
+  const free = await placesUnder(read, actor, 'free')
+  let sum = await sumOf(free.flatMap((place) => outcomes.map((outcome) => counted('free', place, outcome))))
+  const looked: Prefix[] = []
+  for (const place of await placesUnder(read, actor, 'bound'))
+    for (const outcome of outcomes) {
+      const found = await counted('bound', place, outcome)
+      if (found > 0 && isIn(actor, place) && !ownsProject(actor, place)) looked.push([actor.id, 'bound', place, outcome])
+      else sum += found
+    }
+  return sum + (await seenUnder(read, 'settled', looked))
+}
+
+/** How many requests of an agent stand so, of those that the actor sees. */
+export const outcomesOf = (read: Read, actor: Actor, whose: string, outcomes: readonly Outcome[]): Promise<number> =>
+  sumOf(placesOf(actor).flatMap((place) => outcomes.map((outcome) => read.count(Request, 'outcomes', [whose, place, outcome]))))
 
 /** How many there are: from counters as long as those say it, otherwise one by one, as many as one call looks at. */
 export function counterOf(read: Read, actor: Actor) {
   const inboxes = inboxesOf(actor)
   const ranks = Object.values(rankOf)
   const under = (parts: readonly string[]): Prefix[] => inboxes.flatMap((who) => parts.map((part) => [who, part]))
+  // In the inboxes of several people one request stands several times.
+  const isAlone = (actor.actsFor?.size ?? 0) === 0
 
-  async function countIn(index: 'open' | 'claimed' | 'twice', parts: readonly string[]): Promise<number> {
-    const counts = await Promise.all(under(parts).map((prefix) => read.count(Request, index, prefix)))
-    return counts.reduce((sum, one) => sum + one, 0)
-  }
-  /** Those that somebody may see: in the inboxes of several people one stands several times, and who left a project sees none of it. */
-  async function scanned(index: 'open' | 'closed', parts: readonly string[], wants: (request: Request) => boolean): Promise<number> {
-    const ids = new Set<string>()
-    for (const prefix of under(parts))
-      await walk(read, index, prefix, async ({ id }) => {
-        const request = await read.maybe(Request, id)
-        if (request !== null && wants(request)) ids.add(id)
-      })
-    return ids.size
-  }
+  const countIn = (index: 'open' | 'claimed' | 'twice', parts: readonly string[]): Promise<number> =>
+    sumOf(under(parts).map((prefix) => read.count(Request, index, prefix)))
 
   async function open(asked: Asked): Promise<number> {
     const { status, priority, action } = asked
     const parts = priority === undefined ? ranks : [rankOf[priority]]
-    // A request may stand in the inboxes of several people, and a key for some projects learns nothing of the others.
-    const isCounted = (actor.actsFor?.size ?? 0) === 0 && actor.partial !== true && action === undefined && status !== 'expired'
-    if (!isCounted) return scanned('open', parts, isMeantBy(asked))
-    // What somebody has claimed and put off is in neither list.
-    const isAsleep = ({ status: its, priority: rank }: Request): boolean =>
-      its === 'assigned' && (priority === undefined || rank === priority)
-    const claimed = status === undefined ? 0 : (await countIn('claimed', parts)) - (await scanned('open', [SNOOZED], isAsleep))
+    // What is open is not counted by project: a key for some projects learns nothing of the others.
+    const isCounted = isAlone && actor.partial !== true && action === undefined && status !== 'expired'
+    if (!isCounted) return seenUnder(read, 'open', under(parts), isMeantBy(asked))
+    const claimed = status === undefined ? 0 : await countIn('claimed', parts)
     if (status === 'assigned') return claimed
     return (await countIn('open', parts)) - (await countIn('twice', parts)) - claimed
+  }
+
+  async function closed(asked: Asked): Promise<number> {
+    const { status, priority, action } = asked
+    if (!mayHaveEnded(status)) return 0
+    if (isAlone && priority === undefined && action === undefined && status !== 'expired')
+      return settledFor(read, actor, outcomesFor(status))
+    return seenUnder(read, 'closed', under(endingsFor(status)), isMeantBy(asked))
   }
 
   return {
     /** X22: of those that the filter means, how many there are and how many of them nobody has answered. */
     async of(asked: Asked): Promise<{ total: number; unresolved: number }> {
       const unresolved = mayBeOpen(asked.status) ? await open(asked) : 0
-      const endings = endingsFor(asked.status)
-      return { total: unresolved + (endings.length === 0 ? 0 : await scanned('closed', endings, isMeantBy(asked))), unresolved }
+      return { total: unresolved + (await closed(asked)), unresolved }
     },
+    /** How many have ended so: what nobody answered in time apart from what failed otherwise. */
+    ended: (outcome: Outcome): Promise<number> =>
+      isAlone
+        ? settledFor(read, actor, [outcome])
+        : seenUnder(read, 'closed', under([outcome === 'expired' ? 'failed' : outcome]), (request) => outcomeOf(request) === outcome),
   }
 }
 
@@ -190,7 +231,8 @@ const inbox = query({
   output: t.Object({
     requests: t.Array(RequestView),
     total: t.Integer({
-      description: 'the number that match the filter; items that are looked at one by one are counted up to 2,000 a person',
+      description:
+        'the number that match the filter. It is exact by status, and by priority among what is open. Otherwise, and for what belonged to a task, items are looked at one by one, up to 2,000 of each person and status',
     }),
     unresolved: t.Integer({ description: 'how many of those are pending or assigned' }),
     next_cursor: nextCursor,
@@ -211,7 +253,9 @@ export async function askedBy(read: Read, name: string, whose: string, input: Pa
   const states =
     status === undefined ? statesOf(input.state) : status === 'expired' ? statesOf(undefined) : [isEnded(status) ? 'closed' : 'open']
   const prefixes = states.map((state) => [whose, state])
-  const isAll = status === undefined && project_id === undefined && (agent_id === undefined || (agent_id === whose && whose !== actor.id))
+  // What an agent calls itself is a filter; the key of a project names with it whose requests are meant.
+  const isWhole = agent_id === undefined || (agent_id === whose && whose !== actor.id)
+  const isAll = status === undefined && project_id === undefined && isWhole
   const wants = isAll
     ? anything
     : (request: Request): boolean =>
@@ -219,11 +263,17 @@ export async function askedBy(read: Read, name: string, whose: string, input: Pa
         (project_id === undefined || request.label === project_id || request.project_id === project_id) &&
         (agent_id === undefined || request.agent_id === agent_id || request.requester === agent_id)
   const page = await pageOver(read, name, input, [{ index: 'asker', prefixes, reverse: input.newest === true, wants }])
-  const isCounted = isAll && whose === actor.id && actor.partial !== true
-  const counts = await Promise.all(
-    prefixes.map((prefix) => (isCounted ? read.count(Request, 'asker', prefix) : seenUnder(read, 'asker', prefix, wants))),
-  )
-  return { ...page, total: counts.reduce((sum, one) => sum + one, 0) }
+  return { ...page, total: await totalOf() }
+
+  function totalOf(): Promise<number> {
+    const isLabelled = project_id !== undefined || !isWhole
+    if (isLabelled || status === 'expired') return seenUnder(read, 'asker', prefixes, wants)
+    if (status !== undefined) return outcomesOf(read, actor, whose, outcomesFor(status))
+    return outcomesOf(read, actor, whose, [
+      ...(states.includes('open') ? open : []),
+      ...(states.includes('closed') ? outcomesFor(undefined) : []),
+    ])
+  }
 }
 type ListWish = {
   readonly state?: 'open' | 'closed' | undefined

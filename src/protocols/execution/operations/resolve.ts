@@ -22,10 +22,9 @@ import {
   poolMember,
   refuseChanged,
   requestOf,
-  TIMEOUT,
   type OfRequest,
 } from '../rules.ts'
-import { Id, isOpen, Request } from '../schema.ts'
+import { Id, isOpen, Request, TIMEOUT } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 
 export const Reason = t.Optional(nullable(t.String({ maxLength: limits.reasonCharsMax })))

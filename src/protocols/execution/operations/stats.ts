@@ -1,11 +1,15 @@
 // How many requests there are, and what became of them: for whoever asked them, and for those who are to answer.
 import { Refusal } from '#kernel/errors.ts'
 import { anyone, type Actor } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
 import { query, type Read } from '#kernel/operation.ts'
 import { t } from '#kernel/schema.ts'
-import { isProjectKey, isTimedOut } from '../rules.ts'
-import { Id, isOpen, rankOf, Request, type Priority } from '../schema.ts'
-import { counterOf, ended, inboxesOf, seenUnder, walk, type Prefix } from './reading.ts'
+import { isProjectKey } from '../rules.ts'
+import { Id, rankOf, Request, type Outcome, type Priority } from '../schema.ts'
+import { counterOf, ended, inboxesOf, open, outcomesOf, type Prefix } from './reading.ts'
+
+/** So many are read for the average. */
+const LATEST = 50
 
 const Counts = t.Record(t.String(), t.Integer())
 const stats = query({
@@ -17,11 +21,11 @@ const stats = query({
     total: t.Integer(),
     unresolved: t.Integer(),
     pending: t.Integer({ description: 'those that nobody has answered' }),
-    completed: t.Integer({ description: 'as the next three: of the latest 2,000 that have ended' }),
+    completed: t.Integer(),
     expired: t.Integer({ description: 'those that failed because nobody answered in time' }),
     failed: t.Integer({ description: 'those that failed otherwise' }),
     cancelled: t.Integer(),
-    avg_duration_seconds: t.Number({ description: 'of those that were completed' }),
+    avg_duration_seconds: t.Number({ description: `of those that were completed among the latest ${LATEST} that have ended` }),
     by_status: t.Optional(Counts),
     by_priority: t.Optional(Counts),
   }),
@@ -29,54 +33,56 @@ const stats = query({
   async load(read, { agent_id }, { actor }) {
     if (actor.kind === 'human') return personal(read, actor)
     const whose = agent_id !== undefined && isProjectKey(actor) ? await agentOf(read, actor, agent_id) : actor.id
-    const isWhole = whose === actor.id && actor.partial !== true
-    const counted = (state: string): Promise<number> =>
-      isWhole ? read.count(Request, 'asker', [whose, state]) : seenUnder(read, 'asker', [whose, state])
-    const [unresolved, closed] = await Promise.all(['open', 'closed'].map(counted))
-    const figures = await endedUnder(read, 'asker', [[whose, 'closed']])
-    return { total: unresolved! + closed!, unresolved: unresolved!, pending: unresolved!, ...figures }
+    const counted = (outcome: Outcome): Promise<number> => outcomesOf(read, actor, whose, [outcome])
+    const unresolved = (await counted('pending')) + (await counted('assigned'))
+    const figures = await endedBy(counted)
+    const avg_duration_seconds = await averageUnder(read, 'asker', [[whose, 'closed']])
+    return { total: unresolved + sumOf(figures), unresolved, pending: unresolved, ...figures, avg_duration_seconds }
   },
   view: (counted) => counted,
   example: { given: 'asked', as: 'devin', input: {} },
 })
 
-/** What became of the latest that have ended. */
-async function endedUnder(read: Read, index: 'asker' | 'closed', prefixes: readonly Prefix[]) {
-  const figures = { completed: 0, expired: 0, failed: 0, cancelled: 0 }
-  let seconds = 0
-  const seen = new Set<string>()
-  for (const prefix of prefixes)
-    await walk(
-      read,
-      index,
-      prefix,
-      async ({ id }) => {
-        const request = seen.has(id) ? null : await read.maybe(Request, id)
-        if (request === null || isOpen(request)) return
-        seen.add(id)
-        figures[isTimedOut(request) ? 'expired' : (request.status as 'completed' | 'failed' | 'cancelled')]++
-        if (request.status === 'completed') seconds += request.receipt!.duration_seconds
-      },
-      true,
-    )
-  return { ...figures, avg_duration_seconds: figures.completed === 0 ? 0 : seconds / figures.completed }
+type Figures = { completed: number; expired: number; failed: number; cancelled: number }
+const endedBy = async (counted: (outcome: Outcome) => Promise<number>): Promise<Figures> => ({
+  completed: await counted('completed'),
+  expired: await counted('expired'),
+  failed: await counted('failed'),
+  cancelled: await counted('cancelled'),
+})
+const sumOf = ({ completed, expired, failed, cancelled }: Figures): number => completed + expired + failed + cancelled
+
+/** How long the latest took. A sum over all would have to be kept with every answer; what was long ago says little anyway. */
+async function averageUnder(read: Read, index: 'asker' | 'closed', prefixes: readonly Prefix[]): Promise<number> {
+  const durations: number[] = []
+  let seen = 0
+  for (let after: string | undefined, looks = 0; looks < limits.examinedMax && seen < LATEST; looks += LATEST) {
+    const listed = await read.list(Request, index, prefixes, { after, limit: LATEST, reverse: true })
+    for (const { id } of listed) {
+      const request = seen < LATEST ? await read.maybe(Request, id) : null
+      if (request !== null) seen++
+      if (request?.status === 'completed') durations.push(request.receipt!.duration_seconds)
+    }
+    if (listed.length < LATEST) break
+    after = listed.at(-1)!.at
+  }
+  return durations.length === 0 ? 0 : durations.reduce((sum, one) => sum + one, 0) / durations.length
 }
 
 async function personal(read: Read, actor: Actor) {
   const counter = counterOf(read, actor)
-  const { total, unresolved } = await counter.of({})
-  const figures = await endedUnder(
-    read,
-    'closed',
-    inboxesOf(actor).flatMap((who) => ended.map((status) => [who, status])),
-  )
-  const by_status: Record<string, number> = {}
-  for (const status of ['pending', 'assigned', ...ended] as const) by_status[status] = (await counter.of({ status })).total
+  const { unresolved } = await counter.of({})
+  const figures = await endedBy(counter.ended)
+  const prefixes = inboxesOf(actor).flatMap((who) => ended.map((status) => [who, status]))
+  const avg_duration_seconds = await averageUnder(read, 'closed', prefixes)
+  const { completed, cancelled } = figures
+  const by_status: Record<string, number> = { completed, cancelled, failed: figures.failed + figures.expired }
+  for (const status of open) by_status[status] = (await counter.of({ status })).total
   const by_priority: Record<string, number> = {}
   for (const priority of Object.keys(rankOf) as Priority[])
     by_priority[priority] =
       (await counter.of({ status: 'pending', priority })).total + (await counter.of({ status: 'assigned', priority })).total
-  return { total, unresolved, pending: unresolved, ...figures, by_status, by_priority }
+  return { total: unresolved + sumOf(figures), unresolved, pending: unresolved, ...figures, avg_duration_seconds, by_status, by_priority }
 }
 
 /** The key of a project speaks of the agents of the project, and of nobody else. */
