@@ -106,7 +106,7 @@ const steer = command({
     amendment_id: t.Optional(Id),
     ended: t.Optional(
       t.Object(
-        { task_id: Id, outcome: t.String({ maxLength: limits.labelCharsMax }) },
+        { task_id: Id, outcome: t.String({ maxLength: limits.labelCharsMax, description: 'how the task below ended' }) },
         { description: 'the task below that has ended, and how' },
       ),
     ),
