@@ -2,8 +2,10 @@
 import { accessSync, closeSync, constants, fstatSync, fsyncSync, mkdirSync, openSync, rmSync, statSync, writeSync } from 'node:fs'
 import { chmod, open, readFile, rename, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
+import { timestampOf } from '#kernel/clock.ts'
 import type { Found } from '#kernel/store.ts'
 import type { FindingsFile } from '#workers/findings.ts'
+import type { SeenFile } from '#workers/presence.ts'
 import type { Marker, MarkerFile } from '#workers/verifier.ts'
 import { holdFolder, unwritable, type FolderLock } from './folder-lock.ts'
 import { StartError } from './start-error.ts'
@@ -17,6 +19,7 @@ export type DataFolder = {
   readonly keys: string
   readonly marker: MarkerFile
   readonly findings: FindingsFile
+  readonly seen: SeenFile
   readonly reserve: Reserve
   readonly lock: Pick<FolderLock, 'keep' | 'amiss'>
   release(): void
@@ -40,6 +43,7 @@ export function openDataFolder(path: string): DataFolder {
     keys: join(path, 'keys'),
     marker: markerFile(markerIn(path)),
     findings: findingsFile(join(path, 'findings.json')),
+    seen: seenFile(join(path, 'seen.json')),
     reserve,
     lock,
     release() {
@@ -156,6 +160,22 @@ function findingsFile(path: string): FindingsFile {
       }
     },
     write: (found) => (found.length === 0 ? rm(path, { force: true }) : writeAtomically(path, `${JSON.stringify(found, null, 2)}\n`)),
+  }
+}
+
+function seenFile(path: string): SeenFile {
+  return {
+    async read() {
+      try {
+        const found = JSON.parse((await readText(path)) ?? '{}') as Record<string, string>
+        const times = Object.entries(found).map(([id, at]) => [id, Date.parse(at)] as const)
+        return new Map(times.filter(([, at]) => !Number.isNaN(at)))
+      } catch {
+        // Agents that are there are heard of again.
+        return new Map()
+      }
+    },
+    write: (seen) => writeAtomically(path, `${JSON.stringify(Object.fromEntries([...seen].map(([id, at]) => [id, timestampOf(at)])))}\n`),
   }
 }
 

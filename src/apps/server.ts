@@ -28,6 +28,7 @@ import { openFindings } from '#workers/findings.ts'
 import { jwksOf } from '#workers/key-ring.ts'
 import { createNotary, taggerOf } from '#workers/notary.ts'
 import { runNotices } from '#workers/notices.ts'
+import { keepPresence } from '#workers/presence.ts'
 import { runProcesses } from '#workers/processes.ts'
 import { runSweeper } from '#workers/sweeper.ts'
 import { runTimers } from '#workers/timers.ts'
@@ -115,6 +116,8 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const capabilities = createCapabilities([...sources, ...(options.capabilities ?? [])], clock, log)
   const effects = createEffects({ capability: capabilities.invoke }, clock, log, EFFECTS_MS)
   const self = { issuer: '' }
+  const kept = await keepPresence(folder.seen, clock, log)
+  workers.push(kept.worker)
   const unsent = createUnsent((actor, connections) =>
     log.warn({ actor, connections }, 'connections were cut: they did not read the answers that they had asked for'),
   )
@@ -126,6 +129,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     directory,
     people,
     grants,
+    presence: kept.presence,
     perform: effects.perform,
     notary: createNotary(keys.server, keys.ring, () => self.issuer),
     now: clock.now,

@@ -109,6 +109,7 @@ export function createKernel(options: KernelOptions): Kernel {
         const draft = draftAt(timestampOf(now()), received)
         const asked = typeof caller === 'function' ? caller() : caller
         const actor = asked instanceof Promise ? await asked : asked
+        if (actor.kind === 'agent') options.presence?.heard(actor.id)
         try {
           const answer = await once(draft, served, raw, actor, key, seat, isFirst && attempt === 1)
           return { ...answer, nothing: draft.nothing, actor }
@@ -279,6 +280,7 @@ export function createKernel(options: KernelOptions): Kernel {
       return { input, state }
     },
     denied: denials.record,
+    presence: options.presence,
   })
 
   const figures = (): ReturnType<Kernel['stats']> => ({ ...stats, denials: denials.count(), ...waiting.stats() })

@@ -41,6 +41,8 @@ export const limits = {
   publicBytesPerMinute: 64 * 1024 * 1024,
   /** How long a call may wait for something to answer with: no longer than the usual proxies keep a silent connection. */
   waitMsMax: 60_000,
+  /** An agent that was heard of within this time is connected: longer than a call may wait, so that one who waits for messages is. */
+  connectedMs: 90_000,
   /** Calls that wait, of one actor and of all together: each costs its connection and a few hundred bytes. */
   waitsPerActorMax: 64,
   waitsMax: 10_000,

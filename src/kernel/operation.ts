@@ -5,6 +5,7 @@ import type { Fault, Refusal } from './errors.ts'
 import type { Actor, Role, Subject } from './identity.ts'
 import type { NewId } from './ids.ts'
 import type { Notary } from './notary.ts'
+import type { Seen } from './presence.ts'
 import type { LooksAt } from './settling.ts'
 import type { AnyDoc, Doc, Part, Static, TSchema } from './schema.ts'
 import type { Basis, FactsOf, FactsPage, Place, StoredFact, Value } from './store.ts'
@@ -67,6 +68,8 @@ export type Read = {
   grant(task_id: string, scope: string, now: string): Promise<Granted | null>
   /** Bytes that are stored here; null when they are not. */
   blob(checksum: string): Promise<{ readonly size: number } | null>
+  /** When an agent was last there, as far as is known. */
+  seen(agent_id: string): Seen
 }
 
 /** One audit event: the first document is its subject, the others changed with it. */

@@ -59,6 +59,7 @@ export function createQueries({ options, given, denials, reading, readerAs }: Pa
     const draft = readingAt(timestampOf(options.now()))
     const asked = actorOf(caller)
     let actor = asked instanceof Promise ? await asked : asked
+    if (actor.kind === 'agent') options.presence?.heard(actor.id)
     try {
       const input = inputOf(op, raw, actor)
       const turn = reading.begin(actor)

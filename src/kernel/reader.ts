@@ -4,6 +4,7 @@ import type { Draft } from './draft.ts'
 import { isIn, type Actor, type Subject } from './identity.ts'
 import { limits } from './limits.ts'
 import type { Granted, ListPage, Listed, Read } from './operation.ts'
+import { seenBy, type Presence } from './presence.ts'
 import { END, holdsEntry, idIn, keyOf, prefixOf, type AnyDoc, type Part } from './schema.ts'
 import type { FactsOf, FactsPage, Key, Store, Value, Versioned } from './store.ts'
 
@@ -25,6 +26,8 @@ export type Outside = {
   readonly people?: People
   readonly grants?: Grants
   readonly blobs?: BlobSizes
+  /** Without it nobody knows when agents were last there. */
+  readonly presence?: Presence
 }
 
 /** Made for every call, so it is light: one function of its own; the others are shared, and given one by one, which costs the least. */
@@ -45,6 +48,7 @@ export function readerOf(store: Store, outside: Outside, draft: Draft, actor: Ac
   read.people = shared.people
   read.grant = shared.grant
   read.blob = shared.blob
+  read.seen = shared.seen
   return read as unknown as Read
 }
 
@@ -196,5 +200,9 @@ const shared = {
   async blob(this: Reader, checksum: string) {
     const size = (await this.at.outside.blobs?.size(checksum)) ?? null
     return size === null ? null : { size }
+  },
+  seen(this: Reader, agent_id: string) {
+    const { outside, draft } = this.at
+    return seenBy(outside.presence, agent_id, Date.parse(draft.at))
   },
 }

@@ -5,6 +5,7 @@ import { draftAt, type Draft } from './draft.ts'
 import { Refusal } from './errors.ts'
 import type { Actor } from './identity.ts'
 import type { Stream } from './operation.ts'
+import type { Presence } from './presence.ts'
 import type { FactsOf, Sealed, Store, StoredFact } from './store.ts'
 
 /** The actor, or how to find out who it is: asked again with every attempt, so that a revoked credential cannot win a race. */
@@ -42,9 +43,10 @@ type Wiring = {
   /** Checks the shape, loads and authorizes. */
   load(draft: Draft, op: Stream, raw: unknown, actor: Actor): Promise<{ readonly input: unknown; readonly state: unknown }>
   denied(draft: Draft, operation: string, actor: Actor, refusal: Refusal): void
+  readonly presence: Presence | undefined
 }
 
-export function createStreams(store: Store, { now, streamOf, load, denied }: Wiring): Streams {
+export function createStreams(store: Store, { now, streamOf, load, denied, presence }: Wiring): Streams {
   function opOf(name: string): Stream {
     const op = streamOf(name)
     if (!op) throw new Refusal('NOT_FOUND', `there is no stream ${name}`)
@@ -55,6 +57,7 @@ export function createStreams(store: Store, { now, streamOf, load, denied }: Wir
     const op = opOf(name)
     const draft = draftAt(timestampOf(now()))
     const actor = typeof caller === 'function' ? await caller() : caller
+    if (actor.kind === 'agent') presence?.heard(actor.id)
     try {
       const { input, state } = await load(draft, op, raw, actor)
       const sees = op.sees?.(state) ?? null
@@ -70,7 +73,8 @@ export function createStreams(store: Store, { now, streamOf, load, denied }: Wir
     admit: (name, raw, caller) => admit(name, raw, caller, true),
     follow(name, raw, caller, options) {
       opOf(name)
-      return followStream(store, options, (isFirst) => admit(name, raw, caller, isFirst))
+      const listens = ({ id, kind }: Actor): (() => void) | undefined => (kind === 'agent' ? presence?.listens(id) : undefined)
+      return followStream(store, options, (isFirst) => admit(name, raw, caller, isFirst), listens)
     },
   }
 }
@@ -89,13 +93,16 @@ async function* followStream(
   store: Store,
   { after, signal }: FollowOptions,
   admit: (isFirst: boolean) => Promise<Admission>,
+  listens: (actor: Actor) => (() => void) | undefined,
 ): AsyncIterable<Followed> {
   const wake = createWake(store, signal)
+  let leave: (() => void) | undefined
   try {
     let place = after
     for (let isFirst = true; !signal.aborted; isFirst = false) {
       const seen = wake.generation()
-      const { op, of, input, sees } = await admit(isFirst)
+      const { actor, op, of, input, sees } = await admit(isFirst)
+      leave ??= listens(actor)
       const portion = await store.facts(of, { after: place, limit: PORTION })
       for (const stored of portion) {
         if (signal.aborted) return
@@ -106,6 +113,7 @@ async function* followStream(
       if (portion.length < PORTION) await wake.since(seen)
     }
   } finally {
+    leave?.()
     wake.close()
   }
 }

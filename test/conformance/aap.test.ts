@@ -5,5 +5,6 @@ import './aap-runs.ts'
 import './aap-contracts.ts'
 import './aap-messages.ts'
 import './aap-taken.ts'
+import './aap-seen.ts'
 
 aap.assertAllCited()

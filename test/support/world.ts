@@ -16,6 +16,7 @@ import { directory, people } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { memoryStore } from '#stores/memory.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
+import { createPresence } from '#workers/presence.ts'
 import { testNotary } from './notary.ts'
 
 export const START_MS = Date.UTC(2026, 0, 1)
@@ -99,6 +100,7 @@ function withFrozenDocuments(store: Store): Store {
 export async function createWorld(options: WorldOptions = {}): Promise<World> {
   const store = withFrozenDocuments(options.store ?? memoryStore())
   let now = options.startMs ?? START_MS
+  const clock = options.now ?? (() => now)
   const kernel = createKernel({
     store,
     blobs: options.blobs ?? { size: (checksum) => Promise.resolve(sentBytes.get(checksum) ?? null) },
@@ -107,6 +109,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     directory,
     people,
     grants,
+    presence: createPresence(clock).presence,
     notary: options.notary ?? testNotary,
     ...(options.terms ? { terms: options.terms } : {}),
     ...(options.perform === null ? {} : { perform: options.perform ?? usualOutcome }),

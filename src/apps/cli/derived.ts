@@ -7,6 +7,7 @@ import { CliError, exits, usage } from './exits.ts'
 import { fieldOf, flag, flagAt, flagsOf, inputFrom, isGiven, jsonFrom, type Flag, type Given } from './flags.ts'
 import { positionals } from './nouns.ts'
 import { readInput } from './input.ts'
+import { sayMore } from './notes.ts'
 import { show } from './show.ts'
 import { allFlags, type Context, type Spec } from './spec.ts'
 import { quoted } from './text.ts'
@@ -51,6 +52,7 @@ export function derivedSpec(protocol: Protocol, op: Operation): Spec {
       const waits = op.kind === 'command' && op.effect ? { timeoutMs: EFFECT_MS } : {}
       const answer: unknown = await remote.call(operation, input, { ...keyIn(given), ...waits })
       await show(context, op.name, answer)
+      sayMore(context, operation, input, answer)
       if (op.kind === 'command' && op.effect) refuseFailure(answer)
     },
   }

@@ -208,6 +208,7 @@ export const listings: readonly Listing[] = [
       ['AGENT', 'id'],
       ['NAME', 'name'],
       ['OWNER', 'owner'],
+      ['LAST SEEN', 'last_seen'],
       ['DISABLED', 'disabled'],
     ],
   },

@@ -104,7 +104,7 @@ export async function tableFor(context: Context, items: readonly Value[], { colu
   )
 }
 
-const isTimePath = (path: string): boolean => /(^|[._])(at|until)$/.test(path)
+const isTimePath = (path: string): boolean => /(^|[._])(at|seen|until)$/.test(path)
 const isIdPath = (path: string): boolean => /(^|[._])id$/.test(path)
 const isOfPerson = (path: string): boolean =>
   /(^|[._])(agent_id|agent\.id|assignee|by|owner|principal|reviewer|subject|user_id)$/.test(path)

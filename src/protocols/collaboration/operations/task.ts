@@ -1,10 +1,10 @@
 // Tasks: created and assigned by people, started by whoever works on them, ended by people or by acceptance.
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
-import { anyone, heldBy, role, system, type Actor } from '#kernel/identity.ts'
+import { anyone, heldBy, role, system, type Actor, type Subject } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type Bound } from '#kernel/operation.ts'
-import { t, type Static } from '#kernel/schema.ts'
+import { command, query, rule, type Bound, type Read } from '#kernel/operation.ts'
+import { kindOf, nullable, t, type Static } from '#kernel/schema.ts'
 import { futureTimestamp } from '#kernel/time.ts'
 import { cancelled, familyOf, hasEndedAbove, withoutChildren } from '../cancellation.ts'
 import { moved, taskTimers, workedOnBy } from '../ownership.ts'
@@ -176,23 +176,36 @@ const assign = command({
   summary: 'Hand a created task to an agent (or a person) and transfer ownership.',
   draft: 'HACP 0.1.0, Operations; Operation Preconditions',
   input: t.Object({ task_id: Id, assignee: Id, delegable: t.Optional(t.Boolean()), ...untouchedSpec }),
-  output: t.Object({ task: Task.schema }),
+  output: t.Object({
+    task: Task.schema,
+    connected: nullable(
+      t.Boolean({
+        description: 'whether the agent is there to take it; null for a person, and for an agent that is told by webhook or as a process',
+      }),
+    ),
+  }),
   callers: [principal],
   requires: [leavesSpecAlone, allows('task.assign')],
   audit: 'task.assigned',
   async load(read, { task_id, assignee }) {
     const task = await read(Task, task_id)
-    await workerFor(read, assignee, task.project_id)
-    return { task }
+    return { task, connected: await isConnected(read, await workerFor(read, assignee, task.project_id)) }
   },
-  decide({ task }, { assignee, delegable = task.ownership.delegable }, { now }) {
+  decide({ task, connected }, { assignee, delegable = task.ownership.delegable }, { now }) {
     const hand = { via: 'assign', reason: 'task.assign', now } as const
     const given = { ...task, ownership: { ...task.ownership, delegable } }
     const next = moved(workedOnBy(given, assignee), 'task.assign', hand)
-    return { facts: [fact('task.assigned', [image(Task, next)])], puts: taskTimers(task, next), output: { task: next } }
+    return { facts: [fact('task.assigned', [image(Task, next)])], puts: taskTimers(task, next), output: { task: next, connected } }
   },
   example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id, assignee: 'agent_devin' }) },
 })
+
+/** The card is another protocol's, which is known here by its name only. An agent without one comes for its messages. */
+async function isConnected(read: Read, { id, kind }: Subject): Promise<boolean | null> {
+  if (kind !== 'agent') return null
+  const card = (await read.raw(kindOf('delegation.card/'), id)) as { readonly reach: string } | null
+  return card === null || card.reach === 'pull' ? read.seen(id).connected : null
+}
 
 const start = command({
   name: 'task.start',

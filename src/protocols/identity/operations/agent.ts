@@ -3,9 +3,9 @@ import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
 import { anyone, role } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule } from '#kernel/operation.ts'
+import { command, query, rule, type Read } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
-import { t } from '#kernel/schema.ts'
+import { nullable, t, type Static } from '#kernel/schema.ts'
 import { administrators, keeper, seenProjects, shownTo } from '../rules.ts'
 import { sealKey } from './seal-key.ts'
 import { Agent, AgentId, DEFAULT_PROJECT, Name, Project, ProjectId, User, UserId } from '../schema.ts'
@@ -59,15 +59,22 @@ const add = command({
   example: { given: 'empty', as: 'alice', input: { name: 'New', owner: 'user_alice' } },
 })
 
+/** An agent as it is read: no fact says when it was last there. */
+const SeenAgent = t.Object({
+  ...Agent.schema.properties,
+  last_seen: nullable(t.String({ description: 'when the agent last called or listened; null: not as far as is known' })),
+})
+const seen = (read: Read, agent: Agent): Static<typeof SeenAgent> => ({ ...agent, last_seen: read.seen(agent.id).last_seen })
+
 const get = query({
   name: 'agent.get',
   summary: 'Fetch one agent.',
   draft: 'ours: identity',
   input: t.Object({ agent_id: AgentId }),
-  output: t.Object({ agent: Agent.schema }),
+  output: t.Object({ agent: SeenAgent }),
   callers: [anyone],
   load: async (read, { agent_id }) => ({ agent: await read(Agent, agent_id) }),
-  view: ({ agent }, _, { actor }) => ({ agent: shownTo(actor, agent) }),
+  view: ({ agent }, _, { actor }, read) => ({ agent: seen(read, shownTo(actor, agent)) }),
   example: { given: 'empty', as: 'alice', input: { agent_id: 'agent_devin' } },
 })
 
@@ -76,7 +83,7 @@ const list = query({
   summary: 'List the agents of a project, of an owner, or of the installation.',
   draft: 'ours: identity',
   input: t.Object({ project_id: t.Optional(ProjectId), owner: t.Optional(UserId), ...pageInput }),
-  output: t.Object({ items: t.Array(Agent.schema), next_cursor: nextCursor }),
+  output: t.Object({ items: t.Array(SeenAgent), next_cursor: nextCursor }),
   callers: [anyone],
   async load(read, input, { actor }) {
     const { project_id, owner } = input
@@ -88,14 +95,14 @@ const list = query({
     const listed = await read.list(Agent, name, prefixes, pageIn('agent.list', input))
     return { listed, agents: await Promise.all(listed.map(({ id }) => read.maybe(Agent, id))) }
   },
-  view({ listed, agents }, input, { actor }) {
+  view({ listed, agents }, input, { actor }, read) {
     const fits = (agent: Agent): boolean => input.owner === undefined || agent.owner === input.owner
-    const seen = agents.filter((agent) => agent !== null).filter(fits)
+    const found = agents.filter((agent) => agent !== null).filter(fits)
     return pageOf(
       'agent.list',
       input,
       listed,
-      seen.map((agent) => shownTo(actor, agent)),
+      found.map((agent) => seen(read, shownTo(actor, agent))),
     )
   },
   example: { given: 'empty', as: 'alice', input: { project_id: DEFAULT_PROJECT } },

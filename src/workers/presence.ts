@@ -1,0 +1,77 @@
+// When agents were last there: in memory for every call, and now and then in a file, so that a restart does not forget it.
+import type { Clock } from '#kernel/clock.ts'
+import type { Presence } from '#kernel/presence.ts'
+import { SLEEP_MS_MAX, type Worker, type WorkerLog } from './worker.ts'
+
+/** Times in milliseconds by agent. */
+export type SeenFile = { read(): Promise<ReadonlyMap<string, number>>; write(seen: ReadonlyMap<string, number>): Promise<void> }
+
+/** Between two writings: after a crash an agent that has not come back was there at most this much later than is said. */
+const SLEEPS = 5
+
+export function createPresence(now: () => number, known: ReadonlyMap<string, number> = new Map()) {
+  const seen = new Map(known)
+  const listening = new Map<string, number>()
+  const heard = (agent_id: string): void => void seen.set(agent_id, now())
+  const lastSeen = (agent_id: string): number | null => (listening.has(agent_id) ? now() : (seen.get(agent_id) ?? null))
+  const presence: Presence = {
+    heard,
+    lastSeen,
+    listens(agent_id) {
+      listening.set(agent_id, (listening.get(agent_id) ?? 0) + 1)
+      let isOver = false
+      return () => {
+        if (isOver) return
+        isOver = true
+        heard(agent_id)
+        const left = listening.get(agent_id)! - 1
+        if (left === 0) listening.delete(agent_id)
+        else listening.set(agent_id, left)
+      }
+    },
+  }
+  const all = (): ReadonlyMap<string, number> => {
+    for (const agent_id of listening.keys()) heard(agent_id)
+    return seen
+  }
+  return { presence, all }
+}
+
+export type KeptPresence = { readonly presence: Presence; readonly worker: Worker }
+
+/** One writing of a small file in some minutes, however many calls there are; none where nobody was there. */
+export async function keepPresence(file: SeenFile, clock: Clock, log: WorkerLog): Promise<KeptPresence> {
+  const stopping = new AbortController()
+  const { signal } = stopping
+  const known = await file.read()
+  const { presence, all } = createPresence(clock.now, known)
+  let written = sumOf(known)
+
+  async function save(): Promise<void> {
+    const seen = all()
+    if (sumOf(seen) === written) return
+    written = sumOf(seen)
+    await file.write(seen).catch((error: unknown) => log.warn({ error: String(error) }, 'when agents were last there could not be noted'))
+  }
+
+  async function loop(): Promise<void> {
+    while (!signal.aborted) {
+      for (let i = 0; i < SLEEPS && !signal.aborted; i++) await clock.sleep(SLEEP_MS_MAX, signal)
+      await save()
+    }
+  }
+
+  const running = loop()
+  return {
+    presence,
+    worker: {
+      async stop() {
+        stopping.abort()
+        await running
+      },
+    },
+  }
+}
+
+/** Times only grow, so that the same sum is the same times. */
+const sumOf = (seen: ReadonlyMap<string, number>): number => [...seen.values()].reduce((sum, at) => sum + at, 0)
