@@ -11,16 +11,40 @@ export type ModelTask = {
   depth: number
   /** Agents whose runs wait for whoever works on it. */
   above: string[]
-  /** The last question: what kind it is and what became of it. */
-  question: { kind: string; state: 'pending' | 'resolved' | 'expired' } | null
+  /** Every question that was asked about it, in that order. */
+  questions: ModelQuestion[]
+  grants: { readonly scope: string; readonly decision: 'allow' | 'deny' }[]
+  /** How often a capability ran for it. */
+  ran: number
   /** How many versions each artifact has. */
   artifacts: number[]
   /** Which of them came to review last. */
   delivered: number | null
 }
-export type Model = { tasks: ModelTask[] }
+/** What was asked, and what was answered to it. */
+export type ModelQuestion = {
+  readonly by: 'executor' | 'system'
+  readonly kind: string
+  state: 'pending' | 'resolved' | 'expired'
+  readonly options: readonly string[]
+  readonly actions: readonly string[]
+  /** The place of the question that ended for it. */
+  readonly supersedes: number | null
+  answer: { action: string; choice: string | null; approved: readonly string[]; denied: readonly string[] } | null
+}
+export type Model = {
+  tasks: ModelTask[]
+  /** Who is switched off. */
+  away: Set<string>
+  /** Somebody stands in for the principal. */
+  hasDeputy: boolean
+}
 /** The ids that the installation gave to what the model counts. */
-export type Real = { readonly world: World; readonly tasks: { id: string; question: string; artifacts: string[] }[] }
+export type Real = {
+  readonly world: World
+  readonly tasks: { id: string; questions: string[]; artifacts: string[]; run: string }[]
+  readonly ran: { times: number }
+}
 
 export const PRINCIPAL = 'alice'
 export const agents = ['devin', 'robin'] as const
@@ -29,16 +53,22 @@ export const workers = [...agents, 'rita'] as const
 export const actors = [PRINCIPAL, 'rita', 'bob', ...agents, 'mallory', 'spy'] as const
 const FAILED = 'PRECONDITION_FAILED'
 const isOver = (state: string): boolean => state === 'completed' || state === 'rejected'
-export const sees = (task: ModelTask, who: string): boolean => who === PRINCIPAL || task.reviewers.includes(who) || task.executors.has(who)
-const decides = (task: ModelTask, who: string): boolean => who === PRINCIPAL || (task.reviewers.includes(who) && who !== task.executor)
-const isAgent = (name: string): boolean => agents.includes(name as 'devin')
+export const DEPUTY = 'deputy'
+export const sees = (task: ModelTask, who: string): boolean =>
+  who === PRINCIPAL || who === DEPUTY || task.reviewers.includes(who) || task.executors.has(who)
+export const isPrincipal = (who: string): boolean => who === PRINCIPAL || who === DEPUTY
+const decides = (task: ModelTask, who: string): boolean => isPrincipal(who) || (task.reviewers.includes(who) && who !== task.executor)
+export const isAgent = (name: string): boolean => agents.includes(name as 'devin')
 export const idOf = (name: string): string => `${agents.includes(name as 'devin') ? 'agent' : 'user'}_${name}`
 
 /** What somebody tries on a task: what the model says to it (a code, or null with its effect), and the call itself. */
 export type Try = {
   readonly words: string
   readonly as: string
-  expected(task: ModelTask): string | null
+  /** Who is to work on it. */
+  readonly to?: string
+  /** undefined: it is not tried. */
+  expected(task: ModelTask): string | null | undefined
   effect(task: ModelTask): void
   call(ids: Real['tasks'][number], world: World, task: ModelTask): Promise<any>
 }
@@ -59,7 +89,8 @@ const handOn = (task: ModelTask, to: string): void => {
 export const assign = (as: string, to: string): Try => ({
   words: `${as} assigns it to ${to}`,
   as,
-  expected: (task) => (as !== PRINCIPAL ? 'UNAUTHORIZED' : task.state !== 'created' ? FAILED : null),
+  to,
+  expected: (task) => (!isPrincipal(as) ? 'UNAUTHORIZED' : task.state !== 'created' ? FAILED : null),
   effect(task) {
     task.state = 'assigned'
     give(task, to)
@@ -75,19 +106,27 @@ export const start = (as: string): Try => ({
   call: ({ id }, world) => call(world, as, 'task.start', { task_id: id }),
 })
 
-export const raise = (as: string, kind: string): Try => ({
-  words: `${as} asks for ${kind}`,
-  as,
-  expected: (task) => (as !== task.executor ? 'UNAUTHORIZED' : task.state !== 'in_progress' ? FAILED : null),
-  effect(task) {
-    task.state = 'blocked'
-    task.question = { kind, state: 'pending' }
-  },
-  call({ id }, world) {
-    const options = kind === 'choice' ? [{ id: 'a', label: 'A', risk: 'low' }] : []
-    return call(world, as, 'checkpoint.raise', { task_id: id, kind, prompt: '?', options })
-  },
-})
+/** What an agent puts before people: what may be chosen, and what may be approved piece by piece. */
+export const raise = (as: string, kind: string, actions: readonly string[] = []): Try => {
+  const options = kind === 'choice' ? ['a', 'b'] : []
+  return {
+    words: `${as} asks for ${kind}`,
+    as,
+    expected: (task) => (as !== task.executor ? 'UNAUTHORIZED' : task.state !== 'in_progress' ? FAILED : null),
+    effect(task) {
+      task.state = 'blocked'
+      task.questions.push({ by: 'executor', kind, state: 'pending', options, actions, supersedes: null, answer: null })
+    },
+    call: ({ id }, world, { questions }) =>
+      call(world, as, 'checkpoint.raise', {
+        task_id: id,
+        kind,
+        prompt: promptOf(questions.length),
+        options: options.map((one) => ({ id: one, label: one, risk: 'low' })),
+        proposed_actions: actions.map((one) => ({ id: one, kind: 'sql', summary: one, risk: 'high' })),
+      }),
+  }
+}
 
 const fits: Record<string, readonly string[]> = {
   approval: ['approve', 'reject', 'reassign'],
@@ -95,25 +134,69 @@ const fits: Record<string, readonly string[]> = {
   input: ['provide', 'reject', 'reassign'],
   escalation: ['approve', 'choose', 'provide', 'reject', 'reassign'],
 }
-export const resolve = (as: string, action: string, to: string): Try => ({
-  words: `${as} answers ${action}`,
+const fitsSystem = ['approve', 'reject', 'reassign']
+const answersTo = ({ by, kind }: ModelQuestion): readonly string[] => (by === 'system' ? fitsSystem : fits[kind]!)
+
+/** What somebody says, and to which question: the last one, or one that they were shown before it. */
+export type Said = {
+  readonly action: string
+  readonly to: string
+  readonly ago?: number
+  readonly choice?: string
+  readonly approved?: readonly string[] | undefined
+}
+
+export const resolve = (as: string, { action, to, ago = 0, choice = 'a', approved }: Said): Try => ({
+  words: `${as} answers ${action}${ago === 0 ? '' : ' to an earlier question'}`,
   as,
-  expected({ question, ...task }) {
-    if (question === null) return 'NOT_FOUND'
-    if (!decides({ question, ...task }, as)) return 'UNAUTHORIZED'
+  expected(task) {
+    const question = task.questions.at(-1 - ago)
+    if (question === undefined) return 'NOT_FOUND'
+    if (!decides(task, as)) return 'UNAUTHORIZED'
     if (question.state !== 'pending') return question.state === 'expired' ? 'CHECKPOINT_EXPIRED' : FAILED
-    const isEmptyChoice = action === 'choose' && question.kind === 'escalation'
-    return fits[question.kind]!.includes(action) && !isEmptyChoice ? null : 'INVALID_SPEC'
+    if (!answersTo(question).includes(action)) return 'INVALID_SPEC'
+    if (action === 'choose' && !question.options.includes(choice)) return 'INVALID_SPEC'
+    if (approved?.some((one) => !question.actions.includes(one))) return 'INVALID_SPEC'
+    return action === 'reject' && approved !== undefined && approved.length > 0 ? 'INVALID_SPEC' : null
   },
   effect(task) {
-    task.question!.state = 'resolved'
+    const question = task.questions.at(-1 - ago)!
+    const all = action === 'approve' ? question.actions : []
+    const given = question.actions.filter((one) => (approved ?? all).includes(one))
+    question.state = 'resolved'
+    question.answer = {
+      action,
+      choice: action === 'choose' ? choice : null,
+      approved: given,
+      denied: question.actions.filter((one) => !given.includes(one)),
+    }
     task.state = action === 'reject' ? 'completed' : 'in_progress'
     if (action === 'reassign') handOn(task, to)
   },
-  call({ question }, world) {
-    return call(world, as, 'checkpoint.resolve', { checkpoint_id: question, action, choice: 'a', input: 'yes', reassign_to: idOf(to) })
+  call({ questions }, world) {
+    const checkpoint_id = questions.at(-1 - ago) ?? 'ckpt_none'
+    const told = approved === undefined ? {} : { approved_actions: approved }
+    return call(world, as, 'checkpoint.resolve', { checkpoint_id, action, choice, input: 'yes', reassign_to: idOf(to), ...told })
   },
 })
+
+/** The system asks, whatever else is open: that ends without an answer, and nothing of it goes into the new question. */
+export const systemAsks = (): Try => ({
+  words: 'the system asks',
+  as: 'system',
+  expected: ({ state }) => (['assigned', 'in_progress', 'blocked'].includes(state) ? null : 'PRECONDITION_FAILED'),
+  effect(task) {
+    const before = task.questions.at(-1)
+    const supersedes = before?.state === 'pending' ? task.questions.length - 1 : null
+    if (supersedes !== null) before!.state = 'expired'
+    task.questions.push({ by: 'system', kind: 'escalation', state: 'pending', options: [], actions: [], answer: null, supersedes })
+    task.state = 'blocked'
+  },
+  call: ({ id }, world, task) =>
+    world.call('system', 'collaboration/checkpoint.escalate', { task_id: id, prompt: promptOf(task.questions.length) }),
+})
+
+export const promptOf = (index: number): string => `question ${index}`
 
 export const cancel = (as: string): Try => ({
   words: `${as} cancels it`,
@@ -122,7 +205,8 @@ export const cancel = (as: string): Try => ({
     as !== PRINCIPAL ? 'UNAUTHORIZED' : ['created', 'assigned', 'in_progress', 'blocked'].includes(state) ? null : FAILED,
   effect(task) {
     task.state = 'completed'
-    if (task.question?.state === 'pending') task.question.state = 'expired'
+    const question = task.questions.at(-1)
+    if (question?.state === 'pending') question.state = 'expired'
   },
   call: ({ id }, world) => call(world, as, 'task.cancel', { task_id: id }),
 })
@@ -206,7 +290,9 @@ export const nothing: ModelTask = {
   executors: new Set(),
   depth: 0,
   above: [],
-  question: null,
+  questions: [],
+  grants: [],
+  ran: 0,
   artifacts: [],
   delivered: null,
 }
@@ -215,6 +301,7 @@ export const nothing: ModelTask = {
 export function leading(task: ModelTask, pick: number): Try {
   const who = task.executor ?? 'devin'
   const judge = task.reviewers[pick % 2] ?? PRINCIPAL
+  const asked = task.questions.at(-1)
   const passing = delegate(who, who === 'devin' ? 'robin' : 'devin')
   const steps: Record<string, readonly Try[]> = {
     created: workers.map((to) => assign(PRINCIPAL, to)),
@@ -222,10 +309,17 @@ export function leading(task: ModelTask, pick: number): Try {
     in_progress: [
       passing,
       passing,
-      ...Object.keys(fits).map((kind) => raise(who, kind)),
+      ...Object.keys(fits).map((kind) => raise(who, kind, pick % 3 === 0 ? ['read', 'drop'] : [])),
       ...(['none', 'head', 'first'] as const).flatMap((parent) => [commit(who, true, parent), commit(who, false, parent)]),
     ],
-    blocked: fits[task.question?.kind ?? 'approval']!.map((action) => resolve(judge, action, agents[pick % 2]!)),
+    blocked: [
+      systemAsks(),
+      ...(asked ? answersTo(asked) : []).flatMap((action) => {
+        const said = { action, to: agents[pick % 2]! }
+        // Somebody may have been shown the question before this one, and nothing since.
+        return [resolve(judge, said), resolve(judge, { ...said, ago: 1 })]
+      }),
+    ],
     review_ready: ['changes_requested', 'approved', 'changes_requested', 'rejected'].map((verdict) => review(judge, verdict)),
   }
   const open = steps[task.state] ?? [cancel(PRINCIPAL)]
