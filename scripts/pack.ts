@@ -1,7 +1,7 @@
 // `npm run pack`: the package as others install it. Node strips types nowhere under node_modules, so it holds JavaScript: every file
 // with its types blanked out, imports that end in .js, and declarations for those who write TypeScript.
 import { spawnSync } from 'node:child_process'
-import { chmodSync, copyFileSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, cpSync, existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
 import { dirname, join, resolve } from 'node:path'
 import { operationTypes } from './sdk-types.ts'
@@ -54,7 +54,6 @@ function run(command: string, args: readonly string[], cwd: string): string {
 
 /** Writes the package's folder. */
 function build(folder: string): void {
-  rmSync(folder, { recursive: true, force: true })
   for (const path of globSync('src/**/*.ts', { cwd: root })) {
     const to = join(folder, built(`./${path}`))
     mkdirSync(dirname(to), { recursive: true })
@@ -72,36 +71,45 @@ function build(folder: string): void {
     if (existsSync(join(root, name))) copyFileSync(join(root, name), join(folder, name))
 }
 
-/** Types for users of the SDK: its own, and those that they come from. */
+/** Types for users of the SDK: its own, with those of the operations written out, so that not even the compiler reads the protocols here. */
 function declare(folder: string): void {
-  const config = join(folder, 'tsconfig.json')
+  const sources = join(folder, 'sources')
+  cpSync(join(root, 'src'), join(sources, 'src'), { recursive: true })
+  copyFileSync(join(root, 'package.json'), join(sources, 'package.json'))
+  writeFileSync(join(sources, 'src', 'sdk', 'operations.ts'), operationTypes())
+  const config = join(sources, 'tsconfig.json')
   const compilerOptions = {
     noEmit: false,
     declaration: true,
     emitDeclarationOnly: true,
-    rootDir: join(root, 'src'),
+    rootDir: join(sources, 'src'),
     outDir: join(folder, 'dist'),
   }
-  writeFileSync(config, JSON.stringify({ extends: join(root, 'tsconfig.json'), compilerOptions, include: [join(root, 'src', 'sdk')] }))
+  writeFileSync(config, JSON.stringify({ extends: join(root, 'tsconfig.json'), compilerOptions, include: [join(sources, 'src', 'sdk')] }))
   run(join(root, 'node_modules', '.bin', 'tsc'), ['-p', config], root)
-  rmSync(config)
+  rmSync(sources, { recursive: true })
   for (const path of globSync('dist/**/*.d.ts', { cwd: folder })) {
     writeFileSync(join(folder, path), renamed(readFileSync(join(folder, path), 'utf8')))
   }
-  writeFileSync(join(folder, 'dist', 'sdk', 'operations.d.ts'), operationTypes())
 }
 
 /** Builds and packs; returns the tarball. */
 export function pack(to: string): string {
-  const folder = join(root, 'dist')
-  build(folder)
-  declare(folder)
-  mkdirSync(to, { recursive: true })
-  const packed = JSON.parse(run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', to], folder)) as { filename: string }[]
-  return join(to, packed[0]!.filename)
+  // A folder of its own, so that two can pack at a time; within the clone, so that TypeScript finds the types of Node.
+  const folder = mkdtempSync(join(root, 'dist-'))
+  try {
+    build(folder)
+    declare(folder)
+    mkdirSync(to, { recursive: true })
+    const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', to]
+    const packed = JSON.parse(run('npm', args, folder)) as { filename: string }[]
+    return join(to, packed[0]!.filename)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
 }
 
 if (import.meta.main) {
-  const to = resolve(process.argv[2] ?? root)
+  const to = resolve(process.argv[2] ?? '.')
   console.log(pack(to))
 }

@@ -54,6 +54,9 @@ function endTest(result: EventData.TestComplete): string {
   if (type !== 'suite') file.tests += 1
   const title = titleOf(file, result)
   file.open.delete(result.testId)
+  // A part that was left out must not pass for one that was run.
+  if (result.skip !== undefined)
+    return `- ${nameOf(entryOf(result))}: ${title}: left out${typeof result.skip === 'string' ? `, ${result.skip}` : ''}\n`
   // A suite or a test around a failed one fails as well: only the innermost has something to say.
   if (passed || result.todo !== undefined || error?.failureType === 'subtestsFailed') return ''
   file.failures.push(title)

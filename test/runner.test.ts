@@ -74,6 +74,17 @@ test('the files that take longest are run first', () => {
   assert.deepEqual(inOrder([last, ...longest.toReversed(), 'test/api.test.ts']), [...longest, 'test/api.test.ts', last])
 })
 
+test('a test that is left out is named with its reason', async () => {
+  const folder = temporary('runner')
+  writeFileSync(
+    join(folder, 'some.test.mjs'),
+    "import { test } from 'node:test'\ntest('it runs', () => undefined)\ntest('it counts snakes', (t) => t.skip('there is no python3 here'))\n",
+  )
+  const args = ['--test', `--test-reporter=${join(root, 'scripts', 'reporter.ts')}`, 'some.test.mjs']
+  const said = execFileSync(process.execPath, args, { cwd: folder, env: outside(), encoding: 'utf8' })
+  assert.match(said, /^- some\.test\.mjs: it counts snakes: left out, there is no python3 here$/m)
+})
+
 describe('a run of the tests', () => {
   const tries = (port: number): string =>
     `fetch('http://localhost:${port}/').then((answer) => console.log(answer.status), (error) => console.log(error.cause.message))`

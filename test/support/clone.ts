@@ -1,4 +1,5 @@
 // The folder and the PATH of a newcomer: a clone of the repository, and a Node of their own that is too old for TypeScript.
+import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { root } from './cli.ts'
@@ -33,4 +34,20 @@ export function pathWithOldNode(folder: string): string {
   writeFileSync(join(place, 'node'), OLD_NODE)
   chmodSync(join(place, 'node'), 0o755)
   return [place, process.env['PATH']].join(delimiter)
+}
+
+/** The environment without anything of ours or of the user's npm. Where packages come from, and how, is the machine's business. */
+export function foreignEnv(home: string): Record<string, string> {
+  const isOurs = (name: string): boolean =>
+    /^COUNTERSIGN_|^NODE_(?!EXTRA_CA_CERTS)/.test(name) ||
+    /^npm_(?!config_(https?_)?(registry|proxy|noproxy|cafile|strict_ssl)$)/i.test(name)
+  const kept = Object.entries(process.env).filter(([name]) => !isOurs(name)) as [string, string][]
+  const registry = spawnSync('npm', ['config', 'get', 'registry', '--loglevel=error'], { cwd: root, encoding: 'utf8' }).stdout.trim()
+  return {
+    ...Object.fromEntries(kept),
+    HOME: home,
+    npm_config_registry: registry,
+    npm_config_cache: join(home, 'cache'),
+    npm_config_update_notifier: 'false',
+  }
 }

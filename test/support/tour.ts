@@ -51,7 +51,7 @@ export async function printsEventually(session: Shell, text: string, shown: stri
 
 const MARK = '--- the end of a block ---'
 /** Below the time that a test has, so that the block is named. */
-const BLOCK_MS_MAX = 60_000
+const BLOCK_MS_MAX = 110_000
 
 export type Shell = { run(text: string): Promise<string>; close(): Promise<void> }
 
@@ -78,7 +78,8 @@ export function openShell(shell: string, cwd: string, env: Record<string, string
       look = () => {
         if (said.endsWith(`${MARK}\n`)) resolve(said.slice(0, -MARK.length - 1))
       }
-      child.stdin.write(`${text}echo '${MARK}'\n`)
+      // A command that looks at its input must not take the commands behind it.
+      child.stdin.write(`{\n${text}} </dev/null\necho '${MARK}'\n`)
       try {
         return await promise
       } finally {
