@@ -2,48 +2,19 @@
 // reviews with what was delivered, and a server that goes away.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { rmSync } from 'node:fs'
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
-import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
-import { createClient, type Client } from '#sdk/index.ts'
 import { createKeys, type Key } from '#apps/cli/keys.ts'
 import { edited, lineOf } from '#apps/cli/line-editor.ts'
 import { patchOf } from '#apps/cli/inbox-edit.ts'
 import { filterFrom, filterOf } from '#apps/cli/inbox-filter.ts'
-import { inProcess, runInTerminal, startUp, temporary, type Press, type Ran, type Running } from './support/cli.ts'
+import { runInTerminal, type Press, type Ran } from './support/cli.ts'
+import { openInbox } from './support/inbox-people.ts'
 
-const home = temporary('cli-inbox-screen')
-let server: Running
-const keys = { owner: '', agent: '' }
-let owner: Client
-let agent: Client
+const { home, server, owner, agent, envFor, run, close } = await openInbox('cli-inbox-screen')
+after(close)
 
-before(async () => {
-  server = await startUp(join(home, 'data'), { COUNTERSIGN_QUOTA: 'off' })
-  const admin = async (...argv: string[]) => JSON.parse((await run(argv, null)).out)
-  await admin('agent', 'add', 'Robot', '--id', 'agent_robot', '--owner', 'user_owner', '--json')
-  keys.owner = (await admin('key', 'issue', 'user_owner', '--json')).key
-  keys.agent = (await admin('key', 'issue', 'agent_robot', '--json')).key
-  owner = createClient({ url: server.url, key: keys.owner })
-  agent = createClient({ url: server.url, key: keys.agent })
-})
-after(async () => {
-  await owner.close()
-  await agent.close()
-  await server.stop()
-  rmSync(home, { recursive: true, force: true })
-})
-
-const envFor = (as: keyof typeof keys | null, url = server.url): Record<string, string> => ({
-  HOME: home,
-  COUNTERSIGN_URL: url,
-  COUNTERSIGN_DATA: join(home, 'data'),
-  ...(as === null ? {} : { COUNTERSIGN_KEY: keys[as] }),
-})
-const run = (argv: readonly string[], as: keyof typeof keys | null = 'owner', input = ''): Promise<Ran> =>
-  inProcess({ home, env: envFor(as) }).run(argv, input)
 type Place = { env?: Record<string, string>; url?: string }
 const live = (presses: readonly Press[], { env = {}, url = server.url }: Place = {}, argv: string[] = []): Promise<Ran> =>
   runInTerminal(['inbox', ...argv], presses, { env: { ...envFor('owner', url), ...env }, cwd: home, columns: 80, rows: 24 })

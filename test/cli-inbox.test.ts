@@ -1,54 +1,19 @@
 // `ask` and `inbox` as people and scripts use them: through pipes, and in a real terminal with keys pressed one by one.
 import assert from 'node:assert/strict'
-import { rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
-import { createClient, type Client } from '#sdk/index.ts'
+import type { Client } from '#sdk/index.ts'
 import { until } from './support/agents.ts'
-import {
-  inProcess,
-  runInTerminal,
-  runPiped,
-  runShellInTerminal,
-  startUp,
-  temporary,
-  type Press,
-  type Ran,
-  type Running,
-} from './support/cli.ts'
+import { runInTerminal, runPiped, runShellInTerminal, type Press, type Ran } from './support/cli.ts'
 import { openProxy } from './support/crash-proxy.ts'
+import { openInbox, type Who } from './support/inbox-people.ts'
 
-const home = temporary('cli-inbox')
-let server: Running
-const keys = { owner: '', agent: '' }
-let owner: Client
-let agent: Client
+const { home, server, owner, agent, envFor, run, close } = await openInbox('cli-inbox', { COUNTERSIGN_DEFAULT_AFTER: '1' })
+after(close)
 
-before(async () => {
-  server = await startUp(join(home, 'data'), { COUNTERSIGN_QUOTA: 'off', COUNTERSIGN_DEFAULT_AFTER: '1' })
-  const admin = async (...argv: string[]) => JSON.parse((await run(argv, null)).out)
-  await admin('agent', 'add', 'Robot', '--id', 'agent_robot', '--owner', 'user_owner', '--json')
-  keys.owner = (await admin('key', 'issue', 'user_owner', '--json')).key
-  keys.agent = (await admin('key', 'issue', 'agent_robot', '--json')).key
-  owner = createClient({ url: server.url, key: keys.owner })
-  agent = createClient({ url: server.url, key: keys.agent })
-})
-after(async () => {
-  await owner.close()
-  await agent.close()
-  await server.stop()
-  rmSync(home, { recursive: true, force: true })
-})
-
-type Who = keyof typeof keys | null
-const envFor = (as: Who, url = server.url): Record<string, string> => ({
-  HOME: home,
-  COUNTERSIGN_URL: url,
-  ...(as === null ? {} : { COUNTERSIGN_KEY: keys[as] }),
-})
-const run = (argv: readonly string[], as: Who = 'owner', input = ''): Promise<Ran> => inProcess({ home, env: envFor(as) }).run(argv, input)
 const piped = (argv: readonly string[], as: Who = 'owner', input = ''): Promise<Ran> =>
   runPiped(argv, { env: envFor(as), cwd: home, input })
 

@@ -33,6 +33,13 @@ export const mayPassOn = rule<unknown>(
   'your key is a narrowed one, and such a key issues no credentials: use a full key',
 )
 
+export const isActivePerson = rule<{ user: User }>(
+  'PRECONDITION_FAILED',
+  'the person is active',
+  ({ user }) => !user.disabled,
+  'the person is switched off: switch them on first',
+)
+
 type OfProject = { readonly project: { readonly id: string } }
 export const projectOwner = heldBy(
   'an owner of the project',

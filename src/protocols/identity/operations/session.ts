@@ -9,7 +9,7 @@ import { command, query, rule, type ListPage, type Read } from '#kernel/operatio
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { nullable, t } from '#kernel/schema.ts'
 import { isGoodSession, matches, partsOf, tokenOf } from '../authenticate.ts'
-import { administrators, mayPassOn } from '../rules.ts'
+import { administrators, isActivePerson, mayPassOn } from '../rules.ts'
 import { Login, Session, SessionView, Timestamp, User, UserId, withoutDigest } from '../schema.ts'
 
 const issueLogin = command({
@@ -19,15 +19,7 @@ const issueLogin = command({
   input: t.Object({ user_id: UserId }),
   output: t.Object({ token: nullable(t.String()), expires_at: Timestamp }),
   callers: [system, administrator, installationOwner],
-  requires: [
-    mayPassOn,
-    rule<{ user: User }>(
-      'PRECONDITION_FAILED',
-      'the person is active',
-      ({ user }) => !user.disabled,
-      'the person is switched off: switch them on first',
-    ),
-  ],
+  requires: [mayPassOn, isActivePerson],
   audit: 'login.issued',
   once: ['token'],
   load: async (read, { user_id }) => ({ user: await read(User, user_id) }),

@@ -7,7 +7,7 @@ import { command, query, rule } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { t } from '#kernel/schema.ts'
 import { linkIdOf } from '../authenticate.ts'
-import { administrators, mayPassOn } from '../rules.ts'
+import { administrators, isActivePerson, mayPassOn } from '../rules.ts'
 import { IssuerUrl, Sub, SubjectLink, User, UserId } from '../schema.ts'
 
 const link = command({
@@ -17,15 +17,7 @@ const link = command({
   input: t.Object({ user_id: UserId, issuer: IssuerUrl, sub: Sub }),
   output: t.Object({ subject: SubjectLink.schema }),
   callers: administrators,
-  requires: [
-    mayPassOn,
-    rule<{ user: User }>(
-      'PRECONDITION_FAILED',
-      'the person is active',
-      ({ user }) => !user.disabled,
-      'the person is switched off: switch them on first',
-    ),
-  ],
+  requires: [mayPassOn, isActivePerson],
   audit: 'subject.linked',
   async load(read, { user_id, issuer, sub }) {
     return { user: await read(User, user_id), before: await read.raw(SubjectLink, linkIdOf(issuer, sub)) }
