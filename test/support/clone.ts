@@ -27,12 +27,21 @@ done
 exec '${process.execPath}' "$@"
 `
 
-/** A PATH in which the first `node` is an old one. */
+/** Claude Code as far as its profile knows it: a prompt in, JSON lines out, the last of them with the result. */
+const CLAUDE = `#!/bin/sh
+prompt=$(cat)
+case $prompt in *'good morning in French'*) said='Bonjour !' ;; *) said=$prompt ;; esac
+printf '{"type":"system","subtype":"init"}\\n{"type":"result","is_error":false,"result":"%s"}\\n' "$said"
+`
+
+/** A PATH in which the first `node` is an old one, and which has a coding agent. */
 export function pathWithOldNode(folder: string): string {
   const place = join(folder, 'old-node')
   mkdirSync(place)
-  writeFileSync(join(place, 'node'), OLD_NODE)
-  chmodSync(join(place, 'node'), 0o755)
+  for (const [name, text] of Object.entries({ node: OLD_NODE, claude: CLAUDE })) {
+    writeFileSync(join(place, name), text)
+    chmodSync(join(place, name), 0o755)
+  }
   return [place, process.env['PATH']].join(delimiter)
 }
 
