@@ -504,6 +504,30 @@ test('a stored "no" does not become "yes": no receipt is signed for it, and nobo
   assert.ok(!JSON.stringify(inbox.body).includes(made.answered))
 })
 
+test('a running server names what it has found to those who administer every project, and to nobody else', async (t) => {
+  const { call, port } = await attacked(t, kind('the answer to a request'))
+  isRefused(await call(made.devin, 'execution/request.get', { request_id: made.answered }))
+  const finding = { what: `execution.request/${made.answered}`, how: 'a text stands beside its sealed image' }
+  const must = async (operation: string, input: object): Promise<any> => (await call(made.admin, operation, input)).body
+  const keyOf = async (subject: string): Promise<string> => (await must('identity/key.issue', { subject })).key
+  await must('identity/user.add', { id: 'user_bob', name: 'Bob', project_id: null })
+  await must('identity/project.join', { project_id: 'project_blue', subject: 'user_bob', role: 'owner' })
+  const told = async (key: string, project_id = 'project_blue'): Promise<unknown[]> => {
+    const { body } = await call(key, 'collaboration/audit.verify', { project_id })
+    return [body.valid, body.findings, body.findings_total]
+  }
+  assert.deepEqual(await told(made.admin), [true, [finding], 1])
+  assert.deepEqual(await told(await keyOf('user_owner'), 'system'), [true, [finding], 1])
+  assert.deepEqual(await told(await keyOf('user_bob')), [true, [], null])
+
+  const home = mkdtempSync(join(tmpdir(), 'countersign-home-'))
+  t.after(() => rmSync(home, { recursive: true, force: true }))
+  const env = { COUNTERSIGN_URL: `http://127.0.0.1:${port}`, COUNTERSIGN_KEY: made.admin }
+  const { code, out } = await inProcess({ home, env }).run(['audit', 'verify', '--all'])
+  assert.equal(code, 1)
+  assert.ok(out.endsWith(`✖ ${finding.what}: ${finding.how}\n`), out)
+})
+
 test('the question that an approver sees cannot be another one than the record has', async (t) => {
   const { call } = await attacked(t, kind('the question that an approver sees'))
   isRefused(await call(made.alice, 'collaboration/checkpoint.get', { checkpoint_id: made.waiting.checkpoint }))

@@ -15,7 +15,8 @@ import type { Blobs } from '#kernel/blobs.ts'
 import { timestampOf, type Clock } from '#kernel/clock.ts'
 import { SYSTEM } from '#kernel/identity.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
-import type { Store } from '#kernel/store.ts'
+import type { Difference } from '#kernel/chain.ts'
+import type { Found, Store } from '#kernel/store.ts'
 import { grants } from '#protocols/collaboration/granting.ts'
 import { directory, people } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
@@ -129,6 +130,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     directory,
     people,
     grants,
+    findings: () => [...named(verifier?.state().difference ?? checked.difference), ...findings.all()],
     presence: kept.presence,
     perform: effects.perform,
     notary: createNotary(keys.server, keys.ring, () => self.issuer),
@@ -189,6 +191,9 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     stop: () => (stopped ??= stop()),
   }
 }
+
+const named = (difference: Difference | null): Found[] =>
+  difference ? [{ what: `project ${difference.scope}, number ${difference.seq}`, how: difference.what }] : []
 
 async function sessionsOf(kernel: Kernel, { issuer, dev }: Config, log: Logger): Promise<Sessions> {
   if (dev) {

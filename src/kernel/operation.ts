@@ -8,7 +8,7 @@ import type { Notary } from './notary.ts'
 import type { Seen } from './presence.ts'
 import type { LooksAt } from './settling.ts'
 import type { AnyDoc, Doc, Part, Static, TSchema } from './schema.ts'
-import type { Basis, FactsOf, FactsPage, Place, StoredFact, Value } from './store.ts'
+import type { Basis, FactsOf, FactsPage, Found, Place, StoredFact, Value } from './store.ts'
 
 /** What a decision may know beyond the documents. Clock and chance are given, never taken. */
 export type Context = {
@@ -70,6 +70,8 @@ export type Read = {
   blob(checksum: string): Promise<{ readonly size: number } | null>
   /** When an agent was last there, as far as is known. */
   seen(agent_id: string): Seen
+  /** What was found to differ from the record, in all projects: for those alone who see all of them. */
+  findings(): readonly Found[]
 }
 
 /** One audit event: the first document is its subject, the others changed with it. */

@@ -6,7 +6,7 @@ import { limits } from './limits.ts'
 import type { Granted, ListPage, Listed, Read } from './operation.ts'
 import { seenBy, type Presence } from './presence.ts'
 import { END, holdsEntry, idIn, keyOf, prefixOf, type AnyDoc, type Part } from './schema.ts'
-import type { FactsOf, FactsPage, Key, Store, Value, Versioned } from './store.ts'
+import type { FactsOf, FactsPage, Found, Key, Store, Value, Versioned } from './store.ts'
 
 /** Where people, agents and services are registered. */
 export type Directory = (read: Read, id: string) => Promise<Subject | null>
@@ -28,6 +28,8 @@ export type Outside = {
   readonly blobs?: BlobSizes
   /** Without it nobody knows when agents were last there. */
   readonly presence?: Presence
+  /** What was found to differ from the record; without it nothing examines what is stored. */
+  readonly findings?: () => readonly Found[]
 }
 
 /** Made for every call, so it is light: one function of its own; the others are shared, and given one by one, which costs the least. */
@@ -49,6 +51,7 @@ export function readerOf(store: Store, outside: Outside, draft: Draft, actor: Ac
   read.grant = shared.grant
   read.blob = shared.blob
   read.seen = shared.seen
+  read.findings = shared.findings
   return read as unknown as Read
 }
 
@@ -200,6 +203,9 @@ const shared = {
   async blob(this: Reader, checksum: string) {
     const size = (await this.at.outside.blobs?.size(checksum)) ?? null
     return size === null ? null : { size }
+  },
+  findings(this: Reader) {
+    return this.at.outside.findings?.() ?? []
   },
   seen(this: Reader, agent_id: string) {
     const { outside, draft } = this.at

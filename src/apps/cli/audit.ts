@@ -19,6 +19,8 @@ type Stretch = {
   readonly head: { readonly seq: number; readonly hash: string }
   readonly valid: boolean
   readonly difference: Difference | null
+  readonly findings: readonly Found[]
+  readonly findings_total: number | null
   readonly next_cursor: string | null
 }
 type Verified = {
@@ -33,10 +35,14 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
   const derived = derivedSpec(protocol, op)
   const made: Spec = {
     ...derived,
-    summary: 'Verify the hash chain of a project from its first event to its last; with --all and --data everything that is stored.',
+    summary: 'Verify the hash chain of a project from its first event to its last; with --all everything that is stored.',
     flags: [
       ...derived.flags.filter(({ name }) => name !== 'cursor'),
-      flag('all', null, 'every project, and the record of people and keys; with --data also documents, indexes, bytes and key files'),
+      flag(
+        'all',
+        null,
+        'every project, the record of people and keys, and what the server has found elsewhere; with --data all of it is examined now',
+      ),
     ],
     examples: ['countersign audit verify', 'countersign audit verify --all', 'countersign audit verify --all --data ./data'],
     async run(context, given) {
@@ -49,7 +55,7 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
       const progress = startProgress(context.io.err, 'verifying the record')
       try {
         for (const scope of scopes) results.push(await verified(remote, derived.operation!, scope, progress.say))
-        found = isAll ? await everything(remote, progress.say) : await besidesChain(remote, project_id)
+        found = isAll ? await everything(remote, derived.operation!, progress.say) : await besidesChain(remote, project_id)
       } finally {
         progress.stop()
       }
@@ -59,13 +65,18 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
   return made
 }
 
-/** What chains cannot tell. A server examines itself and names in its log what it finds; a folder is examined here. */
-async function everything(remote: Remote, say: (words: string) => void): Promise<readonly Found[]> {
+/** What chains cannot tell. A server examines itself in rounds and says what it has found; a folder is examined here. */
+async function everything(remote: Remote, operation: string, say: (words: string) => void): Promise<readonly Found[]> {
   if (remote.isOffline) return (await examineFolder(remote.where, say)).found
+  const { findings, findings_total: total }: Stretch = await remote.call(operation, { project_id: 'system' })
+  if (total !== null) {
+    const more = total - findings.length
+    return more === 0 ? findings : [...findings, { what: remote.where, how: `${more} more differ from the record: its log names them` }]
+  }
   const health = await fetch(`${remote.where}/health`)
     .then((answer) => answer.json() as Promise<{ record?: string }>)
     .catch(() => null)
-  const how = 'the server found something that differs from the record: its log names it, and so does `countersign doctor`'
+  const how = 'the server found something that differs from the record: administrators and owners of the installation see what it is'
   return health?.record === 'changed' ? [{ what: remote.where, how }] : []
 }
 

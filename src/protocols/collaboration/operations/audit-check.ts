@@ -1,12 +1,12 @@
 // Audit: the record checked. A task is rebuilt from its events and held against the store, and the chain of a project is verified.
 import { differenceIn, type Difference } from '#kernel/chain.ts'
 import { Damaged } from '#kernel/errors.ts'
-import { administrator, anyone, system } from '#kernel/identity.ts'
+import { administrator, anyone, installationOwner, system, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { query } from '#kernel/operation.ts'
+import { query, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, placeOf } from '#kernel/paging.ts'
 import { nullable, t, type Static } from '#kernel/schema.ts'
-import type { StoredFact } from '#kernel/store.ts'
+import type { Found, StoredFact } from '#kernel/store.ts'
 import { numberIn, PORTION, recordKeeper, refuseForeignProject } from '../reading.ts'
 import { AuditEvent, subjectIn } from '../record.ts'
 import { againstStored, createFolding, createPage } from '../replay.ts'
@@ -73,6 +73,15 @@ const replay = query({
   example: { given: 'completed', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
 })
 
+const FINDINGS_MAX = 100
+
+/** They name things of every project, so only those who administer every project see them. */
+function findingsFor(actor: Actor, read: Read): { findings: Found[]; findings_total: number | null } {
+  const seesAll = actor.projects === 'all' || (installationOwner.is(actor, null) && !actor.narrowed)
+  const all = seesAll ? read.findings() : []
+  return { findings: all.slice(0, FINDINGS_MAX), findings_total: seesAll ? all.length : null }
+}
+
 const verify = query({
   name: 'audit.verify',
   summary: 'Verify the hash chain of a project, a bounded stretch a call; go on with the cursor.',
@@ -85,6 +94,12 @@ const verify = query({
     head: t.Object({ seq: t.Integer(), hash: t.String() }),
     valid: t.Boolean(),
     difference: FoundDifference,
+    findings: t.Array(t.Object({ what: t.String(), how: t.String() }), {
+      description: 'the first differences that the server has found in what it stores, of any project',
+    }),
+    findings_total: nullable(
+      t.Integer({ description: 'all differences found; null: only administrators and owners of the installation see them' }),
+    ),
     next_cursor: nextCursor,
   }),
   callers: [system, administrator, recordKeeper],
@@ -93,7 +108,7 @@ const verify = query({
     const { seq, hash } = await read.head(project_id)
     return { project_id, head: { seq, hash } }
   },
-  async view({ project_id, head }, input, _, read) {
+  async view({ project_id, head }, input, { actor }, read) {
     const start = numberIn(placeOf('audit.verify', input) ?? '0')
     // The fact before the stretch is the one that its first fact must follow.
     const anchor =
@@ -121,6 +136,7 @@ const verify = query({
       head,
       valid: difference === null,
       difference: shown(difference),
+      ...findingsFor(actor, read),
       next_cursor,
     }
   },
