@@ -124,7 +124,7 @@ const onResolved: Contract[] = [
   }),
   down('reject-ends', 'task.checkpoint.resolved', 'agent.cancel', async ({ subject }, read) => {
     const { checkpoint, task } = await resolvedBy(subject, read)
-    const run = atWork(task) ? null : await endingOf(read, task.id)
+    const run = task.state === 'completed' ? await endingOf(read, task.id) : null
     return run ? { run_id: run, why: checkpoint.resolution?.comment ?? 'rejected at a checkpoint' } : null
   }),
   down('resolve-tries-again', 'task.checkpoint.resolved', 'agent.delegate', async ({ subject }, read) => {
@@ -212,12 +212,15 @@ const onFirstAct: Contract[] = [
   begins('ownership.delegated', ({ id }: Task, by) => ({ task_id: id, by })),
 ]
 
-const onCommitted = down('delivery-completes', 'artifact.committed', 'run.complete', async ({ subject }, read) => {
-  const { artifact_id, version, provenance } = subject as { artifact_id: string; version: string; provenance: { produced_by: string } }
-  const task = await read(Task, provenance.produced_by)
-  const run = task.state === 'review_ready' ? await currentOf(read, task.id) : null
-  return run ? { run_id: run.id, result: { artifact_id, version } } : null
-})
+/** Delivered by whoever works on it, or by a person who had taken it over; a run whose delegate has failed waits for nobody then. */
+const onDelivered = ['artifact.committed', 'artifact.edited'].map((on) =>
+  down(`${on}-completes`, on, 'run.complete', async ({ subject }, read) => {
+    const { artifact_id, version, provenance } = subject as ArtifactVersion
+    const task = await read(Task, provenance.produced_by)
+    const run = task.state === 'review_ready' ? await endingOf(read, task.id) : null
+    return run ? { run_id: run, result: { artifact_id, version } } : null
+  }),
+)
 
 const onReviewed = down('rework-delegates', 'review.submitted', 'agent.delegate', async ({ subject }, read) => {
   const { task_id, id, verdict, requested_changes, artifact_id, artifact_version } = subject as {
@@ -293,7 +296,7 @@ export const collaborationToDelegation: readonly Contract[] = [
   ...onResolved,
   onDelegated,
   ...onTransferred,
-  onCommitted,
+  ...onDelivered,
   onReviewed,
   onReviewedForNobody,
   onCancelled,

@@ -47,12 +47,14 @@ const onRaised: Contract[] = [
   }),
 ]
 
-const onCommitted = to('review-waits', 'artifact.committed', 'request.mirror', async ({ subject }, read) => {
-  const version = subject as ArtifactVersion
-  const task = await read(Task, version.provenance.produced_by)
-  if (task.state !== 'review_ready') return null
-  return { ...(await itemFor(read, task, version.provenance.actor)), ...reviewAs(version, task) }
-})
+const onDelivered = ['artifact.committed', 'artifact.edited'].map((on) =>
+  to(`${on}-waits`, on, 'request.mirror', async ({ subject }, read) => {
+    const version = subject as ArtifactVersion
+    const task = await read(Task, version.provenance.produced_by)
+    if (task.state !== 'review_ready') return null
+    return { ...(await itemFor(read, task, version.provenance.actor)), ...reviewAs(version, task) }
+  }),
+)
 
 // --- It changes hands ----------------------------------------------------------------------------------------------------------
 
@@ -117,6 +119,8 @@ const closes = to('answer-closes', 'task.checkpoint.resolved', 'request.close', 
   const { by, comment, action } = checkpoint.resolution!
   const decided = { request_id: item.id, ...decidedBy(fact, by, 'answered at the checkpoint') }
   if (action === 'reassign') return { ...decided, status: 'cancelled', reason: 'reassigned' }
+  // A person delivered instead of answering: nothing was approved.
+  if ((await read(Task, checkpoint.task_id)).state === 'review_ready') return { ...decided, status: 'cancelled', reason: 'delivered' }
   // It ends the task. Only what was to be approved is answered by it: nobody has chosen or provided anything.
   if (action === 'reject' && item.action !== 'APPROVE') return { ...decided, status: 'cancelled', reason: 'rejected', ...words(comment) }
   return { ...decided, status: 'completed', result: checkpointResult(checkpoint, item), ...words(comment) }
@@ -148,7 +152,7 @@ const onReviewed = to('verdict-closes', 'review.submitted', 'request.close', asy
 
 export const collaborationToExecution: readonly Contract[] = [
   ...onRaised,
-  onCommitted,
+  ...onDelivered,
   ...onPeople,
   onOverdue,
   onResolved,

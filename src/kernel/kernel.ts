@@ -160,8 +160,9 @@ export function createKernel(options: KernelOptions): Kernel {
       const reply = await readerAs(draft, SYSTEM).maybe(Reply, replyId)
       if (reply && reply.digest !== digest)
         throw new Refusal('CONFLICT', 'this idempotency key was used before with another body', { reason: 'idempotency_key_reused' })
-      if (reply) await refuseHidden(readerAs(draft, actor), draft, reply.about ?? [])
+      // Looked for at once: what is under way may end while something else is waited for.
       const joined = reply?.pending === undefined ? undefined : effects.joined(reply.pending)
+      if (reply) await refuseHidden(readerAs(draft, actor), draft, reply.about ?? [])
       if (joined) return { output: null, outcome: () => joined }
       if (reply) {
         reading.again(actor)

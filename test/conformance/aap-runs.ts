@@ -48,6 +48,7 @@ must(
       'agent.handoff': { as: 'system', op: 'agent.handoff', input: { to_agent: 'agent_robin' } },
       'agent.cancel': { as: 'system', op: 'agent.cancel', input: {} },
       'run.complete': { as: 'devin', op: 'run.complete', input: {} },
+      'run.complete/delivered': { as: 'system', op: 'run.complete', input: {} },
       'run.fail': { as: 'devin', op: 'run.fail', input: { error: 'no' } },
     }
     assert.deepEqual([...new Set(runMoves.map(([, event]) => event))].toSorted(), Object.keys(calls).toSorted())
@@ -56,6 +57,8 @@ must(
       'blocked agent.block/successor': 'blocked',
       'blocked agent.resume': 'running',
       'running run.complete': 'completed',
+      'running run.complete/delivered': 'completed',
+      'blocked run.complete/delivered': 'completed',
       'running run.fail': 'failed',
       'blocked run.fail': 'failed',
       'running agent.handoff': 'failed',

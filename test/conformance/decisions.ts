@@ -94,6 +94,11 @@ export const decisionRows: readonly Requirement[] = [
     'H39',
     'A verdict is about the version whose commit brought the task to review, or the plan that waits; on anything else it is CONFLICT.',
   ),
+  row(
+    'H40-deliver',
+    'While taken over, artifact.edit with final delivers: the interrupt is resolved, the task goes to review and the run completes, in one batch.',
+  ),
+  row('H40-work', 'Meanwhile artifact.reference and ledger.write are theirs, artifact.commit stays refused; after a transfer they commit.'),
   row('H41-upload', 'A blocked or read_only agent sends no bytes.'),
   row('H41-writes', 'A blocked or read_only agent changes nothing: no ledger, no references.'),
   row('H43', 'kind defaults to that of the parent version while no plan is approved, to deliverable afterwards.'),

@@ -65,12 +65,14 @@ export function createItemLaws(record: FactRecord, fail: Fail): ItemLaws {
       if (receipt.basis.kind !== 'grant') fail(`${id} was answered for ${task_id}, which it never asked`)
       return
     }
-    const { state, resolution } = docOf(CHECKPOINT + checkpoint_id)
+    const { state, resolution, takeover } = docOf(CHECKPOINT + checkpoint_id)
     const { by, status, result } = receipt
     if (state === 'pending') return fail(`${id} has ended, and ${checkpoint_id} still waits`)
     if (state === 'expired' && status === 'completed') return fail(`${id} was answered, and ${checkpoint_id} expired`)
     if (state === 'expired' || by === 'agent_system') return
     if (resolution.by !== by) fail(`${id} was decided by ${by}, and ${checkpoint_id} by ${resolution.by}`)
+    // Somebody who took the work over has delivered: nothing was asked, and nothing is approved.
+    if (status === 'cancelled' && resolution.edited_artifact_ref !== undefined && takeover) return
     const isYes = resolution.action === 'approve'
     if (isYes !== (result === 'approved')) fail(`${id} says ${result}, and ${checkpoint_id} ${resolution.action}`)
     // A rejection answers what was to be approved; with it nobody has chosen or provided anything.

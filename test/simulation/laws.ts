@@ -49,6 +49,10 @@ const steps: Record<string, readonly (readonly [string | null, string])[]> = {
     ['in_progress', 'review_ready'],
     ['in_progress', 'in_progress'],
   ],
+  'artifact.edited': [
+    ['blocked', 'blocked'],
+    ['blocked', 'review_ready'],
+  ],
   'review.submitted': [
     ['review_ready', 'in_progress'],
     ['review_ready', 'accepted'],
@@ -142,6 +146,7 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
       if ([TASK, CHECKPOINT, UPLOAD].some((prefix) => key.startsWith(prefix))) touched.add(key)
     }
     if (action === 'artifact.committed') judgePlan(fact, fail)
+    if (action === 'artifact.edited') judgeEdit(fact)
     runs.judge(fact)
     families.judge(fact)
     items.judge(fact)
@@ -175,6 +180,15 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
       if (expires_at === null || line.at < expires_at || after.resolution.action === 'approve') fail(`${what}: nobody answered it`)
     } else if (byDefault && (after.on_expiry !== 'default' || line.basis.kind !== 'policy'))
       fail(`${what}: ${line.actor} decided without a policy`)
+  }
+
+  /** A person delivers what they have taken over, and nobody else does. */
+  function judgeEdit({ line, images }: SeenFact): void {
+    const task = images.find(({ key }) => key.startsWith(TASK))
+    if (task?.after.state !== 'review_ready') return
+    const what = `${line.action} delivers ${task.after.id}`
+    if (line.actor !== task.after.ownership.principal) fail(`${what} by ${line.actor}, who did not take it over`)
+    if (docOf(CHECKPOINT + task.before.pending_checkpoint)?.takeover !== true) fail(`${what}, which nobody took over`)
   }
 
   /** The identity documents are as they were when the fact was made: facts are judged in the order of the record. */

@@ -78,6 +78,12 @@ export const mistakes: readonly Mistake[] = [
   one('count-only-grows', 'kernel/draft.ts', 'sum(counted, -1)', ''),
   one('reply-not-looked-up', 'kernel/kernel.ts', 'if (reply) {', 'if (reply && replyId === undefined) {'),
   one(
+    'a-run-waits-after-a-person-delivered',
+    'contracts/collaboration-delegation.ts',
+    "const onDelivered = ['artifact.committed', 'artifact.edited'].map(",
+    "const onDelivered = ['artifact.committed'].map(",
+  ),
+  one(
     'a-transferred-task-begins-before-it-is-assigned',
     'contracts/collaboration-delegation.ts',
     "const atWork = (task: Task): boolean => ['assigned',",

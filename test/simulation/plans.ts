@@ -129,8 +129,10 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
   function edit(id: number, task: any): Made {
     const head = record.docs.get(`collaboration.artifact_head/${task.artifacts[0]}`)?.value
     const payload = { kind: 'inline', uri: `data:text/plain,${words(id)}` }
-    const version = { artifact_id: head?.id ?? 'art_none', parent_version: head && random.chance(0.8) ? head.version : 'v1' }
-    return { as: person(task), op: 'artifact.edit', input: { task_id: task.id, payload, ...version } }
+    const next = { artifact_id: head?.id ?? 'art_none', parent_version: head && random.chance(0.8) ? head.version : 'v1' }
+    const version = head === undefined || random.chance(0.2) ? {} : next
+    const final = some(0.6, () => true)
+    return { as: person(task), op: 'artifact.edit', input: { task_id: task.id, payload, ...version, final } }
   }
 
   function upload(id: number, task: any): Made {
@@ -173,7 +175,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
         () => ({ as: executor ?? ownership.principal, op: 'grant.use', input: { task_id, scope } }),
       ],
       [2, () => upload(id, task)],
-      [waits && task.artifacts.length > 0 ? 8 : 0.1, () => edit(id, task)],
+      [waits && (task.artifacts.length > 0 || isTakenOver(task)) ? 8 : 0.1, () => edit(id, task)],
     ])()
   }
 
@@ -275,6 +277,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
         [8, commit],
         [1, delegate],
       ])(id, task)
+    if (state === 'blocked' && random.chance(isTakenOver(task) ? 0.6 : 0.05)) return edit(id, task)
     if (state === 'blocked' && random.chance(isTakenOver(task) ? 0.6 : 0.03))
       return { as: ownership.principal, op: 'task.return', input: { task_id, comment: words(id) } }
     if (state === 'blocked') return resolve(id, task)

@@ -21,7 +21,10 @@ const steps: Record<string, readonly (readonly [string | null, string])[]> = {
     ['blocked', 'blocked'],
   ],
   'run.resumed': [['blocked', 'running']],
-  'run.completed': [['running', 'completed']],
+  'run.completed': [
+    ['running', 'completed'],
+    ['blocked', 'completed'],
+  ],
   'run.failed': [
     ['running', 'failed'],
     ['blocked', 'failed'],
@@ -81,11 +84,18 @@ export function createRunLaws(disk: MemoryDisk, record: FactRecord, isAcknowledg
     if (after.task_id === null && chain.length > 3) fail(`${what}: delegated ${chain.length} deep`)
     const waits = after.state === 'blocked'
     if (waits && checkpointOf(after.checkpoint_id)?.state !== 'pending') fail(`${what}: it waits for ${after.checkpoint_id}`)
+    if (action === 'run.completed' && from === 'blocked' && !isDeliveredByPerson(after)) fail(`${what}: it waited, and nobody delivered`)
     if (action === 'run.resumed') {
       const answered = checkpointOf(before.checkpoint_id)
       if (answered?.state !== 'resolved' || answered.resolution.action === 'reject') fail(`${what} without an answer that lets it go on`)
       if (line.actor !== 'agent_system') fail(`${what} by ${line.actor}: a run was resumed by somebody`)
     }
+  }
+
+  function isDeliveredByPerson({ task_id }: any): boolean {
+    const { state, delivered } = docOf(`${TASK}${task_id}`)
+    const version = docOf(`collaboration.artifact/${delivered?.artifact_id}@${delivered?.version}`)
+    return state === 'review_ready' && version.provenance.actor.startsWith('user_')
   }
 
   function judgeGroup(): void {

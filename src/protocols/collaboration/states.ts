@@ -26,6 +26,7 @@ export const taskMoves = [
   ['blocked', 'checkpoint.resolve/reassign', 'in_progress'], // ours: likewise
   ['blocked', 'checkpoint.resolve/reject', 'completed'],
   ['in_progress', 'artifact.commit', 'review_ready'],
+  ['blocked', 'artifact.edit/final', 'review_ready'], // ours: a person who took over delivers
   ['review_ready', 'review.submit', 'under_review'],
   ['under_review', 'review.submit/changes_requested', 'in_progress'],
   ['under_review', 'review.submit/approved', 'accepted'],

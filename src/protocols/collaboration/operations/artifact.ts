@@ -7,7 +7,7 @@ import type { NewId } from '#kernel/ids.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { refusedAs, t, type Static } from '#kernel/schema.ts'
-import { moved, taskTimers } from '../ownership.ts'
+import { checkpointTimers, moved, taskTimers } from '../ownership.ts'
 import { payloadOf, PayloadInput } from '../payload.ts'
 import {
   allows,
@@ -24,7 +24,19 @@ import {
 import { ByRun, byRun } from '#kernel/by-run.ts'
 import { committed, uploadFor, type Upload } from '../upload.ts'
 import { readableVersion, versionFor } from '../versions.ts'
-import { Artifact, ArtifactHead, artifactOf, ArtifactVersion, Id, Reference, ReferenceAs, ReviewKind, Task, versionId } from '../schema.ts'
+import {
+  Artifact,
+  ArtifactHead,
+  artifactOf,
+  ArtifactVersion,
+  Checkpoint,
+  Id,
+  Reference,
+  ReferenceAs,
+  ReviewKind,
+  Task,
+  versionId,
+} from '../schema.ts'
 
 const Version = t.String({ minLength: 1, maxLength: 40 })
 
@@ -75,8 +87,8 @@ const commit = command({
 })
 
 /** The task with a version that its people are to review. */
-function delivering(task: Task, { artifact_id, version }: ArtifactVersion, reason: string, now: string): Task {
-  return { ...moved(task, 'artifact.commit', { via: 'handoff', reason, now }), delivered: { artifact_id, version } }
+function delivering(task: Task, { artifact_id, version }: ArtifactVersion, event: string, now: string): Task {
+  return { ...moved(task, event, { via: 'handoff', reason: event, now }), delivered: { artifact_id, version } }
 }
 
 type CommitInput = {
@@ -134,36 +146,80 @@ function nextVersion({ task, head, parent, upload }: Committing, input: CommitIn
   return { made, head: { id: artifact_id, task_id, project_id, root_task_id, version, versions }, listed }
 }
 
+type Editing = Committing & { readonly pending: Checkpoint | null }
+type EditInput = { readonly final?: boolean }
+
+/** The interrupt under which somebody took the work over, as their delivery leaves it: nothing was asked, so nothing is approved. */
+function endedBy(interrupt: Checkpoint, { artifact_id, version }: ArtifactVersion, by: string, now: string): Checkpoint {
+  return {
+    ...interrupt,
+    state: 'resolved',
+    resolution: { by, action: 'approve', edited_artifact_ref: { artifact_id, version }, at: now },
+  }
+}
+
 const edit = command({
   name: 'artifact.edit',
-  summary: 'A person’s own version of an artifact while the task waits for them; the task does not move.',
+  summary: 'A person’s own version of an artifact while the task waits for them. With final it delivers a task that they took over.',
   draft: 'continuous control: edited_artifact_ref; ours, because artifact.commit needs in_progress',
   input: t.Object({
     task_id: Id,
-    artifact_id: Id,
+    artifact_id: t.Optional(Id),
     type: t.Optional(t.String({ minLength: 1, maxLength: limits.labelCharsMax })),
-    parent_version: Version,
+    parent_version: t.Optional(t.Union([Version, t.Null()])),
     payload: PayloadInput,
+    final: t.Optional(t.Boolean({ description: 'true: deliver what you took over; the task goes to review and the agent stops' })),
   }),
   output: t.Object({ artifact: Artifact, task: Task.schema }),
   callers: [principal, reviewer],
   requires: [
-    rule<Committing>(
+    rule<Editing, EditInput>(
+      'UNAUTHORIZED',
+      'with final, the principal calls it',
+      (state, { final }, { actor }) => final !== true || principal.is(actor, state),
+      "only the task's principal takes work over and delivers it: leave out final",
+    ),
+    rule<Editing>(
       'PRECONDITION_FAILED',
       'the task waits for a person',
       ({ task }) => task.state === 'blocked',
       'the task does not wait for a person: edit while it is blocked, or take it over with task.takeover',
     ),
+    rule<Editing, EditInput>(
+      'PRECONDITION_FAILED',
+      'with final, the task was taken over',
+      ({ pending }, { final }) => final !== true || (pending?.state === 'pending' && pending.takeover),
+      'the task was not taken over, so a question of it still waits for its answer: answer that, then take the task over with task.takeover to deliver it',
+    ),
   ],
   audit: 'artifact.edited',
-  load: (read, input) => committing(read, input),
-  decide(state, input, { actor, now, newId }) {
-    const { made, head } = nextVersion(state, input, actor.id, newId, now)
+  async load(read, input) {
+    const state = await committing(read, input)
+    const { pending_checkpoint } = state.task
+    return { ...state, pending: pending_checkpoint === null ? null : await read(Checkpoint, pending_checkpoint) }
+  },
+  decide({ pending, ...state }, input, { actor, now, newId }) {
+    const { made, head, listed } = nextVersion(state, input, actor.id, newId, now)
     const kept = committed(state.upload)
+    const version = [image(ArtifactVersion, made), image(ArtifactHead, head)] as const
+    const artifact = artifactOf(made, [])
+    if (input.final !== true) {
+      const listing = state.head === null ? [image(Task, listed)] : []
+      return {
+        facts: [fact('artifact.edited', [...version, ...listing, ...kept.images])],
+        puts: kept.puts,
+        output: { artifact, task: listed },
+      }
+    }
+    const task: Task = { ...delivering(listed, made, 'artifact.edit/final', now), pending_checkpoint: null }
+    const done = endedBy(pending!, made, actor.id, now)
     return {
-      facts: [fact('artifact.edited', [image(ArtifactVersion, made), image(ArtifactHead, head), ...kept.images])],
-      puts: kept.puts,
-      output: { artifact: artifactOf(made, []), task: state.task },
+      facts: [
+        fact('artifact.edited', [...version, image(Task, task), ...kept.images]),
+        fact('task.checkpoint.resolved', [image(Checkpoint, done)], { cause: 0 }),
+      ],
+      puts: [...taskTimers(state.task, task), ...checkpointTimers(pending, done), ...kept.puts],
+      output: { artifact, task },
     }
   },
   example: {

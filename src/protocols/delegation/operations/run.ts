@@ -2,7 +2,7 @@
 import { canonical } from '#kernel/canonical.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
-import { system } from '#kernel/identity.ts'
+import { system, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule, type Context, type Read } from '#kernel/operation.ts'
 import { either, t } from '#kernel/schema.ts'
@@ -23,6 +23,7 @@ import {
 } from '../rules.ts'
 import { begunBy, endings, endingsOf, familyOf, lineOf, without } from '../runs.ts'
 import { Id, Open, Report, ReportType, Run } from '../schema.ts'
+import { allowsEvent } from '../states.ts'
 
 const output = t.Object({ run: Run.schema })
 
@@ -97,6 +98,9 @@ const progress = command({
   },
 })
 
+/** An agent ends a run that goes on; what is delivered ends it as well where it waits. */
+const completing = ({ kind }: Actor): string => (kind === 'system' ? 'run.complete/delivered' : 'run.complete')
+
 const complete = command({
   name: 'run.complete',
   summary: 'End a run that is done. A task that it leaves without anything to review comes back to its people.',
@@ -104,7 +108,16 @@ const complete = command({
   input: t.Object({ run_id: Id, attempt: Attempt, result: t.Optional(Open) }),
   output,
   callers: [system, runAgent],
-  requires: [allows('run.complete'), isPresentAttempt, hasNoDelegate],
+  requires: [
+    rule<OfRun>(
+      'INVALID_TRANSITION',
+      "the run's state allows run.complete",
+      ({ run }, _, { actor }) => allowsEvent(run.state, completing(actor)),
+      "the run's state does not allow run.complete",
+    ),
+    isPresentAttempt,
+    hasNoDelegate,
+  ],
   audit: 'run.completed',
   async load(read, { run_id }, { actor }) {
     const own = await runOf(read, run_id, actor)
@@ -120,7 +133,9 @@ const complete = command({
     const ended = isFamily ? endingsOf : endings
     const begun = begunBy(own!.run, { actor, now })
     const line = [{ ...own!, run: begun.run }, ...rest]
-    const { runs, facts, puts } = ended(line, work, { event: 'run.complete', reason: null, result, word: null, now })
+    // Whoever waits while somebody else delivers has to be told to stop.
+    const word = own!.run.state === 'blocked' ? { reason: 'delivered', why: 'A person took over and has delivered the task.' } : null
+    const { runs, facts, puts } = ended(line, work, { event: completing(actor), reason: null, result, word, now })
     return { facts: begun.facts(facts), puts, atMost: isFamily ? without(line) : [], output: { run: runs[0]! } }
   },
   example: { given: 'delegated', as: 'robin', input: ({ run }) => ({ run_id: run.id, result: { findings: 0 } }) },
