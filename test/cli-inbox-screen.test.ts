@@ -130,7 +130,7 @@ describe('the inbox at a terminal', () => {
 describe('an answer in part', () => {
   const proposed_actions = [
     { id: 'add', kind: 'sql', summary: 'Add a column', risk: 'low' as const },
-    { id: 'drop', kind: 'sql', summary: 'Drop the table', risk: 'high' as const },
+    { id: 'drop', kind: 'cap:drop-table', summary: 'Look up the weather', detail: '{"table":"users"}', risk: 'high' as const },
   ]
   test('approves some of the proposed actions, each shown with its risk; the others are denied', async () => {
     const { checkpoint } = await agent.collaboration.checkpoint.raise({ task_id: await started(), kind: 'approval', prompt: 'Migrate?', proposed_actions }) // prettier-ignore
@@ -143,7 +143,14 @@ describe('an answer in part', () => {
     ])
     assert.equal(ran.code, 0, lastFrame(ran))
     const card = framesIn(ran)[0]!
-    assert.match(card, / 1 low {5}│ Add a column\n 2 high {4}│ Drop the table\n/)
+    const action = / 2 high {4}│ cap:drop-table\n {11}│ Look up the weather\n {11}│ \{"table":"users"\}\n/
+    assert.match(card, new RegExp(` 1 low {5}│ sql\\n {11}│ Add a column\\n${action.source}`))
+    assert.match(
+      framesIn(ran).find((frame) => frame.includes('[x]'))!,
+      / 2 high {4}│ cap:drop-table\n {17}│ Look up the weather\n {17}│ \{"table":"users"\}\n/,
+    )
+    const shown = await run(['checkpoint', 'show', checkpoint.id])
+    assert.match(shown.out.replaceAll(/\s+(│ )?/g, ' '), / id=drop kind=cap:drop-table summary="Look up the weather" /)
     const { resolution } = (await owner.collaboration.checkpoint.get({ checkpoint_id: checkpoint.id })).checkpoint
     assert.deepEqual([resolution?.approved_actions, resolution?.denied_actions], [['add'], ['drop']])
   })

@@ -1,6 +1,7 @@
 // Whatever an agent writes, no line of it looks like the server's own (X32): cards, the live screen, and things shown field by field.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { ProposedAction } from '#protocols/collaboration/schema.ts'
 import type { Item } from '#protocols/execution/inbox.ts'
 import type { Delivered } from '#apps/cli/delivered.ts'
 import { cardLines } from '#apps/cli/inbox-card.ts'
@@ -51,7 +52,7 @@ function itemWith(kind: 'request' | 'approval' | 'review', text: () => string): 
   const details =
     kind === 'request'
       ? { [text()]: text(), list: [text(), { [text()]: text() }] }
-      : { proposed_actions: [{ id: text(), summary: text(), detail: text(), risk: 'high' }], state: { [text()]: text() } }
+      : { proposed_actions: [{ id: text(), kind: text(), summary: text(), detail: text(), risk: 'high' }], state: { [text()]: text() } }
   const payload =
     kind === 'review'
       ? { question: text(), options: ['approved', 'rejected'], details: { goal: text(), acceptance_criteria: [text()] } }
@@ -106,6 +107,27 @@ const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u200b]|\p{Bidi_Control}/
 const atBegin = (lines: readonly string[]): string[] => lines.filter((line) => line !== '' && !line.startsWith(' '))
 const plain = (): string => 'x'
 
+const viewWith = (all: Item[], mode: View['mode'], choosing: View['choosing'] = null): View => ({
+  who: 'user_owner',
+  list: {
+    all,
+    isMore: false,
+    counts: { open: all.length, critical: 0, fitting: all.length },
+    marks: new Map(),
+    picked: new Set(),
+    filter: { text: '', query: {} },
+    isSearching: false,
+  },
+  chosen: 0,
+  mode,
+  scroll: 0,
+  typing: null,
+  choosing,
+  delivered: null,
+  message: null,
+  awaySince: null,
+})
+
 function assertMarked(lines: readonly string[], expected: readonly string[], columns: number): void {
   for (const line of lines) {
     assert.doesNotMatch(line, HIDDEN)
@@ -130,26 +152,8 @@ describe('a line of what an agent wrote', () => {
     })
 
   test('never begins a line of the screen, but for the row in which it is chosen', () => {
-    const viewOf = (text: () => string, mode: View['mode']): View => ({
-      who: 'user_owner',
-      list: {
-        all: [itemWith('approval', text), { ...itemWith('request', text), request_id: 'hxp_2' }],
-        isMore: false,
-        counts: { open: 2, critical: 0, fitting: 2 },
-        marks: new Map(),
-        picked: new Set(),
-        filter: { text: '', query: {} },
-        isSearching: false,
-      },
-      chosen: 0,
-      mode,
-      scroll: 0,
-      typing: null,
-      choosing: null,
-      delivered: null,
-      message: null,
-      awaySince: null,
-    })
+    const viewOf = (text: () => string, mode: View['mode']): View =>
+      viewWith([itemWith('approval', text), { ...itemWith('request', text), request_id: 'hxp_2' }], mode)
     for (let seed = 0; seed < 60; seed++) {
       const random = chance(seed)
       const size = { columns: [40, 80, 120][seed % 3]!, rows: 200 }
@@ -176,4 +180,26 @@ describe('a line of what an agent wrote', () => {
         assert.match(line, /^ +(│( |$)|- |… \d+ more lines)/, line)
     }
   })
+})
+
+test('every field of a proposed action stands on the card and in the list to choose from: a yes permits its kind with its detail (D8)', () => {
+  const fields = Object.keys(ProposedAction.properties).filter((field) => field !== 'id')
+  const action = Object.fromEntries(fields.map((field) => [field, field === 'risk' ? 'high' : `some ${field}`]))
+  // As two fields an action would be two: the first line is the kind alone, whatever it holds.
+  const forging = { ...action, kind: 'cap:drop-db\nweather', summary: 'Look up the weather' }
+  const item = itemWith('approval', plain)
+  const asking = { ...item, card: { ...item.card, payload: { item: 'x', details: { proposed_actions: [action, forging] } } } } as Item
+  const texts = (lines: readonly { text: string }[]): string[] => lines.map(({ text }) => text)
+  const size = { columns: 80, rows: 60 }
+  const shown = {
+    card: texts(cardLines(asking, 80, NOW)),
+    list: texts(frameOf(viewWith([asking], 'list'), size, NOW).lines),
+    choices: texts(frameOf(viewWith([asking], 'list', { at: 0, chosen: new Set() }), size, NOW).lines),
+  }
+  for (const [where, lines] of Object.entries(shown)) {
+    for (const field of fields) assert.ok(lines.some((line) => line.includes(String(action[field]))), `${where}: ${field}`) // prettier-ignore
+    const begins = lines.filter((line) => line.includes(' high '))
+    assert.match(begins[0]!, /│ some kind$/, where)
+    assert.match(begins[1]!, /│ "cap:drop-db\\+nweather"$/, where)
+  }
 })

@@ -1,5 +1,6 @@
 // One item of the inbox as lines of text: that an agent asks and which, everything that it wrote, what the server knows, and what each
 // answer will do. Each line of somebody else's text is marked, so that none looks like the server's own (X32).
+import type { Checkpoint } from '#protocols/collaboration/schema.ts'
 import type { Item } from '#protocols/execution/inbox.ts'
 import type { Delivered } from './delivered.ts'
 import { inert, markedLines, ownLines } from './text.ts'
@@ -28,7 +29,7 @@ export type Card = {
   readonly thread?: readonly Remark[]
 }
 /** An action that an agent would take if it may. */
-export type Proposed = { readonly summary: string; readonly detail?: string; readonly risk: string }
+export type Proposed = Checkpoint['proposed_actions'][number]
 
 export const cardIn = (item: Item): Card => item.card as unknown as Card
 export const isOpen = ({ status }: Pick<Item, 'status'>): boolean => status === 'pending' || status === 'assigned'
@@ -134,10 +135,13 @@ export function cardLines(item: Item, columns: number, now: number, delivered: D
 
 const riskStyles: Readonly<Record<string, Style>> = { low: 'green', medium: 'yellow', high: 'red' }
 
-/** Each action with its risk before it, outside of what the agent wrote. */
-export function actionLines({ summary, detail, risk }: Proposed, columns: number, begin: string): Line[] {
-  const known = riskStyles[risk] === undefined ? 'unknown' : risk
-  const text = detail === undefined || detail === '' ? summary : `${summary}\n${detail}`
+/**
+ * Each action with its risk before it, outside of the agent's text. Its kind comes first and on a line of its own: where that is a
+ * capability, a yes permits it (D8), whatever the summary says.
+ */
+export function actionLines({ kind, summary, detail, risk }: Proposed, columns: number, begin: string): Line[] {
+  const known = Object.hasOwn(riskStyles, risk) ? risk : 'unknown'
+  const text = [word(kind), summary, ...(detail === undefined || detail === '' ? [] : [detail])].join('\n')
   const style = riskStyles[known]
   return markedLines(text, columns, `${begin} ${known.padEnd(7)} │ `).map((line) => ({ text: line, style }))
 }
@@ -145,7 +149,7 @@ export function actionLines({ summary, detail, risk }: Proposed, columns: number
 function proposals(item: Item, { own, lines, columns }: Writing): void {
   const actions = proposedIn(item)
   if (actions.length === 0) return
-  own(`${actions.length === 1 ? 'One action is' : `${actions.length} actions are`} proposed, each with its risk:`)
+  own(`${actions.length === 1 ? 'One action is' : `${actions.length} actions are`} proposed, each with its risk and its kind:`)
   for (const [i, action] of actions.entries()) lines.push(...actionLines(action, columns, String(i + 1).padStart(2)))
 }
 

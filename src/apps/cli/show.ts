@@ -192,10 +192,14 @@ function rowsOf(value: Value, prefix: string, id: unknown): [string, string[]][]
   })
 }
 
+/** Text with spaces is quoted: no value looks like a field beside it. */
+const quotedCell = (value: unknown): string =>
+  typeof value === 'string' && !/^[^\s"=]+$/.test(value) ? JSON.stringify(value) : cellOf(value)
+
 const itemOf = (item: unknown): string =>
   isValue(item)
     ? Object.entries(item)
         .filter(([, inner]) => !isEmpty(inner))
-        .map(([field, inner]) => `${field}=${cellOf(inner)}`)
+        .map(([field, inner]) => `${field}=${quotedCell(inner)}`)
         .join(' ')
     : `- ${cellOf(item)}`
