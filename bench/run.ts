@@ -1,6 +1,7 @@
 // `npm run bench`: everything that docs/benchmarks.md tells, measured here and now. `npm run bench -- store http` runs a part.
 import { cpus } from 'node:os'
 import { agents } from './agents.ts'
+import { attack } from './attack.ts'
 import { bytes } from './bytes.ts'
 import { flow } from './flow.ts'
 import { http } from './http.ts'
@@ -11,7 +12,7 @@ import { size } from './size.ts'
 import { store } from './store.ts'
 import { streams } from './streams.ts'
 
-const benches: readonly Bench[] = [store, http, flow, streams, agents, hxp, jsonrpc, size, bytes]
+const benches: readonly Bench[] = [store, http, flow, streams, agents, hxp, jsonrpc, size, bytes, attack]
 const width = Math.max(...benches.map(({ name }) => name.length))
 const help = `npm run bench [-- name ...]
 

@@ -2,19 +2,25 @@
 // else is answered. Each test is an attack on a server process of its own.
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
-import { deaf, fill, honest, listRequest, peakMb, target, type Target } from './support/attack.ts'
+import { attacks, deaf, fill, honest, peakMb, target, type Target } from './support/attack.ts'
 import { createCaller } from './support/server.ts'
 import { dataFolder } from './support/server-process.ts'
 
 const MB_MAX = 400
 const ATTACK_MS = 4_000
-/** On a busy machine they take longer than that. */
-const CALLS_MIN = 5
+const WARM_MS = 1_000
+/** The slowest answer was seen to take 2 s on two cores for which ten processes wait, and 11 s where twenty-five do. */
+const WAIT_MS_MAX = 20_000
+/** However long they take: where ten wait, 13 were answered in the time of the attack. */
+const CALLS_MIN = 11
 
 async function attacked(t: TestContext, isFilled = true): Promise<Target> {
   const server = await target(dataFolder(t))
   t.after(() => server.end('SIGKILL'))
-  if (isFilled) await fill(server)
+  if (!isFilled) return server
+  await fill(server)
+  // Others have been there before: what their first call costs a new process is not the question.
+  await honest(server, WARM_MS)
   return server
 }
 
@@ -24,7 +30,9 @@ async function holds(t: TestContext, server: Target, attack: { end(): void }): P
   const { times, failures } = await honest(server, ATTACK_MS, CALLS_MIN)
   assert.deepEqual(failures, [])
   const peak = peakMb(server.pid)
-  t.diagnostic(`${peak.toFixed(0)} MB, slowest of others ${Math.max(...times).toFixed(0)} ms, ${times.length} calls`)
+  const slowest = Math.max(...times)
+  t.diagnostic(`${peak.toFixed(0)} MB, slowest of others ${slowest.toFixed(0)} ms, ${times.length} calls`)
+  assert.ok(slowest < WAIT_MS_MAX, `one answer took ${slowest.toFixed(0)} ms`)
   assert.ok(peak < MB_MAX, `the server took ${peak.toFixed(0)} MB`)
   attack.end()
   const { call, close } = createCaller(server.port)
@@ -33,25 +41,11 @@ async function holds(t: TestContext, server: Target, attack: { end(): void }): P
   assert.equal(status, 200, JSON.stringify(body))
 }
 
-test('150 connections send 60 requests for long pages ahead and read nothing', async (t) => {
-  const server = await attacked(t)
-  await holds(t, server, await deaf(server, 150, listRequest(server.devin).repeat(60)))
-})
-
-test('2,500 connections ask for one long page each and read nothing', async (t) => {
-  const server = await attacked(t)
-  await holds(t, server, await deaf(server, 2_500, listRequest(server.devin)))
-})
-
-test('one connection sends 2,000 requests ahead and reads nothing', async (t) => {
-  const server = await attacked(t)
-  await holds(t, server, await deaf(server, 1, listRequest(server.devin).repeat(2_000)))
-})
-
-test('1,000 connections without a credential ask for the description 20 times and read nothing', async (t) => {
-  const server = await attacked(t, false)
-  await holds(t, server, await deaf(server, 1_000, 'GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n'.repeat(20)))
-})
+for (const { name, isFilled, run } of attacks)
+  test(name, async (t) => {
+    const server = await attacked(t, isFilled)
+    await holds(t, server, await run(server))
+  })
 
 test('long tasks make short pages: no page is much longer than a megabyte', async (t) => {
   const server = await attacked(t, false)
@@ -105,7 +99,8 @@ test('reads are paid for by what they cost, and the price is told', async (t) =>
   t.after(close)
   const pages = await Promise.all(Array.from({ length: 6 }, () => call(server.devin, 'collaboration/task.list', { limit: 200 })))
   const refused = pages.find(({ status }) => status === 429)
-  assert.equal(pages[0]!.status, 200, 'a page that costs more than is left is answered once')
+  const paid = pages.filter(({ status }) => status === 200)
+  assert.ok(paid.length > 0, 'a page that costs more than is left is answered once')
   assert.equal(refused?.body.error.code, 'QUOTA_EXCEEDED')
   assert.match(refused?.body.error.message, /^agent_devin has read more than its 600 units a minute/)
   assert.ok(refused?.body.error.details.retry_after >= 1)

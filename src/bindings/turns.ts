@@ -17,10 +17,15 @@ type Queue = {
 export function createTurns(unsent: Pick<Unsent, 'admit'>): Turns {
   const queues = new Map<string, Queue>()
   let spent = 0
+  /** When the first of this turn began. */
+  let begunAt = 0
   let isScheduled = false
 
   const mayBegin = (queue: Queue): boolean =>
-    queue.underWay < limits.readsUnderWayMax && queue.spent < limits.readUnitsPerTurn && spent < limits.readUnitsPerTurnOfAll
+    queue.underWay < limits.readsUnderWayMax &&
+    queue.spent < limits.readUnitsPerTurn &&
+    spent < limits.readUnitsPerTurnOfAll &&
+    (spent === 0 || performance.now() - begunAt < limits.readMsPerTurn)
 
   function spend(queue: Queue, units: number): void {
     queue.spent += units
@@ -28,6 +33,7 @@ export function createTurns(unsent: Pick<Unsent, 'admit'>): Turns {
   }
 
   function begin(queue: Queue): void {
+    if (spent === 0) begunAt = performance.now()
     queue.underWay++
     spend(queue, queue.usual)
   }

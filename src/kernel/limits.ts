@@ -337,6 +337,8 @@ export const limits = {
   readsUnderWayMax: 4,
   readUnitsPerTurn: 150,
   readUnitsPerTurnOfAll: 300,
+  /** And the time: a unit over HTTP costs twenty times one over JSON-RPC, and others wait for three or four turns in each of their calls. */
+  readMsPerTurn: 2,
   /** Questions that one agent may put to people. People's attention is the scarcest thing here. */
   asksPerMinute: 600,
   asksOpenMax: 1_000,

@@ -34,7 +34,7 @@ export async function fill({ port, alice }: Target, tasks = 200, chars = 5_000):
   close()
 }
 
-export const listRequest = (bearer: string): string => {
+const listRequest = (bearer: string): string => {
   const body = '{"limit":200}'
   return `POST /v1/collaboration/task.list HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${bearer}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
 }
@@ -98,3 +98,33 @@ export function peakMb(pid: number): number {
     return 0
   }
 }
+
+/** The attacks of one agent's key, and of somebody without any, that are tried in tests and measured by `npm run bench -- attack`. */
+export type Attack = {
+  readonly name: string
+  /** Whether it needs long pages to ask for. */
+  readonly isFilled: boolean
+  run(server: Pick<Target, 'port' | 'devin'>): ReturnType<typeof deaf>
+}
+export const attacks: readonly Attack[] = [
+  {
+    name: '150 connections send 60 requests for long pages ahead and read nothing',
+    isFilled: true,
+    run: (server) => deaf(server, 150, listRequest(server.devin).repeat(60)),
+  },
+  {
+    name: '2,500 connections ask for one long page each and read nothing',
+    isFilled: true,
+    run: (server) => deaf(server, 2_500, listRequest(server.devin)),
+  },
+  {
+    name: 'one connection sends 2,000 requests ahead and reads nothing',
+    isFilled: true,
+    run: (server) => deaf(server, 1, listRequest(server.devin).repeat(2_000)),
+  },
+  {
+    name: '1,000 connections without a credential ask for the description 20 times and read nothing',
+    isFilled: false,
+    run: (server) => deaf(server, 1_000, 'GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n'.repeat(20)),
+  },
+]
