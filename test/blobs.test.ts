@@ -8,6 +8,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmdirSync,
   rmSync,
   statSync,
@@ -16,10 +17,12 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Readable } from 'node:stream'
 import { test, type TestContext } from 'node:test'
 import type { Blobs } from '#kernel/blobs.ts'
 import type { Refusal } from '#kernel/errors.ts'
 import { openBlobs } from '#stores/blobs.ts'
+import { until } from './support/receiver.ts'
 
 const MAX = 1024 * 1024
 const checksumOf = (bytes: Uint8Array): string => `sha256:${createHash('sha256').update(bytes).digest('hex')}`
@@ -180,6 +183,42 @@ test('bytes whose file lost a part are replaced when they are sent again', async
   writeFileSync(pathOf(path, checksum), 'hel')
   await keep(blobs, hello)
   assert.equal(String(await readAll(await blobs.open(checksum))), 'hello world')
+})
+
+test('bytes whose file was changed at the same size are replaced when they are sent again', async (t) => {
+  const path = folder(t)
+  const blobs = await openIn(path)
+  const bytes = randomBytes(5_000)
+  const checksum = await keep(blobs, bytes)
+  writeFileSync(pathOf(path, checksum), randomBytes(5_000))
+  await keep(blobs, bytes)
+  assert.ok((await readAll(await blobs.open(checksum))).equals(bytes))
+})
+
+/** Files of this folder that this process has open. */
+const openFiles = (path: string): string[] =>
+  readdirSync('/proc/self/fd').flatMap((fd) => {
+    try {
+      const target = readlinkSync(`/proc/self/fd/${fd}`)
+      return target.startsWith(path) ? [target] : []
+    } catch {
+      return [] // the descriptor that lists the folder itself
+    }
+  })
+
+test('a reader that is gone before it has read anything leaves no open file', async (t) => {
+  const path = folder(t)
+  const blobs = await openIn(path)
+  const checksum = await keep(blobs, randomBytes(600_000))
+  const readers = await Promise.all(Array.from({ length: 5 }, async () => (await blobs.open(checksum)) as Readable))
+  for (const reader of readers) reader.destroy()
+  await until(() => openFiles(path).length === 0)
+  // Nothing is there for a part of bytes that another reader has set aside meanwhile.
+  const changed = await keep(blobs, randomBytes(600_000))
+  writeFileSync(pathOf(path, changed), randomBytes(600_000))
+  const parts = await Promise.allSettled([1, 2, 3].map(() => blobs.open(changed, { first: 0, last: 9 })))
+  assert.ok(parts.every((part) => part.status === 'rejected' || part.value === null))
+  await until(() => openFiles(path).length === 0)
 })
 
 test('the list goes through all bytes in slices and past whatever else lies there', async (t) => {

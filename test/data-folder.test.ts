@@ -1,7 +1,7 @@
 // The data folder under a running server: deleted, moved, its lock taken away, on a disk without quota, and where none can be made.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import fs, { readFileSync, renameSync, rmSync } from 'node:fs'
+import fs, { readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { dirname, join } from 'node:path'
 import { test, type TestContext } from 'node:test'
@@ -45,6 +45,17 @@ test('a folder that was moved serves again when it is back', async (t) => {
   renameSync(on.data, `${on.data}-moved`)
   await assertRefuses(on, /deleted, moved or replaced/)
   renameSync(`${on.data}-moved`, on.data)
+  assert.equal((await on.add('user_first')).status, 200)
+})
+
+test('a folder that cannot be looked into any more stops all changes and ends nothing', async (t) => {
+  const on = await place(t)
+  renameSync(on.data, `${on.data}-away`)
+  symlinkSync(on.data, on.data)
+  await soon(1_500)
+  await assertRefuses(on, /was deleted, moved or replaced under the running server/)
+  rmSync(on.data)
+  renameSync(`${on.data}-away`, on.data)
   assert.equal((await on.add('user_first')).status, 200)
 })
 

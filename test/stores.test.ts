@@ -10,6 +10,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { differenceIn } from '#kernel/chain.ts'
 import { Refusal, type Conflict } from '#kernel/errors.ts'
 import { END } from '#kernel/schema.ts'
+import { isSound } from '#kernel/sealed.ts'
 import type { SequencerOptions } from '#kernel/sequencer.ts'
 import type { Batch, Fact, FactsOf, Put, Sealed, Store, Value } from '#kernel/store.ts'
 import { memoryDisk, memoryStore, type MemoryOptions } from '#stores/memory.ts'
@@ -1092,6 +1093,16 @@ describe('a record that somebody changed in the file', () => {
     assert.equal(await verify(), true)
     await world.close()
   })
+})
+
+test('a fact whose earlier image has lost its own fact is not sound, and nothing is thrown', async () => {
+  const world = await createWorld()
+  await world.call('admin', 'identity/user.update', { user_id: 'user_alice', name: 'Alice B.' })
+  const facts = await world.store.facts({ by: 'scope', scope: 'system' }, { after: null, limit: 200, asStored: true })
+  const fact = facts.find(({ images }) => images.some(({ version }) => version > 1))!
+  assert.equal(isSound(fact), true)
+  assert.equal(isSound({ ...fact, images: fact.images.map((image) => ({ ...image, beforeLine: null })) }), false)
+  await world.close()
 })
 
 /** Another value that differs in one bit, at a place that depends on the row. */

@@ -100,6 +100,11 @@ export function holdFolder(folder: string, taken: string): FolderLock {
 
 /** Which file a path leads to; null: to none. */
 function identityOf(path: string): string | null {
-  const found = statSync(path, { bigint: true, throwIfNoEntry: false })
-  return found ? `${found.dev} ${found.ino}` : null
+  try {
+    const found = statSync(path, { bigint: true, throwIfNoEntry: false })
+    return found ? `${found.dev} ${found.ino}` : null
+  } catch (error) {
+    // A folder above that cannot be entered any more, or a disk that fails: it is not the file that was opened.
+    return (error as NodeJS.ErrnoException).code ?? 'unreadable'
+  }
 }

@@ -70,6 +70,6 @@ export function isSound({ line, hash, images }: StoredFact): boolean {
   return images.every(({ key, version, salt, text, before, beforeSalt, beforeLine }) => {
     if (text === null || !line.includes(sealedAs(key, version, digestOf(salt, text)))) return false
     if (version === 1) return before === null
-    return before !== null && beforeLine!.includes(sealedAs(key, version - 1, digestOf(beforeSalt!, before)))
+    return before !== null && beforeLine?.includes(sealedAs(key, version - 1, digestOf(beforeSalt!, before))) === true
   })
 }

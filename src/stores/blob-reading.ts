@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { open, rename, stat, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
+import { pipeline, Transform, type Readable } from 'node:stream'
 import type { Blobs, ByteRange, Checksum } from '#kernel/blobs.ts'
 import { Damaged } from '#kernel/errors.ts'
 
@@ -36,25 +37,32 @@ export function createReading() {
   /** Under another name nobody finds them, and whoever looks into it still can. */
   async function setAside(path: string, hex: string): Promise<never> {
     known.delete(hex)
-    await rename(path, `${path}.changed-${Date.now()}`)
+    // Another reader may have come first.
+    await rename(path, `${path}.changed-${Date.now()}`).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error
+    })
     throw new Damaged(`sha256:${hex}`, 'its bytes are not those of its name; the file was set aside')
   }
 
   /** The last portion is held back until all are known to be right: whoever reads to the end has read what was sent. */
-  async function* whole(file: FileHandle, path: string, hex: string): AsyncIterable<Uint8Array> {
-    try {
-      const hash = createHash('sha256')
-      let held: Uint8Array | null = null
-      for await (const chunk of file.createReadStream({ highWaterMark: READ_BYTES, autoClose: false }) as AsyncIterable<Buffer>) {
+  function whole(file: FileHandle, path: string, hex: string): Readable {
+    const hash = createHash('sha256')
+    let held: Buffer | null = null
+    const checked = new Transform({
+      transform(chunk: Buffer, _, done) {
         hash.update(chunk)
-        if (held) yield held
+        const before = held
         held = chunk
-      }
-      if (hash.digest('hex') !== hex) await setAside(path, hex)
-      if (held) yield held
-    } finally {
-      await file.close()
-    }
+        done(null, before)
+      },
+      flush(done) {
+        if (hash.digest('hex') === hex) done(null, held)
+        else setAside(path, hex).catch(done)
+      },
+    })
+    // The file is closed however this ends, also for a reader that is gone before it has begun.
+    pipeline(file.createReadStream({ highWaterMark: READ_BYTES }), checked, () => undefined)
+    return checked
   }
 
   async function isSound(path: string, hex: string): Promise<boolean> {
@@ -78,9 +86,11 @@ export function createReading() {
     isSound,
     /** A part says nothing about the whole, which is therefore read once before. */
     async part(file: FileHandle, path: string, hex: string, { first, last }: ByteRange): Promise<AsyncIterable<Uint8Array>> {
-      if (!(await isSound(path, hex))) {
+      try {
+        if (!(await isSound(path, hex))) await setAside(path, hex)
+      } catch (error) {
         await file.close()
-        await setAside(path, hex)
+        throw error
       }
       return file.createReadStream({ highWaterMark: READ_BYTES, start: first, end: last })
     },

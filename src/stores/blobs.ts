@@ -238,7 +238,8 @@ function filesIn(path: string, fatal: (error: unknown) => void) {
     async adopt(temporary: string, received: Received): Promise<boolean> {
       const hex = hexIn(received.checksum)
       const target = pathOf(received.checksum)
-      const created = (await size(received.checksum)) !== received.size
+      // A file of the same name may have been changed: then these bytes are the right ones.
+      const created = (await size(received.checksum)) !== received.size || !(await reading.isSound(target, hex))
       const folder = await ensureFolder(await ensureFolder(path, hex.slice(0, 2)), hex.slice(2, 4))
       if (created) {
         await rename(temporary, target)

@@ -110,6 +110,9 @@ test('what nobody knows is ignored and named, what is null is not said, and noth
   assert.equal(answer.headers['hxp-ignored'], 'colour, ?dd, payload.contxt')
   const { json } = await world.http('devin', 'GET', `/requests/${answer.json.request_id}`)
   assert.ok(!JSON.stringify(json).includes('contxt'))
+  // A dot is a letter of a name like any other.
+  const dotted = await world.http('devin', 'POST', '/requests', { ...QUESTION, 'a.b': 1, 'payload.question': 'x' })
+  assert.deepEqual([dotted.status, dotted.headers['hxp-ignored']], [201, 'a.b, payload.question'])
   const plain = await world.http('devin', 'POST', '/requests', QUESTION)
   assert.equal(plain.headers['hxp-ignored'], undefined)
   const resolved = await world.resolve(answer.json.request_id, 'Approve', { mood: 'good' })

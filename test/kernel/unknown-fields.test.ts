@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { nullable, t } from '#kernel/schema.ts'
-import { unknownFields, withAdded } from '#kernel/unknown-fields.ts'
+import { nearestOf, refuseUnknown, unknownFields, withAdded } from '#kernel/unknown-fields.ts'
 
 const Point = t.Object({ title: t.String(), max_duration: t.Optional(t.String()) })
 const Shape = t.Object({
@@ -19,7 +19,7 @@ const Shape = t.Object({
     ]),
   ),
 })
-const found = (input: object): string[] => unknownFields(Shape, input).map(({ path, nearest }) => `${path} ${nearest}`)
+const found = (input: object): string[] => Array.from(unknownFields(Shape, input), (field) => `${field.path.join('.')} ${nearestOf(field)}`)
 
 test('known fields, open objects and values without a schema hold nothing unknown', () => {
   const input = { goal: 'x', points: [{ title: 'a' }], deadline: null, best: null, details: { any: { thing: 1 } }, anything: { a: 1 } }
@@ -52,6 +52,16 @@ test('in a union the form that fits decides', () => {
 test('what the server itself adds is no unknown field', () => {
   assert.deepEqual(found({ goal: 'x', payload: { kind: 'inline', text: 't', verified: true } }), [])
   assert.deepEqual(found({ goal: 'x', payload: { kind: 'ref', uri: 'u', verified: true } }), ['payload.verified null'])
+})
+
+test('a field is looked at only as long as none before it was unknown', () => {
+  const input = {
+    colour: 1,
+    get points(): never {
+      throw new Error('nobody has asked for more')
+    },
+  }
+  assert.throws(() => refuseUnknown(unknownFields(Shape, input)), { code: 'INVALID_REQUEST', message: 'colour is not a field here' })
 })
 
 test('names that every object inherits are fields like others', () => {

@@ -191,9 +191,14 @@ const giving = ({ kernel, blobs, bounds: { readMs } }: Carrying, operation: stri
     const range = rangeIn(raw.headers, size, etag)
     if (range === 'outside')
       throw new TransportRefusal(416, 'INVALID_REQUEST', `there are ${size} bytes`, { 'content-range': `bytes */${size}` })
+    if (reply.raw.destroyed) throw gone()
     // Before a byte is read: reading and hashing are what is bounded.
     if (method !== 'HEAD' && !isDataUri(uri)) reply.raw.once('close', slots.enter(actor.id))
     const body = method === 'HEAD' ? '' : await bodyOf(kernel, blobs, uri, range)
+    if (reply.raw.destroyed) {
+      if (body instanceof Readable) body.destroy()
+      throw gone()
+    }
     reply.code(range ? 206 : 200).headers({
       ...whole,
       // Never what it says it is: nothing here may be shown as a page of ours.
@@ -210,6 +215,9 @@ const giving = ({ kernel, blobs, bounds: { readMs } }: Carrying, operation: stri
       for (const header of Object.keys(whole)) void reply.removeHeader(header)
     })
   }
+
+/** An answer that is never sent; it ends the work. */
+const gone = (): Refusal => new Refusal('UNAVAILABLE', 'the client closed its connection before the bytes were read')
 
 async function bodyOf({ store }: Kernel, blobs: Blobs, uri: string, range: ByteRange | null): Promise<Body> {
   if (isDataUri(uri)) {

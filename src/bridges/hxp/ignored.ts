@@ -32,24 +32,26 @@ export function understood(
 ): { readonly body: unknown; readonly ignored: readonly string[] } {
   if (!isFields(raw)) return { body: raw, ignored: [] }
   let body = said(raw)
-  const unknown = unknownFields(inputOf(kernel, operation), body).map(({ path }) => path)
+  const unknown = Array.from(unknownFields(inputOf(kernel, operation), body), ({ path }) => path)
   const { action, payload } = body
   if (operation === create && isFields(payload) && isAction(action))
-    unknown.push(...unknownFields(payloadInput(action), { payload: said(payload) }).map(({ path }) => path))
-  const ignored = unknown.filter((path) => !isClaim(path))
+    for (const { path } of unknownFields(payloadInput(action), { payload: said(payload) })) unknown.push(path)
+  const ignored = unknown.filter((path) => path.length > 1 || !isClaim(path[0]!))
   if (operation !== create && OURS.some((name) => Object.hasOwn(body, name)))
     body = Object.fromEntries(Object.entries(body).filter(([name]) => !OURS.includes(name)))
-  for (const path of ignored) body = without(body, path.split('.'))
-  return { body, ignored }
+  return { body: ignored.length === 0 ? body : without(body, ignored), ignored: ignored.map((path) => path.join('.')) }
 }
 const isAction = (value: unknown): value is Action => Action.enum.includes(value as Action)
 
-function without(value: Fields, [name = '', ...rest]: readonly string[]): Fields {
-  const held = value[name]
-  if (rest.length === 0) return Object.fromEntries(Object.entries(value).filter(([one]) => one !== name))
-  if (Array.isArray(held))
-    return { ...value, [name]: held.map((one, i) => (String(i) === rest[0] && isFields(one) ? without(one, rest.slice(1)) : one)) }
-  return isFields(held) ? { ...value, [name]: without(held, rest) } : value
+/** A copy without these fields, made once however many they are. */
+function without(body: Fields, paths: readonly (readonly string[])[]): Fields {
+  const copy = structuredClone(body)
+  for (const path of paths) {
+    let holder: unknown = copy
+    for (const step of path.slice(0, -1)) holder = (holder as Record<string, unknown> | undefined)?.[step]
+    if (typeof holder === 'object' && holder !== null) delete (holder as Record<string, unknown>)[path.at(-1)!]
+  }
+  return copy
 }
 
 const NAMES_MAX = 20
