@@ -66,6 +66,66 @@ for (const tier of ['autonomous', 'plan_then_implement', 'confirm_each_action'])
     }
   })
 }
+must('H35-below', 'what is denied does not run in a part of the task, nor in a part of that, until the deny is revoked', async () => {
+  let ran = 0
+  const on = await capabilityWorld([local(capability('search', () => ({ ran: ++ran })))])
+  const { task_id } = await runUnder(on, {}, { delegable: true })
+  const part = async (as: string, above: string, to: string): Promise<string> => {
+    const input = { task_id: above, to: `agent_${to}`, spec: { goal: 'A part' }, delegable: true }
+    const { child } = await on.world.call(as, 'collaboration/ownership.delegate', input)
+    await on.world.call(to, 'collaboration/task.start', { task_id: child.id })
+    return child.id as string
+  }
+  const child = await part('devin', task_id, 'robin')
+  const below = (await on.world.call('alice', 'collaboration/task.create', { spec: { goal: 'More' }, parent_task: child })).task
+    .id as string
+  await on.world.call('alice', 'collaboration/task.assign', { task_id: below, assignee: 'agent_devin' })
+  await on.world.call('devin', 'collaboration/task.start', { task_id: below })
+  const ref = { capability_id: 'cap:search', version: '1.0.0' }
+  const works = [
+    ['robin', child],
+    ['devin', below],
+  ] as const
+  const invoke = async (as: string, of: string): Promise<any> => {
+    const { items } = await on.world.call('alice', 'delegation/run.list', { task_id: of })
+    return on.world.call(as, 'delegation/capability.invoke', { run_id: items[0].id, ref })
+  }
+  for (const denied of ['cap:search', 'cap:*']) {
+    const { grant: deny } = await allow(on, task_id, denied, 'deny')
+    for (const [as, of] of works) {
+      await allow(on, of, 'cap:search')
+      const { ok, error } = await invoke(as, of)
+      assert.deepEqual([ok, error?.code], [false, 'PERMISSION_DENIED'])
+      const used = await on.world.call(as, 'collaboration/grant.use', { task_id: of, scope: 'cap:search' })
+      assert.deepEqual(used, { decision: 'deny', grant: null }, 'the executor of a part need not be a reader of the task above')
+    }
+    await on.world.call('alice', 'collaboration/grant.revoke', { grant_id: deny.id })
+  }
+  assert.equal(ran, 0)
+  for (const [as, of] of works) assert.equal((await invoke(as, of)).ok, true)
+  await on.close()
+})
+must('H35-below', 'an allow holds for its own task alone, and a new attempt is free of what the rejected task denied', async () => {
+  const on = await stage('delegable')
+  const task_id = on.refs['task'].id as string
+  await grant(on, 'rm:some', 'allow')
+  const { child } = await on.call('devin', 'ownership.delegate', { task_id, to: 'agent_robin', spec: { goal: 'A part' } })
+  await on.call('robin', 'task.start', { task_id: child.id })
+  const decided = async (of: string, scope: string): Promise<string> =>
+    (await on.call('robin', 'grant.use', { task_id: of, scope })).decision
+  assert.equal(await decided(child.id, 'rm:some'), 'ask')
+  await on.call('alice', 'grant.add', { task_id: child.id, scope: 'rm:all', decision: 'deny', until: 'task' })
+  assert.equal(await decided(child.id, 'rm:all'), 'deny')
+  const { artifact } = await on.call('robin', 'artifact.commit', { task_id: child.id, payload: { kind: 'inline', uri: 'data:,x' } })
+  await on.call('alice', 'review.submit', { task_id: child.id, artifact_id: artifact.id, verdict: 'rejected' })
+  const { task: again } = await on.call('alice', 'task.create', { spec: { goal: 'Again' }, parent_task: child.id })
+  await on.call('alice', 'task.assign', { task_id: again.id, assignee: 'agent_robin' })
+  await on.call('robin', 'task.start', { task_id: again.id })
+  assert.equal(await decided(again.id, 'rm:all'), 'ask')
+  await grant(on, 'rm:*', 'deny')
+  assert.equal(await decided(again.id, 'rm:all'), 'deny', 'the task above both')
+})
+
 must('H35-invoke', 'under confirm_each_action the permissions of a capability are not enough: it needs an allow itself', async () => {
   const deploy = capability('deploy', () => ({}), { required_permissions: ['deploy:staging'] })
   const on = await capabilityWorld([local(deploy)])

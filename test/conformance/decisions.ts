@@ -82,6 +82,7 @@ export const decisionRows: readonly Requirement[] = [
   row('H34-answers', 'It is answered by approve, reassign or reject; after a deadline approve needs task.extend first.'),
   row('H34-told', 'The run that goes on is told that its question was superseded.'),
   row('H35-deny', 'A deny wins over every allow, narrower and later ones too; it has no uses and ends by revocation or its time.'),
+  row('H35-below', 'A deny holds for every task below its own, whatever is allowed there; a new attempt is not below the rejected one.'),
   row('H35-invoke', "capability.invoke looks up the capability's id and its permissions: a deny stops it at every autonomy level."),
   row('H42', 'A grant until session belongs to the run that is active, or to the first that begins, and ends with it.'),
   row('H36', 'Every run of a task begins with all amendments in its context, before its first message.'),

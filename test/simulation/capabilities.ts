@@ -5,6 +5,7 @@ import type { Kernel } from '#kernel/kernel.ts'
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
 
 const INVOCATION = 'delegation.invocation/'
+const TASK = 'collaboration.task/'
 
 const manifest = (name: string, version: string, required_permissions: readonly string[]) => ({
   capability_id: `cap:${name}`,
@@ -31,7 +32,20 @@ export async function offerAll(kernel: Kernel, start: number): Promise<void> {
   )
 }
 
-/** A deny of a scope, or of a family that it is of, as it was when the fact was made. */
+/** A deny on the task or on one above it, as it was when the fact was made. A new attempt is not below the task that it tries again. */
+function denyOn(record: FactRecord, task_id: string, run_id: string | null, scope: string, at: string): any {
+  const valueOf = (key: string): any => record.docs.get(key)?.value
+  let deny = denyOf(record, task_id, run_id, scope, at)
+  for (let task = valueOf(TASK + task_id); deny === null && task.parent_task !== null;) {
+    const above = valueOf(TASK + task.parent_task)
+    const run = valueOf(`delegation.work/${above.id}`)?.current_run ?? null
+    if (!(task.new_attempt && above.state === 'rejected')) deny = denyOf(record, above.id, run, scope, at)
+    task = above
+  }
+  return deny
+}
+
+/** A deny of a scope, or of a family that it is of, among the grants of one task. */
 function denyOf(record: FactRecord, task_id: string, run_id: string | null, scope: string, at: string): any {
   const covers = (denied: string): boolean => denied === scope || (denied.endsWith(':*') && scope.startsWith(denied.slice(0, -1)))
   const lasts = ({ until, run }: any): boolean => (until === 'session' ? run !== null && run === run_id : until === 'task' || until > at)
@@ -57,7 +71,7 @@ export function createEffectLaws(record: FactRecord, fail: Fail): EffectLaws {
       if (line.action === 'collaboration/grant.used' && line.detail?.['decision'] === 'allow') {
         const { task_id, id, run = null } = images[0]!.after
         const scope = line.detail['scope'] as string
-        const deny = denyOf(record, task_id, run, scope, line.at)
+        const deny = denyOn(record, task_id, run, scope, line.at)
         if (deny !== null) fail(`${id} allows ${scope}, which ${deny.id} denies`)
       }
       for (const { key, before, after } of images) {
@@ -71,7 +85,7 @@ export function createEffectLaws(record: FactRecord, fail: Fail): EffectLaws {
         // What is denied never runs.
         const { required_permissions } = record.docs.get(`delegation.capability/${after.ref.capability_id}@${after.ref.version}`)!.value
         for (const scope of isIntent ? [after.ref.capability_id, ...required_permissions] : []) {
-          const deny = after.task_id === null ? null : denyOf(record, after.task_id, after.run_id, scope, line.at)
+          const deny = after.task_id === null ? null : denyOn(record, after.task_id, after.run_id, scope, line.at)
           if (deny !== null) fail(`${what}: ${deny.id} denies ${scope}`)
         }
         if (!isNew && line.actor !== 'agent_system') fail(`${what} by ${line.actor}`)

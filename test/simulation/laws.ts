@@ -212,7 +212,9 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
       !known.projects.some(({ project_id }: { project_id: string }) => project_id === line.scope || line.scope === 'system')
     )
       fail(`${action} by ${actor}, who is not in ${line.scope}`)
-    const task = images.find(({ key }) => key.startsWith(TASK))?.before ?? docOf(`${TASK}${line.task}`)
+    // A deny is met by those who work on parts of its task as well.
+    const below = (action === 'grant.used' ? line.detail?.['below'] : undefined) as string | undefined
+    const task = images.find(({ key }) => key.startsWith(TASK))?.before ?? docOf(`${TASK}${below ?? line.task}`)
     // Whose word on a run it is, its own laws say.
     const isOfRun = line.action.startsWith('delegation/')
     if (line.cause === null && task !== null && !isOfRun && !isParty(action, actor, task))

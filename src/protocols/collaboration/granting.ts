@@ -1,13 +1,32 @@
-// Which grant of a task speaks for a scope now.
+// Which grant speaks for a scope on a task now.
 import type { Granted, Read } from '#kernel/operation.ts'
 import { kindOf } from '#kernel/schema.ts'
 import { Grant, GrantHead, grantHeadId, Task } from './schema.ts'
 
+/** The grant that speaks for a scope: the task's own, unless a task above denies it. An allow holds for the task alone that it was given on. */
+export async function speakingFor(read: Read, task: Task, scope: string, now: string): Promise<Grant | null> {
+  const own = await speakingIn(read, task, scope, now)
+  return own?.decision === 'deny' ? own : ((await deniedAbove(read, task, scope, now)) ?? own)
+}
+
+/** A part of the work must not do what the whole must not. A new attempt begins after the rejected task that it names, not under it. */
+async function deniedAbove(read: Read, task: Task, scope: string, now: string): Promise<Grant | null> {
+  for (let below = task; below.parent_task !== null;) {
+    const above = await read.raw(Task, below.parent_task)
+    if (above === null) return null
+    const isUnder = !(below.new_attempt && above.state === 'rejected')
+    const grant = isUnder ? await speakingIn(read, above, scope, now) : null
+    if (grant?.decision === 'deny') return grant
+    below = above
+  }
+  return null
+}
+
 /**
- * The grant that speaks for a scope: a deny of the scope or of a family of it before every allow; then the scope itself before its
+ * Among the grants of one task: a deny of the scope or of a family of it before every allow; then the scope itself before its
  * families, `deploy:staging` before `deploy:*`.
  */
-export async function speakingFor(read: Read, task: Task, scope: string, now: string): Promise<Grant | null> {
+async function speakingIn(read: Read, task: Task, scope: string, now: string): Promise<Grant | null> {
   const session = await sessionOf(read, task)
   let allowed: Grant | null = null
   for (const candidate of familiesOf(scope)) {

@@ -124,13 +124,17 @@ const use = command({
     const task = await read(Task, task_id)
     return { task, grant: await speakingFor(read, task, scope, now) }
   },
-  decide({ grant }, { scope }) {
+  decide({ task, grant }, { scope }) {
     if (!grant) return { facts: [], output: { decision: 'ask' as const, grant: null } }
+    const { decision } = grant
     const next: Grant = { ...grant, used: grant.used + 1 }
     const basis = { kind: 'grant', id: grant.id } as const
+    const isOwn = grant.task_id === task.id
+    const detail = { scope, decision, ...(isOwn ? {} : { below: task.id }) }
     return {
-      facts: [fact('grant.used', [image(Grant, next)], { detail: { scope, decision: grant.decision }, basis, behalf: grant.granted_by })],
-      output: { decision: grant.decision, grant: next },
+      facts: [fact('grant.used', [image(Grant, next)], { detail, basis, behalf: grant.granted_by })],
+      // The executor of a part need not be a reader of the task above.
+      output: { decision, grant: isOwn ? next : null },
     }
   },
   example: { given: 'granted', as: 'devin', input: ({ task, grant }) => ({ task_id: grant.task_id ?? task.id, scope: 'deploy:staging' }) },

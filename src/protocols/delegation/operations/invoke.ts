@@ -180,7 +180,7 @@ const invoke = command({
         atMost: boundsOf(run).slice(0, 1),
         output: failed(
           'PERMISSION_DENIED',
-          `${ref.capability_id} ${isDenied ? 'is stopped by a deny' : 'needs a grant'} of the task for ${scope}`,
+          `${ref.capability_id} ${isDenied ? 'is stopped by a deny of the task, or of one above it,' : 'needs a grant of the task'} for ${scope}`,
           of,
         ),
       }
