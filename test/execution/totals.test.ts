@@ -122,3 +122,35 @@ test('what was answered about a task is told of to those who read the task', asy
   assert.equal(await agree(world, as(world, 'bob'), 'request.inbox'), 0)
   await world.close()
 })
+
+test('who stands in for a person in one project lists and counts what waits for them there, and nothing else of theirs', async () => {
+  const world = await full()
+  // Bob owns the other project and may read all of it: in Alice's place he stands in the first one alone.
+  const deputy: Actor = {
+    ...as(world, 'bob'),
+    projects: new Map([
+      ['project_default', 'member'],
+      ['project_other', 'owner'],
+    ]),
+    actsForIn: new Map([['project_default', new Set(['user_alice'])]]),
+  }
+  assert.equal(await agree(world, deputy, 'request.inbox'), 16)
+  const listOf = async (actor: Actor, input: object): Promise<string[]> => {
+    const { items }: any = await world.kernel.call('execution/inbox.list', { limit: 200, ...input }, actor)
+    return items.map(({ request_id }: any) => request_id)
+  }
+  for (const filter of [{}, { status: 'closed' }, { priority: 'low' }, { project_id: 'project_default' }]) {
+    const wanted = await listOf(await now(world, 'alice'), { ...filter, project_id: 'project_default' })
+    const shown = await listOf(deputy, filter)
+    assert.ok(wanted.length > 0)
+    assert.deepEqual(shown, wanted, JSON.stringify(filter))
+    const { open, acting_for }: any = await world.kernel.call('execution/inbox.count', filter, deputy)
+    if (Object.keys(filter).length > 0) assert.equal(open, wanted.length, JSON.stringify(filter))
+    else assert.deepEqual({ open, acting_for }, { open: 0, acting_for: [{ person: 'user_alice', open: wanted.length }] })
+  }
+  // In her place everywhere, but not in all of her projects: the others are neither listed nor counted.
+  const guest: Actor = { ...as(world, 'bob'), actsFor: new Set(['user_alice']) }
+  const { acting_for }: any = await world.kernel.call('execution/inbox.count', {}, guest)
+  assert.deepEqual(acting_for, [{ person: 'user_alice', open: (await listOf(guest, {})).length }])
+  await world.close()
+})

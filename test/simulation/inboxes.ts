@@ -1,10 +1,10 @@
 // What people and agents are shown when all is quiet, against what the documents say: nothing that waits for somebody is missing from
-// their list, nothing else stands there, nothing twice, and the numbers are the same.
+// their list, nothing else stands there, nothing twice, and the numbers are the same. One of them stands in for another in one project.
 import { canonical } from '#kernel/canonical.ts'
 import type { Plan } from './clients.ts'
 import type { Fail, Record as FactRecord } from './record.ts'
 import { isUnbound } from './requests.ts'
-import { people, projects, projectsOf } from './world.ts'
+import { ADMIN, HELPER, people, projects, projectsOf, REVIEWER } from './world.ts'
 
 const REQUEST = 'execution.request/'
 const RANKS = ['critical', 'high', 'normal', 'low']
@@ -13,8 +13,14 @@ const agents = Object.values(projects).flatMap((project) => project.agents)
 const isOpen = ({ status }: any): boolean => status === 'pending' || status === 'assigned'
 const orderOf = ({ priority, created_at, id }: any): string => `${RANKS.indexOf(priority as string)} ${created_at} ${id}`
 
+const PLACE = 'project_default'
+const stoodInFor = (who: string, request: any): boolean =>
+  who === HELPER && request.people.includes(REVIEWER) && request.project_id === PLACE
+
 /** `ask`: the answer, or null where it was refused. */
-export async function checkInboxes(record: FactRecord, ask: (plan: Plan) => Promise<any>, fail: Fail): Promise<void> {
+export async function checkInboxes(record: FactRecord, ask: (plan: Plan) => Promise<any>, until: string, fail: Fail): Promise<void> {
+  const naming = { person: REVIEWER, substitute: HELPER, project_id: PLACE, until }
+  if ((await ask({ as: ADMIN, op: 'identity/substitute.add', input: naming, keyed: true })) === null) fail('no substitute could be named')
   const all = [...record.docs].flatMap(([key, { value }]) => (key.startsWith(REQUEST) ? [value] : []))
   const as = (who: string, op: string, input: object): Promise<any> => ask({ as: who, op: `execution/${op}`, input, keyed: false })
   for (const who of people) {
@@ -23,8 +29,9 @@ export async function checkInboxes(record: FactRecord, ask: (plan: Plan) => Prom
       request.role === 'pool' &&
       request.status === 'pending' &&
       projectsOf(who).includes(request.project_id as string)
-    const mine = all.filter((request) => isOpen(request) && (request.people.includes(who) || inPool(request)))
-    const wanted = mine
+    const own = all.filter((request) => isOpen(request) && (request.people.includes(who) || inPool(request)))
+    const others = all.filter((request) => isOpen(request) && stoodInFor(who, request))
+    const wanted = [...new Set([...own, ...others])]
       .map(orderOf)
       .sort()
       .map((order) => order.split(' ').at(-1))
@@ -33,7 +40,9 @@ export async function checkInboxes(record: FactRecord, ask: (plan: Plan) => Prom
     if (canonical(shown) !== canonical(wanted))
       fail(`${who} has ${wanted.join() || 'nothing'} before them, and is shown ${shown.join() || 'nothing'}`)
     const counted = await as(who, 'inbox.count', {})
-    if (counted.open !== wanted.length) fail(`${who} has ${wanted.length} before them, and is told of ${counted.open}`)
+    if (counted.open !== own.length) fail(`${who} has ${own.length} of their own before them, and is told of ${counted.open}`)
+    const told = counted.acting_for.reduce((sum: number, { open }: any) => sum + (open as number), 0)
+    if (told !== others.length) fail(`${who} has ${others.length} before them in somebody's place, and is told of ${told}`)
     const stats = await as(who, 'request.stats', {})
     if (stats.unresolved !== wanted.length) fail(`${who} has ${wanted.length} before them: ${JSON.stringify(stats)}`)
   }

@@ -57,6 +57,12 @@ export const mistakes: readonly Mistake[] = [
     'if (agent === null)',
   ),
   one('amendments-are-forgotten', 'protocols/delegation/runs.ts', 'given.amendments.length === 0 ?', 'given.amendments.length >= 0 ?'),
+  one(
+    'a-substitute-in-one-project-sees-nothing',
+    'protocols/execution/inboxes.ts',
+    'people: spokenFor(actor),',
+    'people: [actor.id, ...(actor.actsFor ?? [])],',
+  ),
   one('position-not-taken-back', 'kernel/sequencer.ts', 'position = before.position', ''),
   one('clock-turns-the-record', 'kernel/sequencer.ts', 'const at = batch.at > head.at ? batch.at : head.at', 'const at = batch.at'),
   one('full-disk-acknowledged', 'kernel/sequencer.ts', "if (failureOf(error) === 'full') {", "if (failureOf(error) === 'full') { return"),

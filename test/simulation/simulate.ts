@@ -211,7 +211,11 @@ async function quiesce(sim: Simulation): Promise<void> {
   for (const plan of returning(sim.record, projectsOf)) await settledAlone(plan, sim)
   await passTime(sim)
   // Lists are long to look through, and one history in four shows enough of them.
-  if (sim.random.chance(0.25)) await checkInboxes(sim.record, (plan) => answerTo(plan, sim), fail)
+  if (sim.random.chance(0.25)) {
+    const until = new Date(machine.now() + 60 * MINUTE_MS).toISOString()
+    await checkInboxes(sim.record, (plan) => answerTo(plan, sim), until, fail)
+    await passTime(sim)
+  }
   sim.effects.judgeEnd([...sim.disk.docs.keys()].filter((key) => key.startsWith('kernel.pending/')))
   await fetchAll(sim)
   await endAll(sim)

@@ -188,11 +188,17 @@ function twiceRows(request: Request): Part[][] {
   return people.length < inboxesOf(request).length ? openRows(request).filter(([who]) => people.includes(who as string)) : []
 }
 
-/** Whose history it is in: those who were asked, and whoever else has answered. */
-function closedRows({ people, receipt, status, priority }: Request): Part[][] {
+/** Whose history it is in: those who were asked, and the person who answered, where that is another one. */
+function historiesOf({ people, receipt }: Request): readonly string[] {
   if (!receipt) return []
-  const { by, completed_at } = receipt
-  return (by === SYSTEM_ID || people.includes(by) ? people : [...people, by]).map((who) => [who, status, completed_at, rankOf[priority]])
+  return receipt.by === SYSTEM_ID || people.includes(receipt.by) ? people : [...people, receipt.by]
+}
+/** Under which names it is listed, while it waits and when it has ended. */
+export const namesOf = (request: Request): readonly string[] => (isOpen(request) ? inboxesOf(request) : historiesOf(request))
+
+function closedRows(request: Request): Part[][] {
+  const { receipt, status, priority } = request
+  return historiesOf(request).map((who) => [who, status, receipt!.completed_at, rankOf[priority]])
 }
 
 /** What has ended is read by those whose history it is, as long as they are in the project; with a task behind it, by the readers of the task. */

@@ -1,12 +1,13 @@
 // The inbox as it changes. A fact is written once for everybody; whom it concerns stands in its own image, so that it costs nothing
 // to leave it out for the others.
-import { human, isIn, speaksFor, type Actor } from '#kernel/identity.ts'
+import { human, isIn, type Actor } from '#kernel/identity.ts'
 import { stream, type Read } from '#kernel/operation.ts'
 import { keyOf, t } from '#kernel/schema.ts'
 import type { StoredFact } from '#kernel/store.ts'
 import { shownDigest } from '../card.ts'
 import { titleOf } from '../inbox.ts'
-import { Action, Id, inboxesOf, Kind, poolOf, Priority, Request, Status, taskDoc, undecidedFor, Timestamp } from '../schema.ts'
+import { isBefore } from '../inboxes.ts'
+import { Action, Id, Kind, Priority, Request, Status, taskDoc, Timestamp } from '../schema.ts'
 
 type Change = { readonly event: string; readonly at: string; readonly after: Request; readonly before: Request | null }
 
@@ -30,18 +31,11 @@ function changeIn(fact: StoredFact): Change {
   return change
 }
 
-function isAbout(actor: Actor, request: Request | null): boolean {
-  if (request === null) return false
-  const isTheirs = request.people.some((who) => speaksFor(actor, who, request.project_id))
-  const shared = isIn(actor, request.project_id) ? [poolOf(request.project_id), ...undecidedFor(actor)] : undecidedFor(actor)
-  return isTheirs || inboxesOf(request).some((inbox) => shared.includes(inbox))
-}
-
 /** Those in whose inbox it stands now or stood until now; what somebody puts off is their own affair. */
 async function concerns(fact: StoredFact, actor: Actor, read: Read): Promise<boolean> {
   const { event, after, before } = changeIn(fact)
   if (!isIn(actor, fact.scope) && !Request.reaches(after, actor)) return false
-  if (!isAbout(actor, after) && !isAbout(actor, before)) return false
+  if (!isBefore(actor, after) && (before === null || !isBefore(actor, before))) return false
   if (event === 'snoozed' || event === 'unsnoozed') return fact.actor === actor.id
   return after.task_id === undefined || after.no_decider === true || (await read.maybe(taskDoc(), after.task_id)) !== null
 }

@@ -1,25 +1,16 @@
 // The inbox: everything that waits for a person, whoever asks it of them, most urgent first. What is not theirs is neither listed
 // nor counted.
-import { heldBy, human, installationOwner, role, type Actor } from '#kernel/identity.ts'
+import { heldBy, human, installationOwner, isIn, role, speaksFor, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { query, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
 import { t, type Part, type Static } from '#kernel/schema.ts'
 import { FilterName, queryFields, withSaved, type Query } from '../filters.ts'
 import { Item, itemOf, knowingBy, type Knowing } from '../inbox.ts'
-import { Id, isInPool, isOpen, poolOf, rankOf, Request, SNOOZED, snoozedUntil, undecidedFor } from '../schema.ts'
+import { inboxesOf, inboxOf, type Inboxes } from '../inboxes.ts'
+import { Id, isInPool, isOpen, poolOf, rankOf, Request, SNOOZED, snoozedUntil } from '../schema.ts'
 import { searchFor } from '../search.ts'
 import { shown } from '../text.ts'
-
-type Inbox = { readonly people: readonly string[]; readonly pools: readonly string[]; readonly undecided: readonly string[] }
-
-const projectsOf = ({ projects }: Actor): string[] => (projects === 'all' ? [] : [...projects.keys()])
-/** Their own, those of the people for whom they act, the pools of their projects, and what nobody can decide where they own. */
-const inboxOf = (actor: Actor): Inbox => ({
-  people: [actor.id, ...(actor.actsFor ?? [])],
-  pools: projectsOf(actor).map(poolOf),
-  undecided: undecidedFor(actor),
-})
 
 const whatFields = {
   ...queryFields,
@@ -61,12 +52,12 @@ const list = query({
   example: { given: 'asked', as: 'alice', input: {} },
 })
 
-const seenBy = (actor: Actor, person: string | null): Inbox =>
-  person === null || person === actor.id ? inboxOf(actor) : { people: [person], pools: [], undecided: [] }
+const seenBy = (actor: Actor, person: string | null): Inboxes =>
+  person === null || person === actor.id ? inboxesOf(actor) : inboxOf(person)
 
 type Found = { readonly request: Request | null; readonly at: string | null }
 /** What fits, with its place in the list; a place without a request: so much was looked at, the rest is for the next page. */
-async function* found(read: Read, asked: ListInput, inbox: Inbox, knowing: Knowing, name = 'inbox.list'): AsyncIterable<Found> {
+async function* found(read: Read, asked: ListInput, inbox: Inboxes, knowing: Knowing, name = 'inbox.list'): AsyncIterable<Found> {
   const { index, prefixes, reverse } = rowsOf(asked, inbox)
   const limit = Math.max(pageSize(asked), PORTION)
   const search = asked.text === undefined ? null : searchFor(asked.text, knowing)
@@ -78,7 +69,8 @@ async function* found(read: Read, asked: ListInput, inbox: Inbox, knowing: Knowi
       if (prefixes[0]?.length === 1 && at.startsWith(`${SNOOZED}\0`)) return
       after = at
       const request = await read.maybe(Request, id)
-      if (request !== null && fits(request, asked) && (search === null || (await search.fits(request)))) yield { request, at }
+      const isMeant = request !== null && inbox.holds(request) && fits(request, asked)
+      if (isMeant && (search === null || (await search.fits(request)))) yield { request, at }
       if (search !== null && search.searched > limits.searchedCharsMax) return yield { request: null, at }
     }
     if (listed.length < limit) return
@@ -88,7 +80,7 @@ async function* found(read: Read, asked: ListInput, inbox: Inbox, knowing: Knowi
 const PORTION = 50
 
 type Rows = { readonly index: 'open' | 'closed'; readonly prefixes: readonly (readonly Part[])[]; readonly reverse: boolean }
-function rowsOf({ status = 'open', priority, snoozed, project_id }: Query, { people, pools, undecided }: Inbox): Rows {
+function rowsOf({ status = 'open', priority, snoozed, project_id }: Query, { people, pools, undecided }: Inboxes): Rows {
   if (status !== 'open') {
     const states = status === 'closed' ? ['completed', 'failed', 'cancelled'] : [status]
     return { index: 'closed', prefixes: people.flatMap((who) => states.map((state) => [who, state])), reverse: true }
@@ -179,9 +171,10 @@ const count = query({
 
 /** From counters, whatever there is. */
 async function countedBy(read: Read, actor: Actor): Promise<Count> {
+  const inboxes = inboxesOf(actor)
   const own = await countsIn(read, 'open', [actor.id])
-  const pool = await countsIn(read, 'open', inboxOf(actor).pools)
-  const undecided = await countsIn(read, 'open', undecidedFor(actor))
+  const pool = await countsIn(read, 'open', inboxes.pools)
+  const undecided = await countsIn(read, 'open', inboxes.undecided)
   // What they were called to out of a pool stands in both.
   const twice = await countsIn(read, 'twice', [actor.id])
   const by_priority = {
@@ -190,16 +183,27 @@ async function countedBy(read: Read, actor: Actor): Promise<Count> {
     normal: own.normal + pool.normal + undecided.normal - twice.normal,
     low: own.low + pool.low + undecided.low - twice.low,
   }
-  const people = [...(actor.actsFor ?? [])]
+  const others = inboxes.people.filter((who) => who !== actor.id)
   return {
     open: sumOf(by_priority),
     by_priority,
     pool: sumOf(pool),
     no_decider: sumOf(undecided),
     snoozed: await read.count(Request, 'open', [actor.id, SNOOZED]),
-    acting_for: await Promise.all(people.map(async (who) => ({ person: who, open: sumOf(await countsIn(read, 'open', [who])) }))),
+    acting_for: await Promise.all(others.map(async (person) => ({ person, open: await waitingFor(read, actor, person) }))),
     next_cursor: null,
   }
+}
+
+/** In the place of somebody: from counters where all their projects are the actor's, too; otherwise one by one, as far as one call looks. */
+async function waitingFor(read: Read, actor: Actor, person: string): Promise<number> {
+  const asked = await read.subject(person)
+  const isWhole = actor.actsFor?.has(person) === true && asked !== null && !asked.isChief
+  if (isWhole && [...asked.projects.keys()].every((id) => isIn(actor, id))) return sumOf(await countsIn(read, 'open', [person]))
+  const inboxes: Inboxes = { ...inboxOf(person), holds: ({ project_id }) => speaksFor(actor, person, project_id) }
+  let count = 0
+  for await (const { request } of found(read, {}, inboxes, knowingBy(read))) if (request !== null) count++
+  return count
 }
 
 /** One by one: exactly what inbox.list would show, as far as one call looks. */

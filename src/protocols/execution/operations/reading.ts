@@ -5,7 +5,8 @@ import { query, type Listed, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
 import { either, END, t, type Part, type Static } from '#kernel/schema.ts'
 import { asShown } from '../card.ts'
-import { Action, isTimedOut, outcomeOf, poolOf, Priority, rankOf, Request, undecidedFor, type Outcome, type Status } from '../schema.ts'
+import { allOf, inboxesOf, type Inboxes } from '../inboxes.ts'
+import { Action, isTimedOut, outcomeOf, Priority, rankOf, Request, type Outcome, type Status } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 
 export type Prefix = readonly Part[]
@@ -33,13 +34,6 @@ const LOOKS_MAX = 1_000
 const CHOICE = 50
 const SCAN = 500
 
-/** Whose inboxes somebody reads: their own, of those they stand in for, the pools of their projects, and what nobody can decide there. */
-export function inboxesOf(actor: Actor): string[] {
-  const { id, actsFor, projects } = actor
-  const pools = projects === 'all' ? [] : [...projects.keys()].map(poolOf)
-  return [id, ...(actsFor ?? []), ...pools, ...undecidedFor(actor)]
-}
-
 /** Also what the published OpenAPI calls expired: it has failed because nobody answered, or its time is up and it waits on. */
 export const ListedStatus = either('pending', 'assigned', 'completed', 'failed', 'cancelled', 'expired')
 type ListedStatus = Static<typeof ListedStatus>
@@ -65,9 +59,12 @@ const isMeantBy =
     (action === undefined || request.action === action)
 
 /** What waits comes first, by priority and age, without what was put off; what has ended follows, the latest first. */
-function stretchesOf(inboxes: readonly string[], asked: Asked): Stretch[] {
+function stretchesOf(of: Inboxes, asked: Asked): Stretch[] {
   const { status, priority, action } = asked
-  const wants = status === undefined && priority === undefined && action === undefined ? anything : isMeantBy(asked)
+  const inboxes = allOf(of)
+  const isMeant = isMeantBy(asked)
+  const isAll = status === undefined && priority === undefined && action === undefined && !of.isPartly
+  const wants = isAll ? anything : (request: Request): boolean => isMeant(request) && of.holds(request)
   const found: Stretch[] = []
   const ranks = priority === undefined ? Object.values(rankOf) : [rankOf[priority]]
   const index = status === 'assigned' ? 'claimed' : 'open'
@@ -177,10 +174,13 @@ export const outcomesOf = (read: Read, actor: Actor, whose: string, outcomes: re
 /** How many there are: from counters as long as those say it, otherwise one by one, as many as one call looks at. */
 export function counterOf(read: Read, actor: Actor) {
   const inboxes = inboxesOf(actor)
+  const names = allOf(inboxes)
   const ranks = Object.values(rankOf)
-  const under = (parts: readonly string[]): Prefix[] => inboxes.flatMap((who) => parts.map((part) => [who, part]))
+  const under = (parts: readonly string[]): Prefix[] => names.flatMap((who) => parts.map((part) => [who, part]))
   // In the inboxes of several people one request stands several times.
-  const isAlone = (actor.actsFor?.size ?? 0) === 0
+  const isAlone = inboxes.people.length === 1
+  const seenOf = (index: 'open' | 'closed', parts: readonly string[], wants: (request: Request) => boolean): Promise<number> =>
+    seenUnder(read, index, under(parts), (request) => wants(request) && inboxes.holds(request))
 
   const countIn = (index: 'open' | 'claimed' | 'twice', parts: readonly string[]): Promise<number> =>
     sumOf(under(parts).map((prefix) => read.count(Request, index, prefix)))
@@ -190,7 +190,7 @@ export function counterOf(read: Read, actor: Actor) {
     const parts = priority === undefined ? ranks : [rankOf[priority]]
     // What is open is not counted by project: a key for some projects learns nothing of the others.
     const isCounted = isAlone && actor.partial !== true && action === undefined && status !== 'expired'
-    if (!isCounted) return seenUnder(read, 'open', under(parts), isMeantBy(asked))
+    if (!isCounted) return seenOf('open', parts, isMeantBy(asked))
     const claimed = status === undefined ? 0 : await countIn('claimed', parts)
     if (status === 'assigned') return claimed
     return (await countIn('open', parts)) - (await countIn('twice', parts)) - claimed
@@ -201,7 +201,7 @@ export function counterOf(read: Read, actor: Actor) {
     if (!mayHaveEnded(status)) return 0
     if (isAlone && priority === undefined && action === undefined && status !== 'expired')
       return settledFor(read, actor, outcomesFor(status))
-    return seenUnder(read, 'closed', under(endingsFor(status)), isMeantBy(asked))
+    return seenOf('closed', endingsFor(status), isMeantBy(asked))
   }
 
   return {
@@ -214,7 +214,7 @@ export function counterOf(read: Read, actor: Actor) {
     ended: (outcome: Outcome): Promise<number> =>
       isAlone
         ? settledFor(read, actor, [outcome])
-        : seenUnder(read, 'closed', under([outcome === 'expired' ? 'failed' : outcome]), (request) => outcomeOf(request) === outcome),
+        : seenOf('closed', [outcome === 'expired' ? 'failed' : outcome], (request) => outcomeOf(request) === outcome),
   }
 }
 

@@ -4,9 +4,10 @@ import { anyone, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { query, type Read } from '#kernel/operation.ts'
 import { t } from '#kernel/schema.ts'
+import { allOf, inboxesOf } from '../inboxes.ts'
 import { isProjectKey } from '../rules.ts'
 import { Id, rankOf, Request, type Outcome, type Priority } from '../schema.ts'
-import { counterOf, ended, inboxesOf, open, outcomesOf, type Prefix } from './reading.ts'
+import { counterOf, ended, open, outcomesOf, type Prefix } from './reading.ts'
 
 /** So many are read for the average. */
 const LATEST = 50
@@ -53,15 +54,21 @@ const endedBy = async (counted: (outcome: Outcome) => Promise<number>): Promise<
 const sumOf = ({ completed, expired, failed, cancelled }: Figures): number => completed + expired + failed + cancelled
 
 /** How long the latest took. A sum over all would have to be kept with every answer; what was long ago says little anyway. */
-async function averageUnder(read: Read, index: 'asker' | 'closed', prefixes: readonly Prefix[]): Promise<number> {
+async function averageUnder(
+  read: Read,
+  index: 'asker' | 'closed',
+  prefixes: readonly Prefix[],
+  wants: (request: Request) => boolean = () => true,
+): Promise<number> {
   const durations: number[] = []
   let seen = 0
   for (let after: string | undefined, looks = 0; looks < limits.examinedMax && seen < LATEST; looks += LATEST) {
     const listed = await read.list(Request, index, prefixes, { after, limit: LATEST, reverse: true })
     for (const { id } of listed) {
       const request = seen < LATEST ? await read.maybe(Request, id) : null
-      if (request !== null) seen++
-      if (request?.status === 'completed') durations.push(request.receipt!.duration_seconds)
+      if (request === null || !wants(request)) continue
+      seen++
+      if (request.status === 'completed') durations.push(request.receipt!.duration_seconds)
     }
     if (listed.length < LATEST) break
     after = listed.at(-1)!.at
@@ -73,8 +80,9 @@ async function personal(read: Read, actor: Actor) {
   const counter = counterOf(read, actor)
   const { unresolved } = await counter.of({})
   const figures = await endedBy(counter.ended)
-  const prefixes = inboxesOf(actor).flatMap((who) => ended.map((status) => [who, status]))
-  const avg_duration_seconds = await averageUnder(read, 'closed', prefixes)
+  const inboxes = inboxesOf(actor)
+  const prefixes = allOf(inboxes).flatMap((who) => ended.map((status) => [who, status]))
+  const avg_duration_seconds = await averageUnder(read, 'closed', prefixes, inboxes.holds)
   const { completed, cancelled } = figures
   const by_status: Record<string, number> = { completed, cancelled, failed: figures.failed + figures.expired }
   for (const status of open) by_status[status] = (await counter.of({ status })).total
