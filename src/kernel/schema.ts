@@ -1,10 +1,11 @@
-// The only file that knows the schema library, and the declaration of a document kind: its shape, its indexes, who may see it.
-import Type, { type Static, type TEnum, type TSchema } from 'typebox'
-import { Compile } from 'typebox/compile'
+// The only file that runs the schema library, and the declaration of a document kind: its shape, its indexes, who may see it.
+import type { Static, TEnum, TSchema } from 'typebox'
+import { Compile } from 'typebox/schema'
 import { Refusal } from './errors.ts'
 import type { Actor } from './identity.ts'
+import { t } from './schema-builders.ts'
 
-export const t = Type
+export { t }
 export type { Static, TSchema }
 
 /** One of these words. */
@@ -144,7 +145,7 @@ function compile(schema: TSchema): Compiled {
     const validator = Compile(schema)
     found = {
       check: (value) => validator.Check(value),
-      problem: (value) => problemOf(schema, [...validator.Errors(value)]),
+      problem: (value) => problemOf(schema, validator.Errors(value)[1]),
       clean: cleanerOf(schema),
     }
     compiled.set(schema, found)

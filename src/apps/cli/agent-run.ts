@@ -6,7 +6,7 @@ import { Refusal } from '#kernel/errors.ts'
 import { durationMs } from '#kernel/time.ts'
 import { profiles } from '#workers/child-profiles.ts'
 import type { Plan, Port } from '#workers/child-run.ts'
-import { runShift, type Shift } from '#workers/shift.ts'
+import type { Shift } from '#workers/shift.ts'
 import { realClock } from '../clock.ts'
 import { exits, usage, type Exit } from './exits.ts'
 import { flag, type Given } from './flags.ts'
@@ -107,6 +107,7 @@ async function attend(context: Context, given: Given, remote: Remote, plan: Plan
   const { io, paint, paintErr, json } = context
   const say = (run_id: string, words: string): void =>
     void io.out.write(json ? `${inertJson({ run_id, event: words }, 0)}\n` : `${paint('dim', inert(run_id))}  ${inert(words)}\n`)
+  const { runShift } = await import('#workers/shift.ts')
   let troubled = ''
   let ran = 0
   const shift: Shift = runShift({

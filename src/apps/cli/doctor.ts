@@ -5,13 +5,10 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { StartError } from '../start-error.ts'
-import { inspectKeys, keysIn } from '../keys.ts'
-import { examineFolder } from './examine.ts'
 import { CliError, exits, type Exit } from './exits.ts'
 import { flag } from './flags.ts'
 import { isUntrusted, openServer, TRUST_HINT } from './http.ts'
-import { databaseIn, openStore } from './offline.ts'
-import { dataFolder, isLocal, targetOf, type Target } from './settings.ts'
+import { databaseIn, dataFolder, isLocal, targetOf, type Target } from './settings.ts'
 import { writeJson } from './show.ts'
 import { spec, type Context } from './spec.ts'
 import { bytesIn, startProgress } from './terminal.ts'
@@ -107,6 +104,7 @@ async function checkKeys(folder: string, findings: Finding[]): Promise<void> {
   // Without a database the next start makes them.
   if (!existsSync(databaseIn(folder))) return
   try {
+    const { inspectKeys, keysIn } = await import('../keys.ts')
     const open = await inspectKeys(keysIn(folder))
     findings.push(
       open.length === 0
@@ -152,6 +150,7 @@ const NAMED_MAX = 20
 
 /** Everything that is stored, against the record. */
 async function recordOf(folder: string, say: (words: string) => void): Promise<Finding[]> {
+  const { examineFolder } = await import('./examine.ts')
   const { facts, found } = await examineFolder(folder, say)
   if (found.length === 0) return [ok('record', `${facts} events, hash chain intact, stored data as recorded`)]
   const todo = 'somebody changed what is stored: restore a backup and find out who'
@@ -160,6 +159,7 @@ async function recordOf(folder: string, say: (words: string) => void): Promise<F
 }
 
 async function clockAgainst(folder: string): Promise<Finding> {
+  const { openStore } = await import('./offline.ts')
   const store = openStore(folder)
   try {
     const [last] = await store.facts({ by: 'position' }, { after: null, limit: 1, reverse: true })

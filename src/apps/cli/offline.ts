@@ -1,6 +1,5 @@
 // A data folder read without its server: the same queries on the same kernel, as the system, over a store that cannot be written.
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import { contracts } from '#contracts/index.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { SYSTEM } from '#kernel/identity.ts'
@@ -13,9 +12,8 @@ import { taggerOf } from '#workers/notary.ts'
 import { realClock, realEntropy } from '../clock.ts'
 import { keysIn, serverKeyOrNull } from '../keys.ts'
 import { CliError, exits, refusedBy, usage } from './exits.ts'
+import { databaseIn } from './settings.ts'
 import type { Answer, Remote } from './remote.ts'
-
-export const databaseIn = (folder: string): string => join(folder, 'countersign.db')
 
 export function openStore(folder: string, options: Pick<SqliteOptions, 'found'> = {}): Store {
   const path = databaseIn(folder)

@@ -6,7 +6,6 @@ import { verifyReceipt } from '#sdk/receipt.ts'
 import { jwksOf, type KeyRing } from '#workers/key-ring.ts'
 import { realClock, realEntropy } from '../clock.ts'
 import { StartError } from '../start-error.ts'
-import { keysIn, readRing, replaceLost, rotateKeys } from '../keys.ts'
 import { CliError, exits, usage, type Exit } from './exits.ts'
 import { flag, type Given } from './flags.ts'
 import { unreachable } from './http.ts'
@@ -110,7 +109,10 @@ async function keysFor(context: Context, given: Given): Promise<Jwks> {
   const { io, globals } = context
   const file = given.get('keys') as string | undefined
   if (file !== undefined) return keySet(await jsonIn(context, file), file)
-  if (globals.data !== undefined) return jwksOf(await fromFolder(() => readRing(keysIn(dataFolder(io, globals))))) as Jwks
+  if (globals.data !== undefined) {
+    const { keysIn, readRing } = await import('../keys.ts')
+    return jwksOf(await fromFolder(() => readRing(keysIn(dataFolder(io, globals))))) as Jwks
+  }
   const { url } = await targetOf(io, globals)
   return keySet(await published(url), url)
 }
@@ -160,6 +162,7 @@ const rotate = spec(
     examples: ['countersign receipt rotate --data /var/lib/countersign', 'countersign receipt rotate --lost --data ./data'],
     async run(context, given) {
       const { io, globals, paint } = context
+      const { keysIn, replaceLost, rotateKeys } = await import('../keys.ts')
       const keys = keysIn(dataFolder(io, globals))
       if (given.get('lost') === true) {
         const made = await fromFolder(() => replaceLost(keys, { now: realClock.now, entropy: realEntropy }))

@@ -4,7 +4,6 @@ import type { Hxp } from '#sdk/hxp.ts'
 import type { Downloaded, Progress } from '#sdk/transport.ts'
 import { CliError, exits } from './exits.ts'
 import { isThere, openServer, unreachable } from './http.ts'
-import { openFolder } from './offline.ts'
 import { ordered, outputsOf } from './order.ts'
 import { dataFolder, isLocal, shownFolder, targetOf, type Target } from './settings.ts'
 import type { Globals } from './spec.ts'
@@ -42,7 +41,8 @@ export async function openRemote(io: Io, globals: Globals, paintErr: Paint): Pro
 }
 
 async function openAny(io: Io, globals: Globals, paintErr: Paint): Promise<Remote> {
-  if (globals.data !== undefined) return openFolder(dataFolder(io, globals))
+  // Loaded when it is needed: a command that asks a server needs neither store nor contracts.
+  if (globals.data !== undefined) return (await import('./offline.ts')).openFolder(dataFolder(io, globals))
   const target = await targetOf(io, globals)
   if (target.key === null) {
     if (!(await isThere(target.url))) throw unreachable(target.url, 'connection refused')

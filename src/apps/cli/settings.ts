@@ -44,6 +44,7 @@ export async function targetOf(io: Io, globals: Globals): Promise<Target> {
 
 /** The folder of the server on this machine. */
 export const dataFolder = ({ env, cwd }: Io, { data }: Globals): string => resolve(cwd, data ?? (env['COUNTERSIGN_DATA'] || 'data'))
+export const databaseIn = (folder: string): string => join(folder, 'countersign.db')
 
 /** As people would name it from where they are. */
 export function shownFolder({ cwd }: Io, folder: string): string {
