@@ -194,7 +194,7 @@ test('every field of a proposed action stands on the card and in the list to cho
   const shown = {
     card: texts(cardLines(asking, 80, NOW)),
     list: texts(frameOf(viewWith([asking], 'list'), size, NOW).lines),
-    choices: texts(frameOf(viewWith([asking], 'list', { at: 0, chosen: new Set() }), size, NOW).lines),
+    choices: texts(frameOf(viewWith([asking], 'list', { item: asking, at: 0, chosen: new Set() }), size, NOW).lines),
   }
   for (const [where, lines] of Object.entries(shown)) {
     for (const field of fields) assert.ok(lines.some((line) => line.includes(String(action[field]))), `${where}: ${field}`) // prettier-ignore

@@ -46,9 +46,10 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
   const deliveredFor = createDeliveries(remote, attempt)
   /** When the whole of a card was first on the screen, by its digest. */
   const seen = new Map<string, number>()
+  /** The card that is on the screen, and since when: a key is for what stood there when somebody meant to press it. */
+  let onScreen = { digest: '', since: 0 }
   let isOver = false
   let isAside = false
-  let chosen = items.all[0]?.request_id ?? null
   let mode: View['mode'] = 'list'
   let scroll = 0
   let prompt: Prompt | null = null
@@ -59,15 +60,17 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
 
   // --- The screen ------------------------------------------------------------------------------------------------------------
 
-  const place = (): number => Math.max(0, items.all.findIndex(({ request_id }) => request_id === chosen)) // prettier-ignore
+  /** -1: it is not in the list. Then no key is for anything, until another one was shown. */
+  const place = (): number => items.all.findIndex(({ request_id }) => request_id === items.chosen)
   const current = (): Item | undefined => items.all[place()]
   const now = (): number => Date.now() + items.skewMs
   const tell: Stage['tell'] = (text, style = 'yellow') => void (message = { text, style })
 
   function draw(): void {
     if (isOver || isAside) return
-    chosen ??= items.all[0]?.request_id ?? null
+    if (place() < 0) items.chosen = items.all[0]?.request_id ?? null
     const item = current()
+    if (item && item.digest !== onScreen.digest) onScreen = { digest: item.digest, since: performance.now() }
     const shown: View = {
       who,
       list: items,
@@ -111,12 +114,12 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
 
   /** To the next item that can be answered, or else to the one before. */
   function moveOn(request_id: string): void {
-    if (request_id !== chosen) return
+    if (request_id !== items.chosen) return
     const isFree = (item: Item): boolean => isOpen(item) && !items.marks.has(item.request_id)
     const at = place()
     const next = items.all.slice(at + 1).find(isFree) ?? items.all.slice(0, at).findLast(isFree)
     if (next === undefined) return
-    chosen = next.request_id
+    items.chosen = next.request_id
     scroll = 0
     if (place() >= items.all.length - 1 && items.isMore) void attempt(items.more)
   }
@@ -155,24 +158,25 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
     else if (by === far) void attempt(toEnd)
     else {
       const at = Math.max(0, Math.min(items.all.length - 1, place() + by))
-      chosen = items.all[at]?.request_id ?? null
+      items.chosen = items.all[at]?.request_id ?? null
       if (at >= items.all.length - 1 && items.isMore) void attempt(items.more)
     }
     return true
   }
   async function toEnd(): Promise<void> {
     await items.toEnd()
-    chosen = items.all.at(-1)?.request_id ?? null
+    items.chosen = items.all.at(-1)?.request_id ?? null
   }
 
   /** Whether it was on the screen, whole and long enough; what to do first is said. */
   function isRead(item: Item): boolean {
     const since = seen.get(item.digest)
     if (since === undefined) {
-      chosen = item.request_id
+      items.chosen = item.request_id
       mode = 'open'
       tell('Scroll to the end (↓ or space) before you answer')
-    } else if (performance.now() - since < UNREAD_MS) tell('Press again to confirm')
+    } else if (performance.now() - Math.max(since, item.digest === onScreen.digest ? onScreen.since : 0) < UNREAD_MS)
+      tell('Press again to confirm')
     else return true
     return false
   }
@@ -187,6 +191,8 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
     }
     const item = current()
     if (!item) return
+    // Something was heard that is not drawn yet.
+    if (item.digest !== onScreen.digest) return tell('Press again to confirm')
     const mark = items.marks.get(item.request_id)
     if (mark !== undefined || !isOpen(item)) return tell(`It is ${mark ?? item.status} already: Ctrl-L refreshes the list`)
     if (key === 'm') return answers.question(item)
@@ -198,17 +204,17 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
       )
     }
     if (!isRead(item)) return
-    if (key === 'x') choosing = { at: 0, chosen: new Set() }
+    if (key === 'x') choosing = { item, at: 0, chosen: new Set() }
     else if (key === 'e') void editAndApprove(remote, stage, answers, item, terminal.env)
     else answers.answer(item, key)
   }
 
   /** Which of the actions; nothing is sent before it is confirmed. */
   function choose(before: Choosing, name: string): void {
-    const item = current()
-    const count = item === undefined ? 0 : proposedIn(item).length
-    choosing = item === undefined || name === 'enter' ? null : choosingAfter(before, name, count)
-    if (item && name === 'enter') approveSome(remote, stage, answers, item, [...before.chosen].toSorted((a, b) => a - b), count) // prettier-ignore
+    const { item, chosen } = before
+    const count = proposedIn(item).length
+    choosing = name === 'enter' ? null : choosingAfter(before, name, count)
+    if (name === 'enter') approveSome(remote, stage, answers, item, [...chosen].toSorted((a, b) => a - b), count) // prettier-ignore
   }
 
   function pick(): void {
@@ -221,7 +227,6 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
   const search = (text: string): Promise<void> =>
     attempt(async () => {
       await items.reset(filterFrom(text, whoseIn(items.filter.query)))
-      chosen = null
       await filled()
     })
   async function filled(): Promise<void> {

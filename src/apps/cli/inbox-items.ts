@@ -27,6 +27,8 @@ export type Items = {
   readonly marks: ReadonlyMap<string, string>
   /** The items that one answer is for. */
   readonly picked: Set<string>
+  /** The item that keys are for; null: the next one that is shown. */
+  chosen: string | null
   mark(request_id: string, words: string): void
   /** The first page, without what was decided. */
   reset(filter: Filter): Promise<void>
@@ -42,11 +44,20 @@ export type Items = {
 }
 
 type Page = { readonly items: Item[]; readonly next_cursor: string | null }
-type State = { all: Item[]; cursor: string | null; filter: Filter; counts: Counts; isSearching: boolean; skewMs: number; turn: number }
+type State = {
+  all: Item[]
+  cursor: string | null
+  filter: Filter
+  counts: Counts
+  isSearching: boolean
+  skewMs: number
+  turn: number
+  chosen: string | null
+}
 
 /** `changed` is called while something goes on, whenever there is more to show. */
 export function createItems(remote: Remote, first: Filter, changed: () => void): Items {
-  const is: State = { all: [], cursor: null, filter: first, counts: NONE, isSearching: false, skewMs: 0, turn: 0 }
+  const is: State = { all: [], cursor: null, filter: first, counts: NONE, isSearching: false, skewMs: 0, turn: 0, chosen: null }
   const marks = new Map<string, string>()
   const picked = new Set<string>()
 
@@ -87,7 +98,7 @@ export function createItems(remote: Remote, first: Filter, changed: () => void):
   async function reset(next: Filter): Promise<void> {
     const found = await page(next, null)
     is.turn++
-    Object.assign(is, { filter: next, all: found.items, cursor: found.next_cursor, isSearching: false })
+    Object.assign(is, { filter: next, all: found.items, cursor: found.next_cursor, isSearching: false, chosen: null })
     is.counts = { ...is.counts, fitting: null }
     marks.clear()
     picked.clear()
@@ -104,7 +115,8 @@ export function createItems(remote: Remote, first: Filter, changed: () => void):
       cursor = found.next_cursor
     } while (cursor !== null && now.length < Math.max(SCREENFUL, is.all.length) && mine === is.turn)
     if (mine !== is.turn) return
-    is.all = merged(is.all, now, marks, cursor === null)
+    const isHeld = (id: string): boolean => id === is.chosen || picked.has(id)
+    is.all = merged(is.all, now, marks, isHeld, cursor === null)
     is.cursor = cursor
   }
 
@@ -140,6 +152,12 @@ export function createItems(remote: Remote, first: Filter, changed: () => void):
     get skewMs() {
       return is.skewMs
     },
+    get chosen() {
+      return is.chosen
+    },
+    set chosen(request_id) {
+      is.chosen = request_id
+    },
     marks,
     picked,
     mark(request_id, words) {
@@ -159,9 +177,15 @@ const NONE: Counts = { open: null, critical: 0, fitting: null }
 
 /**
  * The server's order, with what is not in it any more behind what it stood behind. `isAll`: there is nothing after `now`; otherwise the
- * rest is read again when somebody comes to it.
+ * rest is read again when somebody comes to it. `isHeld`: somebody is about to answer it, so that it stays wherever the page ends.
  */
-function merged(before: readonly Item[], now: readonly Item[], marks: Map<string, string>, isAll: boolean): Item[] {
+function merged(
+  before: readonly Item[],
+  now: readonly Item[],
+  marks: Map<string, string>,
+  isHeld: (request_id: string) => boolean,
+  isAll: boolean,
+): Item[] {
   const fresh = new Set(now.map(({ request_id }) => request_id))
   const end = isAll ? before.length : before.findLastIndex(({ request_id }) => fresh.has(request_id))
   const behind = new Map<string, Item[]>()
@@ -169,8 +193,8 @@ function merged(before: readonly Item[], now: readonly Item[], marks: Map<string
   for (const [i, item] of before.entries()) {
     const id = item.request_id
     if (fresh.has(id)) ahead = id
-    else if (i <= end || marks.has(id)) {
-      if (!marks.has(id)) marks.set(id, 'not open any more')
+    else if (i <= end || marks.has(id) || isHeld(id)) {
+      if (i <= end && !marks.has(id)) marks.set(id, 'not open any more')
       behind.set(ahead, [...(behind.get(ahead) ?? []), item])
     }
   }

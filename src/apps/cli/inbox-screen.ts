@@ -14,6 +14,7 @@ export type Typing = { readonly label: string; readonly line: { readonly text: s
 export type View = {
   readonly who: string
   readonly list: Pick<Items, 'all' | 'isMore' | 'counts' | 'marks' | 'picked' | 'filter' | 'isSearching'>
+  /** Its place in the list; -1: none is. */
   readonly chosen: number
   readonly mode: 'list' | 'open' | 'help'
   readonly scroll: number
@@ -44,9 +45,9 @@ export function frameOf(view: View, { columns, rows }: Size, now: number): Frame
     ...more,
   })
   if (view.mode === 'help') return of(helpLines(columns, room, view.scroll), { scrollMax: Math.max(0, HELP.length - room) })
+  if (view.choosing !== null) return of(choiceLines(view.choosing, columns, room))
   const item = view.list.all[view.chosen]
   if (item === undefined) return of(nothing(view, columns))
-  if (view.choosing !== null) return of(choiceLines(item, view.choosing, columns, room))
   const card = [...cardLines(item, columns, now, view.delivered ?? null), ...(view.delivered === undefined ? [FETCHING] : [])]
   if (view.mode === 'open') {
     const scrollMax = Math.max(0, card.length - room)
@@ -134,7 +135,7 @@ const helpLines = (columns: number, room: number, scroll: number): Line[] => {
 
 // --- Which actions ---------------------------------------------------------------------------------------------------------
 
-function choiceLines(item: Item, { at, chosen }: Choosing, columns: number, room: number): Line[] {
+function choiceLines({ item, at, chosen }: Choosing, columns: number, room: number): Line[] {
   const head = ownLines('Which actions may the agent take? Actions that are not chosen are denied.', columns)
   const blocks = proposedIn(item).map((action, i) =>
     actionLines(action, columns, `${i === at ? '>' : ' '} [${chosen.has(i) ? 'x' : ' '}] ${String(i + 1).padStart(2)}`),
