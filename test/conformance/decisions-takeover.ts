@@ -1,9 +1,9 @@
-// Decisions about a person who takes the work into their own hands (H40).
+// Decisions about a person who takes the work into their own hands (H40), and about those who stop with an interrupt (H41).
 import assert from 'node:assert/strict'
 import { itemOf } from '#protocols/execution/mirrored.ts'
 import { runOf, runsOf, take } from '../support/runs.ts'
 import { assertMirrored } from '../support/items.ts'
-import { linesOf, stage, type Stage } from '../support/stage.ts'
+import { enlist, linesOf, stage, type Stage } from '../support/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions
@@ -126,4 +126,123 @@ must('H40-work', 'a person to whom a task in progress is transferred commits as 
   await on.call('admin', 'ownership.transfer', { task_id, to: 'user_bob' })
   assert.equal((await on.task()).state, 'in_progress')
   assert.equal((await on.call('bob', 'artifact.commit', { task_id, ...inline() })).task.state, 'review_ready')
+})
+
+// --- H41 -------------------------------------------------------------------------------------------------------------------
+
+const spec = { goal: 'A part of it' }
+
+/** Devin's task with a part that Robin works on, a part of that part, one that nobody has begun, one that asks, and one in review. */
+async function treeAtWork() {
+  const on = await stage('delegable')
+  await enlist(on, 'third', 'fourth')
+  const { call } = on
+  const root: string = on.refs['task'].id
+  const part = async (as: string, task_id: string, to: string): Promise<string> =>
+    (await call(as, 'ownership.delegate', { task_id, to: `agent_${to}`, spec, delegable: true })).child.id as string
+  const begun = async (as: string, task_id: string, to: string): Promise<string> => {
+    const id = await part(as, task_id, to)
+    await call(to, 'task.start', { task_id: id })
+    return id
+  }
+  const child = await begun('devin', root, 'robin')
+  const idle = await part('devin', root, 'robin')
+  const asking = await begun('devin', root, 'robin')
+  const below = await begun('robin', asking, 'third')
+  const reviewed = await begun('devin', root, 'fourth')
+  await call('robin', 'checkpoint.raise', { task_id: asking, kind: 'approval', prompt: 'Go?' })
+  await call('fourth', 'artifact.commit', { task_id: reviewed, ...inline() })
+  const states = async (): Promise<string[]> =>
+    Promise.all([root, child, below, idle, asking, reviewed].map(async (id) => (await on.task(id)).state as string))
+  return { ...on, root, child, below, idle, asking, reviewed, states }
+}
+const atRest = ['blocked', 'blocked', 'blocked', 'assigned', 'blocked', 'review_ready']
+const atWork = ['in_progress', 'in_progress', 'in_progress', 'assigned', 'blocked', 'review_ready']
+
+for (const how of ['task.interrupt', 'task.takeover'])
+  must('H41-tree', `${how} stops all who work on parts, at any depth, in one batch, and nobody else`, async () => {
+    const on = await treeAtWork()
+    const before = (await linesOf(on.world)).length
+    const { checkpoint } = await on.call('alice', how, { task_id: on.root, reason: 'Wait.' })
+    assert.deepEqual(await on.states(), atRest)
+    const made = (await linesOf(on.world)).slice(before)
+    assert.equal(new Set(made.map(({ at }) => at)).size, 1)
+    const tasks = await Promise.all([on.child, on.below].map(on.task))
+    assert.deepEqual(
+      checkpoint.brings,
+      tasks.map(({ pending_checkpoint }) => pending_checkpoint),
+    )
+    for (const { pending_checkpoint, ownership, executor } of tasks) {
+      const { kind, raised_by, takeover } = (await on.call('admin', 'checkpoint.get', { checkpoint_id: pending_checkpoint })).checkpoint
+      assert.deepEqual([kind, raised_by, takeover, ownership.assignee], ['interrupt', 'user_alice', false, 'user_alice'])
+      assert.match(executor, /^agent_(robin|third)$/)
+    }
+    for (const id of [on.child, on.below]) assert.equal((await runOf(on, id)).state, 'blocked')
+    await assertMirrored(on.world)
+  })
+
+const answers: Readonly<Record<string, (on: Stage & { root: string }, checkpoint_id: string) => Promise<any>>> = {
+  'an approval': (on, checkpoint_id) => on.call('alice', 'checkpoint.resolve', { checkpoint_id, action: 'approve' }),
+  'an input of a reviewer': (on, checkpoint_id) =>
+    on.call('rita', 'checkpoint.resolve', { checkpoint_id, action: 'provide', input: 'Go on.' }),
+  'a return': (on) => on.call('alice', 'task.return', { task_id: on.root }),
+  'an answer in the inbox': (on, checkpoint_id) =>
+    on.call('alice', 'execution/request.resolve', { request_id: itemOf(checkpoint_id), result: 'approved' }),
+}
+for (const [how, answer] of Object.entries(answers))
+  must('H41-tree', `${how} to the interrupt answers those that it brought along, and no other question`, async () => {
+    const on = await treeAtWork()
+    const { checkpoint } = await on.call('alice', how === 'a return' ? 'task.takeover' : 'task.interrupt', { task_id: on.root })
+    await answer(on, checkpoint.id)
+    assert.deepEqual(await on.states(), atWork)
+    for (const id of checkpoint.brings) {
+      const { state, resolution } = (await on.call('admin', 'checkpoint.get', { checkpoint_id: id })).checkpoint
+      assert.deepEqual([state, resolution.action], ['resolved', 'approve'])
+    }
+    for (const id of [on.root, on.child, on.below]) assert.equal((await runOf(on, id)).state, 'running')
+    await assertMirrored(on.world)
+  })
+must(
+  'H41-tree',
+  'one of them may be answered before; what waits for a person by then stays; a delivery frees the others as well',
+  async () => {
+    const on = await treeAtWork()
+    const { checkpoint } = await on.call('alice', 'task.takeover', { task_id: on.root })
+    await on.call('alice', 'checkpoint.resolve', { checkpoint_id: checkpoint.brings[0], action: 'approve' })
+    assert.equal((await on.task(on.child)).state, 'in_progress')
+    await on.call('robin', 'checkpoint.raise', { task_id: on.child, kind: 'input', prompt: 'Which?' })
+    await on.call('alice', 'artifact.edit', { task_id: on.root, ...inline(), final: true })
+    assert.deepEqual(await on.states(), ['review_ready', 'blocked', 'in_progress', 'assigned', 'blocked', 'review_ready'])
+    await assertMirrored(on.world)
+  },
+)
+must('H41-tree', 'they wait on when the system asks in its place, and a reject ends them with the task', async () => {
+  const on = await treeAtWork()
+  await on.call('alice', 'task.interrupt', { task_id: on.root })
+  await on.call('devin', 'delegation/run.fail', { run_id: (await runOf(on)).id, error: 'The disk is full.' })
+  assert.deepEqual(await on.states(), atRest)
+  const { pending_checkpoint } = await on.task()
+  await on.call('alice', 'checkpoint.resolve', { checkpoint_id: pending_checkpoint, action: 'approve' })
+  assert.deepEqual(await on.states(), atWork)
+  const { checkpoint } = await on.call('alice', 'task.interrupt', { task_id: on.root })
+  await on.call('alice', 'checkpoint.resolve', { checkpoint_id: checkpoint.id, action: 'reject' })
+  assert.deepEqual(await on.states(), ['completed', 'completed', 'completed', 'completed', 'completed', 'review_ready'])
+})
+must('H41-tree', 'a tree of 99 parts stops and goes on in one batch each', async () => {
+  const on = await stage('delegable')
+  const { call, refs } = on
+  await enlist(on, ...Array.from({ length: 4 }, (_, i) => `worker${i}`))
+  const parts: string[] = []
+  const part = async (as: string, task_id: string, to: string): Promise<void> => {
+    const { child } = await call(as, 'ownership.delegate', { task_id, to: `agent_${to}`, spec, delegable: true })
+    await call(to, 'task.start', { task_id: child.id })
+    parts.push(child.id)
+  }
+  for (let i = 0; i < 50; i++) await part('devin', refs['task'].id, `worker${i % 3}`)
+  for (let i = 0; i < 49; i++) await part('worker0', parts[0]!, 'worker3')
+  const { checkpoint } = await call('alice', 'task.interrupt', { task_id: refs['task'].id })
+  assert.equal(checkpoint.brings.length, 99)
+  for (const id of parts) assert.equal((await on.task(id)).state, 'blocked')
+  await call('alice', 'checkpoint.resolve', { checkpoint_id: checkpoint.id, action: 'approve' })
+  for (const id of parts) assert.equal((await on.task(id)).state, 'in_progress')
 })

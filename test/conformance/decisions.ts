@@ -100,6 +100,10 @@ export const decisionRows: readonly Requirement[] = [
     'While taken over, artifact.edit with final delivers: the interrupt is resolved, the task goes to review and the run completes, in one batch.',
   ),
   row('H40-work', 'Meanwhile artifact.reference and ledger.write are theirs, artifact.commit stays refused; after a transfer they commit.'),
+  row(
+    'H41-tree',
+    'Interrupting a task interrupts its descendants in progress; answering or returning its interrupt answers those that it brought along.',
+  ),
   row('H41-upload', 'A blocked or read_only agent sends no bytes.'),
   row('H41-writes', 'A blocked or read_only agent changes nothing: no ledger, no references.'),
   row('H43', 'kind defaults to that of the parent version while no plan is approved, to deliverable afterwards.'),

@@ -1,8 +1,9 @@
-// What must be true of parents and children, of agents that are gone, and of what a run begins with, written down a second time.
+// What must be true of parents and children, of those who stop together, of agents that are gone, and of what a run begins with, written down a second time.
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
 
 const TASK = 'collaboration.task/'
 const AMENDMENT = 'collaboration.amendment/'
+const CHECKPOINT = 'collaboration.checkpoint/'
 const RUN = 'delegation.run/'
 const atWork = new Set(['created', 'assigned', 'in_progress', 'blocked'])
 const isOver = ({ state }: any): boolean => state === 'completed' || state === 'rejected'
@@ -23,12 +24,16 @@ export function createFamilyLaws(record: FactRecord, fail: Fail): FamilyLaws {
   /** Tasks at work, by their root. */
   const active = new Map<string, Set<string>>()
   const said = new Map<string, string[]>()
+  /** Interrupts that came with one of a task above. */
+  const brought = new Set<string>()
+  let answered = new Set<string>()
   let touched = new Set<string>()
 
   function judge({ line, images }: SeenFact): void {
     for (const { key, before, after } of images) {
       if (key.startsWith(AMENDMENT)) said.set(after.task_id, [...(said.get(after.task_id) ?? []), after.id])
       if (key.startsWith('delegation.request/')) judgeRequest(after)
+      if (key.startsWith(CHECKPOINT)) judgeInterrupt(before, after)
       if (!key.startsWith(TASK)) continue
       if (before === null && after.new_attempt && record.docs.get(`${TASK}${after.parent_task}`)?.value.state !== 'rejected')
         fail(`${line.action}: ${after.id} is called a new attempt, and its parent was not rejected`)
@@ -39,6 +44,21 @@ export function createFamilyLaws(record: FactRecord, fail: Fail): FamilyLaws {
       touched.add(after.root_task_id)
       if (after.depth > 3) fail(`${line.action} on ${after.id}: delegated ${after.depth} deep`)
     }
+  }
+
+  /** Whoever interrupts a task stops all who work on parts of it; whoever answers that lets them go on. */
+  function judgeInterrupt(before: any, { id, kind, task_id, root_task_id, state, resolution, brings = [] }: any): void {
+    for (const one of brings as string[]) brought.add(one)
+    if (state === 'resolved' && resolution.action !== 'reject') for (const one of brings as string[]) answered.add(one)
+    if (before !== null || kind !== 'interrupt' || brought.has(id)) return
+    const atWorkBelow = [...(active.get(root_task_id) ?? [])].filter((one) => {
+      const task = record.docs.get(`${TASK}${one}`)!.value
+      return task.state === 'in_progress' && isBelow(task, task_id)
+    })
+    if (atWorkBelow.length !== brings.length) fail(`${id} stops ${brings.length} parts, and ${atWorkBelow.join()} are at work`)
+  }
+  function isBelow({ parent_task }: any, above: string): boolean {
+    return parent_task !== null && (parent_task === above || isBelow(record.docs.get(`${TASK}${parent_task}`)!.value, above))
   }
 
   function judgeRequest({ id, task_id, context }: any): void {
@@ -55,6 +75,9 @@ export function createFamilyLaws(record: FactRecord, fail: Fail): FamilyLaws {
           if (hasEndedAbove(record, task)) fail(`${id} is ${task.state} under a task that has ended`)
         }
       touched = new Set()
+      for (const id of answered)
+        if (record.docs.get(CHECKPOINT + id)!.value.state === 'pending') fail(`${id} waits, and what it came with was answered`)
+      answered = new Set()
     },
     judgeEnd() {
       for (const [key, { value }] of record.docs) {

@@ -238,7 +238,7 @@ export const mistakes: readonly Mistake[] = [
   one(
     'reject-leaves-its-run',
     'contracts/collaboration-delegation.ts',
-    'const run = atWork(task) ? null : await endingOf(read, task.id)',
+    "const run = task.state === 'completed' ? await endingOf(read, task.id) : null",
     'const run = task.id ? null : await endingOf(read, task.id)',
   ),
   one(
@@ -443,7 +443,12 @@ export const mistakes: readonly Mistake[] = [
     'if (pending) { effects.begin(pending.id); void effects.perform(pending, op.effect!.port, wanted!.request).catch(() => undefined) }',
   ),
   one('repeated-call-does-not-join', 'kernel/kernel.ts', 'if (joined) return { output: null, outcome: () => joined }', ''),
-  one('outcome-is-not-remembered', 'kernel/effects.ts', '{ ...reply, output, at: draft.at }', '(await read.raw(Reply, reply.id))!'),
+  one(
+    'outcome-is-not-remembered',
+    'kernel/effects.ts',
+    '{ ...reply, output, at: draft.at, ...(about ? { about } : {}) }',
+    '(await read.raw(Reply, reply.id))!',
+  ),
   one('start-forgets-what-was-open', 'workers/effects.ts', 'let concluded = 0', 'let concluded = 0\n  if (log) return concluded'),
   one(
     'anybody-invokes-in-any-state',

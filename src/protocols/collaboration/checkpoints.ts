@@ -101,6 +101,7 @@ type AskedFields =
   | 'default'
   | 'raised_by'
   | 'takeover'
+  | 'brings'
   | 'supersedes'
   | 'request_id'
 export type Asked = Pick<Checkpoint, AskedFields>
@@ -128,8 +129,9 @@ export function raisedOn(
   asked: Asked,
   now: string,
   event = 'checkpoint.raise',
+  isBounded = asked.raised_by !== SYSTEM_ID,
 ): { checkpoint: Checkpoint; task: Task } {
-  if (asked.raised_by !== SYSTEM_ID && task.checkpoints.length >= limits.checkpointsPerTaskMax) {
+  if (isBounded && task.checkpoints.length >= limits.checkpointsPerTaskMax) {
     throw new Refusal('QUOTA_EXCEEDED', `a task has at most ${limits.checkpointsPerTaskMax} checkpoints: go on in a new task`, {
       max: limits.checkpointsPerTaskMax,
     })
@@ -158,16 +160,21 @@ function newCheckpoint(task: Task, id: string, asked: Asked, now: string): Check
 
 /**
  * Another question in the place of a pending one, which ends without an answer. Nothing of that one is taken over but that a person
- * has the work in their own hands: an answer counts for the question that was shown, and for no other.
+ * has the work in their own hands, and which tasks below wait with it: an answer counts for the question that was shown, and for no other.
  */
 export function supersededBy(
-  { id: checkpoint_id, prompt, takeover }: Checkpoint,
+  { id: checkpoint_id, prompt, takeover, brings }: Checkpoint,
   task: Task,
   id: string,
   question: Asked,
   now: string,
 ): { checkpoint: Checkpoint; task: Task } {
-  const asked = newCheckpoint(task, id, { ...question, takeover, supersedes: { checkpoint_id, prompt } }, now)
+  const asked = newCheckpoint(
+    task,
+    id,
+    { ...question, takeover, supersedes: { checkpoint_id, prompt }, ...(brings ? { brings } : {}) },
+    now,
+  )
   return {
     checkpoint: { ...asked, succeeds: checkpoint_id },
     task: { ...task, checkpoints: [...task.checkpoints, id], pending_checkpoint: id },

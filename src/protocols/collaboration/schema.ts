@@ -206,6 +206,7 @@ export const Checkpoint = doc(
     supersedes: t.Optional(t.Object({ checkpoint_id: Id, prompt: text(limits.promptCharsMax) })),
     reason: t.Optional(either('superseded')), // why it expired before its time
     overdue: t.Boolean(),
+    brings: t.Optional(t.Array(Id)), // interrupts of tasks below that came with this one: they are answered with it
     takeover: t.Boolean(), // an interrupt under which a person works on the task themself
     request_id: t.Optional(Id), // the request that the task waits for: it is answered there, or here
   }),

@@ -7,6 +7,7 @@ import type { NewId } from '#kernel/ids.ts'
 import { command, query, rule, type Read } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { refusedAs, t, type Static } from '#kernel/schema.ts'
+import { answeredAlong, broughtBy, type Resolving } from '../answering.ts'
 import { checkpointTimers, moved, taskTimers } from '../ownership.ts'
 import { payloadOf, PayloadInput } from '../payload.ts'
 import {
@@ -146,7 +147,7 @@ function nextVersion({ task, head, parent, upload }: Committing, input: CommitIn
   return { made, head: { id: artifact_id, task_id, project_id, root_task_id, version, versions }, listed }
 }
 
-type Editing = Committing & { readonly pending: Checkpoint | null }
+type Editing = Committing & { readonly pending: Checkpoint | null; readonly brought: readonly Resolving[] }
 type EditInput = { readonly final?: boolean }
 
 /** The interrupt under which somebody took the work over, as their delivery leaves it: nothing was asked, so nothing is approved. */
@@ -196,9 +197,10 @@ const edit = command({
   async load(read, input) {
     const state = await committing(read, input)
     const { pending_checkpoint } = state.task
-    return { ...state, pending: pending_checkpoint === null ? null : await read(Checkpoint, pending_checkpoint) }
+    const pending = pending_checkpoint === null ? null : await read(Checkpoint, pending_checkpoint)
+    return { ...state, pending, brought: input.final === true ? await broughtBy(read, pending) : [] }
   },
-  decide({ pending, ...state }, input, { actor, now, newId }) {
+  decide({ pending, brought, ...state }, input, { actor, now, newId }) {
     const { made, head, listed } = nextVersion(state, input, actor.id, newId, now)
     const kept = committed(state.upload)
     const version = [image(ArtifactVersion, made), image(ArtifactHead, head)] as const
@@ -213,12 +215,14 @@ const edit = command({
     }
     const task: Task = { ...delivering(listed, made, 'artifact.edit/final', now), pending_checkpoint: null }
     const done = endedBy(pending!, made, actor.id, now)
+    const own = [
+      fact('artifact.edited', [...version, image(Task, task), ...kept.images]),
+      fact('task.checkpoint.resolved', [image(Checkpoint, done)], { cause: 0 }),
+    ]
+    const { facts, puts } = answeredAlong(brought, own, actor.id, now)
     return {
-      facts: [
-        fact('artifact.edited', [...version, image(Task, task), ...kept.images]),
-        fact('task.checkpoint.resolved', [image(Checkpoint, done)], { cause: 0 }),
-      ],
-      puts: [...taskTimers(state.task, task), ...checkpointTimers(pending, done), ...kept.puts],
+      facts,
+      puts: [...taskTimers(state.task, task), ...checkpointTimers(pending, done), ...kept.puts, ...puts],
       output: { artifact, task },
     }
   },

@@ -6,11 +6,11 @@ import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/operation.ts'
 import { either, kindOf, t } from '#kernel/schema.ts'
 import { ByRun, byRun } from '#kernel/by-run.ts'
+import { answered } from '../answering.ts'
 import { plainQuestion, raisedOn } from '../checkpoints.ts'
 import { checkpointTimers, taskTimers } from '../ownership.ts'
 import { allows, isPending, isWithinTime, principal, reviewer } from '../rules.ts'
 import { Checkpoint, CheckpointOption, Id, Task, type Answer } from '../schema.ts'
-import { answered } from './checkpoint.ts'
 
 type Asking = { readonly task: Task }
 

@@ -1,58 +1,23 @@
 // Checkpoints: the agent asks, a person answers, and nobody waits for ever without somebody being told.
-import { canonical } from '#kernel/canonical.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
-import { mergePatch, refuseMismatch } from '#kernel/foreign-schema.ts'
 import { administrator, anyone, spokenFor, system, type Actor } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type ListPage, type Read } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf, readListed } from '#kernel/paging.ts'
 import { t } from '#kernel/schema.ts'
+import { answered, answeredAlong, broughtBy, type Resolving } from '../answering.ts'
 import { expired, familyOf, withoutChildren } from '../cancellation.ts'
 import { fitting, peopleAfter, successorOf } from '../checkpoints.ts'
 import { askAbout } from '../escalation.ts'
-import { checkpointTimers, moved, taskTimers, withExecutor } from '../ownership.ts'
+import { checkpointTimers, taskTimers } from '../ownership.ts'
 import { agentFor, hasTimeToTryAgain, isNotExpired, isPending, principal, reviewer } from '../rules.ts'
 import { Answer, ArtifactHead, ArtifactVersion, Checkpoint, Id, Task, versionId } from '../schema.ts'
 import { raise } from './checkpoint-raise.ts'
 
-type Resolving = { readonly checkpoint: Checkpoint; readonly task: Task }
-
 async function checkpointAndTask(read: Read, checkpoint_id: string): Promise<Resolving> {
   const checkpoint = await read(Checkpoint, checkpoint_id)
   return { checkpoint, task: await read(Task, checkpoint.task_id) }
-}
-
-/** The task after an answer: a reject ends it with its principal; any other answer hands it on. */
-export function answered({ checkpoint, task }: Resolving, answer: Answer, by: string, now: string): Resolving {
-  const state = patchedState(checkpoint, answer)
-  const resolved: Checkpoint = {
-    ...checkpoint,
-    state: 'resolved',
-    resolution: { by, ...answer, ...(state === undefined ? {} : { state }), at: now },
-  }
-  const free: Task = { ...task, pending_checkpoint: null }
-  const event = `checkpoint.resolve/${answer.action}`
-  if (answer.action === 'reject') {
-    const ended = moved(free, event, { via: 'reject', reason: 'checkpoint.resolve', now })
-    return { checkpoint: resolved, task: { ...ended, outcome: 'rejected_at_checkpoint', outcome_reason: answer.comment ?? null } }
-  }
-  const via = answer.action === 'reassign' ? 'handoff' : 'approve'
-  const hand = { via, reason: event, now } as const
-  // A person hands it on, so delegations are counted from here.
-  const next = answer.action === 'reassign' ? withExecutor({ ...free, depth: 0 }, answer.reassign_to!, hand) : free
-  return { checkpoint: resolved, task: moved(next, event, hand) }
-}
-
-/** The agent resumes from the state that the person edited; it must still be a state that the agent understands. */
-function patchedState({ state_shown, state_schema }: Checkpoint, { state_patch }: Answer): unknown {
-  if (state_patch === undefined) return undefined
-  if (state_shown === null) throw new Refusal('INVALID_SPEC', 'the checkpoint shows no state to patch', { field: 'state_patch' })
-  const patched = mergePatch(state_shown, state_patch)
-  if (Buffer.byteLength(canonical(patched)) > limits.stateBytesMax)
-    throw new Refusal('INVALID_SPEC', `the patched state is more than ${limits.stateBytesMax} bytes`, { field: 'state_patch' })
-  if (state_schema !== null) refuseMismatch(state_schema, patched, 'INVALID_SPEC', 'state_patch')
-  return patched
 }
 
 const resolve = command({
@@ -79,13 +44,18 @@ const resolve = command({
         })
     }
     // A reject ends the task, and with it what hangs on it.
-    return { ...loaded, family: action === 'reject' ? await familyOf(read, loaded.task) : null }
+    const isEnd = action === 'reject'
+    return {
+      ...loaded,
+      family: isEnd ? await familyOf(read, loaded.task) : null,
+      brought: isEnd ? [] : await broughtBy(read, loaded.checkpoint),
+    }
   },
-  decide({ family, ...state }, { checkpoint_id: _, ...answer }, { actor, now }) {
+  decide({ family, brought, ...state }, { checkpoint_id: _, ...answer }, { actor, now }) {
     const { checkpoint, task } = answered(state, fitting(state.checkpoint, answer), actor.id, now)
     const facts = [fact('task.checkpoint.resolved', [image(Checkpoint, checkpoint), image(Task, task)])]
     if (task.outcome) facts.push(fact('task.completed', [image(Task, task)], { detail: { outcome: task.outcome }, cause: 0 }))
-    const rest = family ? withoutChildren(family, facts, now) : { facts, puts: [] }
+    const rest = family ? withoutChildren(family, facts, now) : answeredAlong(brought, facts, actor.id, now)
     return {
       facts: rest.facts,
       puts: [...checkpointTimers(state.checkpoint, checkpoint), ...taskTimers(state.task, task), ...rest.puts],

@@ -2,55 +2,79 @@
 import { fact, image } from '#kernel/facts.ts'
 import { anyone } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule } from '#kernel/operation.ts'
+import { command, query, rule, type Context, type Made, type Read } from '#kernel/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
 import { t } from '#kernel/schema.ts'
-import { plainQuestion, raisedOn } from '../checkpoints.ts'
+import { answered, answeredAlong, broughtBy } from '../answering.ts'
+import { familyOf, type Family } from '../cancellation.ts'
+import { plainQuestion, raisedOn, type Asked } from '../checkpoints.ts'
 import { checkpointTimers, taskTimers } from '../ownership.ts'
 import { allows, principal } from '../rules.ts'
 import { Amendment, Checkpoint, Id, Intent, Task } from '../schema.ts'
-import { answered } from './checkpoint.ts'
 
 type OfTask = { readonly task: Task }
 const Reason = t.Optional(t.String({ minLength: 1, maxLength: limits.promptCharsMax }))
 
-/** The agent stops where it is, and a checkpoint of kind interrupt says so; only people raise that kind. */
-function interrupted(task: Task, action: string, words: string, takeover: boolean, id: string, by: string, now: string) {
-  const raised = raisedOn(task, id, { ...plainQuestion('interrupt', words, by), takeover }, now, 'task.interrupt')
+const WITH_ANOTHER = 'Interrupted together with a task above it.'
+
+/** Every task below that somebody works on, at any depth. */
+const atWorkBelow = ({ children }: Family): Task[] =>
+  children.flatMap((child) => [...(child.task.state === 'in_progress' ? [child.task] : []), ...atWorkBelow(child)])
+
+/**
+ * The agent stops where it is, and a checkpoint of kind interrupt says so; only people raise that kind. Those who work on a part of it
+ * stop as well, in the same batch: a tree is bounded.
+ */
+function interrupted(family: Family, action: string, words: string, takeover: boolean, { actor, now, newId }: Context) {
+  const raise = (task: Task, asked: Asked, isBounded: boolean) => ({
+    before: task,
+    ...raisedOn(task, newId('ckpt'), asked, now, 'task.interrupt', isBounded),
+  })
+  const below = atWorkBelow(family).map((task) => raise(task, plainQuestion('interrupt', WITH_ANOTHER, actor.id), false))
+  const brings = below.length > 0 ? { brings: below.map(({ checkpoint }) => checkpoint.id) } : {}
+  const own = raise(family.task, { ...plainQuestion('interrupt', words, actor.id), takeover, ...brings }, true)
+  const factsOf = ({ task, checkpoint }: Raised, name: string, at: number): Made[] => [
+    fact(name, [image(Task, task)], at === 0 ? {} : { cause: 0 }),
+    fact('task.checkpoint.raised', [image(Checkpoint, checkpoint)], { cause: at }),
+  ]
   return {
-    facts: [fact(action, [image(Task, raised.task)]), fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint)], { cause: 0 })],
-    puts: taskTimers(task, raised.task),
-    output: raised,
+    facts: [...factsOf(own, action, 0), ...below.flatMap((one, i) => factsOf(one, 'task.interrupted', 2 * (i + 1)))],
+    puts: [own, ...below].flatMap(({ before, task }) => taskTimers(before, task)),
+    output: { task: own.task, checkpoint: own.checkpoint },
   }
+}
+type Raised = { readonly task: Task; readonly checkpoint: Checkpoint }
+
+async function familyToStop(read: Read, { task_id }: { readonly task_id: string }): Promise<Family> {
+  return familyOf(read, await read(Task, task_id))
 }
 
 const interrupt = command({
   name: 'task.interrupt',
-  summary: 'Stop the agent where it is; the task waits until the person answers the interrupt.',
+  summary: 'Stop the agent where it is, and all who work on parts of the task; they wait until the person answers the interrupt.',
   draft: 'continuous control: task.interrupt',
   input: t.Object({ task_id: Id, reason: Reason }),
   output: t.Object({ task: Task.schema, checkpoint: Checkpoint.schema }),
   callers: [principal],
   requires: [allows('task.interrupt')],
   audit: 'task.interrupted',
-  load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
-  decide: ({ task }, { reason = 'Interrupted by the principal.' }, { actor, now, newId }) =>
-    interrupted(task, 'task.interrupted', reason, false, newId('ckpt'), actor.id, now),
+  load: familyToStop,
+  decide: (family, { reason = 'Interrupted by the principal.' }, context) =>
+    interrupted(family, 'task.interrupted', reason, false, context),
   example: { given: 'in_progress', as: 'alice', input: ({ task }) => ({ task_id: task.id, reason: 'Wait, wrong branch.' }) },
 })
 
 const takeover = command({
   name: 'task.takeover',
-  summary: 'Take the work into your own hands; the agent waits until task.return.',
+  summary: 'Take the work into your own hands; the agent, and all who work on parts of the task, wait until task.return.',
   draft: 'continuous control: take-over',
   input: t.Object({ task_id: Id, reason: Reason }),
   output: t.Object({ task: Task.schema, checkpoint: Checkpoint.schema }),
   callers: [principal],
   requires: [allows('task.interrupt')],
   audit: 'task.taken_over',
-  load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
-  decide: ({ task }, { reason = 'Taken over by the principal.' }, { actor, now, newId }) =>
-    interrupted(task, 'task.taken_over', reason, true, newId('ckpt'), actor.id, now),
+  load: familyToStop,
+  decide: (family, { reason = 'Taken over by the principal.' }, context) => interrupted(family, 'task.taken_over', reason, true, context),
   example: { given: 'in_progress', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
 })
 
@@ -77,23 +101,22 @@ const giveBack = command({
   audit: 'task.returned',
   async load(read, { task_id }) {
     const task = await read(Task, task_id)
-    return { task, checkpoint: task.pending_checkpoint === null ? null : await read(Checkpoint, task.pending_checkpoint) }
+    const checkpoint = task.pending_checkpoint === null ? null : await read(Checkpoint, task.pending_checkpoint)
+    return { task, checkpoint, brought: await broughtBy(read, checkpoint) }
   },
-  decide({ task, checkpoint }, { comment }, { actor, now }) {
+  decide({ task, checkpoint, brought }, { comment }, { actor, now }) {
     const done = answered(
       { task, checkpoint: checkpoint! },
       { action: 'approve', ...(comment === undefined ? {} : { comment }) },
       actor.id,
       now,
     )
-    return {
-      facts: [
-        fact('task.checkpoint.resolved', [image(Checkpoint, done.checkpoint), image(Task, done.task)]),
-        fact('task.returned', [image(Task, done.task)], { cause: 0 }),
-      ],
-      puts: [...checkpointTimers(checkpoint, done.checkpoint), ...taskTimers(task, done.task)],
-      output: done,
-    }
+    const own = [
+      fact('task.checkpoint.resolved', [image(Checkpoint, done.checkpoint), image(Task, done.task)]),
+      fact('task.returned', [image(Task, done.task)], { cause: 0 }),
+    ]
+    const { facts, puts } = answeredAlong(brought, own, actor.id, now)
+    return { facts, puts: [...checkpointTimers(checkpoint, done.checkpoint), ...taskTimers(task, done.task), ...puts], output: done }
   },
   example: { given: 'taken_over', as: 'alice', input: ({ task }) => ({ task_id: task.id, comment: 'The config is fixed; go on.' }) },
 })
