@@ -60,3 +60,26 @@ test('a task that differs from the record is named, and the file stays as it was
   assert.throws(() => sqliteStore(file), new RegExp(`not brought to format 3 .*collaboration.task/${task_id}: its image does not match`))
   assert.deepEqual(inputsIn(file), { n: 0, format: 2 })
 })
+
+test('format 5 enters what people own and for whom they stand in, as a new database does', async (t) => {
+  const { db, file } = await ofFormat2(t)
+  db.close()
+  const world = await opened(file)
+  await world.call('alice', 'identity/substitute.add', { person: 'user_alice', substitute: 'user_bob', until: '2026-12-01T00:00:00Z' })
+  await world.store.close()
+  const entries = (database: DatabaseSync): object[] =>
+    database.prepare("SELECT entry FROM entries WHERE entry > 'identity.user.' AND entry < 'identity.user/' ORDER BY entry").all()
+  const before = new DatabaseSync(file)
+  const wanted = entries(before)
+  for (const name of ['active', 'owner', 'substitute'])
+    assert.ok(
+      before.prepare('DELETE FROM entries WHERE entry > ? AND entry < ?').run(`identity.user.${name}\0`, `identity.user.${name}\x01`)
+        .changes > 0,
+    )
+  before.exec('PRAGMA user_version = 4')
+  before.close()
+  await sqliteStore(file).close()
+  const after = new DatabaseSync(file)
+  assert.deepEqual(entries(after), wanted)
+  after.close()
+})

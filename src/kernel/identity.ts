@@ -55,6 +55,13 @@ export type Subject = {
   readonly sealKey: Value | null
 }
 
+/** Which people are looked for: a few active ones of a project, its owners, those of the installation, or present substitutes of somebody there. */
+export type PeopleSought =
+  | { readonly someOf: string }
+  | { readonly ownersOf: string }
+  | { readonly chiefs: true }
+  | { readonly substitutesOf: string; readonly in: string; readonly at: string }
+
 export const SYSTEM_ID = 'agent_system'
 export const SYSTEM: Actor = { id: SYSTEM_ID, kind: 'system', projects: 'all' }
 

@@ -273,6 +273,8 @@ export const limits = {
   projectsPerSubjectMax: 500,
   keysPerSubjectMax: 50,
   substitutionsMax: 50,
+  /** People who are looked at, and asked, in the place of one who cannot answer. */
+  peopleSoughtMax: 100,
 
   /** How long a secret waits for the agent that asked for it. */
   secretMs: 15 * 60_000,

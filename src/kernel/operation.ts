@@ -2,7 +2,7 @@
 import type { Received } from './blobs.ts'
 import type { EffectOf, Wanted } from './effects.ts'
 import type { Fault, Refusal } from './errors.ts'
-import type { Actor, Role, Subject } from './identity.ts'
+import type { Actor, PeopleSought, Role, Subject } from './identity.ts'
 import type { NewId } from './ids.ts'
 import type { Notary } from './notary.ts'
 import type { Seen } from './presence.ts'
@@ -62,8 +62,8 @@ export type Read = {
   isFull(): boolean
   /** A registered person, agent or service, whoever asks; null when there is none. */
   subject(id: string): Promise<Subject | null>
-  /** The people of a project, switched off or not; with null, the owners of this installation. */
-  people(project_id: string | null): Promise<readonly Subject[]>
+  /** People who are not switched off, by what they are; at most `limits.peopleSoughtMax`. */
+  people(sought: PeopleSought): Promise<readonly Subject[]>
   /** The grant of a task that speaks for a scope now, whoever asks; null when nobody decided beforehand. */
   grant(task_id: string, scope: string, now: string): Promise<Granted | null>
   /** Bytes that are stored here; null when they are not. */

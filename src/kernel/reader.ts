@@ -1,7 +1,7 @@
 // Reads for one call: each document at most once, remembered for the commit, and only what the actor may see.
 import { Damaged, Refusal } from './errors.ts'
 import type { Draft } from './draft.ts'
-import { isIn, type Actor, type Subject } from './identity.ts'
+import { isIn, type Actor, type PeopleSought, type Subject } from './identity.ts'
 import { limits } from './limits.ts'
 import type { Granted, ListPage, Listed, Read } from './operation.ts'
 import { seenBy, type Presence } from './presence.ts'
@@ -11,8 +11,8 @@ import type { FactsOf, FactsPage, Found, Key, Store, Value, Versioned } from './
 /** Where people, agents and services are registered. */
 export type Directory = (read: Read, id: string) => Promise<Subject | null>
 
-/** The people of a project; with null, the owners of the installation. */
-export type People = (read: Read, project_id: string | null) => Promise<readonly Subject[]>
+/** People by what they are, at most `limits.peopleSoughtMax`. */
+export type People = (read: Read, sought: PeopleSought) => Promise<readonly Subject[]>
 
 /** Where people decide beforehand what work may do. */
 export type Grants = (read: Read, task_id: string, scope: string, now: string) => Promise<Granted | null>
@@ -194,8 +194,8 @@ const shared = {
   subject(this: Reader, id: string) {
     return this.at.outside.directory(this, id)
   },
-  async people(this: Reader, project_id: string | null) {
-    return (await this.at.outside.people?.(this, project_id)) ?? []
+  async people(this: Reader, sought: PeopleSought) {
+    return (await this.at.outside.people?.(this, sought)) ?? []
   },
   async grant(this: Reader, task_id: string, scope: string, now: string) {
     return (await this.at.outside.grants?.(this, task_id, scope, now)) ?? null

@@ -54,6 +54,11 @@ const steps: readonly Step[] = [
       return found
     },
   },
+  {
+    to: 5,
+    words: 'people are found by what they own and by whom they stand in for',
+    run: (db, tag) => reindexed(db, 'identity.user', tag).found,
+  },
 ]
 
 export const CURRENT_FORMAT = steps.at(-1)!.to

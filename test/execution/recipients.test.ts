@@ -3,8 +3,10 @@ import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { CALL_CHANNEL, Delivery } from '#kernel/delivery.ts'
 import { SYSTEM } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
 import { idIn, keyOf, prefixOf, END } from '#kernel/schema.ts'
 import { hxpWorld, QUESTION, type HxpWorld } from '../support/hxp-world.ts'
+import { createWorld } from '../support/world.ts'
 
 /** Makes the calls that are due by now, as the worker does. */
 async function settle({ kernel, store }: HxpWorld): Promise<void> {
@@ -284,4 +286,37 @@ test('what votes have made impossible is rejected, with the reasons', async (t) 
   const { json } = await world.resolve(request_id, 'rejected', { reason: 'Too much.' })
   assert.equal(json.receipt.result, 'rejected')
   assert.equal(json.receipt.reason, 'Too much.')
+})
+
+test('however many people there are, the one who is asked in the place of another is found among few', async () => {
+  const world = await createWorld()
+  const many = Array.from({ length: 2 * limits.peopleSoughtMax }, (_, i) => `user_m${i}`)
+  const until = (day: number): string => `2026-02-0${day}T00:00:00Z`
+  const person = 'user_alice'
+  for (const id of many) {
+    await world.call('admin', 'identity/user.add', { id, name: id })
+    await world.call('admin', 'identity/substitute.add', { person, substitute: id, until: until(1) })
+  }
+  await world.call('admin', 'identity/substitute.add', { person, substitute: 'user_bob', until: until(9), project_id: 'project_default' })
+  world.advance(Date.parse(until(2)) - world.kernel.now())
+  await world.call('admin', 'identity/user.update', { user_id: person, disabled: true })
+
+  const looked = new Set<string>()
+  const { read, peek } = world.store
+  const note = (key: string): void => {
+    if (key.startsWith('identity.user/')) looked.add(key)
+  }
+  world.store.read = (keys) => (keys.forEach(note), read.call(world.store, keys))
+  if (peek) world.store.peek = (key) => (note(key), peek.call(world.store, key))
+  const askedOf = async (input: object): Promise<string | null> => {
+    looked.clear()
+    const { request }: any = await world.call('devin', 'execution/request.create', { ...QUESTION, ...input })
+    assert.ok(looked.size <= limits.peopleSoughtMax, `${looked.size} people were looked at for ${JSON.stringify(input)}`)
+    return request.assigned_to
+  }
+  assert.equal(await askedOf({}), 'user_bob')
+  assert.equal(await askedOf({ role: 'pool' }), null)
+  await world.call('admin', 'identity/substitute.remove', { person, substitute: 'user_bob', project_id: 'project_default' })
+  assert.equal(await askedOf({}), 'user_owner')
+  await world.close()
 })

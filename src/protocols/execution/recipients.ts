@@ -21,10 +21,9 @@ export const isPersonOf = async (read: Read, id: string, project_id: string): Pr
 const standsIn = ({ standsInFor }: Subject, who: string, project_id: string, now: string): boolean =>
   standsInFor.some((one) => one.id === who && one.from <= now && now < one.until && (one.project_id ?? project_id) === project_id)
 
-/** The people of the project are looked through only where somebody is gone. */
 async function substitutesOf(read: Read, who: string, project_id: string, now: string): Promise<string[]> {
-  const members = await read.people(project_id)
-  return members.filter((one) => isThere(one, project_id) && standsIn(one, who, project_id, now)).map(({ id }) => id)
+  const named = await read.people({ substitutesOf: who, in: project_id, at: now })
+  return named.filter((one) => isThere(one, project_id) && standsIn(one, who, project_id, now)).map(({ id }) => id)
 }
 
 /** Each of them, or who stands in for them. `except`: who works on it does not judge it in somebody's place. */
@@ -59,9 +58,9 @@ export async function insteadOf(read: Read, who: string, { owner, project_id }: 
     const found = peopleIn(await reachOf(read, [one], project_id, now))
     if (found.length > 0) return found
   }
-  const active = (found: readonly Subject[]): string[] => found.filter(({ disabled }) => !disabled).map(({ id }) => id)
-  const owners = active((await read.people(project_id)).filter(({ projects }) => projects.get(project_id) === 'owner'))
-  return owners.length > 0 ? owners : active(await read.people(null))
+  const owners = (await read.people({ ownersOf: project_id })).filter(({ projects }) => projects.get(project_id) === 'owner')
+  const asked = owners.length > 0 ? owners : (await read.people({ chiefs: true })).filter(({ isChief }) => isChief)
+  return asked.map(({ id }) => id)
 }
 
 // --- An open request, looked at again ------------------------------------------------------------------------------------------
@@ -121,7 +120,7 @@ async function isChief(read: Read, who: string): Promise<boolean> {
   return found?.isChief === true && !found.disabled
 }
 export const hasPeople = async (read: Read, project_id: string): Promise<boolean> =>
-  (await read.people(project_id)).some((one) => isThere(one, project_id))
+  (await read.people({ someOf: project_id })).some((one) => isThere(one, project_id))
 
 /** The request as it has to stand now; the same one where nothing is to be done. */
 export async function lookedAt(

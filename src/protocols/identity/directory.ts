@@ -1,7 +1,8 @@
 // What other protocols may know about people and agents, behind the kernel's port: protocols never import one another.
-import type { Subject } from '#kernel/identity.ts'
+import type { PeopleSought, Subject } from '#kernel/identity.ts'
+import { limits } from '#kernel/limits.ts'
 import type { Directory, People } from '#kernel/reader.ts'
-import { Agent, User } from './schema.ts'
+import { Agent, EVERYWHERE, User } from './schema.ts'
 
 export const directory: Directory = async (read, id) => {
   const found = id.startsWith('user_') ? await read.raw(User, id) : id.startsWith('agent_') ? await read.raw(Agent, id) : null
@@ -35,17 +36,28 @@ function subjectOf(id: string, found: User | Agent): Subject {
   }
 }
 
-const PAGE = 500
+type Row = readonly [
+  index: 'active' | 'owner' | 'substitute',
+  prefixes: readonly (readonly string[])[],
+  after?: string | undefined,
+  limit?: number,
+]
+/** Enough to know that a project has people, also where one of them leaves with the same call. */
+const SOME = 10
+function rowsOf(sought: PeopleSought): Row {
+  if ('someOf' in sought) return ['active', [[sought.someOf]], undefined, SOME]
+  if ('ownersOf' in sought) return ['owner', [[sought.ownersOf]]]
+  if ('chiefs' in sought) return ['owner', [[EVERYWHERE]]]
+  const { substitutesOf, in: project_id, at } = sought
+  // Those come last whose time ends last: what is over by now is passed over.
+  return ['substitute', [project_id, EVERYWHERE].map((where) => [substitutesOf, where]), at]
+}
 
-/** Asked for where the person who is meant cannot answer: seldom, so that no index of its own is kept for it. */
-export const people: People = async (read, project_id) => {
-  const found: Subject[] = []
-  const [name, prefix] = project_id === null ? ['all', []] : ['project', [project_id]]
-  for (let after: string | undefined; ;) {
-    const listed = await read.list(User, name, [prefix], { after, limit: PAGE })
-    const subjects = await Promise.all(listed.map(({ id }) => directory(read, id)))
-    for (const subject of subjects) if (subject !== null && (project_id !== null || subject.isChief)) found.push(subject)
-    if (listed.length < PAGE) return found
-    after = listed.at(-1)!.at
-  }
+/** The index is that of before the call: whoever changes with it is judged by the document. */
+export const people: People = async (read, sought) => {
+  const [name, prefixes, after, limit = limits.peopleSoughtMax] = rowsOf(sought)
+  const listed = await read.list(User, name, prefixes, { after, limit })
+  const ids = [...new Set(listed.map(({ id }) => id))].sort()
+  const found = await Promise.all(ids.map((id) => directory(read, id)))
+  return found.filter((subject) => subject !== null && !subject.disabled) as Subject[]
 }

@@ -34,6 +34,14 @@ const Substitution = t.Object({
   project_id: t.Optional(ProjectId), // in this project alone
 })
 
+/** In the place of a project, where all of them are meant. */
+export const EVERYWHERE = '*'
+type Owning = { readonly role: string; readonly projects: readonly Static<typeof Membership>[] }
+const ownedBy = ({ role, projects }: Owning): string[][] => [
+  ...(role === 'owner' ? [[EVERYWHERE]] : []),
+  ...projects.filter((one) => one.role === 'owner').map(({ project_id }) => [project_id]),
+]
+
 export const User = doc(
   'identity.user',
   t.Object({
@@ -49,7 +57,16 @@ export const User = doc(
   {
     scopeOf: () => SYSTEM_SCOPE,
     visibleTo: (user, actor) => user.id === actor.id || isOwner(actor) || sharesProject(user, actor),
-    indexes: { all: index(() => [[]]), project: index((user) => user.projects.map(({ project_id }) => [project_id])) },
+    indexes: {
+      all: index(() => [[]]),
+      project: index((user) => user.projects.map(({ project_id }) => [project_id])),
+      // Those who could answer in the place of others, so that nobody has to look through everybody.
+      active: index((user) => (user.disabled ? [] : user.projects.map(({ project_id }) => [project_id]))),
+      owner: index((user) => (user.disabled ? [] : ownedBy(user))),
+      substitute: index((user) =>
+        user.disabled ? [] : user.acts_for.map(({ user_id, project_id = EVERYWHERE, until }) => [user_id, project_id, until]),
+      ),
+    },
   },
 )
 export type User = Static<typeof User.schema>
