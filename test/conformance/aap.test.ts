@@ -6,5 +6,6 @@ import './aap-contracts.ts'
 import './aap-messages.ts'
 import './aap-taken.ts'
 import './aap-seen.ts'
+import './aap-places.ts'
 
 aap.assertAllCited()

@@ -82,7 +82,7 @@ export const aapRows: readonly Requirement[] = [
   ours('A9', 'task.assign surfaces the AAP code in details, and the task stays as it was.'),
   ours('A10', 'A task without a capability is not checked; both filters must fit; runs without a task have an id of their own.'),
   ours('A11', 'A card has its fields; it follows the registration of its agent.'),
-  ours('A12', 'Losers of a race over concurrency are told DELEGATION_REFUSED.'),
+  ours('A12', 'Losers of a race over concurrency are told DELEGATION_REFUSED; a resume over the bound is queued until there is a place.'),
   ours('A13', 'A run is queued until it is taken; every run that its agent works on emits run.started once; agents carry last_seen.'),
   ours('A14', 'No cycles; owners of agents read runs without a task; when such a run ends, so does what it delegated.'),
   ours('D5', 'A delegation three deep is found whole by one audit.query on root_task_id, with and without child tasks.'),

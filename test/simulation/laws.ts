@@ -4,6 +4,7 @@ import type { MemoryDisk } from '#stores/memory.ts'
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
 import { createFamilyLaws } from './family-laws.ts'
 import { createItemLaws } from './item-laws.ts'
+import { createPlaceLaws } from './place-laws.ts'
 import { createQuestionLaws } from './question-laws.ts'
 import { createRequestLaws } from './request-laws.ts'
 import { createRunLaws, type Acknowledged } from './run-laws.ts'
@@ -131,6 +132,7 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
   const requests = createRequestLaws(disk, record, fail)
   const questions = createQuestionLaws(record, fail)
   const runs = createRunLaws(disk, record, isAcknowledged, fail)
+  const places = createPlaceLaws(disk, record, fail)
   let touched = new Set<string>()
   const docOf = (key: string): any => record.docs.get(key)?.value ?? null
 
@@ -148,6 +150,7 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
     if (action === 'artifact.committed') judgePlan(fact, fail)
     if (action === 'artifact.edited') judgeEdit(fact)
     runs.judge(fact)
+    places.judge(fact)
     families.judge(fact)
     items.judge(fact)
     requests.judge(fact)
@@ -223,10 +226,11 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
 
   function judgeGroup(group: Group): void {
     const keys = [...group.create, ...group.update].map(({ key }) => key).concat(group.remove)
-    const isOfRunsEnd = (key: string): boolean => key.endsWith('/retire') || key.endsWith('/abandon')
+    const isOfRunsEnd = (key: string): boolean => ['/retire', '/abandon', '/admit'].some((name) => key.endsWith(name))
     const isApart = (key: string): boolean => key.startsWith(SECRET_TIMER) || key.startsWith(PERSON_TIMER) || isOfRunsEnd(key)
     for (const key of keys) if (key.startsWith(TIMER) && !isApart(key)) touched.add(ownerOf(key))
     runs.judgeGroup()
+    places.judgeGroup(group)
     families.judgeGroup()
     items.judgeGroup()
     requests.judgeGroup()
@@ -276,6 +280,7 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
   function judgeEnd(now: string): void {
     requests.judgeEnd(now)
     families.judgeEnd()
+    places.judgeEnd()
   }
 
   return { judge, judgeGroup, judgeEnd }

@@ -56,6 +56,12 @@ export const mistakes: readonly Mistake[] = [
     'if (agent === null || agent.disabled)',
     'if (agent === null)',
   ),
+  one(
+    'a-resume-takes-no-place',
+    'protocols/delegation/mailbox.ts',
+    'return reserved({ ...withPlace(mailbox, room, now), messages',
+    'return reserved({ ...withoutPlace(mailbox), messages',
+  ),
   one('amendments-are-forgotten', 'protocols/delegation/runs.ts', 'given.amendments.length === 0 ?', 'given.amendments.length >= 0 ?'),
   one(
     'a-substitute-in-one-project-sees-nothing',
@@ -226,8 +232,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'resume-loses-its-answer',
     'protocols/delegation/operations/control.ts',
-    "posted(answering(mailbox, now), 'resume', { checkpoint_id, resolution, ...told }, now)",
-    "posted(answering(mailbox, now), 'resume', { checkpoint_id, resolution: {}, ...told }, now)",
+    "posted(answering(mailbox, room, now), 'resume', { checkpoint_id, resolution, ...told }, now)",
+    "posted(answering(mailbox, room, now), 'resume', { checkpoint_id, resolution: {}, ...told }, now)",
   ),
   one(
     'cancel-leaves-the-run-above',

@@ -104,7 +104,7 @@ export function createProcesses(random: Random, record: FactRecord, fail: Fail):
     const [op, input] = random.chance(0.6)
       ? ([
           'agent.register',
-          { name: as, description: words(id), available: random.chance(0.95), concurrency: random.chance(0.2) ? 3 : null },
+          { name: as, description: words(id), available: random.chance(0.95), concurrency: random.chance(0.3) ? 1 : null },
         ] as const)
       : ([
           'agent.delegate',

@@ -258,9 +258,11 @@ async function fetchAll(sim: Simulation): Promise<void> {
     const intent = await settledAlone(processes.fetch(agent, round), sim)
     if (intent.answer !== null) able.add(agent)
   }
-  for (const { id, agent_id, messages } of waiting())
+  for (const { id, agent_id, messages, waits } of waiting())
     for (const { number } of messages)
-      if (able.has(agent_id) && !processes.wasHanded(id, number)) fail(`message ${number} of ${id} is handed to nobody`)
+      // What waits for a place is kept back; the law of places says when it may.
+      if (able.has(agent_id) && number < (waits?.from ?? Infinity) && !processes.wasHanded(id, number))
+        fail(`message ${number} of ${id} is handed to nobody`)
 }
 
 async function idle({ machine, clients, fail }: Simulation): Promise<void> {
@@ -290,8 +292,8 @@ async function endAll(sim: Simulation): Promise<void> {
     const intent = await settledAlone(ending(task, clients.started(), sim), sim)
     if (intent.answer === null) fail(`${task.id} is ${task.state}, and its principal cannot end it`)
   }
-  // What is kept for a while after a run has ended goes by itself.
-  if (sim.violations.length === 0 && due().every(({ id }) => id.endsWith('/forget'))) await passTime(sim)
+  // What is kept for a while after a run has ended goes by itself, and so does the look at who may have its place.
+  if (sim.violations.length === 0 && due().every(({ id }) => /\/(forget|admit)$/.test(id))) await passTime(sim)
   if (due().length > 0)
     fail(
       `timers are left though every task has ended: ${due()

@@ -2,6 +2,7 @@
 // below it: capabilities and their invocation.
 import type { Protocol } from '#kernel/operation.ts'
 import { scenes } from './examples.ts'
+import { admitOperations } from './operations/admit.ts'
 import { agentOperations } from './operations/agent.ts'
 import { capabilityOperations } from './operations/capability.ts'
 import { cardOperations } from './operations/card.ts'
@@ -22,6 +23,7 @@ const operations = [
   ...controlOperations,
   ...runOperations,
   ...retireOperations,
+  ...admitOperations,
   ...readingOperations,
   ...inboxOperations,
   ...memoOperations,

@@ -6,6 +6,7 @@ import { put } from '#kernel/facts.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Change } from '#kernel/operation.ts'
 import { durationMs } from '#kernel/time.ts'
+import { withoutPlace, withPlace, type Room } from './places.ts'
 import { Mailbox, type Message, type Run } from './schema.ts'
 
 type Body = Record<string, unknown>
@@ -24,7 +25,7 @@ export const isPast = (time: string, now: string): boolean => time <= now || Dat
 export const isFree = ({ until }: Mailbox, now: string): boolean => until === null || isPast(until, now)
 
 /** The first message of a run: here is work. */
-export function opened(run: Run, reach: Mailbox['reach'], now: string): Change[] {
+export function opened(run: Run, reach: Mailbox['reach'], room: Room, now: string): Change[] {
   const { id, agent_id, project_id } = run
   const empty: Mailbox = {
     id,
@@ -40,7 +41,7 @@ export function opened(run: Run, reach: Mailbox['reach'], now: string): Change[]
     last: 0,
     messages: [],
   }
-  return posted(empty, 'run', {}, now)
+  return posted(withPlace(empty, room, now), 'run', {}, now)
 }
 
 export function posted(mailbox: Mailbox | null, kind: Message['kind'], body: Body, now: string): Change[] {
@@ -48,7 +49,22 @@ export function posted(mailbox: Mailbox | null, kind: Message['kind'], body: Bod
   const number = mailbox.last + 1
   const messages = bounded([...mailbox.messages, { number, kind, at: now, body }])
   const next: Mailbox = { ...mailbox, last: number, messages, due: now }
-  return [put(Mailbox, mailbox.id, next), ...rung(next, number, now)]
+  return [put(Mailbox, mailbox.id, next), ...(next.waits === undefined ? rung(next, number, now) : [])]
+}
+
+/** The channel is told of what was kept back while the run waited for a place. */
+const rungLate = (before: Mailbox, now: string): Change[] =>
+  before.messages.filter(({ number }) => number >= (before.waits?.from ?? Infinity)).flatMap(({ number }) => rung(before, number, now))
+
+/** It has its place: what was kept back is handed over, as an answer is. */
+export function admitted(mailbox: Mailbox, room: Room, now: string): Change[] {
+  const next = reserved({ ...withPlace(mailbox, room, now), due: now }, now)
+  return [put(Mailbox, next.id, next), ...rungLate(mailbox, now)]
+}
+
+/** A run that is told to stop while it waits to go on is told both, in order. */
+export function stopped(mailbox: Mailbox | null, body: Body, now: string): Change[] {
+  return mailbox === null ? [] : [...rungLate(mailbox, now), ...posted(withoutPlace(mailbox), 'block', body, now)]
 }
 
 /** Every entry of the steering log can be read there, so the oldest need not wait here as well. */
@@ -69,18 +85,22 @@ function rung({ id: run_id, reach, agent_id }: Mailbox, number: number, now: str
  * Who asks a question has read what brought them so far; what steers them may still wait. Until there is an answer nobody need hold
  * the run, and a process that dies meanwhile holds up nobody.
  */
-export function answeredByAsking(mailbox: Mailbox | null): Change[] {
+export function answeredByAsking(mailbox: Mailbox | null, now: string): Change[] {
   if (mailbox === null) return []
-  return [kept({ ...mailbox, until: null, messages: mailbox.messages.filter(({ kind }) => kind === 'steer') })]
+  const messages = mailbox.messages.filter(({ kind }) => kind === 'steer')
+  return [...rungLate({ ...mailbox, messages }, now), kept({ ...withoutPlace(mailbox), until: null, messages })]
 }
 
 /** The answer is for whoever comes for it, but for a moment only for the process that asked: its handler waits for it. */
-export function answering(mailbox: Mailbox | null, now: string): Mailbox | null {
+export function answering(mailbox: Mailbox | null, room: Room, now: string): Mailbox | null {
   if (mailbox === null) return null
-  const messages = mailbox.messages.filter(({ kind }) => kind !== 'block')
+  return reserved({ ...withPlace(mailbox, room, now), messages: mailbox.messages.filter(({ kind }) => kind !== 'block') }, now)
+}
+
+function reserved(mailbox: Mailbox, now: string): Mailbox {
   const moment = timestampOf(Date.parse(now) + limits.answerMs)
   const isShort = mailbox.until === null || mailbox.until < moment
-  return { ...mailbox, messages, until: mailbox.worker !== null && isShort ? moment : mailbox.until }
+  return { ...mailbox, until: mailbox.worker !== null && isShort ? moment : mailbox.until }
 }
 
 export function settled(mailbox: Mailbox, number: number): Mailbox {
@@ -102,9 +122,9 @@ export function kept(mailbox: Mailbox): Change {
 /** A receiver has accepted a message of the run: it waits for nobody any more. */
 export const accepted = (mailbox: Mailbox): Mailbox => ({ ...mailbox, queued: false })
 
-/** Whether the run waits for its agent to take it. */
+/** Whether the run waits for its agent: to take it, or to have a place for it. */
 export const isQueued = ({ state, started_at }: Run, mailbox: Mailbox | null): boolean =>
-  state === 'running' && started_at === null && mailbox?.queued === true
+  state === 'running' && (mailbox?.waits !== undefined || (started_at === null && mailbox?.queued === true))
 
 export type Taken = { readonly mailbox: Mailbox; readonly messages: readonly Message[] }
 
@@ -138,7 +158,7 @@ export function closed(mailbox: Mailbox | null, memos: number, word: Body | null
   if (mailbox === null) return []
   // Nobody has ever taken it, and nobody was sent it: there is nobody to tell.
   const isTold = word !== null && (mailbox.attempt > 0 || mailbox.reach !== 'pull')
-  const rest = isTold ? posted({ ...mailbox, messages: [] }, 'cancel', word, now) : [put(Mailbox, mailbox.id, null)]
+  const rest = isTold ? posted({ ...withoutPlace(mailbox), messages: [] }, 'cancel', word, now) : [put(Mailbox, mailbox.id, null)]
   const forget = timer(mailbox.id, 'forget', timestampOf(Date.parse(now) + limits.memoMs), FORGET, { run_id: mailbox.id })
   return memos > 0 || isTold ? [...rest, forget] : rest
 }

@@ -4,10 +4,17 @@ import { role, type Actor } from '#kernel/identity.ts'
 import { rule, type Read } from '#kernel/operation.ts'
 import { t } from '#kernel/schema.ts'
 import { serves } from './capability.ts'
+import { isBoundedAgent } from './places.ts'
 import { Card, delegatorOf, Mailbox, Memo, Run, Work, type CapabilityRef } from './schema.ts'
 import { allowsEvent, isActive } from './states.ts'
 
-export type OfRun = { readonly run: Run; readonly mailbox: Mailbox | null; readonly work: Work | null; readonly memos: number }
+export type OfRun = {
+  readonly run: Run
+  readonly mailbox: Mailbox | null
+  readonly work: Work | null
+  readonly memos: number
+  readonly isBounded: boolean
+}
 type OfAttempt = { readonly attempt?: number }
 export const Attempt = t.Optional(
   t.Integer({ minimum: 0, maximum: 1_000_000_000, description: 'the attempt that the messages came with; 0 where none were taken' }),
@@ -26,12 +33,13 @@ export async function runOf(read: Read, run_id: string, actor: Actor): Promise<O
   const run = await read.maybe(Run, run_id)
   const isForeign = actor.kind === 'agent' && run !== null && actor.id !== run.agent_id && delegatorOf(run) !== actor.id
   if (run === null || isForeign) throw new Refusal('RUN_NOT_FOUND', `there is no run ${run_id}`)
-  const [mailbox, work, memos] = await Promise.all([
+  const [mailbox, work, memos, isBounded] = await Promise.all([
     read.raw(Mailbox, run_id),
     read.raw(Work, run.correlation_id),
     isActive(run.state) ? read.count(Memo, 'run', [run_id]) : 0,
+    isBoundedAgent(read, run.agent_id),
   ])
-  return { run, mailbox, work, memos }
+  return { run, mailbox, work, memos, isBounded }
 }
 
 export const allows = (event: string) =>

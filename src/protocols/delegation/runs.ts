@@ -4,6 +4,7 @@ import { fact, image } from '#kernel/facts.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Bound, Change, Context, Made, Read } from '#kernel/operation.ts'
 import { closed, opened } from './mailbox.ts'
+import { admission, isBoundedAgent, takes, waiting, type Room } from './places.ts'
 import { Mailbox, Memo, Request, Run, Work, type Card } from './schema.ts'
 import { after, isActive } from './states.ts'
 
@@ -33,7 +34,7 @@ export type NewRun = {
 }
 
 /** A run with its request, its place among the runs of its correlation, and its first message. */
-export function made(given: NewRun, work: Work | null, card: Card | null, isBounded: boolean): NewlyMade {
+export function made(given: NewRun, work: Work | null, card: Card | null, room: Room, isBounded: boolean): NewlyMade {
   const run = runFrom(given)
   const { id, agent_id, project_id, correlation_id, root_task_id, task_id, capability, parent_run } = run
   const request: Request = {
@@ -55,8 +56,8 @@ export function made(given: NewRun, work: Work | null, card: Card | null, isBoun
   return {
     run,
     facts: [fact('run.delegated', [images[0], ...images.slice(1)], { detail: { to_agent: agent_id, continues: run.continues } })],
-    puts: opened(run, card?.reach ?? 'pull', given.now),
-    atMost: max === null ? [] : [{ doc: Run, index: 'agent', prefix: [agent_id, 'running'], max, words, decidesAgain: true }],
+    puts: [...opened(run, card?.reach ?? 'pull', room, given.now), ...waiting(room, given.now)],
+    atMost: max === null ? takes(room) : [{ doc: Run, index: 'agent', prefix: [agent_id, 'running'], max, words, decidesAgain: true }],
   }
 }
 
@@ -120,19 +121,21 @@ export function begunBy(run: Run, { actor, now }: Pick<Context, 'actor' | 'now'>
 
 // --- Ending ------------------------------------------------------------------------------------------------------------------
 
-export type Kept = { readonly run: Run; readonly mailbox: Mailbox | null; readonly memos: number }
+export type Kept = { readonly run: Run; readonly mailbox: Mailbox | null; readonly memos: number; readonly isBounded: boolean }
+
+/** null: there is no such run, or it has ended. */
+async function keptOf(read: Read, id: string): Promise<Kept | null> {
+  const run = await read.raw(Run, id)
+  if (run === null || !isActive(run.state)) return null
+  const [mailbox, memos] = [await read.raw(Mailbox, id), await read.count(Memo, 'run', [id])]
+  return { run, mailbox, memos, isBounded: await isBoundedAgent(read, run.agent_id) }
+}
 
 /** A run and those above it that wait for it under the same correlation id. */
 export async function lineOf(read: Read, kept: Kept): Promise<Kept[]> {
   const above = kept.run.chain.filter(({ correlation_id }) => correlation_id === kept.run.correlation_id)
-  const found = await Promise.all(
-    above.map(async ({ run_id }) => ({
-      run: await read.raw(Run, run_id),
-      mailbox: await read.raw(Mailbox, run_id),
-      memos: await read.count(Memo, 'run', [run_id]),
-    })),
-  )
-  return [kept, ...found.filter((one): one is Kept => one.run !== null && isActive(one.run.state)).reverse()]
+  const found = await Promise.all(above.map(({ run_id }) => keptOf(read, run_id)))
+  return [kept, ...found.filter((one) => one !== null).reverse()]
 }
 
 /** A run that no task stands behind and all that work for it: outermost first. */
@@ -142,8 +145,8 @@ export async function familyOf(read: Read, own: Kept): Promise<Kept[]> {
   for (const { run } of family) {
     const below = await read.list(Run, 'below', [[run.id]], { limit: limits.cascadeMax })
     for (const { id } of below) {
-      const kept = { run: await read.raw(Run, id), mailbox: await read.raw(Mailbox, id), memos: await read.count(Memo, 'run', [id]) }
-      if (kept.run !== null && isActive(kept.run.state)) family.push(kept as Kept)
+      const kept = await keptOf(read, id)
+      if (kept !== null) family.push(kept)
     }
     if (family.length > limits.cascadeMax)
       throw new Refusal('PRECONDITION_FAILED', `more than ${limits.cascadeMax} runs work for it: cancel those first`)
@@ -198,7 +201,10 @@ export function endings(line: readonly Kept[], work: Work | null, ending: Ending
         ...(i > 0 ? { cause: 0 } : {}),
       }),
     ),
-    puts: line.flatMap(({ mailbox, memos }) => closed(mailbox, memos, ending.word, ending.now)),
+    puts: line.flatMap(({ run, mailbox, memos, isBounded }) => [
+      ...closed(mailbox, memos, ending.word, ending.now),
+      ...(isBounded ? [admission(run.agent_id, ending.now)] : []),
+    ]),
   }
 }
 

@@ -112,7 +112,7 @@ export type Run = Static<typeof RunSchema>
 /** A run as it is read. Taking it adds no fact, so `queued` stands with its messages and not in the run itself. */
 export const SeenRun = t.Object({
   ...RunSchema.properties,
-  queued: t.Boolean({ description: 'nobody has taken the run yet: its agent is not connected, or busy' }),
+  queued: t.Boolean({ description: 'nobody has taken the run yet, or it waits to go on: its agent is not connected, or busy' }),
 })
 export type SeenRun = Static<typeof SeenRun>
 
@@ -243,6 +243,9 @@ export const Mailbox = doc(
     until: nullable(Timestamp), // the end of its lease
     lease_ms: t.Optional(t.Integer()), // how long it is taken for at a time
     queued: t.Optional(t.Boolean()), // nobody has taken the run yet, or no receiver has accepted it
+    // The agent works on as many runs as it takes: messages from this number on are not handed over yet.
+    waits: t.Optional(t.Object({ since: Timestamp, from: t.Integer() })),
+    at_work: t.Optional(t.Boolean()), // it is one of the runs that its agent works on at present
     attempt: t.Integer(), // 0: nobody has taken it yet
     handed: t.Integer(), // the last number that was handed over in this attempt
     last: t.Integer(), // the last number that was given
@@ -250,8 +253,13 @@ export const Mailbox = doc(
   }),
   {
     scopeOf: (mailbox) => mailbox.project_id,
-    wakes: (mailbox) => (mailbox.messages.some(({ number }) => number > mailbox.handed) ? mailbox.agent_id : null),
-    indexes: { due: index((mailbox) => (mailbox.messages.length > 0 ? [[mailbox.agent_id, mailbox.due]] : [])) },
+    wakes: (mailbox) =>
+      mailbox.waits === undefined && mailbox.messages.some(({ number }) => number > mailbox.handed) ? mailbox.agent_id : null,
+    indexes: {
+      due: index((mailbox) => (mailbox.messages.length > 0 && mailbox.waits === undefined ? [[mailbox.agent_id, mailbox.due]] : [])),
+      waits: index(({ agent_id, waits }) => (waits === undefined ? [] : [[agent_id, waits.since]]), 1),
+      at_work: index((mailbox) => (mailbox.at_work === true ? [[mailbox.agent_id]] : []), 1),
+    },
   },
 )
 export type Mailbox = Static<typeof Mailbox.schema>

@@ -7,6 +7,7 @@ import { nullable, t, type Static } from '#kernel/schema.ts'
 import { isInTime, restraintOf, type Restraint } from '../restraint.ts'
 import { allows, Attempt, availableFor, hasNoDelegate, isPresentAttempt, runAgent, runOf, targetOf, type OfRun } from '../rules.ts'
 import { amendmentsOf, ownersOf, refuseCycle } from '../beginning.ts'
+import { roomOf, type Room } from '../places.ts'
 import { begunBy, endingsOf, familyOf, isShallow, made, without, type Kept } from '../runs.ts'
 import { CapabilityRef, Id, Open, Request, Run, Work, type Card } from '../schema.ts'
 
@@ -30,6 +31,7 @@ type Delegating = {
   readonly project_id: string
   readonly correlation_id: string | null
   readonly card: Card | null
+  readonly room: Room
   readonly isLate: boolean
   readonly amendments: readonly object[]
   readonly owners: readonly string[]
@@ -63,7 +65,8 @@ async function delegating(read: Read, input: DelegateInput, { actor, now }: Cont
   const { isLate } = await restraintOf(read, parent?.run.task_id ?? null, { now })
   const amendments = await amendmentsOf(read, (actor.kind === 'system' ? task_id : parent?.run.task_id) ?? null)
   const owners = await ownersOf(read, [to_agent, ...(actor.kind === 'agent' ? [actor.id] : []), ...agentsAbove(parent?.run ?? null)])
-  return { parent, work, project_id, correlation_id, card: target.card, isLate, amendments, owners }
+  const room = await roomOf(read, to_agent)
+  return { parent, work, project_id, correlation_id, card: target.card, room, isLate, amendments, owners }
 }
 
 const delegate = command({
@@ -112,7 +115,7 @@ const delegate = command({
   ],
   audit: 'run.delegated',
   load: (read, input, context) => delegating(read, input, context),
-  decide({ parent, work, card, project_id, correlation_id, amendments, owners }, input, { actor, now, newId }) {
+  decide({ parent, work, card, room, project_id, correlation_id, amendments, owners }, input, { actor, now, newId }) {
     const begun = parent === null ? null : begunBy(parent.run, { actor, now })
     const above = begun?.run ?? null
     const isRuntime = actor.kind === 'system'
@@ -137,6 +140,7 @@ const delegate = command({
       },
       work,
       card,
+      room,
       !isRuntime || !input.continues,
     )
     return { facts: begun?.facts(own.facts) ?? own.facts, puts: own.puts, atMost: own.atMost, output: { run: own.run } }
@@ -151,6 +155,7 @@ const delegate = command({
 type HandingOff = OfRun &
   Restraint & {
     readonly card: Card | null
+    readonly room: Room
     readonly request: Request | null
     readonly parent: Run | null
     readonly amendments: readonly object[]
@@ -204,6 +209,7 @@ const handoff = command({
       ...own,
       ...(await restraintOf(read, own.run.task_id, { now })),
       card: target.card,
+      room: await roomOf(read, to_agent),
       request: await read.raw(Request, run_id),
       parent: parent_run === null ? null : await read.raw(Run, parent_run),
       amendments: await amendmentsOf(read, own.run.task_id),
@@ -211,7 +217,7 @@ const handoff = command({
       line: own.run.task_id === null ? await familyOf(read, own) : [own],
     }
   },
-  decide({ run, work, line, card, request, parent, amendments, owners }, { to_agent, context }, { now, newId }) {
+  decide({ run, work, line, card, room, request, parent, amendments, owners }, { to_agent, context }, { now, newId }) {
     const word = { reason: 'handed_off', to_agent }
     const end = endingsOf(line, work, { event: 'agent.handoff', reason: 'handed_off', word, now })
     const own = made(
@@ -235,12 +241,13 @@ const handoff = command({
       },
       work,
       card,
+      room,
       false,
     )
     return {
       facts: [...end.facts, ...own.facts.map((one) => ({ ...one, cause: 0 }))],
       puts: [...end.puts, ...own.puts],
-      atMost: run.task_id === null ? without(line) : [],
+      atMost: [...own.atMost, ...(run.task_id === null ? without(line) : [])],
       output: { run: own.run, from: end.runs[0]! },
     }
   },

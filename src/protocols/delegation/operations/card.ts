@@ -9,6 +9,7 @@ import { command, query, rule, type Read } from '#kernel/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
 import { nullable, t } from '#kernel/schema.ts'
 import { serves } from '../capability.ts'
+import { queueOf } from '../places.ts'
 import { AgentCard, CapabilityRef, Card, Endpoint, Id, Open, Reach, Signing, Tag } from '../schema.ts'
 
 export type OfAgent = { readonly agent: { readonly id: string; readonly owner: string | null } }
@@ -76,9 +77,10 @@ const register = command({
     const agent = await seenAgent(read, agent_id, actor)
     // The card that is replaced is a condition of the commit, as everything that was read.
     await read.raw(Card, agent.id)
-    return { agent, reached: await read.raw(Endpoint, agent.id), signing: await read.raw(Signing, agent.id) }
+    const [reached, signing] = [await read.raw(Endpoint, agent.id), await read.raw(Signing, agent.id)]
+    return { agent, reached, signing, queue: await queueOf(read, agent.id) }
   },
-  decide({ agent, reached, signing }, input, { now, secret }) {
+  decide({ agent, reached, signing, queue }, input, { now, secret }) {
     const manifest = input.manifest ?? {}
     if (Buffer.byteLength(canonical(manifest)) > limits.manifestBytesMax)
       throw new Refusal('INVALID_REQUEST', `manifest is at most ${limits.manifestBytesMax} bytes`, { field: 'manifest' })
@@ -104,7 +106,8 @@ const register = command({
     const made = card.reach === 'webhook' && signing === null ? signingFor(id, secret()) : null
     return {
       facts: [fact('agent.registered', [image(Card, card)])],
-      puts: [...(endpoint || reached ? [put(Endpoint, id, endpoint)] : []), ...(made ? [put(Signing, id, made)] : [])],
+      puts: [...(endpoint || reached ? [put(Endpoint, id, endpoint)] : []), ...(made ? [put(Signing, id, made)] : []), ...queue.puts(now)],
+      atMost: queue.atMost,
       output: { card, ...(made ? { secret: made.secret } : {}) },
     }
   },

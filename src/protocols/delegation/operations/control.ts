@@ -4,7 +4,8 @@ import { system } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/operation.ts'
 import { t } from '#kernel/schema.ts'
-import { answeredByAsking, answering, posted } from '../mailbox.ts'
+import { answeredByAsking, answering, posted, stopped } from '../mailbox.ts'
+import { admission, roomOf, takes, waiting } from '../places.ts'
 import { allows, delegator, isNotEnded, runOf, type OfRun } from '../rules.ts'
 import { endings, familyOf, lineOf, without } from '../runs.ts'
 import { Id, Open, Run } from '../schema.ts'
@@ -35,14 +36,15 @@ const block = command({
   ],
   audit: 'run.blocked',
   load: (read, { run_id }, { actor }) => runOf(read, run_id, actor),
-  decide({ run, mailbox }, { reason, checkpoint_id, succeeds }, { actor, now }) {
+  decide({ run, mailbox, isBounded }, { reason, checkpoint_id, succeeds }, { actor, now }) {
     const state = after(run.state, succeeds === undefined ? 'agent.block' : 'agent.block/successor')
     const next: Run = { ...run, state, reason, checkpoint_id }
     // Who asked by itself waits for the answer; everybody else is told to stop.
     const isOwn = actor.behalf === run.agent_id
+    const told = isOwn ? answeredByAsking(mailbox, now) : stopped(mailbox, { checkpoint_id, reason }, now)
     return {
       facts: [fact('run.blocked', [image(Run, next)], { detail: { checkpoint_id, reason } })],
-      puts: isOwn ? answeredByAsking(mailbox) : posted(mailbox, 'block', { checkpoint_id, reason }, now),
+      puts: isBounded ? [...told, admission(run.agent_id, now)] : told,
       output: { run: next },
     }
   },
@@ -77,14 +79,18 @@ const resume = command({
     ),
   ],
   audit: 'run.resumed',
-  load: (read, { run_id }, { actor }) => runOf(read, run_id, actor),
-  decide({ run, mailbox }, { resolution, superseded }, { now }) {
+  async load(read, { run_id }, { actor }) {
+    const own = await runOf(read, run_id, actor)
+    return { ...own, room: await roomOf(read, own.run.agent_id) }
+  },
+  decide({ run, mailbox, room }, { resolution, superseded }, { now }) {
     const { checkpoint_id } = run
     const next: Run = { ...run, state: after(run.state, 'agent.resume'), checkpoint_id: null, reason: null }
     const told = superseded === undefined ? {} : { superseded }
     return {
       facts: [fact('run.resumed', [image(Run, next)], { detail: { checkpoint_id } })],
-      puts: posted(answering(mailbox, now), 'resume', { checkpoint_id, resolution, ...told }, now),
+      puts: [...posted(answering(mailbox, room, now), 'resume', { checkpoint_id, resolution, ...told }, now), ...waiting(room, now)],
+      atMost: takes(room),
       output: { run: next },
     }
   },

@@ -46,7 +46,7 @@ type Taking = { readonly worker?: string; readonly held?: boolean }
 /** When a mailbox can be taken by this worker: now, later, or (null) never as it is. */
 function takableAt(mailbox: Mailbox, { worker, held = false }: Taking, now: string): string | null {
   const own = worker ?? null
-  if (mailbox.messages.length === 0 || (held && mailbox.worker !== own)) return null
+  if (mailbox.messages.length === 0 || mailbox.waits !== undefined || (held && mailbox.worker !== own)) return null
   const free = isFree(mailbox, now) || isHeldBy(mailbox, own, now) ? now : mailbox.until!
   const due = isPast(mailbox.due, now) ? now : mailbox.due
   return free > due ? free : due
