@@ -237,6 +237,12 @@ test('lost keys are replaced on demand only, broken ones are kept aside, and nev
   assert.match(made.out, /^! made anew: .*signing\.json\n$/)
   assert.equal(serverKeyIn(data), kept)
   assert.equal(readdirSync(join(data, 'keys')).filter((name) => name.startsWith('signing.json.broken-')).length, 1)
+  // The key that was not lost is still the one that the record names, or there is no start.
+  const file = join(data, 'keys', 'server.key')
+  const good = readFileSync(file)
+  writeFileSync(file, `${Buffer.alloc(32, 1).toString('base64url')}\n`)
+  await assert.rejects(serve(t, data), /server\.key in .* is not the one that the record names/)
+  writeFileSync(file, good)
   rmSync(join(data, 'keys'), { recursive: true })
   assert.equal((await cli.run(lost)).code, 0)
   await serve(t, data)

@@ -648,6 +648,21 @@ test('questions that waited for nobody in a folder of format 1 are looked at whe
   assert.deepEqual((await examineFolder(folder, () => undefined)).found, [])
 })
 
+test('a document that was put into a folder of format 1 by hand is named and not sealed', async (t) => {
+  const folder = earlier(t)
+  inDatabase(folder, (db) => {
+    const { key, text } = row(
+      db,
+      "SELECT d.key, i.text FROM docs d JOIN images i ON i.id = d.image WHERE d.key LIKE 'identity.user/%' LIMIT 1",
+    )
+    const forged = String(text).replaceAll(String(key).split('/')[1]!, 'user_evil')
+    db.prepare("INSERT INTO docs (key, version, image, text) VALUES ('identity.user/user_evil', 1, NULL, ?)").run(forged)
+  })
+  const { code, stderr } = await runToEnd(t, ['--port', '0', '--data', folder])
+  assert.equal(code, 1)
+  assert.match(stderr, /not brought to format 2 .* identity.user\/user_evil: no fact describes it/)
+})
+
 test('a folder of format 1 in which a document differs is named and stays as it is', async (t) => {
   const folder = earlier(t)
   inDatabase(folder, (db) => beside(db, 'identity.user/user_alice', (text) => text.replace('"role":"member"', '"role":"owner"')))

@@ -45,7 +45,10 @@ export function keyDifferences(now: Omit<KeyNames, 'id' | 'at'>, recorded: KeyNa
 
 /** What `receipt rotate --lost` made anew, until a start has put it on the record. */
 const replacedFile = (keys: string): string => join(keys, 'replaced')
-export const isReplaced = (keys: string): boolean => existsSync(replacedFile(keys))
+/** Such as `server.key`. A key that was not lost is checked as ever, and its tags stay as they are. */
+export const replacedIn = (keys: string): string[] =>
+  existsSync(replacedFile(keys)) ? readFileSync(replacedFile(keys), 'utf8').split('\n').filter(Boolean) : []
+export const SERVER_KEY = 'server.key'
 export const settleReplaced = (keys: string): void => rmSync(replacedFile(keys), { force: true })
 
 export type KeyMaker = { readonly now: () => number; readonly entropy: (count: number) => Uint8Array }

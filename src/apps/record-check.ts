@@ -1,5 +1,6 @@
 // Checks at the start, before anybody is answered: the newest facts, the ends of the chains, the key files, and the documents that it needs. A
 // difference refuses the start, unless the operator wants to look at it.
+import { basename } from 'node:path'
 import type { Logger } from 'pino'
 import type { Clock } from '#kernel/clock.ts'
 import { Damaged } from '#kernel/errors.ts'
@@ -11,13 +12,13 @@ import { readSound } from '#workers/sound.ts'
 import { NOTHING_VERIFIED, verifyNow, type Checked } from '#workers/verifier.ts'
 import type { Config } from './config.ts'
 import type { DataFolder } from './data-folder.ts'
-import { isReplaced, keyDifferences, namesOf, settleReplaced, type Keys } from './keys.ts'
+import { keyDifferences, namesOf, replacedIn, settleReplaced, type Keys } from './keys.ts'
 import { StartError } from './start-error.ts'
 
 /** Another valid key file in the place of one that the record names is no start, unless the keys were lost and made anew by the operator. */
 async function checkKeys(store: Store, keys: Keys, folder: DataFolder, { skipVerify }: Config, findings: Findings): Promise<void> {
-  if (isReplaced(folder.keys)) return
-  const differences = await keysBeside(store, keys)
+  const replaced = replacedIn(folder.keys)
+  const differences = (await keysBeside(store, keys)).filter(({ what }) => !replaced.includes(basename(what)))
   const [first] = differences
   if (first && !skipVerify)
     throw new StartError(

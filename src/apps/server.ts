@@ -45,7 +45,7 @@ import { StartError } from './start-error.ts'
 import { setUpDevelopment } from './development.ts'
 import { installationOf } from './installation.ts'
 import { createIssuer } from './issuer.ts'
-import { isReplaced, namesOf, openKeys, watchKeys, type Keys } from './keys.ts'
+import { namesOf, openKeys, replacedIn, SERVER_KEY, watchKeys, type Keys } from './keys.ts'
 import { checkRecord, keysBeside, setUpChecked } from './record-check.ts'
 import { createSessions, type Sessions } from './sessions.ts'
 import { streamPaths } from './stream-paths.ts'
@@ -102,7 +102,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   // Before there is a database: one that was ever written has keys beside it.
   const keys = await openKeys(folder.keys, !existsSync(folder.database), { now: clock.now, entropy: realEntropy })
   const findings = await openFindings(folder.findings, log)
-  const tags = { tag: taggerOf(keys.server), retags: isReplaced(folder.keys) }
+  const tags = { tag: taggerOf(keys.server), retags: replacedIn(folder.keys).includes(SERVER_KEY) }
   const store = openStore(folder, config, { fatal: onFatal, found: findings.add, amiss: folder.lock.amiss, ...tags }, log)
   undo.push(() => within(store.close(), STORE_MS))
   folder.lock.keep([folder.database, `${folder.database}-wal`], log)

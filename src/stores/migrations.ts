@@ -124,6 +124,23 @@ const inputEntries = ({ id, executor, spec }: TaskOfFormat2): string[] =>
     .filter(({ kind, version }) => executor !== null && kind === 'artifact' && version !== undefined)
     .map((input) => `collaboration.task.input\0${executor}\0${input.id}@${input.version}\0${id}`)
 
+/** Kinds that no fact describes, as they were called in format 2. A document of any other kind without an image was put there by an editor. */
+const UNTOLD = new Set([
+  'kernel.delivery',
+  'kernel.reply',
+  'identity.ticket',
+  'delegation.endpoint',
+  'delegation.mailbox',
+  'delegation.memo',
+  'delegation.posting',
+  'delegation.signing',
+  'execution.filters',
+  'execution.hook',
+  'execution.notice',
+  'execution.notice_cursor',
+  'execution.secret',
+])
+
 /** There was nothing to compare them with until now: they are taken as they are. One that hides an image is left without a tag. */
 function tagAll(db: DatabaseSync, tag: Tag): Found[] {
   const update = db.prepare('UPDATE docs SET tag = ? WHERE key = ?')
@@ -131,6 +148,7 @@ function tagAll(db: DatabaseSync, tag: Tag): Found[] {
   const found: Found[] = []
   for (const { key, version, text } of db.prepare(untold).all() as { key: string; version: number; text: string | null }[]) {
     if (text === null) found.push({ what: key, how: 'its content is missing' })
+    else if (!UNTOLD.has(key.slice(0, key.indexOf('/')))) found.push({ what: key, how: 'no fact describes it' })
     else update.run(tag(tagged(key, version, text)), key)
   }
   return found
@@ -181,6 +199,12 @@ function setTimer(db: DatabaseSync, { doc, id, value }: Change, tag: Tag): void 
 /** After the key was lost and made anew by the operator. */
 export function retag(db: DatabaseSync, { tag = sha256, found }: MigrationOptions): void {
   db.exec('BEGIN IMMEDIATE')
-  for (const difference of tagAll(db, tag)) found?.(difference)
-  db.exec('COMMIT')
+  try {
+    for (const difference of tagAll(db, tag)) found?.(difference)
+    db.exec('COMMIT')
+  } catch (error) {
+    if (db.isTransaction) db.exec('ROLLBACK')
+    db.close()
+    throw error
+  }
 }
