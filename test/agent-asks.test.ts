@@ -182,6 +182,20 @@ test('what only a checkpoint carries makes it one by itself; what only a request
   await stage.taskIn(task_id, 'review_ready')
 })
 
+test('a yes that approves none of the proposed actions is a no, and the task goes on', async (t) => {
+  let heard: unknown
+  const { task_id } = await working(t, async (run) => {
+    const proposed_actions = [{ id: 'a', kind: 'sql', summary: 'Drop the table', risk: 'high' as const }]
+    await run.ask.approve('Shall I?', { proposed_actions }).catch((error: unknown) => (heard = error))
+    await run.commit('without it')
+  })
+  const { id } = await stage.question(task_id)
+  await owner.collaboration.checkpoint.resolve({ checkpoint_id: id, action: 'approve', approved_actions: [] })
+  await stage.taskIn(task_id, 'review_ready')
+  assert.ok(heard instanceof Rejected)
+  assert.deepEqual([heard.isFinal, heard.resolution.denied_actions], [false, ['a']])
+})
+
 test('run.ask and client.hxp take the same questions and give the same results', async (t) => {
   /** Compiles for both, or for neither. */
   async function ask(questions: Questions): Promise<unknown[]> {

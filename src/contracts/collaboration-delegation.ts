@@ -3,6 +3,7 @@
 import { Refusal } from '#kernel/errors.ts'
 import type { Contract, Read } from '#kernel/operation.ts'
 import type { Value } from '#kernel/store.ts'
+import { isOfSystem } from '#protocols/collaboration/rules.ts'
 import { Checkpoint, Task, type ArtifactVersion, type LedgerEntry } from '#protocols/collaboration/schema.ts'
 import { Card, Run, Work } from '#protocols/delegation/schema.ts'
 import { isActive } from '#protocols/delegation/states.ts'
@@ -100,8 +101,10 @@ async function resolvedBy(subject: unknown, read: Read): Promise<Resolved> {
   return { checkpoint, task: await read(Task, checkpoint.task_id), run: await currentOf(read, checkpoint.task_id) }
 }
 /** What a run goes on with: the answer, and which question of its agent ended without one, so that it is asked again. */
-async function resolutionOf(read: Read, { id, resolution, supersedes }: Checkpoint, agent_id: string | null): Promise<object> {
-  const superseded = supersedes ? await unanswered(read, supersedes.checkpoint_id, agent_id) : null
+async function resolutionOf(read: Read, checkpoint: Checkpoint, agent_id: string | null): Promise<object> {
+  const { id, resolution, supersedes, succeeds } = checkpoint
+  const before = supersedes?.checkpoint_id ?? (isOfSystem(checkpoint) ? succeeds : null)
+  const superseded = before === null ? null : await unanswered(read, before, agent_id)
   return { checkpoint_id: id, resolution, ...(superseded === null ? {} : { superseded }) }
 }
 async function unanswered(read: Read, checkpoint_id: string, agent_id: string | null): Promise<string | null> {

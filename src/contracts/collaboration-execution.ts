@@ -4,11 +4,12 @@ import { Refusal } from '#kernel/errors.ts'
 import { SYSTEM_ID } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Contract, ContractFact, Read } from '#kernel/operation.ts'
+import { isOfSystem } from '#protocols/collaboration/rules.ts'
 import { Checkpoint, Task, type ArtifactVersion, type Review } from '#protocols/collaboration/schema.ts'
 import { itemOf } from '#protocols/execution/mirrored.ts'
 import { judgesOf } from '#protocols/execution/rules.ts'
 import { isOpen, Request } from '#protocols/execution/schema.ts'
-import { askedAs, checkpointResult, labelOf, reviewAs } from './items.ts'
+import { askedAs, checkpointResult, labelOf, reasonOf, reviewAs } from './items.ts'
 
 const to = (name: string, on: string, call: string, input: Contract['input']): Contract => ({
   name: `collaboration-execution/${name}`,
@@ -116,6 +117,9 @@ const closes = to('answer-closes', 'task.checkpoint.resolved', 'request.close', 
   const checkpoint = fact.subject as Checkpoint
   const item = await openItem(read, checkpoint)
   if (item === null) return null
+  // In records of earlier versions a question of the system may stand before the agent's request, which it does not answer.
+  if (isOfSystem(checkpoint) && checkpoint.request_id !== undefined)
+    return { request_id: item.id, status: 'cancelled', reason: 'superseded', basis: fact.basis }
   const { by, comment, action } = checkpoint.resolution!
   const decided = { request_id: item.id, ...decidedBy(fact, by, 'answered at the checkpoint') }
   if (action === 'reassign') return { ...decided, status: 'cancelled', reason: 'reassigned' }
@@ -123,7 +127,7 @@ const closes = to('answer-closes', 'task.checkpoint.resolved', 'request.close', 
   if ((await read(Task, checkpoint.task_id)).state === 'review_ready') return { ...decided, status: 'cancelled', reason: 'delivered' }
   // It ends the task. Only what was to be approved is answered by it: nobody has chosen or provided anything.
   if (action === 'reject' && item.action !== 'APPROVE') return { ...decided, status: 'cancelled', reason: 'rejected', ...words(comment) }
-  return { ...decided, status: 'completed', result: checkpointResult(checkpoint, item), ...words(comment) }
+  return { ...decided, status: 'completed', result: checkpointResult(checkpoint, item), ...words(reasonOf(checkpoint.resolution!)) }
 })
 
 const onResolved: Contract = { ...closes, refused: surfaced }

@@ -101,7 +101,21 @@ export function reviewAs({ artifact_id, version, type, kind, payload }: Artifact
 export function checkpointResult({ resolution, options }: Checkpoint, item: Request): string {
   const { action, choice, input } = resolution!
   if (action === 'choose') return labelOf(item, choice!, options)
-  return action === 'provide' ? input! : action === 'reject' ? 'rejected' : 'approved'
+  if (action === 'provide') return input!
+  return action === 'reject' || isAllDenied(resolution!) ? 'rejected' : 'approved'
+}
+
+type Decided = NonNullable<Checkpoint['resolution']>
+/** A yes to a question about actions, of which it approves none. */
+const isAllDenied = ({ approved_actions = [], denied_actions = [] }: Decided): boolean =>
+  denied_actions.length > 0 && approved_actions.length === 0
+
+/** What the person said; where they denied some of the actions, which they approved and which they denied comes first. */
+export function reasonOf({ comment, approved_actions = [], denied_actions = [] }: Decided): string | undefined {
+  if (denied_actions.length === 0) return comment
+  const listed = (ids: readonly string[]): string => (ids.length === 0 ? 'none' : ids.map((id) => JSON.stringify(id)).join(', '))
+  const decided = `Approved actions: ${listed(approved_actions)}. Denied actions: ${listed(denied_actions)}.`
+  return comment === undefined ? decided : `${decided}\n${comment}`
 }
 
 /** The words for an option that the person saw, by its id. */

@@ -221,6 +221,28 @@ must('C-actions', 'a part may be approved: what is not named is denied, a plain 
     assert.deepEqual([resolution.approved_actions, resolution.denied_actions], [approved, denied], JSON.stringify(given))
   }
 })
+must('C-actions', 'the receipt says rejected where no action was approved, and names what was approved and denied', async () => {
+  for (const [given, result, reason] of [
+    [{}, 'approved', null],
+    [{ comment: 'Fine.' }, 'approved', 'Fine.'],
+    [{ approved_actions: ['read'] }, 'approved', 'Approved actions: "read". Denied actions: "write", "drop".'],
+    [
+      { approved_actions: ['read', 'write'], comment: 'Keep it.' },
+      'approved',
+      'Approved actions: "read", "write". Denied actions: "drop".\nKeep it.',
+    ],
+    [{ approved_actions: [] }, 'rejected', 'Approved actions: none. Denied actions: "read", "write", "drop".'],
+  ] as const) {
+    const { on, answer } = await asking({ proposed_actions })
+    const { pending_checkpoint } = await on.task()
+    await answer(given)
+    const { request, receipt } = await on.call('alice', 'execution/request.get', {
+      request_id: `hxp_${pending_checkpoint.slice('ckpt_'.length)}`,
+    })
+    assert.deepEqual([request.status, receipt.result, receipt.reason ?? null], ['completed', result, reason])
+    assert.equal((await on.task()).state, 'in_progress')
+  }
+})
 must('C-actions', 'what was not proposed, or is approved and denied at once, is refused', async () => {
   const { refuse, on } = await asking({ proposed_actions })
   await refuse({ approved_actions: ['shred'] })

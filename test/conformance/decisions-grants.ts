@@ -166,6 +166,40 @@ must('D8-confirm', 'an approved action permits the invocation that was shown, on
   await on.close()
 })
 
+must('D8-confirm', 'arguments that read in two ways, or not as they stand, permit nothing', async () => {
+  const { on, ran } = await acting()
+  const { run_id, task_id } = await runUnder(on, autonomy('confirm_each_action'))
+  const ref = { capability_id: 'cap:write', version: '1.0.0' }
+  for (const [detail, input] of [
+    ['{"table": "t_old", "table": "t"}', { table: 't' }],
+    ['{"rows": 9007199254740993}', { rows: 9_007_199_254_740_992 }],
+  ] as const) {
+    const proposed_actions = [{ id: 'a', kind: 'cap:write', summary: 'a', risk: 'high', detail }]
+    const question = { task_id, kind: 'approval', prompt: 'May I?', proposed_actions }
+    const { checkpoint } = await on.world.call('devin', 'collaboration/checkpoint.raise', question)
+    await on.world.call('alice', 'collaboration/checkpoint.resolve', { checkpoint_id: checkpoint.id, action: 'approve' })
+    const { error } = await on.world.call('devin', 'delegation/capability.invoke', { run_id, ref, input })
+    assert.equal(error?.code, 'PERMISSION_DENIED', detail)
+  }
+  assert.equal(ran(), 0)
+  await on.close()
+})
+must('D8-confirm', 'an action that the next person approved permits it too, for the agent that asked and no other', async () => {
+  const { on, ran, invoke } = await acting()
+  const { run_id, task_id } = await runUnder(on, autonomy('confirm_each_action'), { reviewers: ['user_rita'] })
+  const proposed_actions = [{ id: 'a', kind: 'cap:write', summary: 'a', risk: 'high' }]
+  const question = { task_id, kind: 'approval', prompt: 'May I?', proposed_actions }
+  let { checkpoint } = await on.world.call('devin', 'collaboration/checkpoint.raise', question)
+  for (let turn = 0; turn < 2; turn++) {
+    await on.world.call('admin', 'collaboration/checkpoint.expire', { checkpoint_id: checkpoint.id })
+    const { task } = await on.world.call('alice', 'collaboration/task.get', { task_id })
+    checkpoint = { id: task.pending_checkpoint }
+  }
+  await on.world.call('alice', 'collaboration/checkpoint.resolve', { checkpoint_id: checkpoint.id, action: 'approve' })
+  assert.deepEqual([(await invoke(run_id)).ok, (await invoke(run_id)).ok, ran()], [true, false, 1])
+  await on.close()
+})
+
 must('H42', 'it ends with the run that was active: not in the next one, nor when the agent comes back', async () => {
   const on = await stage('in_progress')
   const task_id = on.refs['task'].id

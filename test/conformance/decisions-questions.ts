@@ -1,6 +1,9 @@
 // Decisions about whose question an answer counts for: what the system asks is its own question (H34), and a question that goes to the
 // next person stays the question that it was (H44).
 import assert from 'node:assert/strict'
+import { canonical } from '#kernel/canonical.ts'
+import type { Image, Store } from '#kernel/store.ts'
+import { memoryDisk, memoryStore } from '#stores/memory.ts'
 import { runOf } from '../support/runs.ts'
 import { HOUR_MS, linesOf, stage, type Stage } from '../support/stage.ts'
 import { decisions } from './decisions-cited.ts'
@@ -118,6 +121,50 @@ must('H34-own', 'work that a person took over stays in their hands when the agen
   await on.call('alice', 'task.return', { task_id: own.task_id })
   assert.equal((await runOf(on)).state, 'running')
 })
+/** As earlier versions left it: a question of the system that still carries all of the agent's. */
+async function ofEarlierVersion(ask: (on: Stage) => Promise<string>): Promise<Stage & { own: any; asked: string }> {
+  const disk = memoryDisk()
+  const inner = memoryStore({ disk })
+  const store: Store = {
+    ...inner,
+    commit: (batch) => inner.commit({ ...batch, facts: batch.facts.map((one) => ({ ...one, images: one.images.map(aged) })) }),
+  }
+  const on = await stage('in_progress', { store, disk })
+  const asked = await ask(on)
+  await on.call('admin', 'checkpoint.expire', { checkpoint_id: asked })
+  return { ...on, asked, own: await checkpointOf(on, (await on.task()).pending_checkpoint) }
+}
+function aged(image: Image): Image {
+  const { escalates, ...value } = image.value as Record<string, unknown>
+  return escalates === undefined ? image : { ...image, value, text: canonical(value) }
+}
+must('H34-answers', 'in a record of an earlier version approve approves no action of the agent', async () => {
+  const on = await ofEarlierVersion(
+    async (it) => (await it.call('devin', 'checkpoint.raise', { task_id: it.refs['task'].id, ...raising })).checkpoint.id,
+  )
+  assert.deepEqual([on.own.raised_by, on.own.proposed_actions.length], ['agent_system', 2])
+  const answer = { checkpoint_id: on.own.id, action: 'approve' }
+  await on.refused('INVALID_SPEC', 'alice', 'checkpoint.resolve', { ...answer, approved_actions: ['drop'] })
+  const { checkpoint } = await on.call('alice', 'checkpoint.resolve', answer)
+  assert.deepEqual([checkpoint.resolution.action, checkpoint.resolution.approved_actions], ['approve', undefined])
+  const { items } = await on.call('devin', 'delegation/inbox.take', {})
+  assert.equal(items[0].messages.at(-1).body.superseded, on.asked, 'its agent is told that its question had no answer')
+})
+must('H34-ends', 'in a record of an earlier version approve does not sign the request of the agent as approved', async () => {
+  let request_id = ''
+  const on = await ofEarlierVersion(async (it) => {
+    const payload = { item: 'Drop the production database?', details: {} }
+    const input = { action: 'APPROVE', metadata: { task_id: it.refs['task'].id }, payload }
+    request_id = (await it.call('devin', 'execution/request.create', input)).request.id
+    return (await it.task()).pending_checkpoint
+  })
+  assert.equal(on.own.request_id, request_id)
+  await on.call('alice', 'checkpoint.resolve', { checkpoint_id: on.own.id, action: 'approve' })
+  const { request, receipt } = await on.call('devin', 'execution/request.get', { request_id })
+  assert.deepEqual([request.status, receipt.result, receipt.reason], ['cancelled', null, 'superseded'])
+  assert.equal((await on.task()).state, 'in_progress')
+})
+
 must('H44-kind', 'the next person answers a choice by a choice, words by words, and an approval by yes or no', async () => {
   const fitting: Record<string, object> = {
     approval: { action: 'approve' },

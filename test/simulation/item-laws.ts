@@ -1,6 +1,7 @@
 // What must be true of the inbox, written down a second time: whatever waits on a person has one open item and every open item of a
 // task stands for what waits; what has ended never changes; and both sides say the same about who decided what.
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
+import { isAllDenied } from './question-laws.ts'
 
 const REQUEST = 'execution.request/'
 const TASK = 'collaboration.task/'
@@ -73,7 +74,7 @@ export function createItemLaws(record: FactRecord, fail: Fail): ItemLaws {
     if (resolution.by !== by) fail(`${id} was decided by ${by}, and ${checkpoint_id} by ${resolution.by}`)
     // Somebody who took the work over has delivered: nothing was asked, and nothing is approved.
     if (status === 'cancelled' && resolution.edited_artifact_ref !== undefined && takeover) return
-    const isYes = resolution.action === 'approve'
+    const isYes = resolution.action === 'approve' && !isAllDenied(resolution)
     if (isYes !== (result === 'approved')) fail(`${id} says ${result}, and ${checkpoint_id} ${resolution.action}`)
     // A rejection answers what was to be approved; with it nobody has chosen or provided anything.
     const no = action === 'APPROVE' ? 'completed rejected' : 'cancelled null'

@@ -28,6 +28,10 @@ const fitting: Readonly<Record<string, readonly string[]>> = {
   interrupt: ['approve', 'reject', 'provide', 'reassign'],
 }
 
+/** A yes that approves none of the actions that were proposed. */
+export const isAllDenied = ({ approved_actions = [], denied_actions = [] }: any): boolean =>
+  denied_actions.length > 0 && approved_actions.length === 0
+
 /** What somebody who answers has before them, by the documents of that moment; null: the call is no answer, or to nothing. */
 export function shownTo(op: string, input: any, docOf: (key: string) => any): string | null {
   if (op === 'collaboration/checkpoint.resolve') {
@@ -113,7 +117,7 @@ export function createQuestionLaws(record: FactRecord, fail: Fail): QuestionLaws
       const said = checkpoint.resolution
       if (checkpoint.state !== 'resolved') fail(`${key} is answered, and its question is ${checkpoint.state}`)
       else if (kind === 'request' && checkpoint.request_id !== id) fail(`${key} is answered by the answer to another question`)
-      else if (action === 'APPROVE' && (receipt.result === 'approved') !== (said.action === 'approve'))
+      else if (action === 'APPROVE' && (receipt.result === 'approved') !== (said.action === 'approve' && !isAllDenied(said)))
         fail(`${key} is ${receipt.result}, and its checkpoint was answered with ${said.action}`)
     }
   }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import type { Refusal } from '#kernel/errors.ts'
 import type { Refs, Step } from '#kernel/operation.ts'
+import type { Store } from '#kernel/store.ts'
 import { DUE, END, idIn, keyOf, kindsWithDue, prefixOf } from '#kernel/schema.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
 import { memoryDisk, memoryStore, type MemoryDisk } from '#stores/memory.ts'
@@ -26,9 +27,11 @@ export type Stage = {
   ring(): Promise<string[]>
 }
 
-export async function stage(scene: string | readonly Step[] = 'empty', options: { asksPerMinute?: number } = {}): Promise<Stage> {
-  const disk = memoryDisk()
-  const world = await createWorld({ store: memoryStore({ disk }), ...options })
+type StageOptions = { readonly asksPerMinute?: number; readonly store?: Store; readonly disk?: MemoryDisk }
+
+export async function stage(scene: string | readonly Step[] = 'empty', options: StageOptions = {}): Promise<Stage> {
+  const { disk = memoryDisk(), ...others } = options
+  const world = await createWorld({ store: memoryStore({ disk }), ...others })
   const steps = typeof scene === 'string' ? collaboration.scenes[scene] : scene
   assert.ok(steps, `there is a scene ${JSON.stringify(scene)}`)
   return stageOf(world, await world.play(steps), disk)

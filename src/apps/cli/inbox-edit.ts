@@ -64,7 +64,7 @@ async function approve(
 /** `chosen`: the places of the actions that may be taken. */
 export function approveSome(remote: Remote, stage: Stage, answers: Answers, item: Item, chosen: readonly number[], of: number): void {
   const denied = of - chosen.length
-  const words = `approved ${chosen.length} of ${of} actions`
+  const words = chosen.length === 0 ? `denied all ${of} actions` : `approved ${chosen.length} of ${of} actions`
   const how = (checkpoint: Checkpoint): Promise<Approval> =>
     Promise.resolve({ approved_actions: chosen.map((at) => checkpoint.proposed_actions[at]!.id) })
   sure(stage, `${chosen.length} of ${of} actions may be taken, ${denied} denied.`, 'Answer so?', () =>

@@ -60,10 +60,11 @@ export function fitting(question: Question, answer: Answer): Answer {
 
 /** One checkpoint may ask about many things: with lists, what is not named is denied; a plain approve approves them all. */
 function decidedActions(
-  { proposed_actions }: Question,
+  question: Question,
   { action, approved_actions, denied_actions }: Answer,
 ): Pick<Answer, 'approved_actions' | 'denied_actions'> {
-  const proposed = proposed_actions.map(({ id }) => id)
+  // In records of earlier versions a question of the system may carry the actions of the agent's question before it.
+  const proposed = isOfSystem(question) ? [] : question.proposed_actions.map(({ id }) => id)
   for (const [field, named] of Object.entries({ approved_actions, denied_actions })) {
     const unknown = named?.find((id) => !proposed.includes(id))
     if (unknown !== undefined) wrong(`${field} names ${unknown}, which was not proposed`, field)

@@ -1,6 +1,7 @@
 // Whether a capability may be invoked for a run: by grants of its task, and by what a person approved action by action. A deny stops it
 // always. Protocols know one another's documents by name only.
 import { canonical } from '#kernel/canonical.ts'
+import { decodeText } from '#kernel/json.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Granted, Read } from '#kernel/operation.ts'
 import { kindOf } from '#kernel/schema.ts'
@@ -46,6 +47,8 @@ export const usedScopes = ({ scopes }: Permission): string[] => scopes.filter(({
 type Proposed = { readonly id: string; readonly kind: string; readonly detail?: string }
 type Checkpoint = {
   readonly raised_by: string
+  readonly escalates?: string
+  readonly succeeds: string | null
   readonly proposed_actions: readonly Proposed[]
   readonly resolution: { readonly approved_actions?: readonly string[] } | null
 }
@@ -63,7 +66,7 @@ async function approvalOf(
   const wanted = canonical(input)
   for (const checkpoint_id of task?.checkpoints.slice(-limits.approvalsLookedAt).toReversed() ?? []) {
     const asked = (await read.raw(kindOf('collaboration.checkpoint/'), checkpoint_id)) as Checkpoint | null
-    if (asked?.raised_by !== agent_id) continue
+    if (asked === null || (await askerOf(read, asked)) !== agent_id) continue
     for (const { id: action_id, kind, detail } of asked.proposed_actions) {
       const isMeant = names.includes(kind) && asked.resolution?.approved_actions?.includes(action_id) && shownIn(detail) === wanted
       if (isMeant && (await read.count(Invocation, 'approval', [approvalKey({ checkpoint_id, action_id })])) === 0)
@@ -73,13 +76,25 @@ async function approvalOf(
   return null
 }
 
+/** A question that the system only put to the next person is still that of the agent which asked it first. */
+async function askerOf(read: Read, checkpoint: Checkpoint): Promise<string> {
+  let first = checkpoint
+  while (first.escalates !== undefined && first.succeeds !== null) {
+    const before = (await read.raw(kindOf('collaboration.checkpoint/'), first.succeeds)) as Checkpoint | null
+    if (before === null) break
+    first = before
+  }
+  return first.raised_by
+}
+
 export const approvalKey = ({ checkpoint_id, action_id }: Approval): string => `${checkpoint_id}/${action_id}`
 
 /** The arguments that the person saw, in canonical form; without a detail there were none. */
 function shownIn(detail: string | undefined): string | null {
   if (detail === undefined) return canonical({})
   try {
-    return canonical(JSON.parse(detail))
+    // Strictly, as a call is read: of a repeated key the person saw both values, and a long number is not the one that would be sent.
+    return canonical(decodeText(detail))
   } catch {
     return null
   }

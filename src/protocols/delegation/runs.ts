@@ -47,7 +47,7 @@ export function made(given: NewRun, work: Work | null, card: Card | null, room: 
     capability,
     input: given.input,
     parent_run,
-    context: given.amendments.length === 0 ? given.context : { ...given.context, amendments: given.amendments },
+    context: contextOf(given),
   }
   const place = placed(work, run, given.parent)
   const images = [image(Run, run), image(Request, request), ...(place === null ? [] : [image(Work, place)])] as const
@@ -59,6 +59,13 @@ export function made(given: NewRun, work: Work | null, card: Card | null, room: 
     puts: [...opened(run, card?.reach ?? 'pull', room, given.now), ...waiting(room, given.now)],
     atMost: max === null ? takes(room) : [{ doc: Run, index: 'agent', prefix: [agent_id, 'running'], max, words, decidesAgain: true }],
   }
+}
+
+/** `amendments` are the words of people, with their names: they come from the task's log alone, never from whoever hands the work on. */
+function contextOf({ context, amendments }: NewRun): Request['context'] {
+  const { amendments: _, ...said } = (context ?? {}) as Record<string, unknown>
+  if (amendments.length > 0) return { ...said, amendments }
+  return context === null ? null : said
 }
 
 function runFrom(given: NewRun): Run {

@@ -186,7 +186,7 @@ function checkpointOf({ kind, prompt, choices, more }: Question): Omit<Raise, 't
 async function answered(job: Job, kind: Question['kind'], made: Put, isNew: boolean, proof: Proof): Promise<Asked<unknown> | null> {
   if (typeof made === 'string') {
     const resolution = await answerTo(job, made, isNew)
-    return resolution && ofCheckpoint(resolution, kind)
+    return resolution && ofCheckpoint(made, resolution, kind)
   }
   const { request_id, checkpoint_id } = made
   const resolution = checkpoint_id === null ? null : await answerTo(job, checkpoint_id, isNew)
@@ -199,8 +199,11 @@ async function answered(job: Job, kind: Question['kind'], made: Put, isNew: bool
   return { ...answer, resolution: said }
 }
 
-function ofCheckpoint(resolution: Resolution, kind: Question['kind']): Asked<unknown> {
-  const { action, choice, input, comment = null } = resolution
+function ofCheckpoint(checkpoint_id: string, resolution: Resolution, kind: Question['kind']): Asked<unknown> {
+  const { action, choice, input, comment = null, approved_actions = [], denied_actions = [] } = resolution
+  // Of the actions that it proposed none was approved: a no, with which the task goes on.
+  if (kind === 'approval' && denied_actions.length > 0 && approved_actions.length === 0)
+    throw new Rejected(checkpoint_id, resolution, false)
   const results = { approval: action === 'approve' ? 'approved' : undefined, choice, input }
   const result = results[kind]
   if (result === undefined) throw new Error(`the question was answered with ${action}, without ${words[kind]}`)
@@ -231,8 +234,10 @@ async function answerTo(job: Job, checkpoint_id: string, isNew: boolean): Promis
       if (checkpoint.resolution) return checkpoint.resolution
       if (checkpoint.reason === 'superseded') return null
       const successor = checkpoint.state === 'expired' ? await successorOf(job, checkpoint) : null
+      // The system asks what shall become of the task: an answer to that is none to the question before it.
+      if (successor?.raised_by === 'agent_system' && successor.escalates === undefined) return null
       if (successor !== null) {
-        id = successor
+        id = successor.id
         continue
       }
     }
@@ -244,10 +249,12 @@ const read = async (job: Job, checkpoint_id: string): Promise<Checkpoint> =>
   (await persistently(job.signal, () => job.client.collaboration.checkpoint.get({ checkpoint_id }))).checkpoint
 
 /** The same question, put to the next person when nobody answered in time. */
-async function successorOf(job: Job, { id, task_id }: Checkpoint): Promise<string | null> {
+async function successorOf(job: Job, { id, task_id }: Checkpoint): Promise<Checkpoint | null> {
   const { task } = await persistently(job.signal, () => job.client.collaboration.task.get({ task_id }))
-  for (const later of task.checkpoints.slice(task.checkpoints.indexOf(id) + 1).toReversed())
-    if ((await read(job, later)).succeeds === id) return later
+  for (const later of task.checkpoints.slice(task.checkpoints.indexOf(id) + 1).toReversed()) {
+    const checkpoint = await read(job, later)
+    if (checkpoint.succeeds === id) return checkpoint
+  }
   return null
 }
 
