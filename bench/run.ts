@@ -9,12 +9,14 @@ import { http } from './http.ts'
 import { hxp } from './hxp.ts'
 import { install } from './install.ts'
 import { jsonrpc } from './jsonrpc.ts'
+import { reads } from './reads.ts'
 import { tableOf, type Bench, type Row } from './report.ts'
 import { size } from './size.ts'
+import { start } from './start.ts'
 import { store } from './store.ts'
 import { streams } from './streams.ts'
 
-const benches: readonly Bench[] = [store, http, flow, streams, agents, hxp, jsonrpc, size, bytes, attack, commands, install]
+const benches: readonly Bench[] = [store, reads, http, flow, streams, agents, hxp, jsonrpc, size, bytes, attack, start, commands, install]
 const width = Math.max(...benches.map(({ name }) => name.length))
 const help = `npm run bench [-- name ...]
 
@@ -23,7 +25,7 @@ Measures on this machine and ends with a table; exit code 1 when a goal was miss
 ${benches.map(({ name, words }) => `  ${name.padEnd(width)}  ${words}`).join('\n')}
 
 BENCH_FOLDER  where the files are made; the system's temporary folder by default
-BENCH_TASKS   how many tasks \`size\` fills its store with; 100000 by default
+BENCH_TASKS   how many tasks \`size\` and \`start\` fill their store with; 100000 and 1000000 by default
 BENCH_AGAINST a commit that \`install\` is measured against, in turn`
 
 const wanted = process.argv.slice(2)

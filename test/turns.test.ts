@@ -14,7 +14,7 @@ async function played(reads: Record<string, { count: number; units: number; ms: 
   const done: string[][] = [[]]
   const one = async (actor: string, units: number, ms: number): Promise<void> => {
     await turns.begin(actor)
-    await null // what is read comes back later
+    await Promise.resolve() // what is read comes back later
     work(ms)
     done.at(-1)!.push(actor)
     turns.end(actor, units)
