@@ -40,7 +40,8 @@ async function run(command: string, args: readonly string[], cwd = place): Promi
   return { code, ...said }
 }
 
-before(async () => {
+// A test, and not a step before them: packing takes longer than a run of tests may be silent, where the machine is busy.
+test('it is packed, and installed into an empty folder', async () => {
   for (const path of [home, place]) mkdirSync(path)
   env = { ...foreignEnv(home), PATH: [dirname(process.execPath), process.env['PATH']].join(delimiter) }
   writeFileSync(join(place, 'package.json'), '{ "private": true }\n')
