@@ -5,9 +5,9 @@ import { ProposedAction } from '#protocols/collaboration/schema.ts'
 import type { Item } from '#protocols/execution/inbox.ts'
 import type { Delivered } from '#apps/cli/delivered.ts'
 import { cardLines } from '#apps/cli/inbox-card.ts'
-import { frameOf, type View } from '#apps/cli/inbox-screen.ts'
+import { frameOf, SCREEN_OFF, SCREEN_ON, type View } from '#apps/cli/inbox-screen.ts'
 import { cardsOf } from '#apps/cli/show.ts'
-import { widthOf } from '#apps/cli/text.ts'
+import { folded, markedLines, widthOf } from '#apps/cli/text.ts'
 
 /** A sequence that is the same in each run. */
 function chance(seed: number): (below: number) => number {
@@ -35,7 +35,36 @@ const FORGED = [
   'digest x',
 ]
 const BREAKS = ['\n', '\r', '\r\n', '\n\n', '\u2028', '\u2029', '\u0085', '\v', '\f', '\u001b[1E', '\u001b[2J\u001b[H', '\u009b1E', '\u0007', '\u202e', '\u2066', '\u200b', '\t', '\u0000'] // prettier-ignore
-const FILLS = ['x', ' ', '\u00a0', '漢', '-', '\u3000', '👍🏽', 'e\u0301']
+const FILLS = [
+  'x',
+  ' ',
+  '\u00a0',
+  '漢',
+  '-',
+  '\u3000',
+  '👍🏽',
+  'e\u0301',
+  '𗀀',
+  '𛀀',
+  '🈀',
+  '\u{1f468}\u200d',
+  '❤\ufe0f',
+  '🇩🇪',
+  '\u{1d300}',
+  '\u0903',
+]
+/** East Asian Width W and F of Unicode 16, unassigned places in planes 2 and 3 included: each takes two columns. */
+const TWO_COLUMNS = '1100-115f 231a-231b 2329-232a 23e9-23ec 23f0-23f0 23f3-23f3 25fd-25fe 2614-2615 2630-2637 2648-2653 267f-267f 268a-268f 2693-2693 26a1-26a1 26aa-26ab 26bd-26be 26c4-26c5 26ce-26ce 26d4-26d4 26ea-26ea 26f2-26f3 26f5-26f5 26fa-26fa 26fd-26fd 2705-2705 270a-270b 2728-2728 274c-274c 274e-274e 2753-2755 2757-2757 2795-2797 27b0-27b0 27bf-27bf 2b1b-2b1c 2b50-2b50 2b55-2b55 2e80-2e99 2e9b-2ef3 2f00-2fd5 2ff0-3029 3030-303e 3041-3096 309b-30ff 3105-312f 3131-318e 3190-31e5 31ef-321e 3220-3247 3250-a48c a490-a4c6 a960-a97c ac00-d7a3 f900-faff fe10-fe19 fe30-fe52 fe54-fe66 fe68-fe6b ff01-ff60 ffe0-ffe6 16fe0-16fe3 16ff0-16ff1 17000-187f7 18800-18cd5 18cff-18d08 1aff0-1aff3 1aff5-1affb 1affd-1affe 1b000-1b122 1b132-1b132 1b150-1b152 1b155-1b155 1b164-1b167 1b170-1b2fb 1d300-1d356 1d360-1d376 1f004-1f004 1f0cf-1f0cf 1f18e-1f18e 1f191-1f19a 1f200-1f202 1f210-1f23b 1f240-1f248 1f250-1f251 1f260-1f265 1f300-1f320 1f32d-1f335 1f337-1f37c 1f37e-1f393 1f3a0-1f3ca 1f3cf-1f3d3 1f3e0-1f3f0 1f3f4-1f3f4 1f3f8-1f43e 1f440-1f440 1f442-1f4fc 1f4ff-1f53d 1f54b-1f54e 1f550-1f567 1f57a-1f57a 1f595-1f596 1f5a4-1f5a4 1f5fb-1f64f 1f680-1f6c5 1f6cc-1f6cc 1f6d0-1f6d2 1f6d5-1f6d7 1f6dc-1f6df 1f6eb-1f6ec 1f6f4-1f6fc 1f7e0-1f7eb 1f7f0-1f7f0 1f90c-1f93a 1f93c-1f945 1f947-1f9ff 1fa70-1fa7c 1fa80-1fa89 1fa8f-1fac6 1face-1fadc 1fadf-1fae9 1faf0-1faf8 20000-2fffd 30000-3fffd' // prettier-ignore
+const ranges = TWO_COLUMNS.split(' ').map((range) => range.split('-').map((code) => parseInt(code, 16)) as [number, number])
+/** Columns on the terminal that draws widest. */
+const drawnWidth = (text: string): number => {
+  let width = 0
+  for (const char of text) {
+    const code = char.codePointAt(0)!
+    width += /[\p{Mn}\p{Me}\u200d]/u.test(char) ? 0 : code >= 0x1100 && ranges.some(([from, to]) => from <= code && code <= to) ? 2 : 1
+  }
+  return width
+}
 
 function hostileBy(random: (below: number) => number): string {
   const part = (): string => {
@@ -131,7 +160,7 @@ const viewWith = (all: Item[], mode: View['mode'], choosing: View['choosing'] = 
 function assertMarked(lines: readonly string[], expected: readonly string[], columns: number): void {
   for (const line of lines) {
     assert.doesNotMatch(line, HIDDEN)
-    assert.ok(widthOf(line) <= columns, `${widthOf(line)} of ${columns} columns: ${line}`)
+    assert.ok(drawnWidth(line) <= columns, `${drawnWidth(line)} of ${columns} columns: ${line}`)
   }
   assert.deepEqual(atBegin(lines), atBegin(expected))
 }
@@ -202,4 +231,25 @@ test('every field of a proposed action stands on the card and in the list to cho
     assert.match(begins[0]!, /│ some kind$/, where)
     assert.match(begins[1]!, /│ "cap:drop-db\\+nweather"$/, where)
   }
+})
+
+describe('the width of a text', () => {
+  test('is never less than a terminal takes for it', () => {
+    const narrow = ranges.flatMap(([from, to]) =>
+      Array.from({ length: to - from + 1 }, (_, i) => from + i).filter((code) => widthOf(String.fromCodePoint(code)) !== 2),
+    )
+    assert.deepEqual(narrow, [])
+    const family = '\u{1f468}\u200d\u{1f469}\u200d\u{1f467}'
+    assert.deepEqual(['e\u0301', '❤\ufe0f', family, '🇩🇪', '👍🏽', '漢\ufe0f'].map(widthOf), [1, 2, 6, 4, 4, 2])
+  })
+
+  test('breaks a line before the terminal does, also within one picture that is wider than the line', () => {
+    const lines = markedLines(`${'𗀀'.repeat(37)} Approve: the server only logs it`, 80)
+    assert.ok(lines.length > 1 && lines.every((line) => drawnWidth(line) <= 80), lines.join('\n'))
+    const chain = Array.from({ length: 60 }, () => '\u{1f468}').join('\u200d')
+    assert.ok(folded(`${chain} Approve: nothing`, 40).every((line) => drawnWidth(line) <= 40))
+  })
+
+  test('is left to no terminal: the live screen does not wrap, and wraps again at its end', () =>
+    assert.deepEqual([SCREEN_ON.includes('\u001b[?7l'), SCREEN_OFF.includes('\u001b[?7h')], [true, true]))
 })

@@ -191,8 +191,9 @@ function styleOf({ priority, overdue }: Item): Style | undefined {
 const HOME = '\u001b[H'
 const CLEAR_LINE = '\u001b[K'
 export const CLEAR = '\u001b[2J'
-export const SCREEN_ON = '\u001b[?1049h\u001b[?25l'
-export const SCREEN_OFF = '\u001b[?25h\u001b[?1049l'
+/** Without wrapping: a line that the terminal draws wider than we think is cut off, and never goes on where the server's lines begin. */
+export const SCREEN_ON = '\u001b[?1049h\u001b[?25l\u001b[?7l'
+export const SCREEN_OFF = '\u001b[?7h\u001b[?25h\u001b[?1049l'
 
 /** A line is cleared before it is written: behind a full one there is no place to clear from. */
 export function drawn({ lines }: Frame, paint: Paint): string {

@@ -29,16 +29,35 @@ export const inertJson = (value: unknown, indent: number): string =>
   })
 
 const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
+/** East Asian Width W and F with the gaps between them, and everything that is drawn as a picture. */
 const WIDE =
-  /^[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}|\ufe0f/u
+  /[\u1100-\u115f\u2329\u232a\u2630-\u2637\u268a-\u268f\u2e80-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe10-\ufe1f\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{16fe0}-\u{18dff}\u{1aff0}-\u{1b2ff}\u{1d300}-\u{1d37f}\u{1f000}-\u{1faff}\u{20000}-\u{3ffff}]|\p{Emoji_Presentation}/u
+const NO_WIDTH = /[\p{Mn}\p{Me}\u200c\u200d]/u
+/** Makes a picture of the character before it. */
+const AS_PICTURE = '\ufe0f'
 const ASCII = /^[ -~]*$/
 
-/** Columns that a text takes. */
+/**
+ * The most columns that a terminal takes for a text, code point by code point: not every one joins those that make one picture, and a line
+ * that is longer than was thought goes on at the beginning of the next one, where the server's own lines begin.
+ */
 export function widthOf(text: string): number {
   if (ASCII.test(text)) return text.length
   let width = 0
-  for (const { segment } of graphemes.segment(text)) width += /^\p{Mark}+$/u.test(segment) ? 0 : WIDE.test(segment) ? 2 : 1
+  let before = 0
+  for (const char of text) {
+    if (char === AS_PICTURE) before = before === 1 ? 1 : 0
+    else before = NO_WIDTH.test(char) ? 0 : WIDE.test(char) ? 2 : 1
+    width += before
+  }
   return width
+}
+
+/** As people see them; one that is wider than there is room is taken apart. */
+function* charactersIn(text: string, columns: number): Iterable<string> {
+  for (const { segment } of graphemes.segment(text))
+    if (widthOf(segment) <= columns) yield segment
+    else yield* segment
 }
 
 /** Cut to so many columns, the last one an ellipsis. */
@@ -46,10 +65,10 @@ export function fitted(text: string, columns: number): string {
   if (widthOf(text) <= columns) return text
   let kept = ''
   let width = 0
-  for (const { segment } of graphemes.segment(text)) {
-    width += widthOf(segment)
+  for (const character of charactersIn(text, columns - 1)) {
+    width += widthOf(character)
     if (width > columns - 1) break
-    kept += segment
+    kept += character
   }
   return `${kept}…`
 }
@@ -85,14 +104,14 @@ export const folded = (text: string, columns: number): string[] =>
     const lines: string[] = []
     let current = ''
     let width = 0
-    for (const { segment } of graphemes.segment(line)) {
-      const more = widthOf(segment)
+    for (const character of charactersIn(line, columns)) {
+      const more = widthOf(character)
       if (width + more > columns && current !== '') {
         lines.push(current)
         current = ''
         width = 0
       }
-      current += segment
+      current += character
       width += more
     }
     return [...lines, current]
