@@ -4,6 +4,7 @@ import type { Found } from '#kernel/store.ts'
 import { derivedSpec, inputOf } from './derived.ts'
 import { exits, type Exit } from './exits.ts'
 import { flag } from './flags.ts'
+import { recordAt } from './http.ts'
 import { listings } from './nouns.ts'
 import type { Remote } from './remote.ts'
 import { tableFor, writeJson } from './show.ts'
@@ -72,12 +73,19 @@ async function everything(remote: Remote, operation: string, say: (words: string
     const more = total - findings.length
     return more === 0 ? findings : [...findings, { what: remote.where, how: `${more} more differ from the record: its log names them` }]
   }
-  const health = await fetch(`${remote.where}/health`)
-    .then((answer) => answer.json() as Promise<{ record?: string }>)
-    .catch(() => null)
-  const how = 'the server found something that differs from the record: administrators and owners of the installation see what it is'
-  return health?.record === 'changed' ? [{ what: remote.where, how }] : []
+  const how = await recordAt(remote.where).then(objectionTo, (error: unknown) => unchecked(`there is no answer: ${String(error)}`))
+  return how === null ? [] : [{ what: remote.where, how }]
 }
+
+/** `verifying` is in order, too: the server is still at the chains, which were verified from here. */
+function objectionTo(record: unknown): string | null {
+  if (record === 'verified' || record === 'verifying') return null
+  return record === 'changed'
+    ? 'the server found something that differs from the record: administrators and owners of the installation see what it is'
+    : unchecked(record === undefined ? 'it does not say' : `it says ${JSON.stringify(record)}, which this version does not know`)
+}
+const unchecked = (why: string): string =>
+  `the server was asked at /health whether everything is as recorded, and ${why}; documents, indexes, bytes and key files are not checked`
 
 /** How far the record was verified before: a chain that was cut or rewritten is in order by itself. */
 async function besidesChain(remote: Remote, project_id: string): Promise<readonly Found[]> {

@@ -67,7 +67,17 @@ const reasons: Readonly<Record<string, string>> = {
 
 const THERE_MS = 2_000
 
-const healthAt = (url: string): Promise<Response> => fetch(`${url}/health`, { signal: AbortSignal.timeout(THERE_MS), redirect: 'error' })
+/** A check can wait longer than somebody who only wants to know whether a server is there. */
+const RECORD_MS = 5_000
+
+const healthAt = (url: string, timeoutMs = THERE_MS): Promise<Response> =>
+  fetch(`${url}/health`, { signal: AbortSignal.timeout(timeoutMs), redirect: 'error' })
+
+/** The word in which a server says how its record is; without an answer in time it throws. */
+export async function recordAt(url: string): Promise<unknown> {
+  const health = (await (await healthAt(url, RECORD_MS)).json()) as { record?: unknown } | null
+  return health?.record
+}
 
 /** Whether anything answers at all: without a key and without a server, the server is needed first. */
 export const isThere = (url: string): Promise<boolean> =>
