@@ -6,6 +6,7 @@ import { changesBetween, hunksOf } from './diff.ts'
 import { cardIn, type Style } from './inbox-card.ts'
 import type { Remote } from './remote.ts'
 import { bytesIn } from './terminal.ts'
+import { inert } from './text.ts'
 
 export type DeliveredLine = { readonly text: string; readonly style?: Style | undefined }
 export type Delivered = {
@@ -34,9 +35,12 @@ async function versionOf(remote: Remote, artifact_id: string, version?: string):
   return artifact
 }
 
+/** It may be text, but nobody reads so much of it at a terminal. */
+export const isTooLong = ({ payload }: Artifact): boolean => payload.size > TEXT_BYTES_MAX
+
 /** null: not text, too long to read, or not here. */
 async function textIn(remote: Remote, artifact: Artifact): Promise<string | null> {
-  if (artifact.payload.size > TEXT_BYTES_MAX) return null
+  if (isTooLong(artifact)) return null
   const bytes = await bytesOf(remote, artifact)
   if (bytes === null || bytes.includes(0)) return null
   try {
@@ -46,14 +50,18 @@ async function textIn(remote: Remote, artifact: Artifact): Promise<string | null
   }
 }
 
+/** The agent's word for it, in quotes unless it is one plain word: it stands in a sentence of ours. */
+const typeWord = (type: string): string => (/^\w[\w./+-]{0,59}$/.test(type) ? type : JSON.stringify(inert(type)))
+
 const linesIn = (text: string): string[] => text.replace(/\n$/, '').split('\n')
 
 function shownAs(artifact: Artifact, text: string | null, before: Delivered['before']): Pick<Delivered, 'head' | 'lines'> {
   const { id, version, payload, type } = artifact
-  const what = `Delivered: ${type} ${version} (${bytesIn(payload.size)})`
+  const what = `Delivered: ${typeWord(type)} ${version} (${bytesIn(payload.size)})`
+  const why = isTooLong(artifact) ? 'too long to show here' : 'which is not text'
   if (text === null)
     return payload.verified
-      ? { head: `${what}, which is not text: countersign artifact download ${id} --version ${version}`, lines: [] }
+      ? { head: `${what}, ${why}: countersign artifact download ${id} --version ${version}`, lines: [] }
       : { head: `${what}. Its bytes were never uploaded; they are said to be at:`, lines: [{ text: payload.uri }] }
   if (payload.kind === 'diff')
     return { head: `${what}, a diff:`, lines: linesIn(text).map((line) => ({ text: line, style: diffStyle(line) })) }

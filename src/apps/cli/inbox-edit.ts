@@ -7,7 +7,7 @@ import { limits } from '#kernel/limits.ts'
 import type { Artifact, Checkpoint } from '#protocols/collaboration/schema.ts'
 import type { Item } from '#protocols/execution/inbox.ts'
 import { checkpointOf } from '#protocols/execution/mirrored.ts'
-import { deliveredOf } from './delivered.ts'
+import { deliveredOf, isTooLong } from './delivered.ts'
 import { CliError, exits } from './exits.ts'
 import { jsonFrom } from './flags.ts'
 import { sure, warningFor, type Answers, type Stage } from './inbox-answers.ts'
@@ -91,9 +91,10 @@ export async function editAndApprove(remote: Remote, stage: Stage, answers: Answ
 }
 
 async function artifactText(remote: Remote, { artifact_id, version }: EditedArtifact): Promise<string> {
-  const { text } = await deliveredOf(remote, artifact_id, version)
+  const { text, artifact } = await deliveredOf(remote, artifact_id, version)
   if (text !== null) return text
-  throw new CliError(exits.refused, 'NO_TEXT', 'the artifact is not text: `countersign artifact edit --file` commits a version of your own')
+  const why = isTooLong(artifact) ? 'too long to edit here' : 'not text'
+  throw new CliError(exits.refused, 'NO_TEXT', `the artifact is ${why}: \`countersign artifact edit --file\` commits a version of your own`)
 }
 
 function statePatch(before: unknown, text: string): () => Promise<Approval> {
