@@ -62,7 +62,8 @@ describe('a short id', () => {
       [...shortIds([a, c])],
       [
         [a, 'task_AAAAAA'],
-        [c, 'ckpt_AAAAAA'],
+        // Not everybody who sees one finds it in a list.
+        [c, c],
       ],
     )
     assert.deepEqual([shortIds([a, b]).get(a), shortIds([a, b]).get(b)], [`task_${a.slice(-7)}`, 'task_BAAAAAA'])
@@ -104,6 +105,45 @@ describe('a short id', () => {
   test('that stands for nothing is left to the server; one that stands for two is refused', async () => {
     assert.deepEqual(await given([['task-id', 'task_9999']]), { 'task-id': 'task_9999' })
     await assert.rejects(given([['task-id', 'KEE4']]), /"KEE4" is the end of several ids: task_\w+, task_\w+/)
+  })
+})
+
+describe('a short id beyond the first project', () => {
+  const [task, run] = [`task_${ulid('3FKEE4')}`, `run_${ulid('7HXEE4')}`]
+  const one = spec('x y', '', { positionals: [flag('task', 'id', ''), flag('run-id', 'id', '')], run: () => Promise.resolve() })
+  type Answers = Readonly<Record<string, (input: { project_id?: string }) => readonly object[]>>
+  const refused = (code: string): never => {
+    throw new CliError(1, code, 'no')
+  }
+  async function given(answers: Answers, pairs: readonly (readonly [string, unknown])[]): Promise<unknown> {
+    const call = async (operation: string, input: object): Promise<unknown> => ({ items: answers[operation]!(input), next_cursor: null })
+    return Object.fromEntries(await withWholeIds(one, new Map(pairs), () => Promise.resolve({ call } as unknown as Remote)))
+  }
+  const projects = () => [{ id: 'project_a' }, { id: 'project_b' }]
+
+  test('is found in each project that the caller is in', async () => {
+    const answers: Answers = {
+      'identity/project.list': projects,
+      'collaboration/task.list': ({ project_id }) =>
+        project_id === 'project_b' ? [{ id: task }] : project_id === 'project_a' ? [] : refused('NOT_FOUND'),
+      'delegation/run.list': ({ project_id }) => (project_id === 'project_b' ? [{ id: run }] : refused('INVALID_REQUEST')),
+    }
+    assert.deepEqual(await given(answers, [['task', 'task_3FKEE4'], ['run-id', '7HXEE4']]), { task, 'run-id': run }) // prettier-ignore
+  })
+  test('is left to the server where every list is refused, whatever the reason', async () => {
+    for (const code of ['UNAUTHORIZED', 'INVALID_REQUEST', 'NOT_FOUND']) {
+      const answers: Answers = { 'identity/project.list': projects, 'delegation/run.list': () => refused(code) }
+      assert.deepEqual(await given(answers, [['run-id', 'run_7HXEE4']]), { 'run-id': 'run_7HXEE4' })
+    }
+  })
+  test('asks a bounded number of times, however many projects there are', async () => {
+    let calls = 0
+    const answers: Answers = {
+      'identity/project.list': () => Array.from({ length: 1_000 }, (_, i) => ({ id: `project_${i}` })),
+      'collaboration/task.list': () => (calls++, []),
+    }
+    assert.deepEqual(await given(answers, [['task', 'task_3FKEE4']]), { task: 'task_3FKEE4' })
+    assert.ok(calls < 100, String(calls))
   })
 })
 

@@ -1,6 +1,6 @@
 // Ids as they are shown and typed: `task_3FKEE4` stands for the task whose id ends so. The time at the beginning of an id is the same for
 // all that was made today, so its end is what tells ids apart.
-import { CliError, usage } from './exits.ts'
+import { CliError, exits, usage } from './exits.ts'
 import type { Flag, Given } from './flags.ts'
 import type { Remote } from './remote.ts'
 import type { Spec } from './spec.ts'
@@ -10,8 +10,10 @@ const WHOLE = new RegExp(`^([a-z]+)_(${DIGIT}{26})$`)
 const SHORT = new RegExp(`^(?:([a-z]+)_)?(${DIGIT}{4,26})$`)
 const CHARS_MIN = 6
 
-type Listed = { readonly operation: string; readonly input: object; readonly field?: string }
+type Listed = { readonly operation: string; readonly input: object; readonly field?: string; readonly isOfProject?: boolean }
 const listed = (operation: string, input: object = {}, field = 'id'): Listed => ({ operation, input, field })
+/** A list of one project: it is looked at in each that the caller is in. */
+const ofProject = (operation: string): Listed => ({ ...listed(operation), isOfProject: true })
 
 /** Where ids of a kind are looked up, by their prefix. An id of any other kind is shown whole. */
 const lists: Readonly<Record<string, readonly Listed[]>> = {
@@ -26,11 +28,16 @@ const lists: Readonly<Record<string, readonly Listed[]>> = {
   ],
   project: [listed('identity/project.list')],
   rule: [listed('execution/rule.list')],
-  run: [listed('delegation/run.list')],
+  run: [ofProject('delegation/run.list')],
   sess: [listed('identity/session.list')],
-  task: [listed('collaboration/task.list')],
+  task: [ofProject('collaboration/task.list')],
   user: [listed('identity/user.list')],
 }
+/**
+ * Kinds of which not everybody who sees one finds it in a list: all runs of a project are for its owners, and a question that was answered
+ * waits for nobody. They are shown whole; a short one is accepted where it is found.
+ */
+const SHOWN_WHOLE = ['ckpt', 'run']
 /** Kinds whose ids people choose themselves: there the word behind the prefix is enough. */
 const CHOSEN = ['agent', 'user', 'project']
 
@@ -85,7 +92,8 @@ export function shortIds(ids: Iterable<string>): ReadonlyMap<string, string> {
   }
   let chars = CHARS_MIN
   while (chars < 26 && [...endsOf(chars).values()].some((count) => count > 1)) chars++
-  return new Map(all.map(({ id, match }) => [id, match && Object.hasOwn(lists, match[1]!) ? `${match[1]}_${match[2]!.slice(-chars)}` : id]))
+  const isShort = (prefix: string): boolean => Object.hasOwn(lists, prefix) && !SHOWN_WHOLE.includes(prefix)
+  return new Map(all.map(({ id, match }) => [id, match && isShort(match[1]!) ? `${match[1]}_${match[2]!.slice(-chars)}` : id]))
 }
 
 /** Which ids these words may stand for; null: it is an id already, or nothing that could be one. */
@@ -105,17 +113,32 @@ function wantedBy(text: string, prefixes: readonly string[]): ((id: string) => b
 const PAGE = 200
 /** 2,000 ids: a short one for anything older is refused by the server, and the whole one is needed. */
 const PAGES_MAX = 10
+/** Of all lists together, however many projects there are. */
+const CALLS_MAX = 100
+type Calls = { left: number }
 
-async function* idsIn(remote: Remote, { operation, input, field = 'id' }: Listed): AsyncIterable<string> {
+/** The list as it is, or once for each project that the caller is in. */
+async function* eachOf(remote: Remote, list: Listed, calls: Calls): AsyncIterable<Listed> {
+  if (list.isOfProject !== true) return yield list
+  let count = 0
+  for await (const project_id of idsIn(remote, listed('identity/project.list'), calls)) {
+    count++
+    yield { ...list, input: { ...list.input, project_id } }
+  }
+  if (count === 0) yield list
+}
+
+async function* idsIn(remote: Remote, { operation, input, field = 'id' }: Listed, calls: Calls): AsyncIterable<string> {
   let cursor: string | null = null
-  for (let page = 0; page < PAGES_MAX; page++) {
+  for (let page = 0; page < PAGES_MAX && calls.left > 0; page++) {
+    calls.left--
     let answer: { items: Record<string, string>[]; next_cursor?: string | null }
     try {
       const paged = /rule|channel|callback/.test(operation) ? {} : { limit: PAGE, ...(cursor === null ? {} : { cursor }) }
       answer = await remote.call(operation, { ...input, ...paged })
     } catch (error) {
-      // The caller may not have this list; another one may do, or the server says what is wrong with the id.
-      if (error instanceof CliError && error.code === 'UNAUTHORIZED') return
+      // Whatever the reason is, the id is not found here; another list may have it, or the server says what is wrong with the id.
+      if (error instanceof CliError && error.exit === exits.refused) return
       throw error
     }
     yield* answer.items.map((item) => item[field]!)
@@ -128,8 +151,11 @@ async function wholeId(remote: Remote, text: string, prefixes: readonly string[]
   const isWanted = wantedBy(text, prefixes)
   if (isWanted === null) return text
   const found = new Set<string>()
+  const calls = { left: CALLS_MAX }
   for (const prefix of prefixes.filter((one) => !text.includes('_') || text.startsWith(`${one}_`)))
-    for (const list of lists[prefix] ?? []) for await (const id of idsIn(remote, list)) if (isWanted(id)) found.add(id)
+    for (const kind of lists[prefix] ?? [])
+      for await (const list of eachOf(remote, kind, calls))
+        for await (const id of idsIn(remote, list, calls)) if (isWanted(id)) found.add(id)
   if (found.size > 1) throw usage(`"${text}" is the end of several ids: ${[...found].join(', ')}`, 'give more of it')
   return [...found][0] ?? text
 }
