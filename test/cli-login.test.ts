@@ -1,6 +1,8 @@
 // Logging in: one step on the server's machine, several servers side by side, and another installation at an old address.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { readConfig, type Config } from '#apps/config.ts'
@@ -80,6 +82,38 @@ test('another folder at the same address: the stale login is named, `login --as`
   await second.stop()
   await serve(t, join(folder, 'one'), port)
   assert.equal((await run(['task', 'list'], { data: join(folder, 'nowhere') })).code, 0, 'each installation has its own login')
+})
+
+test('a stored key is not sent to another installation at the address of its server', async (t) => {
+  const folder = home(t)
+  const run = client(folder)
+  const first = await serve(t, join(folder, 'one'))
+  const { url, port } = first
+  await run(['login', '--as', 'user_owner'], { url, data: join(folder, 'one') })
+  await first.stop()
+  const heard: (string | undefined)[] = []
+  let health: object = { status: 'ok', version: '0.0.0', installation: 'inst_other' }
+  const other = createServer((from, answer) => {
+    heard.push(from.headers.authorization)
+    if (from.url !== '/health') answer.statusCode = 401
+    answer.end(JSON.stringify(from.url === '/health' ? health : { error: { code: 'UNAUTHENTICATED', message: 'no' } }))
+  }).listen(port, '127.0.0.1')
+  await once(other, 'listening')
+  t.after(() => other.close())
+  const there = { data: join(folder, 'nowhere') }
+  const stale = await run(['task', 'list'], there)
+  assert.equal(stale.code, 4, stale.err)
+  assert.match(
+    stale.err,
+    /another installation answers at \S+ than the one you logged in at; your key was not sent there \[UNAUTHENTICATED\]\n {2}→ .*log in again/,
+  )
+  const doctor = await run(['doctor', '--quick'], there)
+  assert.match(doctor.out, /the stored login is of another installation than the one that answers/)
+  assert.deepEqual([...new Set(heard)], [undefined])
+  // A server that does not say which one it is may be an older version of the same.
+  health = { status: 'ok', version: '0.0.0' }
+  assert.equal((await run(['task', 'list'], there)).code, 4)
+  assert.ok(heard.some((key) => key !== undefined))
 })
 
 test('several servers side by side: the last one is current, others are named, and `logout` forgets one or all', async (t) => {

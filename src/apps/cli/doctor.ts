@@ -247,7 +247,7 @@ async function credential({ url, key, source }: Target): Promise<Finding> {
   if (key === null)
     return warn(
       'key',
-      'you are not logged in',
+      source === 'stale login' ? 'the stored login is of another installation than the one that answers' : 'you are not logged in',
       "`countersign login --as user_owner` on the server's machine; elsewhere `countersign login` with a key",
     )
   const server = openServer(url, key)

@@ -84,10 +84,13 @@ export async function forgetLogins(io: Io, url: string | null): Promise<readonly
   return all.filter((one) => one.url === url)
 }
 
-/** Of several installations at one address, the one that answers there now. */
-export async function loginFor({ all }: Logins, url: string): Promise<Login | null> {
+/** Of the installations at one address, the login of the one that answers there now. `stale`: there are logins, of others. */
+export async function loginFor({ all }: Logins, url: string): Promise<Login | 'stale' | null> {
   const there = all.filter((one) => one.url === url)
-  if (there.length < 2) return there[0] ?? null
+  const only = there.length === 1 ? there[0]! : null
+  if (there.length === 0 || only?.installation === null) return only
   const installation = await installationAt(url)
-  return there.find((one) => one.installation === installation) ?? null
+  // No server there, or one that does not say: then there is nothing to compare.
+  if (installation === null && only !== null) return only
+  return there.find((one) => one.installation === installation) ?? there.find((one) => one.installation === null) ?? 'stale'
 }

@@ -46,6 +46,10 @@ async function openAny(io: Io, globals: Globals, paintErr: Paint): Promise<Remot
   const target = await targetOf(io, globals)
   if (target.key === null) {
     if (!(await isThere(target.url))) throw unreachable(target.url, 'connection refused')
+    if (target.source === 'stale login') {
+      const words = `another installation answers at ${target.url} than the one you logged in at; your key was not sent there`
+      throw new CliError(exits.unauthenticated, 'UNAUTHENTICATED', words, staleHint(target.url))
+    }
     throw new CliError(
       exits.unauthenticated,
       'UNAUTHENTICATED',
@@ -63,12 +67,14 @@ async function openAny(io: Io, globals: Globals, paintErr: Paint): Promise<Remot
 const LOGIN_HERE = "on the server's machine: `countersign login --as user_owner`"
 const LOGIN_WITH_KEY = '`countersign login`, COUNTERSIGN_KEY or --api-key; an owner issues keys with `countersign key issue`'
 
+function staleHint(url: string): string {
+  const here = isLocal(url) ? `${LOGIN_HERE}; with a key: \`countersign login\`` : '`countersign login` stores another key'
+  return `the login that is stored for ${url} is not valid there (any more); log in again. ${here}`
+}
+
 /** The remedy for a key that is refused depends on where it came from. */
 function hintsFor({ url, source }: Target, folder: string): Record<string, string> {
-  if (source === 'login') {
-    const here = isLocal(url) ? `${LOGIN_HERE}; with a key: \`countersign login\`` : '`countersign login` stores another key'
-    return { UNAUTHENTICATED: `the login that is stored for ${url} is not valid there (any more); log in again. ${here}` }
-  }
+  if (source === 'login') return { UNAUTHENTICATED: staleHint(url) }
   if (source !== 'admin.key')
     return { UNAUTHENTICATED: `${url} does not accept the key from ${source}; an owner issues another with \`countersign key issue\`` }
   return {

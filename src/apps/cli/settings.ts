@@ -1,5 +1,5 @@
 // Which server, and as whom: a flag, the environment, a stored login, or the admin key of a server on this machine. A stored key goes only
-// to the server that it was stored for.
+// to the server that it was stored for: not to another installation that answers at its address.
 import { existsSync, readFileSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
 import { URL_USUAL } from '../config.ts'
@@ -12,7 +12,7 @@ export type Target = {
   readonly url: string
   readonly key: string | null
   /** Where the key came from, for people. */
-  readonly source: '--api-key' | 'COUNTERSIGN_KEY' | 'login' | 'admin.key' | 'none'
+  readonly source: '--api-key' | 'COUNTERSIGN_KEY' | 'login' | 'stale login' | 'admin.key' | 'none'
 }
 
 const isLoopback = (host: string): boolean => host === 'localhost' || host === '[::1]' || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host)
@@ -37,6 +37,7 @@ export async function targetOf(io: Io, globals: Globals): Promise<Target> {
   if (globals.apiKey !== undefined) return { url, key: globals.apiKey, source: '--api-key' }
   if (io.env['COUNTERSIGN_KEY']) return { url, key: io.env['COUNTERSIGN_KEY'], source: 'COUNTERSIGN_KEY' }
   const login = await loginFor(logins, url)
+  if (login === 'stale') return { url, key: null, source: 'stale login' }
   if (login !== null) return { url, key: login.key, source: 'login' }
   const admin = isLocal(url) ? adminKeyIn(dataFolder(io, globals)) : null
   return admin === null ? { url, key: null, source: 'none' } : { url, key: admin, source: 'admin.key' }
