@@ -6,6 +6,7 @@ import { stripVTControlCharacters } from 'node:util'
 import type { Item } from '#protocols/execution/inbox.ts'
 import { CliError, exits } from '#apps/cli/exits.ts'
 import { createDesk, type Desk } from '#apps/cli/inbox-desk.ts'
+import { filterFrom } from '#apps/cli/inbox-filter.ts'
 import { createItems, type Items } from '#apps/cli/inbox-items.ts'
 import type { Remote } from '#apps/cli/remote.ts'
 
@@ -187,4 +188,8 @@ test('an item that is chosen and unknown is answered by no key', async () => {
   world.items.chosen = 'hxp_77'
   await world.press('a')
   assert.deepEqual(world.sent, [])
+})
+
+test('a filter knows its own fields alone: any other word is looked for in the items', () => {
+  for (const word of ['constructor:x', 'toString:x', '__proto__:x', ':x']) assert.deepEqual(filterFrom(word, {}).query, { text: word })
 })

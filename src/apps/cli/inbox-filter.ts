@@ -3,18 +3,18 @@
 export type Query = Readonly<Record<string, unknown>>
 export type Filter = { /** As it is shown and edited. */ readonly text: string; readonly query: Query }
 
-const fields: Readonly<Record<string, string>> = {
-  action: 'action',
-  agent: 'agent_id',
-  assignee: 'assignee',
-  kind: 'kind',
-  priority: 'priority',
-  project: 'project_id',
-  snoozed: 'snoozed',
-  status: 'status',
-  task: 'task_id',
-}
-const names = new Map(Object.entries(fields).map(([name, field]) => [field, name]))
+const fields = new Map([
+  ['action', 'action'],
+  ['agent', 'agent_id'],
+  ['assignee', 'assignee'],
+  ['kind', 'kind'],
+  ['priority', 'priority'],
+  ['project', 'project_id'],
+  ['snoozed', 'snoozed'],
+  ['status', 'status'],
+  ['task', 'task_id'],
+])
+const names = new Map([...fields].map(([name, field]) => [field, name]))
 
 const valueOf = (field: string, text: string): unknown =>
   field === 'action' ? text.toUpperCase() : field === 'snoozed' ? text !== 'false' : text
@@ -26,7 +26,7 @@ export function filterFrom(text: string, whose: Query): Filter {
   for (const word of text.match(/(?:[^\s"]|"[^"]*"?)+/g) ?? []) {
     const bare = word.replaceAll('"', '')
     const at = bare.indexOf(':')
-    const field = fields[bare.slice(0, Math.max(0, at))]
+    const field = fields.get(bare.slice(0, Math.max(0, at)))
     if (field !== undefined && at < bare.length - 1) query[field] = valueOf(field, bare.slice(at + 1))
     else if (bare.startsWith('@') && bare.length > 1) query['filter'] = bare.slice(1)
     else if (bare !== '') words.push(bare)

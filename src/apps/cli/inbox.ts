@@ -169,13 +169,13 @@ function doneAs(item: Item, result: unknown, { receipt }: Resolved): string {
   return receipt === undefined ? `voted, ${about} (more votes are needed)` : `${about} (receipt ${inert(receipt.receipt_id)})`
 }
 
-const verdicts: Readonly<Record<string, string>> = {
-  approve: 'approved',
-  yes: 'approved',
-  reject: 'rejected',
-  no: 'rejected',
-  changes: 'changes_requested',
-}
+const verdicts = new Map([
+  ['approve', 'approved'],
+  ['yes', 'approved'],
+  ['reject', 'rejected'],
+  ['no', 'rejected'],
+  ['changes', 'changes_requested'],
+])
 
 async function resultFrom(context: Context, of: Given, item: Item): Promise<unknown> {
   const { io } = context
@@ -187,7 +187,7 @@ async function resultFrom(context: Context, of: Given, item: Item): Promise<unkn
 
 async function textFrom(io: Io, text: string, item: Item): Promise<unknown> {
   const given = text === '-' ? (await readInput(io, '-', 4 * limits.textCharsMax)).toString().replace(/\r?\n$/, '') : text
-  if (item.action === 'APPROVE' || item.kind === 'review') return verdicts[given.toLowerCase()] ?? given
+  if (item.action === 'APPROVE' || item.kind === 'review') return verdicts.get(given.toLowerCase()) ?? given
   const { validation, input_type } = cardIn(item).payload
   if (validation?.multiple !== true && input_type !== 'file') return given
   if (!/^\s*[[{]/.test(given)) return validation?.multiple === true ? [given] : given
