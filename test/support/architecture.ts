@@ -17,7 +17,7 @@ export const layers: Readonly<Record<string, Layer>> = {
   contracts: { folders: ['kernel', 'protocols'], drivers: [], pure: true },
   stores: {
     folders: ['kernel'],
-    drivers: ['node:crypto', 'node:fs', 'node:fs/promises', 'node:os', 'node:path', 'node:sqlite'],
+    drivers: ['node:crypto', 'node:fs', 'node:fs/promises', 'node:os', 'node:path', 'node:sqlite', 'node:stream'],
     pure: false,
   },
   bindings: {
