@@ -159,7 +159,6 @@ describe('a quorum', () => {
       quorum(1, ['user_bob', 'agent_devin']),
       quorum(1, ['user_bob', 'agent_robin']),
       quorum(1, ['user_bob', 'user_mallory']),
-      quorum(1, ['user_bob', 'user_off']),
       quorum(1, ['user_bob', 'user_nobody']),
       { ...quorum(2), role: 'pool' },
       { ...quorum(2), escalate: { after_seconds: 60, to: ['user_owner'] } },
@@ -168,6 +167,9 @@ describe('a quorum', () => {
       await refused('INVALID_REQUEST', 'devin', 'request.create', { ...APPROVE, ...odd })
     const provide = { action: 'PROVIDE', payload: { prompt: 'Name?', input_type: 'text' } }
     await refused('INVALID_REQUEST', 'devin', 'request.create', { ...provide, ...quorum(2) })
+    // Who is switched off does not vote; the others may be enough (X27).
+    await refused('NO_RECIPIENT', 'devin', 'request.create', { ...APPROVE, ...quorum(2, ['user_bob', 'user_off']) })
+    await call('devin', 'execution/request.create', { ...APPROVE, ...quorum(1, ['user_bob', 'user_off']) })
   })
 
   test('ends by its deadline like everything else, and votes on what is over are late', async () => {

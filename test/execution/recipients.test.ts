@@ -280,6 +280,32 @@ test('one substitute cannot give the votes of two', async (t) => {
   assert.equal((await world.http('devin', 'GET', `/requests/${request_id}`)).json.status, 'failed')
 })
 
+test('a quorum that is asked for counts the substitutes of those who cannot answer, and is refused where they are too few', async (t) => {
+  const world = await worldOf(t)
+  await switchOff(world, 'user_bob')
+  const ask = (n: number, of: string[]) => world.http('devin', 'POST', '/requests', quorumOf(n, of))
+  const without = await ask(2, ['user_alice', 'user_bob'])
+  assert.deepEqual([without.status, without.json.error], [409, 'no_recipient'], without.text)
+  assert.match(without.text, /user_bob cannot answer/)
+  assert.equal((await ask(1, ['user_alice', 'user_bob'])).status, 201)
+  // Nobody is a substitute who votes as themself already.
+  const naming = { person: 'user_bob', until: '2026-02-01T00:00:00Z' }
+  await world.call('admin', 'identity/substitute.add', { ...naming, substitute: 'user_alice' })
+  assert.equal((await ask(2, ['user_alice', 'user_bob'])).status, 409)
+  await world.call('admin', 'identity/substitute.add', { ...naming, substitute: 'user_owner' })
+  const { json, status, text } = await ask(2, ['user_alice', 'user_bob'])
+  assert.equal(status, 201, text)
+  assert.ok((await inbox(world, 'owner')).ids.includes(json.request_id))
+  assert.equal((await world.resolve(json.request_id, 'approved')).json.status, 'pending')
+  assert.equal((await world.resolve(json.request_id, 'approved', {}, 'owner')).json.status, 'completed')
+  // Of people outside the project, and of nobody at all, the same is said.
+  for (const stranger of ['user_mallory', 'user_unknown']) {
+    const answer = await ask(1, ['user_alice', stranger])
+    assert.equal(answer.status, 400, answer.text)
+    assert.match(answer.text, new RegExp(`${stranger} is no person of the project`))
+  }
+})
+
 test('what votes have made impossible is rejected, with the reasons', async (t) => {
   const world = await worldOf(t)
   const { request_id } = await world.ask('devin', quorumOf(2, ['user_alice', 'user_bob']))

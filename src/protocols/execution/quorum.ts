@@ -77,7 +77,7 @@ function outcomeOf({ action, quorum, votes = [] }: Request): Ending | null {
 }
 
 /** X28: people are gone, so that it cannot be decided any more. A no that nobody said is never recorded; null: it is within reach. */
-export function outOfReach({ action, quorum, votes = [] }: Request, reach: Reach): Ending | null {
+export function outOfReach({ action, quorum, votes = [] }: Pick<Request, 'action' | 'quorum' | 'votes'>, reach: Reach): Ending | null {
   const counts = Map.groupBy(votes, ({ result }) => result)
   const most =
     action === 'APPROVE' ? (counts.get('approved')?.length ?? 0) : Math.max(0, ...[...counts.values()].map((those) => those.length))

@@ -2,8 +2,9 @@
 import { Refusal } from '#kernel/errors.ts'
 import type { Read } from '#kernel/operation.ts'
 import type { Static } from '#kernel/schema.ts'
-import { insteadOf, isPersonOf, peopleIn, goneIn, hasPeople, reachOfTask } from './recipients.ts'
-import { isInPool, type Escalation, type Fallback, type Request } from './schema.ts'
+import { outOfReach } from './quorum.ts'
+import { insteadOf, isPersonOf, peopleIn, goneIn, hasPeople, reachOf, reachOfTask } from './recipients.ts'
+import { isInPool, type Escalation, type Fallback, type Quorum, type Request } from './schema.ts'
 import { forbidsDefault, GROUP, Group, groupId, Policy, ruleFor, Rules } from './standing.ts'
 import { judgesOf, type TaskBehind } from './rules.ts'
 
@@ -27,7 +28,7 @@ export async function routedTo(read: Read, asking: Asking, task: TaskBehind | nu
   if (asking.escalate) await refuseOddEscalation(read, asking, asking.escalate, task)
   if (asking.fallback === 'default') await refuseForbiddenDefault(read, asking, owner)
   if (task !== null) return { owner, ...(await routedByTask(read, task, owner, now)) }
-  if (asking.quorum) return { owner, people: await voters(read, asking, asking.quorum.of), assigned_to: null }
+  if (asking.quorum) return { owner, ...(await routedToQuorum(read, asking, asking.quorum, now)) }
   const isPool = asking.role === 'pool'
   // Whoever answers for the agent is one of them, most of the time.
   if (isPool && ((await isPersonOf(read, owner, asking.project_id)) || (await hasPeople(read, asking.project_id))))
@@ -60,12 +61,30 @@ async function delegateOf(read: Read, asking: Asking, owner: string): Promise<st
   return found !== null && (await isPersonOf(read, found.delegate_to, asking.project_id)) ? found.delegate_to : owner
 }
 
-/** Distinct people of the project. Whoever asks is an agent, so it is never among them. */
-async function voters(read: Read, { project_id, role }: Asking, of: readonly string[]): Promise<string[]> {
+/** X27: people of the project, and for those of them who cannot answer their substitutes. An agent asks, so it is never among them. */
+async function routedToQuorum(
+  read: Read,
+  { action, project_id, role }: Asking,
+  quorum: Static<typeof Quorum>,
+  now: string,
+): Promise<Omit<Routed, 'owner'>> {
   if (role === 'pool') throw wrong('role', 'a quorum names its people: it does not go with a pool')
-  for (const id of of)
-    if (!(await isPersonOf(read, id, project_id))) throw wrong('quorum', `quorum.of: ${id} is no active person of the project`)
-  return [...new Set(of)]
+  const reach = await reachOf(read, quorum.of, project_id, now)
+  for (const [who, by] of reach)
+    if (by.length === 0 && !(await isKnownIn(read, who, project_id))) throw wrong('quorum', `quorum.of: ${who} is no person of the project`)
+  const gone = goneIn(reach)
+  if (gone.length > 0 && outOfReach({ action, quorum }, reach) !== null)
+    throw new Refusal(
+      'NO_RECIPIENT',
+      `quorum: ${gone.join(', ')} cannot answer, and without them ${quorum.n} votes cannot be had: name others, or fewer votes`,
+      { field: 'quorum' },
+    )
+  return { people: peopleIn(reach), assigned_to: null, ...(gone.length > 0 ? { gone } : {}) }
+}
+/** Switched off or not. Of somebody outside, asking tells nothing, not even whether there is such a person. */
+async function isKnownIn(read: Read, id: string, project_id: string): Promise<boolean> {
+  const found = await read.subject(id)
+  return found?.kind === 'human' && found.projects.has(project_id)
 }
 
 async function refuseForbiddenDefault(read: Read, asking: Asking, owner: string): Promise<void> {
