@@ -66,9 +66,9 @@ const register = command({
   requires: [
     rule<unknown, { readonly reach?: string; readonly endpoint?: string }>(
       'INVALID_REQUEST',
-      'an agent that is reached by webhook names its endpoint: an http or https address without a name, a password or a fragment',
+      'an agent that is reached by webhook names an endpoint that the server may call',
       (_, { reach, endpoint = '' }, { terms }) => reach !== 'webhook' || isHookAddress(endpoint, terms.publicHooksOnly),
-      'endpoint is missing or cannot be called: an agent that is reached by webhook names an http or https address without a name, a password or a fragment',
+      'endpoint is missing or cannot be called: an agent that is reached by webhook gives an https address of the public Internet (or http and others, where the operator allows it with --webhook-private), without a name, a password or a fragment',
     ),
   ],
   audit: 'agent.registered',

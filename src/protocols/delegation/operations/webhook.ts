@@ -35,7 +35,7 @@ const rotate = command({
       'PRECONDITION_FAILED',
       'there is a secret',
       ({ signing }) => signing !== null,
-      'the agent has no webhook secret yet: webhook.rotate makes one',
+      'the agent has no webhook secret yet: agent.register makes one, with reach webhook and an endpoint',
     ),
   ],
   audit: 'agent.secret_rotated',

@@ -18,7 +18,7 @@ const save = command({
   audit: null,
   load: async (read, _, { actor }) => ({ filters: await filtersOf(read, actor) }),
   decide({ filters }, { name, query }, { actor, now }) {
-    // A misspelt field is dropped like any unknown one; what is left must still ask for something.
+    // A filter that asks for nothing would be the whole inbox under another name.
     if (Object.keys(query).length === 0) throw new Refusal('INVALID_REQUEST', 'query has no filter: name at least one', { field: 'query' })
     const filter = { name, query, saved_at: now }
     const others = filters.filter((one) => one.name !== name)
