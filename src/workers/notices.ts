@@ -28,7 +28,7 @@ export function notices(kernel: Kernel, options: WebhookOptions): Channel {
     const [type, nowMs] = [event === 'receipt' ? 'receipt' : 'inbox.item', kernel.now()]
     const body = JSON.stringify({ type, timestamp: new Date(nowMs).toISOString(), data })
     const { endpoint, ...secrets } = hook.value as Hook
-    return post(endpoint, signedHeaders(secrets, `msg_${target}_${order}`, body, nowMs), body, options)
+    return (options.post ?? post)(endpoint, signedHeaders(secrets, `msg_${target}_${order}`, body, nowMs), body, options)
   }
 
   return {

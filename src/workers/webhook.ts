@@ -18,6 +18,8 @@ export type WebhookOptions = PostOptions & {
   readonly attemptsMax: number
   /** From 0 up to 1, so that what failed together does not come again together. */
   random(): number
+  /** How it is posted; a test may bring its own. */
+  readonly post?: typeof post
 }
 type Item = {
   readonly run: Run
@@ -73,7 +75,7 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
       return { status: null, error: 'the agent is switched off, or not in the project any more', durationMs: 0 }
     if (!endpoint || !signing) return { status: null, error: 'its card names no webhook any more', durationMs: 0 }
     const { headers, body } = signed(item, signing.value as Signing, kernel.now())
-    return post((endpoint.value as { endpoint: string }).endpoint, headers, body, options)
+    return (options.post ?? post)((endpoint.value as { endpoint: string }).endpoint, headers, body, options)
   }
 
   /** The people of the task are asked; a run that has ended, or waits for a delegate, is left as it is. */

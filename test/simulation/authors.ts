@@ -30,7 +30,7 @@ export const marked = new Set(
         (name) => `delegation/${name}`,
       ),
     )
-    .concat(['execution/request.create', 'execution/request.resolve']),
+    .concat(['request.create', 'request.resolve', 'inbox.resolve', 'channel.add', 'callback.register'].map((name) => `execution/${name}`)),
 )
 
 /** Where the client's own words stand in what its call leaves: they tell one call from another. */
@@ -60,6 +60,8 @@ export function markerIn(action: string, [first, second]: readonly SeenImage[]):
     'execution/request.completed': after?.votes?.at(-1)?.reason ?? after?.receipt?.reason,
     'execution/request.voted': after?.votes?.at(-1)?.reason,
     'execution/request.failed': after?.votes?.at(-1)?.reason,
+    'execution/channel.added': after?.label,
+    'execution/callback.registered': after?.label,
     'identity/key.issued': after?.label,
     'identity/agent.updated': after?.description,
     'identity/user.updated': after?.name,
@@ -78,9 +80,14 @@ export const targetOf = ({ input }: Plan): string | null =>
   input.agent_id ??
   input.user_id ??
   input.subject ??
+  input.channel_id ??
+  input.callback_id ??
+  input.substitute ??
   null
 
-export function leaves({ op }: Plan, action: string): boolean {
+export const BATCH = 'execution/inbox.resolve'
+
+export function leaves({ op }: Pick<Plan, 'op'>, action: string): boolean {
   const operation = operations.get(op)!
   if (operation.kind !== 'command') return false
   // An expiry with a stated default resolves.
@@ -88,6 +95,8 @@ export function leaves({ op }: Plan, action: string): boolean {
   if (op === 'delegation/capability.invoke' && action === 'delegation/capability.denied') return true
   // A vote decides nothing yet, or that nothing can be decided.
   if (op === 'execution/request.resolve' && (action === 'execution/request.voted' || action === 'execution/request.failed')) return true
+  // Each answer of a batch counts as one by itself.
+  if (op === BATCH) return leaves({ op: 'execution/request.resolve' }, action)
   // Handing off ends the run first.
   if (op === 'delegation/agent.handoff') return action === 'delegation/run.failed'
   // Giving back answers the interrupt; that the task was returned follows from it.

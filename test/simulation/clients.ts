@@ -3,7 +3,7 @@
 import { canonical } from '#kernel/canonical.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { authenticate } from '#protocols/identity/authenticate.ts'
-import { leaves, marked, markerIn, operations, targetOf } from './authors.ts'
+import { BATCH, leaves, marked, markerIn, operations, targetOf } from './authors.ts'
 import type { Machine } from './machine.ts'
 import type { Processes } from './processes.ts'
 import { shownTo } from './question-laws.ts'
@@ -29,6 +29,8 @@ export type Intent = Plan & {
   /** Answers on their way to the client, and times that it will be sent again. */
   queued: number
   effects: number
+  /** Of a batch of answers: the requests for which its answer counted. */
+  readonly parts: Set<string>
   /** The effect may be that of another act of the same agent, which begins the run as well. */
   isDoubtful: boolean
   /** The task that its effect was about. */
@@ -88,6 +90,7 @@ export function createClients({ machine, random, record, tokens, fail, happened,
       inFlight: 0,
       queued: 0,
       effects: 0,
+      parts: new Set<string>(),
       isDoubtful: false,
       task: null,
       lost: 0,
@@ -175,6 +178,10 @@ export function createClients({ machine, random, record, tokens, fail, happened,
     // To settle what is gone already changes nothing.
     if (op.startsWith('delegation/') && intent.input.attempt < intent.newest && output.settled !== 0)
       fail(`${op} by ${as} counted in attempt ${intent.input.attempt}, though ${intent.newest} had begun`)
+    if (op === BATCH)
+      for (const { request_id, ok } of output.results)
+        if (ok !== intent.parts.has(request_id))
+          fail(`${op} by ${as} says ${ok ? 'yes' : 'no'} to ${request_id}, and the disk says otherwise`)
     if (intent.answer === null) processes.answered(intent, output)
     checkDurable(op, output)
     if (op.endsWith('audit.replay') && !output.matches && record.size() === sent.facts) fail(`replay: ${JSON.stringify(output.difference)}`)
@@ -260,11 +267,26 @@ export function createClients({ machine, random, record, tokens, fail, happened,
     const mayBeAnAct = line.action === 'delegation/run.started' && open.some((intent) => intent.as === line.actor && begins(intent))
     if (!found && mayBeAnAct) return
     if (!found) return fail(`${line.action} by ${line.actor}: nobody has a call under way that would leave it`)
+    if (found.op === BATCH) return claimPart(found, images[0]!.after)
     found.isDoubtful = mayBeAnAct
     found.task = line.task
     if (++found.effects > 1) fail(`${found.op} by ${found.as} under one key had ${found.effects} effects`)
     if (found.inFlight === 0) fail(`${found.op} by ${found.as} had its effect after it was answered`)
     checkAgainstInput(found, images[0]!.key, images[0]!.after)
+  }
+
+  /** An answer in a batch counts exactly as one by itself: once, for what was shown, and as it was given. */
+  function claimPart({ as, parts, input, inFlight }: Intent, made: any): void {
+    const answer = input.answers.find(({ request_id }: any) => request_id === made.id)
+    const what = `the answer of ${as} to ${made.id} in a batch`
+    if (answer === undefined) return fail(`${what} was never given`)
+    if (parts.has(answer.request_id)) fail(`${what} counts twice`)
+    parts.add(answer.request_id)
+    if (inFlight === 0) fail(`${what} counts after it was answered`)
+    if (shownIn(made) !== answer.digest) fail(`${what} counts for something else than what was shown`)
+    const said = made.votes?.at(-1) ?? made.receipt
+    if (made.payload.sensitive !== true && said.result !== answer.result)
+      fail(`${what} is recorded as ${said.result}, and was ${answer.result}`)
   }
 
   const begins = ({ op, inFlight }: Intent): boolean =>

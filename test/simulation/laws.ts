@@ -210,11 +210,8 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
     if (person === null && line.cause === null && forPeople.has(action)) fail(`an agent decided: ${action} by ${actor}`)
     // A question that nobody of the project can answer reaches the owner of the installation.
     const isReached = known.role === 'owner' && line.action.startsWith('execution/')
-    if (
-      !isReached &&
-      !known.projects.some(({ project_id }: { project_id: string }) => project_id === line.scope || line.scope === 'system')
-    )
-      fail(`${action} by ${actor}, who is not in ${line.scope}`)
+    const isMember = known.projects.some(({ project_id }: { project_id: string }) => project_id === line.scope)
+    if (!isReached && !isMember && line.scope !== 'system') fail(`${action} by ${actor}, who is not in ${line.scope}`)
     // A deny is met by those who work on parts of its task as well.
     const below = (action === 'grant.used' ? line.detail?.['below'] : undefined) as string | undefined
     const task = images.find(({ key }) => key.startsWith(TASK))?.before ?? docOf(`${TASK}${below ?? line.task}`)
@@ -227,7 +224,9 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
   function judgeGroup(group: Group): void {
     const keys = [...group.create, ...group.update].map(({ key }) => key).concat(group.remove)
     const isOfRunsEnd = (key: string): boolean => ['/retire', '/abandon', '/admit'].some((name) => key.endsWith(name))
-    const isApart = (key: string): boolean => key.startsWith(SECRET_TIMER) || key.startsWith(PERSON_TIMER) || isOfRunsEnd(key)
+    const isOfNotice = (key: string): boolean => key.includes('/notice/')
+    const isApart = (key: string): boolean =>
+      key.startsWith(SECRET_TIMER) || key.startsWith(PERSON_TIMER) || isOfRunsEnd(key) || isOfNotice(key)
     for (const key of keys) if (key.startsWith(TIMER) && !isApart(key)) touched.add(ownerOf(key))
     runs.judgeGroup()
     places.judgeGroup(group)

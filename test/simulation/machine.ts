@@ -10,7 +10,9 @@ import { directory, people } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { memoryStore, type MemoryDisk } from '#stores/memory.ts'
 import { concludeUnknown, createEffects } from '#workers/effects.ts'
+import { runNotices } from '#workers/notices.ts'
 import { runTimers } from '#workers/timers.ts'
+import type { WebhookOptions } from '#workers/webhook.ts'
 import { testNotary } from '../support/notary.ts'
 import { offerAll } from './capabilities.ts'
 import type { Random } from './random.ts'
@@ -53,6 +55,8 @@ export type MachineOptions = {
   readonly onCrash: () => void
   /** A capability runs, outside of the process. */
   readonly onAct: (invocation_id: string) => void
+  /** Who is told by HTTP; null: nobody is. */
+  readonly told: Pick<WebhookOptions, 'post' | 'attemptsMax'> | null
 }
 
 const fates = [
@@ -67,7 +71,7 @@ const fates = [
 const silent = { debug() {}, info() {}, warn() {}, error() {} }
 const failing = (failure: string): Error => Object.assign(new Error(failure), { failure })
 
-export function createMachine({ random, disk, happened, onApplied, onCrash, onAct }: MachineOptions): Machine {
+export function createMachine({ random, disk, happened, onApplied, onCrash, onAct, told }: MachineOptions): Machine {
   let kernel: Kernel | null = null
   let serving = 0
   let generation = 0
@@ -161,11 +165,25 @@ export function createMachine({ random, disk, happened, onApplied, onCrash, onAc
         if (generation !== mine) return
         serving = mine
         runTimers(made, clock, silent)
+        if (told !== null) runNotices(made, posting(mine), clock, silent)
         return
       } catch {
         await clock.sleep(1_000, new AbortController().signal)
       }
     }
+  }
+
+  /** A post is on its way like everything else; its outcome is heard by the process that sent it, if that is still there. */
+  function posting(its: number): WebhookOptions {
+    const post: WebhookOptions['post'] = (...args) =>
+      new Promise((done) =>
+        park('post', () => {
+          if (generation !== its) return
+          const outcome = told!.post!(...args)
+          park('posted', () => generation === its && done(outcome), true)
+        }),
+      )
+    return { post, attemptsMax: told!.attemptsMax, random: random.next, allowsPrivate: false }
   }
 
   function sleep(ms: number, signal: AbortSignal, its: number): Promise<void> {

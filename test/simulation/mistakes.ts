@@ -462,6 +462,37 @@ export const mistakes: readonly Mistake[] = [
     'requires: [isRunning, isPresentAttempt, hasNoDelegate, isInTime, mayAct],',
     'requires: [],',
   ),
+  one(
+    'a-refused-post-counts-as-delivered',
+    'workers/notices.ts',
+    "const state = error === null ? 'accepted' : isLast",
+    "const state = status !== 410 ? 'accepted' : isLast",
+  ),
+  one('a-notice-is-given-up-at-once', 'workers/notices.ts', 'tries + 1 >= options.attemptsMax', 'tries >= 0'),
+  one(
+    'what-ended-before-a-crash-is-never-told',
+    'workers/notice-watch.ts',
+    '(row?.value as { position: number } | undefined)?.position ?? last)',
+    'row === undefined ? last : last)',
+  ),
+  one(
+    'told-of-what-has-not-ended',
+    'workers/notice-watch.ts',
+    'else if (ends.has(action)) {',
+    "else if (action.startsWith('execution/request.')) {",
+  ),
+  one(
+    'a-batch-answers-what-was-not-shown',
+    'protocols/execution/operations/batch.ts',
+    "answers.map((input) => ({ call: 'execution/request.resolve', input }))",
+    "answers.map(({ digest: _, ...input }) => ({ call: 'execution/request.resolve', input }))",
+  ),
+  one(
+    'a-batch-speaks-of-another-answer',
+    'protocols/execution/operations/batch.ts',
+    'const { request_id } = answers[i]!',
+    'const { request_id } = answers[answers.length - 1 - i]!',
+  ),
 ]
 
 /** Where each mistake was found last, which is where the next search for it begins: `run.ts --mistake <name> --keep` writes it down. */

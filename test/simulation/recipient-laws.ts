@@ -7,7 +7,7 @@ import { OWNER, people } from './world.ts'
 const REQUEST = 'execution.request/'
 const isOpen = ({ status }: any): boolean => status === 'pending' || status === 'assigned'
 
-export async function checkRecipients(record: FactRecord, ask: (plan: Plan) => Promise<any>, fail: Fail): Promise<void> {
+export async function checkRecipients(record: FactRecord, now: string, ask: (plan: Plan) => Promise<any>, fail: Fail): Promise<void> {
   const all = [...record.docs].flatMap(([key, { value }]) => (key.startsWith(REQUEST) && isOpen(value) ? [value] : []))
   if (all.length === 0) return
   const isAble = (who: string, project_id: string): boolean => {
@@ -15,6 +15,16 @@ export async function checkRecipients(record: FactRecord, ask: (plan: Plan) => P
     if (user === undefined || user.disabled) return false
     return user.role === 'owner' || user.projects.some((one: any) => one.project_id === project_id)
   }
+  /** Who answers in the place of somebody who is gone. */
+  const standIns = (whose: string, project_id: string): string[] =>
+    people.filter((one) =>
+      record.docs
+        .get(`identity.user/${one}`)!
+        .value.acts_for.some(
+          ({ user_id, from, until, project_id: where = project_id }: any) =>
+            user_id === whose && from <= now && now < until && where === project_id && isAble(one, project_id),
+        ),
+    )
   const lists = new Map<string, ReadonlySet<string>>()
   for (const who of [...people, OWNER]) {
     const answer = await ask({ as: who, op: 'execution/inbox.list', input: { limit: 200 }, keyed: false })
@@ -26,7 +36,8 @@ export async function checkRecipients(record: FactRecord, ask: (plan: Plan) => P
     const { id, project_id, quorum, votes = [], no_decider = false } = request
     const task = request.task_id === undefined ? null : record.docs.get(`collaboration.task/${request.task_id}`)!.value
     const judges: string[] = task && [task.ownership.principal, ...task.reviewers.filter((who: string) => who !== task.executor)]
-    const able = (whose: readonly string[]): string[] => whose.filter((who) => isAble(who, project_id))
+    const able = (whose: readonly string[]): string[] =>
+      whose.flatMap((who) => (isAble(who, project_id) ? who : standIns(who, project_id).slice(0, 1)))
     if (task !== null && able(judges).length === 0) {
       if (!no_decider) fail(`${id} waits for ${judges.join()}, who cannot answer, and nobody is told`)
       if (!sees(OWNER, id)) fail(`${id} has nobody who can decide, and its owners do not see it`)
@@ -39,7 +50,7 @@ export async function checkRecipients(record: FactRecord, ask: (plan: Plan) => P
     if (quorum === undefined) continue
     const given = votes.map(({ by, in_place_of = by }: any) => in_place_of)
     const most = Math.max(0, ...[...Map.groupBy(votes, ({ result }: any) => result)].map(([result, those]) => (request.action === 'APPROVE' && result !== 'approved' ? 0 : those.length))) // prettier-ignore
-    const left = able(quorum.of).filter((who) => !given.includes(who)).length
+    const left = quorum.of.filter((who: string) => !given.includes(who) && able([who]).length > 0).length
     if (most + left < quorum.n) fail(`${id} needs ${quorum.n} of ${quorum.of.join()}, and only ${most + left} can be had`)
   }
 }
@@ -47,10 +58,14 @@ export async function checkRecipients(record: FactRecord, ask: (plan: Plan) => P
 /** Back to the people whom every other law counts on. */
 export function returning(record: FactRecord, projectsOf: (who: string) => readonly string[]): Plan[] {
   return people.flatMap((who) => {
-    const { disabled, projects } = record.docs.get(`identity.user/${who}`)!.value
+    const { disabled, projects, acts_for } = record.docs.get(`identity.user/${who}`)!.value
     const missing = projectsOf(who).filter((id) => !projects.some((one: any) => one.project_id === id))
     const as = 'service_admin'
     return [
+      ...acts_for.map(({ user_id: person, project_id }: any) => {
+        const input = { person, substitute: who, ...(project_id === undefined ? {} : { project_id }) }
+        return { as, op: 'identity/substitute.remove', input, keyed: true }
+      }),
       ...(disabled ? [{ as, op: 'identity/user.update', input: { user_id: who, disabled: false, name: who }, keyed: true }] : []),
       ...missing.map((project_id) => ({ as, op: 'identity/project.join', input: { project_id, subject: who }, keyed: true })),
     ]

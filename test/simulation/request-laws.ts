@@ -64,6 +64,14 @@ export function createRequestLaws(disk: MemoryDisk, record: FactRecord, fail: Fa
   const isOf = (who: string, project_id: string): boolean =>
     record.docs.get(`identity.user/${who}`)?.value.projects.some((one: any) => one.project_id === project_id) ?? false
 
+  /** Between the two dates of a substitution, and where it holds. */
+  const standsIn = (one: string, who: string, where: string, at: string): boolean =>
+    record.docs
+      .get(`identity.user/${one}`)
+      ?.value.acts_for?.some(
+        ({ user_id, from, until, project_id = where }: any) => user_id === who && from <= at && at < until && project_id === where,
+      ) === true
+
   function judge(fact: SeenFact): void {
     for (const { key, before, after: next } of fact.images) {
       if (!key.startsWith(REQUEST)) continue
@@ -147,7 +155,8 @@ export function createRequestLaws(disk: MemoryDisk, record: FactRecord, fail: Fa
       if (line.actor !== next.requester) wrong('it was not theirs to withdraw')
       return
     }
-    const isTheirs = [before.owner, ...before.people].includes(line.actor) && (before.quorum?.of.includes(line.actor) ?? true)
+    const isFor = (who: string): boolean => who === line.actor || standsIn(line.actor, who, project_id, completed_at)
+    const isTheirs = [before.owner, ...before.people].some(isFor) && (before.quorum?.of.some(isFor) ?? true)
     const isOfPool = before.role === 'pool' && before.status === 'pending' && isOf(line.actor, project_id)
     if (!isTheirs && !isOfPool) wrong('it was not theirs to answer')
     if (status === 'failed' && before.quorum === undefined) wrong('a person does not fail it')

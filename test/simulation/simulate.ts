@@ -15,7 +15,9 @@ import { createRandom, type Random } from './random.ts'
 import { createRecord, type Record as FactRecord } from './record.ts'
 import { createAsking, type Asking } from './requests.ts'
 import type { MemoryDisk } from '#stores/memory.ts'
+import { ATTEMPTS_MAX, createReceivers, hasReceivers, type Receivers } from './receivers.ts'
 import { checkRecipients, returning } from './recipient-laws.ts'
+import { createTelling, type Telling } from './telling.ts'
 import { copyOf, projectsOf, type Template } from './world.ts'
 
 export type Outcome = {
@@ -37,6 +39,8 @@ const IN_FLIGHT_MAX = 6
 const PROCESSES = 0.28
 /** And how much is asked and answered beside all tasks. */
 const ASKING = 0.16
+/** And, where somebody is told by HTTP, what is done about that. */
+const TELLING = 0.2
 const TURNS_MAX = 5_000
 const PAUSES_MAX = 60
 const ROUNDS_MAX = 300
@@ -49,6 +53,9 @@ type Simulation = {
   readonly planner: Planner
   readonly processes: Processes
   readonly asking: Asking
+  /** null: in this history nobody is told by HTTP. */
+  readonly telling: Telling | null
+  readonly receivers: Receivers
   readonly laws: Laws
   readonly effects: EffectLaws
   readonly disk: MemoryDisk
@@ -101,9 +108,11 @@ function assemble(seed: number, template: Template, note: (what: string) => void
   const processes = createProcesses(random, record, fail)
   const effects = createEffectLaws(record, fail)
   const laws = createLaws(disk, record, processes.hasAcknowledged, fail)
-  const machine = createMachine({
+  const receivers = createReceivers({ random, disk, record, isFaulty: () => machine.isFaulty(), happened, fail })
+  const machine: Machine = createMachine({
     random,
     disk,
+    told: hasReceivers(seed) ? { post: receivers.post, attemptsMax: ATTEMPTS_MAX } : null,
     happened,
     onApplied(group) {
       try {
@@ -115,6 +124,7 @@ function assemble(seed: number, template: Template, note: (what: string) => void
           clients.claim(fact)
         })
         laws.judgeGroup(group)
+        receivers.judgeGroup(group)
       } catch (error) {
         // A record that is broken in one place need not be readable in the next: the first violation has said what is wrong.
         if (violations.length === 0) throw error
@@ -135,7 +145,25 @@ function assemble(seed: number, template: Template, note: (what: string) => void
     })
   const planner = createPlanner(random, record, machine.now)
   const asking = createAsking(random, record, machine.now)
-  return { machine, clients, planner, processes, asking, laws, effects, disk, record, random, violations, note, fail, due }
+  const telling = hasReceivers(seed) ? createTelling(random, record, machine.now) : null
+  return {
+    machine,
+    clients,
+    planner,
+    processes,
+    asking,
+    telling,
+    receivers,
+    laws,
+    effects,
+    disk,
+    record,
+    random,
+    violations,
+    note,
+    fail,
+    due,
+  }
 }
 
 /** One thing happens. */
@@ -183,10 +211,12 @@ function step(sim: Simulation, count: (what: string) => void): string {
   return `${choice}, it is ${new Date(machine.now()).toISOString()}`
 }
 
-function begin({ clients, planner, processes, asking, random }: Simulation): string {
+function begin({ clients, planner, processes, asking, telling, random }: Simulation): string {
   const kind = random.next()
-  const next = kind < PROCESSES ? processes.next : kind < PROCESSES + ASKING ? asking.next : planner.next
-  const plan = next(clients.started())
+  const isTelling = telling !== null && random.chance(TELLING)
+  const usual = kind < PROCESSES ? processes.next : kind < PROCESSES + ASKING ? asking.next : planner.next
+  const made = (isTelling ? telling.next : usual)(clients.started())
+  const plan = telling?.withCallback(made) ?? made
   if (clients.isTaken(plan)) return 'nothing'
   clients.start(plan)
   return `${plan.as} ${plan.op} ${JSON.stringify(plan.input)}`
@@ -199,6 +229,8 @@ async function quiesce(sim: Simulation): Promise<void> {
   machine.heal()
   if (machine.kernel() === null) machine.boot()
   await idle(sim)
+  await passTime(sim, isOfNotice)
+  sim.receivers.judgeEnd()
   await passTime(sim)
   const now = new Date(machine.now()).toISOString()
   for (const [key, { value }] of sim.record.docs) {
@@ -207,7 +239,7 @@ async function quiesce(sim: Simulation): Promise<void> {
     if (isForgotten && value.expires_at <= now) fail(`${key} waits past its time and nobody was told`)
   }
   sim.laws.judgeEnd(now)
-  await checkRecipients(sim.record, (plan) => answerTo(plan, sim), fail)
+  await checkRecipients(sim.record, now, (plan) => answerTo(plan, sim), fail)
   for (const plan of returning(sim.record, projectsOf)) await settledAlone(plan, sim)
   await passTime(sim)
   // Lists are long to look through, and one history in four shows enough of them.
@@ -232,9 +264,13 @@ async function settledAlone(plan: Plan, sim: Simulation): Promise<Intent> {
   return intent
 }
 
+type Due = { readonly id: string; readonly due: string }
+const isOfNotice = ({ id }: Due): boolean => id.startsWith('notice/')
+
 /** On past everything that waits for a time. */
-async function passTime(sim: Simulation): Promise<void> {
-  const { machine, fail, due } = sim
+async function passTime(sim: Simulation, isMeant: (one: Due) => boolean = () => true): Promise<void> {
+  const { machine, fail } = sim
+  const due = (): Due[] => sim.due().filter(isMeant)
   let waiting = due()
   for (let round = 0; waiting.length > 0; round++) {
     if (round === ROUNDS_MAX) return fail(`still waiting: ${waiting.map((delivery) => `${delivery.id} due ${delivery.due}`).join(', ')}`)
@@ -292,8 +328,9 @@ async function endAll(sim: Simulation): Promise<void> {
     const intent = await settledAlone(ending(task, clients.started(), sim), sim)
     if (intent.answer === null) fail(`${task.id} is ${task.state}, and its principal cannot end it`)
   }
-  // What is kept for a while after a run has ended goes by itself, and so does the look at who may have its place.
-  if (sim.violations.length === 0 && due().every(({ id }) => /\/(forget|admit)$/.test(id))) await passTime(sim)
+  // What is kept for a while after a run has ended goes by itself, and so do the look at who may have its place and what is still to be told.
+  const goes = (one: Due): boolean => /\/(forget|admit)$/.test(one.id) || isOfNotice(one) || one.id.includes('/notice/')
+  if (sim.violations.length === 0 && due().every(goes)) await passTime(sim)
   if (due().length > 0)
     fail(
       `timers are left though every task has ended: ${due()

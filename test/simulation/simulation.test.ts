@@ -99,6 +99,9 @@ const became = [
   'bound',
 ]
 
+/** What people and agents do about being told, and many answers in one call. */
+const told = ['channel.add', 'channel.test', 'channel.remove', 'callback.register', 'callback.rotate', 'callback.remove', 'inbox.resolve']
+
 async function run(...args: string[]): Promise<{ code: number; output: string }> {
   const child = spawn(process.execPath, [fileURLToPath(import.meta.resolve('./run.ts')), ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
   let output = ''
@@ -128,6 +131,10 @@ function assertHappened(happened: ReadonlySet<string>): void {
     ...['EXPIRED', 'CHANGED', 'INVALID_RESULT', 'NOT_FOUND'].map((code) => `execution/request.resolve ${code}`),
     ...became.map((name) => `fact execution/request.${name}`),
     ...['taken', 'expired'].map((name) => `fact execution/secret.${name}`),
+    ...told.map((name) => `execution/${name} ok`),
+    ...['takes it', 'refuses', 'does not answer in time', 'answers too late', 'is gone'].map((fate) => `receiver ${fate}`),
+    ...['add', 'remove'].map((name) => `identity/substitute.${name} ok`),
+    'fact execution/channel.disabled',
   ]
   assert.deepEqual(wanted.filter(isMissing), [], 'it happened at least once')
 }

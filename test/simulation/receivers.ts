@@ -1,0 +1,133 @@
+// Those who are told by HTTP: people through their channels, agents through their callbacks. A receiver refuses, does not answer in time,
+// or answers when nobody listens any more. Its laws: what is said has happened; what has happened is said at least once or given up on
+// the record; and nothing counts as delivered that nobody took.
+import type { Line } from '#kernel/chain.ts'
+import type { Group } from '#kernel/sequencer.ts'
+import type { MemoryDisk } from '#stores/memory.ts'
+import type { WebhookOptions } from '#workers/webhook.ts'
+import type { Random } from './random.ts'
+import type { Fail, Record as FactRecord } from './record.ts'
+
+/** One history in so many has receivers: the others stay fast. */
+const ONE_IN = 4
+export const hasReceivers = (seed: number): boolean => seed % ONE_IN === 0
+export const ATTEMPTS_MAX = 3
+const NOTICE = 'execution.notice/'
+const CALLBACK = 'execution.callback/'
+const REQUEST = 'execution.request/'
+const ends = new Set(['completed', 'failed', 'cancelled'].map((name) => `execution/request.${name}`))
+const tells: Readonly<Record<string, readonly string[]>> = {
+  created: ['request.created'],
+  assigned: ['request.assigned', 'request.rerouted'],
+  escalated: ['request.escalated'],
+  reminded: ['request.reminded'],
+  overdue: ['request.expired'],
+  released: ['request.released'],
+}
+const GONE = 410
+
+const fates = [
+  [70, 'takes it'],
+  [12, 'refuses'],
+  [8, 'does not answer in time'],
+  [8, 'answers too late'],
+  [2, 'is gone'],
+] as const
+type Fate = (typeof fates)[number][1]
+const outcomes: Readonly<Record<Fate, { readonly status: number | null; readonly error: string | null }>> = {
+  'takes it': { status: 200, error: null },
+  refuses: { status: 503, error: 'it answered 503' },
+  'does not answer in time': { status: null, error: 'there was no whole answer within 10 s' },
+  'answers too late': { status: null, error: 'there was no whole answer within 10 s' },
+  'is gone': { status: GONE, error: 'it answered 410' },
+}
+
+/** The channel or the callback, and which of its notices it is. */
+const partsOf = (id: string): [target: string, order: string] => {
+  const [, target, order] = /^msg_([a-z]+_[^_]+)_(.+)$/.exec(id)!
+  return [target!, order!]
+}
+
+export type Receivers = {
+  /** A post arrives, and this is what its sender hears. */
+  readonly post: NonNullable<WebhookOptions['post']>
+  judgeGroup(group: Group): void
+  /** When all is quiet. */
+  judgeEnd(): void
+}
+
+export type ReceiverOptions = {
+  readonly random: Random
+  readonly disk: MemoryDisk
+  readonly record: FactRecord
+  readonly isFaulty: () => boolean
+  readonly happened: (what: string) => void
+  readonly fail: Fail
+}
+
+export function createReceivers({ random, disk, record, isFaulty, happened, fail }: ReceiverOptions): Receivers {
+  const taken = new Set<string>()
+  const notices = new Map<string, any>()
+  const docOf = (key: string): any => record.docs.get(key)?.value ?? null
+  const lineAt = (position: number): Line | null => {
+    const row = disk.facts[position - 1]
+    return row === undefined ? null : (JSON.parse(row.line) as Line)
+  }
+
+  /** Nothing is said that did not happen: the fact that it is about stands on the disk. */
+  function judgeSaid(id: string, type: string, data: any): void {
+    const [target, order] = partsOf(id)
+    if (type === 'inbox.item' && data.event === 'test') return
+    judgeFact(id, type === 'receipt' ? type : data.event, data.request_id, order)
+    if (type === 'receipt') {
+      const request = docOf(REQUEST + data.request_id)
+      if (request.receipt?.receipt_id !== data.receipt.receipt_id) fail(`${id} shows a receipt that is not on the disk`)
+      else if (request.requester !== docOf(CALLBACK + target)?.agent_id) fail(`${id} tells somebody else of ${data.request_id}`)
+    }
+  }
+
+  function judgeFact(id: string, event: string, request_id: string, order: string): void {
+    const line = lineAt(Number(order))
+    const isIt = event === 'receipt' ? ends.has(line?.action ?? '') : tells[event]?.some((action) => line?.action === `execution/${action}`)
+    if (!isIt || line?.subject !== REQUEST + request_id)
+      fail(`${id} says ${event} of ${request_id}, and the record has ${line?.action} there`)
+  }
+
+  function judgeNotice(id: string, notice: any): void {
+    const { state, attempts, recent, event, request_id } = notice
+    if (event !== 'test') judgeFact(`the notice ${id}`, event, request_id, id.slice(id.indexOf('/') + 1))
+    if (state === 'accepted' && !taken.has(id)) fail(`the notice ${id} counts as delivered, and nobody took it`)
+    if (state === 'given_up' && attempts < ATTEMPTS_MAX && recent.at(-1)?.status !== GONE) fail(`the notice ${id} is given up too early`)
+  }
+
+  return {
+    post(_, headers, body) {
+      const id = headers['webhook-id']!
+      const { type, data } = JSON.parse(body) as { type: string; data: any }
+      judgeSaid(id, type, data)
+      const fate = isFaulty() ? random.weighted(fates) : 'takes it'
+      happened(`receiver ${fate}`)
+      if (fate === 'takes it') taken.add(partsOf(id).join('/'))
+      return Promise.resolve({ ...outcomes[fate], durationMs: 1 })
+    },
+    judgeGroup({ create, update, remove }) {
+      for (const { key, text } of [...create, ...update]) {
+        if (!key.startsWith(NOTICE)) continue
+        const [id, notice] = [key.slice(NOTICE.length), JSON.parse(text!) as object]
+        notices.set(id, notice)
+        judgeNotice(id, notice)
+      }
+      // After a jump of the clock by weeks the log of a notice goes before its last attempt.
+      for (const key of remove) if (key.startsWith(NOTICE)) notices.set(key.slice(NOTICE.length), { state: 'forgotten' })
+    },
+    judgeEnd() {
+      for (const [id, { state }] of notices) if (state === 'waiting') fail(`the notice ${id} is neither delivered nor given up`)
+      for (const { position, line } of disk.facts) {
+        const { action, subject } = JSON.parse(line) as Line
+        const callback = ends.has(action) ? docOf(subject).callback : undefined
+        if (callback !== undefined && !notices.has(`${callback}/${String(position).padStart(16, '0')}`))
+          fail(`${subject} ended at ${position}, and its callback ${callback} is never told`)
+      }
+    },
+  }
+}

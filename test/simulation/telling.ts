@@ -1,0 +1,88 @@
+// What people and agents do about being told, and about being away: channels, callbacks, many answers in one call, substitutes.
+import { shownDigest } from '#protocols/execution/card.ts'
+import type { Plan } from './clients.ts'
+import type { Random } from './random.ts'
+import type { Record as FactRecord } from './record.ts'
+import { isUnbound } from './requests.ts'
+import { ADMIN, HELPER, OWNER, people, projects, projectsOf } from './world.ts'
+
+type Made = Omit<Plan, 'keyed'>
+const agents = Object.values(projects).flatMap((project) => project.agents)
+const isOpen = ({ status }: any): boolean => status === 'pending' || status === 'assigned'
+const HOOKS_MAX = 2
+
+export type Telling = {
+  next(id: number): Plan
+  /** The same request, with a callback of the agent if it has one. */
+  withCallback(plan: Plan): Plan
+}
+
+export function createTelling(random: Random, record: FactRecord, now: () => number): Telling {
+  const words = (id: number): string => `~${id}~`
+  const ofKind = (prefix: string): any[] => [...record.docs].flatMap(([key, { value }]) => (key.startsWith(prefix) ? [value] : []))
+  const present = (prefix: string): any[] => ofKind(prefix).filter(({ removed_at }) => removed_at === null)
+
+  function channel(id: number): Made {
+    const as = random.pick(people)
+    const own = present('execution.channel/').filter(({ person }) => person === as)
+    if (own.length === 0 || (own.length < HOOKS_MAX && random.chance(0.3))) {
+      const min_priority = random.pick(['low', 'low', 'high'])
+      return { as, op: 'execution/channel.add', input: { endpoint: 'https://example.com/told', label: words(id), min_priority } }
+    }
+    const op = random.chance(0.7) ? 'execution/channel.test' : 'execution/channel.remove'
+    return { as, op, input: { channel_id: random.pick(own).id } }
+  }
+
+  function callback(id: number): Made {
+    const as = random.pick(agents)
+    const own = present('execution.callback/').filter(({ agent_id }) => agent_id === as)
+    if (own.length === 0 || (own.length < HOOKS_MAX && random.chance(0.3)))
+      return { as, op: 'execution/callback.register', input: { endpoint: 'https://example.com/receipts', label: words(id) } }
+    const op = random.chance(0.5) ? 'execution/callback.rotate' : 'execution/callback.remove'
+    return { as, op, input: { callback_id: random.pick(own).id } }
+  }
+
+  function answers(id: number): Made | null {
+    const as = random.pick(people)
+    const open = ofKind('execution.request/').filter((request) => isUnbound(request) && isOpen(request))
+    const mine = open.filter((request) => request.people.includes(as) || request.quorum?.of.includes(as) || random.chance(0.3))
+    if (mine.length === 0) return null
+    const said = mine.slice(0, 1 + random.below(3)).map((request) => {
+      const { action } = request
+      const result =
+        action === 'APPROVE' ? random.pick(['approved', 'rejected']) : action === 'DECIDE' ? random.pick(['a', 'b', 'x']) : 'it'
+      return { request_id: request.id as string, digest: shownDigest(request), result, reason: words(id) }
+    })
+    return { as, op: 'execution/inbox.resolve', input: { answers: said } }
+  }
+
+  /** Somebody stands in for another person: by their own word, or by that of an owner or the administrator. */
+  function substitution(): Made {
+    const person = random.pick(people.filter((who) => who !== HELPER))
+    const as = random.pick([person, person, OWNER, ADMIN])
+    const { acts_for } = record.docs.get(`identity.user/${HELPER}`)!.value
+    const entry = acts_for.find(({ user_id }: any) => user_id === person)
+    const project_id = entry === undefined ? (random.chance(0.5) ? random.pick(projectsOf(person)) : undefined) : entry.project_id
+    const who = { person, substitute: HELPER, ...(project_id === undefined ? {} : { project_id }) }
+    if (entry !== undefined && random.chance(0.5)) return { as, op: 'identity/substitute.remove', input: who }
+    const until = new Date(now() + random.pick([60, 3_600, 86_400]) * 1_000).toISOString()
+    return { as, op: 'identity/substitute.add', input: { ...who, until } }
+  }
+
+  return {
+    next(id) {
+      const make = random.weighted<() => Made | null>([
+        [3, () => channel(id)],
+        [3, () => callback(id)],
+        [8, () => answers(id)],
+        [3, substitution],
+      ])
+      return { ...(make() ?? channel(id)), keyed: random.chance(0.85) }
+    },
+    withCallback(plan) {
+      const own = present('execution.callback/').filter(({ agent_id }) => agent_id === plan.as)
+      if (plan.op !== 'execution/request.create' || own.length === 0) return plan
+      return { ...plan, input: { ...plan.input, callback: random.pick(own).id } }
+    },
+  }
+}
