@@ -1,5 +1,6 @@
 // Decisions about parents and children: how the end of a task ends all below it (H37).
 import assert from 'node:assert/strict'
+import { limits } from '#kernel/limits.ts'
 import { runOf, runsOf, take } from '../support/runs.ts'
 import { HOUR_MS, stage, type Stage } from '../support/stage.ts'
 import { decisions } from './decisions-cited.ts'
@@ -171,4 +172,28 @@ must('H44-told', 'a parent that ends itself is told nothing of its parts', async
     told.map(({ kind }) => kind as string),
     ['cancel'],
   )
+})
+must('H44-told', 'a part that ends while the task has no run is in the context of the next one, which no agent can forge', async () => {
+  const on = await stage('delegable')
+  const task_id = on.refs['task'].id as string
+  const { child } = await on.call('devin', 'ownership.delegate', { task_id, to: 'agent_robin', spec })
+  await on.call('devin', 'delegation/run.fail', { run_id: (await runOf(on)).id, error: 'no' })
+  await on.call('alice', 'task.cancel', { task_id: child.id })
+  await on.call('alice', 'checkpoint.resolve', { checkpoint_id: (await on.task()).pending_checkpoint, action: 'approve' })
+  const contextOf = async (run_id: string): Promise<any> => (await on.call('alice', 'delegation/run.get', { run_id })).request.context
+  const next = await runOf(on)
+  const ended_parts = [{ task_id: child.id, outcome: 'cancelled' }]
+  assert.deepEqual((await contextOf(next.id)).ended_parts, ended_parts)
+  const forged = { run_id: next.id, to_agent: 'agent_robin', context: { ended_parts: [{ task_id: 'task_1', outcome: 'accepted' }] } }
+  assert.deepEqual(await contextOf((await on.call('devin', 'delegation/agent.handoff', forged)).run.id), { ended_parts })
+})
+must('H44-told', 'however much is said to a run that is not there, that its part has ended is not dropped', async () => {
+  const on = await stage('delegable')
+  const task_id = on.refs['task'].id as string
+  if ((await on.task()).state === 'assigned') await on.call('devin', 'task.start', { task_id })
+  const { child } = await on.call('devin', 'ownership.delegate', { task_id, to: 'agent_robin', spec })
+  await on.call('alice', 'task.cancel', { task_id: child.id })
+  for (let i = 0; i <= limits.messagesPerRunMax; i++) await on.call('alice', 'task.amend', { task_id, text: `${i}`, intent: 'clarify' })
+  const told = (await take(on, 'devin')).flatMap(({ messages }) => messages as any[]).filter(({ kind }) => kind === 'steer')
+  assert.deepEqual([told.length, told[0].body.ended.task_id], [limits.messagesPerRunMax + 1, child.id])
 })

@@ -62,7 +62,7 @@ export const mistakes: readonly Mistake[] = [
     'return reserved({ ...withPlace(mailbox, room, now), messages',
     'return reserved({ ...withoutPlace(mailbox), messages',
   ),
-  one('amendments-are-forgotten', 'protocols/delegation/runs.ts', 'if (amendments.length > 0) return', 'if (amendments.length < 0) return'),
+  one('amendments-are-forgotten', 'protocols/delegation/runs.ts', '(amendments.length > 0 ?', '(amendments.length < 0 ?'),
   one(
     'a-substitute-in-one-project-sees-nothing',
     'protocols/execution/inboxes.ts',

@@ -19,6 +19,20 @@ export async function amendmentsOf(read: Read, task_id: string | null): Promise<
   return found.filter((one) => one !== null).map(({ id, text, intent, by, at }) => ({ id, text, intent, by, at }))
 }
 
+type EndedPart = { readonly task_id: string; readonly outcome: string }
+type Part = { readonly state: string; readonly outcome: string | null }
+
+/** The tasks below that have ended, and how: a part may end while no run of the task is there to be told. */
+export async function endedPartsOf(read: Read, task_id: string | null): Promise<EndedPart[]> {
+  const task = task_id === null ? null : ((await read.raw(taskDoc(), task_id)) as { children: readonly string[] } | null)
+  const ended: EndedPart[] = []
+  for (const id of task?.children ?? []) {
+    const part = (await read.raw(taskDoc(), id)) as Part | null
+    if (part?.state === 'completed' || part?.state === 'rejected') ended.push({ task_id: id, outcome: part.outcome ?? part.state })
+  }
+  return ended
+}
+
 export async function ownersOf(read: Read, agents: readonly string[]): Promise<string[]> {
   const found = await Promise.all([...new Set(agents)].map((id) => read.subject(id)))
   return [...new Set(found.flatMap((subject) => subject?.owner ?? []))]

@@ -67,9 +67,9 @@ export function stopped(mailbox: Mailbox | null, body: Body, now: string): Chang
   return mailbox === null ? [] : [...rungLate(mailbox, now), ...posted(withoutPlace(mailbox), 'block', body, now)]
 }
 
-/** Every entry of the steering log can be read there, so the oldest need not wait here as well. */
+/** Every entry of the steering log can be read there, so the oldest need not wait here as well. Word of a part that has ended stands nowhere else. */
 function bounded(messages: Message[]): Message[] {
-  const steers = messages.filter(({ kind }) => kind === 'steer')
+  const steers = messages.filter(({ kind, body }) => kind === 'steer' && (body as { intent?: string }).intent !== 'child_ended')
   const dropped = steers.slice(0, Math.max(0, steers.length - limits.messagesPerRunMax))
   return dropped.length === 0 ? messages : messages.filter((message) => !dropped.includes(message))
 }

@@ -28,6 +28,8 @@ export type NewRun = {
   readonly owners: readonly string[]
   /** All that was said to whoever worked on the task before. */
   readonly amendments: readonly object[]
+  /** The tasks below its task that have ended before it. */
+  readonly ended_parts: readonly object[]
   readonly input: Request['input']
   readonly context: Request['context']
   readonly now: string
@@ -61,11 +63,14 @@ export function made(given: NewRun, work: Work | null, card: Card | null, room: 
   }
 }
 
-/** `amendments` are the words of people, with their names: they come from the task's log alone, never from whoever hands the work on. */
-function contextOf({ context, amendments }: NewRun): Request['context'] {
-  const { amendments: _, ...said } = (context ?? {}) as Record<string, unknown>
-  if (amendments.length > 0) return { ...said, amendments }
-  return context === null ? null : said
+/**
+ * `amendments` are the words of people, with their names, and `ended_parts` those of the server: both come from the record alone, never from
+ * an agent that hands the work on.
+ */
+function contextOf({ context, amendments, ended_parts }: NewRun): Request['context'] {
+  const { amendments: _, ended_parts: __, ...said } = (context ?? {}) as Record<string, unknown>
+  const known = { ...(amendments.length > 0 ? { amendments } : {}), ...(ended_parts.length > 0 ? { ended_parts } : {}) }
+  return context === null && Object.keys(known).length === 0 ? null : { ...said, ...known }
 }
 
 function runFrom(given: NewRun): Run {

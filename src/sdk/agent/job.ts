@@ -69,7 +69,16 @@ export function createJob(client: Client, item: Item, slots: Slots): Job {
     intent: string
     at: string
   }[]
-  const steers: Steer[] = said.map(({ id: amendment_id, text, intent, at }) => ({ text, intent, amendment_id, at }))
+  const ended = ((item.request.context as Record<string, unknown> | null)?.['ended_parts'] ?? []) as NonNullable<Steer['ended']>[]
+  const steers: Steer[] = [
+    ...said.map(({ id: amendment_id, text, intent, at }) => ({ text, intent, amendment_id, at })),
+    ...ended.map((part) => ({
+      text: `The task ${part.task_id} below yours has ended: ${part.outcome}.`,
+      intent: 'child_ended',
+      ended: part,
+      at: item.run.created_at,
+    })),
+  ]
   const resumes = new Map<string, Resolution>()
   let attempt = item.attempt
   let heard = 0

@@ -6,7 +6,7 @@ import { command, rule, type Context, type Read } from '#kernel/operation.ts'
 import { nullable, t, type Static } from '#kernel/schema.ts'
 import { isInTime, restraintOf, type Restraint } from '../restraint.ts'
 import { allows, Attempt, availableFor, hasNoDelegate, isPresentAttempt, runAgent, runOf, targetOf, type OfRun } from '../rules.ts'
-import { amendmentsOf, ownersOf, refuseCycle } from '../beginning.ts'
+import { amendmentsOf, endedPartsOf, ownersOf, refuseCycle } from '../beginning.ts'
 import { roomOf, type Room } from '../places.ts'
 import { begunBy, endingsOf, familyOf, isShallow, made, without, type Kept } from '../runs.ts'
 import { CapabilityRef, Id, Open, Request, Run, Work, type Card } from '../schema.ts'
@@ -34,6 +34,7 @@ type Delegating = {
   readonly room: Room
   readonly isLate: boolean
   readonly amendments: readonly object[]
+  readonly ended_parts: readonly object[]
   readonly owners: readonly string[]
 }
 
@@ -63,10 +64,11 @@ async function delegating(read: Read, input: DelegateInput, { actor, now }: Cont
   // Taking up again work that it had is no cycle.
   if (!isKnown) await refuseCycle(read, parent?.run ?? null, to_agent)
   const { isLate } = await restraintOf(read, parent?.run.task_id ?? null, { now })
-  const amendments = await amendmentsOf(read, (actor.kind === 'system' ? task_id : parent?.run.task_id) ?? null)
+  const of = (actor.kind === 'system' ? task_id : parent?.run.task_id) ?? null
+  const [amendments, ended_parts] = [await amendmentsOf(read, of), await endedPartsOf(read, of)]
   const owners = await ownersOf(read, [to_agent, ...(actor.kind === 'agent' ? [actor.id] : []), ...agentsAbove(parent?.run ?? null)])
   const room = await roomOf(read, to_agent)
-  return { parent, work, project_id, correlation_id, card: target.card, room, isLate, amendments, owners }
+  return { parent, work, project_id, correlation_id, card: target.card, room, isLate, amendments, ended_parts, owners }
 }
 
 const delegate = command({
@@ -115,7 +117,7 @@ const delegate = command({
   ],
   audit: 'run.delegated',
   load: (read, input, context) => delegating(read, input, context),
-  decide({ parent, work, card, room, project_id, correlation_id, amendments, owners }, input, { actor, now, newId }) {
+  decide({ parent, work, card, room, project_id, correlation_id, amendments, ended_parts, owners }, input, { actor, now, newId }) {
     const begun = parent === null ? null : begunBy(parent.run, { actor, now })
     const above = begun?.run ?? null
     const isRuntime = actor.kind === 'system'
@@ -134,6 +136,7 @@ const delegate = command({
         delegated_by: isRuntime || above !== null ? null : actor.id,
         owners,
         amendments,
+        ended_parts,
         input: input.input ?? {},
         context: input.context ?? null,
         now,
@@ -159,6 +162,7 @@ type HandingOff = OfRun &
     readonly request: Request | null
     readonly parent: Run | null
     readonly amendments: readonly object[]
+    readonly ended_parts: readonly object[]
     readonly owners: readonly string[]
     readonly line: readonly Kept[]
   }
@@ -213,11 +217,12 @@ const handoff = command({
       request: await read.raw(Request, run_id),
       parent: parent_run === null ? null : await read.raw(Run, parent_run),
       amendments: await amendmentsOf(read, own.run.task_id),
+      ended_parts: await endedPartsOf(read, own.run.task_id),
       owners: [...(own.run.owners ?? []), ...(await ownersOf(read, [to_agent]))],
       line: own.run.task_id === null ? await familyOf(read, own) : [own],
     }
   },
-  decide({ run, work, line, card, room, request, parent, amendments, owners }, { to_agent, context }, { now, newId }) {
+  decide({ run, work, line, card, room, request, parent, amendments, ended_parts, owners }, { to_agent, context }, { now, newId }) {
     const word = { reason: 'handed_off', to_agent }
     const end = endingsOf(line, work, { event: 'agent.handoff', reason: 'handed_off', word, now })
     const own = made(
@@ -235,6 +240,7 @@ const handoff = command({
         delegated_by: run.delegated_by ?? null,
         owners: [...new Set(owners)],
         amendments,
+        ended_parts,
         input: request?.input ?? {},
         context: context ?? request?.context ?? null,
         now,
