@@ -3,6 +3,7 @@
 import { Refusal } from '#kernel/errors.ts'
 import { SYSTEM_ID } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
+import { cutTo } from '#kernel/cut.ts'
 import type { Contract, ContractFact, Read } from '#kernel/operation.ts'
 import { isOfSystem } from '#protocols/collaboration/rules.ts'
 import { Checkpoint, Task, type ArtifactVersion, type Review } from '#protocols/collaboration/schema.ts'
@@ -98,7 +99,7 @@ async function openItem(read: Read, { id, request_id }: Checkpoint): Promise<Req
   const item = await read.raw(Request, request_id ?? itemOf(id))
   return item !== null && isOpen(item) ? item : null
 }
-const words = (text: string | null | undefined) => (text ? { reason: text.slice(0, limits.reasonCharsMax) } : {})
+const words = (text: string | null | undefined) => (text ? { reason: cutTo(text, limits.reasonCharsMax) } : {})
 
 /** A person, or a policy that somebody had set beforehand. */
 function decidedBy({ actor, basis, via }: ContractFact, by: string, where: string) {

@@ -1,5 +1,6 @@
 // What a run means for its task. What an agent does directly to a run that a task stands behind goes by the rules of the task.
 import { limits } from '#kernel/limits.ts'
+import { cutTo } from '#kernel/cut.ts'
 import type { Contract, ContractFact, Read } from '#kernel/operation.ts'
 import { Task } from '#protocols/collaboration/schema.ts'
 import type { Invocation } from '#protocols/delegation/capabilities.ts'
@@ -47,7 +48,7 @@ async function stranded({ subject }: ContractFact, read: Read, words: (run: Run)
   const task = await taskOf(read, run, 'last_run')
   if (task === null || task.executor !== run.agent_id || !['assigned', 'in_progress', 'blocked'].includes(task.state)) return null
   const room = limits.promptCharsMax - WAYS.length - 1
-  return { task_id: task.id, prompt: `${words(run).slice(0, room)} ${WAYS}` }
+  return { task_id: task.id, prompt: `${cutTo(words(run), room)} ${WAYS}` }
 }
 
 const failed = up('failure-escalates', 'run.failed', 'checkpoint.escalate', 'system', (fact, read) =>

@@ -3,6 +3,7 @@ import { canonical } from '#kernel/canonical.ts'
 import { Refusal } from '#kernel/errors.ts'
 import { SYSTEM_ID } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
+import { cutTo } from '#kernel/cut.ts'
 import type { Contract, ContractFact, Read } from '#kernel/operation.ts'
 import { Checkpoint, Task } from '#protocols/collaboration/schema.ts'
 import { optionId } from '#protocols/execution/mirrored.ts'
@@ -109,7 +110,7 @@ const reviews = answering('answer-reviews', 'request.completed', 'review.submit'
 /** A "rejected" is an answer, and the task goes on with it (H6); so is that nobody answered. Nothing of it approves. */
 function answerOf({ id, action, payload, receipt }: Request, { options }: Checkpoint): object {
   const { status, result, reason } = receipt!
-  if (status !== 'completed') return { action: 'provide', input: `${status}: ${reason ?? 'nobody answered'}`.slice(0, limits.textCharsMax) }
+  if (status !== 'completed') return { action: 'provide', input: cutTo(`${status}: ${reason ?? 'nobody answered'}`, limits.textCharsMax) }
   const said = comment(reason)
   if (action === 'APPROVE')
     return result === 'approved' ? { action: 'approve', ...said } : { action: 'provide', input: 'rejected', ...said }

@@ -1,6 +1,7 @@
 // What collaboration asks in the words of HXP, and back: which action fits which question, and what each answer means to the other
 // side.
 import { limits } from '#kernel/limits.ts'
+import { cutTo } from '#kernel/cut.ts'
 import type { ArtifactVersion, Checkpoint, Task } from '#protocols/collaboration/schema.ts'
 import type { MirroredPayload, Request } from '#protocols/execution/schema.ts'
 
@@ -83,7 +84,7 @@ const verdicts = { deliverable: ['approved', 'changes_requested', 'rejected'], p
 export function reviewAs({ artifact_id, version, type, kind, payload }: ArtifactVersion, { ownership, spec }: Task): Asked {
   const { uri: _, ...delivered } = payload
   const { goal, acceptance_criteria } = spec
-  const question = `Review the ${kind} (${type}, ${version}): ${goal}`.slice(0, limits.promptCharsMax)
+  const question = cutTo(`Review the ${kind} (${type}, ${version}): ${goal}`, limits.promptCharsMax)
   return {
     kind: 'review',
     action: 'DECIDE',

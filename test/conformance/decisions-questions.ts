@@ -97,6 +97,12 @@ must('H34-own', 'no words of an agent push the quoted question out', async () =>
   assert.deepEqual(own.supersedes, { checkpoint_id: asked.id, prompt: raising.prompt })
   assert.match(own.prompt, /Approve to let it try again/)
 })
+must('H34-own', 'words of an agent that are too long are cut between characters', async () => {
+  for (const before of ['', 'x']) {
+    const { own } = await superseded('failure', `${before}${'🙂'.repeat(1_999)}`)
+    assert.ok(own.prompt.isWellFormed())
+  }
+})
 must('H34-told', 'the run that waited goes on with the answer to the other question, and is told that its own had none', async () => {
   const on = await superseded('deadline')
   await on.call('alice', 'task.extend', { task_id: on.asked.task_id, deadline: null })

@@ -2,6 +2,7 @@
 import { fact, image } from '#kernel/facts.ts'
 import { SYSTEM_ID } from '#kernel/identity.ts'
 import { limits } from '#kernel/limits.ts'
+import { cutTo } from '#kernel/cut.ts'
 import type { Change, Made } from '#kernel/operation.ts'
 import { expired } from './cancellation.ts'
 import { plainQuestion, raisedOn, supersededBy } from './checkpoints.ts'
@@ -13,7 +14,7 @@ export type Escalated = { readonly facts: Made[]; readonly puts: Change[]; reado
 /** `cause` is the fact of the same decision that led to it; null: there is none. */
 export function askAbout(task: Task, pending: Checkpoint | null, words: string, id: string, now: string, cause: number | null): Escalated {
   const more = cause === null ? {} : { cause }
-  const question = plainQuestion('escalation', words.slice(0, limits.promptCharsMax), SYSTEM_ID)
+  const question = plainQuestion('escalation', cutTo(words, limits.promptCharsMax), SYSTEM_ID)
   if (task.state === 'blocked' && pending) {
     const over: Checkpoint = { ...expired(pending), reason: 'superseded' }
     const next = supersededBy(pending, task, id, question, now)

@@ -2,6 +2,7 @@
 import { Refusal } from '#kernel/errors.ts'
 import { fact, image } from '#kernel/facts.ts'
 import { limits } from '#kernel/limits.ts'
+import { cutTo } from '#kernel/cut.ts'
 import type { Context, Decision } from '#kernel/operation.ts'
 import { shownDigest, type Surface } from './card.ts'
 import { endedWith, unsigned, type Ending, type SignedReceipt } from './receipts.ts'
@@ -117,5 +118,5 @@ function votesLeft(votes: readonly Vote[], reach: Reach): number {
 function joined(votes: readonly Vote[]): string {
   const text = votes.flatMap(({ reason }) => (reason === undefined ? [] : [reason])).join('\n')
   if (text.length <= limits.reasonCharsMax) return text
-  return `${text.slice(0, limits.reasonCharsMax - 1).replace(/[\uD800-\uDBFF]$/, '')}…`
+  return `${cutTo(text, limits.reasonCharsMax - 1)}…`
 }
