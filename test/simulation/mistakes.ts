@@ -437,12 +437,6 @@ export const mistakes: readonly Mistake[] = [
     "const denied = scopes.find(({ grant, isNeeded }) => isNeeded && grant?.decision === 'deny')",
   ),
   one(
-    'a-denied-capability-runs-in-a-part',
-    'protocols/collaboration/granting.ts',
-    "if (grant?.decision === 'deny') return grant\n    below = above",
-    'below = above',
-  ),
-  one(
     'effect-before-its-intent',
     'kernel/kernel.ts',
     'if (pending) effects.begin(pending.id)',
