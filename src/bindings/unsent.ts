@@ -32,9 +32,13 @@ export type Unsent = {
   admit(actor: string): void
 }
 
+/** The answers of a connection in their order: each is taken before the next. */
+type Part = { readonly actor: string; bytes: number }
 type Held = {
-  readonly actor: string
+  readonly parts: Part[]
   bytes: number
+  /** As many as there were at the last look. */
+  before: number
   /** How much the system had left to send at a time; that time is renewed whenever it has got on since. */
   left: number
   since: number
@@ -70,7 +74,7 @@ export function createUnsent(
     const held = lines.get(line)
     if (!held) return
     lines.delete(line)
-    count(held.actor, -held.bytes)
+    for (const { actor, bytes } of held.parts) count(actor, -bytes)
   }
 
   /** Those that get on are left alone, however slowly: only over a bound does it matter who does not. */
@@ -84,7 +88,10 @@ export function createUnsent(
     const stale: [Line, Held][] = []
     for (const [line, held] of lines) {
       const left = leftOf(line)
-      if (held.left - left >= limits.unsentProgressBytesMin || left === 0) {
+      // An answer that waits behind another one is not on its way yet: then only what was taken counts.
+      const isTaken = held.bytes < held.before
+      held.before = held.bytes
+      if (held.left - left >= limits.unsentProgressBytesMin || isTaken) {
         held.left = left
         held.since = now
       } else {
@@ -94,7 +101,8 @@ export function createUnsent(
       }
     }
     const cut = new Map<string, number>()
-    for (const [line, { actor }] of stale.toSorted(([, a], [, b]) => b.bytes - a.bytes)) {
+    for (const [line, { parts }] of stale.toSorted(([, a], [, b]) => b.bytes - a.bytes)) {
+      const actor = (parts.find((part) => of(part.actor) > bounds.perActor) ?? parts[0]!).actor
       if (total <= bounds.total && of(actor) <= bounds.perActor) continue
       cut.set(actor, (cut.get(actor) ?? 0) + 1)
       forget(line)
@@ -106,7 +114,7 @@ export function createUnsent(
   function hold(line: Line, actor: string, bytes: number): void {
     let held = lines.get(line)
     if (!held) {
-      held = { actor, bytes: 0, left: leftOf(line), since: performance.now() }
+      held = { parts: [], bytes: 0, before: 0, left: leftOf(line), since: performance.now() }
       lines.set(line, held)
       if (!watched.has(line)) {
         watched.add(line)
@@ -114,16 +122,26 @@ export function createUnsent(
       }
     }
     held.bytes += bytes
-    count(held.actor, bytes)
+    const last = held.parts.at(-1)
+    if (last?.actor === actor) last.bytes += bytes
+    else held.parts.push({ actor, bytes })
+    count(actor, bytes)
     timer ??= setInterval(look, bounds.staleMs / LOOKS_PER_BOUND).unref()
   }
 
   function release(line: Line, bytes: number): void {
     const held = lines.get(line)
     if (!held) return
-    const taken = Math.min(bytes, held.bytes)
-    held.bytes -= taken
-    count(held.actor, -taken)
+    let left = Math.min(bytes, held.bytes)
+    held.bytes -= left
+    while (left > 0) {
+      const [first] = held.parts as [Part]
+      const taken = Math.min(left, first.bytes)
+      first.bytes -= taken
+      left -= taken
+      count(first.actor, -taken)
+      if (first.bytes === 0) held.parts.shift()
+    }
     if (held.bytes === 0) lines.delete(line)
   }
 

@@ -8,6 +8,8 @@ export type Meter = {
   take(name: string): boolean
   /** So many more, whether they are there or not: what is missing is paid back before the next one is given. */
   charge(name: string, tokens: number): void
+  /** Whether more was charged than there was. */
+  owes(name: string): boolean
   /** How long until there is a token again. */
   seconds(name: string): number
 }
@@ -42,6 +44,7 @@ export function createMeter(perMinute: number, now: () => number): Meter {
       // One answer may cost more than a minute brings, but nobody owes more than a minute.
       keep(name, Math.max(-perMinute, left(name, at) - tokens), at)
     },
+    owes: (name) => left(name, now()) < 0,
     seconds: (name) => Math.max(0, Math.ceil(((1 - left(name, now())) * 60) / perMinute)),
   }
 }

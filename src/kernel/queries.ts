@@ -17,6 +17,8 @@ export type Reading = {
   admit(actor: Actor): void
   /** The same for somebody who wants to read, and cannot pay for it. */
   begin(actor: Actor): Promise<void> | undefined
+  /** The same after a wait for their turn, in which others of their questions were answered. */
+  stillPays(actor: Actor): void
   end(actor: Actor, draft: Draft): void
   /** What was remembered is given again: read, not done. */
   again(actor: Actor): void
@@ -31,6 +33,9 @@ export function createReading(quota: Quota, turns: Turns | undefined): Reading {
       if (kind === 'system') return undefined
       quota.read(id)
       return turns?.begin(id)
+    },
+    stillPays({ id, kind }) {
+      if (kind !== 'system') quota.stillPays(id)
     },
     end({ id, kind }, { rows, chars }) {
       if (kind === 'system') return
@@ -66,7 +71,10 @@ export function createQueries({ options, given, denials, reading, readerAs }: Pa
       if (turn) await turn
       try {
         // Who waited may have been revoked meanwhile.
-        if (turn) actor = await actorOf(caller)
+        if (turn) {
+          actor = await actorOf(caller)
+          reading.stillPays(actor)
+        }
         const context = contextOf(given, actor, draft)
         const read = readerAs(draft, actor)
         const state = await op.load(read, input, context)

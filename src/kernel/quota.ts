@@ -18,6 +18,8 @@ export type Quota = {
   take(op: Command, agent: string): void
   /** Somebody reads: refused where what they have read so far is not paid. */
   read(actor: string): void
+  /** The same for somebody whose turn has come: what they read while they waited is to be paid first. */
+  stillPays(actor: string): void
   /** So much was read beyond the first unit. */
   charge(actor: string, units: number): void
 }
@@ -39,18 +41,22 @@ export function createQuota({ asksPerMinute, changesPerMinute = null, readsPerMi
   const change = metered(changesPerMinute, 'change something')
   const ask = metered(asksPerMinute, 'ask people')
   const reads = readsPerMinute === null ? null : createMeter(readsPerMinute, now)
+  const unpaid = (actor: string): Refusal =>
+    new Refusal(
+      'QUOTA_EXCEEDED',
+      `${actor} has read more than its ${readsPerMinute} units a minute; a small answer is one unit, a long page is many`,
+      { retry_after: Math.max(1, reads!.seconds(actor)) },
+    )
   return {
     take(op, agent) {
       change(agent)
       if (op.asks) ask(agent)
     },
     read(actor) {
-      if (!reads || reads.take(actor)) return
-      throw new Refusal(
-        'QUOTA_EXCEEDED',
-        `${actor} has read more than its ${readsPerMinute} units a minute; a small answer is one unit, a long page is many`,
-        { retry_after: Math.max(1, reads.seconds(actor)) },
-      )
+      if (reads && !reads.take(actor)) throw unpaid(actor)
+    },
+    stillPays(actor) {
+      if (reads?.owes(actor)) throw unpaid(actor)
     },
     charge(actor, units) {
       if (units > 0) reads?.charge(actor, units)

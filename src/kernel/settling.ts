@@ -1,7 +1,7 @@
 // A read judges by the clock as a write does: what is due with a document is done before somebody looks at it, also while the worker that
 // does such things has not come to it, because the clock has stepped or there is much to do.
 import { timestampOf } from './clock.ts'
-import { Refusal } from './errors.ts'
+import { Damaged, Refusal } from './errors.ts'
 import { SYSTEM, type Actor } from './identity.ts'
 import { limits } from './limits.ts'
 import { keyOf, type AnyDoc, type Due } from './schema.ts'
@@ -20,7 +20,11 @@ export function createSettling(store: Store, now: () => number, call: Call) {
   }
   async function settle(doc: AnyDoc, key: string): Promise<void> {
     for (let done = 0; done < limits.settledMax; done++) {
-      const [found] = await store.read([key])
+      const [found] = await store.read([key]).catch((error: unknown) => {
+        // The reader says so to those who may know of it.
+        if (error instanceof Damaged) return []
+        throw error
+      })
       const due = found && dueOf(doc, found.value)
       if (!due) return
       try {

@@ -86,7 +86,7 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, plan
 
   async function readUp(): Promise<void> {
     for (const person of unread) {
-      const [found] = await store.read([keyOf(User, person)])
+      const [found] = await readSound(store, [keyOf(User, person)])
       if (found) remember(found.value as User)
       unread.delete(person)
     }
@@ -169,7 +169,7 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, plan
       if (entries.length < PAGE) break
       after = entries.at(-1)!
     }
-    const [row] = await store.read([keyOf(NoticeCursor, CURSOR)])
+    const [row] = await readSound(store, [keyOf(NoticeCursor, CURSOR)])
     const { position: last } = store.stats()
     seen = Math.min(last, (row?.value as { position: number } | undefined)?.position ?? last)
     await note(seen, [])

@@ -28,6 +28,8 @@ type Outcome = { id: string; taken: string | undefined; ok: boolean; due?: strin
 
 /** Between two looks into the index, so that a busy store does not make it look at every commit. */
 const REST_MS = 10
+/** How long a lane rests whose next delivery differs from the record. */
+const DAMAGED_MS = 60_000
 const PAGE = 256
 /** One look goes through at most this many pages and goes on from there in the next: lanes that are held cannot hide others. */
 const PAGES_MAX = 16
@@ -81,8 +83,13 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
   async function workInOrder(lane: string): Promise<void> {
     const first = keyOf(Delivery, `${channel.name}/${lane}/`)
     for (let going = true; going && !stopping.signal.aborted;) {
-      const rows = await readAll(await store.keys(first, first + END, channel.window))
-      if (rows.length === 0) return
+      const keys = await store.keys(first, first + END, channel.window)
+      const rows = await readAll(keys)
+      if (rows.length === 0) {
+        // The next one differs from the record: nothing overtakes it, and the lane is looked at again in a while.
+        if (keys.length > 0) held.set(lane, timestampOf(clock.now() + DAMAGED_MS))
+        return
+      }
       const now = nowText()
       const later = rows.findIndex(({ due }) => due > now)
       if (later === 0) {
