@@ -305,8 +305,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'a-timeout-approves',
     'contracts/execution-collaboration.ts',
-    "return { action: 'provide', input: `${status}:",
-    "return { action: 'approve', input: `${status}:",
+    "return { action: 'provide', input: cutTo(",
+    "return { action: 'approve', input: cutTo(",
   ),
   one(
     'to-try-again-approves-the-actions',
