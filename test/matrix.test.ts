@@ -85,6 +85,7 @@ const declared: Readonly<Record<string, readonly string[]>> = {
   'delegation/agent.register': ['agent_id'],
   'delegation/card.sync': ['agent_id'],
   'delegation/agent.retire': ['agent_id'],
+  'delegation/run.admit': ['agent_id'],
   'delegation/webhook.rotate': ['agent_id'],
   'delegation/inbox.take': ['agent_id'],
   'execution/request.create': ['agent_id'], // of the agent that a project's key asks for

@@ -87,6 +87,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'delegation/run.fail': '               y      u     u     u    n   n     n      u     y    n    u      u',
   'delegation/run.report': '             u      u     u     u    u   n     n      y     n    n    u      u',
   'delegation/run.fence': '              y      u     u     u    u   u     u      u     u    u    u      u',
+  'delegation/run.admit': '              y      u     u     u    u   u     u      u     u    u    u      u',
   'delegation/run.get': '                y      y     y     y    n   n     n      y     y    n    y      y',
   'delegation/run.list': '               y      y     y     y    y   y     y      y     y    y    y      y',
   'delegation/inbox.take': '             y      u     u     u    u   u     u      y     y    y    u      u',
