@@ -6,7 +6,7 @@ import { copyFile, open, readFile, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createCaller, enroll, spawnServer, startServer, type Keys } from '#test/support/server.ts'
+import { createCaller, enroll, spawnServer, startServer, type Keys } from '#test/support/as-processes/server.ts'
 import { median, times, usageOf, type Bench, type Row } from './report.ts'
 
 const ROUNDS = 4

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startServer } from '#test/support/server.ts'
+import { startServer } from '#test/support/as-processes/server.ts'
 import { median, ms, type Bench, type Row } from './report.ts'
 
 const ROUNDS = 5

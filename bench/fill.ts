@@ -1,18 +1,18 @@
 // A data folder as years of use leave it: tasks of many people and agents in the states that tasks are in, made by the operations
 // themselves. Nothing is written past the kernel, and nothing is kept from one run to the next.
-import { realClock, realEntropy } from '#apps/clock.ts'
-import { openDataFolder } from '#apps/data-folder.ts'
-import { openKeys } from '#apps/keys.ts'
-import { setUp } from '#apps/setup.ts'
+import { realClock, realEntropy } from '#apps/server/clock.ts'
+import { openDataFolder } from '#apps/server/folder/data-folder.ts'
+import { openKeys } from '#apps/server/folder/key-files.ts'
+import { setUp } from '#apps/server/folder/first-start.ts'
 import { contracts } from '#contracts/index.ts'
-import { SYSTEM, type Actor } from '#kernel/identity.ts'
+import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import { directory } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
-import { flowSteps, remember, type FlowRefs } from '#test/support/flow.ts'
-import { createNotary, taggerOf } from '#workers/notary.ts'
-import { createVerification, NOTHING_VERIFIED } from '#workers/verifier.ts'
+import { flowSteps, remember, type FlowRefs } from '#test/support/as-processes/flow.ts'
+import { createNotary, taggerOf } from '#workers/keys/notary.ts'
+import { createVerification, NOTHING_VERIFIED } from '#workers/upkeep/record-verifier.ts'
 
 const CALLERS = 256
 const PAIRS = 25

@@ -2,8 +2,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { flowSteps, remember, type FlowRefs } from '#test/support/flow.ts'
-import { enroll, startServer, type Keys } from '#test/support/server.ts'
+import { flowSteps, remember, type FlowRefs } from '#test/support/as-processes/flow.ts'
+import { enroll, startServer, type Keys } from '#test/support/as-processes/server.ts'
 import { openConnection, quantiles, requestBytes, type Connection } from './load.ts'
 import { median, ms, rate, usageOf, type Bench, type Row } from './report.ts'
 

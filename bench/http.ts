@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { enroll, spawnServer, startServer } from '#test/support/server.ts'
+import { enroll, spawnServer, startServer } from '#test/support/as-processes/server.ts'
 import { load, requestBytes, type Load } from './load.ts'
 import { median, ms, rate, times, usageOf, type Bench, type Row } from './report.ts'
 

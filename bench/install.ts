@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
-import { foreignEnv } from '#test/support/clone.ts'
+import { foreignEnv } from '#test/support/as-processes/clone.ts'
 import { median, times, type Bench, type Row } from './report.ts'
 
 const ROUNDS = 3

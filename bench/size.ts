@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createCaller, startServer, type Keys, type ServerProcess } from '#test/support/server.ts'
+import { createCaller, startServer, type Keys, type ServerProcess } from '#test/support/as-processes/server.ts'
 import { fill, verifyAll } from './fill.ts'
 import { measureFlow } from './flow.ts'
 import { openConnection, requestBytes } from './load.ts'

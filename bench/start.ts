@@ -3,8 +3,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SYSTEM, type Actor } from '#kernel/identity.ts'
-import { startServer } from '#test/support/server.ts'
+import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
+import { startServer } from '#test/support/as-processes/server.ts'
 import { openNew, verifyAll } from './fill.ts'
 import { median, ms, type Bench, type Row } from './report.ts'
 

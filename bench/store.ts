@@ -3,9 +3,9 @@
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Batch, Store } from '#kernel/store.ts'
+import type { Batch, Store } from '#kernel/log/store.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
-import { cast, createWorld } from '#test/support/world.ts'
+import { cast, createWorld } from '#test/support/in-process/world.ts'
 import { quantiles } from './load.ts'
 import { median, ms, rate, times, type Bench, type Row } from './report.ts'
 

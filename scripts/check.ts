@@ -9,7 +9,7 @@ const steps: Record<string, string[]> = {
   types: ['tsc'],
   lint: ['oxlint', '--type-aware', '--deny-warnings'],
   format: ['oxfmt', '--check'],
-  architecture: [process.execPath, '--test', '--test-reporter=spec', 'test/architecture.test.ts'],
+  architecture: [process.execPath, '--test', '--test-reporter=spec', 'test/laws/architecture.test.ts'],
   unused: ['knip', '--no-progress'],
 }
 

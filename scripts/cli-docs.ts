@@ -1,11 +1,11 @@
 // `npm run docs:cli`: writes docs/cli.md, the reference of the command line, from the commands themselves.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { shownAs } from '#apps/cli/derived.ts'
-import { fieldOf, type Flag } from '#apps/cli/flags.ts'
+import { shownAs } from '#apps/cli/derive/from-operation.ts'
+import { fieldOf, type Flag } from '#apps/cli/derive/flags.ts'
 import { globalFlags } from '#apps/cli/program.ts'
-import type { Spec } from '#apps/cli/spec.ts'
-import { nouns, specsOf } from '#apps/cli/specs.ts'
+import type { Spec } from '#apps/cli/derive/command.ts'
+import { nouns, specsOf } from '#apps/cli/derive/commands.ts'
 import { protocols } from '#protocols/index.ts'
 
 const HEAD = `# The command line

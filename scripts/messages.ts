@@ -2,7 +2,7 @@
 // docs/api/messages.md, so that the words can be read from top to bottom and a change of one is seen in a review.
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { scan, type Token } from '#test/support/source.ts'
+import { scan, type Token } from '#test/support/laws/source.ts'
 
 const root = join(import.meta.dirname, '..')
 

@@ -1,5 +1,5 @@
 // Capabilities that are functions of this process, and skills that are text alone.
-import type { CapabilityManifest } from '#protocols/delegation/capabilities.ts'
+import type { CapabilityManifest } from '#protocols/delegation/capabilities/manifest.ts'
 import type { CapabilityRef } from '#protocols/delegation/schema.ts'
 import { CapabilityFailure, type CapabilitySource } from './source.ts'
 

@@ -1,9 +1,9 @@
 // An MCP server as a source of tools: over stdio as a child process, or over Streamable HTTP. The client library is loaded when the
 // first such source starts, so that a server without any stays small.
 import type { Client, Tool, Transport } from '@modelcontextprotocol/client'
-import type { Clock } from '#kernel/clock.ts'
+import type { Clock } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
-import type { CapabilityManifest } from '#protocols/delegation/capabilities.ts'
+import type { CapabilityManifest } from '#protocols/delegation/capabilities/manifest.ts'
 import { StdioTransport } from './mcp-stdio.ts'
 import { CapabilityFailure, type CapabilitySource, type Offer, type SourceLog } from './source.ts'
 

@@ -1,13 +1,13 @@
 // All sources behind one port: what they offer is put down as documents, and what is invoked finds its way to its source within
 // bounds of time and size.
-import type { Clock } from '#kernel/clock.ts'
-import { Refusal } from '#kernel/errors.ts'
-import { SYSTEM } from '#kernel/identity.ts'
-import { decodeText } from '#kernel/json.ts'
+import type { Clock } from '#kernel/ports/clock.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { SYSTEM } from '#kernel/declare/access.ts'
+import { decodeText } from '#kernel/codec/strict-json.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
-import { parse } from '#kernel/schema.ts'
-import { CapabilityManifest, capabilityKey, type InvokeOutcome, type InvokeRequest } from '#protocols/delegation/capabilities.ts'
+import { parse } from '#kernel/declare/schema.ts'
+import { CapabilityManifest, capabilityKey, type InvokeOutcome, type InvokeRequest } from '#protocols/delegation/capabilities/manifest.ts'
 import { OFFERED_MAX } from '#protocols/delegation/operations/offer.ts'
 import { CapabilityFailure, type CapabilitySource, type SourceLog } from './source.ts'
 

@@ -1,5 +1,5 @@
 // Where capabilities come from. Whatever is behind a source, upper layers see a manifest and a result.
-import type { CapabilityManifest } from '#protocols/delegation/capabilities.ts'
+import type { CapabilityManifest } from '#protocols/delegation/capabilities/manifest.ts'
 import type { CapabilityRef } from '#protocols/delegation/schema.ts'
 
 export type CapabilitySource = {

@@ -1,9 +1,9 @@
 // What a task's life means for its runs, and what a run's life means for its task: the inter-layer tables of HACP 0.1.0 and AAP 0.1.0,
 // row for row, each in the batch of its cause.
-import { Refusal } from '#kernel/errors.ts'
-import type { Contract, Read } from '#kernel/operation.ts'
-import type { Value } from '#kernel/store.ts'
-import { isOfSystem } from '#protocols/collaboration/rules.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import type { Contract, Read } from '#kernel/declare/operation.ts'
+import type { Value } from '#kernel/log/store.ts'
+import { isOfSystem } from '#protocols/collaboration/access.ts'
 import { Checkpoint, Task, type ArtifactVersion, type LedgerEntry } from '#protocols/collaboration/schema.ts'
 import { Card, Run, Work } from '#protocols/delegation/schema.ts'
 import { isActive } from '#protocols/delegation/states.ts'

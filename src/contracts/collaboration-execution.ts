@@ -1,16 +1,16 @@
 // Everything in collaboration that waits on a person stands in the inbox: a pending checkpoint and a task that is ready for review
 // each have one open item, from the batch in which they begin to wait to the batch in which they end.
-import { Refusal } from '#kernel/errors.ts'
-import { SYSTEM_ID } from '#kernel/identity.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { SYSTEM_ID } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { cutTo } from '#kernel/cut.ts'
-import type { Contract, ContractFact, Read } from '#kernel/operation.ts'
-import { isOfSystem } from '#protocols/collaboration/rules.ts'
+import { cutTo } from '#kernel/codec/cut-text.ts'
+import type { Contract, ContractFact, Read } from '#kernel/declare/operation.ts'
+import { isOfSystem } from '#protocols/collaboration/access.ts'
 import { Checkpoint, Task, type ArtifactVersion, type Review } from '#protocols/collaboration/schema.ts'
-import { itemOf } from '#protocols/execution/mirrored.ts'
-import { judgesOf } from '#protocols/execution/rules.ts'
+import { itemOf } from '#protocols/execution/mirror/ids.ts'
+import { judgesOf } from '#protocols/execution/access.ts'
 import { isOpen, Request } from '#protocols/execution/schema.ts'
-import { askedAs, checkpointResult, labelOf, reasonOf, reviewAs } from './items.ts'
+import { askedAs, checkpointResult, labelOf, reasonOf, reviewAs } from './inbox-words.ts'
 
 const to = (name: string, on: string, call: string, input: Contract['input']): Contract => ({
   name: `collaboration-execution/${name}`,

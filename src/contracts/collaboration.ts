@@ -1,5 +1,5 @@
 // What follows by itself within collaboration: consequences that the system draws, in the same batch as their cause.
-import type { Contract } from '#kernel/operation.ts'
+import type { Contract } from '#kernel/declare/operation.ts'
 
 export const collaborationContracts: Contract[] = [
   {

@@ -1,9 +1,9 @@
 // What a run means for its task. What an agent does directly to a run that a task stands behind goes by the rules of the task.
 import { limits } from '#kernel/limits.ts'
-import { cutTo } from '#kernel/cut.ts'
-import type { Contract, ContractFact, Read } from '#kernel/operation.ts'
+import { cutTo } from '#kernel/codec/cut-text.ts'
+import type { Contract, ContractFact, Read } from '#kernel/declare/operation.ts'
 import { Task } from '#protocols/collaboration/schema.ts'
-import type { Invocation } from '#protocols/delegation/capabilities.ts'
+import type { Invocation } from '#protocols/delegation/capabilities/manifest.ts'
 import { Work, type Run } from '#protocols/delegation/schema.ts'
 
 const up = (name: string, on: string, call: string, as: Contract['as'], input: Contract['input']): Contract => ({

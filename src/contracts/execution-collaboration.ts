@@ -1,12 +1,12 @@
 // What an answer in the inbox means for the task behind it, in the same batch; and what an agent asks there within its task.
-import { canonical } from '#kernel/canonical.ts'
-import { Refusal } from '#kernel/errors.ts'
-import { SYSTEM_ID } from '#kernel/identity.ts'
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { SYSTEM_ID } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { cutTo } from '#kernel/cut.ts'
-import type { Contract, ContractFact, Read } from '#kernel/operation.ts'
+import { cutTo } from '#kernel/codec/cut-text.ts'
+import type { Contract, ContractFact, Read } from '#kernel/declare/operation.ts'
 import { Checkpoint, Task } from '#protocols/collaboration/schema.ts'
-import { optionId } from '#protocols/execution/mirrored.ts'
+import { optionId } from '#protocols/execution/mirror/ids.ts'
 import { isOpen, type Request } from '#protocols/execution/schema.ts'
 
 const codesOf: Readonly<Record<string, string>> = {

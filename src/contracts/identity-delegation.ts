@@ -1,5 +1,5 @@
 // A card says where its agent is found: it follows the agent's registration. Runs of an agent that is there no more end.
-import type { Contract } from '#kernel/operation.ts'
+import type { Contract } from '#kernel/declare/operation.ts'
 import { Card } from '#protocols/delegation/schema.ts'
 
 const follows = (on: string): Contract => ({

@@ -1,7 +1,7 @@
 // A person who is switched off, leaves a project or comes back, and a substitute who is named or sent away: what is open for them is
 // looked at again (X27).
-import type { Contract, ContractFact, Read } from '#kernel/operation.ts'
-import { hasPeople } from '#protocols/execution/recipients.ts'
+import type { Contract, ContractFact, Read } from '#kernel/declare/operation.ts'
+import { hasPeople } from '#protocols/execution/asking/recipients.ts'
 import { poolOf } from '#protocols/execution/schema.ts'
 
 type Told = { readonly person?: string; readonly project_id?: string; readonly from?: string; readonly until?: string }

@@ -1,5 +1,5 @@
 // The contracts that join the protocols of this installation.
-import type { Contract } from '#kernel/operation.ts'
+import type { Contract } from '#kernel/declare/operation.ts'
 import { collaborationToDelegation } from './collaboration-delegation.ts'
 import { collaborationToExecution } from './collaboration-execution.ts'
 import { collaborationContracts } from './collaboration.ts'

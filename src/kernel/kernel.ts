@@ -1,24 +1,24 @@
 // One entrance for every binding: check the shape, load, authorize, check the rules, decide, draw the consequences, commit.
 // A decision that lost a race is loaded and taken again, which is safe because deciding has no effects.
-import type { Caller, CallOptions, Kernel, KernelOptions } from './calling.ts'
-import { canonical } from './canonical.ts'
-import { sha256 } from './chain.ts'
-import { timestampOf } from './clock.ts'
-import { contextOf, givenBy } from './context.ts'
-import { bookkeeping, refuseHidden, Reply } from './delivery.ts'
-import { createDenials } from './denial.ts'
-import { batchOf, draftAt, isEmpty, readingAt, record, subjectsIn, type Draft, type DraftFact } from './draft.ts'
-import { Conflict, kernelCodes, Refusal, type Fault } from './errors.ts'
-import { beginIn, concludeIn, createEffects, type Answer } from './effects.ts'
-import { callEach } from './fan.ts'
-import { authorize, SYSTEM, type Actor } from './identity.ts'
-import { createLanes } from './lanes.ts'
+import type { Caller, CallOptions, Kernel, KernelOptions } from './types.ts'
+import { canonical } from './log/canonical-json.ts'
+import { sha256 } from './log/hash-chain.ts'
+import { timestampOf } from './ports/clock.ts'
+import { contextOf, givenBy } from './call/context.ts'
+import { bookkeeping, refuseHidden, Reply } from './log/outbox-document.ts'
+import { createDenials } from './call/denials.ts'
+import { batchOf, draftAt, isEmpty, readingAt, record, subjectsIn, type Draft, type DraftFact } from './call/unit-of-work.ts'
+import { Conflict, kernelCodes, Refusal, type Fault } from './declare/errors.ts'
+import { beginIn, concludeIn, createEffects, type Answer } from './call/effects.ts'
+import { callEach } from './call/fan-out.ts'
+import { authorize, SYSTEM, type Actor } from './declare/access.ts'
+import { createLanes } from './codec/key-mutex.ts'
 import { limits } from './limits.ts'
-import type { Command, Read } from './operation.ts'
-import { createQueries, createReading } from './queries.ts'
-import { createQuota } from './quota.ts'
-import { readerOf } from './reader.ts'
-import { assertMatches, keyOf, parse } from './schema.ts'
+import type { Command, Read } from './declare/operation.ts'
+import { createQueries, createReading } from './call/query.ts'
+import { createQuota } from './call/quota.ts'
+import { readerOf } from './call/reader.ts'
+import { assertMatches, keyOf, parse } from './declare/schema.ts'
 import {
   askedFor,
   asContractsSee,
@@ -30,13 +30,13 @@ import {
   registryOf,
   withoutSecrets,
   type Served,
-} from './served.ts'
-import type { Value } from './store.ts'
-import { createSettling } from './settling.ts'
-import { createStreams } from './streams.ts'
-import { createWaiting, type Seat } from './waiting.ts'
+} from './call/registry.ts'
+import type { Value } from './log/store.ts'
+import { createSettling } from './call/due-on-read.ts'
+import { createStreams } from './log/streams.ts'
+import { createWaiting, type Seat } from './call/waiters.ts'
 
-export type { Caller, CallOptions, Kernel, KernelOptions } from './calling.ts'
+export type { Caller, CallOptions, Kernel, KernelOptions } from './types.ts'
 
 export function createKernel(options: KernelOptions): Kernel {
   const { store, now } = options

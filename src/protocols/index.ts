@@ -1,5 +1,5 @@
 // The protocols that this installation speaks: one folder and one line each.
-import type { Protocol } from '#kernel/operation.ts'
+import type { Protocol } from '#kernel/declare/operation.ts'
 import { collaboration, type CollaborationOperation } from './collaboration/index.ts'
 import { delegation, type DelegationOperation } from './delegation/index.ts'
 import { execution, type ExecutionOperation } from './execution/index.ts'

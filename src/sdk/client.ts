@@ -1,10 +1,10 @@
 // The client: `client.collaboration.task.create({...})`, with types that come from the operations themselves. Only types: not a line
 // of the server is loaded, and a new operation needs nothing here.
 import { CountersignError } from './errors.ts'
-import { httpTransport, type HttpTransportOptions } from './http.ts'
+import { httpTransport, type HttpTransportOptions } from './transport/http.ts'
 import { createHxp, type Hxp } from './hxp.ts'
 import type { Operations } from './operations.ts'
-import type { BytesOptions, CallOptions, Downloaded, Followed, FollowOptions, Transport, UploadOptions } from './transport.ts'
+import type { BytesOptions, CallOptions, Downloaded, Followed, FollowOptions, Transport, UploadOptions } from './transport/transport.ts'
 
 type ProtocolName = keyof Operations
 type OfKind<P extends ProtocolName, K extends string> = Extract<Operations[P], { readonly kind: K }>

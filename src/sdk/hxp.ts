@@ -1,6 +1,6 @@
 // Asking a person, wherever the program runs: the request is made once, what they say is waited for however long it takes, and the
 // receipt is verified before anybody acts on it.
-import { persistently } from './calls.ts'
+import { persistently } from './transport/retry.ts'
 import type { Input } from './client.ts'
 import {
   answerIn,
@@ -14,8 +14,8 @@ import {
   type AskedRequest,
   type Ended,
   type WaitOptions,
-} from './outcome.ts'
-import { newKey, type Transport } from './transport.ts'
+} from './await-answer.ts'
+import { newKey, type Transport } from './transport/transport.ts'
 
 type Create = Input<'execution/request.create'>
 type OfRequest = 'priority' | 'timeout_seconds' | 'fallback' | 'risk' | 'tags' | 'remind_seconds' | 'escalate' | 'callback'

@@ -11,7 +11,7 @@ export {
   type StreamName,
 } from './client.ts'
 export { CountersignError } from './errors.ts'
-export { httpTransport, type HttpTransportOptions } from './http.ts'
+export { httpTransport, type HttpTransportOptions } from './transport/http.ts'
 export type { Answered, Hxp, HxpOptions, InputType, QuestionOptions, Questions } from './hxp.ts'
 export {
   NotAnswered,
@@ -22,8 +22,8 @@ export {
   type AskedRequest,
   type Remark,
   type WaitOptions,
-} from './outcome.ts'
-export type { CallOptions, Downloaded, Followed, FollowOptions, Progress, Transport, UploadOptions } from './transport.ts'
+} from './await-answer.ts'
+export type { CallOptions, Downloaded, Followed, FollowOptions, Progress, Transport, UploadOptions } from './transport/transport.ts'
 export {
   canonicalDigest,
   verifyReceipt,

@@ -1,6 +1,6 @@
 // The input and the output of every operation, as types. In a package this file is written out in full (scripts/sdk-types.ts): a compiler that
 // has to compute them from the schemas reads the whole server.
-import type { Static, TSchema } from '#kernel/schema.ts'
+import type { Static, TSchema } from '#kernel/declare/schema.ts'
 import type { Operations as All } from '#protocols/index.ts'
 
 type Shown<Op> = Op extends {

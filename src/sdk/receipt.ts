@@ -1,10 +1,14 @@
 // A receipt can be verified by whoever holds it: with the server's public keys, saved at any time, and without any network.
-import { canonical } from '#kernel/canonical.ts'
-import { decodeText } from '#kernel/json.ts'
-import { claimsOf, doubt, isAfter, judge, jwsOf, receiptIn, type Jws, type Verdict } from '#kernel/receipt.ts'
-import { coveredBy } from '#protocols/execution/covered.ts'
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { decodeText } from '#kernel/codec/strict-json.ts'
+import { claimsOf, doubt, isAfter, judge, jwsOf, receiptIn, type Jws, type Verdict } from '#protocols/execution/answering/receipt-format.ts'
+import { coveredBy } from '#protocols/execution/answering/request-digest.ts'
 
-export type { Claims as ReceiptClaims, Doubt as ReceiptDoubt, Verdict as ReceiptVerdict } from '#kernel/receipt.ts'
+export type {
+  Claims as ReceiptClaims,
+  Doubt as ReceiptDoubt,
+  Verdict as ReceiptVerdict,
+} from '#protocols/execution/answering/receipt-format.ts'
 
 export type VerifyOptions = {
   /** What the server publishes at /.well-known/jwks.json. */

@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto'
 import { open, rename, stat, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline, Transform, type Readable } from 'node:stream'
-import type { Blobs, ByteRange, Checksum } from '#kernel/blobs.ts'
-import { Damaged } from '#kernel/errors.ts'
+import type { Blobs, ByteRange, Checksum } from '#kernel/ports/blobs.ts'
+import { Damaged } from '#kernel/declare/errors.ts'
 
 const READ_BYTES = 256 * 1024
 /** Files whose bytes were found to be those of their name; forgotten when there are too many. */

@@ -12,9 +12,9 @@ import {
   type Held,
   type Received,
   type Stored,
-} from '#kernel/blobs.ts'
-import { Refusal } from '#kernel/errors.ts'
-import { createLanes } from '#kernel/lanes.ts'
+} from '#kernel/ports/blobs.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { createLanes } from '#kernel/codec/key-mutex.ts'
 import { checksOf, createReading, hexIn, pathIn } from './blob-reading.ts'
 import { isOutOfRoom, refusalOf } from './disk-errors.ts'
 

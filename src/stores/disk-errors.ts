@@ -1,7 +1,7 @@
 // What a failure of the disk means: no room or no right at the moment, of which everybody is told so, or pages that nobody knows of.
 import { closeSync, fstatSync, ftruncateSync, openSync, writeSync } from 'node:fs'
 import { constants } from 'node:os'
-import { Refusal } from '#kernel/errors.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
 
 /** Node has no name for an exceeded quota, only its number. */
 const isQuota = (error: unknown): boolean => (error as NodeJS.ErrnoException).errno === -constants.errno.EDQUOT

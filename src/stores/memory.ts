@@ -1,10 +1,10 @@
 // For tests and the simulator: the same sequencer on maps. `disk` outlives the store, as a file would, and `onWrite` may fail a
 // write as a disk would.
 import { randomFillSync } from 'node:crypto'
-import { createSequencer, type Backend, type Group, type SequencerOptions } from '#kernel/sequencer.ts'
-import type { Head } from '#kernel/chain.ts'
-import type { ImageAtRest } from '#kernel/sealed.ts'
-import type { FactsOf, FactsPage, Store, StoredFact } from '#kernel/store.ts'
+import { createSequencer, type Backend, type Group, type SequencerOptions } from '#kernel/log/group-commit.ts'
+import type { Head } from '#kernel/log/hash-chain.ts'
+import type { ImageAtRest } from '#kernel/log/sealed-documents.ts'
+import type { FactsOf, FactsPage, Store, StoredFact } from '#kernel/log/store.ts'
 
 type FactRow = Group['facts'][number]
 type ImageRow = Group['images'][number]

@@ -1,14 +1,14 @@
 // The formats of the database, one step after the other. A step first compares what it goes through with the record: what differs is
 // named, and nothing of it is sealed, tagged or changed.
 import type { DatabaseSync } from 'node:sqlite'
-import { canonical } from '#kernel/canonical.ts'
-import { sha256 } from '#kernel/chain.ts'
-import { timer } from '#kernel/delivery.ts'
-import type { Change } from '#kernel/operation.ts'
-import { END, entriesOf, idOf, keyOf, kindOf } from '#kernel/schema.ts'
-import { soundOr, tagged, type Tag } from '#kernel/sealed.ts'
-import type { Found } from '#kernel/store.ts'
-import { atRestIn } from './at-rest.ts'
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { sha256 } from '#kernel/log/hash-chain.ts'
+import { timer } from '#kernel/log/outbox-document.ts'
+import type { Change } from '#kernel/declare/operation.ts'
+import { END, entriesOf, idOf, keyOf, kindOf } from '#kernel/declare/schema.ts'
+import { soundOr, tagged, type Tag } from '#kernel/log/sealed-documents.ts'
+import type { Found } from '#kernel/log/store.ts'
+import { atRestIn } from './stored-document.ts'
 
 export type MigrationOptions = {
   readonly tag?: Tag

@@ -2,9 +2,16 @@
 // see it before its fsync.
 import { randomFillSync } from 'node:crypto'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
-import { createSequencer, type Backend, type DocRow, type Group, type SequencerOptions, type WriteFailure } from '#kernel/sequencer.ts'
-import type { FactsOf, FactsPage, Place, Store, StoredFact, StoredImage } from '#kernel/store.ts'
-import { atRestIn, walksIn } from './at-rest.ts'
+import {
+  createSequencer,
+  type Backend,
+  type DocRow,
+  type Group,
+  type SequencerOptions,
+  type WriteFailure,
+} from '#kernel/log/group-commit.ts'
+import type { FactsOf, FactsPage, Place, Store, StoredFact, StoredImage } from '#kernel/log/store.ts'
+import { atRestIn, walksIn } from './stored-document.ts'
 import { cannotGrow } from './disk-errors.ts'
 import { CURRENT_FORMAT, migrate, retag, type MigrationOptions } from './migrations.ts'
 

@@ -1,12 +1,12 @@
 // The one loop behind everything that leaves the process or waits for a time. A channel says how to send; order in a lane,
 // retry, backoff, wake-up, bounded concurrency and settling in bulk are here, once.
-import { timestampOf, type Clock } from '#kernel/clock.ts'
-import { Delivery } from '#kernel/delivery.ts'
-import { Refusal } from '#kernel/errors.ts'
-import { SYSTEM } from '#kernel/identity.ts'
+import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
+import { Delivery } from '#kernel/log/outbox-document.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
-import { END, idIn, keyOf, prefixOf } from '#kernel/schema.ts'
-import { readSound } from './sound.ts'
+import { END, idIn, keyOf, prefixOf } from '#kernel/declare/schema.ts'
+import { readSound } from './upkeep/sound-documents.ts'
 import { SLEEP_MS_MAX, type Worker, type WorkerLog } from './worker.ts'
 
 export type Channel = {

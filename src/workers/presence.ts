@@ -1,6 +1,6 @@
 // When agents were last there: in memory for every call, and now and then in a file, so that a restart does not forget it.
-import type { Clock } from '#kernel/clock.ts'
-import type { Presence } from '#kernel/presence.ts'
+import type { Clock } from '#kernel/ports/clock.ts'
+import type { Presence } from '#kernel/ports/presence.ts'
 import { SLEEP_MS_MAX, type Worker, type WorkerLog } from './worker.ts'
 
 /** Times in milliseconds by agent. */

@@ -1,12 +1,12 @@
 // Timers are deliveries to ourselves: when one is due, the system calls an operation.
-import type { Clock } from '#kernel/clock.ts'
-import { CALL_CHANNEL, type Delivery } from '#kernel/delivery.ts'
-import { Refusal } from '#kernel/errors.ts'
-import { SYSTEM } from '#kernel/identity.ts'
+import type { Clock } from '#kernel/ports/clock.ts'
+import { CALL_CHANNEL, type Delivery } from '#kernel/log/outbox-document.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { runOutbox, type Channel } from './outbox.ts'
-import { runDue } from './due.ts'
-import { isOvertaken } from './overtaken.ts'
+import { runDue } from './due-documents.ts'
+import { isOvertaken } from './late-calls.ts'
 import type { Worker, WorkerLog } from './worker.ts'
 
 const BACKOFF_MS_MAX = 60_000

@@ -1,9 +1,9 @@
 // AAP 0.1.0: cards, discovery, and who can be given work.
 import assert from 'node:assert/strict'
-import { isCompatible } from '#protocols/delegation/capability.ts'
+import { isCompatible } from '#protocols/delegation/capabilities/compatibility.ts'
 import { delegation } from '#protocols/delegation/index.ts'
-import { runsOf } from '../support/runs.ts'
-import { linesOf, stage, type Stage } from '../support/stage.ts'
+import { runsOf } from '../support/in-process/runs.ts'
+import { linesOf, stage, type Stage } from '../support/in-process/stage.ts'
 import { aap } from './aap-cited.ts'
 
 const { must } = aap

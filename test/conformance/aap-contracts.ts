@@ -1,7 +1,7 @@
 // The inter-layer tables of AAP and HACP, one test for each row and each of our own rows, in both directions.
 import assert from 'node:assert/strict'
-import { runOf, runsOf, take, kindsIn } from '../support/runs.ts'
-import { enlist, HOUR_MS, linesOf, stage, type Stage } from '../support/stage.ts'
+import { runOf, runsOf, take, kindsIn } from '../support/in-process/runs.ts'
+import { enlist, HOUR_MS, linesOf, stage, type Stage } from '../support/in-process/stage.ts'
 import { aap } from './aap-cited.ts'
 
 const { must } = aap

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { limits } from '#kernel/limits.ts'
 import { delegation } from '#protocols/delegation/index.ts'
-import { kindsIn, runOf, runsOf, take } from '../support/runs.ts'
-import { stage, type Stage } from '../support/stage.ts'
+import { kindsIn, runOf, runsOf, take } from '../support/in-process/runs.ts'
+import { stage, type Stage } from '../support/in-process/stage.ts'
 import { aap } from './aap-cited.ts'
 
 const { must } = aap

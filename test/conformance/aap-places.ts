@@ -1,7 +1,7 @@
 // How many runs an agent works on at a time, and what becomes of those that would be one too many (A12).
 import assert from 'node:assert/strict'
-import { kindsIn, runOf, take } from '../support/runs.ts'
-import { linesOf, stage, type Stage } from '../support/stage.ts'
+import { kindsIn, runOf, take } from '../support/in-process/runs.ts'
+import { linesOf, stage, type Stage } from '../support/in-process/stage.ts'
 import { aap } from './aap-cited.ts'
 
 const { must } = aap

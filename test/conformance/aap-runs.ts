@@ -1,14 +1,14 @@
 // AAP 0.1.0: the life of a run, its events, and the codes that it is refused with.
 import assert from 'node:assert/strict'
-import { realClock } from '#apps/clock.ts'
+import { realClock } from '#apps/server/clock.ts'
 import { delegation } from '#protocols/delegation/index.ts'
 import { runMoves, runStates } from '#protocols/delegation/states.ts'
-import { runWebhooks } from '#workers/webhook.ts'
-import { answering, receiver, until } from '../support/receiver.ts'
-import { eventsOf, kindsIn, runOf, runsOf, take } from '../support/runs.ts'
-import { enlist, stage, type Stage } from '../support/stage.ts'
-import { silent } from '../support/worker-world.ts'
-import { createWorld } from '../support/world.ts'
+import { runWebhooks } from '#workers/webhooks/agents.ts'
+import { answering, receiver, until } from '../support/over-sockets/receiver.ts'
+import { eventsOf, kindsIn, runOf, runsOf, take } from '../support/in-process/runs.ts'
+import { enlist, stage, type Stage } from '../support/in-process/stage.ts'
+import { silent } from '../support/in-process/worker-world.ts'
+import { createWorld } from '../support/in-process/world.ts'
 import { aap } from './aap-cited.ts'
 
 const { must } = aap

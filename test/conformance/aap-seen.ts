@@ -1,8 +1,8 @@
 // When an agent was last there, and what whoever gives it a task is told of that (A13).
 import assert from 'node:assert/strict'
 import { limits } from '#kernel/limits.ts'
-import { stage, type Stage } from '../support/stage.ts'
-import { stateHash } from '../support/world.ts'
+import { stage, type Stage } from '../support/in-process/stage.ts'
+import { stateHash } from '../support/in-process/world.ts'
 import { aap } from './aap-cited.ts'
 
 const { must } = aap

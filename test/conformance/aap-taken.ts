@@ -1,8 +1,8 @@
 // When a run has been taken, and when it has started (A13).
 import assert from 'node:assert/strict'
 import { delegation } from '#protocols/delegation/index.ts'
-import { runOf, runsOf, take } from '../support/runs.ts'
-import { linesOf, stage, type Stage } from '../support/stage.ts'
+import { runOf, runsOf, take } from '../support/in-process/runs.ts'
+import { linesOf, stage, type Stage } from '../support/in-process/stage.ts'
 import { aap } from './aap-cited.ts'
 
 const { must } = aap

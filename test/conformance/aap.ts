@@ -1,6 +1,6 @@
 // Every MUST and MUST NOT of the AAP 0.1.0 draft, one row each, in the order of the text; its tables row for row, and our answers where
 // it is silent (A1 to A14).
-import type { Requirement } from '../support/requirements.ts'
+import type { Requirement } from '../support/laws/requirements.ts'
 
 const under =
   (clause: string) =>

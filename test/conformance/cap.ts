@@ -1,5 +1,5 @@
 // What HACP and AAP ask of CAP, the layer below them, one row each.
-import type { Requirement } from '../support/requirements.ts'
+import type { Requirement } from '../support/laws/requirements.ts'
 
 const under =
   (clause: string) =>

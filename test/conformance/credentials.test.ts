@@ -1,13 +1,13 @@
 // From a credential to an actor, on every real store: who is nobody, who is somebody, and how much of them a key carries.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
-import type { Refusal } from '#kernel/errors.ts'
-import type { Actor } from '#kernel/identity.ts'
+import type { Refusal } from '#kernel/declare/errors.ts'
+import type { Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
 import { authenticate } from '#protocols/identity/authenticate.ts'
-import { HOUR_MS, refusalOf } from '../support/stage.ts'
-import { createWorld, stateHash, storeMakers, type World } from '../support/world.ts'
+import { HOUR_MS, refusalOf } from '../support/in-process/stage.ts'
+import { createWorld, stateHash, storeMakers, type World } from '../support/in-process/world.ts'
 
 const spec = { goal: 'Fix the login bug' }
 

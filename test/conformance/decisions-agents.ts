@@ -1,7 +1,7 @@
 // Decisions about agents that come and go (H38), and about what every run of a task begins with (H36).
 import assert from 'node:assert/strict'
-import { runOf, runsOf } from '../support/runs.ts'
-import { again, enlist, stage, type Stage } from '../support/stage.ts'
+import { runOf, runsOf } from '../support/in-process/runs.ts'
+import { again, enlist, stage, type Stage } from '../support/in-process/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions

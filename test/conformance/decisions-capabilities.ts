@@ -1,6 +1,6 @@
 // What autonomy means for capabilities.
 import assert from 'node:assert/strict'
-import { acting, autonomy, runUnder } from '../support/restraint.ts'
+import { acting, autonomy, runUnder } from '../support/in-process/task-limits.ts'
 import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions

@@ -1,6 +1,6 @@
 // Decisions about checkpoints: H5-H8, H28, H33.
 import assert from 'node:assert/strict'
-import { again, HOUR_MS, linesOf, raced, stage, type Stage } from '../support/stage.ts'
+import { again, HOUR_MS, linesOf, raced, stage, type Stage } from '../support/in-process/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions

@@ -1,6 +1,6 @@
 // Continuous control: the person interrupts, steers, takes over, allows beforehand, and edits what the agent goes on from.
 import assert from 'node:assert/strict'
-import { HOUR_MS, linesOf, stage, type Stage } from '../support/stage.ts'
+import { HOUR_MS, linesOf, stage, type Stage } from '../support/in-process/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions

@@ -1,6 +1,6 @@
 // Decisions about what is delivered and reviewed, by whom, and who may read what a task starts from: H30, H39, H40, H41.
 import assert from 'node:assert/strict'
-import { stage, type Stage } from '../support/stage.ts'
+import { stage, type Stage } from '../support/in-process/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions

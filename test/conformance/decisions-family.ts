@@ -1,8 +1,8 @@
 // Decisions about parents and children: how the end of a task ends all below it (H37).
 import assert from 'node:assert/strict'
 import { limits } from '#kernel/limits.ts'
-import { runOf, runsOf, take } from '../support/runs.ts'
-import { HOUR_MS, stage, type Stage } from '../support/stage.ts'
+import { runOf, runsOf, take } from '../support/in-process/runs.ts'
+import { HOUR_MS, stage, type Stage } from '../support/in-process/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions

@@ -1,9 +1,9 @@
 // Decisions about grants: a deny against an allow (H35), how long a session is (H42), and actions that were approved one by one (D8).
 import assert from 'node:assert/strict'
-import { capability, capabilityWorld, local, type CapabilityWorld } from '../support/capability-world.ts'
-import { acting, autonomy, runUnder } from '../support/restraint.ts'
-import { runOf } from '../support/runs.ts'
-import { HOUR_MS, stage, type Stage } from '../support/stage.ts'
+import { capability, capabilityWorld, local, type CapabilityWorld } from '../support/in-process/capability-world.ts'
+import { acting, autonomy, runUnder } from '../support/in-process/task-limits.ts'
+import { runOf } from '../support/in-process/runs.ts'
+import { HOUR_MS, stage, type Stage } from '../support/in-process/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions

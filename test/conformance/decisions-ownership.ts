@@ -1,7 +1,7 @@
 // Decisions about passing work on (H21) and ending it with everything below (H29).
 import assert from 'node:assert/strict'
-import { runsOf } from '../support/runs.ts'
-import { enlist, HOUR_MS, linesOf, stage } from '../support/stage.ts'
+import { runsOf } from '../support/in-process/runs.ts'
+import { enlist, HOUR_MS, linesOf, stage } from '../support/in-process/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions

@@ -1,11 +1,11 @@
 // Decisions about whose question an answer counts for: what the system asks is its own question (H34), and a question that goes to the
 // next person stays the question that it was (H44).
 import assert from 'node:assert/strict'
-import { canonical } from '#kernel/canonical.ts'
-import type { Image, Store } from '#kernel/store.ts'
+import { canonical } from '#kernel/log/canonical-json.ts'
+import type { Image, Store } from '#kernel/log/store.ts'
 import { memoryDisk, memoryStore } from '#stores/memory.ts'
-import { runOf } from '../support/runs.ts'
-import { HOUR_MS, linesOf, stage, type Stage } from '../support/stage.ts'
+import { runOf } from '../support/in-process/runs.ts'
+import { HOUR_MS, linesOf, stage, type Stage } from '../support/in-process/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions

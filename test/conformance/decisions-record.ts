@@ -1,7 +1,7 @@
 // Decisions about the record, readers, the ledger and the wire.
 import assert from 'node:assert/strict'
-import type { Actor } from '#kernel/identity.ts'
-import { linesOf, refusalOf, stage } from '../support/stage.ts'
+import type { Actor } from '#kernel/declare/access.ts'
+import { linesOf, refusalOf, stage } from '../support/in-process/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions

@@ -1,6 +1,6 @@
 // Decisions about whom a question reaches: whose turn it is (H7), and who finds it (H8).
 import assert from 'node:assert/strict'
-import { HOUR_MS, stage, type Stage } from '../support/stage.ts'
+import { HOUR_MS, stage, type Stage } from '../support/in-process/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions

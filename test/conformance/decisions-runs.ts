@@ -1,7 +1,7 @@
 // Decisions about what becomes of a task when its run ends (H18, H29), and that what is passed down only narrows (H21).
 import assert from 'node:assert/strict'
-import { runOf, runsOf } from '../support/runs.ts'
-import { stage } from '../support/stage.ts'
+import { runOf, runsOf } from '../support/in-process/runs.ts'
+import { stage } from '../support/in-process/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions

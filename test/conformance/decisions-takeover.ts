@@ -1,9 +1,9 @@
 // Decisions about a person who takes the work into their own hands (H40), and about those who stop with an interrupt (H41).
 import assert from 'node:assert/strict'
-import { itemOf } from '#protocols/execution/mirrored.ts'
-import { runOf, runsOf, take } from '../support/runs.ts'
-import { assertMirrored } from '../support/items.ts'
-import { enlist, linesOf, stage, type Stage } from '../support/stage.ts'
+import { itemOf } from '#protocols/execution/mirror/ids.ts'
+import { runOf, runsOf, take } from '../support/in-process/runs.ts'
+import { assertMirrored } from '../support/in-process/items.ts'
+import { enlist, linesOf, stage, type Stage } from '../support/in-process/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions

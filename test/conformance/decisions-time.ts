@@ -1,6 +1,6 @@
 // Decisions about time: H19, state by state. Timers ring as the worker would ring them.
 import assert from 'node:assert/strict'
-import { HOUR_MS, linesOf, stage, type Stage } from '../support/stage.ts'
+import { HOUR_MS, linesOf, stage, type Stage } from '../support/in-process/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions

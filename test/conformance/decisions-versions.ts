@@ -1,6 +1,6 @@
 // Decisions about versions and about agents that may change nothing: H23, H41, H43, H44.
 import assert from 'node:assert/strict'
-import { stage, type Stage } from '../support/stage.ts'
+import { stage, type Stage } from '../support/in-process/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions

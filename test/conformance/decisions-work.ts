@@ -1,7 +1,7 @@
 // Decisions about tasks, reviews and artifacts.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { linesOf, stage } from '../support/stage.ts'
+import { linesOf, stage } from '../support/in-process/stage.ts'
 import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions

@@ -1,6 +1,6 @@
 // Our own answers where the draft is silent, ambiguous or contradicts itself, and the defects of public implementations that we
 // do not share. The numbers are those of the list of decisions.
-import type { Requirement } from '../support/requirements.ts'
+import type { Requirement } from '../support/laws/requirements.ts'
 
 const row = (id: string, text: string, later?: Requirement['later']): Requirement => {
   const clause = id.startsWith('LOOPS')

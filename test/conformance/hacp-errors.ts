@@ -1,7 +1,7 @@
 // HACP 0.1.0: errors, atomicity, and bad input: each is refused with its code, and every document stays as it was.
 import assert from 'node:assert/strict'
-import { createWorld, stateHash } from '../support/world.ts'
-import { HOUR_MS, linesOf, raced, refusalOf, stage } from '../support/stage.ts'
+import { createWorld, stateHash } from '../support/in-process/world.ts'
+import { HOUR_MS, linesOf, raced, refusalOf, stage } from '../support/in-process/stage.ts'
 import { memoryStore } from '#stores/memory.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
 import { hacp } from './hacp-cited.ts'

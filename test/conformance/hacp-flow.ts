@@ -1,6 +1,6 @@
 // HACP 0.1.0: the reference flow, arrow for arrow, and its reconstruction from the record alone.
 import assert from 'node:assert/strict'
-import { stage, type Stage } from '../support/stage.ts'
+import { stage, type Stage } from '../support/in-process/stage.ts'
 import { hacp } from './hacp-cited.ts'
 
 const { must } = hacp

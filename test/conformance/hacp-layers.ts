@@ -1,7 +1,7 @@
 // HACP 0.1.0, Inter-layer Contracts: what each event of a task does to its run.
 import assert from 'node:assert/strict'
-import { linesOf, stage } from '../support/stage.ts'
-import { runOf, runsOf } from '../support/runs.ts'
+import { linesOf, stage } from '../support/in-process/stage.ts'
+import { runOf, runsOf } from '../support/in-process/runs.ts'
 import { hacp } from './hacp-cited.ts'
 
 const { must } = hacp

@@ -1,8 +1,8 @@
 // HACP 0.1.0: roles, the seven objects, immutability, identifiers, the shape of a task.
 import assert from 'node:assert/strict'
-import { createIds } from '#kernel/ids.ts'
-import { stateHash } from '../support/world.ts'
-import { linesOf, stage } from '../support/stage.ts'
+import { createIds } from '#kernel/codec/ids.ts'
+import { stateHash } from '../support/in-process/world.ts'
+import { linesOf, stage } from '../support/in-process/stage.ts'
 import { hacp } from './hacp-cited.ts'
 
 const { must } = hacp

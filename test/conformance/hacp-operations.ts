@@ -1,6 +1,6 @@
 // HACP 0.1.0: operations, who calls them, and their preconditions.
 import assert from 'node:assert/strict'
-import { again, HOUR_MS, refusalOf, stage, type Stage } from '../support/stage.ts'
+import { again, HOUR_MS, refusalOf, stage, type Stage } from '../support/in-process/stage.ts'
 import { hacp } from './hacp-cited.ts'
 
 const { must } = hacp

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { differenceIn } from '#kernel/chain.ts'
-import { inputOf } from '../support/examples.ts'
-import { linesOf, stage } from '../support/stage.ts'
-import { stateHash } from '../support/world.ts'
+import { differenceIn } from '#kernel/log/hash-chain.ts'
+import { inputOf } from '../support/in-process/examples.ts'
+import { linesOf, stage } from '../support/in-process/stage.ts'
+import { stateHash } from '../support/in-process/world.ts'
 import { hacp } from './hacp-cited.ts'
 
 const { must } = hacp

@@ -2,7 +2,7 @@
 // exhaustive.test.ts; here are the rows of the draft.
 import assert from 'node:assert/strict'
 import { taskMoves } from '#protocols/collaboration/states.ts'
-import { stage, type Stage } from '../support/stage.ts'
+import { stage, type Stage } from '../support/in-process/stage.ts'
 import { hacp } from './hacp-cited.ts'
 
 const { must } = hacp

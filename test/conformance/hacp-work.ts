@@ -1,7 +1,7 @@
 // HACP 0.1.0: checkpoint, ownership, review, artifact, ledger.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { again, raced, stage } from '../support/stage.ts'
+import { again, raced, stage } from '../support/in-process/stage.ts'
 import { hacp } from './hacp-cited.ts'
 
 const { must } = hacp

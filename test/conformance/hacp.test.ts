@@ -1,7 +1,7 @@
 // HACP 0.1.0, sentence for sentence. The tests stand in the files below, by section; here they are compared with the rows.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { differences } from '../support/requirements.ts'
+import { differences } from '../support/laws/requirements.ts'
 import { hacp } from './hacp-cited.ts'
 import './hacp-objects.ts'
 import './hacp-states.ts'

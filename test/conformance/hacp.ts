@@ -1,6 +1,6 @@
 // Every MUST and MUST NOT of the HACP 0.1.0 draft, one row each, in the order of the text; tables of the draft are taken row for
 // row. A row in brackets behind its clause comes from a table, not from a sentence.
-import type { Requirement } from '../support/requirements.ts'
+import type { Requirement } from '../support/laws/requirements.ts'
 
 const under =
   (clause: string) =>

@@ -1,17 +1,13 @@
 // HXP 0.1, clause for clause: a row that no test shows is red, and so is a row that names a test that there is not.
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { hxpRows } from './hxp.ts'
 
-const here = import.meta.dirname
+const tests = join(import.meta.dirname, '..')
 const texts = new Map(
-  ['..', '../execution'].flatMap((folder) =>
-    readdirSync(join(here, folder))
-      .filter((name) => name.endsWith('.test.ts'))
-      .map((name) => [name.slice(0, -'.test.ts'.length), readFileSync(join(here, folder, name), 'utf8')] as const),
-  ),
+  globSync('**/*.test.ts', { cwd: tests }).map((name) => [name.slice(0, -'.test.ts'.length), readFileSync(join(tests, name), 'utf8')]),
 )
 const isTest = (text: string | undefined, title: string): boolean =>
   text !== undefined && new RegExp(`\\b(?:test|describe)\\(\\s*(['"\`])${RegExp.escape(title)}\\1`).test(text)

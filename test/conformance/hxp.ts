@@ -1,6 +1,6 @@
 // Every clause of the HXP 0.1 draft, MUST or plain statement, one row each, in the order of the text; what existing clients rely on, and our
 // answers where it is silent (X1 to X31). Each row names the tests that show it, by file and title.
-import type { Requirement } from '../support/requirements.ts'
+import type { Requirement } from '../support/laws/requirements.ts'
 
 /** `shown`: a file of test/execution, or else of test, without its ending, and the title of a test in it. */
 export type Shown = Requirement & { readonly shown: readonly (readonly [file: string, title: string])[] }
@@ -26,108 +26,180 @@ const version = under('10 Versioning')
 const client = under('Existing clients')
 const ours = under('Our choices')
 
-const CREATED = ['http', '201: a request is created, and the answer says where to look and where to listen'] as const
-const LEFT_OUT = ['http', 'what is left out has the usual values, and what is absent is absent'] as const
-const RESOLVED = ['http', '200: a request is retrieved and resolved, and the receipt says so to both sides'] as const
-const CANCELLED = ['http', 'cancel works by POST and by DELETE, with a receipt'] as const
+const CREATED = ['bridges/hxp/http', '201: a request is created, and the answer says where to look and where to listen'] as const
+const LEFT_OUT = ['bridges/hxp/http', 'what is left out has the usual values, and what is absent is absent'] as const
+const RESOLVED = ['bridges/hxp/http', '200: a request is retrieved and resolved, and the receipt says so to both sides'] as const
+const CANCELLED = ['bridges/hxp/http', 'cancel works by POST and by DELETE, with a receipt'] as const
 const EXPIRED = [
-  'http',
+  'bridges/hxp/http',
   'a request that expired: pause stays pending and overdue, fail has failed, default has completed; GET is 200 for each',
 ] as const
-const INVALID = ['http', '400: invalid requests are refused, each with its field, and nothing is stored'] as const
-const WHO = ['http', '401: no credential, a wrong one, a revoked one, and one of the wrong kind'] as const
-const NOWHERE = ['http', '404: what is not there, what is not an id, and what belongs to somebody else'] as const
-const MAY = ['http', 'who may look and who may answer: the one it is routed to, the owner of the installation, and nobody else'] as const
-const CONFLICT = ['http', '409: resolving twice, cancelling what is resolved, and a key that came before with another body'] as const
-const UNFIT = ['http', '422: a result that does not fit is refused, and the request stays open'] as const
-const LATE = ['http', '408: resolving what ended by its deadline, again and again without harm'] as const
-const LARGE = ['http', '413: a body that is too large, announced or not'] as const
-const QUOTA = ['http', '429: quotas say when to come again'] as const
-const ABSENT = ['http', '503: a store that cannot write says so, and what is there can still be read'] as const
-const INBOX = ['http', 'the inbox: critical first, then by age; filters; totals that are exact'] as const
-const PAGES = ['http', 'pages: by cursor and by offset, none twice and none lost, 100 at most'] as const
-const LIST = ['http', 'an agent lists its own, the latest first, by status'] as const
-const WAIT = ['http', '?wait= answers when the request has ended, or pending when it runs out'] as const
-const ONCE = ['http', 'Idempotency-Key: a repeated create, resolve or cancel is the same one'] as const
-const HEADERS = ['http', 'every answer has the headers that every answer has, and none is HTML'] as const
-const ADDRESS = ['http', 'ws_url follows the host that was asked for, and TLS where a proxy ends it'] as const
-const ABOUT = ['http', 'GET /hxp tells what this is, without a credential'] as const
-const VERIFIED = ['http', 'a receipt is verified: ours as it is, and nothing that was changed or made up'] as const
-const RULES = ['http', 'delegation rules: list, add, order, remove'] as const
-const HEARD = ['ws', 'a subscriber hears who has it and what they decided, word for word, and then it is over'] as const
-const ENDINGS = ['ws', 'cancelled, failed by its deadline, taken by default, overdue on pause: each has its event'] as const
-const OUTCOME = ['ws', 'who comes late gets the stored outcome at once'] as const
-const FILE = ['files', 'a file that was sent is named by the answer, and the receipt says what it is (X5)'] as const
-const SECRET = ['secrets', 'the receipt holds a commitment, the agent gets the answer once, and then it is gone'] as const
-const UNSEEN = ['canary', 'no secret is seen anywhere'] as const
+const INVALID = ['bridges/hxp/http', '400: invalid requests are refused, each with its field, and nothing is stored'] as const
+const WHO = ['bridges/hxp/http', '401: no credential, a wrong one, a revoked one, and one of the wrong kind'] as const
+const NOWHERE = ['bridges/hxp/http', '404: what is not there, what is not an id, and what belongs to somebody else'] as const
+const MAY = [
+  'bridges/hxp/http',
+  'who may look and who may answer: the one it is routed to, the owner of the installation, and nobody else',
+] as const
+const CONFLICT = [
+  'bridges/hxp/http',
+  '409: resolving twice, cancelling what is resolved, and a key that came before with another body',
+] as const
+const UNFIT = ['bridges/hxp/http', '422: a result that does not fit is refused, and the request stays open'] as const
+const LATE = ['bridges/hxp/http', '408: resolving what ended by its deadline, again and again without harm'] as const
+const LARGE = ['bridges/hxp/http', '413: a body that is too large, announced or not'] as const
+const QUOTA = ['bridges/hxp/http', '429: quotas say when to come again'] as const
+const ABSENT = ['bridges/hxp/http', '503: a store that cannot write says so, and what is there can still be read'] as const
+const INBOX = ['bridges/hxp/http', 'the inbox: critical first, then by age; filters; totals that are exact'] as const
+const PAGES = ['bridges/hxp/http', 'pages: by cursor and by offset, none twice and none lost, 100 at most'] as const
+const LIST = ['bridges/hxp/http', 'an agent lists its own, the latest first, by status'] as const
+const WAIT = ['bridges/hxp/http', '?wait= answers when the request has ended, or pending when it runs out'] as const
+const ONCE = ['bridges/hxp/http', 'Idempotency-Key: a repeated create, resolve or cancel is the same one'] as const
+const HEADERS = ['bridges/hxp/http', 'every answer has the headers that every answer has, and none is HTML'] as const
+const ADDRESS = ['bridges/hxp/http', 'ws_url follows the host that was asked for, and TLS where a proxy ends it'] as const
+const ABOUT = ['bridges/hxp/http', 'GET /hxp tells what this is, without a credential'] as const
+const VERIFIED = ['bridges/hxp/http', 'a receipt is verified: ours as it is, and nothing that was changed or made up'] as const
+const RULES = ['bridges/hxp/http', 'delegation rules: list, add, order, remove'] as const
+const HEARD = ['bridges/hxp/ws', 'a subscriber hears who has it and what they decided, word for word, and then it is over'] as const
+const ENDINGS = ['bridges/hxp/ws', 'cancelled, failed by its deadline, taken by default, overdue on pause: each has its event'] as const
+const OUTCOME = ['bridges/hxp/ws', 'who comes late gets the stored outcome at once'] as const
+const FILE = [
+  'protocols/execution/answering/file',
+  'a file that was sent is named by the answer, and the receipt says what it is (X5)',
+] as const
+const SECRET = [
+  'protocols/execution/answering/secret',
+  'the receipt holds a commitment, the agent gets the answer once, and then it is gone',
+] as const
+const UNSEEN = ['faults/leaked-secrets', 'no secret is seen anywhere'] as const
 const TOLD = [
-  'notices',
+  'protocols/execution/notices/notices',
   'whoever has a request before them is told, signed, that an agent asks and which, and nothing of what it asks',
 ] as const
-const QUIET = ['notices', 'nothing is said in quiet hours but what is critical (X24), and the rest comes when they are over'] as const
-const RATION = ['quotas', 'what is called critical is rationed by the hour (X24), and everything else goes on'] as const
-const TICKET = ['ws', 'ws_url lets in whoever has it, once, and only to this request'] as const
-const REFUSED = ['ws', 'refused before there is a socket, in JSON: no credential, a wrong one, another’s request, a foreign page'] as const
-const POOL = ['ws', 'a claim, a release, a question, a reply and more time are heard; in a pool an agent hears no name'] as const
-const OPTION = ['results', 'a decision is one of the options, letter by letter'] as const
-const APPROVED = ['results', 'an approval is approved or rejected, in these words'] as const
-const REASON = ['results', 'a rejection needs its reason where the agent asked for one'] as const
-const FITS = ['results', 'every answer that is accepted satisfies what was asked, and is accepted again as it is'] as const
-const ASKED = ['payload', 'a valid payload is accepted as it is, and again; beside a field that is not known it is refused'] as const
-const CLIENT = ['clients', 'an agent’s client creates, polls and gets its receipts; every error has a message'] as const
-const PAGE = ['clients', 'the page for people reads the inbox and answers a number with the text "42"'] as const
-const DEMO = ['clients', 'the demo script asks under several names with one development key'] as const
-const REACHED = ['recipients', 'what waits for a person who is switched off goes to the next who can answer'] as const
-const NOBODY = ['recipients', 'with nobody at all, asking is refused and changes nothing'] as const
+const QUIET = [
+  'protocols/execution/notices/notices',
+  'nothing is said in quiet hours but what is critical (X24), and the rest comes when they are over',
+] as const
+const RATION = [
+  'protocols/execution/asking/quotas',
+  'what is called critical is rationed by the hour (X24), and everything else goes on',
+] as const
+const TICKET = ['bridges/hxp/ws', 'ws_url lets in whoever has it, once, and only to this request'] as const
+const REFUSED = [
+  'bridges/hxp/ws',
+  'refused before there is a socket, in JSON: no credential, a wrong one, another’s request, a foreign page',
+] as const
+const POOL = [
+  'bridges/hxp/ws',
+  'a claim, a release, a question, a reply and more time are heard; in a pool an agent hears no name',
+] as const
+const OPTION = ['protocols/execution/answering/result', 'a decision is one of the options, letter by letter'] as const
+const APPROVED = ['protocols/execution/answering/result', 'an approval is approved or rejected, in these words'] as const
+const REASON = ['protocols/execution/answering/result', 'a rejection needs its reason where the agent asked for one'] as const
+const FITS = [
+  'protocols/execution/answering/result',
+  'every answer that is accepted satisfies what was asked, and is accepted again as it is',
+] as const
+const ASKED = [
+  'protocols/execution/asking/payload',
+  'a valid payload is accepted as it is, and again; beside a field that is not known it is refused',
+] as const
+const CLIENT = ['bridges/hxp/clients', 'an agent’s client creates, polls and gets its receipts; every error has a message'] as const
+const PAGE = ['bridges/hxp/clients', 'the page for people reads the inbox and answers a number with the text "42"'] as const
+const DEMO = ['bridges/hxp/clients', 'the demo script asks under several names with one development key'] as const
+const REACHED = [
+  'protocols/execution/asking/recipients',
+  'what waits for a person who is switched off goes to the next who can answer',
+] as const
+const NOBODY = ['protocols/execution/asking/recipients', 'with nobody at all, asking is refused and changes nothing'] as const
 const UNDECIDED = [
-  'recipients',
+  'protocols/execution/asking/recipients',
   'a task without a decider is shown to the owners of the project, who name a substitute and cannot answer themselves',
 ] as const
-const POOL_LEFT = ['recipients', 'what lies in a pool goes to somebody outside when the last of the project is gone'] as const
-const TOTALS = ['totals', 'whoever has left a project, and a key for one project, are told of the rest alone'] as const
-const LEFT = ['recipients', 'whoever has left the project is neither asked nor counted'] as const
-const VOTED_DOWN = ['recipients', 'what votes have made impossible is rejected, with the reasons'] as const
-const UNREACHED = ['recipients', 'one substitute cannot give the votes of two'] as const
-const FILTERED = ['openapi', 'a list is filtered by agent, by label and by every status, together, 20 at a time, with its total'] as const
-const URGENT = ['openapi', 'the inbox shows what is open, most urgent first, by action too, and hides nothing behind old items'] as const
+const POOL_LEFT = [
+  'protocols/execution/asking/recipients',
+  'what lies in a pool goes to somebody outside when the last of the project is gone',
+] as const
+const TOTALS = [
+  'protocols/execution/inbox/totals',
+  'whoever has left a project, and a key for one project, are told of the rest alone',
+] as const
+const LEFT = ['protocols/execution/asking/recipients', 'whoever has left the project is neither asked nor counted'] as const
+const VOTED_DOWN = ['protocols/execution/asking/recipients', 'what votes have made impossible is rejected, with the reasons'] as const
+const UNREACHED = ['protocols/execution/asking/recipients', 'one substitute cannot give the votes of two'] as const
+const FILTERED = [
+  'bridges/hxp/openapi',
+  'a list is filtered by agent, by label and by every status, together, 20 at a time, with its total',
+] as const
+const URGENT = [
+  'bridges/hxp/openapi',
+  'the inbox shows what is open, most urgent first, by action too, and hides nothing behind old items',
+] as const
 const NAMED = [
-  'openapi',
+  'bridges/hxp/openapi',
   'GET /hxp names itself and its endpoints; a new rule stands at the top; figures are numbers for both sides',
 ] as const
-const IGNORED = ['openapi', 'what nobody knows is ignored and named, what is null is not said, and nothing of it is stored'] as const
-const UNMARKED = ['openapi', 'to a page of another origin nothing that an agent wrote is markup, on every path for people'] as const
-const CHOSEN = ['openapi', 'an answer in the form that a page was given counts for the option that it stood for'] as const
-const HASTY = ['defaults', 'a default that would decide within a minute is refused, and nothing is stored (X29)'] as const
-const BY_DEFAULT = ['defaults', 'the signed basis names the default, and stands before the result'] as const
+const IGNORED = [
+  'bridges/hxp/openapi',
+  'what nobody knows is ignored and named, what is null is not said, and nothing of it is stored',
+] as const
+const UNMARKED = [
+  'bridges/hxp/openapi',
+  'to a page of another origin nothing that an agent wrote is markup, on every path for people',
+] as const
+const CHOSEN = ['bridges/hxp/openapi', 'an answer in the form that a page was given counts for the option that it stood for'] as const
+const HASTY = [
+  'protocols/execution/asking/defaults',
+  'a default that would decide within a minute is refused, and nothing is stored (X29)',
+] as const
+const BY_DEFAULT = ['protocols/execution/asking/defaults', 'the signed basis names the default, and stands before the result'] as const
 const ISSUER = [
-  'defaults',
+  'protocols/execution/asking/defaults',
   'a receipt names its server by origin and installation, and how long the answer took is signed (X30, X31)',
 ] as const
-const VERIFY = ['keys', 'the command line verifies with saved keys, with a folder and with a server, and says why not'] as const
-const DELEGATED = ['rules', 'goes where the rules of 6.2 send it, and to the owner where none fits'] as const
-const SPECIFIC = ['rules', 'of all rules that fit, the one with the most conditions counts, and of those the first'] as const
-const OWN_RULES = ['rules', 'follows only the rules of whoever answers for the agent'] as const
-const IN_POOL = ['pool', 'stands before everybody of the project until somebody claims it, and then before them alone'] as const
-const CLAIM_TIME = ['pool', 'has taken as long as from its claim to its answer'] as const
-const NAMELESS = ['pool', 'never tells the agent who took it, asked about it or answered it'] as const
-const ORDER = ['inbox', 'what is critical comes first, then high, normal and low, and the oldest first among those (X17)'] as const
-const ITEM = ['inbox', 'says who asks and for whom, what the server knows, and what each answer does'] as const
-const EVIDENCE = ['notary', 'evidence is what the draft says, with a secret of this server'] as const
+const VERIFY = [
+  'apps/server/key-files',
+  'the command line verifies with saved keys, with a folder and with a server, and says why not',
+] as const
+const DELEGATED = [
+  'protocols/execution/asking/preferences',
+  'goes where the rules of 6.2 send it, and to the owner where none fits',
+] as const
+const SPECIFIC = [
+  'protocols/execution/asking/preferences',
+  'of all rules that fit, the one with the most conditions counts, and of those the first',
+] as const
+const OWN_RULES = ['protocols/execution/asking/preferences', 'follows only the rules of whoever answers for the agent'] as const
+const IN_POOL = [
+  'protocols/execution/asking/pool',
+  'stands before everybody of the project until somebody claims it, and then before them alone',
+] as const
+const CLAIM_TIME = ['protocols/execution/asking/pool', 'has taken as long as from its claim to its answer'] as const
+const NAMELESS = ['protocols/execution/asking/pool', 'never tells the agent who took it, asked about it or answered it'] as const
+const ORDER = [
+  'protocols/execution/inbox/inbox',
+  'what is critical comes first, then high, normal and low, and the oldest first among those (X17)',
+] as const
+const ITEM = ['protocols/execution/inbox/inbox', 'says who asks and for whom, what the server knows, and what each answer does'] as const
+const EVIDENCE = ['workers/notary', 'evidence is what the draft says, with a secret of this server'] as const
 const SIGNED = [
-  'notary',
+  'workers/notary',
   'a receipt is signed as a JWS over the canonical claims, always in the same way, and any library verifies it',
 ] as const
-const BOUND = ['bound', 'blocks the task and its run, and is one item, for the people of the task'] as const
-const TLS = ['tls', 'sockets are opened over TLS'] as const
-const ONLY_TLS = ['tls', 'plain HTTP on that port gets nothing, and harms nobody'] as const
-const TOKENS = ['tokens', 'of the issuer, for here and in time, proves its subject; the keys are fetched once'] as const
-const LINKED = ['tokens', 'a linked subject is the person, and nobody before, after, or while they are switched off'] as const
+const BOUND = ['protocols/execution/mirror/bound', 'blocks the task and its run, and is one item, for the people of the task'] as const
+const TLS = ['bindings/tls', 'sockets are opened over TLS'] as const
+const ONLY_TLS = ['bindings/tls', 'plain HTTP on that port gets nothing, and harms nobody'] as const
+const TOKENS = ['apps/server/issuer-tokens', 'of the issuer, for here and in time, proves its subject; the keys are fetched once'] as const
+const LINKED = [
+  'apps/server/issuer-tokens',
+  'a linked subject is the person, and nobody before, after, or while they are switched off',
+] as const
 const DEVELOPMENT = [
-  'clients',
+  'bridges/hxp/clients',
   'in development mode the credentials that everybody knows are enough, and pages of any origin come in',
 ] as const
 const CORS = [
-  'clients',
+  'bridges/hxp/clients',
   'CORS: on every answer for pages of configured origins, errors and preflights included, and for no others',
 ] as const
 
@@ -283,7 +355,7 @@ export const hxpRows: readonly Shown[] = [
   ours(
     'X32',
     "Every line of agents' text at a terminal is indented and marked, so that none can look like the server's own.",
-    ['cli-marked', 'never begins a line of the screen, but for the row in which it is chosen'],
-    ['cli-marked', 'never looks like a field of a thing that is shown field by field'],
+    ['apps/cli/agent-text', 'never begins a line of the screen, but for the row in which it is chosen'],
+    ['apps/cli/agent-text', 'never looks like a field of a thing that is shown field by field'],
   ),
 ]

@@ -2,9 +2,9 @@
 // record keeps of those who reached for it.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { Actor } from '#kernel/identity.ts'
+import type { Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { enlist, linesOf, refusalOf, stage, type Stage } from '../support/stage.ts'
+import { enlist, linesOf, refusalOf, stage, type Stage } from '../support/in-process/stage.ts'
 
 describe('ids that look like somebody', () => {
   const lookalikes = [

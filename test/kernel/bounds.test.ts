@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { createCache } from '#kernel/cache.ts'
-import type { Refusal } from '#kernel/errors.ts'
+import { createCache } from '#kernel/log/document-cache.ts'
+import type { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
-import { createMeter } from '#kernel/meter.ts'
-import { cursorOf, pageSize, placeOf } from '#kernel/paging.ts'
-import { createWorld } from '../support/world.ts'
+import { createMeter } from '#kernel/codec/rate-limit.ts'
+import { cursorOf, pageSize, placeOf } from '#kernel/declare/paging.ts'
+import { createWorld } from '../support/in-process/world.ts'
 
 describe('a cursor', () => {
   test('leads back to its place, for any place, with any size of page', () => {

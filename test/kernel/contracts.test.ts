@@ -1,15 +1,15 @@
 // How one fact leads to the next within a batch.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Line } from '#kernel/chain.ts'
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
-import { anyone, human, system, type Actor } from '#kernel/identity.ts'
+import type { Line } from '#kernel/log/hash-chain.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { anyone, human, system, type Actor } from '#kernel/declare/access.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
-import { command, rule, type Contract, type Protocol } from '#kernel/operation.ts'
-import { doc, t, type Static } from '#kernel/schema.ts'
+import { command, rule, type Contract, type Protocol } from '#kernel/declare/operation.ts'
+import { doc, t, type Static } from '#kernel/declare/schema.ts'
 import { memoryStore } from '#stores/memory.ts'
-import { seededEntropy, settled, stateHash } from '../support/world.ts'
+import { seededEntropy, settled, stateHash } from '../support/in-process/world.ts'
 
 const Box = doc('contracttest.box', t.Object({ id: t.String(), steps: t.Array(t.String()) }), { scopeOf: () => 'project_a' })
 type Box = Static<typeof Box.schema>

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { createIds } from '#kernel/ids.ts'
-import { seededEntropy } from '../support/world.ts'
+import { createIds } from '#kernel/codec/ids.ts'
+import { seededEntropy } from '../support/in-process/world.ts'
 
 const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 const timeIn = (id: string): number =>

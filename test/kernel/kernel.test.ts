@@ -1,18 +1,18 @@
 // What the kernel promises for every operation: one effect for one key, one winner of a race, a reason for every no.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
-import type { Line } from '#kernel/chain.ts'
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
-import { anyone, type Actor } from '#kernel/identity.ts'
+import type { Line } from '#kernel/log/hash-chain.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { anyone, type Actor } from '#kernel/declare/access.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, type Protocol } from '#kernel/operation.ts'
-import { doc, t } from '#kernel/schema.ts'
-import type { Store } from '#kernel/store.ts'
+import { command, type Protocol } from '#kernel/declare/operation.ts'
+import { doc, t } from '#kernel/declare/schema.ts'
+import type { Store } from '#kernel/log/store.ts'
 import { authenticate } from '#protocols/identity/authenticate.ts'
 import { memoryDisk, memoryStore } from '#stores/memory.ts'
-import { createWorld, seededEntropy, settled, stateHash, storeMakers, type World } from '../support/world.ts'
+import { createWorld, seededEntropy, settled, stateHash, storeMakers, type World } from '../support/in-process/world.ts'
 
 const DAY_MS = 86_400_000
 const create = { spec: { goal: 'Fix it' } }

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { limits } from '#kernel/limits.ts'
-import { prefixOf } from '#kernel/schema.ts'
+import { prefixOf } from '#kernel/declare/schema.ts'
 import { Checkpoint } from '#protocols/collaboration/schema.ts'
 import { memoryDisk, memoryStore } from '#stores/memory.ts'
-import { createWorld, type World } from '../support/world.ts'
+import { createWorld, type World } from '../support/in-process/world.ts'
 
 /** An agent's task in progress, made before anything is counted. */
 async function working(world: World): Promise<string> {

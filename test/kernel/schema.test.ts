@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { problemOf } from '#kernel/foreign-schema.ts'
+import { problemOf } from '#kernel/declare/foreign-schema.ts'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { Refusal } from '#kernel/errors.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
 import {
   assertMatches,
   doc,
@@ -18,7 +18,7 @@ import {
   prefixOf,
   refusedAs,
   t,
-} from '#kernel/schema.ts'
+} from '#kernel/declare/schema.ts'
 
 const Spec = refusedAs(
   'INVALID_SPEC',

@@ -1,8 +1,8 @@
 // Fields that a schema does not know: found at every depth, with their place and the nearest known name, and nowhere in open objects.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { nullable, t } from '#kernel/schema.ts'
-import { nearestOf, refuseUnknown, unknownFields, withAdded } from '#kernel/unknown-fields.ts'
+import { nullable, t } from '#kernel/declare/schema.ts'
+import { nearestOf, refuseUnknown, unknownFields, withAdded } from '#kernel/declare/unknown-fields.ts'
 
 const Point = t.Object({ title: t.String(), max_duration: t.Optional(t.String()) })
 const Shape = t.Object({

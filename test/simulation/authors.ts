@@ -1,5 +1,5 @@
 // Whose call left a fact: by the client's own words where they stand in it, else by what the call was about.
-import type { Operation } from '#kernel/operation.ts'
+import type { Operation } from '#kernel/declare/operation.ts'
 import { protocols } from '#protocols/index.ts'
 import type { Plan } from './clients.ts'
 import type { SeenImage } from './record.ts'

@@ -1,7 +1,7 @@
 // The clients: they send, lose answers, send again under the same key or twice at once, and remember every answer. What they were
 // told is held against the disk at the moment it is said.
-import { canonical } from '#kernel/canonical.ts'
-import { Refusal } from '#kernel/errors.ts'
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
 import { authenticate } from '#protocols/identity/authenticate.ts'
 import { BATCH, leaves, marked, markerIn, operations, targetOf } from './authors.ts'
 import type { Machine } from './machine.ts'

@@ -1,8 +1,8 @@
 // Beside a task's own life: the questions that were asked about it, who can answer them, and what an agent is forbidden to do. A second
 // account, small and apart from the code that is tested.
 import assert from 'node:assert/strict'
-import type { Perform } from '#kernel/effects.ts'
-import type { World } from '../support/world.ts'
+import type { Perform } from '#kernel/call/effects.ts'
+import type { World } from '../support/in-process/world.ts'
 import {
   call,
   idOf,

@@ -1,6 +1,6 @@
 // What people and agents are shown when all is quiet, against what the documents say: nothing that waits for somebody is missing from
 // their list, nothing else stands there, nothing twice, and the numbers are the same. One of them stands in for another in one project.
-import { canonical } from '#kernel/canonical.ts'
+import { canonical } from '#kernel/log/canonical-json.ts'
 import type { Plan } from './clients.ts'
 import type { Fail, Record as FactRecord } from './record.ts'
 import { isUnbound } from './requests.ts'

@@ -1,5 +1,5 @@
 // What the actors try next: mostly what moves a task on, sometimes what they may not, often several at once.
-import { sha256Hex } from '#kernel/chain.ts'
+import { sha256Hex } from '#kernel/log/hash-chain.ts'
 import type { Plan } from './clients.ts'
 import { isOver } from './laws.ts'
 import type { Random } from './random.ts'

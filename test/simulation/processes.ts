@@ -1,6 +1,6 @@
 // The processes of the agents: two for each agent, neither knowing of the other. They take their messages, work on what they took,
 // forget nothing, and go on talking about a run long after the other has taken it over.
-import { canonical } from '#kernel/canonical.ts'
+import { canonical } from '#kernel/log/canonical-json.ts'
 import type { Plan } from './clients.ts'
 import type { Random } from './random.ts'
 import type { Fail, Record as FactRecord } from './record.ts'

@@ -1,10 +1,10 @@
 // Those who are told by HTTP: people through their channels, agents through their callbacks. A receiver refuses, does not answer in time,
 // or answers when nobody listens any more. Its laws: what is said has happened; what has happened is said at least once or given up on
 // the record; and nothing counts as delivered that nobody took.
-import type { Line } from '#kernel/chain.ts'
-import type { Group } from '#kernel/sequencer.ts'
+import type { Line } from '#kernel/log/hash-chain.ts'
+import type { Group } from '#kernel/log/group-commit.ts'
 import type { MemoryDisk } from '#stores/memory.ts'
-import type { WebhookOptions } from '#workers/webhook.ts'
+import type { WebhookOptions } from '#workers/webhooks/agents.ts'
 import type { Random } from './random.ts'
 import type { Fail, Record as FactRecord } from './record.ts'
 

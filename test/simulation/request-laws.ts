@@ -1,7 +1,7 @@
 // What must be true of every request that no task stands behind, written down a second time and apart from the code that is tested:
 // how it moves, who may end it and with what, that time neither approves nor comes early, and that the indexes say what the
 // documents say.
-import { entriesOf, idOf, kindOf } from '#kernel/schema.ts'
+import { entriesOf, idOf, kindOf } from '#kernel/declare/schema.ts'
 import type { MemoryDisk } from '#stores/memory.ts'
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
 import { isUnbound } from './requests.ts'

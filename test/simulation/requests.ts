@@ -1,6 +1,6 @@
 // What agents ask of people outside of any task, and what everybody does with it: answers right and wrong, votes, claims, questions,
 // more time, withdrawals, several of them at once.
-import { shownDigest } from '#protocols/execution/card.ts'
+import { shownDigest } from '#protocols/execution/answering/shown-request.ts'
 import type { Plan } from './clients.ts'
 import type { Random } from './random.ts'
 import type { Record as FactRecord } from './record.ts'

@@ -1,8 +1,8 @@
 // One seed, one history: a scheduler picks what happens next, faults included, and every law is held after every step. Then the
 // faults end, time passes, and whatever was promised must have come true.
 import { createHash } from 'node:crypto'
-import { SYSTEM } from '#kernel/identity.ts'
-import { kindOf } from '#kernel/schema.ts'
+import { SYSTEM } from '#kernel/declare/access.ts'
+import { kindOf } from '#kernel/declare/schema.ts'
 import { createEffectLaws, type EffectLaws } from './capabilities.ts'
 import { createClients, type Clients, type Intent, type Plan } from './clients.ts'
 import { checkInboxes } from './inboxes.ts'

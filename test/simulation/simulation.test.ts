@@ -53,7 +53,7 @@ const bySystem = new Set([
     'capability.conclude',
     'capability.offer',
     'capability.withdraw',
-    // Webhooks need somebody who takes them: test/webhook.test.ts.
+    // Webhooks need somebody who takes them: test/workers/webhooks.test.ts.
     'webhook.rotate',
     'inbox.push',
     'delivery.record',

@@ -1,6 +1,6 @@
 // A task's life once more, small and apart from the code that is tested: who may do what in which state, what they are told
 // otherwise, and what becomes of the task.
-import type { World } from '../support/world.ts'
+import type { World } from '../support/in-process/world.ts'
 
 export type ModelTask = {
   state: string

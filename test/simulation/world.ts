@@ -1,7 +1,7 @@
 // The installation that every run starts from: made once, copied for each seed. Two projects, two people with tasks, a reviewer
 // for both, four agents of which one is hostile, and the admin key.
 import { contracts } from '#contracts/index.ts'
-import { SYSTEM } from '#kernel/identity.ts'
+import { SYSTEM } from '#kernel/declare/access.ts'
 import { createKernel } from '#kernel/kernel.ts'
 import { authenticate } from '#protocols/identity/authenticate.ts'
 import { ADMIN_SERVICE } from '#protocols/identity/schema.ts'

@@ -5,6 +5,6 @@ const argv = process.argv.slice(2)
 const words = wordsForUp(argv)
 if (words) await up(words)
 else {
-  const { run } = await import('./command.ts')
+  const { run } = await import('./run-command.ts')
   process.exitCode = await run(argv)
 }

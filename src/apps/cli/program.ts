@@ -1,13 +1,13 @@
 // The parser: commander, told everything by the specs. Nothing here ends the process; a run answers with its exit code.
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander'
-import { shownAs } from './derived.ts'
-import { CliError, exits, usage, type Exit } from './exits.ts'
-import { fieldOf, valueFrom, type Flag, type Given } from './flags.ts'
-import { FIRST_PAGE, GLOBAL, groupOf, hintFor, NOUN_USAGE, termOf, unknownVerb, withHelpAsked } from './help.ts'
-import { openRemote, type Remote } from './remote.ts'
-import { withWholeIds } from './short-ids.ts'
-import { allFlags, type Context, type Globals, type Spec } from './spec.ts'
-import { inertJson, inertLines } from './text.ts'
+import { shownAs } from './derive/from-operation.ts'
+import { CliError, exits, usage, type Exit } from './exit-codes.ts'
+import { fieldOf, valueFrom, type Flag, type Given } from './derive/flags.ts'
+import { FIRST_PAGE, GLOBAL, groupOf, hintFor, NOUN_USAGE, termOf, unknownVerb, withHelpAsked } from './derive/help.ts'
+import { openRemote, type Remote } from './remote/remote.ts'
+import { withWholeIds } from './output/short-ids.ts'
+import { allFlags, type Context, type Globals, type Spec } from './derive/command.ts'
+import { inertJson, inertLines } from './output/safe-text.ts'
 import { columnsOf, paintFor, type Io } from './terminal.ts'
 
 export type Cli = { run(argv: readonly string[]): Promise<Exit> }

@@ -32,7 +32,7 @@ export async function up(words: readonly string[]): Promise<void> {
       ...memoryEnv,
       ...process.env,
     })
-  const { main } = await import('../main.ts')
+  const { main } = await import('../server/main.ts')
   // What an operator's log collector wants to know is noise at a terminal.
   const isQuiet = process.stderr.isTTY && !process.env['COUNTERSIGN_LOG'] && !words.some((word) => /^--log(=|$)/.test(word))
   const client = process.env['npm_command'] === 'exec' ? 'npx countersign' : 'countersign'

@@ -1,6 +1,6 @@
 // What a command talks to: two outputs, an input, an environment. Tests pass their own.
 import { styleText } from 'node:util'
-import { fitted, inert, padded, widthOf } from './text.ts'
+import { fitted, inert, padded, widthOf } from './output/safe-text.ts'
 
 export type Output = {
   write(text: string | Uint8Array): unknown

@@ -3,15 +3,15 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
-import { bytesIn, checksumIn, isDataUri, type Blobs, type ByteRange, type Held } from '#kernel/blobs.ts'
-import { Damaged, Refusal } from '#kernel/errors.ts'
-import type { Actor } from '#kernel/identity.ts'
+import { bytesIn, checksumIn, isDataUri, type Blobs, type ByteRange, type Held } from '#kernel/ports/blobs.ts'
+import { Damaged, Refusal } from '#kernel/declare/errors.ts'
+import type { Actor } from '#kernel/declare/access.ts'
 import type { Caller, Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
-import type { Operation } from '#kernel/operation.ts'
-import { TransportRefusal } from './answers.ts'
-import { takesItsTime } from './arrival.ts'
-import { idempotencyKeyIn } from './guard.ts'
+import type { Operation } from '#kernel/declare/operation.ts'
+import { TransportRefusal } from './responses.ts'
+import { takesItsTime } from './connections/body-deadline.ts'
+import { idempotencyKeyIn } from './browser/browser-guard.ts'
 
 /** What a binding needs to carry bytes. */
 export type ByteStore = { readonly blobs: Blobs; readonly bytesMax: number }

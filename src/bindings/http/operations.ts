@@ -1,17 +1,17 @@
 // The operations themselves. Most of what a server does all day is a small JSON body for one of them: such a request is answered
 // without the framework, which would look at everything in it once more. Whatever is not plain goes the long way and is refused there.
 import type { IncomingHttpHeaders, IncomingMessage, RequestListener, ServerResponse } from 'node:http'
-import type { Actor } from '#kernel/identity.ts'
-import { decode } from '#kernel/json.ts'
+import type { Actor } from '#kernel/declare/access.ts'
+import { decode } from '#kernel/codec/strict-json.ts'
 import type { CallOptions, Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
-import type { Operation } from '#kernel/operation.ts'
-import { answerText } from '#kernel/texts.ts'
-import { bodyOf, type Failure } from './answers.ts'
-import { patiently } from './arrival.ts'
-import { callerOf, idempotencyKeyIn, type Credential, type Guard } from './guard.ts'
-import { askedBy, endSoon, gatherAnswers, withOthers } from './outlet.ts'
-import type { Unsent } from '../unsent.ts'
+import type { Operation } from '#kernel/declare/operation.ts'
+import { answerText } from '#kernel/call/answer-texts.ts'
+import { bodyOf, type Failure } from './responses.ts'
+import { patiently } from './connections/body-deadline.ts'
+import { callerOf, idempotencyKeyIn, type Credential, type Guard } from './browser/browser-guard.ts'
+import { askedBy, endSoon, gatherAnswers, withOthers } from './connections/turn-batching.ts'
+import type { Unsent } from '../shared/unsent-answers.ts'
 
 export type Answer = { readonly text: string; readonly failure: null } | { readonly text: null; readonly failure: Failure }
 /** Never rejects. `body`: as it came; none is an empty object. Where the response closes early, a call that waits ends. */

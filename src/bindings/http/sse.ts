@@ -1,15 +1,15 @@
 // Streams as server-sent events: every stream operation of the kernel is a GET that does not end.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
-import { sha256 } from '#kernel/chain.ts'
-import { Refusal } from '#kernel/errors.ts'
-import type { Actor } from '#kernel/identity.ts'
-import { decodeText } from '#kernel/json.ts'
+import { sha256 } from '#kernel/log/hash-chain.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import type { Actor } from '#kernel/declare/access.ts'
+import { decodeText } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
-import type { Protocol } from '#kernel/operation.ts'
-import type { Hub, Portion, Sink } from '../events.ts'
-import type { Unsent } from '../unsent.ts'
-import type { Credential, Guard } from './guard.ts'
+import type { Protocol } from '#kernel/declare/operation.ts'
+import type { Hub, Portion, Sink } from '../live/hub.ts'
+import type { Unsent } from '../shared/unsent-answers.ts'
+import type { Credential, Guard } from './browser/browser-guard.ts'
 
 export type SseOptions = {
   readonly protocols: readonly Protocol[]

@@ -1,7 +1,7 @@
 // Who calls: the credential of the connection, or the one that a call brings along.
-import { Refusal } from '#kernel/errors.ts'
-import type { Actor } from '#kernel/identity.ts'
-import type { Credential, Session } from './session.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import type { Actor } from '#kernel/declare/access.ts'
+import type { Credential, Session } from './connection.ts'
 
 /** Asked with every attempt of a call and before each portion of a stream, so that what was revoked stops at once. */
 export function callerOf(session: Session, own: Credential | undefined): () => Actor | Promise<Actor> {

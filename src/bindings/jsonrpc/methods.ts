@@ -1,19 +1,19 @@
 // What can be called: every command and query of the kernel under `<protocol>/<operation>`, and what belongs to the connection
 // itself under `rpc.`. No protocol is known by name.
-import { Refusal } from '#kernel/errors.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
 import type { CallOptions, Kernel } from '#kernel/kernel.ts'
-import { cursorOf, placeOf } from '#kernel/paging.ts'
-import type { Operation } from '#kernel/operation.ts'
-import { nullable, parse, t } from '#kernel/schema.ts'
-import type { FactsOf } from '#kernel/store.ts'
-import { lastPlace } from '#kernel/streams.ts'
-import { answerText } from '#kernel/texts.ts'
-import { isIdempotencyKey, IDEMPOTENCY_KEY_WORDS } from '../http/guard.ts'
-import type { Metrics } from '../http/metrics.ts'
-import { endLine, itemLine } from './answers.ts'
+import { cursorOf, placeOf } from '#kernel/declare/paging.ts'
+import type { Operation } from '#kernel/declare/operation.ts'
+import { nullable, parse, t } from '#kernel/declare/schema.ts'
+import type { FactsOf } from '#kernel/log/store.ts'
+import { lastPlace } from '#kernel/log/streams.ts'
+import { answerText } from '#kernel/call/answer-texts.ts'
+import { isIdempotencyKey, IDEMPOTENCY_KEY_WORDS } from '../http/browser/browser-guard.ts'
+import type { Metrics } from '../shared/call-metrics.ts'
+import { endLine, itemLine } from './responses.ts'
 import { callerOf } from './caller.ts'
 import { explain } from './requests.ts'
-import { goneWith, room, send, type Credential, type Method, type Session } from './session.ts'
+import { goneWith, room, send, type Credential, type Method, type Session } from './connection.ts'
 
 type Run = Method['run']
 

@@ -1,7 +1,7 @@
 // One message: whether it is a request at all, and the line that answers it.
-import * as answers from './answers.ts'
-import type { Failure, Id } from './answers.ts'
-import type { Session } from './session.ts'
+import * as answers from './responses.ts'
+import type { Failure, Id } from './responses.ts'
+import type { Session } from './connection.ts'
 
 type Request = { readonly method: string; readonly params?: object }
 

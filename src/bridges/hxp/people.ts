@@ -1,8 +1,8 @@
 // What people do: read their inbox, answer, say who answers in their place. And what everybody may: figures, and verifying receipts.
-import { agentPageIn, LIST_MAX, offsetIn, pageIn } from './query.ts'
-import { about, pageAfter } from './requests.ts'
+import { agentPageIn, LIST_MAX, offsetIn, pageIn } from './query-string.ts'
+import { about, pageAfter } from './agents.ts'
 import { aboutRequest, answerOf, type Ask, type Methods, type Parts, type Route } from './route.ts'
-import { shapeFor, type Got } from './shape.ts'
+import { shapeFor, type Got } from './request-json.ts'
 
 export function peopleRoutes({ host: { kernel, receive } }: Parts) {
   const inbox: Route = {

@@ -1,11 +1,11 @@
 // What a route is: for whom, which operation it stands for, and how it is answered.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { BridgeHost } from '#bindings/http/bridge.ts'
-import type { Credential } from '#bindings/http/guard.ts'
-import type { Actor } from '#kernel/identity.ts'
+import type { BridgeHost } from '#bindings/http/mount.ts'
+import type { Credential } from '#bindings/http/browser/browser-guard.ts'
+import type { Actor } from '#kernel/declare/access.ts'
 import type { Caller, CallOptions } from '#kernel/kernel.ts'
-import type { Answer } from './answers.ts'
-import type { Tickets } from './tickets.ts'
+import type { Answer } from './responses.ts'
+import type { Tickets } from './sockets/tickets.ts'
 
 /** A call that has come as far as its operation. */
 export type Ask = {

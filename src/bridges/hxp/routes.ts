@@ -1,6 +1,6 @@
 // Every path below /hxp/v1.
 import { commonRoutes, peopleRoutes, ruleRoutes } from './people.ts'
-import { requestRoutes } from './requests.ts'
+import { requestRoutes } from './agents.ts'
 import type { Methods, Parts } from './route.ts'
 
 /** `isObject`: the path names one thing, and who may not touch it learns nothing of it. */

@@ -1,7 +1,7 @@
 // Scenes that the examples and the derived tests of this protocol start from. The cast is registered before every scene: alice,
 // rita and bob are people of project_default (bob is on no task), mallory is a person of another project, devin and robin are
 // agents of alice in project_default.
-import type { Step } from '#kernel/operation.ts'
+import type { Step } from '#kernel/declare/operation.ts'
 
 const HOUR_MS = 3_600_000
 const spec = { goal: 'Fix the login bug', acceptance_criteria: ['tests pass'] }

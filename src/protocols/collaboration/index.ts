@@ -1,5 +1,5 @@
 // HACP, the Human-Agent Collaboration Protocol 0.1.0: tasks, checkpoints, ownership, reviews, artifacts, ledger, audit.
-import type { Protocol } from '#kernel/operation.ts'
+import type { Protocol } from '#kernel/declare/operation.ts'
 import { scenes } from './examples.ts'
 import { artifactOperations } from './operations/artifact.ts'
 import { auditCheckOperations } from './operations/audit-check.ts'
@@ -14,7 +14,7 @@ import { ownershipOperations } from './operations/ownership.ts'
 import { reviewOperations } from './operations/review.ts'
 import { taskControlOperations } from './operations/task-control.ts'
 import { taskOperations } from './operations/task.ts'
-import { codes } from './wire.ts'
+import { codes } from './codes.ts'
 
 const operations = [
   ...taskOperations,

@@ -1,7 +1,7 @@
 // The seven objects of the draft. Field names are the draft's; what is ours says so.
-import { ORG_SCOPE, ownsProject, speaksFor, type Actor } from '#kernel/identity.ts'
+import { ORG_SCOPE, ownsProject, speaksFor, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { doc, either, index, nullable, refusedAs, t, type Static } from '#kernel/schema.ts'
+import { doc, either, index, nullable, refusedAs, t, type Static } from '#kernel/declare/schema.ts'
 import { isTerminal, taskStates } from './states.ts'
 
 const text = (maxLength: number, description?: string) => t.String({ maxLength, ...(description ? { description } : {}) })

@@ -1,5 +1,5 @@
 // The task state machine and who holds a task in which state: row for row the draft's tables, ours marked.
-import type { Transitions } from '#kernel/transitions.ts'
+import type { Transitions } from '#kernel/declare/transitions.ts'
 
 export const taskStates = [
   'created',

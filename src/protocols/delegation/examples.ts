@@ -1,6 +1,6 @@
 // Scenes that the examples and the derived tests of this protocol start from. The cast is the one of collaboration: alice answers
 // for devin and robin, agents of project_default.
-import type { Step } from '#kernel/operation.ts'
+import type { Step } from '#kernel/declare/operation.ts'
 
 const DAY_MS = 24 * 3_600_000
 

@@ -1,21 +1,21 @@
 // AAP, the Agent-Agent Protocol Profile 0.1.0: cards, discovery, runs, and how an agent gets its messages. CAP
 // below it: capabilities and their invocation.
-import type { Protocol } from '#kernel/operation.ts'
+import type { Protocol } from '#kernel/declare/operation.ts'
 import { scenes } from './examples.ts'
 import { admitOperations } from './operations/admit.ts'
 import { agentOperations } from './operations/agent.ts'
 import { capabilityOperations } from './operations/capability.ts'
 import { cardOperations } from './operations/card.ts'
 import { controlOperations } from './operations/control.ts'
-import { inboxOperations } from './operations/inbox.ts'
+import { inboxOperations } from './operations/mailbox.ts'
 import { invokeOperations } from './operations/invoke.ts'
 import { memoOperations } from './operations/memo.ts'
 import { offerOperations } from './operations/offer.ts'
-import { readingOperations } from './operations/reading.ts'
+import { readingOperations } from './operations/run-views.ts'
 import { retireOperations } from './operations/retire.ts'
 import { runOperations } from './operations/run.ts'
 import { webhookOperations } from './operations/webhook.ts'
-import { codes } from './wire.ts'
+import { codes } from './codes.ts'
 
 const operations = [
   ...cardOperations,

@@ -1,7 +1,7 @@
 // Agent cards, runs and what is kept for them. Field names are the draft's; what is ours says so.
-import { ownsProject, speaksFor, SYSTEM_SCOPE, type Actor } from '#kernel/identity.ts'
+import { ownsProject, speaksFor, SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { doc, either, index, kindOf, nullable, t, type AnyDoc, type Static } from '#kernel/schema.ts'
+import { doc, either, index, kindOf, nullable, t, type AnyDoc, type Static } from '#kernel/declare/schema.ts'
 import { isActive, runStates } from './states.ts'
 
 const text = (maxLength: number, description?: string) => t.String({ maxLength, ...(description ? { description } : {}) })

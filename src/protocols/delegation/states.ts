@@ -1,6 +1,6 @@
 // The life of a run. The draft names four states and what leads from one to another in sentences; ours are marked.
-import { Refusal } from '#kernel/errors.ts'
-import { canMove, type Transitions } from '#kernel/transitions.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { canMove, type Transitions } from '#kernel/declare/transitions.ts'
 
 export const runStates = ['running', 'blocked', 'completed', 'failed'] as const
 export type RunState = (typeof runStates)[number]

@@ -1,9 +1,9 @@
 // What an agent asks of a person, and what the person's answer leaves. Field names are the draft's (HXP 0.1); what is ours says so.
-import { ownsProject, speaksFor, SYSTEM_ID, type Actor } from '#kernel/identity.ts'
+import { ownsProject, speaksFor, SYSTEM_ID, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { doc, either, index, kindOf, nullable, t, type AnyDoc, type Part, type Static } from '#kernel/schema.ts'
-import { Payload } from './payload.ts'
-import { dueOf } from './timers.ts'
+import { doc, either, index, kindOf, nullable, t, type AnyDoc, type Part, type Static } from '#kernel/declare/schema.ts'
+import { Payload } from './asking/payload.ts'
+import { dueOf } from './deadlines.ts'
 
 const text = (maxLength: number, description?: string) => t.String({ maxLength, ...(description ? { description } : {}) })
 export const Id = text(limits.idCharsMax)

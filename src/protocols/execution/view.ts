@@ -1,6 +1,6 @@
 // A request as somebody sees it: the agent learns what became of its question, and of the people only what it needs to know.
-import type { Actor } from '#kernel/identity.ts'
-import { t, type Static } from '#kernel/schema.ts'
+import type { Actor } from '#kernel/declare/access.ts'
+import { t, type Static } from '#kernel/declare/schema.ts'
 import { Request } from './schema.ts'
 
 const { people, snoozed, votes, receipt: _, owner, escalated_to, gone, ...fields } = Request.schema.properties

@@ -1,12 +1,12 @@
 // From a credential to an actor. Read anew with every call, so that what was revoked stops working with the next one.
 import { timingSafeEqual } from 'node:crypto'
-import { sha256 } from '#kernel/chain.ts'
-import { timestampOf } from '#kernel/clock.ts'
-import { Refusal } from '#kernel/errors.ts'
-import type { Actor, ProjectRole, Via } from '#kernel/identity.ts'
+import { sha256 } from '#kernel/log/hash-chain.ts'
+import { timestampOf } from '#kernel/ports/clock.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import type { Actor, ProjectRole, Via } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { idOf, keyOf, type Doc, type Static, type TSchema } from '#kernel/schema.ts'
-import type { Key as StoreKey, Store } from '#kernel/store.ts'
+import { idOf, keyOf, type Doc, type Static, type TSchema } from '#kernel/declare/schema.ts'
+import type { Key as StoreKey, Store } from '#kernel/log/store.ts'
 import { ADMIN_SERVICE, Agent, Key, Project, Session, SubjectLink, User } from './schema.ts'
 
 export type Credential = { readonly kind: 'bearer' | 'session'; readonly token: string }

@@ -1,7 +1,7 @@
 // What other protocols may know about people and agents, behind the kernel's port: protocols never import one another.
-import type { PeopleSought, Subject } from '#kernel/identity.ts'
+import type { PeopleSought, Subject } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import type { Directory, People } from '#kernel/reader.ts'
+import type { Directory, People } from '#kernel/call/reader.ts'
 import { Agent, EVERYWHERE, User } from './schema.ts'
 
 export const directory: Directory = async (read, id) => {

@@ -1,7 +1,7 @@
 // Scenes that the examples of this protocol start from. The cast is registered before every scene: alice, rita, bob and the
 // installation's owner are people of project_default, mallory is a person of another project, devin and robin are agents of
 // alice in project_default.
-import type { Step } from '#kernel/operation.ts'
+import type { Step } from '#kernel/declare/operation.ts'
 
 const withKey: Step[] = [{ as: 'admin', call: 'identity/key.issue', input: { subject: 'agent_devin' } }]
 const withLogin: Step[] = [{ as: 'admin', call: 'identity/login.issue', input: { user_id: 'user_alice' } }]

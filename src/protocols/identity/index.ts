@@ -1,5 +1,5 @@
 // Identity: people, agents, projects and credentials, as operations like all others.
-import type { Protocol } from '#kernel/operation.ts'
+import type { Protocol } from '#kernel/declare/operation.ts'
 import { scenes } from './examples.ts'
 import { agentOperations } from './operations/agent.ts'
 import { credentialOperations } from './operations/credential.ts'
@@ -10,7 +10,7 @@ import { subjectOperations } from './operations/subject.ts'
 import { substituteOperations } from './operations/substitute.ts'
 import { ticketOperations } from './operations/ticket.ts'
 import { userOperations } from './operations/user.ts'
-import { codes } from './wire.ts'
+import { codes } from './codes.ts'
 
 const operations = [
   ...userOperations,

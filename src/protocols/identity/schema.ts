@@ -1,7 +1,7 @@
 // People, agents, projects and their credentials. "Human" is the kind of document that stands here, never how an id is spelled.
-import { SYSTEM_SCOPE, type Actor } from '#kernel/identity.ts'
+import { SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { doc, either, index, nullable, t, type Static } from '#kernel/schema.ts'
+import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
 
 const word = '[A-Za-z0-9][A-Za-z0-9_-]{0,63}'
 const idOf = (prefix: string, description: string) => t.String({ pattern: `^${prefix}_${word}$`, description })

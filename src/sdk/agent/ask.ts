@@ -1,11 +1,11 @@
 // Questions to the people of the task. A question waits for days, and a handler that is started anew finds it. It is a request of HXP
 // that names its task, and so a checkpoint of the task; what only a checkpoint can carry makes it one by itself.
-import { persistently } from '../calls.ts'
+import { persistently } from '../transport/retry.ts'
 import type { Input, Output } from '../client.ts'
 import type { Answered, ApproveOptions, DecideOptions, InputType, Provided, ProvideOptions, QuestionOptions } from '../hxp.ts'
-import type { Answer, WaitOptions } from '../outcome.ts'
+import type { Answer, WaitOptions } from '../await-answer.ts'
 import { Ended, Rejected, type Resolution } from './errors.ts'
-import type { Job } from './job.ts'
+import type { Job } from './run-state.ts'
 import type { Steps } from './steps.ts'
 
 type Raise = Input<'collaboration/checkpoint.raise'>

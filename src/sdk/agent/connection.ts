@@ -1,5 +1,5 @@
 // Whether an agent is connected, said in one line each time that it changes: people who start an agent must not have to guess.
-import { persistently } from '../calls.ts'
+import { persistently } from '../transport/retry.ts'
 import type { Client } from '../client.ts'
 import { CountersignError } from '../errors.ts'
 

@@ -2,9 +2,9 @@
 // that people see it; the run below it names this one as its parent.
 import type { Input, Output } from '../client.ts'
 import { CountersignError } from '../errors.ts'
-import { isRefusal, persistently } from '../calls.ts'
+import { isRefusal, persistently } from '../transport/retry.ts'
 import { DelegationFailed } from './errors.ts'
-import type { Job } from './job.ts'
+import type { Job } from './run-state.ts'
 import type { Steps } from './steps.ts'
 
 type Spec = NonNullable<Input<'collaboration/ownership.delegate'>['spec']>

@@ -1,7 +1,7 @@
 // What a handler delivers and reads: artifacts, small ones inside the call, larger ones by upload.
 import type { Input, Output } from '../client.ts'
 import { CountersignError } from '../errors.ts'
-import type { Job } from './job.ts'
+import type { Job } from './run-state.ts'
 import type { Steps } from './steps.ts'
 
 type CommitInput = Input<'collaboration/artifact.commit'>

@@ -1,6 +1,6 @@
 // Why a handler does not go on.
 import type { Output } from '../client.ts'
-import { NotApproved, type Answer } from '../outcome.ts'
+import { NotApproved, type Answer } from '../await-answer.ts'
 
 export type Resolution = NonNullable<Output<'collaboration/checkpoint.get'>['checkpoint']['resolution']>
 

@@ -1,7 +1,7 @@
 // Invoking a capability for a run. The call has the name of its step as its key: a handler that is started anew gets what came of it.
 import type { Input, Output } from '../client.ts'
-import { durationOf } from '../calls.ts'
-import type { Job } from './job.ts'
+import { durationOf } from '../transport/retry.ts'
+import type { Job } from './run-state.ts'
 import type { Steps } from './steps.ts'
 
 type InvokeInput = Input<'delegation/capability.invoke'>

@@ -1,12 +1,12 @@
 // What a handler is given: the run, and everything that it may do about it.
 import type { Client, Input, Output } from '../client.ts'
-import { newKey } from '../transport.ts'
+import { newKey } from '../transport/transport.ts'
 import { createAsk, type Ask } from './ask.ts'
-import { isRefusal } from '../calls.ts'
+import { isRefusal } from '../transport/retry.ts'
 import { createDelegate, type Delegated, type DelegateOptions } from './delegate.ts'
 import { createCommit, openArtifact, type CommitOptions, type Content, type Delivered } from './deliver.ts'
 import { createInvoke, type InvokeOptions, type Invoked } from './invoke.ts'
-import type { Job, RunDocument, Steer } from './job.ts'
+import type { Job, RunDocument, Steer } from './run-state.ts'
 import { createSteps } from './steps.ts'
 
 export type Task = Output<'collaboration/task.get'>['task']

@@ -1,9 +1,9 @@
 // An agent is a handler and a loop that waits for its runs. This is the loop's outside: options, connection, signals.
 import { createClient, type Client, type Input } from '../client.ts'
-import type { Transport } from '../transport.ts'
-import { persistently } from '../calls.ts'
+import type { Transport } from '../transport/transport.ts'
+import { persistently } from '../transport/retry.ts'
 import { createConnection, endingOf } from './connection.ts'
-import { openDesk, type Settings } from './desk.ts'
+import { openDesk, type Settings } from './run-loop.ts'
 import type { Run } from './run.ts'
 
 /** Every run is a call of it: what it returns is the run's result, what it throws fails the run. */

@@ -1,6 +1,6 @@
 // Steps of a handler that happen once, however often it is started: each has a name, made of its kind and its place or its key. The
 // name is the idempotency key of the call and the note under which its outcome is kept.
-import type { Job } from './job.ts'
+import type { Job } from './run-state.ts'
 
 export type Steps = {
   /** What the step had as its outcome before; or the outcome of `take`, which is kept. */

@@ -1,10 +1,10 @@
 // One call of the handler: the run is started, worked on, and its end is reported. Who is not its worker any more reports nothing.
-import { isRefusal } from '../calls.ts'
+import { isRefusal } from '../transport/retry.ts'
 import { Ended, Rejected } from './errors.ts'
-import type { Job } from './job.ts'
+import type { Job } from './run-state.ts'
 import { createRun, type Run, type Task } from './run.ts'
 import type { Handler } from './serve.ts'
-import type { Slots } from './slots.ts'
+import type { Slots } from './concurrency.ts'
 
 const ERROR_CHARS_MAX = 4_000
 

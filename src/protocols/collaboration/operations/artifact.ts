@@ -1,15 +1,15 @@
 // Artifacts: many versions under one id, each immutable; references lock id and version.
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
-import { anyone } from '#kernel/identity.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { anyone } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import type { NewId } from '#kernel/ids.ts'
-import { command, query, rule, type Read } from '#kernel/operation.ts'
-import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
-import { refusedAs, t, type Static } from '#kernel/schema.ts'
-import { answeredAlong, broughtBy, type Resolving } from '../answering.ts'
-import { checkpointTimers, moved, taskTimers } from '../ownership.ts'
-import { payloadOf, PayloadInput } from '../payload.ts'
+import type { NewId } from '#kernel/codec/ids.ts'
+import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
+import { refusedAs, t, type Static } from '#kernel/declare/schema.ts'
+import { answeredAlong, broughtBy, type Resolving } from '../task/answering.ts'
+import { checkpointTimers, moved, taskTimers } from '../task/ownership.ts'
+import { payloadOf, PayloadInput } from '../artifact/payload.ts'
 import {
   allows,
   executor,
@@ -21,10 +21,10 @@ import {
   isNotReadOnly,
   principal,
   reviewer,
-} from '../rules.ts'
-import { ByRun, byRun } from '#kernel/by-run.ts'
-import { committed, uploadFor, type Upload } from '../upload.ts'
-import { readableVersion, versionFor } from '../versions.ts'
+} from '../access.ts'
+import { ByRun, byRun } from '#kernel/declare/run-fence.ts'
+import { committed, uploadFor, type Upload } from '../artifact/uploads.ts'
+import { readableVersion, versionFor } from '../artifact/versions.ts'
 import {
   Artifact,
   ArtifactHead,

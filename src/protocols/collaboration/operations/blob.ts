@@ -1,15 +1,15 @@
 // The bytes of artifacts: sent before a commit names them, fetched by whoever may read the artifact.
-import { casUri, mediaTypeIn, isDataUri, isPlainName } from '#kernel/blobs.ts'
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
-import { anyone, system } from '#kernel/identity.ts'
+import { casUri, mediaTypeIn, isDataUri, isPlainName } from '#kernel/ports/blobs.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { anyone, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule } from '#kernel/operation.ts'
-import { nullable, t } from '#kernel/schema.ts'
-import { executor, isActive, isFreeToChange, isInTime, principal, reviewer } from '../rules.ts'
+import { command, query, rule } from '#kernel/declare/operation.ts'
+import { nullable, t } from '#kernel/declare/schema.ts'
+import { executor, isActive, isFreeToChange, isInTime, principal, reviewer } from '../access.ts'
 import { Checksum, FileName, Id, MediaType, Task } from '../schema.ts'
-import { expiryOf, Upload, uploadId, uploadTimer } from '../upload.ts'
-import { versionFor } from '../versions.ts'
+import { expiryOf, Upload, uploadId, uploadTimer } from '../artifact/uploads.ts'
+import { versionFor } from '../artifact/versions.ts'
 
 type Uploading = { readonly task: Task; readonly known: Upload | null; readonly open: number; readonly ofTask: number }
 

@@ -1,17 +1,17 @@
 // Asking: what an agent may put before the people of its task.
-import { canonical } from '#kernel/canonical.ts'
-import { timestampOf } from '#kernel/clock.ts'
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
-import { refuseMismatch } from '#kernel/foreign-schema.ts'
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { timestampOf } from '#kernel/ports/clock.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { refuseMismatch } from '#kernel/declare/foreign-schema.ts'
 import { limits } from '#kernel/limits.ts'
-import { command } from '#kernel/operation.ts'
-import { t, type Static } from '#kernel/schema.ts'
-import { durationMs, futureTimestamp } from '#kernel/time.ts'
-import { ByRun, byRun } from '#kernel/by-run.ts'
-import { fittingDefault, raisedOn, type Asked } from '../checkpoints.ts'
-import { checkpointTimers, taskTimers } from '../ownership.ts'
-import { allows, executor, isInTime, refuseBlank } from '../rules.ts'
+import { command } from '#kernel/declare/operation.ts'
+import { t, type Static } from '#kernel/declare/schema.ts'
+import { durationMs, futureTimestamp } from '#kernel/codec/timestamps.ts'
+import { ByRun, byRun } from '#kernel/declare/run-fence.ts'
+import { fittingDefault, raisedOn, type Asked } from '../task/checkpoints.ts'
+import { checkpointTimers, taskTimers } from '../task/ownership.ts'
+import { allows, executor, isInTime, refuseBlank } from '../access.ts'
 import {
   Answer,
   Checkpoint,
@@ -25,7 +25,7 @@ import {
   Task,
   Timestamp,
 } from '../schema.ts'
-import { readableVersion } from '../versions.ts'
+import { readableVersion } from '../artifact/versions.ts'
 
 const RaiseInput = t.Object({
   task_id: Id,

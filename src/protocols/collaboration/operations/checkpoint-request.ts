@@ -1,15 +1,15 @@
 // Checkpoints behind requests: what an agent asks through another protocol within its task waits here, and is answered there.
 // Only contracts raise them, so that no agent can name a request that is not its own.
-import { fact, image } from '#kernel/facts.ts'
-import { system, SYSTEM_ID } from '#kernel/identity.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { system, SYSTEM_ID } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, rule } from '#kernel/operation.ts'
-import { either, kindOf, t } from '#kernel/schema.ts'
-import { ByRun, byRun } from '#kernel/by-run.ts'
-import { answered } from '../answering.ts'
-import { plainQuestion, raisedOn } from '../checkpoints.ts'
-import { checkpointTimers, taskTimers } from '../ownership.ts'
-import { allows, isPending, isWithinTime, principal, reviewer } from '../rules.ts'
+import { command, rule } from '#kernel/declare/operation.ts'
+import { either, kindOf, t } from '#kernel/declare/schema.ts'
+import { ByRun, byRun } from '#kernel/declare/run-fence.ts'
+import { answered } from '../task/answering.ts'
+import { plainQuestion, raisedOn } from '../task/checkpoints.ts'
+import { checkpointTimers, taskTimers } from '../task/ownership.ts'
+import { allows, isPending, isWithinTime, principal, reviewer } from '../access.ts'
 import { Checkpoint, CheckpointOption, Id, Task, type Answer } from '../schema.ts'
 
 type Asking = { readonly task: Task }

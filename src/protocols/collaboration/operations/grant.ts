@@ -1,15 +1,15 @@
 // Grants: what the principal allows or forbids beforehand, so that nobody has to be asked. An append-only log; a deny wins over every
 // allow, the last allow for a scope over those before it; every use is recorded with the grant as its basis.
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
-import { anyone } from '#kernel/identity.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { anyone } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule } from '#kernel/operation.ts'
-import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
-import { either, nullable, refusedAs, t } from '#kernel/schema.ts'
-import { futureTimestamp } from '#kernel/time.ts'
-import { sessionOf, speakingFor } from '../granting.ts'
-import { executor, isActive, isInTime, principal } from '../rules.ts'
+import { command, query, rule } from '#kernel/declare/operation.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
+import { either, nullable, refusedAs, t } from '#kernel/declare/schema.ts'
+import { futureTimestamp } from '#kernel/codec/timestamps.ts'
+import { sessionOf, speakingFor } from '../task/grants.ts'
+import { executor, isActive, isInTime, principal } from '../access.ts'
 import { Grant, GrantHead, grantHeadId, GrantScope, GrantUntil, Id, Task } from '../schema.ts'
 
 const add = command({

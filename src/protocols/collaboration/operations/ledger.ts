@@ -1,16 +1,16 @@
 // The ledger: append-only state of a project or of the organisation. Last write wins; every write is kept and audited.
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
-import { anyone, heldBy, type Actor } from '#kernel/identity.ts'
-import { canonical } from '#kernel/canonical.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { anyone, heldBy, type Actor } from '#kernel/declare/access.ts'
+import { canonical } from '#kernel/log/canonical-json.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type Read } from '#kernel/operation.ts'
-import { nextCursor, pageIn, pageInput, pageOf, readListed } from '#kernel/paging.ts'
-import { nullable, t, type Static } from '#kernel/schema.ts'
-import { ByRun, byRun } from '#kernel/by-run.ts'
-import { executor, isFreeToChange, isInTime, principal } from '../rules.ts'
+import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
+import { nextCursor, pageIn, pageInput, pageOf, readListed } from '#kernel/declare/paging.ts'
+import { nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { ByRun, byRun } from '#kernel/declare/run-fence.ts'
+import { executor, isFreeToChange, isInTime, principal } from '../access.ts'
 import { Id, Ledger, LedgerEntry, LedgerHead, ledgerHeadId, LedgerKey, LedgerScope, Task } from '../schema.ts'
-import { role } from '#kernel/identity.ts'
+import { role } from '#kernel/declare/access.ts'
 
 type Writing = { readonly task: Task; readonly head: { readonly version: number } | null }
 const assignee = heldBy(

@@ -1,14 +1,14 @@
 // Ownership: passing a task on. The principal never changes; who works on it may.
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
-import { administrator, system } from '#kernel/identity.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { administrator, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, rule } from '#kernel/operation.ts'
-import { refusedAs, t, type Static } from '#kernel/schema.ts'
-import { moved, taskTimers, withExecutor } from '../ownership.ts'
-import { agentFor, executingAgent, isActive, isInTime, workerFor } from '../rules.ts'
+import { command, rule } from '#kernel/declare/operation.ts'
+import { refusedAs, t, type Static } from '#kernel/declare/schema.ts'
+import { moved, taskTimers, withExecutor } from '../task/ownership.ts'
+import { agentFor, executingAgent, isActive, isInTime, workerFor } from '../access.ts'
 import { Id, Task, TaskSpecInput, Timestamp, Via } from '../schema.ts'
-import { narrowed, refuseUnknownInputs } from '../spec.ts'
+import { narrowed, refuseUnknownInputs } from '../task/spec.ts'
 import { adopting, newTask, treeBound } from './task.ts'
 
 type OfTask = { readonly task: Task }

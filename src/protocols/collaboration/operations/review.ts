@@ -1,14 +1,14 @@
 // Reviews: a person's verdict on one version. Immutable; remarks stand beside them.
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
-import { anyone } from '#kernel/identity.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { anyone } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type Read } from '#kernel/operation.ts'
-import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
-import { t } from '#kernel/schema.ts'
-import { familyOf, hasEndedAbove, isNotTakenUpAgain, withoutChildren } from '../cancellation.ts'
-import { moved, taskTimers } from '../ownership.ts'
-import { principal, refuseBlank, reviewer } from '../rules.ts'
+import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
+import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
+import { t } from '#kernel/declare/schema.ts'
+import { familyOf, hasEndedAbove, isNotTakenUpAgain, withoutChildren } from '../task/cancellation.ts'
+import { moved, taskTimers } from '../task/ownership.ts'
+import { principal, refuseBlank, reviewer } from '../access.ts'
 import { ArtifactHead, ArtifactVersion, Comment, Id, Review, ReviewComment, ReviewKind, Task, Verdict, versionId } from '../schema.ts'
 
 type Reviewing = { readonly task: Task; readonly artifact_version: string; readonly taken: boolean }

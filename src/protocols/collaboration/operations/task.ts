@@ -1,16 +1,16 @@
 // Tasks: created and assigned by people, started by whoever works on them, ended by people or by acceptance.
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
-import { anyone, heldBy, role, system, type Actor, type Subject } from '#kernel/identity.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { anyone, heldBy, role, system, type Actor, type Subject } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type Bound, type Read } from '#kernel/operation.ts'
-import { kindOf, nullable, t, type Static } from '#kernel/schema.ts'
-import { futureTimestamp } from '#kernel/time.ts'
-import { cancelled, familyOf, hasEndedAbove, withoutChildren } from '../cancellation.ts'
-import { moved, taskTimers, workedOnBy } from '../ownership.ts'
-import { allows, executor, isInTime, leavesSpecAlone, principal, reviewerFor, workerFor } from '../rules.ts'
+import { command, query, rule, type Bound, type Read } from '#kernel/declare/operation.ts'
+import { kindOf, nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { futureTimestamp } from '#kernel/codec/timestamps.ts'
+import { cancelled, familyOf, hasEndedAbove, withoutChildren } from '../task/cancellation.ts'
+import { moved, taskTimers, workedOnBy } from '../task/ownership.ts'
+import { allows, executor, isInTime, leavesSpecAlone, principal, reviewerFor, workerFor } from '../access.ts'
 import { Id, isTerminal, Task, TaskSpecInput, Timestamp } from '../schema.ts'
-import { refuseUnknownInputs, specOf } from '../spec.ts'
+import { refuseUnknownInputs, specOf } from '../task/spec.ts'
 
 const untouchedSpec = { spec: t.Optional(t.Unknown({ description: 'refused: a spec never changes' })) }
 

@@ -1,9 +1,9 @@
 // Giving places to runs that wait for one.
-import { system } from '#kernel/identity.ts'
-import { command } from '#kernel/operation.ts'
-import { t } from '#kernel/schema.ts'
-import { admitted } from '../mailbox.ts'
-import { admission, inPlace, roomOf } from '../places.ts'
+import { system } from '#kernel/declare/access.ts'
+import { command } from '#kernel/declare/operation.ts'
+import { t } from '#kernel/declare/schema.ts'
+import { admitted } from '../runs/mailbox.ts'
+import { admission, inPlace, roomOf } from '../runs/places.ts'
 import { Id, Mailbox } from '../schema.ts'
 
 /** Runs that get a place at once. */

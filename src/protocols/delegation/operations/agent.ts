@@ -1,14 +1,14 @@
 // Delegating and handing off: for the runtime, and for an agent that has a run of its own to pass on.
-import { Refusal } from '#kernel/errors.ts'
-import { role, system } from '#kernel/identity.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { role, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, rule, type Context, type Read } from '#kernel/operation.ts'
-import { nullable, t, type Static } from '#kernel/schema.ts'
-import { isInTime, restraintOf, type Restraint } from '../restraint.ts'
-import { allows, Attempt, availableFor, hasNoDelegate, isPresentAttempt, runAgent, runOf, targetOf, type OfRun } from '../rules.ts'
-import { amendmentsOf, endedPartsOf, ownersOf, refuseCycle } from '../beginning.ts'
-import { roomOf, type Room } from '../places.ts'
-import { begunBy, endingsOf, familyOf, isShallow, made, without, type Kept } from '../runs.ts'
+import { command, rule, type Context, type Read } from '#kernel/declare/operation.ts'
+import { nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { isInTime, restraintOf, type Restraint } from '../runs/task-limits.ts'
+import { allows, Attempt, availableFor, hasNoDelegate, isPresentAttempt, runAgent, runOf, targetOf, type OfRun } from '../access.ts'
+import { amendmentsOf, endedPartsOf, ownersOf, refuseCycle } from '../runs/first-context.ts'
+import { roomOf, type Room } from '../runs/places.ts'
+import { begunBy, endingsOf, familyOf, isShallow, made, without, type Kept } from '../runs/runs.ts'
 import { CapabilityRef, Id, Open, Request, Run, Work, type Card } from '../schema.ts'
 
 const DelegateInput = t.Object({

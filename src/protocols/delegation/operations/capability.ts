@@ -1,12 +1,12 @@
 // CAP: which capabilities are offered, and what each says about itself.
-import { Refusal } from '#kernel/errors.ts'
-import { anyone, type Actor } from '#kernel/identity.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { anyone, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { query, type Read } from '#kernel/operation.ts'
-import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
-import { either, t } from '#kernel/schema.ts'
-import { Capability, CapabilityManifest, manifestOf } from '../capabilities.ts'
-import { bestOf } from '../capability.ts'
+import { query, type Read } from '#kernel/declare/operation.ts'
+import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
+import { either, t } from '#kernel/declare/schema.ts'
+import { Capability, CapabilityManifest, manifestOf } from '../capabilities/manifest.ts'
+import { bestOf } from '../capabilities/compatibility.ts'
 import { CapabilityRef, Id } from '../schema.ts'
 
 function refuseStranger(actor: Actor, project_id: string): void {

@@ -1,14 +1,14 @@
 // CAP: invoking a capability for a run. The intent is recorded, the port acts, the outcome is recorded; the caller waits.
-import { canonical } from '#kernel/canonical.ts'
-import { sha256 } from '#kernel/chain.ts'
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
-import { problemOf, refuseMismatch } from '#kernel/foreign-schema.ts'
-import { system } from '#kernel/identity.ts'
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { sha256 } from '#kernel/log/hash-chain.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { problemOf, refuseMismatch } from '#kernel/declare/foreign-schema.ts'
+import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, rule, type Bound } from '#kernel/operation.ts'
-import { t } from '#kernel/schema.ts'
-import { durationMs } from '#kernel/time.ts'
+import { command, rule, type Bound } from '#kernel/declare/operation.ts'
+import { t } from '#kernel/declare/schema.ts'
+import { durationMs } from '#kernel/codec/timestamps.ts'
 import {
   Capability,
   capabilityKey,
@@ -18,11 +18,11 @@ import {
   type Approval,
   type InvokeCode,
   type InvokeRequest,
-} from '../capabilities.ts'
-import { approvalKey, objectionTo, permissionFor, usedScopes, type Permission } from '../permission.ts'
-import { isInTime, restraintOf, type Restraint } from '../restraint.ts'
-import { Attempt, hasNoDelegate, isPresentAttempt, isRunning, runAgent, runOf, type OfRun } from '../rules.ts'
-import { begunBy } from '../runs.ts'
+} from '../capabilities/manifest.ts'
+import { approvalKey, objectionTo, permissionFor, usedScopes, type Permission } from '../capabilities/permission.ts'
+import { isInTime, restraintOf, type Restraint } from '../runs/task-limits.ts'
+import { Attempt, hasNoDelegate, isPresentAttempt, isRunning, runAgent, runOf, type OfRun } from '../access.ts'
+import { begunBy } from '../runs/runs.ts'
 import { CapabilityRef, Id, type Run } from '../schema.ts'
 import { serving } from './capability.ts'
 

@@ -1,13 +1,13 @@
 // What sources offer, put down by the server when it learns of it. Only what changed leaves a fact, so a start costs nothing.
-import { canonical } from '#kernel/canonical.ts'
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
-import { system } from '#kernel/identity.ts'
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command } from '#kernel/operation.ts'
-import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
-import { t } from '#kernel/schema.ts'
-import { Capability, CapabilityManifest, capabilityKey, SourceName } from '../capabilities.ts'
+import { command } from '#kernel/declare/operation.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
+import { t } from '#kernel/declare/schema.ts'
+import { Capability, CapabilityManifest, capabilityKey, SourceName } from '../capabilities/manifest.ts'
 import { Id } from '../schema.ts'
 
 /** Offered at once: their images make one batch. */

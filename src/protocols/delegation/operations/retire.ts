@@ -1,11 +1,11 @@
 // An agent that was switched off or left a project: its runs there end, and the people of their tasks are asked. A batch belongs to one
 // project, so each run ends in a batch of its own, by timer.
-import { timer } from '#kernel/delivery.ts'
-import { system, type Subject } from '#kernel/identity.ts'
-import { command } from '#kernel/operation.ts'
-import { t } from '#kernel/schema.ts'
-import { runOf } from '../rules.ts'
-import { endingsOf, familyOf, without } from '../runs.ts'
+import { timer } from '#kernel/log/outbox-document.ts'
+import { system, type Subject } from '#kernel/declare/access.ts'
+import { command } from '#kernel/declare/operation.ts'
+import { t } from '#kernel/declare/schema.ts'
+import { runOf } from '../access.ts'
+import { endingsOf, familyOf, without } from '../runs/runs.ts'
 import { Id, Run } from '../schema.ts'
 import { isActive } from '../states.ts'
 

@@ -1,13 +1,13 @@
 // What an agent says about its run: that it began, how far it is, that it is done or cannot go on, and what its harness asks for.
-import { canonical } from '#kernel/canonical.ts'
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
-import { system, type Actor } from '#kernel/identity.ts'
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { system, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, rule, type Context, type Read } from '#kernel/operation.ts'
-import { either, t } from '#kernel/schema.ts'
-import { extended, kept, leaseAgain } from '../mailbox.ts'
-import { isInTime, restraintOf } from '../restraint.ts'
+import { command, rule, type Context, type Read } from '#kernel/declare/operation.ts'
+import { either, t } from '#kernel/declare/schema.ts'
+import { extended, kept, leaseAgain } from '../runs/mailbox.ts'
+import { isInTime, restraintOf } from '../runs/task-limits.ts'
 import {
   allows,
   Attempt,
@@ -20,8 +20,8 @@ import {
   runAgent,
   runOf,
   type OfRun,
-} from '../rules.ts'
-import { begunBy, endings, endingsOf, familyOf, lineOf, without } from '../runs.ts'
+} from '../access.ts'
+import { begunBy, endings, endingsOf, familyOf, lineOf, without } from '../runs/runs.ts'
 import { Id, Open, Report, ReportType, Run } from '../schema.ts'
 import { allowsEvent } from '../states.ts'
 

@@ -1,18 +1,18 @@
 // Agents that are told by HTTP: the secret that messages are signed with, the hand-over of one message, and the log of deliveries.
-import { timestampOf } from '#kernel/clock.ts'
-import { timer } from '#kernel/delivery.ts'
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image, put } from '#kernel/facts.ts'
-import { administrator, installationOwner, isIn, role, system, type Actor } from '#kernel/identity.ts'
+import { timestampOf } from '#kernel/ports/clock.ts'
+import { timer } from '#kernel/log/outbox-document.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image, put } from '#kernel/declare/facts.ts'
+import { administrator, installationOwner, isIn, role, system, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type Change, type Read } from '#kernel/operation.ts'
-import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
-import { nullable, t, type Static } from '#kernel/schema.ts'
-import { accepted, acked, leaseEnd, pushed } from '../mailbox.ts'
+import { command, query, rule, type Change, type Read } from '#kernel/declare/operation.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
+import { nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { accepted, acked, leaseEnd, pushed } from '../runs/mailbox.ts'
 import { Card, Id, Mailbox, Posting, postingId, Request, Run, Signing } from '../schema.ts'
 import { isActive } from '../states.ts'
 import { agentItself, agentOwner, seenAgent, signingFor, type OfAgent } from './card.ts'
-import { Item } from './inbox.ts'
+import { Item } from './mailbox.ts'
 
 const later = (now: string, ms: number): string => timestampOf(Date.parse(now) + ms)
 const Number_ = t.Integer({ minimum: 1, maximum: 1_000_000_000 })

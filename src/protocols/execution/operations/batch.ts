@@ -1,9 +1,9 @@
 // Many answers in one call: each is its own decision, with its own receipt, about exactly what was shown.
-import { fan } from '#kernel/fan.ts'
-import { human } from '#kernel/identity.ts'
+import { fan } from '#kernel/call/fan-out.ts'
+import { human } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { t, type Static } from '#kernel/schema.ts'
-import { SignedReceipt } from '../receipts.ts'
+import { t, type Static } from '#kernel/declare/schema.ts'
+import { SignedReceipt } from '../answering/receipt.ts'
 import { Id } from '../schema.ts'
 import { Reason } from './resolve.ts'
 

@@ -1,13 +1,13 @@
 // Where an agent is told that what it asked has ended: with the receipt, signed.
-import { timestampOf } from '#kernel/clock.ts'
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image, put } from '#kernel/facts.ts'
-import { administrator, heldBy, installationOwner, role } from '#kernel/identity.ts'
-import { hookSecretOf, isHookAddress } from '#kernel/hooks.ts'
+import { timestampOf } from '#kernel/ports/clock.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image, put } from '#kernel/declare/facts.ts'
+import { administrator, heldBy, installationOwner, role } from '#kernel/declare/access.ts'
+import { hookSecretOf, isHookAddress } from '#kernel/declare/webhook-address.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type Read } from '#kernel/operation.ts'
-import { nullable, t } from '#kernel/schema.ts'
-import { Callback, Hook, HookAddress, Label, newHook } from '../notices.ts'
+import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
+import { nullable, t } from '#kernel/declare/schema.ts'
+import { Callback, Hook, HookAddress, Label, newHook } from '../notices/notice.ts'
 import { Id } from '../schema.ts'
 
 const agent = heldBy(

@@ -1,12 +1,12 @@
 // Where a person is told that something waits for them.
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image, put } from '#kernel/facts.ts'
-import { administrator, human, installationOwner, role } from '#kernel/identity.ts'
-import { isHookAddress } from '#kernel/hooks.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image, put } from '#kernel/declare/facts.ts'
+import { administrator, human, installationOwner, role } from '#kernel/declare/access.ts'
+import { isHookAddress } from '#kernel/declare/webhook-address.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type Read } from '#kernel/operation.ts'
-import { nullable, t } from '#kernel/schema.ts'
-import { Channel, Hook, HookAddress, Label, newHook, Notice, noticed, QuietHours } from '../notices.ts'
+import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
+import { nullable, t } from '#kernel/declare/schema.ts'
+import { Channel, Hook, HookAddress, Label, newHook, Notice, noticed, QuietHours } from '../notices/notice.ts'
 import { Id, Priority } from '../schema.ts'
 
 type OfChannel = { readonly channel: Channel }

@@ -1,14 +1,14 @@
 // Files as answers (HXP 0.1, 2: PROVIDE with input_type file): sent before the answer names one, fetched by whoever may read the request.
-import { casUri, isPlainName } from '#kernel/blobs.ts'
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
-import { anyone, system } from '#kernel/identity.ts'
+import { casUri, isPlainName } from '#kernel/ports/blobs.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { anyone, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule } from '#kernel/operation.ts'
-import { nullable, t } from '#kernel/schema.ts'
-import { Checksum, expiryOf, File, FILE_VERSION, FileName, FileReference, fileTimer, MediaType, referenceTo } from '../file.ts'
-import type { ProvidePayload } from '../payload.ts'
-import { answerer, chief, isNotLate, isUnresolved, poolMember, requestOf, type OfRequest } from '../rules.ts'
+import { command, query, rule } from '#kernel/declare/operation.ts'
+import { nullable, t } from '#kernel/declare/schema.ts'
+import { Checksum, expiryOf, File, FILE_VERSION, FileName, FileReference, fileTimer, MediaType, referenceTo } from '../answering/file.ts'
+import type { ProvidePayload } from '../asking/payload.ts'
+import { answerer, chief, isNotLate, isUnresolved, poolMember, requestOf, type OfRequest } from '../access.ts'
 import { Id } from '../schema.ts'
 
 const asked = ({ request }: OfRequest): ProvidePayload | null => {

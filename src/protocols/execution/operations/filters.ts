@@ -1,11 +1,11 @@
 // Saved filters: how a person looks at their inbox is theirs alone, so it leaves nothing in the record.
-import { Refusal } from '#kernel/errors.ts'
-import { put } from '#kernel/facts.ts'
-import { human } from '#kernel/identity.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { put } from '#kernel/declare/facts.ts'
+import { human } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query } from '#kernel/operation.ts'
-import { t } from '#kernel/schema.ts'
-import { Filter, FilterName, Filters, filtersOf, noFilter, Query } from '../filters.ts'
+import { command, query } from '#kernel/declare/operation.ts'
+import { t } from '#kernel/declare/schema.ts'
+import { Filter, FilterName, Filters, filtersOf, noFilter, Query } from '../inbox/saved-filters.ts'
 
 const save = command({
   name: 'filter.save',

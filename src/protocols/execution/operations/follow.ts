@@ -1,12 +1,12 @@
 // The inbox as it changes. A fact is written once for everybody; whom it concerns stands in its own image, so that it costs nothing
 // to leave it out for the others.
-import { human, isIn, type Actor } from '#kernel/identity.ts'
-import { stream, type Read } from '#kernel/operation.ts'
-import { keyOf, t } from '#kernel/schema.ts'
-import type { StoredFact } from '#kernel/store.ts'
-import { shownDigest } from '../card.ts'
-import { titleOf } from '../inbox.ts'
-import { isBefore } from '../inboxes.ts'
+import { human, isIn, type Actor } from '#kernel/declare/access.ts'
+import { stream, type Read } from '#kernel/declare/operation.ts'
+import { keyOf, t } from '#kernel/declare/schema.ts'
+import type { StoredFact } from '#kernel/log/store.ts'
+import { shownDigest } from '../answering/shown-request.ts'
+import { titleOf } from '../inbox/item.ts'
+import { isBefore } from '../inbox/readers.ts'
 import { Action, Id, Kind, Priority, Request, Status, taskDoc, Timestamp } from '../schema.ts'
 
 type Change = { readonly event: string; readonly at: string; readonly after: Request; readonly before: Request | null }

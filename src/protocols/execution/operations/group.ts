@@ -1,13 +1,13 @@
 // Groups: names for several people of a project, so that an agent can say whom to turn to without knowing who is on duty.
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
-import { anyone, heldBy, installationOwner, isIn, ownsProject, role, type Actor } from '#kernel/identity.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { anyone, heldBy, installationOwner, isIn, ownsProject, role, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type Bound } from '#kernel/operation.ts'
-import { t } from '#kernel/schema.ts'
-import { isPersonOf } from '../recipients.ts'
+import { command, query, rule, type Bound } from '#kernel/declare/operation.ts'
+import { t } from '#kernel/declare/schema.ts'
+import { isPersonOf } from '../asking/recipients.ts'
 import { Id } from '../schema.ts'
-import { Group, groupId, GroupName } from '../standing.ts'
+import { Group, groupId, GroupName } from '../asking/preferences.ts'
 
 type OfProject = { readonly project_id: string }
 const projectOwner = heldBy(

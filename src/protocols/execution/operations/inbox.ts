@@ -1,16 +1,16 @@
 // The inbox: everything that waits for a person, whoever asks it of them, most urgent first. What is not theirs is neither listed
 // nor counted.
-import { heldBy, human, installationOwner, isIn, role, speaksFor, type Actor } from '#kernel/identity.ts'
+import { heldBy, human, installationOwner, isIn, role, speaksFor, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { query, type Read } from '#kernel/operation.ts'
-import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
-import { t, type Part, type Static } from '#kernel/schema.ts'
-import { FilterName, queryFields, withSaved, type Query } from '../filters.ts'
-import { Item, itemOf, knowingBy, type Knowing } from '../inbox.ts'
-import { inboxesOf, inboxOf, type Inboxes } from '../inboxes.ts'
+import { query, type Read } from '#kernel/declare/operation.ts'
+import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
+import { t, type Part, type Static } from '#kernel/declare/schema.ts'
+import { FilterName, queryFields, withSaved, type Query } from '../inbox/saved-filters.ts'
+import { Item, itemOf, knowingBy, type Knowing } from '../inbox/item.ts'
+import { inboxesOf, inboxOf, type Inboxes } from '../inbox/readers.ts'
 import { Id, isInPool, isOpen, poolOf, rankOf, Request, SNOOZED, snoozedUntil } from '../schema.ts'
-import { searchFor } from '../search.ts'
-import { shown } from '../text.ts'
+import { searchFor } from '../inbox/search.ts'
+import { shown } from '../asking/hostile-text.ts'
 
 const whatFields = {
   ...queryFields,

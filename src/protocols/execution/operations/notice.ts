@@ -1,12 +1,12 @@
 // What is to be said to whom, what it says, and the log of it. The worker that posts notices calls these; people and agents read the log.
-import { timestampOf } from '#kernel/clock.ts'
-import { Delivery } from '#kernel/delivery.ts'
-import { fact, image, put } from '#kernel/facts.ts'
-import { administrator, installationOwner, role, system, type Subject } from '#kernel/identity.ts'
+import { timestampOf } from '#kernel/ports/clock.ts'
+import { Delivery } from '#kernel/log/outbox-document.ts'
+import { fact, image, put } from '#kernel/declare/facts.ts'
+import { administrator, installationOwner, role, system, type Subject } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, type Change, type Context, type Read } from '#kernel/operation.ts'
-import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
-import { nullable, t, type Static } from '#kernel/schema.ts'
+import { command, query, type Change, type Context, type Read } from '#kernel/declare/operation.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
+import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import {
   Callback,
   Channel,
@@ -20,10 +20,10 @@ import {
   noticeId,
   orderOf,
   quietUntil,
-} from '../notices.ts'
-import { signed } from '../receipts.ts'
+} from '../notices/notice.ts'
+import { signed } from '../answering/receipt.ts'
 import { Id, inboxesOf, isOpen, poolOf, Request, Timestamp } from '../schema.ts'
-import { shown } from '../text.ts'
+import { shown } from '../asking/hostile-text.ts'
 
 const Order = t.String({ maxLength: 40, description: 'which of its notices' })
 

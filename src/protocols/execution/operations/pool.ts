@@ -1,14 +1,14 @@
 // A pool is a queue that the people of a project take from: claim, give back, and what becomes of it when somebody forgets.
-import { fact, image } from '#kernel/facts.ts'
-import { human, system } from '#kernel/identity.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { human, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, rule } from '#kernel/operation.ts'
-import { t } from '#kernel/schema.ts'
-import { backInPool } from '../recipients.ts'
-import { claimedBy } from '../routing.ts'
-import { answerer, chief, isNotLate, isStillOpen, isUnresolved, poolItemOf, requestOf, type OfRequest } from '../rules.ts'
+import { command, rule } from '#kernel/declare/operation.ts'
+import { t } from '#kernel/declare/schema.ts'
+import { backInPool } from '../asking/recipients.ts'
+import { claimedBy } from '../asking/routing.ts'
+import { answerer, chief, isNotLate, isStillOpen, isUnresolved, poolItemOf, requestOf, type OfRequest } from '../access.ts'
 import { Id, Request } from '../schema.ts'
-import { secondsAfter } from '../timers.ts'
+import { secondsAfter } from '../deadlines.ts'
 import { RequestView, viewOf } from '../view.ts'
 
 const isPools = rule<OfRequest>(

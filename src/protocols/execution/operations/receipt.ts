@@ -1,8 +1,8 @@
 // Receipts in the hands of others: whether one is ours.
-import { anyone } from '#kernel/identity.ts'
-import { claimsOf, doubt, judge, jwsOf, receiptIn, type Verdict } from '#kernel/receipt.ts'
-import { query, type Context } from '#kernel/operation.ts'
-import { t } from '#kernel/schema.ts'
+import { anyone } from '#kernel/declare/access.ts'
+import { claimsOf, doubt, judge, jwsOf, receiptIn, type Verdict } from '../answering/receipt-format.ts'
+import { query, type Context } from '#kernel/declare/operation.ts'
+import { t } from '#kernel/declare/schema.ts'
 
 const NO_RECEIPT = doubt('not_a_receipt', 'it is no object, or has too many fields')
 

@@ -1,16 +1,16 @@
 // Answering, and the other ways in which a request ends. Whoever is first wins; everybody else sees it decided.
-import { fact, image } from '#kernel/facts.ts'
-import { system } from '#kernel/identity.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, rule } from '#kernel/operation.ts'
-import { either, nullable, t } from '#kernel/schema.ts'
-import { givenFor, heldAs } from '../given.ts'
-import { endedWith, SignedReceipt, unsigned, withReceipt } from '../receipts.ts'
-import { voted } from '../quorum.ts'
-import { reachOf } from '../recipients.ts'
-import { namedOption } from '../mirrored.ts'
-import { resultOf } from '../results.ts'
-import { takenBy } from '../routing.ts'
+import { command, rule } from '#kernel/declare/operation.ts'
+import { either, nullable, t } from '#kernel/declare/schema.ts'
+import { givenFor, heldAs } from '../answering/sealed-answers.ts'
+import { endedWith, SignedReceipt, unsigned, withReceipt } from '../answering/receipt.ts'
+import { voted } from '../answering/quorum.ts'
+import { reachOf } from '../asking/recipients.ts'
+import { namedOption } from '../mirror/ids.ts'
+import { resultOf } from '../answering/result.ts'
+import { takenBy } from '../asking/routing.ts'
 import {
   answerer,
   chief,
@@ -23,7 +23,7 @@ import {
   refuseChanged,
   requestOf,
   type OfRequest,
-} from '../rules.ts'
+} from '../access.ts'
 import { Id, isOpen, Request, TIMEOUT } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 

@@ -1,12 +1,12 @@
 // What a person settles for their own agents: who answers in their place (HXP 0.1, 6.2), and whether time may decide (X4).
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
-import { human, role, type Actor, type Subject } from '#kernel/identity.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { human, role, type Actor, type Subject } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type Read } from '#kernel/operation.ts'
-import { t, type Static } from '#kernel/schema.ts'
+import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
+import { t, type Static } from '#kernel/declare/schema.ts'
 import { Id } from '../schema.ts'
-import { Policy, PolicyFields, Rule, Rules, usualPolicy } from '../standing.ts'
+import { Policy, PolicyFields, Rule, Rules, usualPolicy } from '../asking/preferences.ts'
 
 /**
  * As with a substitute: a key that carries less than the whole of a person does not decide who decides. A token of an issuer ends as

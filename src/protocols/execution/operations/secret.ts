@@ -1,11 +1,11 @@
 // Secrets are handed over once, to whoever asked, and erased with that or when nobody came for them.
-import { fact, image } from '#kernel/facts.ts'
-import { role, system } from '#kernel/identity.ts'
-import { command, rule, type Read } from '#kernel/operation.ts'
-import { nullable, t } from '#kernel/schema.ts'
-import { requestOf, type OfRequest } from '../rules.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { role, system } from '#kernel/declare/access.ts'
+import { command, rule, type Read } from '#kernel/declare/operation.ts'
+import { nullable, t } from '#kernel/declare/schema.ts'
+import { requestOf, type OfRequest } from '../access.ts'
 import { Id, Request } from '../schema.ts'
-import { erased, expiryOf, Secret, SecretEnd, secretIn, SealedTo } from '../secret.ts'
+import { erased, expiryOf, Secret, SecretEnd, secretIn, SealedTo } from '../answering/secret.ts'
 
 type Taking = OfRequest & { readonly secret: Secret | null; readonly opened: { value: unknown; salt: string } | null }
 

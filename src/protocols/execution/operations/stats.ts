@@ -1,13 +1,13 @@
 // How many requests there are, and what became of them: for whoever asked them, and for those who are to answer.
-import { Refusal } from '#kernel/errors.ts'
-import { anyone, type Actor } from '#kernel/identity.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { anyone, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { query, type Read } from '#kernel/operation.ts'
-import { t } from '#kernel/schema.ts'
-import { allOf, inboxesOf } from '../inboxes.ts'
-import { isProjectKey } from '../rules.ts'
+import { query, type Read } from '#kernel/declare/operation.ts'
+import { t } from '#kernel/declare/schema.ts'
+import { allOf, inboxesOf } from '../inbox/readers.ts'
+import { isProjectKey } from '../access.ts'
 import { Id, rankOf, Request, type Outcome, type Priority } from '../schema.ts'
-import { counterOf, ended, open, outcomesOf, type Prefix } from './reading.ts'
+import { counterOf, ended, open, outcomesOf, type Prefix } from './draft-inbox.ts'
 
 /** So many are read for the average. */
 const LATEST = 50

@@ -1,12 +1,12 @@
 // Projects: the scope of visibility, of `seq` and of the chain. What is not in a project of yours does not exist for you.
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
-import { anyone, type Actor, type ProjectRole } from '#kernel/identity.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { anyone, type Actor, type ProjectRole } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type Read } from '#kernel/operation.ts'
-import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/paging.ts'
-import { either, t } from '#kernel/schema.ts'
-import { administrators, projectOwner, shownTo } from '../rules.ts'
+import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
+import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
+import { either, t } from '#kernel/declare/schema.ts'
+import { administrators, projectOwner, shownTo } from '../access.ts'
 import { Agent, DEFAULT_PROJECT, MemberId, Name, Project, ProjectId, User } from '../schema.ts'
 
 const add = command({

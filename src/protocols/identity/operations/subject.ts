@@ -1,13 +1,13 @@
 // Who somebody of an OAuth or OpenID Connect issuer is here. An administrator says so: nothing else in a token, such as an e-mail
 // address, makes anybody a person of this installation.
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule } from '#kernel/operation.ts'
-import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
-import { t } from '#kernel/schema.ts'
+import { command, query, rule } from '#kernel/declare/operation.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
+import { t } from '#kernel/declare/schema.ts'
 import { linkIdOf } from '../authenticate.ts'
-import { administrators, isActivePerson, mayPassOn } from '../rules.ts'
+import { administrators, isActivePerson, mayPassOn } from '../access.ts'
 import { IssuerUrl, Sub, SubjectLink, User, UserId } from '../schema.ts'
 
 const link = command({

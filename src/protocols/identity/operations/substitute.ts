@@ -1,14 +1,14 @@
 // Substitution: somebody decides in a person's place between two dates. The principal of a task never changes; what a substitute
 // does is recorded as theirs, on behalf of the person they stand in for.
-import { timestampOf } from '#kernel/clock.ts'
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
-import { installationOwner, ownsProject, role, type Actor } from '#kernel/identity.ts'
+import { timestampOf } from '#kernel/ports/clock.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { installationOwner, ownsProject, role, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, rule, type Read } from '#kernel/operation.ts'
-import { t } from '#kernel/schema.ts'
-import { futureTimestamp, parseTimestamp } from '#kernel/time.ts'
-import { administrators, shownTo } from '../rules.ts'
+import { command, rule, type Read } from '#kernel/declare/operation.ts'
+import { t } from '#kernel/declare/schema.ts'
+import { futureTimestamp, parseTimestamp } from '#kernel/codec/timestamps.ts'
+import { administrators, shownTo } from '../access.ts'
 import { ProjectId, Timestamp, User, UserId } from '../schema.ts'
 
 type Substituting = { readonly person: User; readonly substitute: User; readonly project_id: string | null }

@@ -1,11 +1,11 @@
 // People: added by an administrator, switched off rather than deleted, because the record names them for ever.
-import { Refusal } from '#kernel/errors.ts'
-import { fact, image } from '#kernel/facts.ts'
-import { anyone } from '#kernel/identity.ts'
-import { command, query } from '#kernel/operation.ts'
-import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/paging.ts'
-import { either, t } from '#kernel/schema.ts'
-import { administrators, seenProjects, shownTo } from '../rules.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { anyone } from '#kernel/declare/access.ts'
+import { command, query } from '#kernel/declare/operation.ts'
+import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
+import { either, t } from '#kernel/declare/schema.ts'
+import { administrators, seenProjects, shownTo } from '../access.ts'
 import { DEFAULT_PROJECT, Name, Project, ProjectId, User, UserId } from '../schema.ts'
 
 const add = command({

@@ -1,0 +1,153 @@
+// `agent run -- <command>`: any command as an agent, from any machine that reaches the server.
+import { hostname } from 'node:os'
+import { resolve } from 'node:path'
+import { limits } from '#kernel/limits.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { durationMs } from '#kernel/codec/timestamps.ts'
+import { profiles } from '#workers/programs/profiles.ts'
+import type { Plan, Port } from '#workers/programs/run.ts'
+import type { Shift } from '#workers/programs/run-loop.ts'
+import { realClock } from '../../server/clock.ts'
+import { exits, usage, type Exit } from '../exit-codes.ts'
+import { flag, type Given } from '../derive/flags.ts'
+import type { Remote } from '../remote/remote.ts'
+import { spec, type Context } from '../derive/command.ts'
+import { inert, inertJson } from '../output/safe-text.ts'
+
+/** After a call that failed. */
+const AGAIN_MS = 1_000
+
+export const agentRun = spec('agent run', 'Run a command as an agent: it is started once for each run.', {
+  flags: [
+    flag('profile', 'word', 'how the command is talked to', { choices: Object.keys(profiles) }),
+    flag('cwd', 'path', 'where it runs; here by default'),
+    flag('concurrency', 'number', 'runs at a time; 1 by default', { kind: 'integer' }),
+    flag('time-limit', 'duration', 'how long one run may take; PT1H by default'),
+    flag('tries', 'number', `how often a command that fails is started; ${limits.childTriesDefault} by default`, { kind: 'integer' }),
+    flag('worker', 'text', 'a name for this process, among those of the same agent'),
+    flag('once', null, 'end after the first run'),
+  ],
+  examples: [
+    'countersign agent run -- ./agent.sh',
+    'countersign agent run --profile claude --cwd ~/project',
+    "countersign agent run --profile text -- sh -c 'wc -w'",
+    'countersign agent run --concurrency 4 --time-limit PT10M -- node agent.js',
+  ],
+  async run(context, given): Promise<Exit> {
+    const plan = planOf(context, given)
+    const remote = await context.remote()
+    const me = (await remote.call('identity/me.get', {})) as { id: string; kind: string }
+    if (me.kind !== 'agent')
+      throw usage(`the key is of ${me.id}, which is no agent`, 'issue one with `countersign key issue <agent_id>` and set COUNTERSIGN_KEY')
+    return attend(context, given, remote, plan, me.id)
+  },
+})
+
+const bounded = (given: Given, name: string, usual: number, max: number): number => {
+  const count = (given.get(name) as number | undefined) ?? usual
+  if (count < 1 || count > max) throw usage(`--${name} must be from 1 to ${max}`)
+  return count
+}
+
+function planOf({ io, rest }: Context, given: Given): Plan {
+  const name = (given.get('profile') as string | undefined) ?? 'lines'
+  const profile = profiles[name]!
+  const argv = rest.length > 0 ? rest : profile.argv
+  const [file] = argv
+  if (file === undefined) throw usage('there is no command', 'it stands behind two dashes: countersign agent run -- ./agent.sh')
+  if (profile.input === 'argv' && !argv.some((word) => word.includes('{prompt}')))
+    throw usage(`the profile ${name} puts the prompt where {prompt} stands, and the command has none`)
+  // The program is not the agent's credential: it speaks through us.
+  const { COUNTERSIGN_KEY: _, ...env } = io.env
+  return {
+    argv: argv as readonly [string, ...string[]],
+    profile,
+    cwd: resolve(io.cwd, (given.get('cwd') as string | undefined) ?? '.'),
+    env: Object.fromEntries(Object.entries(env).filter((one): one is [string, string] => one[1] !== undefined)),
+    timeLimitMs: limitOf(given.get('time-limit') as string | undefined),
+    waitMs: limits.childWaitMs,
+    graceMs: limits.childGraceMs,
+  }
+}
+
+function limitOf(text: string | undefined): number {
+  if (text === undefined) return limits.childMsDefault
+  try {
+    const ms = durationMs(text, 'INVALID_REQUEST', '--time-limit')
+    if (ms >= 1 && ms <= limits.childMsMax) return ms
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    throw usage(error.message)
+  }
+  throw usage('--time-limit is at most P7D')
+}
+
+/** A call that waits for messages would say only after a minute that the server is back: it is asked for something else first. */
+function portOver(remote: Remote, connection: { isAway(): boolean; back(): void }): Port {
+  return {
+    async call(operation, input, options) {
+      if (connection.isAway() && operation === 'delegation/inbox.take') {
+        await remote.call('identity/me.get', {})
+        connection.back()
+      }
+      return remote.call(operation, input, options)
+    },
+    upload: (task_id, bytes) =>
+      remote.upload(
+        'collaboration/artifact.upload',
+        { task_id, media_type: 'text/plain', name: 'result.txt' },
+        new Blob([new Uint8Array(bytes)]),
+        () => undefined,
+      ) as ReturnType<Port['upload']>,
+  }
+}
+
+/** Works until it is told to stop: the first signal lets what is under way come to its end, the second does not. */
+async function attend(context: Context, given: Given, remote: Remote, plan: Plan, agent_id: string): Promise<Exit> {
+  const { io, paint, paintErr, json } = context
+  const say = (run_id: string, words: string): void =>
+    void io.out.write(json ? `${inertJson({ run_id, event: words }, 0)}\n` : `${paint('dim', inert(run_id))}  ${inert(words)}\n`)
+  const { runShift } = await import('#workers/programs/run-loop.ts')
+  let troubled = ''
+  let ran = 0
+  const shift: Shift = runShift({
+    port: portOver(remote, {
+      isAway: () => troubled !== '',
+      back() {
+        troubled = ''
+        io.err.write(`${agent_id} is connected to ${remote.where} again\n`)
+      },
+    }),
+    plan,
+    concurrency: given.get('once') === true ? 1 : bounded(given, 'concurrency', 1, limits.childrenPerAgentMax),
+    tries: bounded(given, 'tries', limits.childTriesDefault, limits.childTriesMax),
+    worker: ((given.get('worker') as string | undefined) ?? `${hostname()}-${process.pid}`).slice(0, limits.workerCharsMax),
+    clock: realClock,
+    againMs: AGAIN_MS,
+    note(run_id, words) {
+      say(run_id, words)
+      troubled = ''
+      if (words === 'taken' && ++ran === 1 && given.get('once') === true) void shift.finish()
+    },
+    trouble(words) {
+      // Once is enough to say that the server is away.
+      if (words !== troubled) io.err.write(`${paintErr('yellow', inert(words))}; trying again\n`)
+      troubled = words
+    },
+  })
+  if (!json) io.err.write(`${agent_id} takes runs from ${remote.where}; Ctrl-C ends it\n`)
+  let signals = 0
+  const leave = (): void => {
+    if (++signals === 1) io.err.write('taking nothing more; once again to end at once\n')
+    void (signals === 1 ? shift.finish() : shift.stop())
+  }
+  process.on('SIGINT', leave)
+  process.on('SIGTERM', leave)
+  try {
+    await shift.ended
+    return exits.ok
+  } finally {
+    process.off('SIGINT', leave)
+    process.off('SIGTERM', leave)
+  }
+}

@@ -1,0 +1,235 @@
+// `ask`: a question to a person from any script, with the key of an agent. The answer alone goes to the output, and how it went is
+// the exit code.
+import { durationMs } from '#kernel/codec/timestamps.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { NotAnswered, ReceiptDoubted, type Answer, type AskedRequest } from '#sdk/await-answer.ts'
+import { CliError, exits, Interrupted, usage, type Exit } from '../exit-codes.ts'
+import { flag, jsonFrom, type Flag, type Given } from '../derive/flags.ts'
+import type { Remote } from '../remote/remote.ts'
+import { writeJson } from '../output/render.ts'
+import { spec, type Context, type Spec } from '../derive/command.ts'
+import { startProgress } from '../terminal.ts'
+import { inert, inertLines } from '../output/safe-text.ts'
+
+const waiting: readonly Flag[] = [
+  flag('withdraw', null, 'withdraw the request when you end this command before there is an answer'),
+  flag('quiet', null, 'the answer, and nothing else'),
+]
+const common: readonly Flag[] = [
+  flag('context', 'text', 'why, in a few words'),
+  flag('priority', 'word', 'how urgent it is', { choices: ['critical', 'high', 'normal', 'low'] }),
+  flag('timeout', 'duration', 'how long it may take, such as PT2H or 7200 (seconds); without it, as long as it takes'),
+  flag('fallback', 'word', 'the effect then: it waits on, it fails, or it takes its default', { choices: ['pause', 'fail', 'default'] }),
+  flag('role', 'word', 'the person asked: the owner of the agent, a delegate by rule, or a pool', {
+    choices: ['owner', 'delegate', 'pool'],
+  }),
+  flag('risk', 'word', 'how much can go wrong', { choices: ['R1', 'R2', 'R3', 'R4', 'R5'] }),
+  flag('tag', 'text', 'a tag, for delegation rules; repeat for more', { many: true }),
+  flag('project', 'id', 'the project'),
+  flag('task', 'id', 'the task that you work on: then its people are asked'),
+  flag('key', 'text', 'a name for the question: the same command again finds the request instead of asking twice'),
+  flag('wait', null, 'wait for the answer, which is the default; --no-wait shows the id of the request and ends'),
+  ...waiting,
+]
+
+const first = (name: string, words: string): Flag => ({ ...flag(name, 'text', words), required: true })
+const fields = (pairs: Readonly<Record<string, unknown>>): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(pairs).filter(([, value]) => value !== undefined))
+
+const decide = spec('ask decide', 'Ask a person to choose; the option that they choose is printed.', {
+  positionals: [first('question', 'the question')],
+  flags: [
+    { ...flag('option', 'text', 'an option to choose from, two to six; repeat', { many: true }), required: true },
+    flag('default-option', 'text', 'the option that is taken when nobody answers in time and the fallback is default'),
+    ...common,
+  ],
+  examples: [
+    "countersign ask decide 'Ship it?' --option yes --option no",
+    "countersign ask decide 'Which region?' --option eu --option us --timeout PT1H --fallback default --default-option eu",
+  ],
+  run: (context, given) =>
+    ask(context, given, 'DECIDE', {
+      question: given.get('question'),
+      options: given.get('option'),
+      default_option: given.get('default-option'),
+    }),
+})
+
+const approve = spec('ask approve', 'Ask a person for a yes; `approved` or `rejected` is printed, and rejected is exit code 5.', {
+  positionals: [first('item', 'the thing to approve')],
+  flags: [
+    flag('details', 'json', 'everything that they should know, as a JSON object'),
+    flag('reject-requires-reason', null, 'a no must say why'),
+    flag('scope', 'text', 'the scope of a grant that may answer it'),
+    ...common,
+  ],
+  examples: [
+    `countersign ask approve 'Deploy v2' --details '{"sha":"1f0c"}' && ./deploy.sh`,
+    "countersign ask approve 'Delete the old backups' --risk R4 --reject-requires-reason --key backups/2026-11",
+  ],
+  run: (context, given) =>
+    ask(context, given, 'APPROVE', {
+      item: given.get('item'),
+      details: detailsOf(given.get('details') as string | undefined),
+      reject_requires_reason: given.get('reject-requires-reason'),
+      scope: given.get('scope'),
+    }),
+})
+
+const provide = spec('ask provide', 'Ask a person for a value that only they have; it is printed.', {
+  positionals: [first('prompt', 'the thing that is needed')],
+  flags: [
+    flag('type', 'word', 'its type; text by default', { choices: ['text', 'number', 'url', 'email', 'file', 'selection'] }),
+    flag('sensitive', null, 'it is a secret'),
+    flag('placeholder', 'text', 'an example of it'),
+    flag('pattern', 'text', 'the pattern that it must match, in RE2 syntax'),
+    flag('min', 'number', 'the least number, or the least length', { kind: 'number' }),
+    flag('max', 'number', 'the greatest number, or the greatest length', { kind: 'number' }),
+    flag('value', 'text', 'one of the values that are allowed; repeat', { many: true }),
+    flag('multiple', null, 'several of the values may be chosen'),
+    ...common,
+  ],
+  examples: [
+    "countersign ask provide 'The API key of the mail provider' --sensitive",
+    "countersign ask provide 'How many seats?' --type number --min 1",
+  ],
+  run(context, given) {
+    const validation = fields({
+      pattern: given.get('pattern'),
+      min: given.get('min'),
+      max: given.get('max'),
+      allowed_values: valuesOf(given),
+      multiple: given.get('multiple'),
+    })
+    return ask(context, given, 'PROVIDE', {
+      prompt: given.get('prompt'),
+      input_type: given.get('type') ?? 'text',
+      placeholder: given.get('placeholder'),
+      sensitive: given.get('sensitive'),
+      validation: Object.keys(validation).length === 0 ? undefined : validation,
+    })
+  },
+})
+
+const wait = spec('ask await', 'Wait for the answer to a request that was made before.', {
+  positionals: [first('request-id', 'the request')],
+  flags: waiting,
+  examples: ['countersign ask await hxp_1'],
+  async run(context, given) {
+    const remote = await context.remote()
+    return outcome(context, given, remote, given.get('request-id') as string)
+  },
+})
+
+export const askSpecs: readonly Spec[] = [decide, approve, provide, wait]
+
+const valuesOf = (given: Given): (string | number)[] | undefined => {
+  const values = given.get('value') as string[] | undefined
+  return given.get('type') === 'number' ? values?.map(Number) : values
+}
+
+function detailsOf(text: string | undefined): object | undefined {
+  if (text === undefined) return undefined
+  let value: unknown
+  try {
+    value = jsonFrom(text)
+  } catch (error) {
+    throw usage(`--details ${(error as Error).message}`)
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw usage('--details must be a JSON object')
+  return value
+}
+
+function secondsOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  if (/^\d{1,12}$/.test(text)) return Number(text)
+  try {
+    return Math.ceil(durationMs(text, 'INVALID_REQUEST', '--timeout') / 1_000)
+  } catch (error) {
+    if (error instanceof Refusal) throw usage('--timeout must be a duration such as PT2H, or seconds')
+    throw error
+  }
+}
+
+async function ask(context: Context, given: Given, action: string, payload: Readonly<Record<string, unknown>>): Promise<Exit> {
+  const task_id = given.get('task') as string | undefined
+  const input = fields({
+    action,
+    payload: fields({ ...payload, context: given.get('context') }),
+    priority: given.get('priority'),
+    timeout_seconds: secondsOf(given.get('timeout') as string | undefined),
+    fallback: given.get('fallback'),
+    role: given.get('role'),
+    risk: given.get('risk'),
+    tags: given.get('tag'),
+    project_id: given.get('project'),
+    metadata: task_id === undefined ? undefined : { task_id },
+  })
+  const key = given.get('key') as string | undefined
+  const remote = await context.remote()
+  const once = key === undefined ? {} : { key: `hxp/${encodeURIComponent(key)}` }
+  const { request }: { request: AskedRequest } = await remote.call('execution/request.create', input, once)
+  if (given.get('wait') === false) {
+    if (context.json) writeJson(context, { request })
+    else context.io.out.write(`${inert(request.id)}\n`)
+    return exits.ok
+  }
+  return outcome(context, given, remote, request.id, request)
+}
+
+/** Waits, with a sign of life at a terminal; the signals that end the command end the waiting first. */
+async function outcome(context: Context, given: Given, remote: Remote, id: string, request?: AskedRequest): Promise<Exit> {
+  const { io, paintErr } = context
+  const isQuiet = given.get('quiet') === true || context.json
+  const whom = request?.assigned_to ? ` for ${inert(request.assigned_to)}` : ''
+  if (!isQuiet) io.err.write(`${paintErr('dim', `${inert(id)} waits${whom} in the inbox; Ctrl-C ends the waiting`)}\n`)
+  const progress = isQuiet ? null : startProgress(io.err, `waiting${whom}`)
+  const leaving = new AbortController()
+  const leave = (): void => leaving.abort()
+  process.once('SIGINT', leave)
+  process.once('SIGTERM', leave)
+  try {
+    const options = { signal: leaving.signal, cancelOnAbort: given.get('withdraw') === true }
+    const answer = await remote.asking((hxp) => hxp.outcome(id, options))
+    progress?.stop()
+    return answered(context, answer, isQuiet)
+  } catch (error) {
+    progress?.stop()
+    if (leaving.signal.aborted) throw left(context, id, given, isQuiet)
+    if (error instanceof ReceiptDoubted) throw new CliError(exits.refused, 'RECEIPT_DOUBTED', error.message)
+    if (error instanceof NotAnswered) return unanswered(context, error, isQuiet)
+    throw error
+  } finally {
+    process.off('SIGINT', leave)
+    process.off('SIGTERM', leave)
+  }
+}
+
+function answered(context: Context, { result, reason, receipt, request, verified }: Answer, isQuiet: boolean): Exit {
+  const { io, paintErr } = context
+  const isNo = request.action === 'APPROVE' && result === 'rejected'
+  // X29: said before the result, and not to be silenced.
+  if (receipt.basis.kind === 'default') io.err.write(`${paintErr('yellow', '!')} nobody answered in time: the default was taken\n`)
+  if (context.json) writeJson(context, { request_id: request.id, status: receipt.status, result, reason, verified, receipt })
+  else {
+    const text = typeof result === 'string' ? result : JSON.stringify(result)
+    io.out.write(`${io.out.isTTY === true ? inertLines(text) : text}\n`)
+  }
+  if (!isQuiet) {
+    const how = `answered by ${inert(receipt.completed_by)}${reason === null ? '' : `: ${inert(reason)}`}`
+    io.err.write(`${paintErr(isNo ? 'red' : 'green', isNo ? '✖' : '✔')} ${how}${verified ? '' : ' (receipt not verified)'}\n`)
+  }
+  return isNo ? exits.rejected : exits.ok
+}
+
+function unanswered(context: Context, { status, reason, request, receipt, message }: NotAnswered, isQuiet: boolean): Exit {
+  if (context.json) writeJson(context, { request_id: request.id, status, result: null, reason, receipt })
+  else if (!isQuiet) context.io.err.write(`${context.paintErr('yellow', '!')} ${inert(message)}\n`)
+  return status === 'cancelled' ? exits.withdrawn : exits.unanswered
+}
+
+function left({ io, paintErr }: Context, id: string, given: Given, isQuiet: boolean): Interrupted {
+  const words = given.get('withdraw') === true ? `${inert(id)} is withdrawn` : `still open: countersign ask await ${inert(id)}`
+  if (!isQuiet) io.err.write(`\n${paintErr('yellow', words)}\n`)
+  return new Interrupted()
+}

@@ -1,0 +1,177 @@
+// The record: checked to its end, page by page, and rebuilt for one task. What is not in order ends with exit code 1.
+import type { Operation, Protocol } from '#kernel/declare/operation.ts'
+import type { Found } from '#kernel/log/store.ts'
+import { derivedSpec, inputOf } from '../derive/from-operation.ts'
+import { exits, type Exit } from '../exit-codes.ts'
+import { flag } from '../derive/flags.ts'
+import { recordAt } from '../remote/http.ts'
+import { listings } from '../derive/columns.ts'
+import type { Remote } from '../remote/remote.ts'
+import { tableFor, writeJson } from '../output/render.ts'
+import type { Context, Spec } from '../derive/command.ts'
+import { startProgress } from '../terminal.ts'
+import { inert } from '../output/safe-text.ts'
+
+type Difference = { readonly project_id: string; readonly seq: number; readonly what: string }
+type Stretch = {
+  readonly verified: number
+  readonly to_seq: number
+  readonly head: { readonly seq: number; readonly hash: string }
+  readonly valid: boolean
+  readonly difference: Difference | null
+  readonly findings: readonly Found[]
+  readonly findings_total: number | null
+  readonly next_cursor: string | null
+}
+type Verified = {
+  readonly project_id: string
+  readonly verified: number
+  readonly head: Stretch['head']
+  readonly valid: boolean
+  readonly difference: Difference | null
+}
+
+export function verifySpec(protocol: Protocol, op: Operation): Spec {
+  const derived = derivedSpec(protocol, op)
+  const made: Spec = {
+    ...derived,
+    summary: 'Verify the hash chain of a project from its first event to its last; with --all everything that is stored.',
+    flags: [
+      ...derived.flags.filter(({ name }) => name !== 'cursor'),
+      flag(
+        'all',
+        null,
+        'every project, the record of people and keys, and what the server has found elsewhere; with --data all of it is examined now',
+      ),
+    ],
+    examples: ['countersign audit verify', 'countersign audit verify --all', 'countersign audit verify --all --data ./data'],
+    async run(context, given) {
+      const { project_id = 'project_default' } = (await inputOf(context, op, made, given)) as { project_id?: string }
+      const remote = await context.remote()
+      const isAll = given.get('all') === true
+      const scopes = isAll ? await scopesOf(remote) : [project_id]
+      const results: Verified[] = []
+      let found: readonly Found[] = []
+      const progress = startProgress(context.io.err, 'verifying the record')
+      try {
+        for (const scope of scopes) results.push(await verified(remote, derived.operation!, scope, progress.say))
+        found = isAll ? await everything(remote, derived.operation!, progress.say) : await besidesChain(remote, project_id)
+      } finally {
+        progress.stop()
+      }
+      return told(context, results, found)
+    },
+  }
+  return made
+}
+
+/** What chains cannot tell. A server examines itself in rounds and says what it has found; a folder is examined here. */
+async function everything(remote: Remote, operation: string, say: (words: string) => void): Promise<readonly Found[]> {
+  if (remote.isOffline) return (await (await import('./examine-folder.ts')).examineFolder(remote.where, say)).found
+  const { findings, findings_total: total }: Stretch = await remote.call(operation, { project_id: 'system' })
+  if (total !== null) {
+    const more = total - findings.length
+    return more === 0 ? findings : [...findings, { what: remote.where, how: `${more} more differ from the record: its log names them` }]
+  }
+  const how = await recordAt(remote.where).then(objectionTo, (error: unknown) => unchecked(`there is no answer: ${String(error)}`))
+  return how === null ? [] : [{ what: remote.where, how }]
+}
+
+/** `verifying` is in order, too: the server is still at the chains, which were verified from here. */
+function objectionTo(record: unknown): string | null {
+  if (record === 'verified' || record === 'verifying') return null
+  return record === 'changed'
+    ? 'the server found something that differs from the record: administrators and owners of the installation see what it is'
+    : unchecked(record === undefined ? 'it does not say' : `it says ${JSON.stringify(record)}, which this version does not know`)
+}
+const unchecked = (why: string): string =>
+  `the server was asked at /health whether everything is as recorded, and ${why}; documents, indexes, bytes and key files are not checked`
+
+/** How far the record was verified before: a chain that was cut or rewritten is in order by itself. */
+async function besidesChain(remote: Remote, project_id: string): Promise<readonly Found[]> {
+  const difference = remote.isOffline ? await (await import('./examine-folder.ts')).markerDifference(remote.where) : null
+  const isHere = difference !== null && (difference.scope === project_id || difference.scope === 'all')
+  return isHere ? [{ what: `project ${difference.scope}, number ${difference.seq}`, how: difference.what }] : []
+}
+
+/** Every project that can be seen, and the chain of identity facts. */
+async function scopesOf(remote: Remote): Promise<string[]> {
+  const found: string[] = ['system']
+  for (let cursor: string | null = ''; cursor !== null;) {
+    const page: { items: { id: string }[]; next_cursor: string | null } = await remote.call(
+      'identity/project.list',
+      cursor === '' ? {} : { cursor },
+    )
+    found.push(...page.items.map(({ id }) => id))
+    cursor = page.next_cursor
+  }
+  return found
+}
+
+async function verified(remote: Remote, operation: string, project_id: string, say: (words: string) => void): Promise<Verified> {
+  let count = 0
+  for (let cursor: string | null = null; ;) {
+    const stretch: Stretch = await remote.call(operation, { project_id, ...(cursor === null ? {} : { cursor }) })
+    count += stretch.verified
+    const { head, valid, difference } = stretch
+    if (stretch.next_cursor === null || !valid) return { project_id, verified: count, head, valid, difference }
+    say(`verifying ${project_id}: ${stretch.to_seq} of ${head.seq}`)
+    cursor = stretch.next_cursor
+  }
+}
+
+function told(context: Context, results: readonly Verified[], found: readonly Found[]): Exit {
+  const { io, paint } = context
+  const isInOrder = results.every(({ valid }) => valid) && found.length === 0
+  if (context.json) writeJson(context, { valid: isInOrder, projects: results, findings: found })
+  else {
+    for (const result of results) io.out.write(`${sentenceOf(result, context)}\n`)
+    for (const { what, how } of found) io.out.write(`${paint('red', '✖')} ${inert(what)}: ${inert(how)}\n`)
+  }
+  return isInOrder ? exits.ok : exits.refused
+}
+
+function sentenceOf({ project_id, verified: count, head, valid, difference }: Verified, { paint }: Context): string {
+  if (valid)
+    return `${paint('green', '✔')} ${inert(project_id)}: ${count} events in order, the last is number ${head.seq} ${paint('dim', head.hash)}`
+  return `${paint('red', '✖')} ${inert(project_id)}: number ${difference?.seq ?? '?'} is not what was recorded: ${inert(difference?.what ?? '')}`
+}
+
+type Replayed = {
+  readonly events: Record<string, unknown>[]
+  next_cursor: string | null
+  readonly replayed: number
+  readonly matches: boolean
+  readonly difference: Difference | null
+  readonly documents: unknown[]
+}
+
+export function replaySpec(protocol: Protocol, op: Operation): Spec {
+  const derived = derivedSpec(protocol, op)
+  const made: Spec = {
+    ...derived,
+    flags: derived.flags.filter(({ name }) => name !== 'cursor'),
+    async run(context, given) {
+      const input = await inputOf(context, op, made, given)
+      const remote = await context.remote()
+      const answer: Replayed = await remote.call(derived.operation!, input)
+      while (answer.next_cursor !== null) {
+        const page: Replayed = await remote.call(derived.operation!, { ...input, cursor: answer.next_cursor })
+        answer.events.push(...page.events)
+        answer.next_cursor = page.next_cursor
+      }
+      if (context.json) writeJson(context, answer)
+      else {
+        const { io, paint } = context
+        const steps = listings.find(({ marks }) => marks.includes('seq'))!
+        io.out.write(await tableFor(context, answer.events, steps))
+        const words = answer.matches
+          ? `${paint('green', '✔')} rebuilt from ${answer.replayed} events: all ${answer.documents.length} documents are as they are stored`
+          : `${paint('red', '✖')} number ${answer.difference?.seq ?? '?'}: ${inert(answer.difference?.what ?? '')}`
+        io.out.write(`${words}\n`)
+      }
+      return answer.matches ? exits.ok : exits.refused
+    },
+  }
+  return made
+}

@@ -1,0 +1,282 @@
+// `countersign doctor`: looks at everything that an installation needs and says, for each thing that is not well, what to do.
+import { existsSync } from 'node:fs'
+import { statfs, stat } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { StartError } from '../../server/start-error.ts'
+import { CliError, exits, type Exit } from '../exit-codes.ts'
+import { flag } from '../derive/flags.ts'
+import { isUntrusted, openServer, TRUST_HINT } from '../remote/http.ts'
+import { databaseIn, dataFolder, isLocal, targetOf, type Target } from '../remote/credentials.ts'
+import { writeJson } from '../output/render.ts'
+import { spec, type Context } from '../derive/command.ts'
+import { bytesIn, startProgress } from '../terminal.ts'
+import { inert, padded } from '../output/safe-text.ts'
+
+export type Finding = {
+  readonly check: string
+  readonly status: 'ok' | 'warn' | 'fail'
+  readonly words: string
+  readonly todo: string | null
+}
+
+const ok = (check: string, words: string): Finding => ({ check, status: 'ok', words, todo: null })
+const warn = (check: string, words: string, todo: string): Finding => ({ check, status: 'warn', words, todo })
+const fail = (check: string, words: string, todo: string): Finding => ({ check, status: 'fail', words, todo })
+
+const NODE_MIN = 24
+const FREE_BYTES_MIN = 100e6
+const FREE_BYTES_FEW = 1e9
+const SKEW_MS_MAX = 5_000
+const HEALTH_MS = 3_000
+/** No clock that is right shows a time before this. */
+const EARLIEST_MS = Date.UTC(2026, 0, 1)
+
+export const doctorSpec = spec('doctor', 'Check this installation, and say how to mend each fault.', {
+  flags: [flag('quick', null, 'leave out the checks that read the whole record')],
+  examples: ['countersign doctor', 'countersign doctor --data /var/lib/countersign', 'countersign doctor --json | jq .ok'],
+  async run(context, given): Promise<Exit> {
+    const { io, globals } = context
+    const folder = dataFolder(io, globals)
+    const progress = startProgress(io.err, 'checking the installation')
+    const findings: Finding[] = [nodeVersion(process.versions.node)]
+    try {
+      const isThere = await checkFolder(folder, findings)
+      if (isThere) {
+        await checkAdminKey(folder, findings)
+        await checkKeys(folder, findings)
+        await checkDatabase(folder, given.get('quick') === true, findings, progress.say)
+      }
+      findings.push(await diskSpace(isThere ? folder : io.cwd))
+      // `--data` says where to look here; which server to ask is said as always.
+      const target = await targetOf(io, globals)
+      findings.push(...(await checkServer(target)))
+    } finally {
+      progress.stop()
+    }
+    return told(context, findings)
+  },
+})
+
+export function nodeVersion(version: string): Finding {
+  const isNew = Number(version.split('.')[0]) >= NODE_MIN
+  return isNew ? ok('node', `Node.js ${version}`) : fail('node', `Node.js ${version} is too old`, `install Node.js ${NODE_MIN} or newer`)
+}
+
+const modeOf = (mode: number): string => (mode & 0o777).toString(8).padStart(3, '0')
+
+async function checkFolder(folder: string, findings: Finding[]): Promise<boolean> {
+  const found = await stat(folder).catch(() => null)
+  if (!found) {
+    findings.push(warn('data', `there is no data folder at ${folder}`, 'name it with --data; `countersign up` makes one'))
+    return false
+  }
+  if (!found.isDirectory()) {
+    findings.push(fail('data', `${folder} is no folder`, 'move it away, or name another with --data'))
+    return false
+  }
+  const isOpen = (found.mode & 0o077) !== 0
+  findings.push(
+    isOpen
+      ? fail('data', `others may look into ${folder} (mode ${modeOf(found.mode)})`, `chmod 700 ${folder}`)
+      : ok('data', `${folder}, only you can read it`),
+  )
+  return true
+}
+
+async function checkAdminKey(folder: string, findings: Finding[]): Promise<void> {
+  const file = join(folder, 'admin.key')
+  const found = await stat(file).catch(() => null)
+  if (!found) findings.push(warn('admin.key', `there is no ${file}`, 'start the server once: it writes a new one'))
+  else if ((found.mode & 0o077) !== 0)
+    findings.push(
+      fail(
+        'admin.key',
+        `others may read ${file} (mode ${modeOf(found.mode)})`,
+        `delete it and start the server: it makes a new key and revokes this one`,
+      ),
+    )
+  else findings.push(ok('admin.key', 'only you can read it'))
+}
+
+async function checkKeys(folder: string, findings: Finding[]): Promise<void> {
+  // Without a database the next start makes them.
+  if (!existsSync(databaseIn(folder))) return
+  try {
+    const { inspectKeys, keysIn } = await import('../../server/folder/key-files.ts')
+    const open = await inspectKeys(keysIn(folder))
+    findings.push(
+      open.length === 0
+        ? ok('keys', 'receipts can be signed and answers sealed')
+        : fail('keys', `others may look into ${open.join(', ')}`, 'start the server: it closes them; then `countersign receipt rotate`'),
+    )
+  } catch (error) {
+    if (!(error instanceof StartError)) throw error
+    findings.push(fail('keys', error.message, 'the server does not start without them'))
+  }
+}
+
+async function checkDatabase(folder: string, isQuick: boolean, findings: Finding[], say: (words: string) => void): Promise<void> {
+  const path = databaseIn(folder)
+  const size = (await stat(path).catch(() => null))?.size
+  if (size === undefined) return void findings.push(warn('database', `there is no database in ${folder}`, '`countersign up` makes one'))
+  say(`checking the database (${bytesIn(size)})`)
+  try {
+    findings.push(integrityOf(path, isQuick))
+    if (!isQuick) findings.push(...(await recordOf(folder, say)))
+    findings.push(await clockAgainst(folder))
+  } catch (error) {
+    const words = error instanceof CliError ? error.message : `${path} cannot be read: ${(error as Error).message}`
+    findings.push(fail('database', words, 'restore a backup of the folder'))
+  }
+}
+
+function integrityOf(path: string, isQuick: boolean): Finding {
+  const db = new DatabaseSync(path, { readOnly: true, timeout: 5_000 })
+  try {
+    const rows = db.prepare(`PRAGMA ${isQuick ? 'quick_check' : 'integrity_check'}(1)`).all() as Record<string, string>[]
+    const said = Object.values(rows[0] ?? {})[0] ?? 'nothing'
+    return said === 'ok'
+      ? ok('database', 'integrity check passed')
+      : fail('database', `SQLite says: ${said}`, 'stop the server and restore a backup of the folder')
+  } finally {
+    db.close()
+  }
+}
+
+/** As many as are named one by one. */
+const NAMED_MAX = 20
+
+/** Everything that is stored, against the record. */
+async function recordOf(folder: string, say: (words: string) => void): Promise<Finding[]> {
+  const { examineFolder } = await import('./examine-folder.ts')
+  const { facts, found } = await examineFolder(folder, say)
+  if (found.length === 0) return [ok('record', `${facts} events, hash chain intact, stored data as recorded`)]
+  const todo = 'somebody changed what is stored: restore a backup and find out who'
+  const named = found.slice(0, NAMED_MAX).map(({ what, how }) => fail('record', `${what}: ${how}`, todo))
+  return found.length > NAMED_MAX ? [...named, fail('record', `${found.length - NAMED_MAX} more differences`, todo)] : named
+}
+
+async function clockAgainst(folder: string): Promise<Finding> {
+  const { openStore } = await import('../remote/folder.ts')
+  const store = openStore(folder)
+  try {
+    const [last] = await store.facts({ by: 'position' }, { after: null, limit: 1, reverse: true })
+    const lastMs = last ? Date.parse((JSON.parse(last.line) as { at: string }).at) : 0
+    return clock(Date.now(), lastMs)
+  } finally {
+    await store.close()
+  }
+}
+
+export function clock(nowMs: number, lastMs: number): Finding {
+  const shown = Number.isNaN(new Date(nowMs).getTime()) ? String(nowMs) : new Date(nowMs).toISOString()
+  if (nowMs < EARLIEST_MS) return fail('clock', `this machine says it is ${shown}`, 'set the clock (timedatectl set-ntp true)')
+  if (nowMs + SKEW_MS_MAX < lastMs)
+    return fail('clock', `this machine says it is ${shown}, but the record ends later`, 'set the clock (timedatectl set-ntp true)')
+  return ok('clock', shown)
+}
+
+async function diskSpace(folder: string): Promise<Finding> {
+  const { bavail, bsize } = await statfs(folder)
+  const free = bavail * bsize
+  if (free < FREE_BYTES_MIN) return fail('disk', `only ${bytesIn(free)} are free`, 'free some space: a full disk stops every change')
+  return free < FREE_BYTES_FEW ? warn('disk', `${bytesIn(free)} are free`, 'free some space soon') : ok('disk', `${bytesIn(free)} are free`)
+}
+
+type Health = {
+  readonly status: string
+  readonly version: string
+  readonly record: string
+  readonly reason?: string
+  readonly mode?: string
+}
+
+async function checkServer(target: Target): Promise<Finding[]> {
+  const answered = await healthOf(target.url)
+  if (typeof answered === 'string')
+    return [isUntrusted(answered) ? fail('server', `${target.url}: ${answered}`, TRUST_HINT) : await absent(target.url)]
+  const { health, skewMs } = answered
+  if (!health) return [fail('server', `${target.url} answers, but it is no Countersign server`, 'name another address with --url')]
+  const findings: Finding[] = []
+  const words = `${target.url} runs version ${health.version}`
+  if (health.record === 'changed')
+    findings.push(fail('server', `${words}, and says that its record was changed`, 'see `countersign audit verify --all`'))
+  else if (health.status !== 'ok')
+    findings.push(
+      fail('server', `${words}, but ${health.reason ?? 'it is not well'}`, "look at the server's log and at the free space of its disk"),
+    )
+  else findings.push(ok('server', health.record === 'verifying' ? `${words}, and is still verifying its record` : words))
+  if (health.mode === 'development')
+    findings.push(warn('mode', 'development mode: everybody on its machine may be the owner', 'start it without --dev where it matters'))
+  if (Math.abs(skewMs) > SKEW_MS_MAX)
+    findings.push(warn('skew', `the clock of the server differs by ${Math.round(skewMs / 1000)} s`, 'set the clocks of both machines'))
+  return [...findings, await credential(target)]
+}
+
+/** A word: why there is no answer. */
+async function healthOf(url: string): Promise<{ health: Health | null; skewMs: number } | string> {
+  try {
+    const answer = await fetch(`${url}/health`, { signal: AbortSignal.timeout(HEALTH_MS), redirect: 'error' })
+    const date = Date.parse(answer.headers.get('date') ?? '')
+    const health = (await answer.json().catch(() => null)) as Health | null
+    const isOurs = typeof health?.status === 'string' && typeof health.version === 'string'
+    return { health: isOurs ? health : null, skewMs: Number.isNaN(date) ? 0 : date - Date.now() }
+  } catch (error) {
+    return (error as { cause?: { code?: string } }).cause?.code ?? String(error)
+  }
+}
+
+/** Nobody answers: could a server start there? */
+async function absent(url: string): Promise<Finding> {
+  if (!isLocal(url)) return fail('server', `${url} cannot be reached`, 'check the address, the network and that the server runs')
+  const { hostname, port, protocol } = new URL(url)
+  const number = Number(port || (protocol === 'https:' ? 443 : 80))
+  const isFree = await new Promise<boolean>((done) => {
+    const probe = createServer()
+    probe.once('error', () => done(false))
+    probe.listen(number, hostname.replaceAll(/[[\]]/g, ''), () => probe.close(() => done(true)))
+  })
+  return isFree
+    ? warn('server', `no server runs at ${url}; the port is free`, 'start one with `countersign up`')
+    : fail('server', `something else holds port ${number}`, 'stop it, or use another port: `countersign up --port 8080` and --url')
+}
+
+async function credential({ url, key, source }: Target): Promise<Finding> {
+  if (key === null)
+    return warn(
+      'key',
+      source === 'stale login' ? 'the stored login is of another installation than the one that answers' : 'you are not logged in',
+      "`countersign login --as user_owner` on the server's machine; elsewhere `countersign login` with a key",
+    )
+  const server = openServer(url, key)
+  try {
+    const me: { id: string; kind: string } = await server.call('identity/me.get', {})
+    return ok('key', `${inert(me.id)} (${inert(me.kind)}), from ${source}`)
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error
+    const todo = isLocal(url)
+      ? 'log in again: `countersign login --as user_owner`'
+      : 'log in again: `countersign login`, with a key that an owner issues'
+    return fail('key', `the key from ${source} does not work: ${inert(error.message)}`, todo)
+  } finally {
+    await server.close()
+  }
+}
+
+const marks = { ok: ['green', '✔'], warn: ['yellow', '!'], fail: ['red', '✖'] } as const
+
+function told(context: Context, findings: readonly Finding[]): Exit {
+  const { io, paint } = context
+  const isWell = findings.every(({ status }) => status !== 'fail')
+  if (context.json) writeJson(context, { ok: isWell, findings })
+  else {
+    for (const { check, status, words, todo } of findings) {
+      const [style, mark] = marks[status]
+      io.out.write(`${paint(style, mark)} ${padded(check, 10)} ${inert(words)}\n`)
+      if (todo !== null) io.out.write(`  ${' '.repeat(10)} ${paint('dim', '→')} ${inert(todo)}\n`)
+    }
+  }
+  return isWell ? exits.ok : exits.refused
+}

@@ -1,0 +1,52 @@
+// Everything in a data folder against its record, for `audit verify --all` and `doctor`.
+import { join } from 'node:path'
+import type { Difference } from '#kernel/log/hash-chain.ts'
+import type { Found, Store } from '#kernel/log/store.ts'
+import { checksOf } from '#stores/blob-reading.ts'
+import { createExamination } from '#workers/upkeep/examination.ts'
+import { differenceAt } from '#workers/upkeep/record-verifier.ts'
+import { keysBeside } from '../../server/folder/record-check.ts'
+import { realClock } from '../../server/clock.ts'
+import { markerFile, markerIn } from '../../server/folder/data-folder.ts'
+import { keysIn, readRing, serverKeyOrNull } from '../../server/folder/key-files.ts'
+import { openStore } from '../remote/folder.ts'
+
+const PORTION_MS = 200
+
+async function againstMarker(store: Store, folder: string): Promise<Difference | null> {
+  const marker = await markerFile(markerIn(folder)).read()
+  return marker && marker.position > 0 ? differenceAt(store, marker) : null
+}
+
+/** How the record differs from what was verified before. */
+export async function markerDifference(folder: string): Promise<Difference | null> {
+  const store = openStore(folder)
+  try {
+    return await againstMarker(store, folder)
+  } finally {
+    await store.close()
+  }
+}
+
+export async function examineFolder(
+  folder: string,
+  say: (words: string) => void,
+): Promise<{ readonly facts: number; readonly found: readonly Found[] }> {
+  const store = openStore(folder)
+  async function beside(): Promise<Found[]> {
+    const difference = await againstMarker(store, folder)
+    const ring = await readRing(keysIn(folder)).catch(() => null)
+    const server = serverKeyOrNull(keysIn(folder))
+    // Whether there are keys at all is said elsewhere.
+    const keys = ring && server ? await keysBeside(store, { server, ring: () => ring }) : []
+    const { scope = '', seq = 0, what = '' } = difference ?? {}
+    return difference ? [{ what: `project ${scope}, number ${seq}`, how: what }, ...keys] : keys
+  }
+  try {
+    const examination = createExamination({ store, blobs: checksOf(join(folder, 'blobs')), beside })
+    while (!(await examination.next(PORTION_MS, realClock))) say(`examining ${examination.words()}`)
+    return { facts: store.stats().position, found: examination.found() }
+  } finally {
+    await store.close()
+  }
+}

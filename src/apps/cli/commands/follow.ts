@@ -1,0 +1,127 @@
+// The record as it grows, one line per event. It outlives connections; Ctrl-C ends it.
+import type { Operation, Protocol } from '#kernel/declare/operation.ts'
+import { exits, type Exit } from '../exit-codes.ts'
+import { derivedSpec, inputOf } from '../derive/from-operation.ts'
+import { flag } from '../derive/flags.ts'
+import type { Answer } from '../remote/remote.ts'
+import { styleOf, writeJson } from '../output/render.ts'
+import { spec, type Context, type Spec } from '../derive/command.ts'
+import { inert, padded } from '../output/safe-text.ts'
+
+const afterFlag = flag('after', 'cursor', 'go on behind this place; `latest` begins with what comes from now on')
+
+type Event = {
+  readonly at: string
+  readonly action: string
+  readonly actor: string
+  readonly subject: { readonly kind: string; readonly id: string }
+  readonly behalf: string | null
+  readonly detail: Answer | null
+  readonly changes: readonly { readonly kind: string; readonly id: string; readonly after: Answer | null }[]
+}
+
+/** AAP's own shape of an event. */
+type RunEvent = {
+  readonly at: string
+  readonly type: string
+  readonly run_id: string
+  readonly agent_id: string | null
+  readonly payload: Answer
+}
+const isOfRun = (event: Event | RunEvent): event is RunEvent => 'run_id' in event
+
+/** A stream operation as a command. */
+export function streamSpec(protocol: Protocol, op: Operation): Spec {
+  const derived = derivedSpec(protocol, op)
+  const made: Spec = {
+    ...derived,
+    flags: [...derived.flags, afterFlag],
+    run: async (context, given) => {
+      const input = await inputOf(context, op, made, given)
+      const after = (given.get('after') as string | undefined) ?? null
+      // Who follows one run has seen all of it when it ends.
+      const ofOne = (input as { run_id?: unknown }).run_id !== undefined
+      return follow(context, derived.operation!, input, after, (event) => ofOne && isOfRun(event) && endings.includes(event.type))
+    },
+  }
+  return made
+}
+
+export const taskFollow = spec('task follow', 'Watch a task live, from its first event until it ends.', {
+  positionals: [{ ...flag('task-id', 'id', 'the task'), path: ['task_id'], required: true }],
+  flags: [afterFlag, flag('keep', null, 'go on after the task has ended')],
+  examples: [
+    'countersign task follow task_1',
+    'countersign task follow task_1 --after latest',
+    'countersign task follow task_1 --json | jq .event.action',
+  ],
+  run: (context, given) => {
+    const task_id = given.get('task-id') as string
+    const isOver = (event: Event | RunEvent): boolean =>
+      given.get('keep') !== true && !isOfRun(event) && event.changes.some((change) => endedIn(change, task_id))
+    return follow(context, 'collaboration/audit.follow', { task_id }, (given.get('after') as string | undefined) ?? null, isOver)
+  },
+})
+
+const endedIn = ({ kind, id, after }: Event['changes'][number], task_id: string): boolean =>
+  kind === 'task' && id === task_id && (after?.['state'] === 'completed' || after?.['state'] === 'rejected')
+
+async function follow(
+  context: Context,
+  operation: string,
+  input: object,
+  after: string | null,
+  isOver: (event: Event | RunEvent) => boolean,
+): Promise<Exit> {
+  const remote = await context.remote()
+  const leaving = new AbortController()
+  const leave = (): void => leaving.abort()
+  process.once('SIGINT', leave)
+  process.once('SIGTERM', leave)
+  try {
+    for await (const { cursor, item } of remote.follow(operation, input, { after, signal: leaving.signal })) {
+      const event = (item['event'] ?? item) as Event | RunEvent
+      if (context.json) writeJson(context, { cursor, ...item }, 0)
+      else context.io.out.write(`${isOfRun(event) ? runLineOf(event, context) : lineOf(event, context)}\n`)
+      if (isOver(event)) return exits.ok
+    }
+  } finally {
+    process.off('SIGINT', leave)
+    process.off('SIGTERM', leave)
+  }
+  return exits.interrupted
+}
+
+function lineOf({ at, action, actor, subject, behalf, changes, detail }: Event, { paint }: Context): string {
+  const who = behalf === null ? inert(actor) : `${inert(actor)} for ${inert(behalf)}`
+  const state = changes.find(({ kind }) => kind === 'task')?.after?.['state']
+  const prompt = changes.find(({ kind, after }) => kind === 'checkpoint' && after?.['state'] === 'pending')?.after?.['prompt']
+  const shown = typeof state === 'string' ? (styleOf(state) === null ? state : paint(styleOf(state)!, state)) : ''
+  const more = typeof prompt === 'string' ? `"${inert(prompt)}"` : detail === null ? '' : inert(JSON.stringify(detail))
+  return [paint('dim', inert(at)), padded(inert(action), 26), padded(who, 16), inert(subject.id), shown, more]
+    .filter((part) => part !== '')
+    .join('  ')
+}
+
+const endings = ['run.completed', 'run.failed']
+const BAR = 20
+
+function runLineOf({ at, type, run_id, agent_id, payload }: RunEvent, { paint }: Context): string {
+  const shown = type === 'run.failed' ? paint('red', padded(type, 14)) : padded(inert(type), 14)
+  return [paint('dim', inert(at)), shown, padded(inert(agent_id ?? '-'), 16), inert(run_id), told(type, payload)]
+    .filter((part) => part !== '')
+    .join('  ')
+}
+
+/** What an event of a run has to say, in a few words. */
+function told(type: string, payload: Answer): string {
+  const { message, percent, checkpoint_id, reason, error } = payload
+  if (type === 'run.progress') {
+    const done = typeof percent === 'number' ? Math.round((percent / 100) * BAR) : null
+    const bar = done === null ? '' : `[${'#'.repeat(done)}${'-'.repeat(BAR - done)}] ${Math.round(percent as number)} %  `
+    return `${bar}${typeof message === 'string' ? inert(message) : ''}`.trimEnd()
+  }
+  const words = [reason, error, checkpoint_id].filter((word) => typeof word === 'string').map((word) => inert(word))
+  if (words.length > 0) return words.join('  ')
+  return Object.keys(payload).length === 0 || payload['result'] === null ? '' : inert(JSON.stringify(payload['result'] ?? payload))
+}

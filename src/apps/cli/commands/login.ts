@@ -1,0 +1,158 @@
+// Who you are: logged in once, shown, listed, forgotten.
+import { hostname } from 'node:os'
+import { limits } from '#kernel/limits.ts'
+import { URL_USUAL } from '../../server/settings/config.ts'
+import { CliError, usage } from '../exit-codes.ts'
+import { flag } from '../derive/flags.ts'
+import { installationAt, isThere, openServer, unreachable } from '../remote/http.ts'
+import { readInput } from '../input/read-input.ts'
+import { forgetLogins, readLogins, storeLogin, type Login } from '../remote/logins.ts'
+import { askSecret, askText, isInteractive } from '../input/prompts.ts'
+import { adminKeyIn, dataFolder, isLocal, shownFolder, targetOf, urlOf } from '../remote/credentials.ts'
+import { show, writeJson } from '../output/render.ts'
+import { spec, type Context, type Spec } from '../derive/command.ts'
+import { tableOf } from '../terminal.ts'
+import { inert } from '../output/safe-text.ts'
+
+type Me = { readonly id: string; readonly kind: string }
+
+const login = spec('login', 'Log in at a server: its address and your key are stored, readable by you alone.', {
+  flags: [flag('as', 'id', "on the server's machine: log in as this person, with a key that the admin key of its data folder issues")],
+  examples: [
+    'countersign login --as user_owner',
+    'countersign login --url https://tasks.example.com',
+    'countersign login --url https://tasks.example.com < my.key',
+  ],
+  async run(context, given) {
+    const as = given.get('as') as string | undefined
+    return as === undefined ? withKey(context) : asPerson(context, as.includes('_') ? as : `user_${as}`)
+  },
+})
+
+async function withKey(context: Context): Promise<void> {
+  const url = await urlFor(context)
+  const key = (await keyFor(context, url)).trim()
+  if (key === '')
+    throw usage(
+      'there is no key to log in with',
+      "on the server's machine `countersign login --as user_owner` needs none; an owner issues keys with `countersign key issue`",
+    )
+  const server = openServer(url, key, { UNAUTHENTICATED: `${url} does not accept this key; nothing was stored` })
+  const me: Me = await server.call('identity/me.get', {})
+  await server.close()
+  await stored(context, { url, installation: await installationAt(url), id: me.id, key, issued: false }, me)
+}
+
+/** One step for whoever may read the data folder. The stored login plays no part, so a stale one is healed. */
+async function asPerson(context: Context, subject: string): Promise<void> {
+  const { io, globals } = context
+  const folder = dataFolder(io, globals)
+  const shown = shownFolder(io, folder)
+  const url = await localUrl(context)
+  const adminKey = adminKeyIn(folder)
+  if (adminKey === null)
+    throw usage(
+      `there is no admin.key in ${shown} that you may read`,
+      `run this on the server's machine, in the folder where it was started, or name its data folder: COUNTERSIGN_DATA=<folder>`,
+    )
+  if (!(await isThere(url))) throw unreachable(url, 'connection refused')
+  const admin = openServer(url, adminKey, {
+    UNAUTHENTICATED: `the admin.key in ${shown} is not that of the server at ${url}: name its data folder with COUNTERSIGN_DATA, or its address with --url`,
+    NOT_FOUND: '`countersign user list` shows the people there are',
+  })
+  try {
+    const label = `login on ${hostname()}`.slice(0, limits.labelCharsMax)
+    const { key }: { key: string } = await admin.call('identity/key.issue', { subject, label })
+    const server = openServer(url, key)
+    const me: Me = await server.call('identity/me.get', {})
+    await server.close()
+    const replaced = await stored(context, { url, installation: await installationAt(url), id: me.id, key, issued: true }, me)
+    // The key of the login before was for that login alone. Where it is gone already, nothing is left to do.
+    if (replaced?.issued === true)
+      await admin.call('identity/key.revoke', { key_id: `key_${replaced.key.split('_')[1]}` }).catch((error: unknown) => {
+        if (!(error instanceof CliError)) throw error
+      })
+  } finally {
+    await admin.close()
+  }
+}
+
+async function stored(context: Context, made: Login, me: Me): Promise<Login | null> {
+  const { file, replaced } = await storeLogin(context.io, made)
+  if (context.json) writeJson(context, { url: made.url, installation: made.installation, id: me.id, kind: me.kind, file })
+  else {
+    const words = `logged in at ${made.url} as ${inert(me.id)} (${inert(me.kind)}); stored in ${file}`
+    context.io.out.write(`${context.paint('green', '✔')} ${words}\n`)
+  }
+  return replaced
+}
+
+async function localUrl({ io, globals }: Context): Promise<string> {
+  const named = globals.url ?? io.env['COUNTERSIGN_URL']
+  if (named) return urlOf(named, '--url')
+  const current = (await readLogins(io).catch(() => null))?.current ?? null
+  return current !== null && isLocal(current) ? current : URL_USUAL
+}
+
+async function urlFor({ io, globals }: Context): Promise<string> {
+  const named = globals.url ?? io.env['COUNTERSIGN_URL']
+  if (named) return urlOf(named, '--url')
+  const usual = (await readLogins(io).catch(() => null))?.current ?? URL_USUAL
+  return isInteractive(io) && globals.apiKey === undefined ? urlOf(await askText(io, 'Address of the server', usual), 'the address') : usual
+}
+
+/** Never from the command line of a shared machine if it can be helped: others see it there. */
+async function keyFor({ io, globals }: Context, url: string): Promise<string> {
+  if (globals.apiKey !== undefined) return globals.apiKey
+  if (isInteractive(io)) return askSecret(io, `Key for ${url}`)
+  return (await readInput(io, '-', limits.headerBytesMax)).toString()
+}
+
+const list = spec('login list', 'List the servers that you are logged in at.', {
+  examples: ['countersign login list'],
+  async run(context) {
+    const { io, json, paint, paintErr } = context
+    const { current, all } = await readLogins(io)
+    const items = all.map(({ url, installation, id }) => ({ url, installation, id, current: url === current }))
+    if (json) return writeJson(context, { items })
+    if (items.length === 0) return void io.err.write(`${paintErr('dim', 'you are logged in nowhere')}\n`)
+    const rows = items.map((one) => [one.url, one.id ?? '-', one.current ? 'yes' : 'no', one.installation ?? '-'])
+    io.out.write(
+      tableOf(
+        ['SERVER', 'AS', 'CURRENT', 'INSTALLATION'].map((title) => ({ title })),
+        rows,
+        io.out,
+        paint,
+      ),
+    )
+  },
+})
+
+const logout = spec('logout', 'Forget the login of one server, the current one by default, or of all.', {
+  flags: [flag('all', null, 'forget every stored login')],
+  examples: ['countersign logout', 'countersign logout --url https://tasks.example.com', 'countersign logout --all'],
+  async run(context, given) {
+    const { io, globals } = context
+    const named = globals.url ?? io.env['COUNTERSIGN_URL']
+    const isAll = given.get('all') === true
+    const url = isAll ? null : named ? urlOf(named, '--url') : (await readLogins(io)).current
+    const gone = url === null && !isAll ? [] : await forgetLogins(io, url)
+    const left = isAll ? [] : (await readLogins(io)).all
+    if (context.json) return writeJson(context, { forgotten: gone.map(({ url: of, id }) => ({ url: of, id })), left: left.length })
+    if (gone.length === 0) return void io.out.write(url === null ? 'there was no login to forget\n' : `there was no login for ${url}\n`)
+    for (const one of gone) io.out.write(`logged out at ${one.url}${one.id === null ? '' : ` (${inert(one.id)})`}\n`)
+    const rest = left.length === 0 ? '' : `; still logged in at ${left.map((one) => one.url).join(', ')}`
+    io.out.write(`a key itself stays valid until \`countersign key revoke\`${rest}\n`)
+  },
+})
+
+const whoami = spec('whoami', 'Show which server you use, and as whom.', {
+  async run(context) {
+    const remote = await context.remote()
+    const me: Me = await remote.call('identity/me.get', {})
+    const source = remote.isOffline ? 'the data folder' : (await targetOf(context.io, context.globals)).source
+    await show(context, 'me.get', { ...me, server: remote.where, key_from: source })
+  },
+})
+
+export const loginSpecs: readonly Spec[] = [login, list, logout, whoami]

@@ -1,0 +1,183 @@
+// Receipts: verified without asking anybody, and the keys that they are signed with.
+import { join } from 'node:path'
+import type { Claims, Verdict } from '#protocols/execution/answering/receipt-format.ts'
+import { limits } from '#kernel/limits.ts'
+import { verifyReceipt } from '#sdk/receipt.ts'
+import { jwksOf, type KeyRing } from '#workers/keys/key-ring.ts'
+import { realClock, realEntropy } from '../../server/clock.ts'
+import { StartError } from '../../server/start-error.ts'
+import { CliError, exits, usage, type Exit } from '../exit-codes.ts'
+import { flag, type Given } from '../derive/flags.ts'
+import { unreachable } from '../remote/http.ts'
+import { readInput } from '../input/read-input.ts'
+import { dataFolder, targetOf } from '../remote/credentials.ts'
+import { writeJson } from '../output/render.ts'
+import { spec, type Context, type Spec } from '../derive/command.ts'
+import { tableOf } from '../terminal.ts'
+import { inert } from '../output/safe-text.ts'
+
+const FILE_BYTES_MAX = 2 * limits.receiptCharsMax
+const KEYS_MS = 5_000
+const keysFlag = flag('keys', 'file', 'the public keys as they were saved: the answer of /.well-known/jwks.json')
+
+const verify = spec('receipt verify', 'Verify that a receipt is as a server signed it; with saved keys, without any network.', {
+  positionals: [{ ...flag('file', 'file', 'the receipt as JSON; - reads standard input'), required: true }],
+  flags: [
+    keysFlag,
+    flag('request', 'file', 'the request as it was created: the receipt must answer this one'),
+    flag('audience', 'agent_id', 'the agent that it must be made out to'),
+    flag('issuer', 'issuer', 'the server that it must be from: its origin, its installation id, or both as origin#id'),
+  ],
+  examples: [
+    'countersign receipt verify receipt.json --keys jwks.json',
+    'countersign receipt verify - --url https://tasks.example.com < receipt.json',
+    'countersign receipt verify receipt.json --data /var/lib/countersign --request request.json',
+  ],
+  async run(context, given): Promise<Exit> {
+    const { io } = context
+    const [file, request] = [given.get('file') as string, given.get('request') as string | undefined]
+    if ([file, request, given.get('keys')].filter((name) => name === '-').length > 1) throw usage('only one of the files can be -')
+    const verdict = await verifyReceipt(await receiptIn(context, file), {
+      jwks: await keysFor(context, given),
+      audience: given.get('audience') as string | undefined,
+      issuer: given.get('issuer') as string | undefined,
+      ...(request === undefined ? {} : { request: await jsonIn(context, request) }),
+    })
+    if (context.json) writeJson(context, verdict)
+    else io.out.write(verdict.ok ? proven(verdict, request !== undefined, context) : doubted(verdict, context))
+    return verdict.ok ? exits.ok : exits.refused
+  },
+})
+
+function proven({ claims, unsigned }: Verdict & { ok: true }, isMatched: boolean, { paint }: Context): string {
+  const lines: readonly (readonly [string, string])[] = [
+    ['request', `${claims.request_id} (${claims.action})${isMatched ? ', the one given' : ''}`],
+    ['for', claims.aud],
+    ...(claims.basis.kind === 'default' ? [['default', DEFAULT] as const] : []),
+    ['outcome', outcomeOf(claims)],
+    ['decided by', deciderOf(claims)],
+    ['at', claims.completed_at],
+    ['record', `${claims.log.project_id}, number ${claims.log.seq}, ${claims.log.hash}`],
+    ['from', claims.iss],
+    ...(unsigned.length === 0 ? [] : [['not signed', unsigned.join(', ')] as const]),
+  ]
+  const told = lines.map(([name, words]) => `  ${paint('dim', name.padEnd(11))} ${inert(words)}\n`).join('')
+  return `${paint('green', '✔')} the receipt is genuine\n${told}`
+}
+
+/** X29: said before the result. */
+const DEFAULT = 'nobody answered in time: the default that the agent had stated was taken'
+
+function outcomeOf({ status, result, result_ref, reason }: Claims): string {
+  const shown = result ?? result_ref
+  const words = shown === undefined ? '' : `: ${typeof shown === 'string' ? shown : JSON.stringify(shown)}`
+  return `${status}${words}${reason ? ` (${reason})` : ''}`
+}
+
+function deciderOf({ decided_by, basis }: Claims): string {
+  const via = decided_by.via === null ? '' : ` with a ${decided_by.via}`
+  return `${decided_by.kind} ${decided_by.sub ?? ''}`.trim() + `${via}, by ${basis.kind}`
+}
+
+const doubted = ({ reason, words }: Verdict & { ok: false }, { paint }: Context): string =>
+  `${paint('red', '✖')} ${inert(words)} ${paint('dim', `[${reason}]`)}\n`
+
+/** As text: a field that stands twice would be lost in reading it. */
+async function receiptIn({ io }: Context, path: string): Promise<string> {
+  const text = (await readInput(io, path, FILE_BYTES_MAX)).toString()
+  parsed(text, path)
+  return text
+}
+
+const jsonIn = async ({ io }: Context, path: string): Promise<unknown> =>
+  parsed((await readInput(io, path, FILE_BYTES_MAX)).toString(), path)
+
+function parsed(text: string, path: string): unknown {
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    throw usage(`${path === '-' ? 'standard input' : path} is no JSON`)
+  }
+}
+
+// --- Keys ------------------------------------------------------------------------------------------------------------------
+
+type Jwks = { readonly keys: readonly Readonly<Record<string, unknown>>[] }
+
+/** From a file, a data folder or a server, in this order. */
+async function keysFor(context: Context, given: Given): Promise<Jwks> {
+  const { io, globals } = context
+  const file = given.get('keys') as string | undefined
+  if (file !== undefined) return keySet(await jsonIn(context, file), file)
+  if (globals.data !== undefined) {
+    const { keysIn, readRing } = await import('../../server/folder/key-files.ts')
+    return jwksOf(await fromFolder(() => readRing(keysIn(dataFolder(io, globals))))) as Jwks
+  }
+  const { url } = await targetOf(io, globals)
+  return keySet(await published(url), url)
+}
+
+function keySet(found: unknown, where: string): Jwks {
+  const keys = typeof found === 'object' && found !== null && 'keys' in found ? found.keys : null
+  if (Array.isArray(keys) && keys.every((key) => typeof key === 'object' && key !== null)) return { keys }
+  throw usage(`${where} holds no key set`, 'save one with `curl <server>/.well-known/jwks.json`')
+}
+
+async function published(url: string): Promise<unknown> {
+  const answer = await fetch(`${url}/.well-known/jwks.json`, { signal: AbortSignal.timeout(KEYS_MS), redirect: 'error' }).catch(() => {
+    throw unreachable(url, 'connection refused')
+  })
+  if (!answer.ok) throw new CliError(exits.refused, 'NO_KEYS', `${url} publishes no keys (status ${answer.status})`)
+  return answer.json().catch(() => null)
+}
+
+async function fromFolder<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof RangeError) throw new CliError(exits.refused, 'TOO_MANY', error.message)
+    if (!(error instanceof StartError)) throw error
+    throw new CliError(exits.refused, 'NO_KEYS', error.message, '--data names the folder that the server uses')
+  }
+}
+
+const list = spec('receipt keys', 'List the keys that receipts are signed with, now and before, and their dates.', {
+  flags: [keysFlag],
+  examples: ['countersign receipt keys', 'countersign receipt keys --data /var/lib/countersign --json'],
+  async run(context, given) {
+    const { keys } = await keysFor(context, given)
+    if (context.json) return writeJson(context, { keys })
+    const text = (value: unknown): string => (typeof value === 'string' ? value : '-')
+    const rows = keys.map((key) => [text(key['kid']), text(key['countersign:from']), text(key['countersign:until'])])
+    const columns = ['KEY', 'FROM', 'UNTIL'].map((title) => ({ title }))
+    context.io.out.write(tableOf(columns, rows, context.io.out, context.paint))
+  },
+})
+
+const rotate = spec(
+  'receipt rotate',
+  'Sign receipts with a new key from now on; the old one stays published, its private half is destroyed.',
+  {
+    flags: [flag('lost', null, 'make missing or broken keys anew; data that was sealed with them stays sealed')],
+    examples: ['countersign receipt rotate --data /var/lib/countersign', 'countersign receipt rotate --lost --data ./data'],
+    async run(context, given) {
+      const { io, globals, paint } = context
+      const { keysIn, replaceLost, rotateKeys } = await import('../../server/folder/key-files.ts')
+      const keys = keysIn(dataFolder(io, globals))
+      if (given.get('lost') === true) {
+        const made = await fromFolder(() => replaceLost(keys, { now: realClock.now, entropy: realEntropy }))
+        if (context.json) return writeJson(context, { made })
+        return void io.out.write(
+          made.length === 0 ? 'nothing is missing\n' : made.map((file) => `${paint('yellow', '!')} made anew: ${inert(file)}\n`).join(''),
+        )
+      }
+      const ring: KeyRing = await fromFolder(() => rotateKeys(keys, realClock.now()))
+      if (context.json) return writeJson(context, jwksOf(ring))
+      const { kid } = ring.current
+      io.out.write(`${paint('green', '✔')} receipts are signed with ${kid} now; a running server takes it within seconds\n`)
+      io.out.write(`  ${paint('dim', `${ring.retired[0]!.kid} stays published; keep backups of ${join(keys, 'signing.json')}`)}\n`)
+    },
+  },
+)
+
+export const receiptSpecs: readonly Spec[] = [verify, list, rotate]

@@ -1,0 +1,60 @@
+// What a command is, before anything parses or shows it: help, completion, the reference and the parser are made from it.
+import type { Exit } from '../exit-codes.ts'
+import type { Flag, Given } from './flags.ts'
+import type { Remote } from '../remote/remote.ts'
+import type { Io, Paint } from '../terminal.ts'
+
+export type Globals = {
+  readonly url: string | undefined
+  readonly apiKey: string | undefined
+  readonly data: string | undefined
+  readonly json: boolean
+  readonly pick: string | undefined
+  readonly color: boolean
+}
+
+export type Context = {
+  readonly io: Io
+  readonly globals: Globals
+  /** For programs: the answer as it is, or the part of it that `globals.pick` names. */
+  readonly json: boolean
+  /** Colours for the output and for the error output. */
+  readonly paint: Paint
+  readonly paintErr: Paint
+  /** The words behind `--`: a command of somebody else. */
+  readonly rest: readonly string[]
+  /** The server, or the folder that is read without one; opened at the first use. */
+  remote(): Promise<Remote>
+}
+
+export type Spec = {
+  /** `task create`, `login`. */
+  readonly words: readonly string[]
+  readonly summary: string
+  /** Given without a name, in this order; each is understood as a flag as well. */
+  readonly positionals: readonly Flag[]
+  readonly flags: readonly Flag[]
+  readonly examples: readonly string[]
+  /** Understood, and not listed. */
+  readonly hidden: boolean
+  /** The operation that it stands for. */
+  readonly operation: string | null
+  run(context: Context, given: Given): Promise<Exit | void>
+}
+
+export const spec = (
+  words: string,
+  summary: string,
+  parts: Partial<Omit<Spec, 'words' | 'summary' | 'run'>> & Pick<Spec, 'run'>,
+): Spec => ({
+  words: words.split(' '),
+  summary,
+  positionals: [],
+  flags: [],
+  examples: [],
+  hidden: false,
+  operation: null,
+  ...parts,
+})
+
+export const allFlags = ({ positionals, flags }: Pick<Spec, 'positionals' | 'flags'>): readonly Flag[] => [...positionals, ...flags]

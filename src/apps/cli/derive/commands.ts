@@ -1,0 +1,96 @@
+// Every command there is: one for each operation, some of them with more than can be derived, and those that stand for none.
+import type { Operation, Protocol } from '#kernel/declare/operation.ts'
+import { agentRun } from '../commands/agent-run.ts'
+import { askSpecs } from '../commands/ask.ts'
+import { replaySpec, verifySpec } from '../commands/audit.ts'
+import { committingSpec, downloadSpec, uploadSpec } from '../commands/artifact.ts'
+import { completionSpec } from './completion.ts'
+import { derivedSpec } from './from-operation.ts'
+import { doctorSpec } from '../commands/doctor.ts'
+import { streamSpec, taskFollow } from '../commands/follow.ts'
+import { firstWords } from './help.ts'
+import { inboxAnswers, inboxGetSpec, inboxResolveSpec, inboxSpecs } from '../commands/inbox.ts'
+import { loginSpecs } from '../commands/login.ts'
+import { receiptSpecs } from '../commands/receipt.ts'
+import { reviewSpecs } from '../commands/review.ts'
+import type { Spec } from './command.ts'
+import { upSpec } from '../commands/up.ts'
+
+/** Nouns, for the first page of the help. */
+export const nouns: Readonly<Record<string, string>> = {
+  task: 'work that is handed over: create, assign, follow, steer, end',
+  checkpoint: 'questions that block a task until a person answers',
+  review: 'verdicts on deliverables: show, approve, ask for changes, reject',
+  artifact: 'deliverables: bytes, versions, references',
+  grant: 'permissions given beforehand, so that an agent need not ask',
+  ledger: "a project's memory: values under keys, with their history",
+  audit: 'the record: query, replay, verify, follow',
+  receipt: 'signed answers: verify them, and the keys that they are signed with',
+  run: "an agent's work on a task: start, progress, complete, fail",
+  inbox: "a person's inbox: list, follow, answer; an agent's mailbox: take, ack, extend, release",
+  filter: 'saved inbox filters',
+  ask: 'ask a person from a script, and wait for the answer: decide, approve, provide',
+  request: "agents' requests to people: create, await, resolve, claim, assign",
+  rule: "routing rules for your agents' requests",
+  policy: 'whether requests may take their default at a timeout',
+  group: 'names for several people, to escalate to',
+  file: 'files given as answers',
+  secret: 'secrets given as answers; each is handed over once',
+  channel: 'webhooks that tell you of new inbox items',
+  callback: "webhooks that get an agent's receipts",
+  notice: 'notifications sent to you, and their delivery',
+  memo: 'notes of a run',
+  capability: 'capabilities that agents can invoke: tools, functions, skills',
+  ownership: 'pass a task on to another agent',
+  reviewer: 'further people who may decide about a task',
+  user: 'people',
+  agent: 'agents: add, publish a card, discover, delegate, run a command as one',
+  delivery: 'delivery log of messages to webhooks',
+  webhook: 'signing secrets of webhooks',
+  project: 'projects and their members',
+  key: 'API keys',
+  subject: 'people who log in with an OAuth or OpenID Connect issuer',
+  substitute: 'deputies, with dates',
+  session: 'browsers that are logged in',
+  me: 'your own identity',
+  ticket: 'one-time tokens that open a WebSocket',
+  login: 'log in; `login list` shows your logins, `login issue` makes a link for a browser',
+}
+
+type Special = (protocol: Protocol, op: Operation) => Spec | Spec[]
+const special: Readonly<Record<string, Special>> = {
+  'collaboration/artifact.commit': committingSpec,
+  'collaboration/artifact.edit': committingSpec,
+  'collaboration/audit.replay': replaySpec,
+  'collaboration/audit.verify': verifySpec,
+  'execution/inbox.get': inboxGetSpec,
+  'execution/inbox.list': inboxSpecs,
+  'execution/inbox.resolve': inboxResolveSpec,
+}
+
+function specFor(protocol: Protocol, op: Operation): Spec | Spec[] {
+  const own = special[`${protocol.name}/${op.name}`]
+  if (own) return own(protocol, op)
+  if (op.kind === 'stream') return streamSpec(protocol, op)
+  if (op.kind === 'command' && op.upload) return uploadSpec(protocol, op)
+  return op.kind === 'query' && op.download ? downloadSpec(protocol, op) : derivedSpec(protocol, op)
+}
+
+export function specsOf(protocols: readonly Protocol[]): Spec[] {
+  const derived = protocols.flatMap((protocol) => protocol.operations.flatMap((op) => specFor(protocol, op)))
+  const all: Spec[] = [
+    upSpec,
+    ...loginSpecs,
+    doctorSpec,
+    ...derived,
+    taskFollow,
+    agentRun,
+    ...askSpecs,
+    ...inboxAnswers,
+    ...reviewSpecs,
+    ...receiptSpecs,
+  ]
+  all.push(completionSpec(() => all))
+  const placeOf = ({ words }: Spec): number => (firstWords.includes(words[0]!) ? firstWords.indexOf(words[0]!) : firstWords.length)
+  return all.toSorted((a, b) => placeOf(a) - placeOf(b))
+}

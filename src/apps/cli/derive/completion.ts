@@ -1,0 +1,132 @@
+// Completion for shells, written out from the specs: no process is started while somebody types.
+import { usage } from '../exit-codes.ts'
+import { flag, type Flag } from './flags.ts'
+import { allFlags, spec, type Spec } from './command.ts'
+
+const shells = { bash: bashScript, zsh: zshScript, fish: fishScript } as const
+
+const globals: readonly Flag[] = [
+  flag('url', 'url', 'the server'),
+  flag('api-key', 'key', 'your API key'),
+  flag('data', 'folder', 'read this data folder without a server'),
+  flag('json', null, 'one JSON document'),
+  flag('pick', 'path', 'one field of it alone'),
+  flag('no-color', null, 'no colours'),
+  flag('help', null, 'show help'),
+]
+
+export function completionSpec(others: () => readonly Spec[]): Spec {
+  return spec('completion', 'Print a script that completes commands and flags in your shell.', {
+    positionals: [{ ...flag('shell', 'word', 'bash, zsh or fish', { choices: Object.keys(shells) }), required: true }],
+    examples: [
+      'eval "$(countersign completion bash)"',
+      'eval "$(countersign completion zsh)"',
+      'countersign completion fish > ~/.config/fish/completions/countersign.fish',
+    ],
+    run({ io }, given) {
+      const shell = given.get('shell') as keyof typeof shells
+      if (!Object.hasOwn(shells, shell)) throw usage(`shell must be one of: ${Object.keys(shells).join(', ')}`)
+      io.out.write(shells[shell](others().filter(({ hidden }) => !hidden)))
+      return Promise.resolve()
+    },
+  })
+}
+
+const firstWords = (specs: readonly Spec[]): string[] => [...new Set(specs.map(({ words }) => words[0]!))]
+const verbsOf = (specs: readonly Spec[], noun: string): Spec[] => specs.filter(({ words }) => words.length > 1 && words[0] === noun)
+const flagsFor = (one: Spec): Flag[] => [...allFlags(one).filter((flag_) => !one.positionals.includes(flag_)), ...globals]
+
+/** Flags whose value is a file or a folder: nothing else completes as one, ids least of all. */
+const fileFlags = (specs: readonly Spec[]): string[] => [
+  ...new Set(
+    [...globals, ...specs.flatMap((one) => [...allFlags(one)])]
+      .filter(({ placeholder }) => ['path', 'file', 'folder'].includes(placeholder))
+      .map(({ name }) => `--${name}`),
+  ),
+]
+
+/** What may follow these words: for a flag with choices, its choices. */
+function bashScript(specs: readonly Spec[]): string {
+  const nouns = firstWords(specs).filter((word) => verbsOf(specs, word).length > 0)
+  const verbs = nouns.map(
+    (noun) =>
+      `    ${noun}) words='${verbsOf(specs, noun)
+        .map(({ words }) => words[1])
+        .join(' ')}' ;;`,
+  )
+  const flags = specs.map(
+    (one) =>
+      `    '${one.words.join(' ')}') words='${flagsFor(one)
+        .map(({ name }) => `--${name}`)
+        .join(' ')}' ;;`,
+  )
+  const choices = specs.flatMap((one) =>
+    allFlags(one)
+      .filter(({ shape }) => shape.choices)
+      .map(({ name, shape }) => `    '${one.words.join(' ')} --${name}') words='${shape.choices!.join(' ')}' ;;`),
+  )
+  return `_countersign() {
+  local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]} words=''
+  local noun=\${COMP_WORDS[1]} both="\${COMP_WORDS[1]} \${COMP_WORDS[2]}"
+  case $noun in ${firstWords(specs)
+    .filter((word) => !nouns.includes(word))
+    .join('|')}) both=$noun ;; esac
+  case "$both $previous" in
+${choices.join('\n')}
+    *) case $current in
+    -*) case $both in
+${flags.join('\n')}
+    esac ;;
+    *) if [ "$COMP_CWORD" -eq 1 ]; then words='${firstWords(specs).join(' ')}'
+    elif [ "$COMP_CWORD" -eq 2 ]; then case $noun in
+${verbs.join('\n')}
+    completion) words='bash zsh fish' ;;
+    esac; fi ;;
+    esac ;;
+  esac
+  COMPREPLY=($(compgen -W "$words" -- "$current"))
+  case $previous in ${fileFlags(specs).join('|')}) COMPREPLY=($(compgen -f -- "$current")) ;; esac
+}
+complete -F _countersign countersign
+`
+}
+
+/** zsh runs bash's. */
+function zshScript(specs: readonly Spec[]): string {
+  return `autoload -U +X compinit && compinit -u
+autoload -U +X bashcompinit && bashcompinit
+${bashScript(specs)}`
+}
+
+const fishQuoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", String.raw`\'`)}'`
+
+const FISH_WORDS_MAX = 60
+/** The beginning of what a flag is for: there is one line for it. */
+const inShort = (words: string): string => fishQuoted(words.split(/[;:(]/)[0]!.trim().slice(0, FISH_WORDS_MAX))
+
+function fishFlag({ name, shape, placeholder, words }: Flag): string {
+  const isFile = ['path', 'file', 'folder'].includes(placeholder)
+  const value = shape.kind === 'switch' ? '' : shape.choices ? ` -xa ${fishQuoted(shape.choices.join(' '))}` : isFile ? ' -rF' : ' -x'
+  return `-l ${name}${value} -d ${inShort(words)}`
+}
+
+function fishScript(specs: readonly Spec[]): string {
+  // `at task create`: these words come first; `at task`: the noun alone.
+  const lines = [
+    'function __cs_at; set -l w (commandline -opc); test "$w[2..-1]" = "$argv" ; end',
+    'function __cs_in; set -l w (commandline -opc); string match -q -- "$argv*" "$w[2..-1]"; end',
+    'complete -c countersign -f',
+    ...globals.map((one) => `complete -c countersign ${fishFlag(one)}`),
+  ]
+  for (const word of firstWords(specs)) {
+    const words = specs.find((one) => one.words.length === 1 && one.words[0] === word)?.summary ?? word
+    lines.push(`complete -c countersign -n __fish_use_subcommand -a ${word} -d ${inShort(words)}`)
+  }
+  for (const one of specs) {
+    const [noun, verb] = one.words
+    if (verb !== undefined) lines.push(`complete -c countersign -n '__cs_at ${noun}' -a ${verb} -d ${inShort(one.summary)}`)
+    for (const flag_ of flagsFor(one).filter((of) => !globals.includes(of)))
+      lines.push(`complete -c countersign -n '__cs_in ${one.words.join(' ')}' ${fishFlag(flag_)}`)
+  }
+  return `${lines.join('\n')}\n`
+}

@@ -1,0 +1,213 @@
+// From an input's schema to flags and back: every field has a flag, nested ones by their path, and what a flag cannot say well is
+// JSON. Knows no operation by name.
+import { usage } from '../exit-codes.ts'
+import { fieldWords } from './field-help.ts'
+
+type Node = {
+  readonly type?: string
+  readonly enum?: readonly string[]
+  readonly const?: unknown
+  readonly properties?: Readonly<Record<string, Node>>
+  readonly required?: readonly string[]
+  readonly items?: Node
+  readonly anyOf?: readonly Node[]
+  readonly description?: string
+}
+
+export type Shape = {
+  readonly kind: 'text' | 'integer' | 'number' | 'switch' | 'json' | 'record'
+  readonly choices: readonly string[] | null
+  /** May be given several times. */
+  readonly many: boolean
+  /** One value stands for itself, several are a list. */
+  readonly loose: boolean
+  readonly nullable: boolean
+  /** The fields of a record. */
+  readonly keys: readonly string[]
+}
+
+export type Flag = {
+  readonly name: string
+  /** Other names that are understood and not shown. */
+  readonly also: readonly string[]
+  /** Where the value goes in the input; null: it is for the command itself. */
+  readonly path: readonly string[] | null
+  readonly shape: Shape
+  readonly required: boolean
+  readonly placeholder: string
+  readonly words: string
+}
+
+const plain: Shape = { kind: 'text', choices: null, many: false, loose: false, nullable: false, keys: [] }
+
+/** A flag of the command itself. */
+export const flag = (name: string, placeholder: string | null, words: string, shape: Partial<Shape> = {}): Flag => ({
+  name,
+  also: [],
+  path: null,
+  shape: { ...plain, kind: placeholder === null ? 'switch' : 'text', ...shape },
+  required: false,
+  placeholder: placeholder ?? '',
+  words,
+})
+
+/** What it is called where it needs no flag. */
+export const fieldOf = ({ path, name }: Flag): string => path?.at(-1) ?? name
+
+export const kebab = (name: string): string => name.replaceAll('_', '-')
+
+/** Shorter words for long names. */
+const shorter: Readonly<Record<string, string>> = { acceptance_criteria: 'criteria' }
+
+const isRefused = ({ type, anyOf, description }: Node): boolean =>
+  type === undefined && anyOf === undefined && description?.startsWith('refused') === true
+
+export function flagsOf(schema: object): Flag[] {
+  const found = walk(schema, [], true, true)
+  const taken = new Map<string, number>()
+  for (const { name } of found) taken.set(name, (taken.get(name) ?? 0) + 1)
+  // A short name that two fields would share belongs to the outer one.
+  return found.map((one) => (taken.get(one.name) === 1 || one.path!.length === 1 ? one : { ...one, name: dotted(one.path!), also: [] }))
+}
+
+const dotted = (path: readonly string[]): string => path.map(kebab).join('.')
+
+function walk(node: Node, path: readonly string[], isRequired: boolean, isShort: boolean): Flag[] {
+  return Object.entries(node.properties ?? {}).flatMap(([field, inner]) => {
+    if (isRefused(inner)) return []
+    const here = [...path, field]
+    const required = isRequired && node.required?.includes(field) === true
+    const bare = bareOf(inner)
+    // The fields of what must be given are as close at hand as the outer ones; those of an option are named by their path.
+    if (hasFields(bare)) return walk(bare, here, required, path.length === 0 ? required : isShort)
+    const name = isShort ? kebab(shorter[field] ?? field) : dotted(here)
+    const also = isShort ? [kebab(field), dotted(here)].filter((other) => other !== name) : []
+    const shape = shapeOf(inner)
+    const placeholder = placeholderOf(field, bare.description ?? '', shape)
+    return [{ name, also: [...new Set(also)], path: here, shape, required, placeholder, words: wordsOf(field, inner, shape) }]
+  })
+}
+
+const hasFields = ({ properties }: Node): boolean => properties !== undefined && Object.keys(properties).length > 0
+
+/** Without the null that an optional field may also be. */
+function bareOf(node: Node): Node {
+  const others = node.anyOf?.filter(({ type }) => type !== 'null')
+  return others?.length === 1 ? { ...others[0]!, ...(node.description === undefined ? {} : { description: node.description }) } : node
+}
+
+function shapeOf(node: Node): Shape {
+  const nullable = node.anyOf?.some(({ type }) => type === 'null') === true
+  const bare = bareOf(node)
+  const listed = bare.anyOf?.find(({ type }) => type === 'array')
+  if (listed) return { ...shapeOf(listed), loose: true, nullable }
+  if (bare.type === 'array') return { ...shapeOf(bare.items!), many: true, nullable }
+  const branches = bare.anyOf ?? [bare]
+  if (branches.every(hasFields)) {
+    return { ...plain, kind: 'record', keys: [...new Set(branches.flatMap(({ properties }) => Object.keys(properties!)))], nullable }
+  }
+  if (bare.enum) return { ...plain, choices: bare.enum, nullable }
+  if (bare.type === 'integer' || bare.type === 'number') return { ...plain, kind: bare.type, nullable }
+  if (bare.type === 'boolean') return { ...plain, kind: 'switch', nullable }
+  return { ...plain, kind: bare.type === 'string' ? 'text' : 'json', nullable }
+}
+
+function placeholderOf(field: string, description: string, { kind, choices }: Shape): string {
+  if (choices) return 'word'
+  if (kind !== 'text') return kind === 'record' ? 'k=v,...' : kind === 'switch' ? '' : kind === 'integer' ? 'number' : kind
+  if (description.includes('RFC 3339') || /_at$|^deadline$|^from$|^until$/.test(field)) return 'time'
+  if (description.includes('ISO 8601 duration')) return 'duration'
+  return /(^|_)(id|by|to|task|actor|assignee|principal|owner|reviewers|user|person|substitute|subject)$/.test(field) ? 'id' : 'text'
+}
+
+function wordsOf(field: string, node: Node, { many, keys, kind, nullable }: Shape): string {
+  const bare = bareOf(node)
+  const words = [bare.description ?? bare.items?.description ?? fieldWords[field] ?? '']
+  if (kind === 'record') words.push(`${keys.join(', ')}; or JSON`)
+  if (kind === 'json' && !bare.description) words.push('JSON; anything else is taken as text')
+  if (many) words.push('repeat for more')
+  if (nullable) words.push('the --no- form clears it')
+  return words.filter((part) => part !== '').join('; ')
+}
+
+/** The value of one flag from its text. Throws what is wrong, without the name of the flag. */
+export function valueFrom(text: string, shape: Shape): unknown {
+  const { kind, choices, keys } = shape
+  if (choices && !choices.includes(text)) throw new Error(`must be one of: ${choices.join(', ')}`)
+  if (kind === 'integer' || kind === 'number') {
+    const isNumber = kind === 'integer' ? /^-?\d{1,16}$/.test(text) : /^-?\d{1,16}(\.\d{1,16})?$/.test(text)
+    if (!isNumber) throw new Error(kind === 'integer' ? 'must be a whole number' : 'must be a number')
+    return Number(text)
+  }
+  if (kind === 'record') return text.trimStart().startsWith('{') ? jsonFrom(text) : recordFrom(text, keys)
+  if (kind === 'json') return looseJsonFrom(text)
+  return text
+}
+
+export function jsonFrom(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown
+  } catch (error) {
+    throw new Error(`is no JSON: ${(error as Error).message}`, { cause: error })
+  }
+}
+
+/** `5`, `true`, `{"a":1}` are JSON; `hello` is text; what begins like an object, a list or a string must be one. */
+function looseJsonFrom(text: string): unknown {
+  if (/^\s*[[{"]/.test(text)) return jsonFrom(text)
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    return text
+  }
+}
+
+/** `id=a,label=Yes, please,risk=low`: a comma ends a value only before the next known key. */
+function recordFrom(text: string, keys: readonly string[]): Record<string, string> {
+  const record: Record<string, string> = {}
+  const known = keys.join('|')
+  for (const part of text.split(new RegExp(`,(?=(?:${known})=)`))) {
+    const at = part.indexOf('=')
+    const key = part.slice(0, Math.max(0, at))
+    if (!keys.includes(key)) throw new Error(`must be key=value pairs of ${keys.join(', ')}, or JSON`)
+    if (Object.hasOwn(record, key)) throw new Error(`names ${key} twice`)
+    record[key] = part.slice(at + 1)
+  }
+  return record
+}
+
+export type Given = ReadonlyMap<string, unknown>
+
+/** Puts what was given into the input, over what is there already. */
+export function inputFrom(flags: readonly Flag[], given: Given, base: Record<string, unknown>): Record<string, unknown> {
+  const input = structuredClone(base)
+  for (const { name, path, shape } of flags) {
+    const value = given.get(name)
+    if (value === undefined || path === null) continue
+    put(input, path, shape.loose && Array.isArray(value) && value.length === 1 ? value[0] : value, name)
+  }
+  return input
+}
+
+function put(input: Record<string, unknown>, path: readonly string[], value: unknown, name: string): void {
+  let inner = input
+  for (const step of path.slice(0, -1)) {
+    const next = Object.hasOwn(inner, step) ? inner[step] : (inner[step] = {})
+    if (typeof next !== 'object' || next === null || Array.isArray(next)) throw usage(`--${name} does not fit: ${step} is no object`)
+    inner = next as Record<string, unknown>
+  }
+  inner[path.at(-1)!] = value
+}
+
+export function isGiven(input: unknown, path: readonly string[]): boolean {
+  let inner = input
+  for (const step of path) {
+    if (typeof inner !== 'object' || inner === null || !Object.hasOwn(inner, step)) return false
+    inner = (inner as Record<string, unknown>)[step]
+  }
+  return inner !== undefined
+}
+
+/** The flag that sets the place which a refusal names. */
+export const flagAt = (flags: readonly Flag[], field: string): Flag | undefined =>
+  flags.find(({ path }) => path !== null && (path.join('.') === field || field.startsWith(`${path.join('.')}.`)))

@@ -1,0 +1,193 @@
+// A command for every operation: words from its name, flags and help from its input, an example from its example.
+import { Refusal } from '#kernel/declare/errors.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Operation, Protocol } from '#kernel/declare/operation.ts'
+import { parse } from '#kernel/declare/schema.ts'
+import { CliError, exits, usage } from '../exit-codes.ts'
+import { fieldOf, flag, flagAt, flagsOf, inputFrom, isGiven, jsonFrom, type Flag, type Given } from './flags.ts'
+import { positionals } from './columns.ts'
+import { readInput } from '../input/read-input.ts'
+import { sayMore } from '../output/notes.ts'
+import { show } from '../output/render.ts'
+import { allFlags, type Context, type Spec } from './command.ts'
+import { quoted } from '../output/safe-text.ts'
+
+export const inputFlags: readonly Flag[] = [
+  flag('json-input', 'json', 'the whole input as one JSON object; flags come on top of it'),
+  flag('file', 'path', 'the same from a file, or - for standard input'),
+]
+const keyFlag = flag('idempotency-key', 'text', 'makes a repeated call one call; made up for each call by default')
+
+/** `task.create` is `task create`, whatever protocol it belongs to; unless those words do the same without a server. */
+export const wordsOf = (operation: string): string[] => {
+  if (operation === 'receipt.verify') return ['receipt', 'verify-online']
+  const [noun = '', ...verb] = operation.split('.')
+  return [noun, verb.join('-').replaceAll('_', '-')]
+}
+
+const isForTheSystem = (op: Operation): boolean => op.callers.every(({ name }) => name === 'system')
+
+/** The idempotency key that was given. */
+export const keyIn = (given: Given): { readonly key?: string } => {
+  const key = given.get('idempotency-key') as string | undefined
+  return key === undefined ? {} : { key }
+}
+
+export function derivedSpec(protocol: Protocol, op: Operation): Spec {
+  const operation = `${protocol.name}/${op.name}`
+  const found = flagsOf(op.input as object)
+  const first = positionalsOf(op.name, found)
+  const others = found.filter((one) => !first.includes(one))
+  const made: Spec = {
+    words: wordsOf(op.name),
+    summary: isForTheSystem(op) ? `${op.summary} (the system only)` : op.summary,
+    positionals: first,
+    flags: [...others, ...inputFlags, ...(op.kind === 'command' ? [keyFlag] : [])],
+    examples: [],
+    hidden: isForTheSystem(op),
+    operation,
+    run: async (context, given) => {
+      const input = await inputOf(context, op, made, given)
+      const remote = await context.remote()
+      const waits = op.kind === 'command' && op.effect ? { timeoutMs: EFFECT_MS } : {}
+      const answer: unknown = await remote.call(operation, input, { ...keyIn(given), ...waits })
+      await show(context, op.name, answer)
+      sayMore(context, operation, input, answer)
+      if (op.kind === 'command' && op.effect) refuseFailure(answer)
+    },
+  }
+  return { ...made, examples: [exampleOf(op, made)] }
+}
+
+/** As long as what is done may take, and a little more. */
+const EFFECT_MS = limits.invokeMsMax + 10_000
+
+/** The call went well and what was done did not: the answer is shown, and a script learns of it by the exit code. */
+function refuseFailure(answer: unknown): void {
+  const { ok, error } = answer as { ok?: unknown; error?: { code: string; message: string } | null }
+  if (ok === false && error) throw new CliError(exits.refused, error.code, error.message)
+}
+
+function positionalsOf(name: string, flags: readonly Flag[]): Flag[] {
+  const byField = (field: string): Flag[] => flags.filter(({ path }) => path!.length === 1 && path![0] === field)
+  const listed = Object.hasOwn(positionals, name) ? positionals[name] : undefined
+  if (listed) return listed.flatMap(byField)
+  const ids = flags.filter(({ path, required }) => required && path!.length === 1 && path![0]!.endsWith('_id'))
+  const own = ids.find(({ path }) => path![0] === `${name.split('.')[0]}_id`)
+  return own ? [own] : ids.slice(0, 1)
+}
+
+/** The input as the flags, the JSON and the file say it; what is missing or wrong is named by its flag. */
+export async function inputOf(
+  { io }: Context,
+  op: Operation,
+  { positionals: first, flags }: Pick<Spec, 'positionals' | 'flags'>,
+  given: Given,
+) {
+  const all = allFlags({ positionals: first, flags })
+  const base = await baseOf(io, given)
+  const input = inputFrom(all, given, base)
+  const missing = all.filter(({ path, required }) => required && path !== null && !isGiven(input, path))
+  if (missing.length > 0) throw usage(`missing: ${missing.map((one) => shownAs(one, first)).join(', ')}`)
+  try {
+    return parse(op.input, input) as Record<string, unknown>
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    throw usage(renamed(error, all, first))
+  }
+}
+
+export const shownAs = (one: Flag, first: readonly Flag[]): string =>
+  first.includes(one) ? `<${fieldOf(one)}>` : `--${one.name}${one.placeholder === '' ? '' : ` <${one.placeholder}>`}`
+
+/** `spec.goal must be ...` as `--goal must be ...`. */
+function renamed({ message, details }: Refusal, all: readonly Flag[], first: readonly Flag[]): string {
+  const field = details?.['field']
+  const found = typeof field === 'string' ? flagAt(all, field) : undefined
+  if (!found || typeof field !== 'string' || !message.startsWith(field)) return message
+  const name = first.includes(found) ? `<${fieldOf(found)}>` : `--${found.name}`
+  return `${name}${message.slice(found.path!.join('.').length)}`
+}
+
+async function baseOf(io: Context['io'], given: Given): Promise<Record<string, unknown>> {
+  const file = given.get('file') as string | undefined
+  const inline = given.get('json-input') as string | undefined
+  if (file !== undefined && inline !== undefined) throw usage('give --json-input or --file, not both')
+  const text = file === undefined ? inline : (await readInput(io, file)).toString()
+  if (text === undefined) return {}
+  const name = file === undefined ? '--json-input' : file === '-' ? 'standard input' : file
+  let value: unknown
+  try {
+    value = jsonFrom(text)
+  } catch (error) {
+    throw usage(`${name} ${(error as Error).message}`)
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw usage(`${name} must be a JSON object`)
+  return value as Record<string, unknown>
+}
+
+// --- Examples --------------------------------------------------------------------------------------------------------------
+
+const prefixes: Readonly<Record<string, string>> = { artifact: 'art', checkpoint: 'ckpt', issued: 'key', review: 'rev', session: 'sess' }
+
+/** Stands for whatever a scene's steps have answered. */
+class Placeholder {
+  readonly name: string
+  constructor(name: string) {
+    this.name = name
+  }
+}
+const placeholder = (name: string): unknown =>
+  new Proxy(new Placeholder(name), {
+    get: (target, field) => (field === 'id' ? `${prefixes[name] ?? name}_1` : field === 'name' ? target.name : `${String(field)}_1`),
+  })
+const refs: Record<string, unknown> = new Proxy({}, { get: (_, name) => placeholder(String(name)) })
+
+/** What a scene has answered as a whole, where an id would not do. */
+const whole: Readonly<Record<string, unknown>> = {
+  checksum: `sha256:${'0'.repeat(64)}`,
+  receipt: { request_id: 'hxp_1', signature: '...' },
+}
+
+const settled = (value: unknown): unknown => {
+  if (value instanceof Placeholder) return whole[value.name] ?? `${value.name}_1`
+  if (Array.isArray(value)) return value.map(settled)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([field, inner]) => [field, settled(inner)]))
+}
+
+/** What the operation's own example would send. */
+export function exampleInput({ example: { input } }: Operation): Record<string, unknown> {
+  return settled(typeof input === 'function' ? input(refs) : input) as Record<string, unknown>
+}
+
+function exampleOf(op: Operation, made: Spec): string {
+  return ['countersign', ...made.words, ...argvFor(exampleInput(op), made)].map(quoted).join(' ')
+}
+
+/** The words that say this input. */
+export function argvFor(input: Record<string, unknown>, made: Pick<Spec, 'positionals' | 'flags'>): string[] {
+  const rest = structuredClone(input)
+  const words = made.positionals.flatMap((one) => {
+    const value = taken(rest, one.path!)
+    return value === undefined ? [] : [textOf(value, one.shape.kind)]
+  })
+  for (const { name, path, shape } of made.flags) {
+    const value = path === null ? undefined : taken(rest, path)
+    if (value === undefined) continue
+    for (const one of shape.many && Array.isArray(value) ? value : [value]) {
+      if (one === null && shape.kind !== 'json') words.push(`--no-${name}`)
+      else if (shape.kind === 'switch') words.push(one === true ? `--${name}` : `--no-${name}`)
+      else words.push(`--${name}`, textOf(one, shape.kind))
+    }
+  }
+  return words
+}
+
+const textOf = (value: unknown, kind: string): string => (typeof value === 'string' && kind !== 'json' ? value : JSON.stringify(value))
+
+function taken(input: Record<string, unknown>, path: readonly string[]): unknown {
+  let inner: unknown = input
+  for (const step of path) inner = typeof inner === 'object' && inner !== null ? (inner as Record<string, unknown>)[step] : undefined
+  return inner
+}

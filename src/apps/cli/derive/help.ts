@@ -1,0 +1,89 @@
+// How the help is asked for, laid out and pointed at.
+import type { Command } from 'commander'
+import { distanceOf } from '#kernel/codec/spelling.ts'
+import { kebab } from './flags.ts'
+import type { Spec } from './command.ts'
+
+/** The heading of what every command understands. */
+export const GLOBAL = 'Global options:'
+export const NOUN_USAGE = '<verb> [arguments] [options]'
+
+/** The first page in groups, in this order. */
+const groups: Readonly<Record<string, readonly string[]>> = {
+  Work: ['task', 'artifact', 'review', 'grant', 'ledger', 'ownership', 'reviewer'],
+  Decide: ['inbox', 'request', 'checkpoint', 'filter', 'rule', 'policy', 'group', 'file', 'channel', 'notice'],
+  Agents: ['agent', 'ask', 'run', 'capability', 'memo', 'secret', 'callback', 'webhook', 'delivery'],
+  Record: ['audit', 'receipt'],
+  People: ['login', 'logout', 'whoami', 'me', 'user', 'project', 'key', 'substitute', 'session', 'subject', 'ticket'],
+  Server: ['up', 'doctor', 'completion'],
+}
+export const firstWords: readonly string[] = Object.values(groups).flat()
+export const groupOf = (word: string): string => `${Object.entries(groups).find(([, words]) => words.includes(word))?.[0] ?? 'Others'}:`
+
+export const FIRST_PAGE = `
+Examples:
+  countersign up                                 start a server here
+  countersign login --as user_owner              log in as its owner, on the server's machine
+  countersign task create --goal 'Fix the login bug' --criteria 'tests pass'
+  countersign inbox                              answer what waits for you, with one key each
+  countersign ask approve 'Deploy v2'            ask a person, as an agent, and wait
+  countersign task follow <task_id>              watch a task live
+  countersign audit verify                       check the record
+
+\`countersign help <noun> <verb>\` tells more. Exit codes: 0 done, 1 refused or not in order, 2 not understood, 3 server not reachable,
+4 no valid key; of \`ask\` also 5 rejected, 6 nobody answered in time, 7 withdrawn.
+`
+
+/** `assign <task_id> <assignee>`: what must be given, and nothing of what may be. */
+export function termOf(command: Command): string {
+  const usage = command.usage()
+  return usage === NOUN_USAGE ? command.name() : `${command.name()} ${usage.replace(/ ?\[options\]$/, '')}`.trimEnd()
+}
+
+/** `help`, `help task create` and `task help` are what people try. */
+export function withHelpAsked(argv: readonly string[], specs: readonly Spec[]): string[] {
+  const [first, ...rest] = argv
+  if (first === 'help') return [...rest, '--help']
+  const isNoun = specs.some(({ words }) => words.length > 1 && words[0] === first)
+  return isNoun && rest.length === 1 && rest[0] === 'help' ? [first!, '--help'] : [...argv]
+}
+
+/** A verb that its noun does not have; null: there is nothing wrong with these words. */
+export function unknownVerb(argv: readonly string[], specs: readonly Spec[]): { message: string; hint: string } | null {
+  const [noun, verb] = argv
+  if (noun === undefined || verb === undefined || noun.startsWith('-') || verb.startsWith('-')) return null
+  const own = specs.find(({ words }) => words.length === 1 && words[0] === noun)
+  const verbs = specs.filter(({ words }) => words.length > 1 && words[0] === noun)
+  const isKnown = verbs.some(({ words }) => words[1] === verb) || (verb === 'show' && verbs.some(({ words }) => words[1] === 'get'))
+  if (verbs.length === 0 || isKnown || (own?.positionals.length ?? 0) > 0) return null
+  const names = [...verbs.filter(({ hidden }) => !hidden).map(({ words }) => words[1]!), ...(isOf(verbs, 'get') ? ['show'] : [])]
+  const [meant] = names
+    .map((name) => ({ name, distance: distanceOf(verb, name) }))
+    .filter(({ name, distance }) => distance <= Math.max(1, Math.floor(name.length / 3)) + 1)
+    .toSorted((a, b) => a.distance - b.distance)
+  const hint = meant ? `did you mean \`countersign ${noun} ${meant.name}\`?` : `see \`countersign ${noun} --help\``
+  return { message: `${noun} has no command ${JSON.stringify(verb)}`, hint }
+}
+const isOf = (verbs: readonly Spec[], verb: string): boolean => verbs.some(({ words }) => words[1] === verb)
+
+const SHOWN_MAX = 3
+
+/** Where to read on, or what was probably meant. */
+export function hintFor(argv: readonly string[], specs: readonly Spec[]): string {
+  const words = argv.filter((word) => !word.startsWith('-'))
+  const operation = words[0]?.replace(/^\w+\//, '').split('.')
+  const meant =
+    operation && operation.length > 1 ? specs.find((spec) => spec.words.join(' ') === operation.map(kebab).join(' ')) : undefined
+  if (meant) return `did you mean \`countersign ${meant.words.join(' ')}\`?`
+  const known = specs
+    .filter((spec) => spec.words.every((word, i) => words[i] === word))
+    .toSorted((a, b) => b.words.length - a.words.length)[0]
+  const noun = specs.some((spec) => spec.words.length > 1 && spec.words[0] === words[0]) ? words[0] : undefined
+  const asVerb =
+    known || noun !== undefined ? [] : specs.filter((spec) => !spec.hidden && spec.words.length > 1 && spec.words[1] === words[0])
+  if (asVerb.length > 0) {
+    const shown = asVerb.slice(0, SHOWN_MAX).map((spec) => `\`countersign ${spec.words.join(' ')}\``)
+    return `a noun comes first: ${shown.join(', ')}${asVerb.length > SHOWN_MAX ? ', ...' : ''}`
+  }
+  return `see \`countersign ${known ? `${known.words.join(' ')} ` : noun === undefined ? '' : `${noun} `}--help\``
+}

@@ -1,0 +1,161 @@
+// From a key to an answer: what has to be asked first, what is sent, and what is said when the server says no.
+import type { Item } from '#protocols/execution/inbox/item.ts'
+import { CliError, exits } from '../exit-codes.ts'
+import { cardIn, choicesOf, isOpen, riskOf, type Style } from './card.ts'
+import { verdictOf } from './keyboard-help.ts'
+import type { Items } from './list.ts'
+import type { Line } from '../input/line-editor.ts'
+import type { Remote } from '../remote/remote.ts'
+import { untilOf } from '../input/parse-when.ts'
+
+/** What somebody types, and what becomes of it. */
+export type Prompt = { readonly label: string; line: Line; readonly hidden: boolean; done(text: string): void | Promise<void> }
+
+export type Stage = {
+  readonly items: Items
+  tell(text: string, style?: Style): void
+  ask(label: string, done: Prompt['done'], hidden?: boolean): void
+  /** Does it, draws, and says what went wrong. */
+  attempt(work: () => Promise<void>): Promise<void>
+  /** Somebody has answered here. */
+  answered(item: Item, words: string): void
+  /** Gives the terminal away and takes it back. */
+  aside<T>(work: () => Promise<T>): Promise<T>
+}
+
+export type Reply = { readonly result: unknown; readonly reason?: string; readonly words: string }
+export type Answers = {
+  /** An answer is under way. */
+  readonly isBusy: boolean
+  /** One answer at a time. */
+  busily(work: () => Promise<void>): Promise<void>
+  answer(item: Item, key: string): void
+  question(item: Item): void
+  snooze(item: Item): void
+  /** It has changed, or is not open any more: it is shown as it is now. */
+  shownAgain(item: Item, error: CliError): Promise<void>
+}
+
+const isGrave = ({ risk }: Item): boolean => risk === 'R4' || risk === 'R5'
+const endsTask = (item: Item, result: string): boolean => result === 'rejected' && item.kind !== 'request' && item.task_id !== null
+/** Why it is asked twice; null: it is not. */
+export function warningFor(item: Item, result: string): string | null {
+  if (result === 'approved' && isGrave(item)) return `Its risk is ${riskOf(item.risk!)}.`
+  return endsTask(item, result) ? `Reject: ${item.effects.reject}.` : null
+}
+/** What is asked for before the answer counts; null: nothing. */
+export function reasonFor(item: Item, result: string): string | null {
+  if (result === 'changes_requested') return 'Changes to make? The agent gets them.'
+  return result === 'rejected' && cardIn(item).payload.reject_requires_reason === true ? 'Why not? The agent requires a reason.' : null
+}
+
+/** What cannot be taken back is asked twice. */
+export function sure({ ask, tell }: Stage, warning: string | null, question: string, then: () => Promise<void>): void {
+  if (warning === null) return void then()
+  ask(`${warning} ${question} (y or n)`, (text) => (/^y(es)?$/i.test(text.trim()) ? then() : tell('Nothing was answered')))
+}
+
+export function createAnswers(remote: Remote, stage: Stage): Answers {
+  const { items, tell, ask, attempt, answered } = stage
+  let isBusy = false
+
+  async function busily(work: () => Promise<void>): Promise<void> {
+    isBusy = true
+    tell('sending…', 'dim')
+    try {
+      await work()
+    } finally {
+      isBusy = false
+    }
+  }
+
+  async function send(item: Item, { result, reason, words }: Reply): Promise<void> {
+    const { request_id, digest } = item
+    try {
+      const input = { request_id, digest, result, ...(reason === undefined ? {} : { reason }) }
+      const answer: { receipt?: unknown } = await remote.call('execution/request.resolve', input)
+      const done = answer.receipt ? words : `${words}, your vote`
+      items.mark(request_id, done)
+      answered(item, done)
+      await items.reload(request_id)
+    } catch (error) {
+      if (!(error instanceof CliError) || error.exit !== exits.refused) throw error
+      await shownAgain(item, error)
+    }
+  }
+  const sending = (item: Item, reply: Reply): Promise<void> => attempt(() => busily(() => send(item, reply)))
+
+  async function shownAgain({ request_id }: Item, error: CliError): Promise<void> {
+    const now = await items.reload(request_id)
+    if (error.code === 'CHANGED') return tell('It has changed since it was shown: read it again, then answer', 'red')
+    if (now && !isOpen(now)) return tell(`Too late: it is ${items.marks.get(request_id) ?? now.status}`, 'red')
+    tell(error.message, 'red')
+  }
+
+  function judging(item: Item, key: string, result: string): void {
+    const answer = (reason?: string): Promise<void> => sending(item, { result, words: result, ...(reason === undefined ? {} : { reason }) })
+    const question = result === 'approved' ? 'Approve?' : result === 'rejected' ? 'Reject?' : 'Request changes?'
+    const required = reasonFor(item, result)
+    const go = (reason?: string): void => sure(stage, warningFor(item, result), question, () => answer(reason))
+    if (required === null && key === key.toLowerCase()) return go()
+    ask(required ?? 'Why? The agent and the record get it.', (text) => {
+      if (text.trim() !== '') return go(text)
+      return required === null ? go() : tell('Not answered: a reason is required here', 'red')
+    })
+  }
+
+  function choosing(item: Item, key: string): void {
+    const result = choicesOf(item)[Number(key) - 1]!
+    if (item.kind === 'review') return judging(item, key, String(result))
+    void sending(item, { result, words: `answered ${JSON.stringify(result)}` })
+  }
+
+  function providing(item: Item): void {
+    const { sensitive = false, validation } = cardIn(item).payload
+    const values = validation?.multiple === true ? (validation.allowed_values ?? []) : []
+    if (values.length > 0) tell(values.map((value, i) => `${i + 1} ${value}`).join('  '))
+    const then = (result: unknown): Promise<void> => sending(item, { result, words: 'provided' })
+    const done = (text: string): void | Promise<void> => {
+      if (text === '') return tell('Nothing was answered')
+      if (values.length === 0) return then(text)
+      const chosen = text.split(/[\s,]+/).map((number) => values[Number(number) - 1])
+      return chosen.includes(undefined) ? tell('Not answered: these are not numbers of the list', 'red') : then(chosen)
+    }
+    ask(`Your answer${values.length > 0 ? ' (numbers such as 1,3)' : ''}${sensitive ? ' (not shown)' : ''}`, done, sensitive)
+  }
+
+  return {
+    get isBusy() {
+      return isBusy
+    },
+    busily,
+    shownAgain,
+    answer(item, key) {
+      const result = verdictOf(item, key.toLowerCase())
+      if (key === 'p') providing(item)
+      else if (result !== undefined) judging(item, key, result)
+      else choosing(item, key)
+    },
+    question({ request_id }) {
+      ask('Your question to the agent; its reply appears in the card', (text) => {
+        if (text.trim() === '') return
+        return attempt(async () => {
+          await remote.call('execution/request.question', { request_id, text })
+          await items.reload(request_id)
+          tell('Asked: the reply appears here', 'green')
+        })
+      })
+    },
+    snooze({ request_id }) {
+      ask('Snooze until: 30m, 2h, 1d, tomorrow, or a time; 1h when left empty', (text) => {
+        const until = untilOf(text.trim() === '' ? '1h' : text, Date.now())
+        if (until === null) return tell('Not a valid time: 30m, 2h, 1d, tomorrow, or 2026-12-24T09:00:00Z', 'red')
+        return attempt(async () => {
+          await remote.call('execution/request.snooze', { request_id, until })
+          items.mark(request_id, 'snoozed')
+          tell(`Snoozed: it comes back at ${until}`, 'green')
+        })
+      })
+    },
+  }
+}

@@ -1,0 +1,241 @@
+// One item of the inbox as lines of text: that an agent asks and which, everything that it wrote, what the server knows, and what each
+// answer will do. Each line of somebody else's text is marked, so that none looks like the server's own (X32).
+import type { Checkpoint } from '#protocols/collaboration/schema.ts'
+import type { Item } from '#protocols/execution/inbox/item.ts'
+import type { Delivered } from './deliverable.ts'
+import { inert, markedLines, ownLines } from '../output/safe-text.ts'
+
+export type Style = 'bold' | 'dim' | 'red' | 'yellow' | 'green' | 'cyan' | 'inverse'
+export type Line = { readonly text: string; readonly style?: Style | undefined }
+
+/** What the agent asks, in the words of HXP; what comes from elsewhere has the same fields and more. */
+export type Asked = {
+  readonly question?: string
+  readonly item?: string
+  readonly prompt?: string
+  readonly options?: readonly string[]
+  readonly input_type?: string
+  readonly placeholder?: string
+  readonly sensitive?: boolean
+  readonly reject_requires_reason?: boolean
+  readonly validation?: { readonly allowed_values?: readonly (string | number)[]; readonly multiple?: boolean }
+}
+type Remark = { readonly by: string; readonly kind: string; readonly text: string }
+export type Card = {
+  readonly asks: string
+  readonly payload: Asked & Readonly<Record<string, unknown>>
+  readonly artifact?: { readonly artifact_id: string; readonly version: string }
+  readonly notice?: string
+  readonly thread?: readonly Remark[]
+}
+/** An action that an agent would take if it may. */
+export type Proposed = Checkpoint['proposed_actions'][number]
+
+export const cardIn = (item: Item): Card => item.card as unknown as Card
+export const isOpen = ({ status }: Pick<Item, 'status'>): boolean => status === 'pending' || status === 'assigned'
+
+/** The values that a digit chooses. */
+export function choicesOf(item: Item): readonly (string | number)[] {
+  const { options, validation } = cardIn(item).payload
+  return options ?? (validation?.multiple === true ? [] : (validation?.allowed_values ?? []))
+}
+
+const detailsIn = (item: Item): Readonly<Record<string, unknown>> => (cardIn(item).payload['details'] ?? {}) as Record<string, unknown>
+
+/** The actions that a checkpoint proposes, each of which may be approved by itself. What an agent calls so in a request is its text. */
+export const proposedIn = (item: Item): readonly Proposed[] =>
+  item.kind === 'request' ? [] : ((detailsIn(item)['proposed_actions'] ?? []) as Proposed[])
+/** The state that the agent would go on from, which the person may edit; undefined: it shows none. */
+export const stateIn = (item: Item): unknown => (item.kind === 'request' ? undefined : detailsIn(item)['state'])
+
+const riskWords: Readonly<Record<string, string>> = { R1: 'minimal', R2: 'low', R3: 'moderate', R4: 'high', R5: 'critical' }
+/** `R4 of 5 (high)`. */
+export const riskOf = (risk: string): string => `${inert(risk)} of 5 (${riskWords[risk] ?? 'unknown'})`
+
+const SECOND = 1_000
+const units = [
+  ['d', 86_400],
+  ['h', 3_600],
+  ['m', 60],
+  ['s', 1],
+] as const
+/** `3d4h`, `2h`, `5m10s`, `40s`. */
+export function spanOf(seconds: number): string {
+  const whole = Math.max(0, Math.floor(seconds))
+  const at = units.findIndex(([, size]) => whole >= size)
+  const [[unit, size], next] = [units[at] ?? (['s', 1] as const), units[at + 1]]
+  const rest = next === undefined ? 0 : Math.floor((whole % size) / next[1])
+  return `${Math.floor(whole / size)}${unit}${rest === 0 ? '' : `${rest}${next![0]}`}`
+}
+/** `now` is the server's time. */
+export const ageOf = ({ created_at }: Item, now: number): number => Math.max(0, (now - Date.parse(created_at)) / SECOND)
+export function deadlineOf({ expires_at, overdue }: Item, now: number): string {
+  if (overdue) return 'overdue'
+  if (expires_at === null) return ''
+  const left = (Date.parse(expires_at) - now) / SECOND
+  return left <= 0 ? 'overdue' : `${spanOf(left)} left`
+}
+
+/** A name as it is, or in quotes where it could be read as more than one. */
+const word = (text: string): string => (/^[\p{L}\p{N}][\p{L}\p{N} _.@:-]{0,59}$/u.test(text) ? text : JSON.stringify(inert(text)))
+const named = ({ id, name }: { readonly id: string; readonly name: string | null }): string =>
+  name === null || name === id ? inert(id) : `${word(name)} (${inert(id)})`
+
+/** Fields that have a place of their own, or that only repeat one. */
+const PLACED = ['question', 'item', 'prompt', 'options', 'option_ids', 'context', 'details']
+const PLACED_DETAILS = ['proposed_actions', 'delivered']
+
+type Writing = {
+  readonly columns: number
+  readonly lines: Line[]
+  own(text: string, style?: Style): void
+  theirs(text: string, style?: Style, first?: string): void
+}
+function writing(columns: number): Writing {
+  const lines: Line[] = []
+  return {
+    columns,
+    lines,
+    own: (text, style) => void lines.push(...ownLines(text, columns).map((line) => ({ text: line, style }))),
+    theirs: (text, style, first) => void lines.push(...markedLines(text, columns, first).map((line) => ({ text: line, style }))),
+  }
+}
+
+export function cardLines(item: Item, columns: number, now: number, delivered: Delivered | null = null): Line[] {
+  const { asks, payload, thread = [], notice } = cardIn(item)
+  const out = writing(columns)
+  out.own(`${asks}: ${named(item.agent)}, for ${named(item.acts_for)}`, 'cyan')
+  if (item.agent.label !== item.agent.id) {
+    out.own('It calls itself:', 'cyan')
+    out.theirs(item.agent.label)
+  }
+  out.theirs(payload.question ?? payload.item ?? payload.prompt ?? item.title, 'bold')
+  // The verdicts on a review have keys of their own.
+  const choices = item.kind === 'review' ? [] : choicesOf(item)
+  for (const [i, choice] of choices.entries()) out.theirs(String(choice), undefined, `${String(i + 1).padStart(2)} │ `)
+  proposals(item, out)
+  for (const { depth, text } of writtenIn(item)) out.theirs(`${'  '.repeat(Math.min(depth, 12))}${text}`)
+  if (item.reason !== null) {
+    out.own('The agent says:')
+    out.theirs(item.reason.text)
+  }
+  if (delivered !== null) out.lines.push(...deliveredLines(delivered, columns))
+  for (const text of item.facts.flagged) out.own(`Warning: ${text}`, 'red')
+  for (const { by, kind, text } of thread) {
+    out.own(`${kind === 'question' ? 'Asked' : 'Replied'} by ${word(by)}:`, 'yellow')
+    out.theirs(text, 'yellow')
+  }
+  if (notice !== undefined) {
+    out.own('Meanwhile:', 'yellow')
+    out.theirs(notice, 'yellow')
+  }
+  fate(item, out, now)
+  return out.lines
+}
+
+const riskStyles: Readonly<Record<string, Style>> = { low: 'green', medium: 'yellow', high: 'red' }
+
+/**
+ * Each action with its risk before it, outside of the agent's text. Its kind comes first and on a line of its own: where that is a
+ * capability, a yes permits it (D8), whatever the summary says.
+ */
+export function actionLines({ kind, summary, detail, risk }: Proposed, columns: number, begin: string): Line[] {
+  const known = Object.hasOwn(riskStyles, risk) ? risk : 'unknown'
+  const text = [word(kind), summary, ...(detail === undefined || detail === '' ? [] : [detail])].join('\n')
+  const style = riskStyles[known]
+  return markedLines(text, columns, `${begin} ${known.padEnd(7)} │ `).map((line) => ({ text: line, style }))
+}
+
+function proposals(item: Item, { own, lines, columns }: Writing): void {
+  const actions = proposedIn(item)
+  if (actions.length === 0) return
+  own(`${actions.length === 1 ? 'One action is' : `${actions.length} actions are`} proposed, each with its risk and its kind:`)
+  for (const [i, action] of actions.entries()) lines.push(...actionLines(action, columns, String(i + 1).padStart(2)))
+}
+
+/** Long texts are folded once for each width, not at every tick of the clock. */
+const folds = new WeakMap<Delivered, { readonly columns: number; readonly lines: readonly Line[] }>()
+const DELIVERED_LINES_MAX = 2_000
+
+function deliveredLines(delivered: Delivered, columns: number): readonly Line[] {
+  const known = folds.get(delivered)
+  if (known?.columns === columns) return known.lines
+  const out = writing(columns)
+  out.own(delivered.head)
+  for (const { text, style } of delivered.lines.slice(0, DELIVERED_LINES_MAX)) out.theirs(text, style)
+  const left = delivered.lines.length - DELIVERED_LINES_MAX
+  const { id, version } = delivered.artifact
+  if (left > 0) out.own(`${left} more lines: countersign artifact download ${inert(id)} --version ${inert(version)}`, 'yellow')
+  folds.set(delivered, { columns, lines: out.lines })
+  return out.lines
+}
+
+/** Everything else that was written, a field on a line. */
+function writtenIn(item: Item): Written[] {
+  const { payload } = cardIn(item)
+  const isMirrored = item.kind !== 'request'
+  const fields = Object.entries(payload).filter(([name]) => !PLACED.includes(name) && !(isMirrored && name === 'validation'))
+  const details = payload['details']
+  const inner = isMirrored ? Object.entries(detailsIn(item)).filter(([name, value]) => !isPlaced(item, name, value)) : null
+  return [
+    ...fields.flatMap(([name, value]) => written(name, value, 0)),
+    ...(inner === null
+      ? details === undefined || isEmpty(details)
+        ? []
+        : written('details', details, 0)
+      : inner.flatMap(([name, value]) => written(name, value, 0))),
+  ]
+}
+
+/** Of what another protocol asks, some stands elsewhere in the card already. */
+function isPlaced(item: Item, name: string, value: unknown): boolean {
+  if (PLACED_DETAILS.includes(name) || isEmpty(value)) return true
+  if (name === 'goal') return cardIn(item).payload.question?.endsWith(String(value)) === true
+  const isReason = (evidence: unknown): boolean => (evidence as { text?: unknown }).text === item.reason?.text
+  return name === 'context' && Array.isArray(value) && value.every(isReason)
+}
+
+/** What the server knows by itself, and what will come of it. */
+function fate(item: Item, { own, theirs }: Writing, now: number): void {
+  const { facts, effects, quorum, risk } = item
+  const deadline = deadlineOf(item, now)
+  const { registered_at, open_requests } = facts.agent
+  const parts = [
+    `${item.priority} priority`,
+    ...(risk === null ? [] : [`risk ${riskOf(risk)}`]),
+    `asked ${spanOf(ageOf(item, now))} ago`,
+    ...(deadline === '' ? [] : [deadline]),
+    ...(registered_at === null ? [] : [`agent registered ${registered_at.slice(0, 10)}`]),
+    `${open_requests} open ${open_requests === 1 ? 'request' : 'requests'}`,
+    `project ${named(facts.project)}`,
+    ...(quorum === null ? [] : [`${quorum.voted} of ${quorum.of} voted, ${quorum.n} must agree${quorum.yours ? '; you have voted' : ''}`]),
+    ...(item.snoozed_until === null ? [] : [`snoozed until ${item.snoozed_until}`]),
+  ]
+  own(parts.join(' · '), 'dim')
+  if (facts.task !== null) {
+    own(`Task ${facts.task.id} is ${facts.task.state}; its goal:`, 'dim')
+    theirs(facts.task.goal, 'dim')
+  }
+  if (!isOpen(item)) return own(endOf(item), 'green')
+  const isJudged = item.action === 'APPROVE' || item.kind === 'review'
+  own(`${isJudged ? 'Approve' : 'Answer'}: ${effects.approve}`)
+  if (isJudged) own(`Reject: ${effects.reject}`)
+  own(`${item.expires_at === null ? 'No deadline' : 'Without an answer'}: ${effects.timeout}`)
+}
+
+export function endOf({ status, ended }: Item): string {
+  if (ended?.by_default === true) return `Nobody answered in time, its default was taken: ${status} at ${ended.at}`
+  return ended === null ? `Ended: ${status}` : `Ended: ${status} by ${word(ended.by)} at ${ended.at}`
+}
+
+const isEmpty = (value: unknown): boolean => typeof value === 'object' && value !== null && Object.keys(value).length === 0
+
+type Written = { readonly depth: number; readonly text: string }
+/** A value as people read it, everything in it on lines of its own; null: it stands in a list. */
+function written(name: string | null, value: unknown, depth: number): Written[] {
+  const begin = name === null ? '- ' : `${name}: `
+  if (typeof value !== 'object' || value === null) return [{ depth, text: `${begin}${String(value)}` }]
+  if (isEmpty(value)) return [{ depth, text: `${begin}${Array.isArray(value) ? '[]' : '{}'}` }]
+  const inner = Object.entries(value).flatMap(([key, held]) => written(Array.isArray(value) ? null : key, held, depth + 1))
+  return [{ depth, text: begin.trimEnd() }, ...inner]
+}

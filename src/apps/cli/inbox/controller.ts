@@ -1,0 +1,305 @@
+// The inbox at a terminal, from key to key: which item is chosen, what is typed, what is answered. An answer goes out with the digest of
+// what was on the screen, and only once all of it was there long enough to be seen.
+import type { Item } from '#protocols/execution/inbox/item.ts'
+import { createDeliveries } from './deliverable.ts'
+import { CliError, exits, type Exit } from '../exit-codes.ts'
+import { createAnswers, type Prompt, type Stage } from './actions.ts'
+import { isOpen, proposedIn } from './card.ts'
+import { choosingAfter, type Choosing } from './choose-actions.ts'
+import { approveSome, editAndApprove } from './edit.ts'
+import { filterFrom, whoseIn } from './filter.ts'
+import { answersOf, answersWith, stepOf } from './keyboard-help.ts'
+import type { Items } from './list.ts'
+import type { Terminal } from './live.ts'
+import { answerMany } from './marked-items.ts'
+import { createConnection, createNews } from './news.ts'
+import { drawn, frameOf, type Frame, type View } from './screen.ts'
+import type { Key } from '../input/keyboard.ts'
+import { edited, lineOf } from '../input/line-editor.ts'
+import type { Remote } from '../remote/remote.ts'
+import { inert } from '../output/safe-text.ts'
+
+/** An item that is younger on the screen was not read yet: the key was meant for what stood there before. */
+const UNREAD_MS = 250
+
+export type Desk = {
+  press(keys: readonly Key[]): void
+  draw(): void
+  /** Something was heard about a request. */
+  heard(request_id: string): void
+  /** The stream of news is there, or it is not. */
+  live(isLive: boolean): void
+  refresh(): Promise<void>
+  /** Reads on where the first page was not enough. */
+  begin(): void
+  trouble(error: unknown): void
+  readonly over: Promise<Exit>
+  leave(exit: Exit): void
+  /** What was answered, for the terminal as it was before. */
+  readonly said: readonly string[]
+}
+
+export function createDesk(remote: Remote, items: Items, who: string, terminal: Terminal): Desk {
+  const { paint, size, write } = terminal
+  const over = Promise.withResolvers<Exit>()
+  const said: string[] = []
+  const deliveredFor = createDeliveries(remote, attempt)
+  /** When the whole of a card was first on the screen, by its digest. */
+  const seen = new Map<string, number>()
+  /** The card that is on the screen, and since when: a key is for what stood there when somebody meant to press it. */
+  let onScreen = { digest: '', since: 0 }
+  let isOver = false
+  let isAside = false
+  let mode: View['mode'] = 'list'
+  let scroll = 0
+  let prompt: Prompt | null = null
+  let choosing: Choosing | null = null
+  let message: View['message'] = null
+  let frame: Frame | null = null
+  const connection = createConnection(() => now())
+
+  // --- The screen ------------------------------------------------------------------------------------------------------------
+
+  /** -1: it is not in the list. Then no key is for anything, until another one was shown. */
+  const place = (): number => items.all.findIndex(({ request_id }) => request_id === items.chosen)
+  const current = (): Item | undefined => items.all[place()]
+  const now = (): number => Date.now() + items.skewMs
+  const tell: Stage['tell'] = (text, style = 'yellow') => void (message = { text, style })
+
+  function draw(): void {
+    if (isOver || isAside) return
+    if (place() < 0) items.chosen = items.all[0]?.request_id ?? null
+    const item = current()
+    if (item && item.digest !== onScreen.digest) onScreen = { digest: item.digest, since: performance.now() }
+    const shown: View = {
+      who,
+      list: items,
+      chosen: place(),
+      mode,
+      scroll,
+      typing: prompt,
+      choosing,
+      delivered: item === undefined ? null : deliveredFor(item),
+      message,
+      awaySince: connection.awaySince,
+    }
+    frame = frameOf(shown, size(), now())
+    scroll = Math.min(scroll, frame.scrollMax)
+    if (item && frame.isWhole && !seen.has(item.digest)) seen.set(item.digest, performance.now())
+    write(drawn(frame, paint))
+  }
+
+  /** Whatever it is, it is said on the screen; without a valid key there is nothing left to do. */
+  function trouble(error: unknown): void {
+    if (!(error instanceof CliError) || error.exit === exits.unauthenticated) return leave(error)
+    if (error.exit === exits.unreachable) connection.lost('calls', true)
+    else tell(error.message, 'red')
+    draw()
+  }
+  function leave(how: unknown): void {
+    isOver = true
+    if (typeof how === 'number') over.resolve(how as Exit)
+    else over.reject(how)
+  }
+  async function attempt(work: () => Promise<void>): Promise<void> {
+    try {
+      draw()
+      await work()
+      connection.lost('calls', false)
+      draw()
+    } catch (error) {
+      trouble(error)
+    }
+  }
+
+  /** To the next item that can be answered, or else to the one before. */
+  function moveOn(request_id: string): void {
+    if (request_id !== items.chosen) return
+    const isFree = (item: Item): boolean => isOpen(item) && !items.marks.has(item.request_id)
+    const at = place()
+    const next = items.all.slice(at + 1).find(isFree) ?? items.all.slice(0, at).findLast(isFree)
+    if (next === undefined) return
+    items.chosen = next.request_id
+    scroll = 0
+    if (place() >= items.all.length - 1 && items.isMore) void attempt(items.more)
+  }
+
+  const stage: Stage = {
+    items,
+    tell,
+    attempt,
+    ask: (label, done, hidden = false) => void (prompt = { label, line: lineOf(''), hidden, done }),
+    answered({ title, request_id }, words) {
+      said.push(`${paint('green', '✔')} ${inert(words)}: ${inert(title)} (${inert(request_id)})\n`)
+      tell(`✔ ${words}: ${title}`, 'green')
+      moveOn(request_id)
+    },
+    async aside(work) {
+      isAside = true
+      try {
+        return await terminal.aside(work)
+      } finally {
+        isAside = false
+        draw()
+      }
+    },
+  }
+  const answers = createAnswers(remote, stage)
+
+  // --- Keys ------------------------------------------------------------------------------------------------------------------
+
+  /** False: it is no key that moves. */
+  function move(name: string): boolean {
+    const page = frame?.page ?? 1
+    const far = Number.MAX_SAFE_INTEGER
+    const by = name === ' ' && mode !== 'list' ? page : stepOf(name, page)
+    if (by === undefined) return false
+    if (mode !== 'list') scroll = Math.max(0, Math.min(far, scroll + by))
+    else if (by === far) void attempt(toEnd)
+    else {
+      const at = Math.max(0, Math.min(items.all.length - 1, place() + by))
+      items.chosen = items.all[at]?.request_id ?? null
+      if (at >= items.all.length - 1 && items.isMore) void attempt(items.more)
+    }
+    return true
+  }
+  async function toEnd(): Promise<void> {
+    await items.toEnd()
+    items.chosen = items.all.at(-1)?.request_id ?? null
+  }
+
+  /** Whether it was on the screen, whole and long enough; what to do first is said. */
+  function isRead(item: Item): boolean {
+    const since = seen.get(item.digest)
+    if (since === undefined) {
+      items.chosen = item.request_id
+      mode = 'open'
+      tell('Scroll to the end (↓ or space) before you answer')
+    } else if (performance.now() - Math.max(since, item.digest === onScreen.digest ? onScreen.since : 0) < UNREAD_MS)
+      tell('Press again to confirm')
+    else return true
+    return false
+  }
+
+  function answering(key: string): void {
+    if (answers.isBusy) return
+    const marked = items.all.filter(({ request_id }) => items.picked.has(request_id))
+    if (marked.length > 0 && /^[aArR]$/.test(key)) {
+      const unread = marked.find(({ digest }) => !seen.has(digest))
+      if (isRead(unread ?? marked.at(-1)!)) answerMany(remote, stage, answers, marked, key)
+      return
+    }
+    const item = current()
+    if (!item) return
+    // Something was heard that is not drawn yet.
+    if (item.digest !== onScreen.digest) return tell('Press again to confirm')
+    const mark = items.marks.get(item.request_id)
+    if (mark !== undefined || !isOpen(item)) return tell(`It is ${mark ?? item.status} already: Ctrl-L refreshes the list`)
+    if (key === 'm') return answers.question(item)
+    if (key === 's') return answers.snooze(item)
+    if (!answersWith(item, key)) {
+      const words = answersOf(item).map(([one, does]) => `${one} ${does}`).join(', ') // prettier-ignore
+      return tell(
+        words === '' ? 'It takes a file: `countersign inbox answer <id> --file <path>` sends one' : `Keys for this item: ${words}`,
+      )
+    }
+    if (!isRead(item)) return
+    if (key === 'x') choosing = { item, at: 0, chosen: new Set() }
+    else if (key === 'e') void editAndApprove(remote, stage, answers, item, terminal.env)
+    else answers.answer(item, key)
+  }
+
+  /** Which of the actions; nothing is sent before it is confirmed. */
+  function choose(before: Choosing, name: string): void {
+    const { item, chosen } = before
+    const count = proposedIn(item).length
+    choosing = name === 'enter' ? null : choosingAfter(before, name, count)
+    if (name === 'enter') approveSome(remote, stage, answers, item, [...chosen].toSorted((a, b) => a - b), count) // prettier-ignore
+  }
+
+  function pick(): void {
+    const item = current()
+    if (!item || !isOpen(item) || items.marks.has(item.request_id)) return
+    if (!items.picked.delete(item.request_id)) items.picked.add(item.request_id)
+    move('down')
+  }
+
+  const search = (text: string): Promise<void> =>
+    attempt(async () => {
+      await items.reset(filterFrom(text, whoseIn(items.filter.query)))
+      await filled()
+    })
+  async function filled(): Promise<void> {
+    await items.fillScreen()
+    await items.recount()
+  }
+
+  function type(own: Prompt, key: Key): void {
+    if (key.name === 'esc') prompt = null
+    else if (key.name === 'enter') {
+      prompt = null
+      message = null
+      void own.done(own.line.text)
+    } else own.line = edited(own.line, key)
+  }
+
+  /** Never out of the screen: one esc too many costs nothing. */
+  function back(): void {
+    if (mode !== 'list') mode = 'list'
+    else if (items.picked.size > 0) items.picked.clear()
+    else if (items.filter.text !== '') void search('')
+    else tell('q quits')
+  }
+
+  function press(key: Key, isAlone: boolean): void {
+    if (key.name === 'ctrl-c' || (key.name === 'ctrl-d' && prompt === null)) return leave(exits.ok)
+    if (key.name === 'ctrl-z') return void stage.aside(terminal.suspend).then(refresh)
+    if (prompt !== null) return type(prompt, key)
+    if (key.name === 'paste') return
+    const name = key.name === 'character' ? key.text : key.name
+    message = null
+    if (choosing !== null) return choose(choosing, name)
+    if (mode === 'help' && !move(name)) mode = 'list'
+    else if (mode === 'help' || move(name)) return
+    else if (name === 'q') leave(exits.ok)
+    else if (name === ' ') pick()
+    else if (name === 'esc' || (mode === 'open' && (name === 'left' || name === 'enter'))) back()
+    else if (name === 'enter' || name === 'right') open('open')
+    else if (name === '?') open('help')
+    else if (name === '/') filtering()
+    else if (name === 'ctrl-l') void search(items.filter.text)
+    // Several keys at once are no single-key answer.
+    else if (isAlone && /^[1-9aArRcxepms]$/.test(name)) answering(name)
+  }
+  const open = (next: View['mode']): void => void ([mode, scroll] = [next, 0])
+  function filtering(): void {
+    const label = 'Filter: words, kind:review priority:high agent:… @saved; empty: everything'
+    prompt = { label, line: lineOf(items.filter.text), hidden: false, done: search }
+  }
+
+  const refresh = (): Promise<void> =>
+    attempt(async () => {
+      await items.refresh()
+      await items.recount()
+    })
+
+  return {
+    press(keys) {
+      for (const key of keys) press(key, keys.length === 1)
+      draw()
+    },
+    draw,
+    heard: createNews(items, attempt),
+    live(isLive) {
+      const wasLive = connection.lost('stream', !isLive)
+      draw()
+      if (isLive && !wasLive) void refresh()
+    },
+    refresh,
+    begin: () => void attempt(filled),
+    trouble,
+    over: over.promise,
+    leave,
+    said,
+  }
+}

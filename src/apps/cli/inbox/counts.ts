@@ -1,0 +1,48 @@
+// How much waits, and how much of it fits the filter: the server's own numbers, asked for again when something has changed.
+import { CliError, exits } from '../exit-codes.ts'
+import type { Query } from './filter.ts'
+import type { Remote } from '../remote/remote.ts'
+
+/** null: not known yet. */
+export type Counts = { readonly open: number | null; readonly critical: number; readonly fitting: number | null }
+type Counted = {
+  readonly open: number
+  readonly by_priority: { readonly critical: number }
+  readonly acting_for: readonly unknown[]
+  readonly next_cursor: string | null
+}
+
+const COUNT = 'execution/inbox.count'
+
+/** Page after page, as far as there is one; `isWanted` ends it early. */
+async function counted(remote: Remote, query: Query, isWanted: () => boolean): Promise<{ open: number; critical: number }> {
+  const sum = { open: 0, critical: 0 }
+  for (let cursor: string | null = null; isWanted();) {
+    const page: Counted = await remote.call(COUNT, cursor === null ? query : { ...query, cursor })
+    sum.open += page.open
+    sum.critical += page.by_priority.critical
+    cursor = page.next_cursor
+    if (cursor === null) break
+  }
+  return sum
+}
+
+/** From the server's counters where they tell it all: not for a key of some projects, nor with the inboxes of others beside one's own. */
+async function waiting(remote: Remote, whose: Query, isWanted: () => boolean): Promise<{ open: number; critical: number }> {
+  const each = (): Promise<{ open: number; critical: number }> => counted(remote, { ...whose, status: 'open' }, isWanted)
+  if (Object.keys(whose).length > 0) return each()
+  try {
+    const { open, by_priority, acting_for }: Counted = await remote.call(COUNT, {})
+    return acting_for.length > 0 ? await each() : { open, critical: by_priority.critical }
+  } catch (error) {
+    if (!(error instanceof CliError) || error.exit !== exits.refused) throw error
+    return each()
+  }
+}
+
+export async function countsOf(remote: Remote, whose: Query, query: Query, isWanted: () => boolean): Promise<Counts> {
+  const all = await waiting(remote, whose, isWanted)
+  const isFiltered = Object.keys(query).some((name) => !Object.hasOwn(whose, name))
+  const fitting = isFiltered ? (await counted(remote, query, isWanted)).open : all.open
+  return { ...all, fitting }
+}

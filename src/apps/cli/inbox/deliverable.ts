@@ -1,0 +1,108 @@
+// What was delivered for review, as lines that people read: the text itself, or what changed since the version before.
+import type { Artifact } from '#protocols/collaboration/schema.ts'
+import type { Item } from '#protocols/execution/inbox/item.ts'
+import { bytesOf } from '../commands/artifact.ts'
+import { changesBetween, hunksOf } from '../output/diff.ts'
+import { cardIn, type Style } from './card.ts'
+import type { Remote } from '../remote/remote.ts'
+import { bytesIn } from '../terminal.ts'
+import { inert } from '../output/safe-text.ts'
+
+export type DeliveredLine = { readonly text: string; readonly style?: Style | undefined }
+export type Delivered = {
+  readonly artifact: Artifact
+  readonly text: string | null
+  readonly before: { readonly version: string; readonly text: string | null } | null
+  /** What stands below, in our own words. */
+  readonly head: string
+  /** As it was written: whoever shows it marks each line as not our own. */
+  readonly lines: readonly DeliveredLine[]
+}
+
+const TEXT_BYTES_MAX = 1024 * 1024
+
+export async function deliveredOf(remote: Remote, artifact_id: string, version?: string): Promise<Delivered> {
+  const artifact = await versionOf(remote, artifact_id, version)
+  const text = await textIn(remote, artifact)
+  const earlier = artifact.parent_version === null ? null : await versionOf(remote, artifact.id, artifact.parent_version)
+  const before = earlier && { version: earlier.version, text: await textIn(remote, earlier) }
+  return { artifact, text, before, ...shownAs(artifact, text, before) }
+}
+
+async function versionOf(remote: Remote, artifact_id: string, version?: string): Promise<Artifact> {
+  const input = { artifact_id, ...(version === undefined ? {} : { version }) }
+  const { artifact }: { artifact: Artifact } = await remote.call('collaboration/artifact.get', input)
+  return artifact
+}
+
+/** It may be text, but nobody reads so much of it at a terminal. */
+export const isTooLong = ({ payload }: Artifact): boolean => payload.size > TEXT_BYTES_MAX
+
+/** null: not text, too long to read, or not here. */
+async function textIn(remote: Remote, artifact: Artifact): Promise<string | null> {
+  if (isTooLong(artifact)) return null
+  const bytes = await bytesOf(remote, artifact)
+  if (bytes === null || bytes.includes(0)) return null
+  try {
+    return new TextDecoder('utf8', { fatal: true }).decode(bytes)
+  } catch {
+    return null
+  }
+}
+
+/** The agent's word for it, in quotes unless it is one plain word: it stands in a sentence of ours. */
+const typeWord = (type: string): string => (/^\w[\w./+-]{0,59}$/.test(type) ? type : JSON.stringify(inert(type)))
+
+const linesIn = (text: string): string[] => text.replace(/\n$/, '').split('\n')
+
+function shownAs(artifact: Artifact, text: string | null, before: Delivered['before']): Pick<Delivered, 'head' | 'lines'> {
+  const { id, version, payload, type } = artifact
+  const what = `Delivered: ${typeWord(type)} ${version} (${bytesIn(payload.size)})`
+  const why = isTooLong(artifact) ? 'too long to show here' : 'which is not text'
+  if (text === null)
+    return payload.verified
+      ? { head: `${what}, ${why}: countersign artifact download ${id} --version ${version}`, lines: [] }
+      : { head: `${what}. Its bytes were never uploaded; they are said to be at:`, lines: [{ text: payload.uri }] }
+  if (payload.kind === 'diff')
+    return { head: `${what}, a diff:`, lines: linesIn(text).map((line) => ({ text: line, style: diffStyle(line) })) }
+  const changes = before === null || before.text === null ? null : changesBetween(before.text, text)
+  if (changes === null) return { head: `${what}:`, lines: linesIn(text).map((line) => ({ text: line })) }
+  if (changes.every(({ kind }) => kind === 'same')) return { head: `${what}, the same as ${before!.version}`, lines: [] }
+  const signs = { same: ' ', added: '+', removed: '-' } as const
+  const styles = { same: undefined, added: 'green', removed: 'red' } as const
+  const lines = hunksOf(changes).map((change) =>
+    change === 'gap' ? { text: '…', style: 'dim' as const } : { text: `${signs[change.kind]}${change.text}`, style: styles[change.kind] },
+  )
+  return { head: `${what}, changes since ${before!.version}:`, lines }
+}
+
+function diffStyle(line: string): Style | undefined {
+  if (/^(\+\+\+|---|diff |index )/.test(line)) return 'bold'
+  if (line.startsWith('+')) return 'green'
+  if (line.startsWith('-')) return 'red'
+  return line.startsWith('@@') ? 'cyan' : undefined
+}
+
+/** What reviews are about, each fetched once. undefined: it is on its way, and `attempt` draws when it is there; null: there is nothing. */
+export function createDeliveries(
+  remote: Remote,
+  attempt: (work: () => Promise<void>) => Promise<void>,
+): (item: Item) => Delivered | null | undefined {
+  const fetched = new Map<string, Delivered | null>()
+  return (item) => {
+    const { artifact } = cardIn(item)
+    if (item.kind !== 'review' || artifact === undefined) return null
+    const id = `${artifact.artifact_id} ${artifact.version}`
+    if (fetched.has(id)) return fetched.get(id) ?? undefined
+    fetched.set(id, null)
+    void attempt(async () => {
+      try {
+        fetched.set(id, await deliveredOf(remote, artifact.artifact_id, artifact.version))
+      } catch (error) {
+        fetched.delete(id)
+        throw error
+      }
+    })
+    return undefined
+  }
+}

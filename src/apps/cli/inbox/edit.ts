@@ -1,0 +1,159 @@
+// Approving a checkpoint in part or with changes: some of the proposed actions, or the state or the artifact as the person left it.
+import { spawn } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { limits } from '#kernel/limits.ts'
+import type { Artifact, Checkpoint } from '#protocols/collaboration/schema.ts'
+import type { Item } from '#protocols/execution/inbox/item.ts'
+import { checkpointOf } from '#protocols/execution/mirror/ids.ts'
+import { deliveredOf, isTooLong } from './deliverable.ts'
+import { CliError, exits } from '../exit-codes.ts'
+import { jsonFrom } from '../derive/flags.ts'
+import { sure, warningFor, type Answers, type Stage } from './actions.ts'
+import { stateIn } from './card.ts'
+import { evidenceIn, type EditedArtifact } from './keyboard-help.ts'
+import type { Remote } from '../remote/remote.ts'
+import { inertJson } from '../output/safe-text.ts'
+
+type Approval = {
+  readonly approved_actions?: readonly string[]
+  readonly state_patch?: unknown
+  readonly edited_artifact_ref?: EditedArtifact
+}
+
+/** The checkpoint behind an item, as it was shown: an item that has changed since is not answered. */
+async function checkpointBehind(remote: Remote, { request_id, digest }: Item): Promise<Checkpoint> {
+  const { item }: { item: Item } = await remote.call('execution/inbox.get', { request_id })
+  if (item.digest !== digest) throw new CliError(exits.refused, 'CHANGED', 'the item has changed since it was shown')
+  const { checkpoint }: { checkpoint: Checkpoint } = await remote.call('collaboration/checkpoint.get', {
+    checkpoint_id: checkpointOf(request_id),
+  })
+  return checkpoint
+}
+
+async function approve(
+  remote: Remote,
+  stage: Stage,
+  answers: Answers,
+  item: Item,
+  words: string,
+  how: (of: Checkpoint) => Promise<Approval>,
+) {
+  const { items, answered, attempt } = stage
+  await attempt(() =>
+    answers.busily(async () => {
+      try {
+        const checkpoint = await checkpointBehind(remote, item)
+        await remote.call('collaboration/checkpoint.resolve', {
+          checkpoint_id: checkpoint.id,
+          action: 'approve',
+          ...(await how(checkpoint)),
+        })
+        items.mark(item.request_id, words)
+        answered(item, words)
+        await items.reload(item.request_id)
+      } catch (error) {
+        if (!(error instanceof CliError) || error.exit !== exits.refused) throw error
+        await answers.shownAgain(item, error)
+      }
+    }),
+  )
+}
+
+/** `chosen`: the places of the actions that may be taken. */
+export function approveSome(remote: Remote, stage: Stage, answers: Answers, item: Item, chosen: readonly number[], of: number): void {
+  const denied = of - chosen.length
+  const words = chosen.length === 0 ? `denied all ${of} actions` : `approved ${chosen.length} of ${of} actions`
+  const how = (checkpoint: Checkpoint): Promise<Approval> =>
+    Promise.resolve({ approved_actions: chosen.map((at) => checkpoint.proposed_actions[at]!.id) })
+  sure(stage, `${chosen.length} of ${of} actions may be taken, ${denied} denied.`, 'Answer so?', () =>
+    approve(remote, stage, answers, item, words, how),
+  )
+}
+
+/** Opens the state, or else the artifact, in the person's editor. */
+export async function editAndApprove(remote: Remote, stage: Stage, answers: Answers, item: Item, env: NodeJS.ProcessEnv): Promise<void> {
+  const { tell, aside, attempt } = stage
+  await attempt(async () => {
+    const evidence = evidenceIn(item)
+    const checkpoint = await checkpointBehind(remote, item)
+    const hasState = stateIn(item) !== undefined
+    const before = hasState ? `${inertJson(checkpoint.state_shown, 2)}\n` : await artifactText(remote, evidence!)
+    const after = await aside(() => editedIn(env, before, hasState ? 'state.json' : 'artifact.txt'))
+    if (after === before) return tell('Nothing was changed, and nothing was answered')
+    const how = hasState ? statePatch(checkpoint.state_shown, after) : newVersion(remote, item, evidence!, after)
+    const words = hasState ? 'approved with an edited state' : 'approved with an edited artifact'
+    sure(stage, warningFor(item, 'approved') ?? 'Your changes go along.', 'Approve?', () =>
+      approve(remote, stage, answers, item, words, how),
+    )
+  })
+}
+
+async function artifactText(remote: Remote, { artifact_id, version }: EditedArtifact): Promise<string> {
+  const { text, artifact } = await deliveredOf(remote, artifact_id, version)
+  if (text !== null) return text
+  const why = isTooLong(artifact) ? 'too long to edit here' : 'not text'
+  throw new CliError(exits.refused, 'NO_TEXT', `the artifact is ${why}: \`countersign artifact edit --file\` commits a version of your own`)
+}
+
+function statePatch(before: unknown, text: string): () => Promise<Approval> {
+  const after = parsed(text)
+  return () => Promise.resolve({ state_patch: patchOf(before, after) })
+}
+function parsed(text: string): unknown {
+  try {
+    return jsonFrom(text)
+  } catch (error) {
+    throw new CliError(exits.refused, 'NO_JSON', `nothing was answered: the state ${(error as Error).message}`)
+  }
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isSame = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other)
+
+/** A JSON Merge Patch (RFC 7396), in which null removes a field: so no field can be set to null by one. */
+export function patchOf(before: unknown, after: unknown): unknown {
+  if (!isObject(after)) return after
+  const from = isObject(before) ? before : {}
+  const patch: Record<string, unknown> = {}
+  for (const name of Object.keys(from)) if (!Object.hasOwn(after, name)) patch[name] = null
+  for (const [name, value] of Object.entries(after)) {
+    if (Object.hasOwn(from, name) && isSame(from[name], value)) continue
+    if (value === null) throw new CliError(exits.refused, 'NO_PATCH', `${name} cannot be set to null: leave the field out to remove it`)
+    patch[name] = patchOf(from[name], value)
+  }
+  return patch
+}
+
+/** A version by the person, while the task waits for them. */
+function newVersion(remote: Remote, { task_id }: Item, { artifact_id, version }: EditedArtifact, text: string): () => Promise<Approval> {
+  const bytes = Buffer.from(text)
+  if (bytes.length > limits.inlineBytesMax)
+    throw new CliError(exits.refused, 'TOO_LARGE', 'the text is too long for the screen: `countersign artifact edit --file` commits it')
+  return async () => {
+    const { artifact }: { artifact: Artifact } = await remote.call('collaboration/artifact.edit', {
+      task_id,
+      artifact_id,
+      parent_version: version,
+      payload: { kind: 'inline', uri: `data:text/plain;charset=utf-8;base64,${bytes.toString('base64')}` },
+    })
+    return { edited_artifact_ref: { artifact_id, version: artifact.version } }
+  }
+}
+
+async function editedIn(env: NodeJS.ProcessEnv, text: string, name: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'countersign-edit-'))
+  const file = join(folder, name)
+  try {
+    await writeFile(file, text, { mode: 0o600 })
+    const editor = env['VISUAL'] || env['EDITOR'] || 'vi'
+    // An editor is a command line of the user's own, such as `code --wait`.
+    const child = spawn('sh', ['-c', `${editor} "$1"`, 'sh', file], { stdio: 'inherit', env })
+    const code = await new Promise<number | null>((done, failed) => child.on('error', failed).on('exit', done))
+    if (code !== 0) throw new CliError(exits.refused, 'EDITOR', `nothing was answered: \`${editor}\` ended with ${code}`)
+    return await readFile(file, 'utf8')
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}

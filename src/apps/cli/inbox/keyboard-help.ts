@@ -1,0 +1,140 @@
+// Which keys there are: those that answer an item, the line of hints below the list, and the help.
+import type { Item } from '#protocols/execution/inbox/item.ts'
+import { cardIn, choicesOf, isOpen, proposedIn, stateIn } from './card.ts'
+import type { View } from './screen.ts'
+import { widthOf } from '../output/safe-text.ts'
+
+export type Hint = readonly [key: string, words: string]
+
+/** The result that a key stands for in a review, by the options that it has. */
+const verdicts: Readonly<Record<string, string>> = { a: 'approved', c: 'changes_requested', r: 'rejected' }
+/** What `a`, `r` or `c` answer to an item; undefined: it takes no such answer. */
+export function verdictOf(item: Item, key: string): string | undefined {
+  const result = verdicts[key]
+  if (result === undefined) return undefined
+  if (item.action === 'APPROVE') return key === 'c' ? undefined : result
+  return item.kind === 'review' && choicesOf(item).includes(result) ? result : undefined
+}
+
+/** A checkpoint that is approved may be approved with a state, or an artifact, as the person left it. */
+export const isEditable = (item: Item): boolean =>
+  item.action === 'APPROVE' && item.kind !== 'request' && (stateIn(item) !== undefined || evidenceIn(item) !== undefined)
+
+export type EditedArtifact = { readonly artifact_id: string; readonly version: string }
+/** The artifact that a checkpoint is about. */
+export function evidenceIn(item: Item): EditedArtifact | undefined {
+  const { context } = (cardIn(item).payload['details'] ?? {}) as { context?: unknown }
+  if (item.kind === 'request' || !Array.isArray(context)) return undefined
+  return context.find((evidence: { kind?: unknown }) => evidence.kind === 'artifact') as EditedArtifact | undefined
+}
+
+/** Which keys answer an item; the server has the last word. */
+export function answersOf(item: Item): readonly Hint[] {
+  if (!isOpen(item)) return []
+  const choices = choicesOf(item).length
+  const actions = proposedIn(item).length
+  if (item.action === 'APPROVE')
+    return [
+      ['a', actions > 0 ? 'approve all' : 'approve'],
+      ...(actions > 0 ? [['x', 'approve some'] as const] : []),
+      ...(isEditable(item) ? [['e', 'edit'] as const] : []),
+      ['r', 'reject'],
+    ]
+  if (item.kind === 'review') {
+    const words = { a: 'approve', c: 'request changes', r: 'reject' } as const
+    return Object.entries(words).filter(([key]) => verdictOf(item, key) !== undefined)
+  }
+  if (choices > 0) return [[choices === 1 ? '1' : `1-${Math.min(9, choices)}`, 'choose']]
+  return item.action === 'DECIDE' || cardIn(item).payload.input_type === 'file' ? [] : [['p', 'provide']]
+}
+
+/** Whether a key answers an item. */
+export function answersWith(item: Item, key: string): boolean {
+  if (!isOpen(item)) return false
+  if (/^[1-9]$/.test(key)) return item.action !== 'APPROVE' && Number(key) <= choicesOf(item).length
+  return answersOf(item).some(([one]) => one === key.toLowerCase())
+}
+
+/** How far a key moves; undefined: it does not. `page`: as much as is seen at once. */
+export function stepOf(name: string, page: number): number | undefined {
+  const far = Number.MAX_SAFE_INTEGER
+  const steps: Readonly<Record<string, number>> = {
+    up: -1,
+    k: -1,
+    down: 1,
+    j: 1,
+    pageup: -page,
+    b: -page,
+    'ctrl-b': -page,
+    pagedown: page,
+    'ctrl-f': page,
+    home: -far,
+    g: -far,
+    end: far,
+    G: far,
+  }
+  return steps[name]
+}
+
+/** In the order in which they are left out where there is no room. */
+const GENERAL: readonly Hint[] = [
+  ['/', 'filter'],
+  ['m', 'ask agent'],
+  ['enter', 'open'],
+  ['s', 'snooze'],
+  ['space', 'mark'],
+  ['^L', 'refresh'],
+]
+const ALWAYS: readonly Hint[] = [
+  ['?', 'help'],
+  ['q', 'quit'],
+]
+
+const lineOf = (hints: readonly Hint[]): string => hints.map(([key, words]) => `${key} ${words}`).join('  ')
+
+/** As many as fit, the most useful first; help and quit always. */
+function fitting(first: readonly Hint[], columns: number, last: readonly Hint[]): string {
+  const kept: Hint[] = []
+  for (const hint of first) if (widthOf(lineOf([...kept, hint, ...last])) <= columns) kept.push(hint)
+  return lineOf([...kept, ...last])
+}
+
+export function hintsOf(view: View, columns: number): string {
+  if (view.mode === 'help') return 'any other key goes back'
+  if (view.choosing !== null)
+    return fitting([['space', 'choose'], ['enter', 'answer'], ['a', 'all'], ['↑↓', 'move']], columns, [['esc', 'back']]) // prettier-ignore
+  if (view.list.picked.size > 0) {
+    const count = String(view.list.picked.size)
+    return fitting([['a', `approve ${count}`], ['r', `reject ${count}`], ['space', 'mark'], ['esc', 'unmark']], columns, ALWAYS) // prettier-ignore
+  }
+  const item = view.list.all[view.chosen]
+  const isFree = item !== undefined && isOpen(item) && !view.list.marks.has(item.request_id)
+  const answers = isFree ? answersOf(item) : []
+  const general = GENERAL.filter(([key]) => isFree || !['m', 's', 'space'].includes(key))
+  if (view.mode === 'open') return fitting([...answers, ['↑↓', 'scroll'], ['esc', 'back'], ['m', 'ask agent']], columns, ALWAYS)
+  return fitting([...answers, ...general], columns, ALWAYS)
+}
+
+export const HELP: readonly string[] = [
+  'Everything that waits for you: questions of agents and of tasks, and reviews.',
+  '',
+  '↑ ↓ j k      choose an item; scroll an open one',
+  'g G          first, last (Home, End);  PgUp PgDn  a page',
+  'enter        open it to read all of it;  esc  back',
+  'a r          approve, reject;  A R  with a reason',
+  'c            request changes (reviews)',
+  'x            approve some of the proposed actions; the rest is denied',
+  'e            edit the state or the artifact, and approve it so',
+  '1-9          choose that option',
+  'p            provide a value; a secret is not shown',
+  'm            ask the agent something before you decide',
+  's            snooze: 30m, 2h, 1d, tomorrow, or a time',
+  'space        mark several; a or r answers them all',
+  '/            filter: words, priority:high kind:review agent:… @saved',
+  'Ctrl-L       refresh, hide answered items',
+  'q            quit;  Ctrl-Z  suspend',
+  '',
+  'Lines with │ were written by others. An answer counts for what is on',
+  'the screen: an item that has changed since is shown again first.',
+  'Risk: R1 minimal, R2 low, R3 moderate, R4 high, R5 critical.',
+]

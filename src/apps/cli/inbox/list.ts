@@ -1,0 +1,202 @@
+// The items on the screen and the server's inbox: read page by page, kept up to date as others decide, and never moved away under
+// somebody's hand. An item that was decided stays where it was until the list is read anew.
+import type { Item } from '#protocols/execution/inbox/item.ts'
+import { CliError } from '../exit-codes.ts'
+import { isOpen } from './card.ts'
+import { countsOf, type Counts } from './counts.ts'
+import { whoseIn, type Filter } from './filter.ts'
+import type { Remote } from '../remote/remote.ts'
+import { inert } from '../output/safe-text.ts'
+
+/** A list begins with as many as fill any screen. */
+const SCREENFUL = 60
+const PAGE = 100
+/** More than anybody walks through at a terminal: a filter finds the rest. */
+const ITEMS_MAX = 5_000
+
+export type Items = {
+  readonly all: readonly Item[]
+  readonly isMore: boolean
+  readonly filter: Filter
+  readonly counts: Counts
+  /** It goes on reading. */
+  readonly isSearching: boolean
+  /** How far the server's clock is ahead of ours. */
+  readonly skewMs: number
+  /** What to say about an item that is not to be answered any more, by request. */
+  readonly marks: ReadonlyMap<string, string>
+  /** The items that one answer is for. */
+  readonly picked: Set<string>
+  /** The item that keys are for; null: the next one that is shown. */
+  chosen: string | null
+  mark(request_id: string, words: string): void
+  /** The first page, without what was decided. */
+  reset(filter: Filter): Promise<void>
+  /** As many as fill a screen, or all that there are. */
+  fillScreen(): Promise<void>
+  /** New items come in at their place; the others stay. */
+  refresh(): Promise<void>
+  more(): Promise<void>
+  toEnd(): Promise<void>
+  recount(): Promise<void>
+  /** One item as it is now; null: it is not ours any more. */
+  reload(request_id: string): Promise<Item | null>
+}
+
+type Page = { readonly items: Item[]; readonly next_cursor: string | null }
+type State = {
+  all: Item[]
+  cursor: string | null
+  filter: Filter
+  counts: Counts
+  isSearching: boolean
+  skewMs: number
+  turn: number
+  chosen: string | null
+}
+
+/** `changed` is called while something goes on, whenever there is more to show. */
+export function createItems(remote: Remote, first: Filter, changed: () => void): Items {
+  const is: State = { all: [], cursor: null, filter: first, counts: NONE, isSearching: false, skewMs: 0, turn: 0, chosen: null }
+  const marks = new Map<string, string>()
+  const picked = new Set<string>()
+
+  async function page({ query }: Filter, after: string | null): Promise<Page> {
+    const found: Page = await remote.call('execution/inbox.list', { ...query, limit: PAGE, ...(after === null ? {} : { cursor: after }) })
+    const newest = found.items[0]
+    if (newest) is.skewMs = Date.parse(newest.created_at) + newest.age_seconds * 1_000 - Date.now()
+    return found
+  }
+
+  /** Reads on until there are so many or no more; another filter ends it. */
+  async function fill(count: number): Promise<void> {
+    const mine = is.turn
+    if (is.cursor === null || is.isSearching || is.all.length >= Math.min(count, ITEMS_MAX)) return
+    is.isSearching = true
+    try {
+      while (is.cursor !== null && is.all.length < Math.min(count, ITEMS_MAX)) {
+        changed()
+        const { items, next_cursor } = await page(is.filter, is.cursor)
+        if (mine !== is.turn) return
+        const known = new Set(is.all.map(({ request_id }) => request_id))
+        is.all = [...is.all, ...items.filter(({ request_id }) => !known.has(request_id))]
+        is.cursor = next_cursor
+      }
+    } finally {
+      if (mine === is.turn) is.isSearching = false
+    }
+  }
+
+  async function recount(): Promise<void> {
+    const mine = is.turn
+    const whose = whoseIn(is.filter.query)
+    const counts = await countsOf(remote, whose, is.filter.query, () => mine === is.turn)
+    if (mine === is.turn) is.counts = counts
+    changed()
+  }
+
+  async function reset(next: Filter): Promise<void> {
+    const found = await page(next, null)
+    is.turn++
+    Object.assign(is, { filter: next, all: found.items, cursor: found.next_cursor, isSearching: false, chosen: null })
+    is.counts = { ...is.counts, fitting: null }
+    marks.clear()
+    picked.clear()
+  }
+
+  async function refresh(): Promise<void> {
+    if (is.isSearching) return
+    const mine = is.turn
+    const now: Item[] = []
+    let cursor: string | null = null
+    do {
+      const found: Page = await page(is.filter, cursor)
+      now.push(...found.items)
+      cursor = found.next_cursor
+    } while (cursor !== null && now.length < Math.max(SCREENFUL, is.all.length) && mine === is.turn)
+    if (mine !== is.turn) return
+    const isHeld = (id: string): boolean => id === is.chosen || picked.has(id)
+    is.all = merged(is.all, now, marks, isHeld, cursor === null)
+    is.cursor = cursor
+  }
+
+  async function reload(request_id: string): Promise<Item | null> {
+    try {
+      const { item }: { item: Item } = await remote.call('execution/inbox.get', { request_id })
+      if (!isOpen(item) && !marks.has(request_id)) marks.set(request_id, `${item.status} by ${inert(item.ended?.by ?? '?')}`)
+      is.all = is.all.map((one) => (one.request_id === request_id ? item : one))
+      return item
+    } catch (error) {
+      if (!(error instanceof CliError) || error.code !== 'NOT_FOUND') throw error
+      if (!marks.has(request_id)) marks.set(request_id, 'not yours any more')
+      return null
+    }
+  }
+
+  return {
+    get all() {
+      return is.all
+    },
+    get isMore() {
+      return is.cursor !== null
+    },
+    get filter() {
+      return is.filter
+    },
+    get counts() {
+      return is.counts
+    },
+    get isSearching() {
+      return is.isSearching
+    },
+    get skewMs() {
+      return is.skewMs
+    },
+    get chosen() {
+      return is.chosen
+    },
+    set chosen(request_id) {
+      is.chosen = request_id
+    },
+    marks,
+    picked,
+    mark(request_id, words) {
+      marks.set(request_id, words)
+      picked.delete(request_id)
+    },
+    reset,
+    fillScreen: () => fill(SCREENFUL),
+    refresh,
+    more: () => fill(is.all.length + 1),
+    toEnd: () => fill(ITEMS_MAX),
+    recount,
+    reload,
+  }
+}
+const NONE: Counts = { open: null, critical: 0, fitting: null }
+
+/**
+ * The server's order, with what is not in it any more behind what it stood behind. `isAll`: there is nothing after `now`; otherwise the
+ * rest is read again when somebody comes to it. `isHeld`: somebody is about to answer it, so that it stays wherever the page ends.
+ */
+function merged(
+  before: readonly Item[],
+  now: readonly Item[],
+  marks: Map<string, string>,
+  isHeld: (request_id: string) => boolean,
+  isAll: boolean,
+): Item[] {
+  const fresh = new Set(now.map(({ request_id }) => request_id))
+  const end = isAll ? before.length : before.findLastIndex(({ request_id }) => fresh.has(request_id))
+  const behind = new Map<string, Item[]>()
+  let ahead = ''
+  for (const [i, item] of before.entries()) {
+    const id = item.request_id
+    if (fresh.has(id)) ahead = id
+    else if (i <= end || marks.has(id) || isHeld(id)) {
+      if (i <= end && !marks.has(id)) marks.set(id, 'not open any more')
+      behind.set(ahead, [...(behind.get(ahead) ?? []), item])
+    }
+  }
+  return [...(behind.get('') ?? []), ...now.flatMap((item) => [item, ...(behind.get(item.request_id) ?? [])])]
+}

@@ -1,0 +1,141 @@
+// The inbox on a real terminal: raw keys in, pictures out, news from the server, and the terminal as it was when it is over.
+import { setTimeout as wait } from 'node:timers/promises'
+import { CliError, exits, type Exit } from '../exit-codes.ts'
+import type { Stage } from './actions.ts'
+import { createDesk, type Desk } from './controller.ts'
+import { filterOf, personIn, type Query } from './filter.ts'
+import { createItems } from './list.ts'
+import { CLEAR, SCREEN_OFF, SCREEN_ON, type Size } from './screen.ts'
+import { createKeys, PASTE_OFF, PASTE_ON } from '../input/keyboard.ts'
+import type { Remote } from '../remote/remote.ts'
+import type { Context } from '../derive/command.ts'
+import type { Paint } from '../terminal.ts'
+
+const REFRESH_MS = 20_000
+/** Where nothing can be followed, the list is shown all the same. */
+const OPEN_MS_MAX = 2_000
+const AGAIN_MS = 2_000
+const TICK_MS = 1_000
+/** A process that is not stopped, as by a shell without jobs, goes on by itself. */
+const RESUME_MS = 50
+
+export type Terminal = {
+  readonly paint: Paint
+  readonly env: NodeJS.ProcessEnv
+  size(): Size
+  write(text: string): void
+  aside: Stage['aside']
+  /** Stops until the shell lets it go on; the terminal is given away first. */
+  suspend(): Promise<void>
+}
+
+export async function liveInbox({ io, paint }: Context, remote: Remote, query: Query): Promise<Exit> {
+  const screen = io.out as NodeJS.WriteStream
+  const { id: who }: { id: string } = await remote.call('identity/me.get', {})
+  let desk: Desk | null = null
+  const items = createItems(remote, filterOf(query), () => desk?.draw())
+  const leaving = new AbortController()
+  const news = await follow(remote, leaving.signal)
+  try {
+    await items.reset(items.filter)
+  } catch (error) {
+    leaving.abort()
+    throw error
+  }
+  const keys = createKeys((pressed) => desk?.press(pressed))
+  const take = (text: string): void => keys.push(text)
+  const on = (): void => {
+    io.input.setRawMode(true)
+    io.input.setEncoding('utf8')
+    io.input.on('data', take).resume()
+    screen.write(`${SCREEN_ON}${PASTE_ON}${CLEAR}`)
+  }
+  const off = (): void => {
+    io.input.off('data', take).pause()
+    io.input.setRawMode(false)
+    screen.write(`${PASTE_OFF}${SCREEN_OFF}`)
+  }
+  const terminal: Terminal = {
+    paint,
+    env: io.env,
+    size: () => ({ columns: screen.columns || 80, rows: screen.rows || 24 }),
+    write: (text) => void screen.write(text),
+    async aside(work) {
+      off()
+      try {
+        return await work()
+      } finally {
+        on()
+      }
+    },
+    async suspend() {
+      // The shell that started this sees its whole job stop; `fg` goes on below.
+      process.kill(0, 'SIGTSTP')
+      await wait(RESUME_MS)
+    },
+  }
+  const made = (desk = createDesk(remote, items, personIn(query) ?? who, terminal))
+  const end = (): void => made.leave(exits.interrupted)
+  const resized = (): void => {
+    screen.write(CLEAR)
+    made.draw()
+  }
+  // Ages and deadlines move by themselves.
+  const timers = [setInterval(made.draw, TICK_MS), setInterval(() => void made.refresh(), REFRESH_MS)]
+  io.input.on('end', end)
+  screen.on('resize', resized)
+  process.on('SIGTERM', end).on('SIGHUP', end)
+  on()
+  made.begin()
+  try {
+    news.tell(made)
+    return await made.over
+  } finally {
+    leaving.abort()
+    keys.stop()
+    timers.forEach(clearInterval)
+    io.input.off('end', end)
+    screen.off('resize', resized)
+    process.off('SIGTERM', end).off('SIGHUP', end)
+    off()
+    screen.write(made.said.join(''))
+  }
+}
+
+/** Follows before anything is listed: what happens in between is heard, and told to the desk once there is one. */
+async function follow(remote: Remote, signal: AbortSignal): Promise<{ tell(desk: Desk): void }> {
+  const opened = Promise.withResolvers<void>()
+  const before: ((desk: Desk) => void)[] = []
+  let desk: Desk | null = null
+  const tell = (news: (desk: Desk) => void): void => void (desk === null ? before.push(news) : news(desk))
+  const onOpen = (): void => {
+    opened.resolve()
+    tell((known) => known.live(true))
+  }
+  const pump = async (): Promise<void> => {
+    const onBreak = (): void => tell((known) => known.live(false))
+    const items = remote.follow('execution/inbox.follow', {}, { after: 'latest', signal, onOpen, onBreak })
+    for await (const { item } of items) tell((known) => known.heard(item['request_id'] as string))
+  }
+  const again = async (): Promise<void> => {
+    try {
+      await pump()
+    } catch (error) {
+      const isAway = error instanceof CliError && error.exit === exits.unreachable
+      tell((known) => (isAway ? known.live(false) : known.trouble(error)))
+      if (isAway && !signal.aborted) setTimeout(() => void again(), AGAIN_MS).unref()
+    } finally {
+      opened.resolve()
+    }
+  }
+  void again()
+  const late = setTimeout(opened.resolve, OPEN_MS_MAX)
+  await opened.promise
+  clearTimeout(late)
+  return {
+    tell(known) {
+      desk = known
+      for (const news of before.splice(0)) news(known)
+    },
+  }
+}

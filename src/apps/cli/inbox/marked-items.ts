@@ -1,0 +1,62 @@
+// One answer for several marked items: each is sent with the digest of what was shown, and each has an outcome of its own.
+import { limits } from '#kernel/limits.ts'
+import type { Item } from '#protocols/execution/inbox/item.ts'
+import { reasonFor, sure, warningFor, type Answers, type Stage } from './actions.ts'
+import { riskOf } from './card.ts'
+import { verdictOf } from './keyboard-help.ts'
+import type { Remote } from '../remote/remote.ts'
+
+type Result = { readonly request_id: string; readonly ok: boolean; readonly message?: string; readonly receipt?: unknown }
+
+const counted = (count: number): string => (count === 1 ? '1 item' : `${count} items`)
+
+/** `key` is a, r, A or R. */
+export function answerMany(remote: Remote, stage: Stage, answers: Answers, marked: readonly Item[], key: string): void {
+  const { tell, ask, attempt, items, answered } = stage
+  const lower = key.toLowerCase()
+  const foreign = marked.find((item) => verdictOf(item, lower) === undefined)
+  if (foreign !== undefined) return tell(`Not answered: "${foreign.title}" takes another answer; unmark it with space`, 'red')
+  const result = verdictOf(marked[0]!, lower)!
+
+  async function send(reason: string | undefined): Promise<void> {
+    const refused: string[] = []
+    for (let at = 0; at < marked.length; at += limits.answersMax) {
+      const portion = marked.slice(at, at + limits.answersMax)
+      const input = portion.map(({ request_id, digest }) => ({ request_id, digest, result, ...(reason === undefined ? {} : { reason }) }))
+      const { results }: { results: Result[] } = await remote.call('execution/inbox.resolve', { answers: input })
+      for (const [i, { request_id, ok, receipt, message = '' }] of results.entries()) {
+        const item = portion[i]!
+        const words = receipt === undefined ? `${result}, your vote` : result
+        if (ok) {
+          items.mark(request_id, words)
+          answered(item, words)
+        } else {
+          refused.push(`"${item.title}": ${message}`)
+          await items.reload(request_id)
+        }
+      }
+    }
+    items.picked.clear()
+    const done = marked.length - refused.length
+    if (refused.length === 0) tell(`✔ ${result}: ${counted(done)}`, 'green')
+    else tell(`✔ ${result}: ${counted(done)}; refused: ${refused.join('; ')}`, 'red')
+  }
+
+  const go = (reason?: string): void => {
+    const warned = marked.filter((item) => warningFor(item, result) !== null)
+    const worst = marked
+      .map(({ risk }) => risk ?? 'R1')
+      .toSorted()
+      .at(-1)!
+    const ends = result === 'rejected' ? ` ${counted(warned.length)} would end a task.` : ` The greatest risk is ${riskOf(worst)}.`
+    const warning = warned.length === 0 ? null : `${counted(marked.length)}.${ends}`
+    const question = result === 'approved' ? 'Approve all of them?' : 'Reject all of them?'
+    sure(stage, warning, question, () => attempt(() => answers.busily(() => send(reason))))
+  }
+  const required = marked.map((item) => reasonFor(item, result)).find((words) => words !== null) ?? null
+  if (required === null && key === lower) return go()
+  ask(required ?? `Why? One reason for ${counted(marked.length)}.`, (text) => {
+    if (text.trim() !== '') return go(text)
+    return required === null ? go() : tell('Not answered: a reason is required here', 'red')
+  })
+}

@@ -1,0 +1,50 @@
+// News from the server: whether there are any, and what changed. Changes that come together are looked at together.
+import type { Items } from './list.ts'
+
+const GATHER_MS = 100
+
+/** `attempt` does the work and says what went wrong. */
+export function createNews(items: Items, attempt: (work: () => Promise<void>) => Promise<void>): (request_id: string) => void {
+  const changed = new Set<string>()
+  let isGathering = false
+
+  async function gathered(): Promise<void> {
+    while (changed.size > 0) {
+      const ids = [...changed]
+      changed.clear()
+      const isKnown = (id: string): boolean => items.all.some(({ request_id }) => request_id === id)
+      for (const id of ids.filter(isKnown)) await items.reload(id)
+      if (!ids.every(isKnown)) await items.refresh()
+      await items.recount()
+    }
+  }
+  return (request_id) => {
+    changed.add(request_id)
+    if (isGathering) return
+    isGathering = true
+    setTimeout(() => void attempt(gathered).finally(() => (isGathering = false)), GATHER_MS)
+  }
+}
+
+export type Connection = {
+  /** Since when the server does not answer; null: it does. */
+  readonly awaySince: number | null
+  /** The stream of news, or calls; answers whether it was there until now. */
+  lost(of: 'stream' | 'calls', isLost: boolean): boolean
+}
+
+export function createConnection(now: () => number): Connection {
+  const away = { stream: false, calls: false }
+  let since: number | null = null
+  return {
+    get awaySince() {
+      return since
+    },
+    lost(of, isLost) {
+      const was = away[of]
+      away[of] = isLost
+      since = away.stream || away.calls ? (since ?? now()) : null
+      return !was
+    },
+  }
+}

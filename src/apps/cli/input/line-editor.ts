@@ -1,0 +1,50 @@
+// One line that somebody types at a terminal: the text and where the cursor stands in it. A character is whatever is seen as one.
+import type { Key } from './keyboard.ts'
+
+export type Line = { readonly text: string; /** How many characters stand before the cursor. */ readonly at: number }
+
+const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
+export const charactersOf = (text: string): string[] => Array.from(graphemes.segment(text), ({ segment }) => segment)
+
+export const lineOf = (text: string): Line => ({ text, at: charactersOf(text).length })
+
+const CHARS_MAX = 20_000
+
+/** The line after a key; a key that edits nothing leaves it as it is. */
+export function edited({ text, at }: Line, { name, text: typed }: Key): Line {
+  const all = charactersOf(text)
+  const [before, after] = [all.slice(0, at), all.slice(at)]
+  const joined = (left: readonly string[], right: readonly string[]): Line => {
+    const start = left.join('')
+    return { text: `${start}${right.join('')}`, at: charactersOf(start).length }
+  }
+  switch (name) {
+    case 'character':
+    case 'paste':
+      return joined([...before, typed.slice(0, Math.max(0, CHARS_MAX - text.length))], after)
+    case 'left':
+    case 'ctrl-b':
+      return { text, at: Math.max(0, at - 1) }
+    case 'right':
+    case 'ctrl-f':
+      return { text, at: Math.min(all.length, at + 1) }
+    case 'home':
+    case 'ctrl-a':
+      return { text, at: 0 }
+    case 'end':
+    case 'ctrl-e':
+      return { text, at: all.length }
+    case 'backspace':
+      return joined(before.slice(0, -1), after)
+    case 'delete':
+      return joined(before, after.slice(1))
+    case 'clear':
+      return joined([], after)
+    case 'ctrl-k':
+      return joined(before, [])
+    case 'ctrl-w':
+      return joined([before.join('').replace(/\S*\s*$/u, '')], after)
+    default:
+      return { text, at }
+  }
+}

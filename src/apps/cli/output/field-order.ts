@@ -1,0 +1,33 @@
+// Answers in the order of their schemas. A server that has just started has read its documents from the disk, where their fields
+// stand in the order of the alphabet: what people read must not depend on that.
+import type { Operation, Protocol } from '#kernel/declare/operation.ts'
+
+type Node = {
+  readonly properties?: Readonly<Record<string, Node>>
+  readonly items?: Node
+  readonly anyOf?: readonly Node[]
+}
+const isValue = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+export function ordered(value: unknown, schema: Node | undefined): unknown {
+  if (schema === undefined) return value
+  if (Array.isArray(value)) {
+    const items = schema.items ?? schema.anyOf?.find((branch) => branch.items)?.items
+    return value.map((item) => ordered(item, items))
+  }
+  if (!isValue(value)) return value
+  const properties = fieldsFor(value, schema)
+  const known = Object.keys(properties).filter((field) => Object.hasOwn(value, field))
+  const others = Object.keys(value).filter((field) => !Object.hasOwn(properties, field))
+  return Object.fromEntries([...known, ...others].map((field) => [field, ordered(value[field], properties[field])]))
+}
+
+/** Of the form that the value has, where there are several. */
+function fieldsFor(value: Record<string, unknown>, { anyOf, properties = {} }: Node): Readonly<Record<string, Node>> {
+  const forms = (anyOf ?? []).map((branch) => branch.properties ?? {})
+  return forms.find((form) => Object.keys(value).every((field) => Object.hasOwn(form, field))) ?? forms[0] ?? properties
+}
+
+export function outputsOf(protocols: readonly Protocol[]): ReadonlyMap<string, Operation['output']> {
+  return new Map(protocols.flatMap(({ name, operations }) => operations.map((op) => [`${name}/${op.name}`, op.output] as const)))
+}

@@ -1,0 +1,34 @@
+// What people and agents are called, for tables. A name is shown only where it can stand for one of them alone: an agent that calls itself
+// like a person, or like an id, is shown by its id.
+import { CliError } from '../exit-codes.ts'
+import type { Context } from '../derive/command.ts'
+
+type Named = { readonly id: string; readonly name: string }
+const PAGE = 200
+
+const isWorthAName = (id: string): boolean => /^(user|agent)_/.test(id)
+
+export async function namesOf(context: Context, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
+  if (!ids.some(isWorthAName)) return new Map()
+  const lists = await Promise.all(['identity/user.list', 'identity/agent.list'].map((operation) => listed(context, operation)))
+  // Of more than one page nobody knows whether a name is the only one.
+  if (lists.includes(null)) return new Map()
+  const all = lists.flatMap((list) => list ?? [])
+  const holders = new Map<string, string[]>()
+  for (const { id, name } of all) holders.set(name.toLowerCase(), [...(holders.get(name.toLowerCase()) ?? []), id])
+  return new Map(
+    all
+      .filter(({ name }) => holders.get(name.toLowerCase())!.length === 1 && !/^[a-z]+_/i.test(name) && name !== '-')
+      .map(({ id, name }) => [id, name]),
+  )
+}
+
+async function listed({ remote }: Context, operation: string): Promise<readonly Named[] | null> {
+  try {
+    const page: { items: Named[]; next_cursor: string | null } = await (await remote()).call(operation, { limit: PAGE })
+    return page.next_cursor === null ? page.items : null
+  } catch (error) {
+    if (error instanceof CliError) return null
+    throw error
+  }
+}

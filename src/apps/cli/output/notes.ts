@@ -1,0 +1,16 @@
+// Sentences that follow an answer where people should know more than it shows. They go to the error output: programs read the answer.
+import type { Context } from '../derive/command.ts'
+import { inert } from './safe-text.ts'
+
+type Note = (input: Readonly<Record<string, unknown>>, answer: Readonly<Record<string, unknown>>) => string | null
+
+const notes: Readonly<Record<string, Note>> = {
+  'collaboration/task.assign': ({ assignee }, { connected }) =>
+    connected === false ? `${String(assignee)} is not connected; it gets the task when it is.` : null,
+}
+
+/** A script that reads the answer as JSON is told nothing, unless somebody watches it. */
+export function sayMore({ io, json, paintErr }: Context, operation: string, input: Record<string, unknown>, answer: unknown): void {
+  const words = notes[operation]?.(input, answer as Record<string, unknown>) ?? null
+  if (words !== null && (!json || io.err.isTTY === true)) io.err.write(`${paintErr('yellow', '!')} ${inert(words)}\n`)
+}

@@ -1,0 +1,205 @@
+// Answers as people read them: a list is a table, one thing is a card. Programs ask for --json and get the answer as it is.
+import type { styleText } from 'node:util'
+import { CliError, exits } from '../exit-codes.ts'
+import { listings, type Listing } from '../derive/columns.ts'
+import { namesOf } from './names.ts'
+import { shortIds } from './short-ids.ts'
+import type { Context } from '../derive/command.ts'
+import { columnsOf, tableOf, type Paint } from '../terminal.ts'
+import { fitted, folded, inert, inertJson, inertLines, padded, widthOf } from './safe-text.ts'
+import { agoOf, exactly, isTime } from './relative-time.ts'
+
+type Value = Readonly<Record<string, unknown>>
+const isValue = (value: unknown): value is Value => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isList = (answer: unknown): answer is { items: Value[]; next_cursor?: string | null } =>
+  isValue(answer) && Array.isArray(answer['items'])
+
+export function writeJson({ io, globals: { pick } }: Context, value: unknown, indent = io.out.isTTY === true ? 2 : 0): void {
+  if (pick === undefined) return void io.out.write(`${inertJson(value, indent)}\n`)
+  const found = picked(value, pick.split('.'))
+  if (found.length > 0 && found.every((one) => one === undefined)) {
+    const words = `done, but the output has no field ${JSON.stringify(pick)}`
+    throw new CliError(exits.refused, 'NO_FIELD', words, `its fields: ${fieldsIn(value)}; --json shows all of it`)
+  }
+  // As it is, so that another command can take it; a terminal is shown nothing that it would obey.
+  const shown = (text: string): string => (io.out.isTTY === true ? inertLines(text) : text)
+  for (const one of found) io.out.write(`${typeof one === 'string' ? shown(one) : inertJson(one ?? null, indent)}\n`)
+}
+
+/** The values at a path; through a list, those of all its items. undefined: there is none. */
+function picked(value: unknown, [step, ...rest]: readonly string[]): unknown[] {
+  if (step === undefined) return [value]
+  if (Array.isArray(value))
+    return /^\d+$/.test(step) ? picked(value[Number(step)], rest) : value.flatMap((item) => picked(item, [step, ...rest]))
+  return isValue(value) && Object.hasOwn(value, step) ? picked(value[step], rest) : [undefined]
+}
+
+const fieldsIn = (value: unknown): string => (isValue(value) ? Object.keys(value).join(', ') : 'none')
+
+export async function show(context: Context, operation: string, answer: unknown): Promise<void> {
+  if (context.json) return writeJson(context, answer)
+  if (isList(answer)) return showList(context, answer)
+  if (isValue(answer)) context.io.out.write(cardsOf(answer, operation.split('.')[0]!, columnsOf(context.io.out), context.paint))
+}
+
+// --- Lists -----------------------------------------------------------------------------------------------------------------
+
+export function at(value: unknown, path: string): unknown {
+  let inner = value
+  for (const step of path.split('.')) inner = isValue(inner) ? inner[step] : undefined
+  return inner
+}
+
+const cellOf = (value: unknown): string =>
+  value === null || value === undefined
+    ? '-'
+    : typeof value === 'string'
+      ? value
+      : typeof value === 'boolean'
+        ? value
+          ? 'yes'
+          : 'no'
+        : JSON.stringify(value)
+
+function listingOf(item: Value): Listing {
+  const known = listings.find(({ marks }) => marks.every((mark) => Object.hasOwn(item, mark)))
+  const scalars = Object.keys(item).filter((field) => !isValue(item[field]) && !Array.isArray(item[field]))
+  return known ?? { marks: [], columns: scalars.slice(0, 6).map((field) => [field.replaceAll('_', ' ').toUpperCase(), field] as const) }
+}
+
+async function showList(context: Context, { items, next_cursor }: { items: Value[]; next_cursor?: string | null }): Promise<void> {
+  const { io, paintErr } = context
+  const first = items[0]
+  if (!first) io.err.write(`${paintErr('dim', 'nothing there')}\n`)
+  else io.out.write(await tableFor(context, items, listingOf(first)))
+  if (next_cursor) io.err.write(`${paintErr('dim', `there is more: add --cursor ${inert(next_cursor)}`)}\n`)
+}
+
+/** Short ids, names and relative times; the record is exact. */
+export async function tableFor(context: Context, items: readonly Value[], { columns, isRecord = false }: Listing): Promise<string> {
+  const { io, paint } = context
+  const rows = items.map((item) => columns.map(([, path, read]) => cellOf(read ? read(item) : at(item, path))))
+  const names = isRecord
+    ? new Map<string, string>()
+    : await namesOf(
+        context,
+        rows.flatMap((row) => row.filter((_, i) => isOfPerson(columns[i]![1]))),
+      )
+  const short = shortIds(rows.flat())
+  const now = Date.now()
+  const shown = rows.map((row) =>
+    row.map((cell, i) => {
+      const path = columns[i]![1]
+      if (isTimePath(path) && isTime(cell)) return isRecord ? exactly(cell) : agoOf(cell, now)
+      return (isOfPerson(path) ? names.get(cell) : undefined) ?? (isIdPath(path) ? short.get(cell) : undefined) ?? cell
+    }),
+  )
+  // A column without anything in it says nothing.
+  const kept = columns.map((_, i) => i === 0 || shown.some((row) => row[i] !== '-'))
+  return tableOf(
+    columns.filter((_, i) => kept[i]).map(([title]) => ({ title, style: styleOf })),
+    shown.map((row) => row.filter((_, i) => kept[i])),
+    io.out,
+    paint,
+  )
+}
+
+const isTimePath = (path: string): boolean => /(^|[._])(at|seen|until)$/.test(path)
+const isIdPath = (path: string): boolean => /(^|[._])id$/.test(path)
+const isOfPerson = (path: string): boolean =>
+  /(^|[._])(agent_id|agent\.id|assignee|by|owner|principal|reviewer|subject|user_id)$/.test(path)
+
+type Style = Parameters<typeof styleText>[0]
+const styles: readonly [Style, readonly string[]][] = [
+  ['green', ['completed', 'accepted', 'approved', 'allow', 'resolved', 'verified', 'ok']],
+  ['yellow', ['blocked', 'pending', 'review_ready', 'under_review', 'changes_requested', 'warn']],
+  ['red', ['rejected', 'expired', 'deny', 'changed', 'fail']],
+  ['cyan', ['in_progress', 'assigned']],
+]
+/** States and verdicts have colours; everything else is plain. */
+export const styleOf = (word: string): Style | null => styles.find(([, words]) => words.includes(word))?.[0] ?? null
+
+// --- Cards -----------------------------------------------------------------------------------------------------------------
+
+/** The thing that the command is about in full, the others in a line each. */
+export function cardsOf(answer: Value, noun: string, columns: number, paint: Paint): string {
+  const things = Object.entries(answer).filter(([, value]) => isValue(value)) as [string, Value][]
+  const scalars = Object.fromEntries(Object.entries(answer).filter(([, value]) => !isValue(value)))
+  const main = things.find(([name]) => name === noun) ?? things[0]
+  const parts: string[] = []
+  if (Object.values(scalars).some((value) => !isEmpty(value))) parts.push(fieldsOf(scalars, '', columns, paint))
+  if (main) parts.push(`${paint('bold', titleOf(main[0], main[1]))}\n${fieldsOf(main[1], '  ', columns, paint)}`)
+  const others = things.filter((thing) => thing !== main)
+  if (others.length > 0) parts.push(others.map(([name, value]) => `${lineOf(name, value, paint)}\n`).join(''))
+  return parts.join('\n')
+}
+
+const titleOf = (name: string, { id }: Value): string => (typeof id === 'string' ? `${inert(name)} ${inert(id)}` : inert(name))
+
+function lineOf(name: string, value: Value, paint: Paint): string {
+  const state = typeof value['state'] === 'string' ? ` ${painted(value['state'], paint)}` : ''
+  return titleOf(name, value) + state
+}
+
+const painted = (word: string, paint: Paint): string => {
+  const style = styleOf(word)
+  return style === null ? inert(word) : paint(style, inert(word))
+}
+
+const isEmpty = (value: unknown): boolean =>
+  value === null ||
+  value === undefined ||
+  value === '' ||
+  (Array.isArray(value) && value.length === 0) ||
+  (isValue(value) && Object.keys(value).length === 0)
+
+const LINES_MAX = 8
+/** What the server itself has made, for people to copy: it stays in one piece however long it is. */
+const WHOLE = ['key', 'link', 'secret', 'ticket', 'token', 'url']
+
+/** A text of one line stands beside its name. Of a longer one every line is marked, so that none looks like a field of its own (X32). */
+function valueLines(text: string, room: number): string[] {
+  const lines = folded(inertLines(text), room)
+  return lines.length === 1 ? lines : folded(inertLines(text), Math.max(4, room - 2)).map((line) => `│ ${line}`)
+}
+
+function fieldsOf(value: Value, indent: string, columns: number, paint: Paint): string {
+  const rows = rowsOf(value, '', value['id']).filter(([name]) => name !== 'id' || indent === '')
+  const width = Math.min(Math.max(0, ...rows.map(([name]) => widthOf(name))), Math.floor(columns / 2))
+  const room = Math.max(8, columns - indent.length - width - 2)
+  return rows
+    .flatMap(([name, lines]) => {
+      const shown = lines.flatMap((line) => (indent === '' && WHOLE.includes(name) ? [inert(line)] : valueLines(line, room)))
+      const kept = shown.length > LINES_MAX ? [...shown.slice(0, LINES_MAX), `… ${shown.length - LINES_MAX} more lines; see --json`] : shown
+      return kept.map((line, i) => {
+        const style = lines.length === 1 ? styleOf(line) : null
+        return `${indent}${i === 0 ? paint('dim', padded(fitted(name, width), width)) : ' '.repeat(width)}  ${style === null ? line : paint(style, line)}`.trimEnd()
+      })
+    })
+    .map((line) => `${line}\n`)
+    .join('')
+}
+
+/** Every field with its lines; the fields of a thing inside are named by their path. */
+function rowsOf(value: Value, prefix: string, id: unknown): [string, string[]][] {
+  return Object.entries(value).flatMap(([field, inner]): [string, string[]][] => {
+    const name = inert(prefix + field)
+    // What is not so, what there is none of and what only repeats the title says nothing; --json has it all.
+    if (isEmpty(inner) || inner === false || inner === 0 || (inner === id && field !== 'id')) return []
+    if (isValue(inner)) return rowsOf(inner, `${prefix}${field}.`, id)
+    if (!Array.isArray(inner)) return [[name, [cellOf(inner)]]]
+    return [[name, inner.every((item) => typeof item === 'string' && !/\s/.test(item)) ? [inner.join(', ')] : inner.map(itemOf)]]
+  })
+}
+
+/** Text with spaces is quoted: no value looks like a field beside it. */
+const quotedCell = (value: unknown): string =>
+  typeof value === 'string' && !/^[^\s"=]+$/.test(value) ? JSON.stringify(value) : cellOf(value)
+
+const itemOf = (item: unknown): string =>
+  isValue(item)
+    ? Object.entries(item)
+        .filter(([, inner]) => !isEmpty(inner))
+        .map(([field, inner]) => `${field}=${quotedCell(inner)}`)
+        .join(' ')
+    : `- ${cellOf(item)}`

@@ -1,0 +1,179 @@
+// Ids as they are shown and typed: `task_3FKEE4` stands for the task whose id ends so. The time at the beginning of an id is the same for
+// all that was made today, so its end is what tells ids apart.
+import { CliError, exits, usage } from '../exit-codes.ts'
+import type { Flag, Given } from '../derive/flags.ts'
+import type { Remote } from '../remote/remote.ts'
+import type { Spec } from '../derive/command.ts'
+
+const DIGIT = '[0-9A-HJKMNP-TV-Z]'
+const WHOLE = new RegExp(`^([a-z]+)_(${DIGIT}{26})$`)
+const SHORT = new RegExp(`^(?:([a-z]+)_)?(${DIGIT}{4,26})$`)
+const CHARS_MIN = 6
+
+type Listed = { readonly operation: string; readonly input: object; readonly field?: string; readonly isOfProject?: boolean }
+const listed = (operation: string, input: object = {}, field = 'id'): Listed => ({ operation, input, field })
+/** A list of one project: it is looked at in each that the caller is in. */
+const ofProject = (operation: string): Listed => ({ ...listed(operation), isOfProject: true })
+
+/** Where ids of a kind are looked up, by their prefix. An id of any other kind is shown whole. */
+const lists: Readonly<Record<string, readonly Listed[]>> = {
+  agent: [listed('identity/agent.list')],
+  cb: [listed('execution/callback.list')],
+  chn: [listed('execution/channel.list')],
+  ckpt: [listed('collaboration/checkpoint.list')],
+  hxp: [
+    listed('execution/inbox.list', {}, 'request_id'),
+    listed('execution/inbox.list', { status: 'closed' }, 'request_id'),
+    listed('execution/request.list', { newest: true }),
+  ],
+  project: [listed('identity/project.list')],
+  rule: [listed('execution/rule.list')],
+  run: [ofProject('delegation/run.list')],
+  sess: [listed('identity/session.list')],
+  task: [ofProject('collaboration/task.list')],
+  user: [listed('identity/user.list')],
+}
+/**
+ * Kinds of which not everybody who sees one finds it in a list: all runs of a project are for its owners, and a question that was answered
+ * waits for nobody. They are shown whole; a short one is accepted where it is found.
+ */
+const SHOWN_WHOLE = ['ckpt', 'run']
+/** Kinds whose ids people choose themselves: there the word behind the prefix is enough. */
+const CHOSEN = ['agent', 'user', 'project']
+
+/** Which kinds of id a field takes. */
+const fields: Readonly<Record<string, readonly string[]>> = {
+  agent: ['agent'],
+  agent_id: ['agent'],
+  assignee: ['agent', 'user'],
+  actor: ['agent', 'user'],
+  callback_id: ['cb'],
+  channel_id: ['chn'],
+  checkpoint_id: ['ckpt'],
+  continues: ['run'],
+  members: ['user'],
+  owner: ['user'],
+  parent_run: ['run'],
+  parent_task: ['task'],
+  person: ['user'],
+  principal: ['user'],
+  project: ['project'],
+  project_id: ['project'],
+  reassign_to: ['agent', 'user'],
+  request_id: ['hxp'],
+  reviewers: ['user'],
+  root_task_id: ['task'],
+  rule_id: ['rule'],
+  run_id: ['run'],
+  session_id: ['sess'],
+  subject: ['user', 'agent', 'project'],
+  subject_id: ['task', 'ckpt', 'run', 'hxp'],
+  substitute: ['user'],
+  task: ['task'],
+  task_id: ['task'],
+  to: ['agent', 'user'],
+  to_agent: ['agent'],
+  user: ['user'],
+  user_id: ['user'],
+  whose: ['user', 'agent'],
+}
+
+/** The shortest ends that tell these ids apart; ids that cannot be looked up stay as they are. */
+export function shortIds(ids: Iterable<string>): ReadonlyMap<string, string> {
+  const all = [...new Set(ids)].map((id) => ({ id, match: WHOLE.exec(id) }))
+  const endsOf = (chars: number): Map<string, number> => {
+    const counts = new Map<string, number>()
+    for (const { match } of all) {
+      if (!match) continue
+      const short = `${match[1]}_${match[2]!.slice(-chars)}`
+      counts.set(short, (counts.get(short) ?? 0) + 1)
+    }
+    return counts
+  }
+  let chars = CHARS_MIN
+  while (chars < 26 && [...endsOf(chars).values()].some((count) => count > 1)) chars++
+  const isShort = (prefix: string): boolean => Object.hasOwn(lists, prefix) && !SHOWN_WHOLE.includes(prefix)
+  return new Map(all.map(({ id, match }) => [id, match && isShort(match[1]!) ? `${match[1]}_${match[2]!.slice(-chars)}` : id]))
+}
+
+/** Which ids these words may stand for; null: it is an id already, or nothing that could be one. */
+function wantedBy(text: string, prefixes: readonly string[]): ((id: string) => boolean) | null {
+  if (WHOLE.test(text)) return null
+  const [, prefix, end] = SHORT.exec(text) ?? (text.includes('_') ? [] : (SHORT.exec(text.toUpperCase()) ?? []))
+  if (prefix !== undefined && !prefixes.includes(prefix)) return null
+  const chosen = prefix === undefined && !text.includes('_') ? prefixes.filter((one) => CHOSEN.includes(one)) : []
+  if (end === undefined && chosen.length === 0) return null
+  return (id) => {
+    const match = WHOLE.exec(id)
+    if (chosen.some((one) => id === `${one}_${text}`)) return true
+    return end !== undefined && match !== null && match[2]!.endsWith(end) && (prefix === undefined || match[1] === prefix)
+  }
+}
+
+const PAGE = 200
+/** 2,000 ids: a short one for anything older is refused by the server, and the whole one is needed. */
+const PAGES_MAX = 10
+/** Of all lists together, however many projects there are. */
+const CALLS_MAX = 100
+type Calls = { left: number }
+
+/** The list as it is, or once for each project that the caller is in. */
+async function* eachOf(remote: Remote, list: Listed, calls: Calls): AsyncIterable<Listed> {
+  if (list.isOfProject !== true) return yield list
+  let count = 0
+  for await (const project_id of idsIn(remote, listed('identity/project.list'), calls)) {
+    count++
+    yield { ...list, input: { ...list.input, project_id } }
+  }
+  if (count === 0) yield list
+}
+
+async function* idsIn(remote: Remote, { operation, input, field = 'id' }: Listed, calls: Calls): AsyncIterable<string> {
+  let cursor: string | null = null
+  for (let page = 0; page < PAGES_MAX && calls.left > 0; page++) {
+    calls.left--
+    let answer: { items: Record<string, string>[]; next_cursor?: string | null }
+    try {
+      const paged = /rule|channel|callback/.test(operation) ? {} : { limit: PAGE, ...(cursor === null ? {} : { cursor }) }
+      answer = await remote.call(operation, { ...input, ...paged })
+    } catch (error) {
+      // Whatever the reason is, the id is not found here; another list may have it, or the server says what is wrong with the id.
+      if (error instanceof CliError && error.exit === exits.refused) return
+      throw error
+    }
+    yield* answer.items.map((item) => item[field]!)
+    cursor = answer.next_cursor ?? null
+    if (cursor === null) return
+  }
+}
+
+async function wholeId(remote: Remote, text: string, prefixes: readonly string[]): Promise<string> {
+  const isWanted = wantedBy(text, prefixes)
+  if (isWanted === null) return text
+  const found = new Set<string>()
+  const calls = { left: CALLS_MAX }
+  for (const prefix of prefixes.filter((one) => !text.includes('_') || text.startsWith(`${one}_`)))
+    for (const kind of lists[prefix] ?? [])
+      for await (const list of eachOf(remote, kind, calls))
+        for await (const id of idsIn(remote, list, calls)) if (isWanted(id)) found.add(id)
+  if (found.size > 1) throw usage(`"${text}" is the end of several ids: ${[...found].join(', ')}`, 'give more of it')
+  return [...found][0] ?? text
+}
+
+const kindsOf = ({ path, name, placeholder }: Flag): readonly string[] =>
+  placeholder === 'time' ? [] : (fields[(path?.at(-1) ?? name).replaceAll('-', '_')] ?? [])
+
+/** What was given, with whole ids. The server is asked only for those that are short. */
+export async function withWholeIds({ positionals, flags }: Spec, given: Given, remote: () => Promise<Remote>): Promise<Given> {
+  const whole = new Map(given)
+  for (const one of [...positionals, ...flags]) {
+    const kinds = kindsOf(one)
+    const value = given.get(one.name)
+    const texts = (Array.isArray(value) ? value : [value]).filter((text) => typeof text === 'string')
+    if (kinds.length === 0 || texts.every((text) => wantedBy(text, kinds) === null)) continue
+    const found: string[] = []
+    for (const text of texts) found.push(await wholeId(await remote(), text, kinds))
+    whole.set(one.name, Array.isArray(value) ? found : found[0])
+  }
+  return whole
+}

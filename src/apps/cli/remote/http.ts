@@ -1,0 +1,97 @@
+// A server over HTTP, through the SDK. Its errors become sentences with an exit code.
+import { CountersignError } from '#sdk/errors.ts'
+import { httpTransport } from '#sdk/transport/http.ts'
+import { createHxp } from '#sdk/hxp.ts'
+import { CliError, exits, refusedBy } from '../exit-codes.ts'
+import type { Answer, Followed, Remote } from './remote.ts'
+
+type Hints = Readonly<Record<string, string>>
+
+/** Somebody waits at the terminal: a server that is not there is said to be so within a second. */
+const ATTEMPTS = 3
+
+/** `hints`: what to do about a refusal, by its code, where more is known than the code says. */
+export function openServer(url: string, key: string, hints: Hints = {}): Remote {
+  const transport = httpTransport({ url, key, attempts: ATTEMPTS })
+  const told = async <T>(work: Promise<T>): Promise<T> => {
+    try {
+      return await work
+    } catch (error) {
+      throw spoken(url, error, hints)
+    }
+  }
+  return {
+    where: url,
+    isOffline: false,
+    call: (operation, input, { key: once, ...rest } = {}) =>
+      told(transport.call(operation, input, once === undefined ? rest : { idempotencyKey: once, ...rest })),
+    async *follow(operation, input, options) {
+      try {
+        yield* transport.follow(operation, input, options) as AsyncIterable<Followed>
+      } catch (error) {
+        throw spoken(url, error, hints)
+      }
+    },
+    upload: (operation, input, bytes, onProgress) => told(transport.upload!(operation, input, bytes, { onProgress }) as Promise<Answer>),
+    download: (operation, input, onProgress) => told(transport.download!(operation, input, { onProgress })),
+    asking: (work) => told(work(createHxp(transport))),
+    close: () => transport.close(),
+  }
+}
+
+function spoken(url: string, error: unknown, hints: Hints): unknown {
+  if (!(error instanceof CountersignError)) return error
+  const { code, message, details } = error
+  return code === 'NETWORK' || code === 'TIMEOUT' ? unreachable(url, message) : refusedBy(code, message, details, hints[code])
+}
+
+/** Words of Node.js for a server that is there, with a certificate that nobody here vouches for. */
+export const isUntrusted = (words: string): boolean => /CERT|_SIGNATURE/.test(words)
+export const TRUST_HINT = 'if it is yours, say so with NODE_EXTRA_CA_CERTS=<file>, the certificate or its authority as PEM'
+
+export function unreachable(url: string, message: string): CliError {
+  const hint = isUntrusted(message)
+    ? TRUST_HINT
+    : 'is it running? `countersign up` starts a server, `countersign doctor` looks for the reason'
+  const why = message
+    .replace('the server could not be reached: ', '')
+    .replace(/\b(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ECONNRESET)\b/, (code) => reasons[code]!)
+  return new CliError(exits.unreachable, 'UNREACHABLE', `cannot connect to ${url}: ${why}`, hint)
+}
+const reasons: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'the connection was broken off',
+  ENOTFOUND: 'there is no such host',
+  EAI_AGAIN: 'there is no such host, or no network',
+}
+
+const THERE_MS = 2_000
+
+/** A check can wait longer than somebody who only wants to know whether a server is there. */
+const RECORD_MS = 5_000
+
+const healthAt = (url: string, timeoutMs = THERE_MS): Promise<Response> =>
+  fetch(`${url}/health`, { signal: AbortSignal.timeout(timeoutMs), redirect: 'error' })
+
+/** The word in which a server says how its record is; without an answer in time it throws. */
+export async function recordAt(url: string): Promise<unknown> {
+  const health = (await (await healthAt(url, RECORD_MS)).json()) as { record?: unknown } | null
+  return health?.record
+}
+
+/** Whether anything answers at all: without a key and without a server, the server is needed first. */
+export const isThere = (url: string): Promise<boolean> =>
+  healthAt(url).then(
+    () => true,
+    () => false,
+  )
+
+/** The id of the installation that is served there; null where it does not say. */
+export async function installationAt(url: string): Promise<string | null> {
+  try {
+    const { installation } = (await (await healthAt(url)).json()) as { installation?: unknown }
+    return typeof installation === 'string' ? installation : null
+  } catch {
+    return null
+  }
+}

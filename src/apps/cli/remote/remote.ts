@@ -1,0 +1,84 @@
+// What commands call: a server over HTTP, or a folder that is read without one.
+import { protocols } from '#protocols/index.ts'
+import type { Hxp } from '#sdk/hxp.ts'
+import type { Downloaded, Progress } from '#sdk/transport/transport.ts'
+import { CliError, exits } from '../exit-codes.ts'
+import { isThere, openServer, unreachable } from './http.ts'
+import { ordered, outputsOf } from '../output/field-order.ts'
+import { dataFolder, isLocal, shownFolder, targetOf, type Target } from './credentials.ts'
+import type { Globals } from '../derive/command.ts'
+import type { Io, Paint } from '../terminal.ts'
+
+export type Answer = Readonly<Record<string, unknown>>
+export type Followed = { readonly cursor: string; readonly item: Answer }
+export type RemoteOptions = { readonly key?: string; readonly timeoutMs?: number; readonly signal?: AbortSignal }
+export type Remote = {
+  /** The server's address or the folder's path. */
+  readonly where: string
+  readonly isOffline: boolean
+  // oxlint-disable-next-line typescript/no-explicit-any -- the answer of whichever operation was called; its schema describes it
+  call(operation: string, input: object, options?: RemoteOptions): Promise<any>
+  /** Goes on after a cut, from where it was; ends when the signal aborts. */
+  follow(
+    operation: string,
+    input: object,
+    options: { readonly after: string | null; readonly signal: AbortSignal; readonly onOpen?: () => void; readonly onBreak?: () => void },
+  ): AsyncIterable<Followed>
+  upload(operation: string, input: object, bytes: Blob, onProgress: Progress): Promise<Answer>
+  download(operation: string, input: object, onProgress: Progress): Promise<Downloaded>
+  /** Asks people and waits for them. */
+  asking<T>(work: (hxp: Hxp) => Promise<T>): Promise<T>
+  close(): Promise<void>
+}
+
+export async function openRemote(io: Io, globals: Globals, paintErr: Paint): Promise<Remote> {
+  const remote = await openAny(io, globals, paintErr)
+  const outputs = outputsOf(protocols)
+  return {
+    ...remote,
+    call: async (operation, input, options) => ordered(await remote.call(operation, input, options), outputs.get(operation)),
+  }
+}
+
+async function openAny(io: Io, globals: Globals, paintErr: Paint): Promise<Remote> {
+  // Loaded when it is needed: a command that asks a server needs neither store nor contracts.
+  if (globals.data !== undefined) return (await import('./folder.ts')).openFolder(dataFolder(io, globals))
+  const target = await targetOf(io, globals)
+  if (target.key === null) {
+    if (!(await isThere(target.url))) throw unreachable(target.url, 'connection refused')
+    if (target.source === 'stale login') {
+      const words = `another installation answers at ${target.url} than the one you logged in at; your key was not sent there`
+      throw new CliError(exits.unauthenticated, 'UNAUTHENTICATED', words, staleHint(target.url))
+    }
+    throw new CliError(
+      exits.unauthenticated,
+      'UNAUTHENTICATED',
+      `you are not logged in at ${target.url}`,
+      isLocal(target.url) ? `${LOGIN_HERE}; with a key: ${LOGIN_WITH_KEY}` : LOGIN_WITH_KEY,
+    )
+  }
+  if (target.source === 'admin.key') {
+    const words = `note: using the admin key from ${shownFolder(io, dataFolder(io, globals))} (can manage and read; cannot answer or approve)`
+    io.err.write(`${paintErr('yellow', words)}\n`)
+  }
+  return openServer(target.url, target.key, hintsFor(target, shownFolder(io, dataFolder(io, globals))))
+}
+
+const LOGIN_HERE = "on the server's machine: `countersign login --as user_owner`"
+const LOGIN_WITH_KEY = '`countersign login`, COUNTERSIGN_KEY or --api-key; an owner issues keys with `countersign key issue`'
+
+function staleHint(url: string): string {
+  const here = isLocal(url) ? `${LOGIN_HERE}; with a key: \`countersign login\`` : '`countersign login` stores another key'
+  return `the login that is stored for ${url} is not valid there (any more); log in again. ${here}`
+}
+
+/** The remedy for a key that is refused depends on where it came from. */
+function hintsFor({ url, source }: Target, folder: string): Record<string, string> {
+  if (source === 'login') return { UNAUTHENTICATED: staleHint(url) }
+  if (source !== 'admin.key')
+    return { UNAUTHENTICATED: `${url} does not accept the key from ${source}; an owner issues another with \`countersign key issue\`` }
+  return {
+    UNAUTHENTICATED: `the admin.key in ${folder} is not that of the server at ${url}: COUNTERSIGN_DATA names the data folder of that server`,
+    UNAUTHORIZED: 'the admin key cannot do this; log in as a person: `countersign login --as user_owner`',
+  }
+}

@@ -1,0 +1,211 @@
+// The folder that holds everything: private to its user, and used by one server at a time.
+import { accessSync, closeSync, constants, fstatSync, fsyncSync, mkdirSync, openSync, rmSync, statSync, writeSync } from 'node:fs'
+import { chmod, open, readFile, rename, rm } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { timestampOf } from '#kernel/ports/clock.ts'
+import type { Found } from '#kernel/log/store.ts'
+import type { FindingsFile } from '#workers/upkeep/findings.ts'
+import type { SeenFile } from '#workers/presence.ts'
+import type { Marker, MarkerFile } from '#workers/upkeep/record-verifier.ts'
+import { holdFolder, unwritable, type FolderLock } from './folder-lock.ts'
+import { StartError } from '../start-error.ts'
+
+export type DataFolder = {
+  readonly path: string
+  readonly database: string
+  readonly adminKey: string
+  readonly blobs: string
+  /** Signing and sealing keys. */
+  readonly keys: string
+  readonly marker: MarkerFile
+  readonly findings: FindingsFile
+  readonly seen: SeenFile
+  readonly reserve: Reserve
+  readonly lock: Pick<FolderLock, 'keep' | 'amiss'>
+  release(): void
+}
+
+export function openDataFolder(path: string): DataFolder {
+  try {
+    makeFolder(path)
+    syncEntry(path)
+  } catch (error) {
+    throw new StartError(`the data folder ${path} cannot be made: ${(error as Error).message} (see --data)`)
+  }
+  refuseUnwritable(path)
+  const lock = holdFolder(path, `another Countersign server uses ${path}: stop it first, or choose another folder with --data`)
+  const reserve = reserveIn(join(path, 'reserve'))
+  return {
+    path,
+    database: join(path, 'countersign.db'),
+    adminKey: join(path, 'admin.key'),
+    blobs: join(path, 'blobs'),
+    keys: join(path, 'keys'),
+    marker: markerFile(markerIn(path)),
+    findings: findingsFile(join(path, 'findings.json')),
+    seen: seenFile(join(path, 'seen.json')),
+    reserve,
+    lock,
+    release() {
+      // What SQLite gave back when it closed the database is there for the next start.
+      reserve.keep()
+      lock.release()
+    },
+  }
+}
+
+/** One level after the other: Node's own recursion never ends below a folder such as /proc, where nothing can be made. */
+function makeFolder(path: string): void {
+  const isThere = (): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+  if (isThere()) return
+  if (dirname(path) !== path) makeFolder(dirname(path))
+  try {
+    mkdirSync(path, { mode: 0o700 })
+  } catch (error) {
+    if (!isThere()) throw error
+  }
+  syncEntry(path)
+}
+
+/** Without it a power cut may take the folder with everything in it. A parent that this user may not open is its keeper's to sync. */
+function syncEntry(path: string): void {
+  let parent: number
+  try {
+    parent = openSync(dirname(resolve(path)), 'r')
+  } catch {
+    return
+  }
+  try {
+    fsyncSync(parent)
+  } catch (error) {
+    // Not every file system can sync a folder.
+    if ((error as NodeJS.ErrnoException).code !== 'EINVAL') throw error
+  } finally {
+    closeSync(parent)
+  }
+}
+
+/** SQLite opens what it may only read, and would say so at the first change. A full disk is no reason: it can be read from. */
+function refuseUnwritable(path: string): void {
+  try {
+    accessSync(path, constants.W_OK)
+  } catch (error) {
+    throw unwritable(path, error)
+  }
+}
+
+/** A little room that is given up when the disk is full, so that the server can start and be read from all the same. */
+export type Reserve = {
+  /** Takes as much of it as there is. */
+  keep(): void
+  /** Whether there was some to give up. */
+  giveUp(): boolean
+}
+/** To open the database, SQLite makes a file of 32 KiB beside it. */
+const RESERVE_BYTES = 64 * 1024
+const PORTION = new Uint8Array(4_096)
+
+function reserveIn(path: string): Reserve {
+  const isThere = (): boolean => statSync(path, { throwIfNoEntry: false }) !== undefined
+  return {
+    keep() {
+      try {
+        const file = openSync(path, 'a', 0o600)
+        try {
+          for (let size = fstatSync(file).size; size < RESERVE_BYTES;) size += writeSync(file, PORTION)
+        } finally {
+          closeSync(file)
+        }
+      } catch {
+        // A part of it, or none: that is what the disk has.
+      }
+    },
+    giveUp() {
+      const was = isThere()
+      rmSync(path, { force: true })
+      return was
+    },
+  }
+}
+
+export const markerIn = (path: string): string => join(path, 'verified.json')
+
+export function markerFile(path: string): MarkerFile {
+  return {
+    async read() {
+      const text = await readText(path)
+      if (text === null) return null
+      try {
+        const { position, hash, chains } = JSON.parse(text) as Marker
+        const isMarker = Number.isSafeInteger(position) && position >= 0 && typeof hash === 'string'
+        return isMarker ? { position, hash, ...(typeof chains === 'object' ? { chains } : {}) } : null
+      } catch {
+        // A marker that cannot be read costs a verification from the start, nothing else.
+        return null
+      }
+    },
+    write: ({ position, hash, chains }) => writeAtomically(path, `${JSON.stringify({ position, hash, ...(chains ? { chains } : {}) })}\n`),
+  }
+}
+
+function findingsFile(path: string): FindingsFile {
+  return {
+    async read() {
+      try {
+        const found = JSON.parse((await readText(path)) ?? '[]') as readonly Found[]
+        return Array.isArray(found) ? found.filter(({ what, how }) => typeof what === 'string' && typeof how === 'string') : []
+      } catch {
+        // The next round finds it again.
+        return []
+      }
+    },
+    write: (found) => (found.length === 0 ? rm(path, { force: true }) : writeAtomically(path, `${JSON.stringify(found, null, 2)}\n`)),
+  }
+}
+
+function seenFile(path: string): SeenFile {
+  return {
+    async read() {
+      try {
+        const found = JSON.parse((await readText(path)) ?? '{}') as Record<string, string>
+        const times = Object.entries(found).map(([id, at]) => [id, Date.parse(at)] as const)
+        return new Map(times.filter(([, at]) => !Number.isNaN(at)))
+      } catch {
+        // Agents that are there are heard of again.
+        return new Map()
+      }
+    },
+    write: (seen) => writeAtomically(path, `${JSON.stringify(Object.fromEntries([...seen].map(([id, at]) => [id, timestampOf(at)])))}\n`),
+  }
+}
+
+/** null: there is no such file. */
+export async function readText(path: string): Promise<string | null> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw error
+  }
+}
+
+/** The whole file or the one before, also after a power cut; readable by its owner alone. */
+export async function writeAtomically(path: string, text: string): Promise<void> {
+  const temporary = `${path}.new`
+  await rm(temporary, { force: true })
+  const file = await open(temporary, 'wx', 0o600)
+  try {
+    await file.writeFile(text)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  await chmod(temporary, 0o600)
+  await rename(temporary, path)
+  const folder = await open(dirname(path), 'r')
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
+}

@@ -1,0 +1,59 @@
+// What must be there before anybody can do anything: a project, an owner, and a key to administer with. Each step looks first, so
+// that a start after a crash at any point goes on where the last one ended, and what was changed since is left alone.
+import { Refusal } from '#kernel/declare/errors.ts'
+import { SYSTEM } from '#kernel/declare/access.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import { limits } from '#kernel/limits.ts'
+import { keyOf } from '#kernel/declare/schema.ts'
+import { authenticate, partsOf } from '#protocols/identity/authenticate.ts'
+import { ADMIN_SERVICE, DEFAULT_PROJECT, Project, User } from '#protocols/identity/schema.ts'
+import { readText, writeAtomically } from './data-folder.ts'
+import { closeToOthers } from './key-files.ts'
+
+export const OWNER = 'user_owner'
+
+export async function setUp(kernel: Kernel, adminKey: string): Promise<void> {
+  const find = async (doc: { kind: string }, id: string) => (await kernel.store.read([keyOf(doc, id)]))[0]
+  if (!(await find(Project, DEFAULT_PROJECT))) await kernel.call('identity/project.add', { id: DEFAULT_PROJECT, name: 'Default' }, SYSTEM)
+  if (!(await find(User, OWNER))) await kernel.call('identity/user.add', { id: OWNER, name: 'Owner', role: 'owner' }, SYSTEM)
+  // Version 1 is the owner as just added. Whoever changed them later meant it.
+  if ((await find(User, OWNER))?.version === 1) {
+    await kernel.call('identity/project.join', { project_id: DEFAULT_PROJECT, subject: OWNER, role: 'owner' }, SYSTEM)
+  }
+  await ensureAdminKey(kernel, adminKey)
+}
+
+async function ensureAdminKey(kernel: Kernel, path: string): Promise<void> {
+  const good = await idOfGoodKey(kernel, path)
+  const { items } = (await kernel.call('identity/key.list', { subject: ADMIN_SERVICE, limit: limits.pageMax }, SYSTEM)) as {
+    items: { id: string }[]
+  }
+  // Only the server issues these: any other one is left from a file that is gone or from a start that did not finish.
+  for (const { id } of items) if (id !== good) await kernel.call('identity/key.revoke', { key_id: id }, SYSTEM)
+  if (good !== null) return closeToOthers(path, 0o600)
+  const { key } = (await kernel.call('identity/key.issue', { subject: ADMIN_SERVICE, label: 'admin.key' }, SYSTEM)) as { key: string }
+  return writeAtomically(path, `${key}\n`)
+}
+
+async function idOfGoodKey(kernel: Kernel, path: string): Promise<string | null> {
+  const token = (await readText(path))?.trim()
+  if (!token) return null
+  try {
+    const actor = await authenticate(kernel.store, { kind: 'bearer', token }, kernel.now())
+    return actor.id === ADMIN_SERVICE ? `key_${partsOf(token).id}` : null
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'UNAUTHENTICATED') return null
+    throw error
+  }
+}
+
+/** A path that signs the owner in, once; null when the owner was switched off. */
+export async function ownerLogin(kernel: Kernel): Promise<string | null> {
+  try {
+    const { token } = (await kernel.call('identity/login.issue', { user_id: OWNER }, SYSTEM)) as { token: string }
+    return `/login?token=${token}`
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'PRECONDITION_FAILED') return null
+    throw error
+  }
+}

@@ -1,0 +1,110 @@
+// Which server a data folder belongs to, and whether its files are still the ones that this server opened: a file that was deleted
+// goes on taking everything that is written to it, and all of it is lost.
+import { existsSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import type { Logger } from 'pino'
+import { StartError } from '../start-error.ts'
+
+/** An exclusive transaction that never ends. The operating system gives the lock back however the process dies. */
+export function lockFile(file: string, taken: string): () => void {
+  let db: DatabaseSync
+  try {
+    db = new DatabaseSync(file, { timeout: 0 })
+  } catch (error) {
+    throw unwritable(dirname(file), error)
+  }
+  try {
+    // Nothing is ever written to it, so it needs no journal; making one would need room on the disk.
+    db.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
+  } catch (error) {
+    db.close()
+    if (((error as { errcode?: number }).errcode ?? 0) !== SQLITE_BUSY)
+      throw new StartError(`${file} cannot be locked: ${(error as Error).message}`)
+    throw new StartError(taken)
+  }
+  return () => db.close()
+}
+const SQLITE_BUSY = 5
+
+export const unwritable = (path: string, error: unknown): StartError =>
+  new StartError(`the data folder ${path} cannot be written: ${(error as Error).message} (see --data)`)
+
+/** How often a running server looks whether its files are in their place. */
+const LOOK_MS = 250
+/** A lock that is missing beside a database was deleted, perhaps under a running server: it gets this long to make it anew. */
+const DELETED_MS = 1_000
+
+/** The lock of a data folder. */
+export function lockFolder(folder: string, taken: string): () => void {
+  const file = join(folder, 'lock')
+  if (!existsSync(file) && existsSync(join(folder, 'countersign.db')))
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, DELETED_MS)
+  return lockFile(file, taken)
+}
+
+export type FolderLock = {
+  /** From now on these files must stay as well. */
+  keep(files: readonly string[], log: Pick<Logger, 'info' | 'error'>): void
+  /** Says what is amiss with the files; null: they are the ones that were opened. */
+  amiss(): string | null
+  release(): void
+}
+
+export function holdFolder(folder: string, taken: string): FolderLock {
+  const file = join(folder, 'lock')
+  const locks = [lockFolder(folder, taken)]
+  let lock = identityOf(file)
+  const kept = new Map<string, string | null>()
+  let timer: NodeJS.Timeout | undefined
+
+  /** A lock that was deleted is taken again; one that is another file now may be that of another server, which may have written. */
+  function isLocked(): boolean {
+    const there = identityOf(file)
+    if (there !== null) return there === lock
+    try {
+      locks.push(lockFile(file, taken))
+    } catch {
+      return false
+    }
+    lock = identityOf(file)
+    return true
+  }
+
+  function amiss(): string | null {
+    for (const [path, identity] of kept)
+      if (identityOf(path) !== identity) return `${path} was deleted, moved or replaced under the running server`
+    return isLocked() ? null : `${file} was replaced: another server may use ${folder}`
+  }
+
+  return {
+    amiss,
+    keep(files, log) {
+      for (const path of files) kept.set(path, identityOf(path))
+      let last: string | null = null
+      timer = setInterval(() => {
+        const words = amiss()
+        if (words === last) return
+        if (words === null) log.info({}, 'the files of the data folder are in their place again: changes are taken')
+        else log.error({}, `${words}: changes are refused`)
+        last = words
+      }, LOOK_MS)
+      timer.unref()
+    },
+    release() {
+      clearInterval(timer)
+      for (const unlock of locks) unlock()
+    },
+  }
+}
+
+/** Which file a path leads to; null: to none. */
+function identityOf(path: string): string | null {
+  try {
+    const found = statSync(path, { bigint: true, throwIfNoEntry: false })
+    return found ? `${found.dev} ${found.ino}` : null
+  } catch (error) {
+    // A folder above that cannot be entered any more, or a disk that fails: it is not the file that was opened.
+    return (error as NodeJS.ErrnoException).code ?? 'unreadable'
+  }
+}

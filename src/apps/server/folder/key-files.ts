@@ -1,0 +1,269 @@
+// The keys of this installation, beside the database and never in it: files of a folder that only the server's user can look into.
+import { chmodSync, existsSync, readFileSync, rmSync } from 'node:fs'
+import { chmod, chown, mkdir, open, rename, stat } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
+import type { Found } from '#kernel/log/store.ts'
+import type { KeyNames } from '#protocols/identity/schema.ts'
+import { serverKeyId } from '#workers/keys/notary.ts'
+import { newRing, ringFrom, rotated, type KeyRing } from '#workers/keys/key-ring.ts'
+import type { Worker, WorkerLog } from '#workers/worker.ts'
+import { readText, writeAtomically } from './data-folder.ts'
+import { lockFile, lockFolder } from './folder-lock.ts'
+import { StartError } from '../start-error.ts'
+
+export const keysIn = (data: string): string => join(data, 'keys')
+export const ringFile = (keys: string): string => join(keys, 'signing.json')
+const serverFile = (keys: string): string => join(keys, 'server.key')
+
+const SERVER_KEY_BYTES = 32
+const FILE_BYTES_MAX = 1024 * 1024
+
+export type Keys = {
+  /** Everything that is derived from it is lost with it: sealed answers, evidence hashes, pseudonyms. */
+  readonly server: Uint8Array
+  ring(): KeyRing
+  /** Looks whether the ring was rotated meanwhile; true: it was. */
+  refresh(): Promise<boolean>
+}
+
+export const namesOf = (server: Uint8Array, { current, retired }: KeyRing): Omit<KeyNames, 'id' | 'at'> => ({
+  server: serverKeyId(server),
+  signing: [current, ...retired].map(({ kid }) => kid),
+})
+
+/** How the key files differ from those that the record names; a ring that was rotated holds all that were in it before. */
+export function keyDifferences(now: Omit<KeyNames, 'id' | 'at'>, recorded: KeyNames): Found[] {
+  const gone = recorded.signing.filter((kid) => !now.signing.includes(kid))
+  return [
+    ...(now.server === recorded.server
+      ? []
+      : [{ what: 'keys/server.key', how: `it is ${now.server}, the record names ${recorded.server}` }]),
+    ...(gone.length === 0 ? [] : [{ what: 'keys/signing.json', how: `the record names keys that are not in it: ${gone.join(', ')}` }]),
+  ]
+}
+
+/** What `receipt rotate --lost` made anew, until a start has put it on the record. */
+const replacedFile = (keys: string): string => join(keys, 'replaced')
+/** Such as `server.key`. A key that was not lost is checked as ever, and its tags stay as they are. */
+export const replacedIn = (keys: string): string[] =>
+  existsSync(replacedFile(keys)) ? readFileSync(replacedFile(keys), 'utf8').split('\n').filter(Boolean) : []
+export const SERVER_KEY = 'server.key'
+export const settleReplaced = (keys: string): void => rmSync(replacedFile(keys), { force: true })
+
+export type KeyMaker = { readonly now: () => number; readonly entropy: (count: number) => Uint8Array }
+
+/** `isFirst`: there is no database yet, so nothing can have been sealed or signed, and what is missing is made. */
+export async function openKeys(keys: string, isFirst: boolean, maker: KeyMaker): Promise<Keys> {
+  if (isFirst)
+    await makeMissing(keys, maker).catch((error: Error) => {
+      throw new StartError(`keys cannot be written to ${keys}: ${error.message}`)
+    })
+  const server = await serverKeyIn(keys)
+  let { ring, mark } = await ringIn(keys)
+  for (const [path, mode] of [[keys, 0o700] as const, ...[serverFile(keys), ringFile(keys)].map((file) => [file, 0o600] as const)])
+    await closeToOthers(path, mode)
+  return {
+    server,
+    ring: () => ring,
+    async refresh() {
+      if ((await markOf(ringFile(keys))) === mark) return false
+      const next = await ringIn(keys)
+      const { current, retired } = next.ring
+      // A ring that does not know the key in use was not rotated but exchanged.
+      if (![current, ...retired].some(({ kid }) => kid === ring.current.kid))
+        throw new StartError(`${ringFile(keys)} is another key ring: it does not hold the key ${ring.current.kid}, which is in use`)
+      ;({ ring, mark } = next)
+      return true
+    },
+  }
+}
+
+/** Each file is whole or not there, so a start that was cut off goes on where it ended. */
+async function makeMissing(keys: string, { now, entropy }: KeyMaker): Promise<void> {
+  if (!existsSync(keys)) {
+    await mkdir(keys, { recursive: true, mode: 0o700 })
+    const parent = await open(dirname(keys), 'r')
+    try {
+      await parent.sync()
+    } finally {
+      await parent.close()
+    }
+  }
+  if (!existsSync(serverFile(keys))) await write(serverFile(keys), `${Buffer.from(entropy(SERVER_KEY_BYTES)).toString('base64url')}\n`)
+  if (!existsSync(ringFile(keys))) await write(ringFile(keys), textOf(newRing(timestampOf(now()))))
+}
+
+const textOf = (ring: KeyRing): string => `${JSON.stringify(ring, null, 2)}\n`
+
+/** Made by root for a server that runs as somebody else, it belongs to that somebody. */
+async function write(file: string, text: string): Promise<void> {
+  await writeAtomically(file, text)
+  if (process.getuid?.() !== 0) return
+  const { uid, gid } = await stat(dirname(file))
+  await chown(file, uid, gid)
+}
+
+async function serverKeyIn(keys: string): Promise<Uint8Array> {
+  const file = serverFile(keys)
+  const text = (await textIn(file)).trim()
+  const bytes = Buffer.from(text, 'base64url')
+  if (bytes.length !== SERVER_KEY_BYTES || bytes.toString('base64url') !== text) throw broken(file, 'it does not hold a key of 32 bytes')
+  return bytes
+}
+
+/** For whoever only reads: null where there is none that could be used. */
+export function serverKeyOrNull(keys: string): Uint8Array | null {
+  try {
+    const bytes = Buffer.from(readFileSync(serverFile(keys), 'utf8').trim(), 'base64url')
+    return bytes.length === SERVER_KEY_BYTES ? bytes : null
+  } catch {
+    return null
+  }
+}
+
+async function ringIn(keys: string): Promise<{ ring: KeyRing; mark: string }> {
+  const file = ringFile(keys)
+  // Before it is read: what changes in between is noticed by the next look.
+  const mark = await markOf(file)
+  const text = await textIn(file)
+  try {
+    return { ring: ringFrom(text), mark }
+  } catch (error) {
+    throw broken(file, error instanceof SyntaxError ? 'it is cut off or no JSON' : (error as Error).message)
+  }
+}
+
+/** Whether a server could start with them; throws a StartError where it could not. Answers with those that others may look into. */
+export async function inspectKeys(keys: string): Promise<string[]> {
+  await serverKeyIn(keys)
+  await ringIn(keys)
+  const open: string[] = []
+  for (const path of [keys, serverFile(keys), ringFile(keys)]) if (((await stat(path)).mode & 0o077) !== 0) open.push(path)
+  return open
+}
+
+/** For whoever only wants to know which keys there are. */
+export const readRing = (keys: string): Promise<KeyRing> => ringIn(keys).then(({ ring }) => ring)
+
+const markOf = (file: string): Promise<string> =>
+  stat(file).then(
+    ({ ino, size, mtimeMs }) => `${ino} ${size} ${mtimeMs}`,
+    () => '',
+  )
+
+export async function closeToOthers(path: string, mode: number): Promise<void> {
+  if (((await stat(path)).mode & 0o077) === 0) return
+  await chmod(path, mode).catch((error: Error) => {
+    throw new StartError(`others may read ${path}, and that cannot be changed: ${error.message}`)
+  })
+}
+
+async function textIn(file: string): Promise<string> {
+  const text = await readPrivate(file)
+  if (text === null) throw missing(file)
+  return text
+}
+
+async function readPrivate(file: string): Promise<string | null> {
+  try {
+    const found = await stat(file).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return null
+      throw error
+    })
+    if (found === null) return null
+    if (found.size > FILE_BYTES_MAX) throw broken(file, 'it is too large to be a key')
+    return await readText(file)
+  } catch (error) {
+    if (error instanceof StartError) throw error
+    throw new StartError(`${file} cannot be read: ${(error as Error).message}`)
+  }
+}
+
+const RESTORE =
+  'Restore the folder keys/ from the backup that the database is from. If it is lost, `countersign receipt rotate --lost` makes new keys: ' +
+  'sealed data stays sealed, and old receipts verify with a saved key set only'
+const missing = (file: string): StartError => new StartError(`${file} is missing. ${RESTORE}`)
+const broken = (file: string, why: string): StartError => new StartError(`${file} is broken: ${why}. ${RESTORE}`)
+
+// --- Rotation --------------------------------------------------------------------------------------------------------------
+
+/** A new key to sign with. A running server takes it within seconds; what is signed meanwhile verifies all the same. */
+export async function rotateKeys(keys: string, now: number): Promise<KeyRing> {
+  const unlock = lockRing(keys)
+  try {
+    const ring = rotated((await ringIn(keys)).ring, timestampOf(now))
+    await write(ringFile(keys), textOf(ring))
+    return ring
+  } finally {
+    unlock()
+  }
+}
+
+/** Makes anew what is missing or broken, and keeps the broken files under another name. Answers with what it made. */
+export async function replaceLost(keys: string, maker: KeyMaker): Promise<string[]> {
+  // What a running server signs and seals with must not be taken from under it.
+  const free = lockFolder(dirname(keys), `a server uses ${dirname(keys)}: stop it first`)
+  try {
+    const lost: string[] = []
+    for (const [file, read] of [
+      [serverFile(keys), serverKeyIn],
+      [ringFile(keys), ringIn],
+    ] as const) {
+      const isGood = await read(keys).then(
+        () => true,
+        () => false,
+      )
+      if (isGood) continue
+      lost.push(file)
+      if (existsSync(file)) await rename(file, `${file}.broken-${timestampOf(maker.now()).replaceAll(':', '-')}`)
+    }
+    await makeMissing(keys, maker)
+    if (lost.length > 0) await write(replacedFile(keys), `${lost.map((file) => basename(file)).join('\n')}\n`)
+    return lost
+  } finally {
+    free()
+  }
+}
+
+function lockRing(keys: string): () => void {
+  if (!existsSync(keys)) throw missing(ringFile(keys))
+  const file = join(keys, 'lock')
+  const unlock = lockFile(file, `another rotation of ${keys} is under way`)
+  chmodSync(file, 0o600)
+  return unlock
+}
+
+/** How soon a rotation is noticed. */
+const LOOK_MS = 2_000
+
+export function watchKeys(keys: Keys, clock: Clock, log: WorkerLog, record: () => Promise<unknown>): Worker {
+  const stopping = new AbortController()
+  const { signal } = stopping
+  async function loop(): Promise<void> {
+    let told = ''
+    while (!signal.aborted) {
+      await clock.sleep(LOOK_MS, signal)
+      if (signal.aborted) return
+      try {
+        if (await keys.refresh()) {
+          log.info({ kid: keys.ring().current.kid }, 'receipts are signed with a new key')
+          await record()
+        }
+        told = ''
+      } catch (error) {
+        const words = (error as Error).message
+        // Once: it is looked at again every few seconds.
+        if (words !== told) log.error({}, `the keys were changed and cannot be used, so those before them still are: ${words}`)
+        told = words
+      }
+    }
+  }
+  const running = loop()
+  return {
+    async stop() {
+      stopping.abort()
+      await running
+    },
+  }
+}

@@ -1,0 +1,137 @@
+// From any credential to an actor, and sessions of browsers on top of the identity operations: opening, closing, noting their use.
+import { Refusal } from '#kernel/declare/errors.ts'
+import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import { limits } from '#kernel/limits.ts'
+import { keyOf } from '#kernel/declare/schema.ts'
+import type { Key, Store, Versioned } from '#kernel/log/store.ts'
+import {
+  authenticate,
+  authenticateAgain,
+  authenticateClaims,
+  partsOf,
+  type Bearer,
+  type Credential,
+} from '#protocols/identity/authenticate.ts'
+import { Session } from '#protocols/identity/schema.ts'
+import { authenticateDeveloper, developmentCredentials } from './development.ts'
+import { isJwt, type Issuer } from './issuer.ts'
+
+/** Often enough that nobody who works is signed out, seldom enough that looking at pages does not fill the record. */
+const TOUCH_MS = limits.sessionIdleMs / 6
+
+export type Sessions = {
+  /** At once where the same credential came before and nothing has changed since. */
+  authenticate(credential: Credential): Actor | Promise<Actor>
+  /** The same without counting as use. */
+  recheck(credential: Credential): Promise<Actor>
+  /** Uses a ticket up; the answer finds out, as often as it is asked, who came with it. */
+  redeem(ticket: string): Promise<() => Promise<Actor>>
+  open(token: string): Promise<{ session: string; expiresAt: string }>
+  close(session: string): Promise<void>
+  /** How many items wait in the inbox of this person; null: they have none, or it cannot be read now. */
+  waiting(actor: Actor): Promise<number | null>
+}
+
+export type SessionsOptions = {
+  /** Whose tokens count besides our own credentials. */
+  readonly issuer?: Issuer | null
+  /** Credentials that everybody knows count as well. */
+  readonly dev?: boolean
+}
+
+export function createSessions(kernel: Kernel, { issuer = null, dev = false }: SessionsOptions = {}): Sessions {
+  const touching = new Set<string>()
+  const byKey = rememberedKeys(kernel)
+  /** null: it has to be one of our own. */
+  async function byOthers({ kind, token }: Credential): Promise<Actor | null> {
+    if (kind !== 'bearer') return null
+    const subject = dev ? developmentCredentials.get(token) : undefined
+    if (subject !== undefined) return authenticateDeveloper(kernel.store, subject, kernel.now())
+    if (issuer === null || !isJwt(token)) return null
+    return authenticateClaims(kernel.store, await issuer.verify(token), kernel.now())
+  }
+  async function bySession(credential: Credential): Promise<Actor> {
+    const actor = await authenticate(kernel.store, credential, kernel.now())
+    // A touch makes a new version of the session, which the first look does not know.
+    return (await touch(idOf(credential.token))) ? authenticate(kernel.store, credential, kernel.now()) : actor
+  }
+  const isOthers = dev || issuer !== null
+  const idOf = (token: string): string => `sess_${partsOf(token).id}`
+
+  async function touch(id: string): Promise<boolean> {
+    if (touching.has(id)) return false
+    const [found] = await kernel.store.read([keyOf(Session, id)])
+    if (!found || kernel.now() - Date.parse(found.value['seen_at'] as string) < TOUCH_MS) return false
+    touching.add(id)
+    try {
+      await kernel.call('identity/session.touch', { session_id: id }, SYSTEM)
+    } catch (error) {
+      // Closed in between, or the store is busy: the next call of this session tries again.
+      if (!(error instanceof Refusal)) throw error
+    } finally {
+      touching.delete(id)
+    }
+    return true
+  }
+
+  return {
+    authenticate(credential) {
+      if (credential.kind === 'session') return bySession(credential)
+      return isOthers ? byOthers(credential).then((actor) => actor ?? byKey(credential)) : byKey(credential)
+    },
+    recheck: async (credential) => (await byOthers(credential)) ?? authenticate(kernel.store, credential, kernel.now()),
+    async redeem(ticket) {
+      const bearer = (await kernel.call('identity/ticket.redeem', { ticket }, SYSTEM)) as Bearer
+      return async () => ({ ...(await authenticateAgain(kernel.store, bearer, kernel.now())), via: 'ticket' })
+    },
+    async open(token) {
+      const opened = (await kernel.call('identity/session.open', { token }, SYSTEM)) as { session: string; expires_at: string }
+      return { session: opened.session, expiresAt: opened.expires_at }
+    },
+    async close(session) {
+      try {
+        const actor = await authenticate(kernel.store, { kind: 'session', token: session }, kernel.now())
+        await kernel.call('identity/session.close', { session_id: idOf(session) }, actor)
+      } catch (error) {
+        // It is over already: that is what was wanted.
+        if (!(error instanceof Refusal) || !['UNAUTHENTICATED', 'PRECONDITION_FAILED'].includes(error.code)) throw error
+      }
+    },
+    async waiting(actor) {
+      try {
+        return ((await kernel.call('execution/inbox.count', {}, actor)) as { open: number }).open
+      } catch (error) {
+        if (error instanceof Refusal) return null
+        throw error
+      }
+    },
+  }
+}
+
+type Remembered = { readonly actor: Actor; readonly keys: readonly Key[]; readonly versions: readonly number[] }
+const REMEMBERED_MAX = 10_000
+
+/**
+ * Hashing a key and building its actor again for every call would be a good part of a call. What was found stays true as long as
+ * none of the documents that it rests on has another version: a revoked key is noticed with the next call, as without it.
+ */
+function rememberedKeys({ store, now }: { readonly store: Store; now(): number }): (credential: Credential) => Actor | Promise<Actor> {
+  const known = new Map<string, Remembered>()
+  const isAsItWas = ({ keys, versions }: Remembered, rows: readonly (Versioned | undefined)[]): boolean =>
+    keys.every((_, i) => rows[i]?.version === versions[i])
+  async function look(credential: Credential, found: Remembered | undefined): Promise<Actor> {
+    if (found && isAsItWas(found, await store.read(found.keys))) return found.actor
+    known.delete(credential.token)
+    const actor = await authenticate(store, credential, now())
+    if (actor.fleeting || !actor.proof) return actor
+    if (known.size >= REMEMBERED_MAX) known.delete(known.keys().next().value!)
+    known.set(credential.token, { actor, keys: [...actor.proof.keys()], versions: [...actor.proof.values()] })
+    return actor
+  }
+  return (credential) => {
+    const found = known.get(credential.token)
+    const isAtHand = found?.keys.every((key, i) => store.peek?.(key)?.version === found.versions[i]) === true
+    return isAtHand ? found.actor : look(credential, found)
+  }
+}

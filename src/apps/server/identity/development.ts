@@ -1,0 +1,47 @@
+// Development mode: credentials that everybody knows, for a machine where nothing is at stake. The settings allow it on the loopback
+// alone. What these credentials make is registered like everybody else, so that nothing further on knows the difference.
+import type { Actor } from '#kernel/declare/access.ts'
+import { SYSTEM } from '#kernel/declare/access.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import { keyOf } from '#kernel/declare/schema.ts'
+import type { Store } from '#kernel/log/store.ts'
+import { authenticateSubject } from '#protocols/identity/authenticate.ts'
+import { Agent, User } from '#protocols/identity/schema.ts'
+import { OWNER } from '../folder/first-start.ts'
+
+const agents = [
+  { id: 'agent_dev', name: 'Development agent' },
+  { id: 'agent_dev-2', name: 'Second development agent' },
+]
+
+/** By the credential, whom it stands for. */
+export const developmentCredentials: ReadonlyMap<string, string> = new Map([
+  ['dev-agent-key', 'agent_dev'],
+  ['dev-agent-key-2', 'agent_dev-2'],
+  ['dev-human-token', OWNER],
+])
+
+/** Each step looks first: what was changed since the last start is left alone. */
+export async function setUpDevelopment(kernel: Kernel): Promise<void> {
+  const [owner, ...found] = await kernel.store.read([keyOf(User, OWNER), ...agents.map(({ id }) => keyOf(Agent, id))])
+  if (owner?.value['disabled'] !== false) return
+  for (const [i, agent] of agents.entries())
+    if (!found[i]) await kernel.call('identity/agent.add', { ...agent, owner: OWNER, description: 'Made in development mode.' }, SYSTEM)
+}
+
+/** A credential of another mode must not be traded for one that outlives this one. */
+export async function authenticateDeveloper(store: Store, subject: string, nowMs: number): Promise<Actor> {
+  const actor = await authenticateSubject(store, subject, nowMs, 'development')
+  return { ...actor, narrowed: true }
+}
+
+export const developmentBanner = `
+  ****************************************************************************
+  *  DEVELOPMENT MODE                                                        *
+  *  Everybody on this machine, and every page in its browser, may act as    *
+  *  the owner or an agent, with credentials that everybody knows:           *
+  *  ${[...developmentCredentials.keys()].join(', ').padEnd(72)}*
+  *  Never use it where something is at stake.                               *
+  ****************************************************************************
+
+`

@@ -1,0 +1,102 @@
+// Tokens of an OAuth or OpenID Connect issuer: whether one is genuine, for here, and in time. What it proves is a subject of that
+// issuer; who that is here stands in the identity documents. Every way to be nobody has the same answer.
+import type { JWTVerifyGetKey, JWTVerifyOptions } from 'jose'
+import type { Logger } from 'pino'
+import { timestampOf } from '#kernel/ports/clock.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { decode } from '#kernel/codec/strict-json.ts'
+import { limits } from '#kernel/limits.ts'
+import { refused, type Claims } from '#protocols/identity/authenticate.ts'
+import type { IssuerSettings } from '../settings/config.ts'
+import { createKeySet, usualBounds, type KeySetBounds } from './issuer-keys.ts'
+
+export type Issuer = {
+  /** Refuses with UNAUTHENTICATED, or with BUSY where nobody can tell because the issuer cannot be reached. */
+  verify(token: string): Promise<Claims>
+}
+
+export type IssuerOptions = {
+  readonly log: Pick<Logger, 'debug' | 'warn'>
+  now(): number
+  readonly bounds?: Partial<KeySetBounds>
+}
+
+/** Signatures that only the holder of a private key can make. With the others whoever can check could also sign. */
+const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519']
+/** Of the kinds that say what they are, these are made out to a person: a token to log out, say, is not. */
+const TYPES = new Set(['jwt', 'at+jwt'])
+
+export const isJwt = (token: string): boolean => token.length <= limits.tokenCharsMax && /^[\w-]+\.[\w-]+\.[\w-]*$/.test(token)
+
+/** The library is loaded where there is an issuer, and nowhere else. */
+export async function createIssuer({ url, jwks, audience }: IssuerSettings, { now, log, bounds }: IssuerOptions): Promise<Issuer> {
+  const { jwtVerify, createLocalJWKSet, errors } = await import('jose')
+  const keySet = createKeySet({ url, jwks }, createLocalJWKSet, { ...usualBounds, ...bounds }, log)
+  // What was verified with these keys need not be verified again; with other keys it must be.
+  let known = { keys: null as JWTVerifyGetKey | null, tokens: new Map<string, Claims>() }
+
+  async function verified(token: string, keys: JWTVerifyGetKey): Promise<Claims> {
+    const options: JWTVerifyOptions = {
+      algorithms: ALGORITHMS,
+      issuer: url,
+      audience,
+      requiredClaims: ['exp', 'sub'],
+      clockTolerance: limits.tokenSkewMs / 1_000,
+      currentDate: new Date(now()),
+    }
+    const { payload } = await jwtVerify(token, keys, options)
+    const { sub, exp } = payload as { sub: unknown; exp: number }
+    if (typeof sub !== 'string' || sub === '' || sub.length > limits.subCharsMax) throw refused()
+    const endMs = Math.min(exp * 1_000 + limits.tokenSkewMs, now() + limits.durationMsMax)
+    return { issuer: url, sub, until: timestampOf(Math.trunc(endMs)) }
+  }
+
+  function remember(token: string, keys: JWTVerifyGetKey, claims: Claims): Claims {
+    if (known.keys !== keys) known = { keys, tokens: new Map() }
+    if (known.tokens.size >= limits.tokensKnownMax) known.tokens.delete(known.tokens.keys().next().value!)
+    known.tokens.set(token, claims)
+    return claims
+  }
+
+  async function claimsIn(token: string): Promise<Claims> {
+    // Before anybody else is asked: most of what is wrong shows by itself.
+    refuseOthers(token, url)
+    const keys = await keySet.current()
+    const found = known.keys === keys ? known.tokens.get(token) : undefined
+    if (found) return found
+    try {
+      return remember(token, keys, await verified(token, keys))
+    } catch (error) {
+      if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
+    }
+    // A key that nobody knows yet: the issuer may have changed its keys.
+    const newer = await keySet.renewed()
+    if (newer === keys) throw refused()
+    return remember(token, newer, await verified(token, newer))
+  }
+
+  return {
+    async verify(token) {
+      try {
+        const claims = await claimsIn(token)
+        if (Date.parse(claims.until) <= now()) throw refused()
+        return claims
+      } catch (error) {
+        if (error instanceof Refusal && error.code === 'BUSY') throw error
+        log.debug({ reason: reasonIn(error) }, 'a token was refused')
+        throw refused()
+      }
+    },
+  }
+}
+
+const reasonIn = (error: unknown): string => (error as { code?: string }).code ?? String(error)
+
+/** What the token says about itself: not believed, but enough to tell that it is for somebody else. */
+function refuseOthers(token: string, issuer: string): void {
+  const [header, payload] = token.split('.').map((part, i) => (i < 2 ? decode(Buffer.from(part, 'base64url')) : null)) as [Said, Said]
+  const { alg, typ } = header ?? {}
+  if (!ALGORITHMS.includes(alg as string) || payload?.['iss'] !== issuer) throw refused()
+  if (typ !== undefined && !(typeof typ === 'string' && TYPES.has(typ.toLowerCase().replace(/^application\//, '')))) throw refused()
+}
+type Said = Readonly<Record<string, unknown>> | null

@@ -1,0 +1,25 @@
+// What to do when the server runs, said where it was started: lines that can be copied into another terminal as they are.
+import { resolve } from 'node:path'
+import { quoted } from '../cli/output/safe-text.ts'
+import { URL_USUAL } from './settings/config.ts'
+import { OWNER } from './folder/first-start.ts'
+
+type Started = { readonly url: string; readonly data: string; readonly hasOwner: boolean }
+type Step = readonly [command: string, words: string]
+
+/** `client` is how the command line is called here. */
+export function nextSteps({ url, data, hasOwner }: Started, client: string, cwd: string): string {
+  // Found by itself where it is the usual one.
+  const places = [
+    ...(url === URL_USUAL ? [] : [`COUNTERSIGN_URL=${url}`]),
+    ...(data === resolve(cwd, 'data') ? [] : [`COUNTERSIGN_DATA=${quoted(data)}`]),
+  ]
+  const steps: Step[] = [
+    [`${client} doctor`, 'check the installation'],
+    [`${client} --help`, 'list the commands'],
+  ]
+  if (hasOwner) steps.unshift([`${client} login --as ${OWNER}`, 'log in as the owner'])
+  if (places.length > 0) steps.unshift([`export ${places.join(' ')}`, 'where this server is'])
+  const width = Math.max(...steps.map(([command]) => command.length))
+  return `next, in another terminal:\n${steps.map(([command, words]) => `  ${command.padEnd(width)}  # ${words}\n`).join('')}`
+}

@@ -1,0 +1,87 @@
+// A body arrives in a bounded time, or the socket is let go. Node's own bound cannot be lifted for one request, and an upload takes
+// as long as it takes.
+import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import { limits } from '#kernel/limits.ts'
+import { rawAnswer, transportFailure, type Failure } from '../responses.ts'
+import type { Guard } from '../browser/browser-guard.ts'
+import { STATUS_CODES } from './status-names.ts'
+
+/** The request that a connection sends at present, and until when its body may take. */
+type Arrival = { raw: IncomingMessage | null; until: number }
+const arrivals = new WeakMap<Socket, Arrival>()
+/** One look at all connections now and then costs less than a timer for each request. */
+const LOOKS_PER_BOUND = 4
+const LOOK_MS_MAX = 1_000
+
+/** Lets go of connections whose body takes longer than `ms`. */
+export function watchArrivals(sockets: ReadonlySet<Socket>, ms: number): { stop(): void } {
+  const look = (): void => {
+    const now = performance.now()
+    for (const socket of sockets) {
+      const arrival = arrivals.get(socket)
+      if (!arrival?.raw || arrival.until > now) continue
+      const { raw } = arrival
+      arrival.raw = null
+      if (!raw.complete && !socket.destroyed) refuseSocket(tooLate, socket)
+    }
+  }
+  const timer = setInterval(look, Math.min(LOOK_MS_MAX, ms / LOOKS_PER_BOUND)).unref()
+  return { stop: () => clearInterval(timer) }
+}
+
+export function boundArrival(raw: IncomingMessage, ms: number): void {
+  const until = performance.now() + ms
+  const arrival = arrivals.get(raw.socket)
+  if (!arrival) arrivals.set(raw.socket, { raw, until })
+  else {
+    arrival.raw = raw
+    arrival.until = until
+  }
+}
+
+/** From here on another part watches over the body; or, with a time, nobody else does any more. */
+export function takesItsTime(raw: IncomingMessage, ms = Number.POSITIVE_INFINITY): void {
+  const arrival = arrivals.get(raw.socket)
+  if (arrival?.raw === raw) arrival.until = performance.now() + ms
+}
+
+/** While something is done for the caller, the silence of its socket is ours. */
+export async function patiently<T>({ socket }: IncomingMessage, stuckMs: number, work: () => Promise<T>): Promise<T> {
+  socket.setTimeout(0)
+  try {
+    return await work()
+  } finally {
+    socket.setTimeout(stuckMs)
+  }
+}
+
+const tooLate = Object.assign(new Error('too late'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
+
+/** Bytes that are no request, too many headers, or nothing at all for too long. */
+export function refuseSocket(error: Error & { code?: string }, socket: Socket): void {
+  // Writing into an answer that has begun would garble it.
+  const begun = (socket as { _httpMessage?: { _headerSent?: boolean } | null })._httpMessage?._headerSent === true
+  // Before TLS is agreed on there is no way to say anything.
+  const isShaking = (socket as { secureConnecting?: boolean }).secureConnecting === true
+  if (error.code === 'ECONNRESET' || !socket.writable || begun || isShaking) {
+    socket.destroy()
+    return
+  }
+  const failure =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? transportFailure(431, 'TOO_LARGE', `the headers have at most ${limits.headerBytesMax} bytes`)
+      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? transportFailure(408, 'INVALID_REQUEST', 'the request took too long to arrive')
+        : transportFailure(400, 'INVALID_REQUEST', 'this is not HTTP')
+  socket.end(rawAnswer(failure, STATUS_CODES[failure.status]!))
+}
+
+/** A request is for one host, and for one that this server goes by. */
+export function hostFailure({ headers, headersDistinct }: IncomingMessage, guard: Guard): Failure | null {
+  if ((headersDistinct.host?.length ?? 0) > 1) return transportFailure(400, 'INVALID_REQUEST', 'there are two Host headers: send one')
+  if (guard.hostOf(headers) !== undefined) return null
+  return headers.host === undefined
+    ? transportFailure(400, 'INVALID_REQUEST', 'the Host header is missing')
+    : transportFailure(421, 'INVALID_REQUEST', 'this server does not serve that host name: --hosts adds it')
+}

@@ -1,0 +1,21 @@
+// How the HTTP server ends: nothing new is accepted, what is under way is answered, and what does not end in time is let go.
+import type { FastifyInstance } from 'fastify'
+import type { Metrics } from '../../shared/call-metrics.ts'
+
+type Stopping = { readonly metrics: Metrics; readonly handshakes: { end(): void } | null; readonly sockets: ReadonlySet<unknown> }
+/** For so long every request is answered with 503: one whose connection is closed meanwhile would see a reset. */
+const TELLING_MS = 500
+
+export async function stop(app: FastifyInstance, state: Stopping, stopMs: number): Promise<void> {
+  const deadline = setTimeout(() => app.server.closeAllConnections(), stopMs)
+  const until = performance.now() + Math.min(TELLING_MS, stopMs / 4)
+  while (state.sockets.size > 0 && performance.now() < until) await new Promise((done) => setTimeout(done, 10))
+  const closing = app.close()
+  state.handshakes?.end()
+  // A connection that is kept alive becomes idle only when its answer is out.
+  const sweep = setInterval(() => app.server.closeIdleConnections(), 20)
+  await closing
+  clearInterval(sweep)
+  clearTimeout(deadline)
+  state.metrics.close()
+}

@@ -1,0 +1,123 @@
+// Statuses, headers and the one shape of an error. Only here does a class of refusal become a status.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Refusal, type Fault } from '#kernel/declare/errors.ts'
+import { limits } from '#kernel/limits.ts'
+
+export const statuses: Readonly<Record<Fault, number>> = {
+  invalid: 400,
+  unauthenticated: 401,
+  forbidden: 403,
+  missing: 404,
+  conflict: 409,
+  gone: 410,
+  late: 408,
+  unfit: 422,
+  too_large: 413,
+  quota: 429,
+  busy: 503,
+  internal: 500,
+}
+
+export const JSON_TYPE = 'application/json; charset=utf-8'
+
+/** On every answer. An answer is for the one who asked: nothing keeps it, frames it, sniffs it or names where it came from. */
+export const securityHeaders = {
+  'content-type': JSON_TYPE,
+  'cache-control': 'no-store',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'cross-origin-resource-policy': 'same-origin',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+} as const
+
+export type Failure = {
+  readonly status: number
+  readonly code: string
+  readonly message: string
+  readonly details: Readonly<Record<string, unknown>>
+  readonly headers: Readonly<Record<string, string>>
+}
+
+export const bodyOf = ({ code, message, details }: Pick<Failure, 'code' | 'message' | 'details'>): string =>
+  JSON.stringify({ error: { code, message, details } })
+
+/** A refusal with a status of its own, thrown. */
+export class TransportRefusal extends Error {
+  override name = 'TransportRefusal'
+  readonly failure: Failure
+  constructor(...failure: Parameters<typeof transportFailure>) {
+    super(failure[2])
+    this.failure = transportFailure(...failure)
+  }
+}
+
+/** A refusal as an answer; null for what is no refusal but a bug. */
+export function failureOf(error: unknown, codes: Readonly<Record<string, Fault>>): Failure | null {
+  if (error instanceof TransportRefusal) return error.failure
+  if (!(error instanceof Refusal)) return null
+  const fault = codes[error.code]
+  if (fault === undefined || fault === 'internal') return null
+  const { code, message, details = {} } = error
+  return { status: statuses[fault], code, message, details, headers: headersOf(fault, details) }
+}
+
+export const internalFailure: Failure = {
+  status: statuses.internal,
+  code: 'INTERNAL',
+  message: 'an internal error occurred; it was logged',
+  details: {},
+  headers: {},
+}
+
+type Failing = {
+  readonly kernel: { readonly codes: Readonly<Record<string, Fault>> }
+  readonly log: { error(fields: object, words: string): void }
+}
+/** Whatever was thrown, as an answer. What is not expected is logged with its cause and answered without it. */
+export function failed(error: unknown, path: string, { kernel, log }: Failing): Failure {
+  const refusal = failureOf(error, kernel.codes)
+  if (refusal) return refusal
+  const status = (error as { statusCode?: number }).statusCode
+  if (status === 413) return transportFailure(413, 'TOO_LARGE', `a body has at most ${limits.bodyBytesMax} bytes`)
+  if (status === 415) return transportFailure(415, 'INVALID_REQUEST', 'the body must be application/json')
+  if (status === 400) return transportFailure(400, 'INVALID_REQUEST', 'the body could not be read')
+  log.error({ err: error, path }, 'a request failed')
+  return internalFailure
+}
+
+/** A refusal that only this binding knows, with a status of its own. */
+export const transportFailure = (status: number, code: string, message: string, headers: Failure['headers'] = {}): Failure => ({
+  status,
+  code,
+  message,
+  details: {},
+  headers,
+})
+
+function headersOf(fault: Fault, details: Readonly<Record<string, unknown>>): Record<string, string> {
+  if (fault === 'unauthenticated') return { 'www-authenticate': 'Bearer realm="countersign"' }
+  if (fault !== 'quota' && fault !== 'busy') return {}
+  const seconds = typeof details['retry_after'] === 'number' ? details['retry_after'] : fault === 'quota' ? 60 : 1
+  return { 'retry-after': String(Math.ceil(seconds)) }
+}
+
+/** Sets status and headers and returns the body. */
+export function prepare(reply: FastifyReply, failure: Failure): string {
+  reply.code(failure.status).headers(failure.headers).header('content-type', JSON_TYPE)
+  return bodyOf(failure)
+}
+
+/** The same for a socket on which no request could be read. Whose path it was for is not known, so that it has a message for both. */
+export function rawAnswer({ status, code, message, details }: Failure, reason: string): string {
+  const body = bodyOf({ code, message, details }).replace(/\}$/, `,"message":${JSON.stringify(message)}}`)
+  const headers = Object.entries({ ...securityHeaders, 'content-length': Buffer.byteLength(body), connection: 'close' })
+  return `HTTP/1.1 ${status} ${reason}\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`
+}
+
+/** Nothing stands at that address, or not for that method. */
+export function absence({ url, method }: FastifyRequest, allow: ReadonlyMap<string, string>): Failure {
+  const path = url.split('?', 1)[0]!
+  const methods = allow.get(path)
+  if (methods === undefined) return transportFailure(404, 'NOT_FOUND', `there is nothing at ${path.slice(0, 200)}`)
+  return transportFailure(405, 'INVALID_REQUEST', `${method} is not possible here; use ${methods}`, { allow: methods })
+}

@@ -1,0 +1,126 @@
+// The JSON-RPC binding: one JSON-RPC 2.0 message a line, over a Unix socket and over a pair of streams such as stdin and stdout.
+// The same operations as over HTTP; it knows no protocol by name.
+import { createServer, type Socket } from 'node:net'
+import type { Readable, Writable } from 'node:stream'
+import { limits } from '#kernel/limits.ts'
+import { failureLine, notRequest, unavailable } from './responses.ts'
+import type { Metrics } from '../shared/call-metrics.ts'
+import { methodsOf } from './methods.ts'
+import { close, drain, fail, openSession, type JsonRpcBounds, type Session, type Shared } from './connection.ts'
+import { createUnsent, type Unsent } from '../shared/unsent-answers.ts'
+
+export type { JsonRpcBounds } from './connection.ts'
+
+const usualBounds: JsonRpcBounds = {
+  lineBytes: limits.lineBytesMax,
+  lineMs: limits.requestMsMax,
+  stallMs: limits.requestMsMax,
+  calls: limits.callsPerConnectionMax,
+  follows: limits.followsPerConnectionMax,
+  batch: limits.batchMax,
+  unsentHigh: limits.unsentBytesHigh,
+  unsentMax: limits.unsentBytesMax,
+  connections: limits.rpcConnectionsMax,
+  stopMs: limits.stopMsMax - 1_000, // the workers and the store stop after it
+}
+
+export type JsonRpcOptions = Pick<Shared, 'kernel' | 'authenticate' | 'log'> & {
+  /** Where calls are counted, beside those of other bindings. */
+  readonly metrics?: Pick<Metrics, 'of'>
+  /** Answers that nobody has read yet; shared with other bindings. */
+  readonly unsent?: Unsent
+  readonly bounds?: Partial<JsonRpcBounds>
+}
+const uncounted: Pick<Metrics, 'of'> = { of: () => ({ count() {} }) }
+
+export type JsonRpcServer = {
+  /** Listens on a path that no file has. */
+  listen(path: string): Promise<void>
+  /** Serves one peer over two streams; resolves when it has ended its side and has its answers. */
+  serve(input: Readable, output: Writable): Promise<void>
+  /** Accepts nothing new, answers what is under way, and ends within its bound. */
+  stop(): Promise<void>
+}
+
+export function createJsonRpc({
+  kernel,
+  authenticate,
+  log,
+  metrics = uncounted,
+  unsent = createUnsent(),
+  bounds: given,
+}: JsonRpcOptions): JsonRpcServer {
+  const bounds = { ...usualBounds, ...given }
+  const shared: Shared = { kernel, authenticate, log, unsent, bounds, methods: methodsOf(kernel, metrics) }
+  const sessions = new Set<Session>()
+  const sockets = new Set<Session>()
+  // Half open, so that whoever sends its calls and closes its side still gets the answers.
+  const server = createServer({ allowHalfOpen: true }, accept)
+
+  function accept(socket: Socket): void {
+    if (sockets.size >= bounds.connections) {
+      socket.on('error', () => undefined)
+      socket.end(`${failureLine(null, unavailable(`there are ${bounds.connections} connections already`))}\n`, () => socket.destroy())
+      return
+    }
+    const session = openSession(shared, { input: socket, output: socket, destroy: () => socket.destroy() }, () => {
+      sessions.delete(session)
+      sockets.delete(session)
+    })
+    sessions.add(session)
+    sockets.add(session)
+    // Node looks at the progress of a write as well: this fires only if nothing at all moved.
+    socket.setTimeout(bounds.stallMs, () => {
+      if (socket.writableLength > 0) close(session)
+    })
+  }
+
+  const sweep = setInterval(
+    () => {
+      const now = performance.now()
+      for (const session of sessions) {
+        const { begunAt, known, openedAt, underWay } = session
+        const seconds = bounds.lineMs / 1_000
+        if (begunAt !== null && now - begunAt > bounds.lineMs)
+          fail(session, notRequest(`a line must end within ${seconds} s of its beginning`))
+        else if (!known && underWay === 0 && sockets.has(session) && now - openedAt > bounds.lineMs)
+          fail(session, notRequest(`the connection has not authenticated within ${seconds} s`))
+      }
+    },
+    Math.min(1_000, bounds.lineMs / 2),
+  )
+  sweep.unref()
+
+  return {
+    listen: (path) =>
+      new Promise((done, failed) => {
+        server.once('error', failed)
+        server.listen({ path }, () => {
+          server.off('error', failed)
+          done()
+        })
+      }),
+    serve: (input, output) =>
+      new Promise((done) => {
+        const destroy = (): void => {
+          input.destroy()
+          output.destroy()
+        }
+        const session = openSession(shared, { input, output, destroy }, () => {
+          sessions.delete(session)
+          done()
+        })
+        sessions.add(session)
+      }),
+    async stop() {
+      clearInterval(sweep)
+      const closing = new Promise((done) => (server.listening ? server.close(done) : done(undefined)))
+      const over = unavailable('the server is stopping')
+      for (const session of sessions) drain(session, over)
+      const deadline = setTimeout(() => sessions.forEach(close), bounds.stopMs)
+      while (sessions.size > 0) await new Promise((done) => setTimeout(done, 5))
+      clearTimeout(deadline)
+      await closing
+    },
+  }
+}

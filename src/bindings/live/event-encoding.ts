@@ -1,0 +1,25 @@
+// Items as text, each written once: for everybody who follows the record at its end, and for those who come a little later.
+import type { Stream } from '#kernel/declare/operation.ts'
+import type { StoredFact } from '#kernel/log/store.ts'
+import type { Written } from './topic.ts'
+
+export function createWriter(bytesMax: number, counted: (name: string, position: number) => void) {
+  const kept = new Map<string, Written>()
+  let bytes = 0
+  return (name: string, op: Stream, fact: StoredFact): Written => {
+    const key = `${name} ${fact.position}`
+    const found = kept.get(key)
+    if (found) return found
+    counted(name, fact.position)
+    const { action } = JSON.parse(fact.line) as { action: string }
+    const written = { action: action.slice(action.indexOf('/') + 1), json: Buffer.from(JSON.stringify(op.view(fact))) }
+    kept.set(key, written)
+    bytes += written.json.length
+    for (const [oldest, { json }] of kept) {
+      if (bytes <= bytesMax) break
+      kept.delete(oldest)
+      bytes -= json.length
+    }
+    return written
+  }
+}

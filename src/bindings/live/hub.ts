@@ -1,0 +1,216 @@
+// Live streams for any number of subscribers. It knows no protocol and no transport: the kernel's stream operations say what there
+// is and who may follow it, a sink carries it away. One event costs one read and one writing, whoever follows.
+import { Refusal } from '#kernel/declare/errors.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import { limits } from '#kernel/limits.ts'
+import type { StoredFact } from '#kernel/log/store.ts'
+import { lastPlace, type Caller } from '#kernel/log/streams.ts'
+import { createChannel, type Channel, type ChannelBounds } from './topic.ts'
+import { createSeats } from './permissions.ts'
+import { createSubscriber, type Ending, type Sink, type Subscriber, type SubscriberBounds } from './subscriber.ts'
+import { createTail, routeOf } from './tail.ts'
+import { createWriter } from './event-encoding.ts'
+
+export type { Ending, Sink } from './subscriber.ts'
+export type { Portion } from './topic.ts'
+
+/** What a test or a benchmark may change. */
+export type StreamBounds = ChannelBounds &
+  SubscriberBounds & { readonly perActor: number; readonly total: number; readonly recheckMs: number; readonly beatMs: number }
+const usualBounds: StreamBounds = {
+  perActor: limits.streamsPerActorMax,
+  total: limits.streamsMax,
+  recheckMs: limits.streamRecheckMs,
+  beatMs: limits.streamBeatMs,
+  portionBytes: limits.streamPortionBytes,
+  portionEvents: limits.streamPortionEvents,
+  unsentBytes: limits.streamUnsentBytesMax,
+  unsentEvents: limits.streamUnsentEventsMax,
+  slowMs: limits.streamSlowMs,
+  stuckMs: limits.streamStuckMs,
+  ringEvents: limits.streamRingEventsMax,
+  ringBytes: limits.streamRingBytesMax,
+}
+
+export type HubOptions = {
+  readonly kernel: Kernel
+  readonly bounds?: Partial<StreamBounds> | undefined
+  /** Told of each item that is written, for those who count them. */
+  readonly written?: ((operation: string, position: number) => void) | undefined
+  /** What is not expected. */
+  bug(error: unknown): void
+}
+
+export type Wish = {
+  readonly name: string
+  readonly input: unknown
+  /** A cursor, `latest` for what comes from now on, or null for everything from the first. */
+  readonly after: string | null
+  /** Names the credential: those who share one are asked about once. */
+  readonly who: string
+  readonly caller: Caller
+}
+
+export type Subscription = { readonly actor: string; cursor(): string; close(): void }
+
+export type Hub = {
+  /** Refuses as a call would; `open` is called when nothing can be refused any more. */
+  subscribe(wish: Wish, open: (cursor: string, actor: string) => Sink): Promise<Subscription>
+  size(): number
+  /** Ends every stream with its cursor. */
+  stop(): void
+}
+
+/** A question, and those who asked it. */
+type Room = { readonly channel: Channel; readonly members: Set<Subscriber> }
+
+const STOPPING: Ending = { reason: 'stopping', code: 'UNAVAILABLE', message: 'the server is stopping; go on from the cursor' }
+const SLOW: Ending = {
+  reason: 'slow',
+  code: 'QUOTA_EXCEEDED',
+  message: 'the client does not read its events: connect again and go on from the cursor',
+}
+const FAILED: Ending = { reason: 'failed', code: 'INTERNAL', message: 'an internal error occurred; it was logged' }
+
+export function createHub({ kernel, bounds: own, written = () => undefined, bug }: HubOptions): Hub {
+  const { store } = kernel
+  const bounds: StreamBounds = { ...usualBounds, ...own }
+  const write = createWriter(limits.streamWrittenBytesMax, written)
+  const rooms = createRooms()
+  const seats = createSeats(bounds.recheckMs, (error) => endingOf(error))
+  const perActor = new Map<string, number>()
+  let total = 0
+  let stopped = false
+
+  function endingOf(error: unknown): Ending {
+    if (error instanceof Refusal) return { reason: 'refused', code: error.code, message: error.message }
+    bug(error)
+    return FAILED
+  }
+
+  const tail = createTail(store, { ...rooms, failed: bug })
+
+  function refuseTooMany(actor: string): void {
+    if (stopped) throw new Refusal('UNAVAILABLE', 'the server is stopping', { retry_after: 1 })
+    if (total >= bounds.total) throw new Refusal('BUSY', `there are ${bounds.total} streams already`, { retry_after: 5 })
+    if ((perActor.get(actor) ?? 0) >= bounds.perActor)
+      throw new Refusal('QUOTA_EXCEEDED', `one actor has at most ${bounds.perActor} streams open at a time`, { retry_after: 5 })
+  }
+
+  function count(actor: string, by: 1 | -1): void {
+    total += by
+    const left = (perActor.get(actor) ?? 0) + by
+    if (left === 0) perActor.delete(actor)
+    else perActor.set(actor, left)
+  }
+
+  async function startOf(channel: Channel, after: string | null): Promise<number> {
+    if (after === null) return 0
+    const last = await lastPlace(store, channel.of)
+    const place = after === 'latest' ? last : channel.placeAt(after)
+    if (place > last) throw new Refusal('INVALID_REQUEST', 'the cursor lies beyond the end of the record', { field: 'after' })
+    return place
+  }
+
+  async function subscribe(
+    { name, input, after, who, caller }: Wish,
+    open: (cursor: string, actor: string) => Sink,
+  ): Promise<Subscription> {
+    const admission = await kernel.admit(name, input, caller)
+    const actor = admission.actor.id
+    const fresh = createChannel(name, admission, bounds, write)
+    const place = await startOf(fresh, after)
+    refuseTooMany(actor)
+    const sink = open(fresh.cursorAt(place), actor)
+    const room = rooms.enter(fresh)
+    const { channel } = room
+    const seat = seats.take(`${who} ${channel.key}`, admission)
+    const left = (member: Subscriber): void => {
+      count(actor, -1)
+      seat.members.delete(member)
+      rooms.leave(room, member)
+    }
+    const member = createSubscriber({ store, channel, seat, sink, place, bounds, endingOf, left })
+    count(actor, 1)
+    room.members.add(member)
+    seat.members.add(member)
+    return { actor, cursor: member.cursor, close: () => member.end(null) }
+  }
+
+  let sweeping = false
+  const sweep = setInterval(() => {
+    tail.look()
+    for (const member of rooms.members()) if (member.isSlow()) member.end(SLOW)
+    if (sweeping) return
+    sweeping = true
+    void seats.check().finally(() => (sweeping = false))
+  }, bounds.recheckMs)
+  const beat = setInterval(() => {
+    for (const member of rooms.members()) member.beat()
+  }, bounds.beatMs)
+
+  return {
+    subscribe,
+    size: () => total,
+    stop() {
+      stopped = true
+      clearInterval(sweep)
+      clearInterval(beat)
+      tail.stop()
+      for (const member of rooms.members()) member.end(STOPPING)
+    },
+  }
+}
+
+/** Who waits for what. */
+function createRooms() {
+  const rooms = new Map<string, Room>()
+  const routes = new Map<string, Set<Room>>()
+  const touched = new Set<Room>()
+
+  function tidy({ channel, members }: Room): void {
+    let needed = channel.end()
+    for (const member of members) needed = Math.min(needed, member.needs())
+    channel.release(needed)
+  }
+
+  return {
+    isAnyWatched: (): boolean => routes.size > 0,
+    isWatched: (route: string): boolean => routes.has(route),
+    members: (): Subscriber[] => [...rooms.values()].flatMap(({ members }) => [...members]),
+    /** The room of those who asked the same, or a new one for this channel. */
+    enter(channel: Channel): Room {
+      const found = rooms.get(channel.key)
+      if (found) return found
+      const room = { channel, members: new Set<Subscriber>() }
+      rooms.set(channel.key, room)
+      const route = routeOf(channel.of)
+      routes.set(route, (routes.get(route) ?? new Set()).add(room))
+      return room
+    },
+    leave(room: Room, member: Subscriber): void {
+      room.members.delete(member)
+      tidy(room)
+      if (room.members.size > 0) return
+      rooms.delete(room.channel.key)
+      const route = routeOf(room.channel.of)
+      routes.get(route)?.delete(room)
+      if (routes.get(route)?.size === 0) routes.delete(route)
+    },
+    take(fact: StoredFact, on: ReadonlySet<string>): void {
+      for (const route of on) {
+        for (const room of routes.get(route) ?? []) {
+          room.channel.offer(fact)
+          touched.add(room)
+        }
+      }
+    },
+    flush(): void {
+      for (const room of touched) {
+        for (const member of room.members) member.pump()
+        tidy(room)
+      }
+      touched.clear()
+    },
+  }
+}

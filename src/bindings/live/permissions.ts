@@ -1,0 +1,52 @@
+// The right to read, asked about again and again: once for all streams of one credential on one question.
+import type { StoredFact } from '#kernel/log/store.ts'
+import type { Admission } from '#kernel/log/streams.ts'
+import type { Ending, Seat, Subscriber } from './subscriber.ts'
+
+type Held = Seat & { readonly members: Set<Subscriber> }
+/** So many at a time, then others may run. */
+const SLICE = 50
+
+export function createSeats(recheckMs: number, endingOf: (error: unknown) => Ending) {
+  const seats = new Map<string, Held & { renew(admission: Admission): void }>()
+
+  function create(first: Admission): Held & { renew(admission: Admission): void } {
+    const members = new Set<Subscriber>()
+    let admission = first
+    let checkedAt = performance.now()
+    const renew = (newer: Admission): void => {
+      admission = newer
+      checkedAt = performance.now()
+    }
+    return {
+      members,
+      renew,
+      async fresh() {
+        // Half of it: a timer that fires a little early must not make it two.
+        if (performance.now() - checkedAt >= recheckMs / 2) renew(await admission.again())
+      },
+      sees: (): ((fact: StoredFact) => Promise<boolean>) | null => admission.sees,
+    }
+  }
+
+  return {
+    take(key: string, admission: Admission): Held {
+      const found = seats.get(key)
+      if (found) {
+        found.renew(admission)
+        return found
+      }
+      const seat = create(admission)
+      seats.set(key, seat)
+      return seat
+    },
+    async check(): Promise<void> {
+      let asked = 0
+      for (const [key, seat] of seats) {
+        if (seat.members.size === 0) seats.delete(key)
+        else await seat.fresh().catch((error: unknown) => seat.members.forEach((member) => member.end(endingOf(error))))
+        if (++asked % SLICE === 0) await new Promise(setImmediate)
+      }
+    },
+  }
+}

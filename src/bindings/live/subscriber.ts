@@ -1,0 +1,179 @@
+// One subscriber: first what it missed, from the store and at its own pace, then what waits in its channel. One write at a time is
+// under way; what comes meanwhile goes into the next one.
+import type { Store, StoredFact } from '#kernel/log/store.ts'
+import { placeIn } from '#kernel/log/streams.ts'
+import { portionOf, type Channel, type Entry, type Portion } from './topic.ts'
+
+/** Why a stream ends. */
+export type Ending = { readonly reason: 'refused' | 'slow' | 'stopping' | 'failed'; readonly code: string; readonly message: string }
+
+/** The other end, whatever carries it. */
+export type Sink = {
+  /** Writes, and says when the system has taken it. */
+  send(portion: Portion, taken: () => void): void
+  /** Nothing has come for a while; the cursor may have moved all the same. */
+  beat(cursor: string): void
+  /** The last words. */
+  end(ending: Ending, cursor: string): void
+}
+
+export type Seat = {
+  /** Resolves when the subscriber's right to read is no older than a second; rejects with the refusal. */
+  fresh(): Promise<void>
+  sees(): ((fact: StoredFact) => Promise<boolean>) | null
+}
+
+export type SubscriberBounds = {
+  readonly portionBytes: number
+  readonly unsentBytes: number
+  readonly unsentEvents: number
+  readonly slowMs: number
+  readonly stuckMs: number
+}
+
+export type Subscriber = {
+  cursor(): string
+  /** The first entry of the channel that it still needs. */
+  needs(): number
+  pump(): void
+  isSlow(): boolean
+  beat(): void
+  /** null: without a word, because nobody listens any more. */
+  end(ending: Ending | null): void
+}
+
+type Parts = {
+  readonly store: Store
+  readonly channel: Channel
+  readonly seat: Seat
+  readonly sink: Sink
+  readonly place: number
+  readonly bounds: SubscriberBounds
+  endingOf(error: unknown): Ending
+  /** It is over; called once. */
+  left(subscriber: Subscriber): void
+}
+
+const PAGE = 64
+
+export function createSubscriber({ store, channel, seat, sink, place: start, bounds, endingOf, left }: Parts): Subscriber {
+  let place = start
+  let next = channel.end()
+  let mode: 'behind' | 'live' | 'ended' = 'behind'
+  /** When the write under way began; 0: there is none. */
+  let flyingSince = 0
+  let choosing = false
+
+  function hand(portion: Portion, taken: () => void): void {
+    flyingSince = performance.now()
+    sink.send(portion, () => {
+      flyingSince = 0
+      taken()
+    })
+    place = portion.place
+  }
+
+  function pump(): void {
+    if (mode !== 'live' || flyingSince !== 0 || choosing) return
+    if (next < channel.first()) return void catchUp()
+    // Where the two meet: what the last page had already.
+    while (next < channel.end() && channel.entryAt(next).place <= place) next++
+    const sees = seat.sees()
+    const taken = channel.portionFrom(next)
+    if (taken === null) place = Math.max(place, channel.seen())
+    else if (sees === null) {
+      next = taken.to
+      hand(taken.portion, pump)
+    } else void chooseLive(taken.portion, taken.to, sees)
+  }
+
+  async function chooseLive(portion: Portion, to: number, sees: NonNullable<ReturnType<Seat['sees']>>): Promise<void> {
+    choosing = true
+    try {
+      const chosen = await visible(portion.entries, sees)
+      choosing = false
+      if (mode !== 'live') return
+      next = to
+      if (chosen.length > 0) return hand(chosen.length === portion.entries.length ? portion : portionOf(chosen), pump)
+      place = portion.place
+      pump()
+    } catch (error) {
+      choosing = false
+      end(endingOf(error))
+    }
+  }
+
+  const hasEnded = (): boolean => mode === 'ended'
+
+  async function catchUp(): Promise<void> {
+    mode = 'behind'
+    try {
+      await seat.fresh()
+      while (mode === 'behind') {
+        // Noted before the page is read: what becomes durable after it waits in the channel from here on.
+        next = channel.end()
+        const page = await store.facts(channel.of, { after: place, limit: PAGE })
+        const { entries, last } = await choose(page)
+        if (hasEnded()) return
+        if (entries.length > 0) await new Promise<void>((taken) => hand(portionOf(entries), taken))
+        if (last !== null) place = Math.max(place, placeIn(channel.of, last))
+        if (page.length === PAGE || last !== (page.at(-1) ?? null)) await new Promise(setImmediate)
+        else if (!hasEnded()) mode = 'live'
+      }
+      pump()
+    } catch (error) {
+      end(endingOf(error))
+    }
+  }
+
+  /** What of a page goes out in one write, and the fact that it ends with. */
+  async function choose(page: readonly StoredFact[]): Promise<{ entries: Entry[]; last: StoredFact | null }> {
+    const sees = seat.sees()
+    const entries: Entry[] = []
+    let last: StoredFact | null = null
+    let size = 0
+    for (const fact of page) {
+      if (size > bounds.portionBytes) break
+      last = fact
+      const entry = channel.entryOf(fact)
+      if (entry === null || (sees !== null && !(await sees(fact)))) continue
+      entries.push(entry)
+      size += entry.written.json.length
+    }
+    return { entries, last }
+  }
+
+  function isSlow(): boolean {
+    if (flyingSince === 0) return false
+    const ms = performance.now() - flyingSince
+    if (ms >= bounds.stuckMs) return true
+    const { events, bytes } = channel.waitingFrom(next)
+    return mode === 'live' && ms >= bounds.slowMs && (events > bounds.unsentEvents || bytes > bounds.unsentBytes)
+  }
+
+  function end(ending: Ending | null): void {
+    if (mode === 'ended') return
+    mode = 'ended'
+    if (ending !== null) sink.end(ending, channel.cursorAt(place))
+    left(subscriber)
+  }
+
+  const subscriber: Subscriber = {
+    cursor: () => channel.cursorAt(place),
+    needs: () => next,
+    pump,
+    isSlow,
+    beat() {
+      if (flyingSince === 0) sink.beat(channel.cursorAt(place))
+    },
+    end,
+  }
+  void catchUp()
+  return subscriber
+}
+
+async function visible(entries: readonly Entry[], sees: (fact: StoredFact) => Promise<boolean>): Promise<Entry[]> {
+  const chosen: Entry[] = []
+  for (const entry of entries) if (await sees(entry.fact)) chosen.push(entry)
+  return chosen
+}

@@ -1,0 +1,111 @@
+// The end of the record: one subscription to the store for everybody. A fact that somebody watches is read once, however many
+// watch it; what nobody watches is not read at all.
+import type { Line } from '#kernel/log/hash-chain.ts'
+import type { FactsOf, Sealed, Store, StoredFact } from '#kernel/log/store.ts'
+
+/** Where a fact goes: each question watches one route, each fact stands on several. */
+type Placed = Pick<Line, 'scope' | 'actor' | 'task' | 'root'>
+function routesIn({ scope, actor, task, root }: Placed): Set<string> {
+  const routes = new Set(['position', `scope ${scope}`, `actor ${scope} ${actor}`])
+  if (task !== null) routes.add(`task ${task}`).add(`root ${task}`)
+  if (root !== null) routes.add(`root ${root}`)
+  return routes
+}
+
+export function routeOf(of: FactsOf): string {
+  if (of.by === 'scope') return `scope ${of.scope}`
+  if (of.by === 'actor') return `actor ${of.scope} ${of.actor}`
+  if (of.by === 'task') return `task ${of.task}`
+  return of.by === 'root' ? `root ${of.root}` : 'position'
+}
+
+export type Tail = {
+  /** Looks for itself, in case that a hint was lost. */
+  look(): void
+  stop(): void
+}
+
+export type TailOptions = {
+  isAnyWatched(): boolean
+  isWatched(route: string): boolean
+  /** In the order of the record. */
+  take(fact: StoredFact, routes: ReadonlySet<string>): void
+  /** All that was there has been taken. */
+  flush(): void
+  failed(error: unknown): void
+}
+
+type Span = { from: number; to: number }
+const PAGE = 128
+/** More gaps than this between what is watched are read as well: a list of them must not grow. */
+const SPANS_MAX = 1_000
+
+export function createTail(store: Store, { isAnyWatched, isWatched, take, flush, failed }: TailOptions): Tail {
+  let known = store.stats().position
+  let spans: Span[] = []
+  let running = false
+  let stopped = false
+
+  function want(from: number, to: number): void {
+    const last = spans.at(-1)
+    if (last && (last.to >= from - 1 || spans.length >= SPANS_MAX)) last.to = to
+    else spans.push({ from, to })
+    schedule()
+  }
+
+  function schedule(): void {
+    if (running || spans.length === 0) return
+    running = true
+    // Later in this turn: whatever is sealed until then goes out in the same write.
+    setImmediate(() => void run())
+  }
+
+  const unsubscribe = store.subscribe((facts: readonly Sealed[]) => {
+    const first = facts[0]!.position
+    if (first > known + 1) want(known + 1, first - 1)
+    if (!isAnyWatched()) {
+      known = Math.max(known, facts.at(-1)!.position)
+      return
+    }
+    for (const { position, scope, fact } of facts) {
+      if (position <= known) continue
+      known = position
+      for (const route of routesIn({ scope, actor: fact.actor, task: fact.task, root: fact.root })) {
+        if (!isWatched(route)) continue
+        want(position, position)
+        break
+      }
+    }
+  })
+
+  async function run(): Promise<void> {
+    try {
+      while (spans.length > 0 && !stopped) {
+        const span = spans[0]!
+        const page = await store.facts({ by: 'position' }, { after: span.from - 1, limit: Math.min(PAGE, span.to - span.from + 1) })
+        for (const fact of page) if (fact.position <= span.to) take(fact, routesIn(JSON.parse(fact.line) as Line))
+        span.from = Math.max(span.from, (page.at(-1)?.position ?? span.to) + 1)
+        if (span.from > span.to) spans.shift()
+        flush()
+      }
+    } catch (error) {
+      // The span is still there: the next look tries again.
+      if (!stopped) failed(error)
+    }
+    running = false
+  }
+
+  return {
+    look() {
+      const { position } = store.stats()
+      if (position > known) want(known + 1, position)
+      known = Math.max(known, position)
+      schedule()
+    },
+    stop() {
+      stopped = true
+      spans = []
+      unsubscribe()
+    },
+  }
+}

@@ -1,0 +1,136 @@
+// One question (a stream operation with its input) and what waits for those who asked it: the facts that it wants, each written
+// once, until the last of them has taken it.
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import type { Stream } from '#kernel/declare/operation.ts'
+import { cursorOf, placeOf } from '#kernel/declare/paging.ts'
+import { placeIn, type Admission } from '#kernel/log/streams.ts'
+import type { FactsOf, StoredFact } from '#kernel/log/store.ts'
+
+/** An item as text, the same bytes for everybody. */
+export type Written = { readonly action: string; readonly json: Buffer }
+export type Entry = { readonly place: number; readonly cursor: string; readonly written: Written; readonly fact: StoredFact }
+/** What one write carries. `memo`: what transports have made of it, for the next subscriber. */
+export type Portion = {
+  readonly place: number
+  readonly cursor: string
+  readonly entries: readonly Entry[]
+  readonly memo: Map<string, Buffer>
+}
+
+export type ChannelBounds = {
+  readonly portionBytes: number
+  readonly portionEvents: number
+  readonly ringEvents: number
+  readonly ringBytes: number
+}
+
+export type Channel = {
+  readonly key: string
+  readonly of: FactsOf
+  cursorAt(place: number): string
+  /** Where a cursor points to; one that belongs to another question is refused. */
+  placeAt(cursor: string): number
+  /** The fact as an entry, or null when the question does not ask for it. */
+  entryOf(fact: StoredFact): Entry | null
+  /** The next fact of the record. */
+  offer(fact: StoredFact): void
+  /** Every fact up to this place has been offered. */
+  seen(): number
+  /** The numbers of the first entry that waits and of the next one to come. */
+  first(): number
+  end(): number
+  entryAt(number: number): Entry
+  waitingFrom(number: number): { readonly events: number; readonly bytes: number }
+  /** As much as one write may carry, from an entry on; null when there is nothing. */
+  portionFrom(number: number): { readonly portion: Portion; readonly to: number } | null
+  /** Nobody needs what stands before this one. */
+  release(number: number): void
+}
+
+type Write = (name: string, op: Stream, fact: StoredFact) => Written
+type Waiting = Entry & { readonly upTo: number }
+
+export const portionOf = (entries: readonly Entry[]): Portion => {
+  const { place, cursor } = entries.at(-1)!
+  return { place, cursor, entries, memo: new Map() }
+}
+
+export function createChannel(name: string, { op, input, of }: Admission, bounds: ChannelBounds, write: Write): Channel {
+  // Twelve bytes are sixteen letters of base 64, so the place can be written behind them by itself.
+  const question = cursorOf(name, { ...input }, '')
+  const cursorAt = (place: number): string => question + Buffer.from(String(place)).toString('base64url')
+  let ring: Waiting[] = []
+  let first = 0
+  let bytes = 0
+  let seen = 0
+  /** By their first entry. Who comes later gets the same portions, and so the same bytes. */
+  const portions = new Map<number, { to: number; portion: Portion }>()
+  const end = (): number => first + ring.length
+
+  function entryOf(fact: StoredFact): Entry | null {
+    if (op.wants && !op.wants(input, fact)) return null
+    const place = placeIn(of, fact)
+    return { place, cursor: cursorAt(place), written: write(name, op, fact), fact }
+  }
+
+  function release(number: number): void {
+    const count = Math.min(ring.length, number - first)
+    if (count <= 0) return
+    ring = ring.slice(count)
+    first += count
+    for (const from of portions.keys()) if (from < first) portions.delete(from)
+  }
+
+  function bytesFrom(number: number): number {
+    const before = ring[number - first - 1]
+    const start = before ? before.upTo : (ring[0]?.upTo ?? 0) - (ring[0]?.written.json.length ?? 0)
+    return bytes - start
+  }
+
+  return {
+    key: `${name} ${canonical([input, of])}`,
+    of,
+    cursorAt,
+    placeAt(cursor) {
+      const text = placeOf(name, { ...input, cursor })!
+      if (!/^\d{1,15}$/.test(text)) throw new Refusal('INVALID_REQUEST', 'this is not a cursor of a stream', { field: 'after' })
+      return Number(text)
+    },
+    entryOf,
+    offer(fact) {
+      const place = placeIn(of, fact)
+      if (place <= seen) return
+      seen = place
+      const entry = entryOf(fact)
+      if (entry === null) return
+      bytes += entry.written.json.length
+      ring.push({ ...entry, upTo: bytes })
+      // Whoever is so far behind reads the store instead.
+      while (ring.length > bounds.ringEvents || (ring.length > 1 && bytesFrom(first) > bounds.ringBytes))
+        release(first + 1 + (ring.length >> 3))
+    },
+    seen: () => seen,
+    first: () => first,
+    end,
+    entryAt: (number) => ring[number - first]!,
+    waitingFrom: (number) => ({ events: end() - number, bytes: bytesFrom(Math.max(number, first)) }),
+    portionFrom(from) {
+      if (from >= end()) return null
+      const found = portions.get(from)
+      if (found) return found
+      const entries: Entry[] = []
+      let size = 0
+      for (const entry of ring.slice(from - first, from - first + bounds.portionEvents)) {
+        size += entry.written.json.length
+        // Where another portion begins this one ends: subscribers that were apart are together from there on.
+        if (entries.length > 0 && (size > bounds.portionBytes || portions.has(from + entries.length))) break
+        entries.push(entry)
+      }
+      const made = { to: from + entries.length, portion: portionOf(entries) }
+      portions.set(from, made)
+      return made
+    },
+    release,
+  }
+}

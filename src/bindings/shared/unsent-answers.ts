@@ -1,0 +1,164 @@
+// Answers that wait to be read. Whoever asks and does not read makes the server keep what it was asked for: how much that may be is bounded
+// for each actor and for all together, and connections that take nothing are cut before others are kept waiting for them.
+import type { Duplex, Writable } from 'node:stream'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { limits } from '#kernel/limits.ts'
+
+/** What a test may shrink. */
+export type UnsentBounds = {
+  readonly perActor: number
+  readonly total: number
+  readonly share: number
+  readonly staleMs: number
+}
+const usualBounds: UnsentBounds = {
+  perActor: limits.unsentPerActorBytesMax,
+  total: limits.unsentTotalBytesMax,
+  share: limits.unsentShareBytes,
+  staleMs: limits.unsentStaleMs,
+}
+
+/** A connection, as Node tells how far it is. */
+type Line = (Writable | Duplex) & { readonly _handle?: { readonly writeQueueSize?: number } | null }
+
+export type Unsent = {
+  /** So many bytes were handed to a connection that has not taken them, for an actor; empty: nobody in particular. */
+  hold(line: Writable, actor: string, bytes: number): void
+  /** It has taken so many of them. A connection that closes has taken all. */
+  release(line: Writable, bytes: number): void
+  /** Whether somebody has taken enough of what was sent already. */
+  hasRoom(actor: string): boolean
+  /** Refuses somebody who has not taken enough of what was sent already. */
+  admit(actor: string): void
+}
+
+/** The answers of a connection in their order: each is taken before the next. */
+type Part = { readonly actor: string; bytes: number }
+type Held = {
+  readonly parts: Part[]
+  bytes: number
+  /** As many as there were at the last look. */
+  before: number
+  /** How much the system had left to send at a time; that time is renewed whenever it has got on since. */
+  left: number
+  since: number
+}
+
+/** How often connections are looked at while there is something to look at. */
+const LOOKS_PER_BOUND = 4
+
+/** `wasCut` is told whose connections were cut, and how many. */
+export function createUnsent(
+  wasCut: (actor: string, connections: number) => void = () => undefined,
+  given: Partial<UnsentBounds> = {},
+): Unsent {
+  const bounds: UnsentBounds = { ...usualBounds, ...given }
+  const lines = new Map<Line, Held>()
+  const watched = new WeakSet<Line>()
+  const perActor = new Map<string, number>()
+  let total = 0
+  let timer: NodeJS.Timeout | undefined
+
+  const of = (actor: string): number => perActor.get(actor) ?? 0
+
+  const hasRoom = (actor: string): boolean => of(actor) < bounds.share || (of(actor) < bounds.perActor && total < bounds.total)
+
+  function count(actor: string, by: number): void {
+    total += by
+    const bytes = of(actor) + by
+    if (bytes === 0) perActor.delete(actor)
+    else perActor.set(actor, bytes)
+  }
+
+  function forget(line: Line): void {
+    const held = lines.get(line)
+    if (!held) return
+    lines.delete(line)
+    for (const { actor, bytes } of held.parts) count(actor, -bytes)
+  }
+
+  /** Those that get on are left alone, however slowly: only over a bound does it matter who does not. */
+  function look(): void {
+    const now = performance.now()
+    if (lines.size === 0) {
+      clearInterval(timer)
+      timer = undefined
+      return
+    }
+    const stale: [Line, Held][] = []
+    for (const [line, held] of lines) {
+      const left = leftOf(line)
+      // An answer that waits behind another one is not on its way yet: then only what was taken counts.
+      const isTaken = held.bytes < held.before
+      held.before = held.bytes
+      if (held.left - left >= limits.unsentProgressBytesMin || isTaken) {
+        held.left = left
+        held.since = now
+      } else {
+        // More has come since.
+        held.left = Math.max(held.left, left)
+        if (now - held.since >= bounds.staleMs) stale.push([line, held])
+      }
+    }
+    const cut = new Map<string, number>()
+    for (const [line, { parts }] of stale.toSorted(([, a], [, b]) => b.bytes - a.bytes)) {
+      const actor = (parts.find((part) => of(part.actor) > bounds.perActor) ?? parts[0]!).actor
+      if (total <= bounds.total && of(actor) <= bounds.perActor) continue
+      cut.set(actor, (cut.get(actor) ?? 0) + 1)
+      forget(line)
+      line.destroy()
+    }
+    for (const [actor, connections] of cut) wasCut(actor, connections)
+  }
+
+  function hold(line: Line, actor: string, bytes: number): void {
+    let held = lines.get(line)
+    if (!held) {
+      held = { parts: [], bytes: 0, before: 0, left: leftOf(line), since: performance.now() }
+      lines.set(line, held)
+      if (!watched.has(line)) {
+        watched.add(line)
+        line.once('close', () => forget(line))
+      }
+    }
+    held.bytes += bytes
+    const last = held.parts.at(-1)
+    if (last?.actor === actor) last.bytes += bytes
+    else held.parts.push({ actor, bytes })
+    count(actor, bytes)
+    timer ??= setInterval(look, bounds.staleMs / LOOKS_PER_BOUND).unref()
+  }
+
+  function release(line: Line, bytes: number): void {
+    const held = lines.get(line)
+    if (!held) return
+    let left = Math.min(bytes, held.bytes)
+    held.bytes -= left
+    while (left > 0) {
+      const [first] = held.parts as [Part]
+      const taken = Math.min(left, first.bytes)
+      first.bytes -= taken
+      left -= taken
+      count(first.actor, -taken)
+      if (first.bytes === 0) held.parts.shift()
+    }
+    if (held.bytes === 0) lines.delete(line)
+  }
+
+  return {
+    hold,
+    release,
+    hasRoom,
+    admit(actor) {
+      if (hasRoom(actor)) return
+      throw new Refusal('QUOTA_EXCEEDED', `${of(actor)} bytes of answers wait to be read by your connections: read them first`, {
+        retry_after: 1,
+      })
+    },
+  }
+}
+
+/** What Node has not handed over, and what the system has not taken of the rest. */
+function leftOf(line: Line): number {
+  return line.writableLength + (line._handle?.writeQueueSize ?? 0)
+}

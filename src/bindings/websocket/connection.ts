@@ -1,0 +1,241 @@
+// One socket: what it says, what it is told, and how it ends. Frames are taken one after the other.
+import type { Duplex } from 'node:stream'
+import type { RawData, WebSocket } from 'ws'
+import { Refusal, type Fault } from '#kernel/declare/errors.ts'
+import { decode } from '#kernel/codec/strict-json.ts'
+import { limits } from '#kernel/limits.ts'
+import { createMeter } from '#kernel/codec/rate-limit.ts'
+import { nullable, parse, t, type Static } from '#kernel/declare/schema.ts'
+import type { Ending, Hub, Portion, Sink, Subscription } from '../live/hub.ts'
+import { failureOf, internalFailure } from '../http/responses.ts'
+import type { Unsent } from '../shared/unsent-answers.ts'
+import type { Identified, SocketBounds } from './index.ts'
+
+const Id = t.String({ minLength: 1, maxLength: 64 })
+const commands = {
+  ticket: t.String({ maxLength: 200 }),
+  subscribe: t.Object({
+    stream: t.String({ maxLength: 200 }),
+    input: t.Optional(t.Unknown()),
+    after: t.Optional(nullable(t.String({ maxLength: 200 }))),
+    id: Id,
+  }),
+  unsubscribe: t.Object({ id: Id }),
+}
+type Subscribe = Static<(typeof commands)['subscribe']>
+
+/** RFC 6455 leaves 4000 to 4999 to us; the last digits are those of the status that HTTP would have answered. */
+const closings = { unauthenticated: 4401, forbidden: 4403, slow: 4008, tooMany: 1008, stopping: 1001, failed: 1011, notText: 1003 } as const
+/** A reason has at most 123 bytes. */
+const REASON_CHARS = 120
+/** Answers that wait for somebody who asks and does not read. */
+const ANSWERS_BYTES_MAX = 256 * 1024
+
+export type Talk = {
+  beat(): void
+  stop(): void
+}
+
+type TalkOptions = {
+  readonly hub: Hub
+  readonly codes: Readonly<Record<string, Fault>>
+  readonly bounds: SocketBounds
+  readonly unsent: Unsent
+  redeem(ticket: string): Promise<Identified>
+  bug(error: unknown): void
+  /** It has said who it is, or is gone without. */
+  known(): void
+  left(talk: Talk): void
+}
+
+export function createTalk(ws: WebSocket, socket: Duplex, first: Identified | null, options: TalkOptions): Talk {
+  const { hub, codes, bounds, unsent, bug } = options
+  const subscriptions = new Map<string, Subscription | null>() // null: it is being opened
+  const meter = createMeter(bounds.commandsPerMinute, () => performance.now())
+  const queue: Uint8Array[] = []
+  let identified = first
+  let busy = false
+  let alive = true
+  let isOver = false
+  let farewell = 'the server is stopping'
+  let linger: NodeJS.Timeout | undefined
+
+  const say = (words: object, taken?: () => void): void => ws.send(JSON.stringify(words), taken)
+
+  function leave(): void {
+    isOver = true
+    for (const subscription of subscriptions.values()) subscription?.close()
+    subscriptions.clear()
+  }
+
+  function close(code: number, reason: string): void {
+    if (isOver) return
+    leave()
+    ws.close(code, reason.slice(0, REASON_CHARS))
+    linger = setTimeout(() => ws.terminate(), bounds.lingerMs)
+  }
+
+  const silence = setTimeout(() => close(closings.unauthenticated, 'authenticate within a few seconds'), bounds.silentMs)
+  function heard(): void {
+    clearTimeout(silence)
+    if (first === null) options.known()
+  }
+  if (first !== null) clearTimeout(silence)
+
+  function errorOf(error: unknown): object {
+    const failure = failureOf(error, codes)
+    if (!failure) bug(error)
+    const { code, message, details } = failure ?? internalFailure
+    return { code, message, details }
+  }
+
+  async function obey(command: unknown): Promise<void> {
+    const [name, more] = Object.keys(command as object)
+    if (name === undefined || more !== undefined || !Object.hasOwn(commands, name))
+      throw new Refusal('INVALID_REQUEST', `a frame is an object with one of: ${Object.keys(commands).join(', ')}`)
+    const value = (command as Record<string, unknown>)[name]
+    if (name === 'ticket') return comeWith(parse(commands.ticket, value))
+    if (identified === null) throw new Refusal('UNAUTHENTICATED', 'send {"ticket": "..."} first')
+    if (name === 'subscribe') return subscribe(parse(commands.subscribe, value), identified)
+    unsubscribe(parse(commands.unsubscribe, value).id)
+  }
+
+  async function comeWith(ticket: string): Promise<void> {
+    if (identified !== null) throw new Refusal('INVALID_REQUEST', 'this connection is authenticated already')
+    const found = await options.redeem(ticket)
+    const { id } = await found.caller()
+    if (isOver) return
+    identified = found
+    heard()
+    say({ authenticated: id })
+  }
+
+  async function subscribe({ stream, input = {}, after = null, id }: Subscribe, { who, caller }: Identified): Promise<void> {
+    if (subscriptions.has(id)) return say({ id, error: errorOf(new Refusal('CONFLICT', 'there is a subscription with this id already')) })
+    if (subscriptions.size >= bounds.perSocket)
+      return say({ id, error: errorOf(new Refusal('QUOTA_EXCEEDED', `a socket has at most ${bounds.perSocket} subscriptions`)) })
+    subscriptions.set(id, null)
+    try {
+      const subscription = await hub.subscribe({ name: stream, input, after, who, caller }, (cursor, actor) => sinkOf(id, cursor, actor))
+      if (isOver) subscription.close()
+      else subscriptions.set(id, subscription)
+    } catch (error) {
+      subscriptions.delete(id)
+      const failure = errorOf(error) as { code: string; message: string }
+      if (failure.code === 'UNAUTHENTICATED') return close(closings.unauthenticated, failure.message)
+      say({ id, error: failure })
+    }
+  }
+
+  function unsubscribe(id: string): void {
+    const subscription = subscriptions.get(id)
+    if (!subscription) return say({ id, error: errorOf(new Refusal('NOT_FOUND', 'there is no subscription with this id')) })
+    const cursor = subscription.cursor()
+    subscription.close()
+    subscriptions.delete(id)
+    say({ id, cursor, unsubscribed: true })
+  }
+
+  function sinkOf(id: string, first: string, actor: string): Sink {
+    let told = first
+    say({ id, cursor: first, items: [] })
+    return {
+      send(portion, taken) {
+        told = portion.cursor
+        const text = textOf(id, portion)
+        ws.send(text, { binary: false }, () => {
+          unsent.release(socket, text.length)
+          taken()
+        })
+        if (socket.writableLength > 0) unsent.hold(socket, actor, text.length)
+      },
+      beat(cursor) {
+        if (cursor !== told) say({ id, cursor, items: [] })
+        told = cursor
+      },
+      end: (ending, cursor) => lose(id, ending, cursor),
+    }
+  }
+
+  function lose(id: string, { reason, code, message }: Ending, cursor: string): void {
+    subscriptions.delete(id)
+    if (reason === 'slow') return close(closings.slow, cursor)
+    if (reason === 'stopping') {
+      farewell = cursor
+      return say({ id, cursor, items: [] })
+    }
+    say({ id, cursor, error: { code, message, details: {} } })
+    if (reason === 'failed') close(closings.failed, message)
+    else if (code === 'UNAUTHENTICATED') close(closings.unauthenticated, message)
+    // The others on this socket are none the worse for it.
+    else if (subscriptions.size === 0) close(closings.forbidden, message)
+  }
+
+  async function work(): Promise<void> {
+    busy = true
+    for (let frame = queue.shift(); frame !== undefined && !isOver; frame = queue.shift()) {
+      try {
+        if (!meter.take('')) return close(closings.tooMany, `at most ${bounds.commandsPerMinute} frames a minute`)
+        const command = decode(frame)
+        if (typeof command !== 'object' || command === null) throw new Refusal('INVALID_REQUEST', 'a frame is an object')
+        await obey(command)
+      } catch (error) {
+        const failure = errorOf(error) as { code: string; message: string }
+        say({ error: failure })
+        if (failure.code === 'UNAUTHENTICATED') close(closings.unauthenticated, failure.message)
+      }
+      if (ws.bufferedAmount > ANSWERS_BYTES_MAX && subscriptions.size === 0) close(closings.slow, '')
+    }
+    queue.length = 0
+    busy = false
+    ws.resume()
+  }
+
+  const talk: Talk = {
+    beat() {
+      if (!alive) return ws.terminate()
+      alive = false
+      if (ws.readyState === ws.OPEN) ws.ping()
+    },
+    stop() {
+      close(closings.stopping, farewell)
+      clearTimeout(linger)
+      linger = setTimeout(() => ws.terminate(), Math.min(bounds.lingerMs, limits.streamStopMs))
+    },
+  }
+
+  ws.on('message', (data: RawData, isBinary: boolean) => {
+    if (isBinary) return close(closings.notText, 'frames are text')
+    queue.push(data as Buffer)
+    // What a sender pushes while we work waits in its own buffers.
+    ws.pause()
+    if (!busy) void work()
+  })
+  ws.on('pong', () => (alive = true))
+  // Frames that are none: the library closes the socket with the code that the standard names.
+  ws.on('error', () => undefined)
+  ws.on('close', () => {
+    clearTimeout(silence)
+    clearTimeout(linger)
+    if (first === null && identified === null) options.known()
+    leave()
+    options.left(talk)
+  })
+  return talk
+}
+
+/** One text for all who gave their subscription the same id. */
+function textOf(id: string, { cursor, entries, memo }: Portion): Buffer {
+  const name = `ws ${id}`
+  let text = memo.get(name)
+  if (!text) {
+    let tail = memo.get('ws')
+    if (!tail) {
+      const parts = entries.flatMap(({ written }, i) => (i === 0 ? [written.json] : [COMMA, written.json]))
+      memo.set('ws', (tail = Buffer.concat([Buffer.from(`,"cursor":"${cursor}","items":[`), ...parts, Buffer.from(']}')])))
+    }
+    memo.set(name, (text = Buffer.concat([Buffer.from(`{"id":${JSON.stringify(id)}`), tail])))
+  }
+  return text
+}
+const COMMA = Buffer.from(',')

@@ -1,0 +1,138 @@
+// Streams over WebSocket: JSON text frames, many subscriptions on one socket. A socket may be opened by a program with a key, or
+// by our own pages with a ticket; a cookie counts for nothing here, since any page could have it sent along.
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { WebSocketServer, type WebSocket } from 'ws'
+import type { Fault } from '#kernel/declare/errors.ts'
+import type { Actor } from '#kernel/declare/access.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Hub } from '../live/hub.ts'
+import { failureOf, internalFailure, rawAnswer, transportFailure, type Failure } from '../http/responses.ts'
+import type { Credential, Guard } from '../http/browser/browser-guard.ts'
+import { STATUS_CODES } from '../http/connections/status-names.ts'
+import type { Unsent } from '../shared/unsent-answers.ts'
+import { createTalk, type Talk } from './connection.ts'
+
+export const SOCKET_PATH = '/v1/ws'
+
+export type SocketBounds = {
+  readonly sockets: number
+  readonly perSocket: number
+  readonly silentMs: number
+  readonly silentPerAddress: number
+  readonly beatMs: number
+  readonly lingerMs: number
+  readonly commandsPerMinute: number
+}
+const usualBounds: SocketBounds = {
+  sockets: limits.socketsMax,
+  perSocket: limits.streamsPerSocketMax,
+  silentMs: limits.socketSilentMs,
+  silentPerAddress: limits.socketsSilentPerAddressMax,
+  beatMs: limits.streamBeatMs,
+  lingerMs: limits.streamLingerMs,
+  commandsPerMinute: limits.socketCommandsPerMinute,
+}
+
+/** Who is at the other end: asked again for as long as the socket is open. */
+export type Identified = { readonly who: string; caller(): Actor | Promise<Actor> }
+
+export type SocketOptions = {
+  readonly hub: Hub
+  readonly guard: Guard
+  readonly codes: Readonly<Record<string, Fault>>
+  /** Origins of pages besides our own. */
+  readonly origins: readonly string[]
+  readonly bounds?: Partial<SocketBounds> | undefined
+  readonly unsent: Unsent
+  identify(credential: Credential): Promise<Identified>
+  /** Uses a ticket up, or refuses. */
+  redeem(ticket: string): Promise<Identified>
+  isStopping(): boolean
+  bug(error: unknown): void
+}
+
+export type Sockets = {
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
+  stop(): void
+}
+
+export function createSockets(options: SocketOptions): Sockets {
+  const { guard, codes, bug } = options
+  const bounds: SocketBounds = { ...usualBounds, ...options.bounds }
+  const server = new WebSocketServer({
+    noServer: true,
+    maxPayload: limits.socketFrameBytesMax,
+    // A compressed frame of a few bytes may unfold to megabytes.
+    perMessageDeflate: false,
+    clientTracking: false,
+  })
+  const talks = new Set<Talk>()
+  const silent = new Map<string, number>()
+
+  /** Null: it may go on. The Origin comes before the credential, so that a foreign page learns nothing about it. */
+  function refusalOf({ headers }: IncomingMessage, address: string): Failure | null {
+    const host = guard.hostOf(headers)
+    if (host === undefined) return transportFailure(421, 'INVALID_REQUEST', 'this server does not serve that host name: --hosts adds it')
+    const { origin } = headers
+    if (origin !== undefined && origin.slice(origin.indexOf('://') + 3) !== host && !options.origins.includes(origin))
+      return transportFailure(403, 'UNAUTHORIZED', 'pages of this origin may not open a socket here (see --origins)')
+    if (options.isStopping()) return transportFailure(503, 'UNAVAILABLE', 'the server is stopping', { 'retry-after': '1' })
+    if (talks.size >= bounds.sockets) return transportFailure(503, 'BUSY', 'there are too many sockets', { 'retry-after': '5' })
+    const isSilent = headers.authorization === undefined
+    if (isSilent && (silent.get(address) ?? 0) >= bounds.silentPerAddress)
+      return transportFailure(429, 'QUOTA_EXCEEDED', 'too many sockets of this address have not authenticated yet', { 'retry-after': '5' })
+    return null
+  }
+
+  /** By its header or the ticket in its address; null: it has to say so in its first frame. */
+  async function identifiedIn({ headers, url }: IncomingMessage): Promise<Identified | null> {
+    if (headers.authorization !== undefined) return options.identify(guard.credentialOf(headers))
+    const ticket = new URL(url ?? '', 'http://localhost').searchParams.get('ticket')
+    return ticket === null ? null : options.redeem(ticket)
+  }
+
+  function countSilent(address: string, by: 1 | -1): void {
+    const left = (silent.get(address) ?? 0) + by
+    if (left <= 0) silent.delete(address)
+    else silent.set(address, left)
+  }
+
+  async function admit(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const address = request.socket.remoteAddress ?? ''
+    const refused = refusalOf(request, address)
+    if (refused) return answer(socket, refused)
+    const identified = await identifiedIn(request)
+    if (options.isStopping()) return answer(socket, transportFailure(503, 'UNAVAILABLE', 'the server is stopping'))
+    server.handleUpgrade(request, socket, head, (ws: WebSocket) => {
+      if (identified === null) countSilent(address, 1)
+      const known = (): void => countSilent(address, -1)
+      const talk = createTalk(ws, socket, identified, { ...options, bounds, known, left: (ended) => void talks.delete(ended) })
+      talks.add(talk)
+    })
+  }
+
+  const beat = setInterval(() => {
+    for (const talk of talks) talk.beat()
+  }, bounds.beatMs)
+
+  return {
+    upgrade(request, socket, head) {
+      socket.on('error', () => socket.destroy())
+      admit(request, socket, head).catch((error: unknown) => {
+        const failure = failureOf(error, codes)
+        if (!failure) bug(error)
+        answer(socket, failure ?? internalFailure)
+      })
+    },
+    stop() {
+      clearInterval(beat)
+      for (const talk of talks) talk.stop()
+    },
+  }
+}
+
+function answer(socket: Duplex, failure: Failure): void {
+  if (socket.writable) socket.end(rawAnswer(failure, STATUS_CODES[failure.status]!), () => socket.destroy())
+  else socket.destroy()
+}

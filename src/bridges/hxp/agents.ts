@@ -1,0 +1,126 @@
+// What agents do: ask, look, list, withdraw. A person may look as well.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { BridgeHost } from '#bindings/http/mount.ts'
+import type { Actor } from '#kernel/declare/access.ts'
+import type { Answer } from './responses.ts'
+import { agentPageIn, offsetIn, waitIn } from './query-string.ts'
+import { aboutRequest, answerOf, type Ask, type Methods, type Parts, type Route } from './route.ts'
+import { shapeFor, shapeOf, type Got } from './request-json.ts'
+
+export function requestRoutes({ host, tickets }: Parts) {
+  const { kernel } = host
+
+  const create: Route = {
+    who: 'agent',
+    operation: 'execution/request.create',
+    changes: true,
+    async run({ request: raw, body, caller, options, credential }) {
+      const { request, receipt } = (await kernel.call('execution/request.create', body, caller, options)) as Got
+      const { id, status, created_at, expires_at } = request
+      const ws_url = `${socketHostOf(raw, host)}/hxp/ws/${id}?ticket=${tickets.issue(id, credential)}`
+      const created = { request_id: id, status, created_at, expires_at, poll_url: `/hxp/v1/requests/${id}`, ws_url }
+      // Somebody decided it beforehand: there is nothing to wait for.
+      return aboutRequest(201, receipt ? { ...created, receipt } : created, request)
+    },
+  }
+
+  const get: Route = {
+    who: 'anyone',
+    operation: 'execution/request.get',
+    changes: false,
+    async run({ id, query, caller, actor, response }) {
+      const wait = waitIn(query)
+      const got = (await (wait === 0
+        ? kernel.call('execution/request.get', { request_id: id }, caller)
+        : kernel.call('execution/request.await', { request_id: id, wait }, caller, { signal: goneWith(response) }))) as Got
+      return got.receipt ? aboutRequest(200, shapeFor(actor, got), got.request) : stillOpen(got.request, actor)
+    },
+  }
+
+  const list: Route = {
+    who: 'agent',
+    operation: 'execution/request.list',
+    changes: false,
+    async run({ query, caller, actor }) {
+      const input = { newest: true, limit: LIST_USUAL, ...agentPageIn(query, ['status', 'project_id'], actor) }
+      const { items, total, next_cursor } = await pageAfter(offsetIn(query), input, (one) =>
+        kernel.call('execution/request.list', one, caller),
+      )
+      const requests = (items as Got['request'][]).map((request) => shapeOf({ request }))
+      return answerOf(200, { requests, total, ...(next_cursor === null ? {} : { next_cursor }) })
+    },
+  }
+
+  const cancel: Route = {
+    who: 'agent',
+    operation: 'execution/request.cancel',
+    changes: true,
+    async run({ id, body, caller, options }) {
+      const { request, receipt } = (await kernel.call('execution/request.cancel', about(id, body), caller, options)) as Got
+      return aboutRequest(200, { request_id: request.id, status: request.status, receipt }, request)
+    },
+  }
+
+  // X7: once, and then it is gone.
+  const secret: Route = {
+    who: 'agent',
+    operation: 'execution/secret.take',
+    changes: true,
+    run: async ({ id, caller, options }) => answerOf(200, await kernel.call('execution/secret.take', { request_id: id }, caller, options)),
+  }
+
+  const whole: Methods = { GET: list, POST: create }
+  const one: Methods = { GET: get, DELETE: cancel }
+  return { whole, one, cancel: { POST: cancel } satisfies Methods, secret: { POST: secret } satisfies Methods }
+}
+
+/** People and agents are shown different ones. */
+const answers = new WeakMap<Got['request'], Answer>()
+/** Most who look find what they have found before. */
+function stillOpen(request: Got['request'], actor: Actor): Answer {
+  let answer = answers.get(request)
+  if (!answer) answers.set(request, (answer = aboutRequest(200, shapeFor(actor, { request }), request)))
+  return answer
+}
+
+/** As the published OpenAPI has it. */
+const LIST_USUAL = 20
+
+/** The path says which; a body that says otherwise does not count. */
+export const about = (request_id: string, body: Ask['body'], more: object = {}): unknown =>
+  typeof body === 'object' && body !== null && !Array.isArray(body) ? { ...body, ...more, request_id } : body
+
+type Page = { readonly next_cursor: string | null } & Readonly<Record<string, unknown>>
+
+/** A page of a list; who counts instead of going on from a cursor is led there. */
+export async function pageAfter(
+  offset: number,
+  input: Record<string, unknown>,
+  call: (input: Record<string, unknown>) => Promise<unknown>,
+): Promise<Page> {
+  let cursor = input['cursor']
+  for (let left = offset; left > 0;) {
+    const limit = Math.min(left, SKIP)
+    const page = (await call({ ...input, limit, ...(cursor === undefined ? {} : { cursor }) })) as Page
+    if (page.next_cursor === null) return { ...page, items: [], requests: [] }
+    cursor = page.next_cursor
+    left -= limit
+  }
+  return (await call({ ...input, ...(cursor === undefined ? {} : { cursor }) })) as Page
+}
+const SKIP = 200
+
+/** Of the configured origin, the same at every repeat; without one as the client reaches us, over TLS where a certificate stands for it. */
+function socketHostOf({ headers, socket }: IncomingMessage, { guard, proxied, origin }: BridgeHost): string {
+  if (origin !== undefined) return origin.replace(/^http/, 'ws')
+  const isSecure = proxied || (socket as { encrypted?: boolean }).encrypted === true
+  return `${isSecure ? 'wss' : 'ws'}://${guard.hostOf(headers)}`
+}
+
+/** Aborts when the client goes away. */
+function goneWith(response: ServerResponse): AbortSignal {
+  const gone = new AbortController()
+  if (response.destroyed) gone.abort()
+  else response.once('close', () => gone.abort())
+  return gone.signal
+}

@@ -1,0 +1,63 @@
+// What a client of the draft may send and nobody here knows: it is ignored, as the draft's clients expect, and named in a header (H31).
+import { isClaim } from '#kernel/declare/access.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import type { TSchema } from '#kernel/declare/schema.ts'
+import { unknownFields } from '#kernel/declare/unknown-fields.ts'
+import { Action, payloadInput } from '#protocols/execution/asking/payload.ts'
+
+type Fields = Readonly<Record<string, unknown>>
+const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Many clients write what they do not say as null; what must be said is refused as missing then. */
+const said = (body: Fields): Fields =>
+  Object.fromEntries(Object.entries(body).filter(([name, value]) => value !== null || name === 'result'))
+
+const schemas = new Map<string, TSchema>()
+function inputOf({ protocols }: Kernel, operation: string): TSchema {
+  const [protocol, name] = operation.split('/')
+  const found = schemas.get(operation) ?? protocols.find((one) => one.name === protocol)!.operations.find((one) => one.name === name)!.input
+  schemas.set(operation, found as TSchema)
+  return found as TSchema
+}
+
+const create = 'execution/request.create'
+/** Fields that the path or the bridge itself says, whatever the body does. */
+const OURS = ['request_id', 'surface']
+
+/** The body without what nobody knows, and the names of that. A field that says who sends it stays: the kernel checks it. */
+export function understood(
+  kernel: Kernel,
+  operation: string,
+  raw: unknown,
+): { readonly body: unknown; readonly ignored: readonly string[] } {
+  if (!isFields(raw)) return { body: raw, ignored: [] }
+  let body = said(raw)
+  const unknown = Array.from(unknownFields(inputOf(kernel, operation), body), ({ path }) => path)
+  const { action, payload } = body
+  if (operation === create && isFields(payload) && isAction(action))
+    for (const { path } of unknownFields(payloadInput(action), { payload: said(payload) })) unknown.push(path)
+  const ignored = unknown.filter((path) => path.length > 1 || !isClaim(path[0]!))
+  if (operation !== create && OURS.some((name) => Object.hasOwn(body, name)))
+    body = Object.fromEntries(Object.entries(body).filter(([name]) => !OURS.includes(name)))
+  return { body: ignored.length === 0 ? body : without(body, ignored), ignored: ignored.map((path) => path.join('.')) }
+}
+const isAction = (value: unknown): value is Action => Action.enum.includes(value as Action)
+
+/** A copy without these fields, made once however many they are. */
+function without(body: Fields, paths: readonly (readonly string[])[]): Fields {
+  const copy = structuredClone(body)
+  for (const path of paths) {
+    let holder: unknown = copy
+    for (const step of path.slice(0, -1)) holder = (holder as Record<string, unknown> | undefined)?.[step]
+    if (typeof holder === 'object' && holder !== null) delete (holder as Record<string, unknown>)[path.at(-1)!]
+  }
+  return copy
+}
+
+const NAMES_MAX = 20
+const NAME_CHARS_MAX = 64
+/** As a header may hold it. */
+export function ignoredIn(names: readonly string[]): string {
+  const shown = names.slice(0, NAMES_MAX).map((name) => name.slice(0, NAME_CHARS_MAX).replaceAll(/[^\x21-\x2B\x2D-\x7E]/g, '?'))
+  return names.length > NAMES_MAX ? `${shown.join(', ')}, ...` : shown.join(', ')
+}

@@ -1,9 +1,0 @@
-// Pages of other origins. A person's token is in them, and they may build HTML of what agents wrote.
-import type { IncomingHttpHeaders } from 'node:http'
-import type { Guard } from '#bindings/http/guard.ts'
-
-/** Only pages send an Origin; `null` is nobody's. */
-export function isForeign(headers: IncomingHttpHeaders, guard: Guard): boolean {
-  const { origin } = headers
-  return origin !== undefined && origin.slice(origin.indexOf('://') + 3) !== guard.hostOf(headers)
-}

@@ -1,0 +1,53 @@
+// A request as the draft writes it (HXP 0.1, 3.1), with what became of it. What is absent is absent, never null; only `expires_at` is.
+import type { Actor } from '#kernel/declare/access.ts'
+import { asShown } from '#protocols/execution/answering/shown-request.ts'
+import type { SignedReceipt } from '#protocols/execution/answering/receipt.ts'
+import type { RequestView } from '#protocols/execution/view.ts'
+
+export type Got = { readonly request: RequestView; readonly receipt?: SignedReceipt }
+
+/** What is ours besides the draft's fields, for whoever can use it. */
+const further = [
+  'kind',
+  'risk',
+  'quorum',
+  'votes',
+  'voted',
+  'thread',
+  'escalated_at',
+  'claimed_until',
+  'task_id',
+  'checkpoint_id',
+  'asked_until',
+  'no_decider',
+] as const
+
+/** For a person, what an agent wrote in it cannot hide or turn around anything. */
+export const shapeFor = ({ kind }: Actor, { request, ...got }: Got): Record<string, unknown> =>
+  shapeOf({ request: kind === 'human' ? asShown(request) : request, ...got })
+
+export function shapeOf({ request, receipt }: Got): Record<string, unknown> {
+  const { id, action, role, priority, timeout_seconds, fallback, agent_id, label, metadata, tags, created_at, expires_at } = request
+  const shown: Record<string, unknown> = {
+    request_id: id,
+    status: request.status,
+    action,
+    role,
+    priority,
+    timeout_seconds,
+    fallback,
+    agent_id,
+    metadata,
+    created_at,
+    expires_at,
+    payload: request.payload,
+    overdue: request.overdue,
+  }
+  if (label !== undefined) shown['project_id'] = label
+  if (tags.length > 0) shown['tags'] = tags
+  if (request.assigned_to !== null) shown['assigned_to'] = request.assigned_to
+  if (request.assigned_at !== null) shown['assigned_at'] = request.assigned_at
+  for (const name of further) if (request[name] !== undefined) shown[name] = request[name]
+  if (receipt !== undefined) shown['receipt'] = receipt
+  return shown
+}

@@ -1,0 +1,89 @@
+// Statuses and words of the draft (HXP 0.1, 5.3), and the one shape of an error: error, message, details.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { Failure } from '#bindings/http/responses.ts'
+import { endSoon } from '#bindings/http/connections/turn-batching.ts'
+import { STATUS_CODES } from '#bindings/http/connections/status-names.ts'
+import type { Unsent } from '#bindings/shared/unsent-answers.ts'
+
+export type Answer = { readonly status: number; readonly text: string; readonly headers: readonly string[] }
+
+/** Our codes in the words that clients know; every other code is its own word in small letters. */
+const words: Readonly<Record<string, string>> = {
+  UNAUTHENTICATED: 'unauthorized',
+  QUOTA_EXCEEDED: 'rate_limited',
+  BUSY: 'unavailable',
+}
+const wordOf = (code: string): string => words[code] ?? code.toLowerCase()
+
+const ASK_FOR_CREDENTIAL = ['www-authenticate', 'Bearer realm="countersign"'] as const
+
+/**
+ * The draft knows no 403: a credential that is not good for the route is 401, and what somebody may not touch does not exist for
+ * them. `isObject`: the call was about one thing that its path names.
+ */
+export function failureAnswer(failure: Failure, isObject: boolean): Answer {
+  const { code, message, details } = failure
+  if (code !== 'UNAUTHORIZED' || failure.status !== 403)
+    return errorAnswer(failure.status, wordOf(code), message, details, Object.entries(failure.headers).flat())
+  return isObject
+    ? errorAnswer(404, 'not_found', 'it does not exist, or you have no access to it', {}, [])
+    : errorAnswer(401, 'unauthorized', message, details, ASK_FOR_CREDENTIAL)
+}
+
+export function errorAnswer(
+  status: number,
+  error: string,
+  message: string,
+  details: Readonly<Record<string, unknown>>,
+  headers: readonly string[],
+): Answer {
+  return { status, text: JSON.stringify({ error, message, details }), headers }
+}
+
+export const wrongKind = (kind: 'agent' | 'human'): Answer =>
+  errorAnswer(
+    401,
+    'unauthorized',
+    kind === 'agent' ? 'this is for agents: an API key of an agent is required' : 'this is for people: the token of a person is required',
+    {},
+    ASK_FOR_CREDENTIAL,
+  )
+export const notFound = (words: string): Answer => errorAnswer(404, 'not_found', words, {}, [])
+export const tooLarge = (bytesMax: number): Answer => errorAnswer(413, 'too_large', `a body has at most ${bytesMax} bytes`, {}, [])
+export const notJson: Answer = errorAnswer(415, 'invalid_request', 'the body must be application/json', {}, [])
+export const notForMethod = (method: string, allow: string): Answer =>
+  errorAnswer(405, 'method_not_allowed', `${method} is not possible here; use ${allow}`, {}, ['allow', allow])
+export const notASocket: Answer = errorAnswer(426, 'upgrade_required', 'this address is for WebSockets', {}, [
+  'connection',
+  'upgrade',
+  'upgrade',
+  'websocket',
+])
+export const foreignPage: Answer = errorAnswer(
+  403,
+  'unauthorized',
+  'pages of this origin may not open a socket here (see --origins)',
+  {},
+  [],
+)
+
+export function send(
+  request: IncomingMessage,
+  response: ServerResponse,
+  fixed: readonly string[],
+  { status, text, headers }: Answer,
+  unsent: Unsent,
+): void {
+  response.writeHead(status, [...fixed, ...headers, 'content-length', String(Buffer.byteLength(text))])
+  endSoon(response, request.method === 'HEAD' ? undefined : text, unsent)
+}
+
+/** On a socket that was not taken. */
+export function sendRaw(socket: Duplex, fixed: readonly string[], { status, text, headers }: Answer): void {
+  if (!socket.writable) return void socket.destroy()
+  const all = [...fixed, ...headers, 'content-length', String(Buffer.byteLength(text)), 'connection', 'close']
+  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`
+  for (let i = 0; i < all.length; i += 2) head += `${all[i]}: ${all[i + 1]}\r\n`
+  socket.end(`${head}\r\n${text}`, () => socket.destroy())
+}

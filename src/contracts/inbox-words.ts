@@ -1,0 +1,135 @@
+// What collaboration asks in the words of HXP, and back: which action fits which question, and what each answer means to the other
+// side.
+import { limits } from '#kernel/limits.ts'
+import { cutTo } from '#kernel/codec/cut-text.ts'
+import type { ArtifactVersion, Checkpoint, Task } from '#protocols/collaboration/schema.ts'
+import type { MirroredPayload, Request } from '#protocols/execution/schema.ts'
+
+type Asked = Pick<Request, 'kind' | 'action' | 'priority' | 'expires_at' | 'fallback' | 'timeout_seconds'> & {
+  readonly assigned_to: string
+  readonly payload: MirroredPayload
+  readonly risk?: Request['risk']
+  readonly on_expiry?: Request['on_expiry']
+  readonly artifact?: Request['artifact']
+}
+
+/** HXP's DECIDE takes from two to six options; what has more, or only one, is a selection (X25). */
+const [DECIDE_MIN, DECIDE_MAX] = [2, 6]
+
+/** Options by their labels, as people read them; by their ids where a label would not say which one is meant. */
+function labelsOf(options: Checkpoint['options']): string[] {
+  const [ids, labels] = [options.map(({ id }) => id), options.map(({ label }) => label)]
+  const isPlain = new Set(labels).size === labels.length && options.every(({ id, label }) => label === id || !ids.includes(label))
+  return isPlain ? labels : ids
+}
+
+const risks = { low: 'R1', medium: 'R3', high: 'R4' } as const
+/** The greatest that anything in it carries (Z2); an agent that names none has said nothing about it. */
+function riskOf({ options, proposed_actions }: Checkpoint): { risk?: Request['risk'] } {
+  const all = [...options, ...proposed_actions].map(({ risk }) => risks[risk])
+  return all.length === 0 ? {} : { risk: all.toSorted().at(-1) }
+}
+
+/** What the question rests on, and what the agent would go on with: the person sees it, and the receipt covers it. */
+function detailsOf({ context, proposed_actions, state_shown, takeover, supersedes }: Checkpoint): object {
+  return {
+    ...(context.length > 0 ? { context } : {}),
+    ...(proposed_actions.length > 0 ? { proposed_actions } : {}),
+    ...(state_shown === null ? {} : { state: state_shown }),
+    ...(takeover ? { takeover } : {}),
+    ...(supersedes === undefined ? {} : { supersedes }),
+  }
+}
+
+function payloadOf(checkpoint: Checkpoint, asksForText: boolean): { action: Request['action']; payload: MirroredPayload } {
+  const { prompt, options } = checkpoint
+  const found = detailsOf(checkpoint)
+  const reason = checkpoint.context.find(({ kind }) => kind === 'text') as { text: string } | undefined
+  const context = reason ? { context: reason.text } : {}
+  const details = { ...context, ...(Object.keys(found).length > 0 ? { details: found } : {}) }
+  if (options.length > 0) {
+    const [labels, option_ids] = [labelsOf(options), options.map(({ id }) => id)]
+    if (options.length >= DECIDE_MIN && options.length <= DECIDE_MAX)
+      return { action: 'DECIDE', payload: { question: prompt, options: labels, option_ids, ...details } }
+    const validation = { allowed_values: labels }
+    return { action: 'PROVIDE', payload: { prompt, input_type: 'selection', validation, option_ids, ...details } }
+  }
+  if (asksForText)
+    return { action: 'PROVIDE', payload: { prompt, input_type: 'text', validation: { max: limits.textCharsMax }, ...details } }
+  return { action: 'APPROVE', payload: { item: prompt, ...context, details: found } }
+}
+
+const fallbacks = { hold: 'pause', escalate: 'pause', fail: 'fail', default: 'default' } as const
+
+/** The item of a checkpoint; a question that goes to the next person is asked in the same form. */
+export function askedAs(checkpoint: Checkpoint): Asked {
+  const { kind, escalates = kind, raised_at, expires_at, on_expiry, routed_to } = checkpoint
+  const timeout_seconds = expires_at === null ? 0 : Math.max(0, Math.ceil((Date.parse(expires_at) - Date.parse(raised_at)) / 1_000))
+  return {
+    kind,
+    ...payloadOf(checkpoint, escalates === 'input'),
+    priority: kind === 'escalation' ? 'high' : 'normal',
+    assigned_to: routed_to,
+    expires_at,
+    timeout_seconds,
+    fallback: fallbacks[on_expiry],
+    on_expiry,
+    ...riskOf(checkpoint),
+  }
+}
+
+const verdicts = { deliverable: ['approved', 'changes_requested', 'rejected'], plan: ['approved', 'changes_requested'] } as const
+
+/** The item of a version that is ready for review. Its bytes stay where they are. */
+export function reviewAs({ artifact_id, version, type, kind, payload }: ArtifactVersion, { ownership, spec }: Task): Asked {
+  const { uri: _, ...delivered } = payload
+  const { goal, acceptance_criteria } = spec
+  const question = cutTo(`Review the ${kind} (${type}, ${version}): ${goal}`, limits.promptCharsMax)
+  return {
+    kind: 'review',
+    action: 'DECIDE',
+    payload: { question, options: [...verdicts[kind]], details: { goal, acceptance_criteria, delivered } },
+    priority: 'normal',
+    assigned_to: ownership.principal,
+    expires_at: null,
+    timeout_seconds: 0,
+    fallback: 'pause',
+    artifact: { artifact_id, version },
+  }
+}
+
+/** What was answered at the checkpoint, as the receipt of its item says it. */
+export function checkpointResult({ resolution, options }: Checkpoint, item: Request): string {
+  const { action, choice, input } = resolution!
+  if (action === 'choose') return labelOf(item, choice!, options)
+  if (action === 'provide') return input!
+  return action === 'reject' || isAllDenied(resolution!) ? 'rejected' : 'approved'
+}
+
+type Decided = NonNullable<Checkpoint['resolution']>
+/** A yes to a question about actions, of which it approves none. */
+const isAllDenied = ({ approved_actions = [], denied_actions = [] }: Decided): boolean =>
+  denied_actions.length > 0 && approved_actions.length === 0
+
+/** What the person said; where they denied some of the actions, which they approved and which they denied comes first. */
+export function reasonOf({ comment, approved_actions = [], denied_actions = [] }: Decided): string | undefined {
+  if (denied_actions.length === 0) return comment
+  const listed = (ids: readonly string[]): string => (ids.length === 0 ? 'none' : ids.map((id) => JSON.stringify(id)).join(', '))
+  const decided = `Approved actions: ${listed(approved_actions)}. Denied actions: ${listed(denied_actions)}.`
+  return comment === undefined ? decided : `${decided}\n${comment}`
+}
+
+/** The words for an option that the person saw, by its id. */
+export function labelOf({ payload }: Request, id: string, options: Checkpoint['options'] = []): string {
+  const {
+    option_ids,
+    options: labels,
+    validation,
+  } = payload as {
+    option_ids?: string[]
+    options?: string[]
+    validation?: { allowed_values?: string[] }
+  }
+  const shown = labels ?? validation?.allowed_values
+  return shown?.[(option_ids ?? []).indexOf(id)] ?? options.find((option) => option.id === id)?.label ?? id
+}

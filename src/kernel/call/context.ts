@@ -1,0 +1,31 @@
+// What every decision is given besides the documents, made once for a kernel.
+import type { KernelOptions } from '../types.ts'
+import type { Draft } from './unit-of-work.ts'
+import type { Actor } from '../declare/access.ts'
+import { createIds, type NewId } from '../codec/ids.ts'
+import { limits } from '../limits.ts'
+import { noNotary } from '../ports/notary.ts'
+import type { Context, Terms } from '../declare/operation.ts'
+
+export type Given = Pick<Context, 'newId' | 'secret' | 'notary' | 'terms'>
+
+export function givenBy({ now, entropy, notary = noNotary, terms }: KernelOptions): Given & { readonly newId: NewId } {
+  const { asksOpenMax, criticalPerHourMax, defaultSecondsMin } = limits
+  const usual: Terms = { asksOpenMax, criticalPerHourMax, defaultSecondsMin, publicHooksOnly: false }
+  return {
+    newId: createIds(now, entropy),
+    secret: () => Buffer.from(entropy(32)).toString('base64url'),
+    notary,
+    terms: { ...usual, ...terms },
+  }
+}
+
+export const contextOf = ({ newId, secret, notary, terms }: Given, actor: Actor, { at, received }: Draft): Context => ({
+  actor,
+  now: at,
+  newId,
+  secret,
+  notary,
+  terms,
+  received,
+})

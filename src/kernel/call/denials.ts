@@ -1,0 +1,51 @@
+// What the record says of somebody who reached for what is not theirs: who, for what, by which operation, and nothing of its content.
+import { batchOf, draftAt, type Draft } from './unit-of-work.ts'
+import type { Fault, Refusal } from '../declare/errors.ts'
+import { SYSTEM_SCOPE, type Actor } from '../declare/access.ts'
+import type { NewId } from '../codec/ids.ts'
+import { limits } from '../limits.ts'
+import { createMeter } from '../codec/rate-limit.ts'
+import { kindOf } from '../declare/schema.ts'
+import type { Store } from '../log/store.ts'
+
+export type Denials = { record(draft: Draft, operation: string, actor: Actor, refusal: Refusal): void; count(): number }
+
+/** An authenticated actor reached for what is not theirs. Written down, within bounds; the refusal itself changes nothing. */
+export function createDenials(store: Store, codes: Readonly<Record<string, Fault>>, newId: NewId, now: () => number): Denials {
+  const meter = createMeter(limits.denialsPerMinute, now)
+  let count = 0
+  return {
+    record(draft, operation, actor, refusal) {
+      const denied = refusal.code === 'UNAUTHORIZED' || (codes[refusal.code] === 'missing' && draft.hidden !== null)
+      if (!denied || actor.kind === 'system') return
+      count++
+      if (!meter.take(actor.id)) return
+      // Nobody waits for it: an answer that took as long as the disk does would tell that there is something. A store that is closed
+      // writes first what it was given. That it could not be written down must not turn the refusal into something else.
+      store.commit(batchOf(denialOf(draft, operation, actor, newId('aud')))).catch(() => undefined)
+    },
+    count: () => count,
+  }
+}
+
+/** In the chain of the document that was reached for, where there is one. */
+function denialOf(draft: Draft, operation: string, actor: Actor, id: string): Draft {
+  const target = draft.hidden ?? [...draft.before].find(([, value]) => value !== null)?.[0] ?? null
+  const value = target === null ? null : (draft.before.get(target) ?? null)
+  const note = draftAt(draft.at)
+  note.scope = target === null || value === null ? SYSTEM_SCOPE : kindOf(target).scopeOf(value)
+  note.facts.push({
+    id,
+    action: 'kernel/authorization.denied',
+    actor: actor.id,
+    behalf: actor.behalf ?? null,
+    basis: { kind: 'role', id: actor.kind },
+    cause: null,
+    subject: target ?? `kernel.operation/${operation}`,
+    task: null,
+    root: null,
+    detail: { operation },
+    images: [],
+  })
+  return note
+}

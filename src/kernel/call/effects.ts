@@ -1,0 +1,103 @@
+// What a command has done outside this process, between two facts: its own batch records the intent, a second one the outcome.
+// Nothing is done before the intent is durable, and what a crash leaves open is recorded as unknown, never done again.
+import { Reply } from '../log/outbox-document.ts'
+import type { Draft } from './unit-of-work.ts'
+import { Refusal } from '../declare/errors.ts'
+import { SYSTEM, SYSTEM_SCOPE, type Actor } from '../declare/access.ts'
+import type { Read } from '../declare/operation.ts'
+import { doc, keyOf, nullable, t, type Static } from '../declare/schema.ts'
+import type { Value } from '../log/store.ts'
+
+/** `outcome`: what is still to be done before there is an answer. */
+export type Answer = { readonly output: unknown; readonly outcome?: () => Promise<unknown> }
+
+/** Which port does it, and which operation (`${protocol}/${operation}`) records what came of it: with `id` and `outcome`, or `id` alone. */
+export type EffectOf = { readonly port: string; readonly conclude: string }
+/** What a decision wants to be done; `id` names the intent. The request is held in memory only and never written down. */
+export type Wanted = { readonly id: string; readonly request: unknown }
+
+/**
+ * Does what is asked for at a port and reports it. Resolves with what `conclude` answers. `null` as outcome: nobody knows what came
+ * of it.
+ */
+export type Perform = (port: string, request: unknown, conclude: (outcome: Value | null) => Promise<unknown>) => Promise<unknown>
+
+/** An intent without an outcome. No fact describes it: both have their own. */
+export const Pending = doc(
+  'kernel.pending',
+  t.Object({
+    id: t.String(),
+    conclude: t.String(),
+    behalf: t.String(),
+    reply: nullable(t.Object({ id: t.String(), digest: t.String() })), // the remembered answer that the outcome replaces
+    at: t.String(),
+  }),
+  { scopeOf: () => SYSTEM_SCOPE },
+)
+export type Pending = Static<typeof Pending.schema>
+
+export type Effects = {
+  refuseWithoutPort(effect: EffectOf): void
+  /** Called before the intent is durable: from then on a repeated call finds the one that is under way. */
+  begin(id: string): void
+  /** The intent did not become durable. */
+  drop(id: string): void
+  /** Somebody who repeats a call that is under way gets the answer of the first. */
+  joined(id: string): Promise<unknown> | undefined
+  perform(pending: Pending, port: string, request: unknown): Promise<unknown>
+}
+
+export function createEffects(perform: Perform | undefined, call: (name: string, input: object, as: Actor) => Promise<unknown>): Effects {
+  const underWay = new Map<string, PromiseWithResolvers<unknown>>()
+  return {
+    refuseWithoutPort({ port }) {
+      if (!perform) throw new Refusal('UNAVAILABLE', `this server cannot do it: there is no ${port} port`)
+    },
+    begin(id) {
+      const waiting = Promise.withResolvers<unknown>()
+      // A failure is told to the caller; that nobody repeated the call must not make it one that nobody caught.
+      waiting.promise.catch(() => undefined)
+      underWay.set(id, waiting)
+    },
+    drop: (id) => void underWay.delete(id),
+    joined: (id) => underWay.get(id)?.promise,
+    async perform({ id, conclude, behalf }, port, request) {
+      const waiting = underWay.get(id)
+      try {
+        const answer = await perform!(port, request, (outcome) =>
+          call(conclude, outcome === null ? { id } : { id, outcome }, { ...SYSTEM, behalf }),
+        )
+        waiting?.resolve(answer)
+        return answer
+      } catch (error) {
+        waiting?.reject(error)
+        throw error
+      } finally {
+        underWay.delete(id)
+      }
+    },
+  }
+}
+
+type Remembered = { readonly id: string; readonly digest: string }
+
+/** The intent goes into the batch of the call, and with it the note that its outcome is open. */
+export function beginIn(draft: Draft, { id }: Wanted, { conclude }: EffectOf, actor: Actor, reply: Remembered | null): Pending {
+  const pending: Pending = { id, conclude, behalf: actor.id, reply, at: draft.at }
+  draft.after.set(keyOf(Pending, id), pending)
+  draft.puts.add(keyOf(Pending, id))
+  return pending
+}
+
+/** The outcome is recorded once, and becomes the answer to whoever repeats the call. */
+export async function concludeIn(draft: Draft, read: Read, id: string, output: Value): Promise<void> {
+  const pending = await read.raw(Pending, id)
+  if (pending === null) throw new Refusal('PRECONDITION_FAILED', `the outcome of ${id} is recorded already`)
+  draft.after.set(keyOf(Pending, id), null)
+  draft.puts.add(keyOf(Pending, id))
+  if (pending.reply === null) return
+  const { reply } = pending
+  const about = (await read.raw(Reply, reply.id))?.about
+  draft.after.set(keyOf(Reply, reply.id), { ...reply, output, at: draft.at, ...(about ? { about } : {}) })
+  draft.puts.add(keyOf(Reply, reply.id))
+}

@@ -1,0 +1,63 @@
+// A command that calls others instead of deciding itself. One batch is all or nothing and belongs to one chain, so what concerns
+// many things that have nothing to do with each other is many calls: each is checked, decided and committed alone.
+import type { Caller, CallOptions, Kernel } from '../types.ts'
+import { canonical } from '../log/canonical-json.ts'
+import { Refusal } from '../declare/errors.ts'
+import { SYSTEM, type Actor } from '../declare/access.ts'
+import type { Notary } from '../ports/notary.ts'
+import type { Command, Came, Fan } from '../declare/operation.ts'
+import { parse, type Static, type TSchema } from '../declare/schema.ts'
+import { narrowingOf } from './registry.ts'
+
+type Own = 'kind' | 'requires' | 'audit' | 'load' | 'decide' | 'fan'
+/** `each`: the calls; `gather`: their answers and refusals as one answer, in the same order. */
+export const fan = <I extends TSchema, O extends TSchema, N extends string>({
+  each,
+  gather,
+  ...op
+}: Omit<Command<I, O, null, N>, Own> & Fan<Static<I>, Static<O>>): Command<I, O, null, N> => ({
+  kind: 'command',
+  ...op,
+  requires: [],
+  audit: null,
+  load: () => Promise.resolve(null),
+  decide() {
+    throw new Error(`${op.name} decides nothing itself`)
+  },
+  fan: { each, gather },
+})
+
+type Parts = Pick<Kernel, 'call' | 'check'> & { readonly notary: Notary }
+
+/** As the same caller, one after the other; a refusal is an answer and does not stop the rest. */
+export async function callEach(
+  kernel: Parts,
+  name: string,
+  op: Command,
+  raw: unknown,
+  caller: Caller,
+  { key, signal }: CallOptions,
+): Promise<unknown> {
+  await kernel.check(name, raw, caller)
+  const { each, gather } = op.fan!
+  const asked: unknown = parse(op.input, raw)
+  if (key !== undefined) await claim(kernel, name, asked, typeof caller === 'function' ? await caller() : caller, key)
+  const came: Came[] = []
+  for (const [i, one] of each(asked).entries()) {
+    const own = { ...(key === undefined ? {} : { key: `${key}/${i}` }), ...(signal ? { signal } : {}) }
+    came.push(await kernel.call(one.call, one.input, caller, own).then(answered, refused))
+  }
+  return gather(asked, came)
+}
+
+/** Each call has a key of its own, so that the key came before with other calls is known only by this. What is asked may be secret. */
+async function claim({ call, notary }: Parts, name: string, asked: unknown, actor: Actor, key: string): Promise<void> {
+  const own = `${actor.id}/${narrowingOf(actor)}${key}`
+  await call('kernel/fan.begin', { asked: notary.commit(`${name} ${canonical(asked)}`) }, SYSTEM, { key: own })
+}
+
+const answered = (output: unknown): Came => ({ output })
+function refused(error: unknown): Came {
+  if (error instanceof Refusal) return { refusal: error }
+  throw error
+}

@@ -1,0 +1,94 @@
+// Questions: read, authorize, show. Nothing is decided and nothing is committed, but reading is work too: it is paid for by what it costs,
+// and actors take turns.
+import type { Caller, KernelOptions, Turns } from '../types.ts'
+import { timestampOf } from '../ports/clock.ts'
+import { contextOf, type Given } from './context.ts'
+import type { Denials } from './denials.ts'
+import { readingAt, type Draft } from './unit-of-work.ts'
+import { Refusal } from '../declare/errors.ts'
+import { authorize, type Actor } from '../declare/access.ts'
+import type { Query, Read } from '../declare/operation.ts'
+import { unitsOf, type Quota } from './quota.ts'
+import { assertMatches } from '../declare/schema.ts'
+import { inputOf } from './registry.ts'
+
+export type Reading = {
+  /** Refuses somebody who does not take their answers, before anything is done for them. */
+  admit(actor: Actor): void
+  /** The same for somebody who wants to read, and cannot pay for it. */
+  begin(actor: Actor): Promise<void> | undefined
+  /** The same after a wait for their turn, in which others of their questions were answered. */
+  stillPays(actor: Actor): void
+  end(actor: Actor, draft: Draft): void
+  /** What was remembered is given again: read, not done. */
+  again(actor: Actor): void
+}
+
+export function createReading(quota: Quota, turns: Turns | undefined): Reading {
+  return {
+    admit({ id, kind }) {
+      if (kind !== 'system') turns?.admit(id)
+    },
+    begin({ id, kind }) {
+      if (kind === 'system') return undefined
+      quota.read(id)
+      return turns?.begin(id)
+    },
+    stillPays({ id, kind }) {
+      if (kind !== 'system') quota.stillPays(id)
+    },
+    end({ id, kind }, { rows, chars }) {
+      if (kind === 'system') return
+      const units = unitsOf(rows, chars)
+      quota.charge(id, units - 1)
+      turns?.end(id, units)
+    },
+    again({ id, kind }) {
+      if (kind !== 'system') quota.read(id)
+    },
+  }
+}
+
+type Parts = {
+  readonly options: KernelOptions
+  readonly given: Given
+  readonly denials: Denials
+  readonly reading: Reading
+  readerAs(draft: Draft, actor: Actor): Read
+}
+
+export function createQueries({ options, given, denials, reading, readerAs }: Parts) {
+  const actorOf = (caller: Caller): Actor | Promise<Actor> => (typeof caller === 'function' ? caller() : caller)
+
+  return async function ask(name: string, op: Query, raw: unknown, caller: Caller): Promise<unknown> {
+    const draft = readingAt(timestampOf(options.now()))
+    const asked = actorOf(caller)
+    let actor = asked instanceof Promise ? await asked : asked
+    if (actor.kind === 'agent') options.presence?.heard(actor.id)
+    try {
+      const input = inputOf(op, raw, actor)
+      const turn = reading.begin(actor)
+      if (turn) await turn
+      try {
+        // Who waited may have been revoked meanwhile.
+        if (turn) {
+          actor = await actorOf(caller)
+          reading.stillPays(actor)
+        }
+        const context = contextOf(given, actor, draft)
+        const read = readerAs(draft, actor)
+        const state = await op.load(read, input, context)
+        authorize(op.name, op.callers, actor, state)
+        const viewed: unknown = op.view(state, input, context, read)
+        const output: unknown = viewed instanceof Promise ? await viewed : viewed
+        if (options.checksAnswers ?? true) assertMatches(op.output, output, op.name)
+        return output
+      } finally {
+        reading.end(actor, draft)
+      }
+    } catch (error) {
+      if (error instanceof Refusal) denials.record(draft, name, actor, error)
+      throw error
+    }
+  }
+}

@@ -1,0 +1,65 @@
+// What one actor may do in a minute: one that runs wild takes nothing from the others, and little of the people's time.
+import { Refusal } from '../declare/errors.ts'
+import { limits } from '../limits.ts'
+import { createMeter } from '../codec/rate-limit.ts'
+import type { Command } from '../declare/operation.ts'
+
+export type QuotaOptions = {
+  /** Questions to people. null: no quota, for development and tests. */
+  readonly asksPerMinute: number | null
+  /** Calls of commands, questions included. */
+  readonly changesPerMinute?: number | null
+  /** What one actor may read, of whatever kind it is. */
+  readonly readsPerMinute?: number | null
+  now(): number
+}
+export type Quota = {
+  /** An agent changes something. */
+  take(op: Command, agent: string): void
+  /** Somebody reads: refused where what they have read so far is not paid. */
+  read(actor: string): void
+  /** The same for somebody whose turn has come: what they read while they waited is to be paid first. */
+  stillPays(actor: string): void
+  /** So much was read beyond the first unit. */
+  charge(actor: string, units: number): void
+}
+
+/** What it cost to read so much, in units: a small answer is one. */
+export const unitsOf = (rows: number, chars: number): number =>
+  1 + Math.floor(rows / limits.readUnitRows) + Math.floor(chars / limits.readUnitChars)
+
+export function createQuota({ asksPerMinute, changesPerMinute = null, readsPerMinute = null, now }: QuotaOptions): Quota {
+  const metered = (perMinute: number | null, words: string): ((agent: string) => void) => {
+    if (perMinute === null) return () => undefined
+    const meter = createMeter(perMinute, now)
+    // One more is let through every so many seconds.
+    const details = { retry_after: Math.ceil(60 / perMinute) }
+    return (agent) => {
+      if (!meter.take(agent)) throw new Refusal('QUOTA_EXCEEDED', `an agent may ${words} at most ${perMinute} times a minute`, details)
+    }
+  }
+  const change = metered(changesPerMinute, 'change something')
+  const ask = metered(asksPerMinute, 'ask people')
+  const reads = readsPerMinute === null ? null : createMeter(readsPerMinute, now)
+  const unpaid = (actor: string): Refusal =>
+    new Refusal(
+      'QUOTA_EXCEEDED',
+      `${actor} has read more than its ${readsPerMinute} units a minute; a small answer is one unit, a long page is many`,
+      { retry_after: Math.max(1, reads!.seconds(actor)) },
+    )
+  return {
+    take(op, agent) {
+      change(agent)
+      if (op.asks) ask(agent)
+    },
+    read(actor) {
+      if (reads && !reads.take(actor)) throw unpaid(actor)
+    },
+    stillPays(actor) {
+      if (reads?.owes(actor)) throw unpaid(actor)
+    },
+    charge(actor, units) {
+      if (units > 0) reads?.charge(actor, units)
+    },
+  }
+}

@@ -1,0 +1,214 @@
+// Reads for one call: each document at most once, remembered for the commit, and only what the actor may see.
+import { Damaged, Refusal } from '../declare/errors.ts'
+import type { Draft } from './unit-of-work.ts'
+import { isIn, type Actor, type PeopleSought, type Subject } from '../declare/access.ts'
+import { limits } from '../limits.ts'
+import type { Granted, ListPage, Listed, Read } from '../declare/operation.ts'
+import { seenBy, type Presence } from '../ports/presence.ts'
+import { END, holdsEntry, idIn, keyOf, prefixOf, type AnyDoc, type Part } from '../declare/schema.ts'
+import type { FactsOf, FactsPage, Found, Key, Store, Value, Versioned } from '../log/store.ts'
+
+/** Where people, agents and services are registered. */
+export type Directory = (read: Read, id: string) => Promise<Subject | null>
+
+/** People by what they are, at most `limits.peopleSoughtMax`. */
+export type People = (read: Read, sought: PeopleSought) => Promise<readonly Subject[]>
+
+/** Where people decide beforehand what work may do. */
+export type Grants = (read: Read, task_id: string, scope: string, now: string) => Promise<Granted | null>
+
+/** How large stored bytes are; null: they are not here. */
+export type BlobSizes = { size(checksum: string): Promise<number | null> }
+
+/** What documents alone cannot tell, as the server passes it in. */
+export type Outside = {
+  readonly directory: Directory
+  readonly people?: People
+  readonly grants?: Grants
+  readonly blobs?: BlobSizes
+  /** Without it nobody knows when agents were last there. */
+  readonly presence?: Presence
+  /** What was found to differ from the record; without it nothing examines what is stored. */
+  readonly findings?: () => readonly Found[]
+}
+
+/** Made for every call, so it is light: one function of its own; the others are shared, and given one by one, which costs the least. */
+export function readerOf(store: Store, outside: Outside, draft: Draft, actor: Actor): Read {
+  const at: At = { store, outside, draft, actor }
+  const read = (kind: AnyDoc, id: string): Promise<Value> => lookIn(at, kind, id, true) as Promise<Value>
+  read.at = at
+  read.maybe = shared.maybe
+  read.raw = shared.raw
+  read.list = shared.list
+  read.count = shared.count
+  read.facts = shared.facts
+  read.seek = shared.seek
+  read.head = shared.head
+  read.place = shared.place
+  read.isFull = shared.isFull
+  read.subject = shared.subject
+  read.people = shared.people
+  read.grant = shared.grant
+  read.blob = shared.blob
+  read.seen = shared.seen
+  read.findings = shared.findings
+  return read as unknown as Read
+}
+
+type At = { readonly store: Store; readonly outside: Outside; readonly draft: Draft; readonly actor: Actor }
+
+/** Undefined where the call has not looked yet. */
+function seenIn({ after, before }: Draft, key: Key): Value | null | undefined {
+  const pending = after.get(key)
+  return pending === undefined ? before.get(key) : pending
+}
+
+function noteIn(draft: Draft, key: Key, found: Versioned | undefined): Value | null {
+  const value = found?.value ?? null
+  draft.expect.set(key, found?.version ?? 0)
+  draft.before.set(key, value)
+  draft.rows++
+  draft.chars += found?.size ?? 0
+  return value
+}
+
+async function rawIn({ store, draft }: At, kind: AnyDoc, id: string): Promise<Value | null> {
+  const key = keyOf(kind, id)
+  const seen = seenIn(draft, key)
+  return seen === undefined ? noteIn(draft, key, store.peek?.(key) ?? (await readIn(store, draft, key))) : seen
+}
+
+/** Whoever only looks gets what there is without a document that differs from the record; a decision is not taken without it. */
+async function readIn(store: Store, draft: Draft, key: Key): Promise<Versioned | undefined> {
+  try {
+    return (await store.read([key]))[0]
+  } catch (error) {
+    if (draft.onlyReads && error instanceof Damaged) return undefined
+    throw error
+  }
+}
+
+// What is not yours does not exist. It is checked here, so that no operation can forget it.
+function isVisible(at: At, kind: AnyDoc, value: Value): boolean | Promise<boolean> {
+  const { actor } = at
+  if (!isIn(actor, kind.scopeOf(value))) return kind.reaches(value, actor)
+  if (actor.projects === 'all') return true
+  if (!kind.visibleTo(value, actor)) return false
+  const within = kind.within(value)
+  return within === null || rawIn(at, within.doc, within.id).then((parent) => parent !== null && isVisible(at, within.doc, parent))
+}
+
+/** Every call begins with this: no step of it is a promise that need not be one. */
+async function lookIn(at: At, kind: AnyDoc, id: string, isWanted: boolean): Promise<Value | null> {
+  const key = keyOf(kind, id)
+  const seen = seenIn(at.draft, key)
+  const value = seen === undefined ? noteIn(at.draft, key, at.store.peek?.(key) ?? (await lookedUp(at, key, isWanted))) : seen
+  if (value !== null) {
+    const visible = isVisible(at, kind, value)
+    if (visible === true || (visible !== false && (await visible))) return value
+    at.draft.hidden ??= key
+  }
+  if (isWanted) throw new Refusal('NOT_FOUND', `there is no ${kind.noun} ${id}`)
+  return null
+}
+
+const lookedUp = ({ store, draft }: At, key: Key, isWanted: boolean): Promise<Versioned | undefined> =>
+  isWanted ? store.read([key]).then(([found]) => found) : readIn(store, draft, key)
+
+async function listIn(at: At, kind: AnyDoc, name: string, prefixes: readonly (readonly Part[])[], page: ListPage): Promise<Listed[]> {
+  const pages = await Promise.all(prefixes.map((parts) => rangeIn(at, kind, name, prefixOf(kind, name, parts), page)))
+  if (pages.length === 1) return pages[0]!
+  const sorted = pages.flat().sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0))
+  // One document may stand under several of the prefixes.
+  const merged = sorted.filter(({ at }, i) => at !== sorted[i - 1]?.at)
+  return (page.reverse ? merged.reverse() : merged).slice(0, page.limit)
+}
+/** A cursor can only move inside the range that the question itself may see. */
+async function rangeIn(at: At, kind: AnyDoc, name: string, prefix: string, { after, limit, reverse }: ListPage): Promise<Listed[]> {
+  let from = after === undefined || reverse ? prefix : prefix + after
+  let to = reverse && after !== undefined ? prefix + after : prefix + END
+  const listed: Listed[] = []
+  for (;;) {
+    const wanted = limit - listed.length
+    const entries = await at.store.scan(from, to, wanted, reverse)
+    for (const entry of entries) {
+      const id = idIn(entry)
+      const atHand = at.store.peek?.(keyOf(kind, id))
+      const holds = atHand !== undefined && holdsEntry(kind, name, id, atHand.value, entry)
+      if (holds || (await isTrue(at, kind, name, entry))) listed.push({ id, at: entry.slice(prefix.length) })
+    }
+    // What was left out makes room for what follows: a short page would say that there is nothing more.
+    const last = entries.at(-1)
+    if (last === undefined || listed.length >= limit || entries.length < wanted) return listed
+    if (reverse) to = last
+    else from = last
+  }
+}
+
+/** Whether the document itself says that it belongs there. One that cannot be read is left out of an answer, and stops a decision. */
+async function isTrue({ store, draft }: At, kind: AnyDoc, name: string, entry: string): Promise<boolean> {
+  const id = idIn(entry)
+  const key = keyOf(kind, id)
+  const found = await readIn(store, draft, key)
+  if (found && holdsEntry(kind, name, id, found.value, entry)) return true
+  // It may have changed since the entry was read: only what lies on the disk at one moment tells.
+  const { value, isEntered } = await store.look(key, entry)
+  if (!isEntered || (value && holdsEntry(kind, name, id, value, entry))) return isEntered
+  store.report({ what: entry.replaceAll('\0', ' '), how: 'the index holds it, but there is no sound document that belongs there' })
+  return false
+}
+
+type Reader = Read & { readonly at: At }
+const shared = {
+  maybe(this: Reader, kind: AnyDoc, id: string) {
+    return lookIn(this.at, kind, id, false)
+  },
+  raw(this: Reader, kind: AnyDoc, id: string) {
+    return rawIn(this.at, kind, id)
+  },
+  list(this: Reader, kind: AnyDoc, name: string, prefixes: readonly (readonly Part[])[], page: ListPage) {
+    return listIn(this.at, kind, name, prefixes, page)
+  },
+  count(this: Reader, kind: AnyDoc, name: string, parts: readonly Part[]) {
+    return this.at.store.count(prefixOf(kind, name, parts))
+  },
+  async facts(this: Reader, of: FactsOf, page: FactsPage) {
+    const { store, draft } = this.at
+    const facts = await store.facts(of, page)
+    draft.rows += facts.length
+    for (const { images } of facts) for (const { text } of images) draft.chars += text?.length ?? 0
+    return facts
+  },
+  seek(this: Reader, scope: string, at: string) {
+    return this.at.store.seek(scope, at)
+  },
+  head(this: Reader, scope: string) {
+    return this.at.store.head(scope)
+  },
+  place(this: Reader, kind: AnyDoc, id: string) {
+    return this.at.store.place(keyOf(kind, id))
+  },
+  isFull(this: Reader) {
+    return this.at.draft.chars > limits.pageBytesMax
+  },
+  subject(this: Reader, id: string) {
+    return this.at.outside.directory(this, id)
+  },
+  async people(this: Reader, sought: PeopleSought) {
+    return (await this.at.outside.people?.(this, sought)) ?? []
+  },
+  async grant(this: Reader, task_id: string, scope: string, now: string) {
+    return (await this.at.outside.grants?.(this, task_id, scope, now)) ?? null
+  },
+  async blob(this: Reader, checksum: string) {
+    const size = (await this.at.outside.blobs?.size(checksum)) ?? null
+    return size === null ? null : { size }
+  },
+  findings(this: Reader) {
+    return this.at.outside.findings?.() ?? []
+  },
+  seen(this: Reader, agent_id: string) {
+    const { outside, draft } = this.at
+    return seenBy(outside.presence, agent_id, Date.parse(draft.at))
+  },
+}

@@ -1,0 +1,180 @@
+// What one call has read and decided so far, and how that becomes a batch.
+import type { Received } from '../ports/blobs.ts'
+import { canonical } from '../log/canonical-json.ts'
+import type { Wanted } from './effects.ts'
+import { SYSTEM_ID, type Actor } from '../declare/access.ts'
+import type { NewId } from '../codec/ids.ts'
+import type { Bound, Decision } from '../declare/operation.ts'
+import { entriesOf, idOf, keyOf, kindOf, prefixOf } from '../declare/schema.ts'
+import type { Basis, Batch, Fact, Image, Key, Put, Value } from '../log/store.ts'
+
+export type DraftFact = Omit<Fact, 'images'> & { readonly images: readonly { readonly key: Key; readonly value: Value }[] }
+
+export type Draft = {
+  readonly at: string
+  readonly received: Received | undefined
+  scope: string | null
+  readonly expect: Map<Key, number>
+  readonly before: Map<Key, Value | null>
+  readonly after: Map<Key, Value | null>
+  readonly facts: DraftFact[]
+  readonly puts: Set<Key>
+  readonly bounds: Bound[]
+  /** A document that was there but not for this actor: the refusal says nothing of it, the record does. */
+  hidden: Key | null
+  /** Documents and facts that were read, and the characters of their texts. */
+  rows: number
+  chars: number
+  consequences: number
+  /** The answer holds nothing yet. */
+  nothing: { readonly again: string | null } | null
+  /** What the call itself wants to be done outside. */
+  wanted: Wanted | null
+  /** Nothing comes of it but an answer. */
+  readonly onlyReads: boolean
+}
+
+export const draftAt = (at: string, received?: Received): Draft => ({
+  at,
+  received,
+  scope: null,
+  expect: new Map(),
+  before: new Map(),
+  after: new Map(),
+  facts: [],
+  puts: new Set(),
+  bounds: [],
+  hidden: null,
+  rows: 0,
+  chars: 0,
+  consequences: 0,
+  nothing: null,
+  wanted: null,
+  onlyReads: false,
+})
+
+/** Nothing is committed, so nothing need be as it was. */
+class Unexpected extends Map<Key, number> {
+  override set(): this {
+    return this
+  }
+}
+const NONE = { expect: new Unexpected(), after: new Map<never, never>(), facts: [], puts: new Set<never>(), bounds: [] }
+/** For a call that only reads: there is nothing that it could decide. */
+export const readingAt = (at: string): Draft => ({
+  at,
+  received: undefined,
+  scope: null,
+  expect: NONE.expect,
+  before: new Map(),
+  after: NONE.after,
+  facts: NONE.facts,
+  puts: NONE.puts,
+  bounds: NONE.bounds,
+  hidden: null,
+  rows: 0,
+  chars: 0,
+  consequences: 0,
+  nothing: null,
+  wanted: null,
+  onlyReads: true,
+})
+
+export const isEmpty = (draft: Draft): boolean => draft.facts.length === 0 && draft.puts.size === 0
+
+/** Keys of the documents that the call itself was about; what followed from that is not its own. */
+export const subjectsIn = ({ facts }: Draft): string[] => [
+  ...new Set(facts.filter(({ cause }) => cause === null).map(({ subject }) => subject)),
+]
+
+/** What was decided, with who did it and by what right. */
+export function record(
+  draft: Draft,
+  newId: NewId,
+  protocol: string,
+  decision: Decision<unknown>,
+  actor: Actor,
+  basis: Basis,
+  cause: number | null,
+): void {
+  const first = draft.facts.length
+  for (const made of decision.facts) {
+    const subject = made.images[0]!
+    const scope = decision.scope ?? subject.doc.scopeOf(subject.after)
+    draft.scope ??= scope
+    if (draft.scope !== scope) throw new Error(`one batch, one chain: ${made.action} belongs to ${scope}, not ${draft.scope}`)
+    draft.facts.push({
+      id: made.id ?? newId('aud'),
+      action: `${protocol}/${made.action}`,
+      actor: made.bySystem ? SYSTEM_ID : actor.id,
+      behalf: made.behalf ?? actor.behalf ?? null,
+      basis: made.basis ?? basis,
+      cause: made.cause === null ? cause : first + made.cause,
+      subject: keyOf(subject.doc, subject.id),
+      task: subject.doc.taskOf(subject.after),
+      root: subject.doc.rootOf(subject.after),
+      detail: made.detail,
+      images: made.images.map(({ doc, id, after }) => ({ key: keyOf(doc, id), value: after })),
+    })
+    for (const { doc, id, after } of made.images) draft.after.set(keyOf(doc, id), after)
+  }
+  draft.bounds.push(...(decision.atMost ?? []))
+}
+
+/** Texts of the images, and the index entries that differ between before and after. */
+export function batchOf(draft: Draft): Batch {
+  const texts = new Map<Value, string>()
+  const textOf = (value: Value): string => {
+    let text = texts.get(value)
+    if (text === undefined) texts.set(value, (text = canonical(value)))
+    return text
+  }
+  const { add, drop, count, create } = indexChanges(draft)
+  const facts = draft.facts.map((fact): Fact => ({
+    ...fact,
+    images: fact.images.map(({ key, value }): Image => ({ key, value, text: textOf(value) })),
+  }))
+  const puts = [...draft.puts].map((key): Put => {
+    const value = draft.after.get(key) ?? null
+    return { key, value, text: value === null ? null : textOf(value) }
+  })
+  const atMost = draft.bounds.map(({ doc, index, prefix, max, words, retry_after, decidesAgain }) => ({
+    prefix: prefixOf(doc, index, prefix),
+    max,
+    words,
+    retry_after,
+    decidesAgain,
+  }))
+  return { scope: draft.scope ?? '', at: draft.at, expect: draft.expect, create, facts, puts, add, drop, count, atMost }
+}
+
+function indexChanges(draft: Draft): Pick<Batch, 'add' | 'drop' | 'count' | 'create'> {
+  const add: string[] = []
+  const drop: string[] = []
+  const create = new Set<Key>()
+  const count = new Map<string, number>()
+  const sum = (prefix: string | null, by: number): void => {
+    if (prefix !== null) count.set(prefix, (count.get(prefix) ?? 0) + by)
+  }
+  for (const [key, value] of draft.after) {
+    const kind = kindOf(key)
+    const was = entriesOf(kind, idOf(key), draft.before.get(key) ?? null)
+    const is = entriesOf(kind, idOf(key), value)
+    for (const { entry, counted } of was) {
+      if (is.some((other) => other.entry === entry)) continue
+      drop.push(entry)
+      sum(counted, -1)
+    }
+    for (const { entry, counted } of is) {
+      if (was.some((other) => other.entry === entry)) continue
+      add.push(entry)
+      sum(counted, 1)
+    }
+    // What is written was read, or is new and must be new at the commit too: there are no blind writes.
+    if (!draft.expect.get(key)) {
+      draft.expect.delete(key)
+      create.add(key)
+    }
+  }
+  return { add, drop, count, create }
+}

@@ -1,0 +1,131 @@
+// Calls that wait for something to answer with. Whoever waits sits by a bell; a commit rings the bells of those whom its documents
+// concern, once it is durable, and who hears its bell looks again. Nobody polls, and whoever is not concerned is left alone.
+import type { Clock } from '../ports/clock.ts'
+import { Refusal } from '../declare/errors.ts'
+import { limits } from '../limits.ts'
+import type { Wish } from '../declare/operation.ts'
+import { kindOf } from '../declare/schema.ts'
+import type { Key, Value } from '../log/store.ts'
+
+export type Seat = {
+  /** Before it looks, so that nothing that comes while it looks is missed. */
+  listen(wish: Wish | null, actor: string): void
+  /** True: look again. False: answer with what there is. `again`: when time alone may bring something. */
+  wait(again: string | null): Promise<boolean>
+  leave(): void
+}
+
+export type Waiting = {
+  seat(signal: AbortSignal | undefined): Seat
+  /** Of documents as they are now, durably. */
+  ring(written: ReadonlyMap<Key, Value | null>): void
+  /** Everybody is answered, and nobody waits any more. */
+  stop(): void
+  stats(): { readonly waiting: number; readonly woken: number }
+}
+
+type Ring = () => void
+
+export function createWaiting(now: () => number, sleep: Clock['sleep'] | undefined): Waiting {
+  const bells = new Map<string, Set<Ring>>()
+  const sitting = new Map<string, number>()
+  const stopping = new Set<Ring>()
+  let stopped = sleep === undefined
+  let woken = 0
+
+  function admit(actor: string): void {
+    if (stopping.size >= limits.waitsMax) throw new Refusal('BUSY', 'too many calls wait already', { retry_after: 1 })
+    const own = sitting.get(actor) ?? 0
+    if (own >= limits.waitsPerActorMax)
+      throw new Refusal('QUOTA_EXCEEDED', `at most ${limits.waitsPerActorMax} calls of one actor wait at a time`, { retry_after: 1 })
+    sitting.set(actor, own + 1)
+  }
+  function dismiss(actor: string): void {
+    const own = sitting.get(actor)! - 1
+    if (own === 0) sitting.delete(actor)
+    else sitting.set(actor, own)
+  }
+
+  function hang(bell: string, ring: Ring): void {
+    const rings = bells.get(bell)
+    if (rings) rings.add(ring)
+    else bells.set(bell, new Set([ring]))
+  }
+  function unhang(bell: string, ring: Ring): void {
+    const rings = bells.get(bell)
+    if (rings?.delete(ring) && rings.size === 0) bells.delete(bell)
+  }
+
+  /** Resolves when rung, when the time has come, or when nobody is there to be answered any more. */
+  async function rest(ms: number, signal: AbortSignal | undefined, wake: AbortController): Promise<void> {
+    const over: Ring = () => wake.abort()
+    stopping.add(over)
+    signal?.addEventListener('abort', over)
+    try {
+      await sleep!(ms, wake.signal)
+    } finally {
+      stopping.delete(over)
+      signal?.removeEventListener('abort', over)
+    }
+  }
+
+  function seat(signal: AbortSignal | undefined): Seat {
+    let sits: { readonly bell: string; readonly actor: string; readonly until: number } | null = null
+    let isRung = false
+    let wake: AbortController | null = null
+    const ring: Ring = () => {
+      isRung = true
+      wake?.abort()
+    }
+    function leave(): void {
+      if (sits) unhang(sits.bell, ring)
+      sits = null
+    }
+    return {
+      listen(wish, actor) {
+        isRung = false
+        if (wish?.bell !== sits?.bell) leave()
+        if (wish && sits === null && !stopped) {
+          sits = { bell: wish.bell, actor, until: now() + wish.ms }
+          hang(wish.bell, ring)
+        }
+      },
+      async wait(again) {
+        if (sits === null || stopped || signal?.aborted) return false
+        const at = now()
+        const { until, actor } = sits
+        if (at >= until) return false
+        if (isRung) return true
+        const next = again === null ? until : Math.min(until, Date.parse(again))
+        wake = new AbortController()
+        admit(actor)
+        try {
+          // However the clock steps meanwhile: it ends in a bounded time.
+          await rest(Math.min(limits.waitMsMax, Math.max(1, next - at)), signal, wake)
+        } finally {
+          dismiss(actor)
+          wake = null
+        }
+        if (isRung) woken++
+        return !signal?.aborted && !stopped && (isRung || next < until)
+      },
+      leave,
+    }
+  }
+
+  return {
+    seat,
+    ring(written) {
+      if (bells.size === 0) return
+      for (const [key, value] of written) {
+        const bell = value === null ? null : kindOf(key).wakes(value)
+        if (bell !== null) for (const ring of bells.get(bell) ?? []) ring()
+      }
+    },
+    stop() {
+      stopped = true
+      for (const over of stopping) over()
+    },
+    stats: () => ({ waiting: stopping.size, woken }),
+  }
+}

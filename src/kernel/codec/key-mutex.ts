@@ -1,0 +1,19 @@
+// Calls that lost a race over one document go on one after the other.
+import type { Key } from '../log/store.ts'
+
+export function createLanes(): { enter(key: Key): Promise<() => void> } {
+  const lanes = new Map<Key, Promise<unknown>>()
+  return {
+    async enter(key) {
+      const before = lanes.get(key) ?? Promise.resolve()
+      const { promise: mine, resolve: leave } = Promise.withResolvers<void>()
+      const tail = before.then(() => mine)
+      lanes.set(key, tail)
+      await before
+      return () => {
+        leave()
+        if (lanes.get(key) === tail) lanes.delete(key)
+      }
+    },
+  }
+}

@@ -1,0 +1,42 @@
+// How a decision says what happened.
+import type { Change, Made } from './operation.ts'
+import type { Doc, Static, TSchema } from './schema.ts'
+import type { Basis, Value } from '../log/store.ts'
+
+type Imaged = { readonly doc: Doc; readonly id: string; readonly after: Value }
+
+/** A document as it is from now on. */
+export const image = <S extends TSchema>(doc: Doc<S>, after: Static<S> & { id: string }): Imaged => ({
+  doc: doc,
+  id: after.id,
+  after: after,
+})
+
+type More = {
+  readonly id?: string
+  readonly detail?: Value
+  readonly basis?: Basis
+  readonly behalf?: string
+  readonly cause?: number
+  readonly bySystem?: true
+}
+
+/** What happened to the first document; the others changed with it. */
+export const fact = (action: string, images: readonly [Imaged, ...Imaged[]], more: More = {}): Made => ({
+  id: more.id ?? null,
+  action,
+  subject: { doc: images[0].doc, id: images[0].id },
+  images,
+  detail: more.detail ?? null,
+  basis: more.basis ?? null,
+  behalf: more.behalf ?? null,
+  cause: more.cause ?? null,
+  bySystem: more.bySystem ?? false,
+})
+
+/** A document that no fact describes; null removes it. */
+export const put = <S extends TSchema>(doc: Doc<S>, id: string, value: Static<S> | null): Change => ({
+  doc: doc,
+  id,
+  value: value,
+})

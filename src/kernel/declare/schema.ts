@@ -1,0 +1,255 @@
+// The only file that runs the schema library, and the declaration of a document kind: its shape, its indexes, who may see it.
+import type { Static, TEnum, TSchema } from 'typebox'
+import { Compile } from 'typebox/schema'
+import { Refusal } from './errors.ts'
+import type { Actor } from './access.ts'
+import { t } from './schema-builders.ts'
+
+export { t }
+export type { Static, TSchema }
+
+/** One of these words. */
+export const either = <L extends string[]>(...words: L): TEnum<L> => t.Enum([...words])
+export const nullable = <S extends TSchema>(schema: S) => t.Union([schema, t.Null()])
+
+/** What is invalid at or below this place is refused with this code instead of INVALID_REQUEST. */
+export const refusedAs = <S extends TSchema>(code: string, schema: S): S => Object.assign(schema, { 'x-refusal': code })
+
+export type Part = string | number
+
+/**
+ * From a document to its rows in the index: none, one or several. The id is appended by the kernel. `counted`: how many
+ * leading parts of a row make a prefix whose entries are counted, so that a batch can bound them; 0 counts nothing.
+ */
+export type Index<V> = { rows(value: V): readonly (readonly Part[])[]; readonly counted: number }
+export const index = <V>(rows: Index<V>['rows'], counted = 0): Index<V> => ({ rows, counted })
+
+/** What the system does with a document at a time, if it is still like this then. */
+export type Due = { readonly at: string; readonly call: string; readonly input: object }
+
+/** A stored document kind. What grows without bound is never inside a document. */
+export type Doc<S extends TSchema = TSchema> = {
+  readonly kind: string // `${protocol}.${noun}`
+  readonly noun: string
+  readonly schema: S
+  readonly indexes: Readonly<Record<string, Index<Static<S>>>>
+  /** The project (or `system`, or `org`) that the document belongs to: its chain and its visibility. */
+  scopeOf(value: Static<S>): string
+  taskOf(value: Static<S>): string | null
+  rootOf(value: Static<S>): string | null
+  /** Within its scope, who may see it. */
+  visibleTo(value: Static<S>, actor: Actor): boolean
+  /** Whether somebody outside its scope sees it all the same. */
+  reaches(value: Static<S>, actor: Actor): boolean
+  /** What is put, marked each time with another mark, where one put must be told from the next. */
+  stamp(value: Static<S>, mark: string): Static<S>
+  /** The document whose readers are the readers of this one; null: it speaks for itself. */
+  within(value: Static<S>): { readonly doc: AnyDoc; readonly id: string } | null
+  /** Whom it concerns that the document is like this now: calls that wait for them look again. */
+  wakes(value: Static<S>): string | null
+  /** What is done with it when nothing else happens first: a timer that no document of its own stands for. */
+  due(value: Static<S>): Due | null
+  readonly timed: boolean
+}
+// oxlint-disable-next-line typescript/no-explicit-any -- a kind of any shape; its functions take what its own schema describes
+export type AnyDoc = Doc<any>
+
+type DocOptions<S extends TSchema> = {
+  /** What a refusal calls it, where that is not the kind's own name. */
+  readonly noun?: string
+  readonly indexes?: Readonly<Record<string, Index<Static<S>>>>
+  readonly scopeOf: (value: Static<S>) => string
+  readonly taskOf?: (value: Static<S>) => string | null
+  readonly rootOf?: (value: Static<S>) => string | null
+  readonly visibleTo?: (value: Static<S>, actor: Actor) => boolean
+  readonly reaches?: (value: Static<S>, actor: Actor) => boolean
+  readonly stamp?: (value: Static<S>, mark: string) => Static<S>
+  readonly within?: (value: Static<S>) => { readonly doc: AnyDoc; readonly id: string } | null
+  readonly wakes?: (value: Static<S>) => string | null
+  readonly due?: (value: Static<S>) => Due | null
+}
+
+const kinds = new Map<string, AnyDoc>()
+
+export function doc<S extends TSchema>(kind: string, schema: S, options: DocOptions<S>): Doc<S> {
+  if (kinds.has(kind)) throw new Error(`there are two document kinds ${kind}`)
+  const nothing = (): null => null
+  const made: Doc<S> = {
+    kind,
+    noun: options.noun ?? kind.slice(kind.indexOf('.') + 1),
+    schema,
+    indexes: options.indexes ?? {},
+    scopeOf: options.scopeOf,
+    taskOf: options.taskOf ?? nothing,
+    rootOf: options.rootOf ?? options.taskOf ?? nothing,
+    visibleTo: options.visibleTo ?? (() => true),
+    reaches: options.reaches ?? (() => false),
+    stamp: options.stamp ?? ((value) => value),
+    within: options.within ?? nothing,
+    wakes: options.wakes ?? nothing,
+    due: options.due ?? nothing,
+    timed: options.due !== undefined,
+  }
+  kinds.set(kind, made)
+  return made
+}
+
+export function kindOf(key: string): AnyDoc {
+  const found = kinds.get(key.slice(0, key.indexOf('/')))
+  if (!found) throw new Error(`no document kind for ${key}`)
+  return found
+}
+/** The kinds whose documents are due at times. */
+export const kindsWithDue = (): AnyDoc[] => [...kinds.values()].filter(({ timed }) => timed)
+export const keyOf = (kind: { readonly kind: string }, id: string): string => `${kind.kind}/${id}`
+export const idOf = (key: string): string => key.slice(key.indexOf('/') + 1)
+
+// Entries compare as bytes in every store. NUL cannot occur in a part: every input that holds one is refused.
+const SEPARATOR = '\0'
+/** Greater than every character that a part may begin with. */
+export const END = '\u{10FFFF}'
+const partOf = (part: Part): string => (typeof part === 'number' ? String(part).padStart(16, '0') : part)
+export function prefixOf(kind: { readonly kind: string }, name: string, parts: readonly Part[]): string {
+  let prefix = `${kind.kind}.${name}${SEPARATOR}`
+  for (const part of parts) prefix += partOf(part) + SEPARATOR
+  return prefix
+}
+/** No index of a kind is called so. */
+export const DUE = '~due'
+export const idIn = (entry: string): string => entry.slice(entry.lastIndexOf(SEPARATOR) + 1)
+
+export function entriesOf(kind: AnyDoc, id: string, value: object | null): { entry: string; counted: string | null }[] {
+  const made: { entry: string; counted: string | null }[] = []
+  if (value === null) return made
+  const due = kind.timed ? kind.due(value) : null
+  if (due) made.push({ entry: prefixOf(kind, DUE, [due.at]) + id, counted: null })
+  for (const name in kind.indexes) {
+    const { rows, counted } = kind.indexes[name]!
+    for (const row of rows(value)) {
+      made.push({ entry: prefixOf(kind, name, row) + id, counted: counted > 0 ? prefixOf(kind, name, row.slice(0, counted)) : null })
+    }
+  }
+  return made
+}
+
+/** Whether a document like this has this entry in the index of that name. */
+export const holdsEntry = (kind: AnyDoc, name: string, id: string, value: object, entry: string): boolean =>
+  kind.indexes[name]!.rows(value).some((row) => prefixOf(kind, name, row) + id === entry)
+
+type Compiled = { check(value: unknown): boolean; problem(value: unknown): Refusal; clean(value: unknown): unknown }
+const compiled = new WeakMap<TSchema, Compiled>()
+
+function compile(schema: TSchema): Compiled {
+  let found = compiled.get(schema)
+  if (!found) {
+    const validator = Compile(schema)
+    found = {
+      check: (value) => validator.Check(value),
+      problem: (value) => problemOf(schema, validator.Errors(value)[1]),
+      clean: cleanerOf(schema),
+    }
+    compiled.set(schema, found)
+  }
+  return found
+}
+
+/** The value without the fields that the schema does not know, or a refusal that names the place. */
+export function parse<S extends TSchema>(schema: S, value: unknown): Static<S> {
+  const { check, problem, clean } = compile(schema)
+  if (!check(value)) throw problem(value)
+  return clean(value) as Static<S>
+}
+
+/** For our own answers: a mismatch is a bug. */
+export function assertMatches(schema: TSchema, value: unknown, what: string): void {
+  const { check, problem } = compile(schema)
+  if (!check(value)) throw new Error(`${what} does not match its schema: ${problem(value).message}`)
+}
+
+type Problem = { keyword: string; schemaPath: string; instancePath: string; message: string; params: object }
+
+function problemOf(schema: TSchema, problems: Problem[]): Refusal {
+  // The shortest path says it best: a failed union also lists what failed in each of its branches.
+  const first = besidesNull(problems).toSorted((a, b) => depthOf(a) - depthOf(b))[0]
+  if (!first) return new Refusal('INVALID_REQUEST', 'the input does not match its schema')
+  const missing = first.keyword === 'required' ? (first.params as { requiredProperties: string[] }).requiredProperties[0] : undefined
+  const path = missing === undefined ? first.instancePath : `${first.instancePath}/${missing}`
+  const place = path === '' ? 'the input' : path.slice(1).replaceAll('/', '.')
+  const { code, node } = schemaAt(schema, path)
+  const words = missing === undefined ? wordsOf(first, node) : 'is required'
+  return new Refusal(code, `${place} ${words}`, { field: path === '' ? null : place })
+}
+/** Whoever sent something where null would do as well wants to know what is wrong with what they sent. */
+function besidesNull(problems: Problem[]): Problem[] {
+  const isNull = ({ schemaPath, params }: Problem): boolean => schemaPath.endsWith(SECOND) && (params as { type?: unknown }).type === 'null'
+  const unions = new Set(problems.filter(isNull).map(({ schemaPath }) => schemaPath.slice(0, -SECOND.length)))
+  return problems.filter((one) => !isNull(one) && !(one.keyword === 'anyOf' && unions.has(one.schemaPath)))
+}
+const SECOND = '/anyOf/1'
+const depthOf = (problem: Problem): number => problem.instancePath.split('/').length
+
+function wordsOf(problem: Problem, node: SchemaNode | undefined): string {
+  if (node?.enum) return `must be one of: ${node.enum.join(', ')}`
+  if (problem.keyword === 'pattern' && node?.description) return `must be ${node.description}`
+  if (problem.keyword === 'anyOf') return 'has none of the allowed forms'
+  return problem.message
+}
+
+export type SchemaNode = {
+  type?: string
+  enum?: string[]
+  description?: string
+  properties?: Record<string, SchemaNode>
+  additionalProperties?: boolean | SchemaNode
+  items?: SchemaNode
+  anyOf?: SchemaNode[]
+  'x-refusal'?: string
+  'x-added'?: readonly string[]
+}
+
+function schemaAt(schema: TSchema, path: string): { code: string; node: SchemaNode | undefined } {
+  let node: SchemaNode | undefined = schema
+  let code = node['x-refusal'] ?? 'INVALID_REQUEST'
+  for (const step of path.split('/').slice(1)) {
+    const inside: SchemaNode | undefined = node?.anyOf?.find((branch) => branch.properties ?? branch.items) ?? node
+    node = inside?.properties && Object.hasOwn(inside.properties, step) ? inside.properties[step] : inside?.items
+    code = node?.['x-refusal'] ?? code
+  }
+  const enumeration = node?.anyOf?.find((branch) => branch.enum)
+  return { code, node: enumeration ?? node }
+}
+
+/** Copies what the schema names and nothing else. Where the schema says nothing about the inside, the inside passes. */
+function cleanerOf(schema: TSchema): (value: unknown) => unknown {
+  const node = schema as SchemaNode
+  if (node.anyOf) return unionCleanerOf(node.anyOf)
+  // An open object belongs to whoever sent it; nothing in it is ours to drop.
+  if (node.properties && node.additionalProperties !== true) return objectCleanerOf(node.properties)
+  if (node.items) {
+    const clean = cleanerOf(node.items)
+    return (value) => (value as unknown[]).map(clean)
+  }
+  return (value) => value
+}
+
+function objectCleanerOf(properties: Record<string, SchemaNode>): (value: unknown) => unknown {
+  const cleaners = Object.entries(properties).map(([name, inner]) => [name, cleanerOf(inner as TSchema)] as const)
+  return (value) => {
+    const kept: Record<string, unknown> = {}
+    for (const [name, clean] of cleaners) {
+      // What every object inherits (`constructor`) is not a field that somebody sent.
+      const held = Object.hasOwn(value as object, name) ? (value as Record<string, unknown>)[name] : undefined
+      if (held !== undefined) kept[name] = clean(held)
+    }
+    return kept
+  }
+}
+
+function unionCleanerOf(branches: SchemaNode[]): (value: unknown) => unknown {
+  const made = new Map(branches.map((branch) => [branch, cleanerOf(branch as TSchema)]))
+  return (value) => made.get(branchFor(branches, value))!(value)
+}
+
+/** The form that a value of a union has: the first that fits. */
+export const branchFor = (branches: readonly SchemaNode[], value: unknown): SchemaNode =>
+  branches.find((branch) => compile(branch as TSchema).check(value)) ?? branches[0]!

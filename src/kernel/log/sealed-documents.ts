@@ -1,0 +1,75 @@
+// Whether a document is the one that the record describes. What a fact describes is read from its sealed image alone and held against
+// the digest in that fact; what no fact describes carries a tag that only this server can make.
+import { digestOf, hashOf } from './hash-chain.ts'
+import type { Key, StoredFact } from './store.ts'
+
+/** A document as its row says it is. `text` and `tag` stand there only where no fact describes it. */
+export type DocAtRest = {
+  readonly version: number
+  readonly image: number | null
+  readonly text: string | null
+  readonly tag: string | null
+}
+
+/** The newest image of a key, with the fact that it belongs to and the line after that in its chain. */
+export type ImageAtRest = {
+  readonly id: number
+  readonly version: number
+  readonly salt: string
+  readonly text: string | null
+  readonly scope: string | null
+  readonly seq: number | null
+  readonly line: string | null
+  readonly hash: string | null
+  readonly after: string | null
+}
+export type AtRest = { readonly doc: DocAtRest | null; readonly newest: ImageAtRest | null }
+
+/** Makes the tag of a document that no fact describes. */
+export type Tag = (text: string) => string
+/** The lengths keep apart what stands side by side. */
+export const tagged = (key: Key, version: number, text: string): string => `${key.length}:${key}${version}:${text}`
+
+export type Sound = { readonly version: number; readonly image: number | null; readonly text: string }
+
+const q = JSON.stringify
+/** As it stands in the line. Inside a string its quotes would be escaped, so it is nowhere else. */
+const sealedAs = (key: Key, version: number, digest: string): string => `{"digest":"${digest}","key":${q(key)},"version":${version}}`
+
+/** The document, or in words how it differs from the record. */
+export function soundOr({ doc, newest }: AtRest, key: Key, tag: Tag): Sound | string {
+  if (doc === null) return 'its row is missing, but the record describes it'
+  if (newest === null) return soundPut(doc, key, tag)
+  if (doc.image === null) return 'its row names no image, but the record describes it'
+  if (doc.text !== null) return 'a text stands beside its sealed image'
+  if (doc.image !== newest.id) return 'its row does not name its newest image'
+  if (doc.version !== newest.version) return `its row says version ${doc.version}, its image version ${newest.version}`
+  if (newest.text === null) return 'the content of its image is gone, and no erasure is on the record'
+  const wrong = wrongIn(newest, newest.text, key)
+  return wrong ?? { version: doc.version, image: doc.image, text: newest.text }
+}
+
+function soundPut({ version, image, text, tag: found }: DocAtRest, key: Key, tag: Tag): Sound | string {
+  if (image !== null) return 'its image is missing'
+  if (text === null) return 'its content is missing'
+  if (found !== tag(tagged(key, version, text))) return 'its tag does not fit: this server did not write it like this'
+  return { version, image, text }
+}
+
+function wrongIn({ version, salt, line, hash, after, scope, seq }: ImageAtRest, text: string, key: Key): string | null {
+  if (line === null || hash === null) return 'the fact of its image is missing'
+  if (!line.includes(sealedAs(key, version, digestOf(salt, text)))) return 'its image does not match the digest in its fact'
+  if (hashOf(line) !== hash || !line.includes(`"scope":${q(scope)},"seq":${seq},`)) return 'the fact of its image was changed'
+  if (after !== null && !after.includes(`"prev":"${hash}"`)) return 'the fact of its image is not the one that the next fact follows'
+  return null
+}
+
+/** Whether a fact may be shown: its line matches its hash, and its images match their digests. Who verifies asks more. */
+export function isSound({ line, hash, images }: StoredFact): boolean {
+  if (hashOf(line) !== hash) return false
+  return images.every(({ key, version, salt, text, before, beforeSalt, beforeLine }) => {
+    if (text === null || !line.includes(sealedAs(key, version, digestOf(salt, text)))) return false
+    if (version === 1) return before === null
+    return before !== null && beforeLine?.includes(sealedAs(key, version - 1, digestOf(beforeSalt!, before))) === true
+  })
+}

@@ -1,0 +1,140 @@
+// Following the record: the facts are the truth, the store's subscription only says when to look again. Nothing is skipped,
+// nothing is sent before it is durable, and who may not read any more is asked again before each portion.
+import { timestampOf } from '../ports/clock.ts'
+import { draftAt, type Draft } from '../call/unit-of-work.ts'
+import { Refusal } from '../declare/errors.ts'
+import type { Actor } from '../declare/access.ts'
+import type { Stream } from '../declare/operation.ts'
+import type { Presence } from '../ports/presence.ts'
+import type { FactsOf, Sealed, Store, StoredFact } from './store.ts'
+
+/** The actor, or how to find out who it is: asked again with every attempt, so that a revoked credential cannot win a race. */
+export type Caller = Actor | (() => Actor | Promise<Actor>)
+
+/** Somebody who may follow a stream, as of now. */
+export type Admission = {
+  readonly actor: Actor
+  readonly op: Stream
+  readonly input: object
+  readonly of: FactsOf
+  /** Whether this subscriber may see the fact; null: all that the stream holds. */
+  readonly sees: ((fact: StoredFact) => Promise<boolean>) | null
+  /** The same for the present: who calls is found out anew, what they may read is loaded anew. */
+  again(): Promise<Admission>
+}
+
+export type FollowOptions = {
+  /** The place of the last item seen; null begins at the first. */
+  readonly after: number | null
+  readonly signal: AbortSignal
+}
+export type Followed = { readonly place: number; readonly item: unknown }
+
+export type Streams = {
+  /** Whether somebody may follow a stream operation. A refusal is written down as that of a call is. */
+  admit(operation: string, input: unknown, caller: Caller): Promise<Admission>
+  /** The items of a stream operation from a place on, until the signal aborts. Each names the place to go on from. */
+  follow(operation: string, input: unknown, caller: Caller, options: FollowOptions): AsyncIterable<Followed>
+}
+
+type Wiring = {
+  now(): number
+  streamOf(name: string): Stream | undefined
+  /** Checks the shape, loads and authorizes. */
+  load(draft: Draft, op: Stream, raw: unknown, actor: Actor): Promise<{ readonly input: unknown; readonly state: unknown }>
+  denied(draft: Draft, operation: string, actor: Actor, refusal: Refusal): void
+  readonly presence: Presence | undefined
+}
+
+export function createStreams(store: Store, { now, streamOf, load, denied, presence }: Wiring): Streams {
+  function opOf(name: string): Stream {
+    const op = streamOf(name)
+    if (!op) throw new Refusal('NOT_FOUND', `there is no stream ${name}`)
+    return op
+  }
+
+  async function admit(name: string, raw: unknown, caller: Caller, isFirst: boolean): Promise<Admission> {
+    const op = opOf(name)
+    const draft = draftAt(timestampOf(now()))
+    const actor = typeof caller === 'function' ? await caller() : caller
+    if (actor.kind === 'agent') presence?.heard(actor.id)
+    try {
+      const { input, state } = await load(draft, op, raw, actor)
+      const sees = op.sees?.(state) ?? null
+      return { actor, op, input: input as object, of: op.of(state), sees, again: () => admit(name, raw, caller, false) }
+    } catch (error) {
+      // A right that ended is no reach for what is somebody else's.
+      if (isFirst && error instanceof Refusal) denied(draft, name, actor, error)
+      throw error
+    }
+  }
+
+  return {
+    admit: (name, raw, caller) => admit(name, raw, caller, true),
+    follow(name, raw, caller, options) {
+      opOf(name)
+      const listens = ({ id, kind }: Actor): (() => void) | undefined => (kind === 'agent' ? presence?.listens(id) : undefined)
+      return followStream(store, options, (isFirst) => admit(name, raw, caller, isFirst), listens)
+    },
+  }
+}
+
+/** A chain is walked by its own numbers, everything else by positions. */
+export const placeIn = (of: FactsOf, fact: { readonly seq: number; readonly position: number }): number =>
+  of.by === 'scope' || of.by === 'actor' ? fact.seq : fact.position
+
+/** The place of the last fact that there is. */
+export const lastPlace = async (store: Store, of: FactsOf): Promise<number> =>
+  of.by === 'scope' || of.by === 'actor' ? (await store.head(of.scope)).seq : store.stats().position
+
+const PORTION = 100
+
+async function* followStream(
+  store: Store,
+  { after, signal }: FollowOptions,
+  admit: (isFirst: boolean) => Promise<Admission>,
+  listens: (actor: Actor) => (() => void) | undefined,
+): AsyncIterable<Followed> {
+  const wake = createWake(store, signal)
+  let leave: (() => void) | undefined
+  try {
+    let place = after
+    for (let isFirst = true; !signal.aborted; isFirst = false) {
+      const seen = wake.generation()
+      const { actor, op, of, input, sees } = await admit(isFirst)
+      leave ??= listens(actor)
+      const portion = await store.facts(of, { after: place, limit: PORTION })
+      for (const stored of portion) {
+        if (signal.aborted) return
+        place = placeIn(of, stored)
+        if (op.wants && !op.wants(input, stored)) continue
+        if (sees === null || (await sees(stored))) yield { place, item: op.view(stored) }
+      }
+      if (portion.length < PORTION) await wake.since(seen)
+    }
+  } finally {
+    leave?.()
+    wake.close()
+  }
+}
+
+/** Counts hints, so that one that comes while the subscriber is busy is not missed. */
+function createWake(store: Store, signal: AbortSignal): { generation(): number; since(seen: number): Promise<void>; close(): void } {
+  let generation = 0
+  let waiting: (() => void) | null = null
+  const ring = (): void => {
+    generation++
+    waiting?.()
+    waiting = null
+  }
+  const unsubscribe = store.subscribe((_: readonly Sealed[]) => ring())
+  signal.addEventListener('abort', ring)
+  return {
+    generation: () => generation,
+    since: (seen) => (generation !== seen || signal.aborted ? Promise.resolve() : new Promise((done) => (waiting = done))),
+    close() {
+      unsubscribe()
+      signal.removeEventListener('abort', ring)
+    },
+  }
+}

@@ -1,0 +1,36 @@
+// What only this server can say: its keys stand outside the documents, and whoever decides is given their use, never the keys.
+import { Refusal } from '../declare/errors.ts'
+import type { Value } from '../log/store.ts'
+
+export type Notary = {
+  /** Which server it is: `<public origin>#<installation id>` (X30). */
+  issuer(): string
+  /** HXP 0.1, 4.2: SHA-256 over the text and a secret of this server, in hexadecimal digits. */
+  evidence(text: string): string
+  /** Always the same for the same person, and nobody can tell from it who that is. */
+  pseudonym(id: string): string
+  /** A digest that only this server can make: what it covers cannot be guessed by trying. */
+  commit(text: string): string
+  /** A compact JWS (EdDSA) over the canonical claims, under the present key. */
+  attest(claims: Value): Promise<string>
+  /** The claims of a receipt that one of this server's keys has signed, whenever that was; null: none has. */
+  verify(jws: string): Promise<Value | null>
+  /** Encrypted to a public key (a JWK), or under a key of this server where there is none. */
+  seal(text: string, to: Value | null): Promise<string>
+  /** What was encrypted under the server's own key. */
+  open(sealed: string): Promise<string>
+}
+
+const absent = (): never => {
+  throw new Refusal('UNAVAILABLE', 'this server has no keys to sign and seal with')
+}
+export const noNotary: Notary = {
+  issuer: absent,
+  evidence: absent,
+  pseudonym: absent,
+  commit: absent,
+  attest: absent,
+  verify: absent,
+  seal: absent,
+  open: absent,
+}

@@ -1,0 +1,170 @@
+// Who is who on a task, and what must hold. Roles and rules read as sentences.
+import { Refusal } from '#kernel/declare/errors.ts'
+import { heldBy, role, speaksFor, SYSTEM_ID, type Actor, type Subject } from '#kernel/declare/access.ts'
+import { rule, type Read } from '#kernel/declare/operation.ts'
+import { hasTime } from '#kernel/codec/timestamps.ts'
+import { canMove } from '#kernel/declare/transitions.ts'
+import { isTerminal, type ArtifactVersion, type Checkpoint, type Task } from './schema.ts'
+import { taskMoves } from './states.ts'
+
+type OfTask = { readonly task: Task }
+type OfCheckpoint = OfTask & { readonly checkpoint: Checkpoint }
+
+/** The human who answers for the task (HACP 0.1.0, Roles), or their substitute; who works on it does not stand in for its judge. */
+export const principal = heldBy(
+  "the task's principal",
+  role<OfTask>(
+    'principal',
+    (actor, { task }) =>
+      actor.kind === 'human' && speaksFor(actor, task.ownership.principal, task.project_id) && !judgesOwnWork(actor, task),
+    (actor, { task }) => inPlaceOf(actor, task.ownership.principal),
+  ),
+)
+/** A human named on the task, or their substitute; nobody reviews their own work. */
+export const reviewer = heldBy(
+  'a reviewer',
+  role<OfTask>(
+    'reviewer',
+    (actor, { task }) =>
+      actor.kind === 'human' && actor.id !== task.executor && task.reviewers.some((who) => speaksFor(actor, who, task.project_id)),
+    (actor, { task }) => inPlaceOf(actor, task.reviewers.find((who) => speaksFor(actor, who, task.project_id)) ?? actor.id),
+  ),
+)
+const judgesOwnWork = (actor: Actor, task: Task): boolean => actor.id === task.executor && actor.id !== task.ownership.principal
+const inPlaceOf = (actor: Actor, whose: string): string | null => (actor.id === whose ? null : whose)
+/** Who works on it, also while a person holds it: so that a call in the wrong state is told about the state. */
+export const executor = heldBy(
+  "the task's executor",
+  role<OfTask>('executor', (actor, { task }) => actor.id === task.executor),
+)
+export const executingAgent = heldBy(
+  'the agent that executes the task',
+  role<OfTask>('executing agent', (actor, { task }) => actor.kind === 'agent' && actor.id === task.executor),
+)
+
+/** A precondition by the state table: the draft's PRECONDITION_FAILED. */
+export const allows = (event: string) =>
+  rule<OfTask>(
+    'PRECONDITION_FAILED',
+    `the task's state allows ${event}`,
+    ({ task }) => canMove(taskMoves, task.state, event),
+    `the task's state does not allow ${event}`,
+  )
+export const isActive = rule<OfTask>(
+  'PRECONDITION_FAILED',
+  'the task has not ended',
+  ({ task }) => !isTerminal(task.state),
+  'the task has ended',
+)
+
+const OUT_OF_TIME = 'the deadline of the task has passed, or its max_duration is spent'
+/** A passed deadline or a spent max_duration stops the agent, never the people; an ended task has no deadline any more. */
+export const isInTime = rule<OfTask>(
+  'DEADLINE_EXCEEDED',
+  'the task is within its deadline and max_duration',
+  ({ task }, _, { actor, now }) => {
+    return actor.kind !== 'agent' || isTerminal(task.state) || hasTime(task, now)
+  },
+  OUT_OF_TIME,
+)
+/** The same for what the system does in an agent's place. */
+export const isWithinTime = rule<OfTask>(
+  'DEADLINE_EXCEEDED',
+  'the task is within its deadline and max_duration',
+  ({ task }, _, { now }) => hasTime(task, now),
+  OUT_OF_TIME,
+)
+
+/** The system asks by itself; a question that it only puts to the next person is still the agent's. */
+export const isOfSystem = ({ raised_by, escalates }: Pick<Checkpoint, 'raised_by' | 'escalates'>): boolean =>
+  raised_by === SYSTEM_ID && escalates === undefined
+
+/** To let somebody try again without time would only bring the same question back. */
+export const hasTimeToTryAgain = rule<OfCheckpoint, { readonly action: string }>(
+  'DEADLINE_EXCEEDED',
+  'the task has time left for another try',
+  ({ task, checkpoint }, { action }, { now }) => action !== 'approve' || !isOfSystem(checkpoint) || hasTime(task, now),
+  `${OUT_OF_TIME}: give it more time with task.extend before you approve another try, or reject to end it`,
+)
+
+export const isNotExpired = rule<OfCheckpoint>(
+  'CHECKPOINT_EXPIRED',
+  'the checkpoint has not expired',
+  ({ checkpoint }, _, { now }) => {
+    // A checkpoint on hold stays answerable; with every other policy its time is up, whether or not the timer has run yet.
+    const isOver =
+      checkpoint.state === 'pending' && checkpoint.on_expiry !== 'hold' && checkpoint.expires_at !== null && checkpoint.expires_at <= now
+    return checkpoint.state !== 'expired' && !isOver
+  },
+  'the checkpoint has expired',
+)
+export const isPending = rule<OfCheckpoint>(
+  'PRECONDITION_FAILED',
+  'the checkpoint is pending',
+  ({ checkpoint }) => checkpoint.state === 'pending',
+  'the checkpoint is not pending any more',
+)
+
+/** Autonomy has teeth: what the spec does not allow is refused, whoever the agent is. */
+export const isNotReadOnly = rule<OfTask>(
+  'PRECONDITION_FAILED',
+  'the task may be written to (its autonomy is read_only)',
+  ({ task }) => task.spec.constraints.autonomy !== 'read_only',
+  'the task may not be written to: its autonomy is read_only',
+)
+/** What a version is that does not say so: the next one of a plan is a plan, until a plan was approved. */
+export const kindAfter = (task: Task, parent: { readonly kind: 'plan' | 'deliverable' } | null): 'plan' | 'deliverable' =>
+  task.plan_approved ? 'deliverable' : (parent?.kind ?? 'deliverable')
+
+/** An agent that waits, or may only read, changes nothing; people do. */
+export const isFreeToChange = rule<OfTask>(
+  'PRECONDITION_FAILED',
+  'an agent changes something only while its task is not blocked and its autonomy is not read_only',
+  ({ task }, _, { actor }) => actor.kind !== 'agent' || (task.state !== 'blocked' && task.spec.constraints.autonomy !== 'read_only'),
+  'the task is blocked, or its autonomy is read_only: an agent changes nothing then',
+)
+export const hasPlanFirst = rule<OfTask & { readonly parent: ArtifactVersion | null }, { readonly kind?: string }>(
+  'PRECONDITION_FAILED',
+  'a plan was approved before anything is delivered (autonomy plan_then_implement)',
+  ({ task, parent }, { kind = kindAfter(task, parent) }) =>
+    task.spec.constraints.autonomy !== 'plan_then_implement' || task.plan_approved || kind === 'plan',
+  'no plan was approved yet, and nothing else may be delivered before (autonomy plan_then_implement)',
+)
+
+/** The spec, versions, reviews and entries never change; a body that tries is told so. */
+export const leavesSpecAlone = rule<unknown, { readonly spec?: unknown }>(
+  'IMMUTABLE_VIOLATION',
+  'a spec never changes after task.create: make a new task',
+  (_, { spec }) => spec === undefined,
+  'the spec never changes after task.create: make a new task',
+)
+
+/** Words that somebody decides or works by; those of blanks alone would leave them guessing. */
+export function refuseBlank(words: string, field: string): void {
+  if (words.trim() === '') throw new Refusal('INVALID_SPEC', `${field} is blank: write something`, { field })
+}
+
+/** There to be asked: not switched off, and still in the project. */
+export const isActiveIn = (subject: Subject | null, project_id: string): subject is Subject =>
+  subject !== null && !subject.disabled && subject.projects.has(project_id)
+
+/** Somebody who may be given work in this project. */
+export async function workerFor(read: Read, id: string, project_id: string): Promise<Subject> {
+  const found = await read.subject(id)
+  if (!isActiveIn(found, project_id))
+    throw new Refusal('NOT_FOUND', `there is no active person or agent ${id} in this project`, { aap_code: 'AGENT_NOT_FOUND' })
+  return found
+}
+
+export async function agentFor(read: Read, id: string, project_id: string): Promise<Subject> {
+  const found = await workerFor(read, id, project_id)
+  if (found.kind !== 'agent') throw new Refusal('INVALID_SPEC', `${id} is not an agent`)
+  return found
+}
+
+/** A reviewer must be human (HACP 0.1.0, Roles). */
+export async function reviewerFor(read: Read, id: string, project_id: string): Promise<Subject> {
+  const found = await workerFor(read, id, project_id)
+  if (found.kind !== 'human') throw new Refusal('INVALID_SPEC', `${id} is not a person: reviewers must be human`)
+  return found
+}

@@ -1,0 +1,65 @@
+// Bytes that were sent for a task. An artifact that names them keeps them; what no artifact names is forgotten after a while.
+import { checksumIn, isCasUri } from '#kernel/ports/blobs.ts'
+import { noTimer, timer } from '#kernel/log/outbox-document.ts'
+import { image } from '#kernel/declare/facts.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Change, Read } from '#kernel/declare/operation.ts'
+import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { Checksum, Id, MediaType, FileName, Task, Timestamp } from '../schema.ts'
+
+export const Upload = doc(
+  'collaboration.upload',
+  t.Object({
+    id: t.String({ maxLength: 200 }), // `${task_id}/${checksum}`
+    task_id: Id,
+    project_id: Id,
+    root_task_id: Id,
+    checksum: Checksum,
+    size: t.Integer({ minimum: 0 }),
+    media_type: nullable(MediaType),
+    name: nullable(FileName),
+    by: Id,
+    at: Timestamp,
+    state: either('open', 'committed', 'expired'), // open: no artifact names it yet
+  }),
+  {
+    scopeOf: (upload) => upload.project_id,
+    taskOf: (upload) => upload.task_id,
+    rootOf: (upload) => upload.root_task_id,
+    within: (upload) => ({ doc: Task, id: upload.task_id }),
+    indexes: {
+      /** As long as there is one for a checksum, its bytes stay. */
+      held: index((upload) => (upload.state === 'expired' ? [] : [[upload.checksum]]), 1),
+      task: index((upload) => (upload.state === 'expired' ? [] : [[upload.task_id]]), 1),
+      open: index((upload) => (upload.state === 'open' ? [[upload.by]] : []), 1),
+    },
+  },
+)
+export type Upload = Static<typeof Upload.schema>
+export const uploadId = (task_id: string, checksum: string): string => `${task_id}/${checksum}`
+
+const timerName = (checksum: string): string => `upload/${checksum}`
+export const expiryOf = ({ at }: Upload): string => new Date(Date.parse(at) + limits.uploadMs).toISOString()
+
+/** An open upload waits for its end; any other has none. */
+export function uploadTimer(upload: Upload): Change {
+  const { task_id, checksum } = upload
+  return upload.state === 'open'
+    ? timer(task_id, timerName(checksum), expiryOf(upload), 'collaboration/upload.expire', { task_id, checksum })
+    : noTimer(task_id, timerName(checksum))
+}
+
+/** The upload that a cas: URI names, if its bytes were sent for this task and are here. */
+export async function uploadFor(read: Read, task_id: string, uri: string): Promise<Upload | null> {
+  const checksum = isCasUri(uri) ? checksumIn(uri) : null
+  const upload = checksum === null ? null : await read.maybe(Upload, uploadId(task_id, checksum))
+  if (upload === null || upload.state === 'expired') return null
+  return (await read.blob(upload.checksum))?.size === upload.size ? upload : null
+}
+
+/** What a commit that names the upload does to it: from now on it stays. */
+export function committed(upload: Upload | null): { images: ReturnType<typeof image>[]; puts: Change[] } {
+  if (upload?.state !== 'open') return { images: [], puts: [] }
+  const next: Upload = { ...upload, state: 'committed' }
+  return { images: [image(Upload, next)], puts: [uploadTimer(next)] }
+}

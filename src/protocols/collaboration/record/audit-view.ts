@@ -1,0 +1,80 @@
+// The record as the draft shows it: audit events with their documents before and after.
+import type { Line } from '#kernel/log/hash-chain.ts'
+import { nullable, t, type Static } from '#kernel/declare/schema.ts'
+import type { StoredFact } from '#kernel/log/store.ts'
+import { Id, Timestamp } from '../schema.ts'
+
+const Shown = t.Union([t.Object({}, { additionalProperties: true }), t.Null()])
+const Subject = t.Object({ kind: t.String(), id: t.String() })
+
+export const AuditEvent = t.Object({
+  id: Id,
+  seq: t.Integer(),
+  at: Timestamp,
+  actor: Id,
+  action: t.String(),
+  subject: Subject,
+  task_id: nullable(Id),
+  before: Shown,
+  after: Shown,
+  // Ours, from here on.
+  project_id: t.String(),
+  root_task_id: nullable(Id),
+  protocol: t.String(),
+  behalf: nullable(t.String()),
+  basis: t.Object({ kind: t.String(), id: t.String() }),
+  cause: nullable(t.Integer()),
+  detail: Shown,
+  changes: t.Array(t.Object({ ...Subject.properties, version: t.Integer(), before: Shown, after: Shown })),
+  hash: t.String(),
+})
+export type AuditEvent = Static<typeof AuditEvent>
+
+export const lineIn = (stored: StoredFact): Line => JSON.parse(stored.line) as Line
+export const actionIn = (line: Line): string => line.action.slice(line.action.indexOf('/') + 1)
+
+/** From a key to the object that the draft knows: a version is its artifact, an entry its ledger. */
+export function subjectIn(key: string): Static<typeof Subject> {
+  const kind = key.slice(key.indexOf('.') + 1, key.indexOf('/'))
+  const id = key.slice(key.indexOf('/') + 1)
+  if (kind === 'artifact') return { kind, id: id.slice(0, id.indexOf('@')) }
+  return kind === 'entry' ? { kind: 'ledger', id: id.slice(0, id.indexOf('/')) } : { kind, id }
+}
+
+const parsed = (text: string | null): Record<string, unknown> | null =>
+  text === null ? null : (JSON.parse(text) as Record<string, unknown>)
+
+export function eventOf(stored: StoredFact): AuditEvent {
+  const line = lineIn(stored)
+  const { id, seq, at, actor, behalf, detail, subject } = line
+  const changes = stored.images.map((image) => ({
+    ...subjectIn(image.key),
+    version: image.version,
+    before: parsed(image.before),
+    after: parsed(image.text),
+  }))
+  return {
+    id,
+    seq,
+    at,
+    actor,
+    action: actionIn(line),
+    subject: subjectIn(subject),
+    behalf,
+    detail,
+    task_id: line.task,
+    before: changes[0]?.before ?? null,
+    after: changes[0]?.after ?? null,
+    project_id: line.scope,
+    root_task_id: line.root,
+    protocol: line.action.slice(0, line.action.indexOf('/')),
+    basis: line.basis,
+    cause: line.cause,
+    changes,
+    hash: stored.hash,
+  }
+}
+
+/** How much text the documents of an event have. */
+export const bytesOf = ({ images }: StoredFact): number =>
+  images.reduce((sum, { text, before }) => sum + (text?.length ?? 0) + (before?.length ?? 0), 0)

@@ -1,0 +1,35 @@
+// Rules that every reading of the record shares: those who may read all of it, and how much of it is read at a time.
+import { Refusal } from '#kernel/declare/errors.ts'
+import { heldBy, ownsProject, role, SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
+
+type OfProject = { readonly project_id: string | null }
+/** The whole record of a project is for its owners; identity facts are for owners of the installation. */
+export const recordKeeper = heldBy(
+  'an owner of the project',
+  role<OfProject>('project owner', (actor, { project_id }) => {
+    if (project_id === null) return false
+    return project_id === SYSTEM_SCOPE ? actor.kind === 'human' && actor.owner === true : ownsProject(actor, project_id)
+  }),
+)
+/** The record of one task is for those who may read the task: only they come so far. */
+export const taskReader = heldBy(
+  'a reader of the named task',
+  role<OfProject>('reader of the named task', (_, { project_id }) => project_id === null),
+)
+
+/** What is not yours does not exist; identity facts are everybody's scope and guarded by role. */
+export function refuseForeignProject(project_id: string, actor: Actor): void {
+  if (project_id !== SYSTEM_SCOPE && actor.projects !== 'all' && !actor.projects.has(project_id)) {
+    throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+  }
+}
+
+/** Facts that are read at a time: few, because each brings its images along. */
+export const PORTION = 25
+
+/** A place in the record, out of a cursor. */
+export function numberIn(place: string): number {
+  const found = Number(place)
+  if (!Number.isSafeInteger(found) || found < 0) throw new Refusal('INVALID_REQUEST', 'the cursor is damaged', { field: 'cursor' })
+  return found
+}

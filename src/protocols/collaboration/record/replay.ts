@@ -1,0 +1,73 @@
+// Rebuilding a task from its events alone, and holding the result against what is stored.
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { differenceIn, sha256, type Difference } from '#kernel/log/hash-chain.ts'
+import type { Read } from '#kernel/declare/operation.ts'
+import { idOf, kindOf } from '#kernel/declare/schema.ts'
+import { limits } from '#kernel/limits.ts'
+import type { StoredFact } from '#kernel/log/store.ts'
+import { bytesOf, eventOf, type AuditEvent } from './audit-view.ts'
+import { Task } from '../schema.ts'
+
+type Folded = { readonly version: number; readonly digest: string | null; readonly scope: string; readonly seq: number }
+
+/**
+ * Fact by fact: the latest image of each document of the task, and the first event that is not what was sealed or does not follow.
+ * Of the images only digests are kept: a task's artifacts may be large.
+ */
+export function createFolding(task_id: string) {
+  const images = new Map<string, Folded>()
+  let difference: Difference | null = null
+  let newest: string | null = null
+  let taken = 0
+  function take(stored: StoredFact): void {
+    taken++
+    difference ??= differenceIn(stored, null)
+    for (const { key, version, text } of stored.images) {
+      // What is shared with other tasks (the newest version of a ledger key) is not this task's to rebuild.
+      if (text !== null && kindOf(key).taskOf(JSON.parse(text)) !== task_id) continue
+      const expected = (images.get(key)?.version ?? 0) + 1
+      if (version !== expected) {
+        difference ??= { scope: stored.scope, seq: stored.seq, what: `version ${expected} of ${key} is missing from the record` }
+      }
+      images.set(key, { version, digest: text === null ? null : sha256(text), scope: stored.scope, seq: stored.seq })
+      if (key === `${Task.kind}/${task_id}`) newest = text
+    }
+  }
+  return {
+    images,
+    take,
+    taken: () => taken,
+    difference: () => difference,
+    task: () => (newest === null ? null : (JSON.parse(newest) as Task)),
+  }
+}
+
+export async function againstStored(read: Read, images: ReadonlyMap<string, Folded>): Promise<Difference | null> {
+  for (const [key, { digest, scope, seq }] of images) {
+    if (digest === null) continue
+    const stored = await read.raw(kindOf(key), idOf(key))
+    if (stored === null || sha256(canonical(stored)) !== digest)
+      return { scope, seq, what: `the stored ${key} differs from what its last event says` }
+  }
+  return null
+}
+
+/** Events with their documents, from a position on, until there are enough bytes of them: the task is rebuilt from all of them anyway. */
+export function createPage(after: number) {
+  const events: AuditEvent[] = []
+  let bytes = 0
+  let last = after
+  let isMore = false
+  return {
+    events,
+    take(stored: StoredFact): void {
+      if (stored.position <= after) return
+      isMore ||= bytes > limits.pageBytesMax
+      if (isMore) return
+      events.push(eventOf(stored))
+      bytes += bytesOf(stored)
+      last = stored.position
+    },
+    goesOnAfter: (): number | null => (isMore ? last : null),
+  }
+}

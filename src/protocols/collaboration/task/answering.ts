@@ -1,0 +1,72 @@
+// What an answer makes of a checkpoint and its task, and of the interrupts below that it had brought along.
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { mergePatch, refuseMismatch } from '#kernel/declare/foreign-schema.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Change, Made, Read } from '#kernel/declare/operation.ts'
+import { checkpointTimers, moved, taskTimers, withExecutor } from './ownership.ts'
+import { Checkpoint, Task, type Answer } from '../schema.ts'
+
+export type Resolving = { readonly checkpoint: Checkpoint; readonly task: Task }
+
+/** The task after an answer: a reject ends it with its principal; any other answer hands it on. */
+export function answered({ checkpoint, task }: Resolving, answer: Answer, by: string, now: string): Resolving {
+  const state = patchedState(checkpoint, answer)
+  const resolved: Checkpoint = {
+    ...checkpoint,
+    state: 'resolved',
+    resolution: { by, ...answer, ...(state === undefined ? {} : { state }), at: now },
+  }
+  const free: Task = { ...task, pending_checkpoint: null }
+  const event = `checkpoint.resolve/${answer.action}`
+  if (answer.action === 'reject') {
+    const ended = moved(free, event, { via: 'reject', reason: 'checkpoint.resolve', now })
+    return { checkpoint: resolved, task: { ...ended, outcome: 'rejected_at_checkpoint', outcome_reason: answer.comment ?? null } }
+  }
+  const via = answer.action === 'reassign' ? 'handoff' : 'approve'
+  const hand = { via, reason: event, now } as const
+  // A person hands it on, so delegations are counted from here.
+  const next = answer.action === 'reassign' ? withExecutor({ ...free, depth: 0 }, answer.reassign_to!, hand) : free
+  return { checkpoint: resolved, task: moved(next, event, hand) }
+}
+
+/** The agent resumes from the state that the person edited; it must still be a state that the agent understands. */
+function patchedState({ state_shown, state_schema }: Checkpoint, { state_patch }: Answer): unknown {
+  if (state_patch === undefined) return undefined
+  if (state_shown === null) throw new Refusal('INVALID_SPEC', 'the checkpoint shows no state to patch', { field: 'state_patch' })
+  const patched = mergePatch(state_shown, state_patch)
+  if (Buffer.byteLength(canonical(patched)) > limits.stateBytesMax)
+    throw new Refusal('INVALID_SPEC', `the patched state is more than ${limits.stateBytesMax} bytes`, { field: 'state_patch' })
+  if (state_schema !== null) refuseMismatch(state_schema, patched, 'INVALID_SPEC', 'state_patch')
+  return patched
+}
+
+/** The interrupts below that came with this one and that nobody has answered yet, whoever may read their tasks. */
+export async function broughtBy(read: Read, checkpoint: Checkpoint | null): Promise<Resolving[]> {
+  const found = await Promise.all(
+    (checkpoint?.brings ?? []).map(async (id) => {
+      const below = await read.raw(Checkpoint, id)
+      const task = below?.state === 'pending' ? await read.raw(Task, below.task_id) : null
+      return below && task ? [{ checkpoint: below, task }] : []
+    }),
+  )
+  return found.flat()
+}
+
+/**
+ * They end with it, in the same batch: each goes on where it stopped. One that has changed hands as often as it may waits for its own
+ * people, so that it does not hold up the rest. `before` are the facts of the answer.
+ */
+export function answeredAlong(brought: readonly Resolving[], before: readonly Made[], by: string, now: string) {
+  const free = brought.filter(({ task }) => task.ownership.chain.length < limits.transfersPerTaskMax)
+  const done = free.map((one) => ({ one, next: answered(one, { action: 'approve' }, by, now) }))
+  const facts: Made[] = done.map(({ next }) =>
+    fact('task.checkpoint.resolved', [image(Checkpoint, next.checkpoint), image(Task, next.task)], { cause: 0 }),
+  )
+  const puts: Change[] = done.flatMap(({ one, next }) => [
+    ...checkpointTimers(one.checkpoint, next.checkpoint),
+    ...taskTimers(one.task, next.task),
+  ])
+  return { facts: [...before, ...facts], puts }
+}

@@ -1,0 +1,40 @@
+// How the system asks the people of a task what shall become of it, by the state that the task is in.
+import { fact, image } from '#kernel/declare/facts.ts'
+import { SYSTEM_ID } from '#kernel/declare/access.ts'
+import { limits } from '#kernel/limits.ts'
+import { cutTo } from '#kernel/codec/cut-text.ts'
+import type { Change, Made } from '#kernel/declare/operation.ts'
+import { expired } from './cancellation.ts'
+import { plainQuestion, raisedOn, supersededBy } from './checkpoints.ts'
+import { checkpointTimers, moved } from './ownership.ts'
+import { Checkpoint, Task } from '../schema.ts'
+
+export type Escalated = { readonly facts: Made[]; readonly puts: Change[]; readonly task: Task; readonly checkpoint: Checkpoint | null }
+
+/** `cause` is the fact of the same decision that led to it; null: there is none. */
+export function askAbout(task: Task, pending: Checkpoint | null, words: string, id: string, now: string, cause: number | null): Escalated {
+  const more = cause === null ? {} : { cause }
+  const question = plainQuestion('escalation', cutTo(words, limits.promptCharsMax), SYSTEM_ID)
+  if (task.state === 'blocked' && pending) {
+    const over: Checkpoint = { ...expired(pending), reason: 'superseded' }
+    const next = supersededBy(pending, task, id, question, now)
+    return {
+      facts: [
+        fact('task.checkpoint.expired', [image(Checkpoint, over)], { ...more, detail: { reason: 'superseded' } }),
+        fact('task.checkpoint.raised', [image(Checkpoint, next.checkpoint), image(Task, next.task)], more),
+      ],
+      puts: [...checkpointTimers(pending, over), ...checkpointTimers(null, next.checkpoint)],
+      ...next,
+    }
+  }
+  // Nobody works on it, or it is with a person already: there is nothing to decide now.
+  if (task.state !== 'assigned' && task.state !== 'in_progress') return { facts: [], puts: [], task, checkpoint: null }
+  const started = task.state === 'assigned' ? moved(task, 'task.start', { via: 'handoff', reason: 'task.start', now }) : task
+  const raised = raisedOn(started, id, question, now)
+  const start = task.state === 'assigned' ? [fact('task.started', [image(Task, started)], more)] : []
+  return {
+    facts: [...start, fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint), image(Task, raised.task)], more)],
+    puts: checkpointTimers(null, raised.checkpoint),
+    ...raised,
+  }
+}

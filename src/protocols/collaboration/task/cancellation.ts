@@ -1,0 +1,84 @@
+// Ending a task with everything that hangs on it: its pending question expires, its active descendants end with it, and nothing is
+// begun or taken up again below it.
+import { fact, image } from '#kernel/declare/facts.ts'
+import { rule, type Change, type Made, type Read } from '#kernel/declare/operation.ts'
+import { canMove } from '#kernel/declare/transitions.ts'
+import { checkpointTimers, moved, taskTimers } from './ownership.ts'
+import { Checkpoint, isTerminal, Task } from '../schema.ts'
+import { taskMoves } from '../states.ts'
+
+/** A task, the checkpoint it waits for, and its descendants. */
+export type Family = { readonly task: Task; readonly pending: Checkpoint | null; readonly children: readonly Family[] }
+
+/** Whoever may end a task need not be a reader of every task below it: those end all the same. */
+export async function familyOf(read: Read, task: Task): Promise<Family> {
+  const pending = task.pending_checkpoint === null ? null : await read.raw(Checkpoint, task.pending_checkpoint)
+  const children = (await Promise.all(task.children.map((id) => read.raw(Task, id)))).filter((child) => child !== null)
+  return { task, pending, children: await Promise.all(children.map((child) => familyOf(read, child))) }
+}
+
+export function expired(checkpoint: Checkpoint): Checkpoint {
+  return { ...checkpoint, state: 'expired' }
+}
+
+/** Facts in the order in which one led to the other. */
+export function cancelled(family: Family, reason: string | null, now: string): { facts: Made[]; puts: Change[]; ended: Task } {
+  const ending = createEnding([], 'parent_cancelled', now)
+  const ended = ending.end(family, reason, null)
+  return { ...ending, ended }
+}
+
+/** The rest of a task that ended otherwise: its active descendants end as well. `before` are the facts that ended it. */
+export function withoutChildren(family: Family, before: readonly Made[], now: string): { facts: Made[]; puts: Change[] } {
+  const ending = createEnding(before, 'parent_ended', now)
+  ending.endChildren(family.children, before.length - 1)
+  return ending
+}
+
+function createEnding(before: readonly Made[], why: 'parent_cancelled' | 'parent_ended', now: string) {
+  const facts: Made[] = [...before]
+  const puts: Change[] = []
+  return { facts, puts, end, endChildren }
+
+  function end({ task, pending, children }: Family, reason: string | null, cause: number | null): Task {
+    const moving = moved(task, 'task.cancel', { via: 'handoff', reason: 'task.cancel', now })
+    const next: Task = { ...moving, outcome: 'cancelled', outcome_reason: reason, pending_checkpoint: null }
+    const own = facts.push(fact('task.cancelled', [image(Task, next)], cause === null ? {} : { cause })) - 1
+    puts.push(...taskTimers(task, next))
+    if (pending?.state === 'pending') {
+      const over = expired(pending)
+      facts.push(fact('task.checkpoint.expired', [image(Checkpoint, over)], { cause: own }))
+      puts.push(...checkpointTimers(pending, over))
+    }
+    endChildren(children, own)
+    return next
+  }
+
+  /** A child in review stays with its principal: the draft ends it by a review only. What is below it ends all the same. */
+  function endChildren(children: readonly Family[], cause: number): void {
+    for (const child of children) {
+      if (canMove(taskMoves, child.task.state, 'task.cancel')) end(child, why, cause)
+      else endChildren(child.children, cause)
+    }
+  }
+}
+
+/** Whether a task above this one has ended. A new attempt begins after the rejected task that it names, not under it. */
+export async function hasEndedAbove(read: Read, task: Pick<Task, 'parent_task' | 'new_attempt'>): Promise<boolean> {
+  for (let below = task; below.parent_task !== null;) {
+    const above = await read.raw(Task, below.parent_task)
+    if (above === null) return false
+    if (isTerminal(above.state) && !(above.state === 'rejected' && below.new_attempt)) return true
+    below = above
+  }
+  return false
+}
+
+type Below = { readonly isUnderEnded: boolean }
+/** A verdict is taken as long as it ends the task: work that nobody needs any more is not begun again. */
+export const isNotTakenUpAgain = rule<Below & { readonly kind: string }, { readonly verdict: string }>(
+  'CONFLICT',
+  'a task above this one has not ended, or the verdict ends this one',
+  ({ isUnderEnded, kind }, { verdict }) => !isUnderEnded || verdict === 'rejected' || (verdict === 'approved' && kind !== 'plan'),
+  'a task above this one has ended, so nobody works on this one again: approve or reject what was delivered',
+)

@@ -1,0 +1,84 @@
+// Which grant speaks for a scope on a task now.
+import type { Granted, Read } from '#kernel/declare/operation.ts'
+import { kindOf } from '#kernel/declare/schema.ts'
+import { Grant, GrantHead, grantHeadId, Task } from '../schema.ts'
+
+/** The grant that speaks for a scope: the task's own, unless a task above denies it. An allow holds for the task alone that it was given on. */
+export async function speakingFor(read: Read, task: Task, scope: string, now: string): Promise<Grant | null> {
+  const own = await speakingIn(read, task, scope, now)
+  return own?.decision === 'deny' ? own : ((await deniedAbove(read, task, scope, now)) ?? own)
+}
+
+/** A part of the work must not do what the whole must not. A new attempt begins after the rejected task that it names, not under it. */
+async function deniedAbove(read: Read, task: Task, scope: string, now: string): Promise<Grant | null> {
+  for (let below = task; below.parent_task !== null;) {
+    const above = await read.raw(Task, below.parent_task)
+    if (above === null) return null
+    const isUnder = !(below.new_attempt && above.state === 'rejected')
+    const grant = isUnder ? await speakingIn(read, above, scope, now) : null
+    if (grant?.decision === 'deny') return grant
+    below = above
+  }
+  return null
+}
+
+/**
+ * Among the grants of one task: a deny of the scope or of a family of it before every allow; then the scope itself before its
+ * families, `deploy:staging` before `deploy:*`.
+ */
+async function speakingIn(read: Read, task: Task, scope: string, now: string): Promise<Grant | null> {
+  const session = await sessionOf(read, task)
+  let allowed: Grant | null = null
+  for (const candidate of familiesOf(scope)) {
+    const head = await read.raw(GrantHead, grantHeadId(task.id, candidate))
+    if (head === null) continue
+    for (const id of [...(head.denies ?? []), head.grant_id]) {
+      const grant = id === null ? null : await read.raw(Grant, id)
+      if (grant === null || !isInForce(grant, session, now)) continue
+      if (grant.decision === 'deny') return grant
+      allowed ??= grant
+    }
+  }
+  return allowed
+}
+
+function familiesOf(scope: string): string[] {
+  const words = scope.split(':')
+  return [scope, ...words.slice(1).map((_, i) => [...words.slice(0, words.length - 1 - i), '*'].join(':'))]
+}
+
+/** Who works on the task now, in which run, and which run was before it. */
+export type Session = { readonly executor: string | null; readonly run: string | null; readonly after_run: string | null }
+type Work = { readonly root_run: string | null; readonly current_run: string | null; readonly last_run: string }
+
+/** Protocols know one another's documents by name only. */
+export async function sessionOf(read: Read, { id, executor }: Task): Promise<Session> {
+  const work = (await read.raw(kindOf('delegation.work/'), id)) as Work | null
+  const run = work?.current_run ?? null
+  if (run === null) return { executor, run, after_run: work?.last_run ?? null }
+  const { continues } = (await read.raw(kindOf('delegation.run/'), run)) as { continues: string | null }
+  // A run that another one delegated to is not the next one: that one waits for it.
+  return { executor, run, after_run: continues ?? (work?.root_run === run ? null : run) }
+}
+
+function isInForce(grant: Grant, session: Session, now: string): boolean {
+  if (grant.revoked_at !== null || (grant.uses !== null && grant.used >= grant.uses)) return false
+  if (grant.until === 'session') return isOfSession(grant, session)
+  return grant.until === 'task' || grant.until > now
+}
+
+/** It belongs to the run that was active when it was given, or to the first one that began afterwards, and ends with it. */
+function isOfSession({ executor, run = null, after_run = null }: Grant, session: Session): boolean {
+  if (run !== null) return run === session.run
+  if (after_run !== session.after_run) return false
+  return session.run !== null || (executor !== null && executor === session.executor)
+}
+
+/** The same for other protocols, which know grants only by what they decide. */
+export async function grants(read: Read, task_id: string, scope: string, now: string): Promise<Granted | null> {
+  const task = await read.raw(Task, task_id)
+  const grant = task && (await speakingFor(read, task, scope, now))
+  if (!grant) return null
+  const { id, decision, granted_by: by, uses, used } = grant
+  return { id, decision, by, left: uses === null ? null : uses - used }
+}

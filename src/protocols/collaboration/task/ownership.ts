@@ -1,0 +1,88 @@
+// How a task moves: state by the table, holder by the state, one entry in the chain for each change of hands, time accounted.
+import { noTimer, timer } from '#kernel/log/outbox-document.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Change } from '#kernel/declare/operation.ts'
+import { activeUntil } from '#kernel/codec/timestamps.ts'
+import { move } from '#kernel/declare/transitions.ts'
+import { isTerminal, type Checkpoint, type Task, type Via } from '../schema.ts'
+import { holderIn, taskMoves, type TaskState } from '../states.ts'
+
+type Hand = { readonly via: Via; readonly reason: string; readonly now: string }
+
+/** The task after an event of the state table. */
+export function moved(task: Task, event: string, hand: Hand): Task {
+  return inState(task, move(taskMoves, task.state, event), hand)
+}
+
+/** The table says who holds a task in a state; one that was transferred before it was assigned is with the person or agent it went to. */
+function holderOf({ executor, ownership: { principal } }: Task, state: TaskState): string {
+  return executor !== null && (holderIn[state] === 'executor' || state === 'created') ? executor : principal
+}
+
+/** The task in a state: the table says who holds it then. */
+export function inState(task: Task, state: TaskState, hand: Hand): Task {
+  const holder = holderOf(task, state)
+  const ownership = handed(task.ownership, holder, hand)
+  // An agent that gets a late task may do nothing with it: its timer is set again, so that the person is asked again. Whoever was
+  // named before the task was assigned gets it now.
+  const isGiven = ownership !== task.ownership || (task.state === 'created' && holder !== ownership.principal)
+  const isHandedOut = holderIn[state] === 'executor' && isGiven
+  return { ...task, state, ownership, overdue: task.overdue && !isHandedOut, ...clocked(task, state, hand.now) }
+}
+
+/** The task with another executor, who takes it at once if an executor holds it now, or nobody was given it yet. */
+export function withExecutor(task: Task, executor: string, hand: Hand): Task {
+  return inState(workedOnBy(task, executor), task.state, hand)
+}
+
+/** Everybody who ever had it stays one of its readers. */
+export function workedOnBy(task: Task, executor: string): Task {
+  const executors = task.executors.includes(executor) ? task.executors : [...task.executors, executor]
+  if (executors.length > limits.executorsPerTaskMax)
+    throw new Refusal('QUOTA_EXCEEDED', `a task goes through at most ${limits.executorsPerTaskMax} hands`)
+  return { ...task, executor, executors }
+}
+
+/** Every change of assignee appends to the chain (HACP 0.1.0, Ownership). */
+function handed(ownership: Task['ownership'], to: string, { via, reason, now }: Hand): Task['ownership'] {
+  if (to === ownership.assignee) return ownership
+  // The way back to the person is always open: a task that could not be handed back could not even be ended.
+  if (to !== ownership.principal && ownership.chain.length >= limits.transfersPerTaskMax) {
+    throw new Refusal('QUOTA_EXCEEDED', `a task changes hands at most ${limits.transfersPerTaskMax} times: go on in a new task`)
+  }
+  return { ...ownership, assignee: to, chain: [...ownership.chain, { from: ownership.assignee, to, at: now, via, reason }] }
+}
+
+/** max_duration counts the time in in_progress only. A clock that steps back adds nothing. */
+function clocked(task: Task, state: TaskState, now: string): Pick<Task, 'active_ms' | 'active_since'> {
+  const wasActive = task.active_since !== null
+  if (state === 'in_progress') return { active_ms: task.active_ms, active_since: task.active_since ?? now }
+  if (!wasActive) return { active_ms: task.active_ms, active_since: null }
+  return { active_ms: task.active_ms + Math.max(0, Date.parse(now) - Date.parse(task.active_since!)), active_since: null }
+}
+
+const OVERDUE = 'collaboration/task.overdue'
+
+/** The timers that the task needs now, where they differ from those it had. */
+export function taskTimers(before: Task | null, after: Task): Change[] {
+  const deadlineOf = (task: Task): string | null => (isTerminal(task.state) || task.overdue ? null : task.deadline)
+  const durationOf = (task: Task): string | null =>
+    task.active_since === null || task.overdue ? null : activeUntil(task, task.active_since)
+  return [
+    ...changed(after.id, 'deadline', before && deadlineOf(before), deadlineOf(after), OVERDUE, { task_id: after.id }),
+    ...changed(after.id, 'max_duration', before && durationOf(before), durationOf(after), OVERDUE, { task_id: after.id }),
+  ]
+}
+
+export function checkpointTimers(before: Checkpoint | null, after: Checkpoint): Change[] {
+  const dueOf = (checkpoint: Checkpoint): string | null =>
+    checkpoint.state === 'pending' && !checkpoint.overdue ? checkpoint.expires_at : null
+  const call = after.on_expiry === 'hold' ? 'collaboration/checkpoint.overdue' : 'collaboration/checkpoint.expire'
+  return changed(after.id, 'expiry', before && dueOf(before), dueOf(after), call, { checkpoint_id: after.id })
+}
+
+function changed(lane: string, name: string, was: string | null, is: string | null, call: string, input: object): Change[] {
+  if (was === is) return []
+  return [is === null ? noTimer(lane, name) : timer(lane, name, is, call, input)]
+}

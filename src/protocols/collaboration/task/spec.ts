@@ -1,0 +1,43 @@
+// A task's spec: completed with defaults, checked, and from then on immutable.
+import { Refusal } from '#kernel/declare/errors.ts'
+import type { Actor } from '#kernel/declare/access.ts'
+import type { Read } from '#kernel/declare/operation.ts'
+import type { Static } from '#kernel/declare/schema.ts'
+import { durationMs } from '#kernel/codec/timestamps.ts'
+import { refuseBlank } from '../access.ts'
+import type { Task, TaskSpecInput } from '../schema.ts'
+import { readableVersion } from '../artifact/versions.ts'
+
+type SpecInput = Static<typeof TaskSpecInput>
+
+export function specOf({ goal, acceptance_criteria = [], inputs = [], constraints = {} }: SpecInput): Task['spec'] {
+  refuseBlank(goal, 'spec.goal')
+  if (constraints.max_duration !== undefined) durationMs(constraints.max_duration, 'INVALID_SPEC', 'spec.constraints.max_duration')
+  return { goal, acceptance_criteria, inputs, constraints }
+}
+
+/** An artifact input locks id and version. It is for those to name who may read it: the executor of the task may read it then. */
+export async function refuseUnknownInputs(read: Read, spec: SpecInput, project_id: string, actor: Actor): Promise<void> {
+  for (const [i, input] of (spec.inputs ?? []).entries()) {
+    if (input.kind !== 'artifact') continue
+    const field = `spec.inputs.${i}`
+    if (input.version === undefined) throw new Refusal('INVALID_SPEC', `${field} names an artifact without its version`, { field })
+    const found = await readableVersion(read, input.id, input.version, actor)
+    if (found?.project_id !== project_id)
+      throw new Refusal('INVALID_SPEC', `${field}: there is no artifact ${input.id} ${input.version} in this project`, { field })
+  }
+}
+
+/** What is passed down is never wider than what was given: a part has the autonomy and the policies of the whole, or less. */
+export function narrowed(parent: Task['spec']['constraints'], spec: SpecInput): SpecInput {
+  const { autonomy = parent.autonomy, on_expiry = [] } = spec.constraints ?? {}
+  const wrong = (field: string, words: string): never => {
+    throw new Refusal('INVALID_SPEC', words, { field: `spec.constraints.${field}` })
+  }
+  const isOpen = parent.autonomy === undefined || parent.autonomy === 'autonomous'
+  if (!isOpen && autonomy !== parent.autonomy && autonomy !== 'read_only')
+    wrong('autonomy', `a child task has the autonomy of its parent (${parent.autonomy}) or less`)
+  const wider = on_expiry.find((policy) => policy !== 'hold' && policy !== 'escalate' && !parent.on_expiry?.includes(policy))
+  if (wider !== undefined) wrong('on_expiry', `the parent task does not allow on_expiry ${wider}`)
+  return autonomy === undefined ? spec : { ...spec, constraints: { ...spec.constraints, autonomy } }
+}

@@ -1,0 +1,163 @@
+// CAP: what a capability says about itself, and what the record keeps of an invocation: hashes, never arguments or output.
+import { SYSTEM_SCOPE } from '#kernel/declare/access.ts'
+import { limits } from '#kernel/limits.ts'
+import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { CapabilityRef, Id, Open, Run, Timestamp } from '../schema.ts'
+
+export const CapabilityId = t.String({
+  pattern: '^cap:[A-Za-z0-9][A-Za-z0-9._%/-]{0,190}$',
+  description: '`cap:` and a name, such as cap:web-search; slashes are allowed',
+})
+export const Version = t.String({ pattern: '^[0-9A-Za-z][0-9A-Za-z.+_-]{0,39}$', description: 'a version such as 2.1.0' })
+/** As in a grant, which is what answers it. */
+export const Permission = t.String({
+  pattern: '^[a-z0-9][a-z0-9._-]{0,63}(:[a-z0-9][a-z0-9._-]{0,63}){0,5}$',
+  description: 'words joined by colons, such as deploy:staging',
+})
+const Resource = t.Object({
+  uri: t.String({ minLength: 1, maxLength: 2_000 }),
+  name: t.Optional(t.String({ maxLength: limits.nameCharsMax })),
+  media_type: t.Optional(t.String({ maxLength: limits.labelCharsMax })),
+})
+
+const manifestFields = {
+  capability_id: CapabilityId,
+  version: Version,
+  kind: either('tool', 'skill'),
+  name: t.String({ minLength: 1, maxLength: limits.nameCharsMax }),
+  description: t.String({ maxLength: limits.textCharsMax }),
+  input_schema: Open,
+  output_schema: nullable(Open),
+  // For skills; what a skill may say, a tool may need as well.
+  prompt_template: nullable(t.String({ maxLength: limits.capabilityBytesMax })),
+  resources: t.Array(Resource, { maxItems: limits.resourcesMax }),
+  required_permissions: t.Array(Permission, { maxItems: limits.permissionsMax }),
+}
+
+/** CAP's CapabilityManifest. */
+export const CapabilityManifest = t.Object(manifestFields)
+export type CapabilityManifest = Static<typeof CapabilityManifest>
+
+export const SourceName = t.String({
+  pattern: '^[a-z0-9][a-z0-9._-]{0,62}$',
+  description: 'up to 63 small letters, digits, . _ or -',
+})
+
+/** A capability as its source offers it. One that is withdrawn stays as a document, since the record speaks of it. */
+export const Capability = doc(
+  'delegation.capability',
+  t.Object({
+    id: t.String(),
+    ...manifestFields,
+    source: SourceName,
+    projects: t.Array(Id), // where it is offered, as the operator says
+    withdrawn: t.Boolean(),
+    updated_at: Timestamp,
+  }),
+  {
+    scopeOf: () => SYSTEM_SCOPE,
+    visibleTo: ({ projects }, actor) =>
+      actor.projects !== 'all' && projects.some((id) => (actor.projects as ReadonlyMap<string, unknown>).has(id)),
+    indexes: {
+      project: index((one) => (one.withdrawn ? [] : one.projects.map((id) => [id]))),
+      capability: index((one) => (one.withdrawn ? [] : [[one.capability_id]])),
+      source: index((one) => (one.withdrawn ? [] : [[one.source]])),
+    },
+  },
+)
+export type Capability = Static<typeof Capability.schema>
+export const capabilityKey = ({ capability_id, version }: CapabilityRef): string => `${capability_id}@${version}`
+
+export function manifestOf({
+  id: _,
+  source: __,
+  projects: ___,
+  withdrawn: ____,
+  updated_at: _____,
+  ...manifest
+}: Capability): CapabilityManifest {
+  return manifest
+}
+
+// --- Invocation --------------------------------------------------------------------------------------------------------------
+
+/** CAP's five errors. Each is an answer of the capability layer, an InvokeResult, not a refusal of the call. */
+export const InvokeCode = either('NOT_FOUND', 'INVALID_INPUT', 'PERMISSION_DENIED', 'EXECUTION_FAILED', 'TIMEOUT')
+export type InvokeCode = Static<typeof InvokeCode>
+const InvokeError = t.Object({ code: InvokeCode, message: t.String() })
+
+/** CAP's InvokeResult. */
+export const InvokeResult = t.Object({
+  ok: t.Boolean(),
+  output: t.Unknown(),
+  error: nullable(InvokeError),
+  duration_ms: t.Integer(),
+  // Ours: what the record calls it, and the version that served it; null where nothing came to be recorded.
+  invocation_id: nullable(Id),
+  ref: nullable(CapabilityRef),
+})
+export type InvokeResult = Static<typeof InvokeResult>
+
+/** Why it failed, in a machine word: what a source says about it is told to the caller and stays out of the record. */
+export const Reason = either('denied', 'failed', 'unreachable', 'stopped', 'timeout', 'output_invalid', 'output_too_large', 'unknown')
+
+/** An action that a person approved at a checkpoint. */
+const Approval = t.Object({ checkpoint_id: Id, action_id: t.String() })
+export type Approval = Static<typeof Approval>
+
+export const Invocation = doc(
+  'delegation.invocation',
+  t.Object({
+    id: Id,
+    run_id: Id,
+    agent_id: Id,
+    project_id: Id,
+    correlation_id: Id,
+    root_task_id: Id,
+    task_id: nullable(Id),
+    ref: CapabilityRef,
+    source: SourceName,
+    permissions: t.Array(t.String()), // scopes that it needed, each allowed by a grant of the task
+    approval: t.Optional(Approval), // the approved action that it was, where no grant spoke for the capability
+    input_hash: t.String(), // SHA-256 over the canonical JSON of the input
+    timeout_ms: t.Integer(),
+    state: either('begun', 'succeeded', 'failed'),
+    begun_at: Timestamp,
+    ended_at: nullable(Timestamp),
+    duration_ms: nullable(t.Integer()),
+    error: nullable(InvokeCode),
+    reason: nullable(Reason),
+    output_hash: nullable(t.String()),
+    output_bytes: nullable(t.Integer()),
+  }),
+  {
+    scopeOf: (one) => one.project_id,
+    taskOf: (one) => one.correlation_id,
+    rootOf: (one) => one.root_task_id,
+    within: (one) => ({ doc: Run, id: one.run_id }),
+    indexes: {
+      run: index((one) => [[one.run_id]], 1),
+      agent: index((one) => (one.state === 'begun' ? [[one.agent_id]] : []), 1),
+      open: index((one) => (one.state === 'begun' ? [['all']] : []), 1),
+      approval: index(({ approval }) => (approval ? [[`${approval.checkpoint_id}/${approval.action_id}`]] : []), 1),
+    },
+  },
+)
+export type Invocation = Static<typeof Invocation.schema>
+
+/** What the port is asked to do. */
+export type InvokeRequest = {
+  readonly invocation_id: string
+  readonly source: string
+  readonly ref: CapabilityRef
+  readonly input: unknown
+  readonly timeout_ms: number
+}
+
+/** What the port reports. */
+export const InvokeOutcome = t.Object({
+  output: t.Optional(t.Unknown()),
+  error: t.Optional(t.Object({ code: either('EXECUTION_FAILED', 'TIMEOUT'), reason: Reason, message: t.String() })),
+  duration_ms: t.Integer({ minimum: 0 }),
+})
+export type InvokeOutcome = Static<typeof InvokeOutcome>

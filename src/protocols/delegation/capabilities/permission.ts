@@ -1,0 +1,101 @@
+// Whether a capability may be invoked for a run: by grants of its task, and by what a person approved action by action. A deny stops it
+// always. Protocols know one another's documents by name only.
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { decodeText } from '#kernel/codec/strict-json.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Granted, Read } from '#kernel/declare/operation.ts'
+import { kindOf } from '#kernel/declare/schema.ts'
+import { Invocation, type Approval, type Capability } from './manifest.ts'
+import { taskDoc, type Run } from '../schema.ts'
+
+type Permitted = { readonly scope: string; readonly grant: Granted | null; readonly isNeeded: boolean }
+/** `approval`: the approved action that it is, where no grant speaks for the capability itself. */
+export type Permission = { readonly scopes: readonly Permitted[]; readonly approval: Approval | null }
+
+type Asked = { readonly run: Run; readonly capability: Capability; readonly input: unknown; readonly autonomy: string | null }
+
+export async function permissionFor(read: Read, { run, capability, input, autonomy }: Asked, now: string): Promise<Permission> {
+  const { task_id } = run
+  const { capability_id, required_permissions } = capability
+  const isConfirmed = autonomy === 'confirm_each_action'
+  // Without a task nobody could have allowed anything.
+  const grantOf = async (scope: string): Promise<Granted | null> => (task_id === null ? null : read.grant(task_id, scope, now))
+  const own = { scope: capability_id, grant: await grantOf(capability_id) }
+  const needed = await Promise.all(required_permissions.map(async (scope) => ({ scope, grant: await grantOf(scope), isNeeded: true })))
+  const isApproved = isConfirmed && task_id !== null && own.grant === null
+  const approval = isApproved ? await approvalOf(read, task_id, run.agent_id, capability, input) : null
+  return { scopes: [{ ...own, isNeeded: isConfirmed && approval === null }, ...needed], approval }
+}
+
+/** Why it must not run: the scope, and whether a grant denies it; null: it may. */
+export function objectionTo({ scopes }: Permission): { readonly scope: string; readonly isDenied: boolean } | null {
+  const denied = scopes.find(({ grant }) => grant?.decision === 'deny')
+  if (denied) return { scope: denied.scope, isDenied: true }
+  const used = new Map<string, number>()
+  for (const { scope, grant, isNeeded } of scopes) {
+    if (!isNeeded) continue
+    if (grant === null) return { scope, isDenied: false }
+    used.set(grant.id, (used.get(grant.id) ?? 0) + 1)
+    if (grant.left !== null && used.get(grant.id)! > grant.left) return { scope, isDenied: false }
+  }
+  return null
+}
+
+/** The scopes whose grants it uses, one after the other. */
+export const usedScopes = ({ scopes }: Permission): string[] => scopes.filter(({ isNeeded }) => isNeeded).map(({ scope }) => scope)
+
+type Proposed = { readonly id: string; readonly kind: string; readonly detail?: string }
+type Checkpoint = {
+  readonly raised_by: string
+  readonly escalates?: string
+  readonly succeeds: string | null
+  readonly proposed_actions: readonly Proposed[]
+  readonly resolution: { readonly approved_actions?: readonly string[] } | null
+}
+
+/** An approved action that names this capability and shows this input, and was not carried out yet. It is good for one invocation. */
+async function approvalOf(
+  read: Read,
+  task_id: string,
+  agent_id: string,
+  { capability_id, version }: Capability,
+  input: unknown,
+): Promise<Approval | null> {
+  const task = (await read.raw(taskDoc(), task_id)) as { readonly checkpoints: readonly string[] } | null
+  const names = [capability_id, `${capability_id}@${version}`]
+  const wanted = canonical(input)
+  for (const checkpoint_id of task?.checkpoints.slice(-limits.approvalsLookedAt).toReversed() ?? []) {
+    const asked = (await read.raw(kindOf('collaboration.checkpoint/'), checkpoint_id)) as Checkpoint | null
+    if (asked === null || (await askerOf(read, asked)) !== agent_id) continue
+    for (const { id: action_id, kind, detail } of asked.proposed_actions) {
+      const isMeant = names.includes(kind) && asked.resolution?.approved_actions?.includes(action_id) && shownIn(detail) === wanted
+      if (isMeant && (await read.count(Invocation, 'approval', [approvalKey({ checkpoint_id, action_id })])) === 0)
+        return { checkpoint_id, action_id }
+    }
+  }
+  return null
+}
+
+/** A question that the system only put to the next person is still that of the agent which asked it first. */
+async function askerOf(read: Read, checkpoint: Checkpoint): Promise<string> {
+  let first = checkpoint
+  while (first.escalates !== undefined && first.succeeds !== null) {
+    const before = (await read.raw(kindOf('collaboration.checkpoint/'), first.succeeds)) as Checkpoint | null
+    if (before === null) break
+    first = before
+  }
+  return first.raised_by
+}
+
+export const approvalKey = ({ checkpoint_id, action_id }: Approval): string => `${checkpoint_id}/${action_id}`
+
+/** The arguments that the person saw, in canonical form; without a detail there were none. */
+function shownIn(detail: string | undefined): string | null {
+  if (detail === undefined) return canonical({})
+  try {
+    // Strictly, as a call is read: of a repeated key the person saw both values, and a long number is not the one that would be sent.
+    return canonical(decodeText(detail))
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,131 @@
+// Who may ask and who may answer, and what must hold. Roles and rules read as sentences.
+import { Refusal } from '#kernel/declare/errors.ts'
+import { heldBy, installationOwner, isIn, role, speaksFor, type Actor } from '#kernel/declare/access.ts'
+import { rule, type Read } from '#kernel/declare/operation.ts'
+import { agoInWords } from '#kernel/codec/timestamps.ts'
+import { shownDigest, type Surface } from './answering/shown-request.ts'
+import { isInPool, isOpen, isTimedOut, Request, taskDoc } from './schema.ts'
+
+/** What is known of the task behind an item. */
+export type TaskBehind = {
+  readonly id: string
+  readonly project_id: string
+  readonly root_task_id: string
+  readonly executor: string | null
+  readonly reviewers: readonly string[]
+  readonly ownership: { readonly principal: string }
+  readonly pending_checkpoint: string | null
+  readonly state: string
+}
+export type OfRequest = { readonly request: Request; readonly task: TaskBehind | null }
+
+export const taskBehind = async (read: Read, id: string | undefined): Promise<TaskBehind | null> =>
+  id === undefined ? null : ((await read.raw(taskDoc(), id)) as TaskBehind | null)
+
+export async function requestOf(read: Read, request_id: string): Promise<OfRequest> {
+  const request = await read(Request, request_id)
+  return { request, task: await taskBehind(read, request.task_id) }
+}
+
+/** For the people of a pool: that somebody was faster is no secret among them, but what became of it is. */
+export async function poolItemOf(read: Read, request_id: string, actor: Actor): Promise<OfRequest> {
+  const there = await read.raw(Request, request_id)
+  const isPools = actor.kind === 'human' && there?.role === 'pool' && there.task_id === undefined && isIn(actor, there.project_id)
+  if (isPools && (await read.maybe(Request, request_id)) === null) {
+    if (isOpen(there)) throw new Refusal('ALREADY_CLAIMED', 'somebody else has claimed the request')
+    const { code, refusal } = isTimedOut(there) ? isNotLate : isUnresolved
+    throw new Refusal(code, refusal)
+  }
+  return requestOf(read, request_id)
+}
+
+/** An agent with its own key, or a project's key for the agents of the project. */
+export const asker = heldBy(
+  'an agent',
+  role<unknown>('an agent, or the key of its project', (actor) => actor.kind === 'agent' || isProjectKey(actor)),
+)
+export const isProjectKey = (actor: Actor): boolean => actor.kind === 'service' && actor.projects !== 'all'
+
+/** Who asked, or the key of the project for it. */
+export const itsAsker = role<OfRequest>(
+  'the agent that asked, or the key of its project',
+  (actor, { request }) => (actor.kind === 'agent' && actor.id === request.requester) || isProjectKey(actor),
+)
+
+/** Those who decide on a task: its principal and its reviewers, and nobody on their own work. */
+export const judgesOf = ({ ownership, reviewers, executor }: TaskBehind): string[] => [
+  ownership.principal,
+  ...reviewers.filter((who) => who !== executor),
+]
+/** In whose place somebody answers, their own first; null: nobody's, they may not. */
+export function answersAs(actor: Actor, { request, task }: OfRequest): string | null {
+  if (actor.kind !== 'human') return null
+  if (task !== null && actor.id === task.executor && actor.id !== task.ownership.principal) return null
+  const named = task === null ? (request.quorum?.of ?? [request.owner, ...request.people]) : judgesOf(task)
+  const spoken = named.filter((who) => speaksFor(actor, who, request.project_id))
+  const isFree = (who: string): boolean => !request.votes?.some(({ by, in_place_of = by }) => in_place_of === who)
+  return spoken.find((who) => who === actor.id) ?? spoken.find(isFree) ?? spoken[0] ?? null
+}
+const inPlaceOf = (actor: Actor, whose: string | null): string | null => (whose === null || whose === actor.id ? null : whose)
+
+/** The routed person, the agent's owner, or their substitute; for what is bound to a task those who decide on the task, and nobody else. */
+export const answerer = role<OfRequest>(
+  'the person it is routed to',
+  (actor, state) => answersAs(actor, state) !== null,
+  (actor, state) => inPlaceOf(actor, answersAs(actor, state)),
+)
+/** Anybody of the project, as long as nobody has claimed it. */
+export const poolMember = role<OfRequest>('a person of the pool', (actor, { request }) => actor.kind === 'human' && isInPool(request))
+/** Whoever owns the installation answers for all of it, apart from what a task's own people decide. */
+export const chief = heldBy(
+  'an owner of the installation',
+  role<OfRequest>(
+    'owner',
+    (actor, { request, task }) => task === null && request.quorum === undefined && installationOwner.is(actor, null),
+  ),
+)
+
+/** What ended by its deadline is late, not resolved (HXP 0.1, 5.3: 408); asking again changes nothing. */
+export const isNotLate = rule<OfRequest>(
+  'EXPIRED',
+  'the request has not ended by its deadline',
+  ({ request }, _, { now }) => !(isOpen(request) && endsLate(request) && isOver(request, now)) && !isTimedOut(request),
+  'the request timed out: it ended by its deadline',
+)
+/** What another protocol takes the default of is late there too. */
+const endsLate = ({ kind, fallback }: Request): boolean => fallback === 'fail' || (fallback === 'default' && kind !== 'request')
+/** The timer may be a moment late: nobody is faster than a deadline that has passed. */
+export const isOver = ({ expires_at }: Request, now: string): boolean => expires_at !== null && expires_at <= now
+const takesDefault = ({ kind, fallback }: Request): boolean => fallback === 'default' && kind === 'request'
+export const isUnresolved = rule<OfRequest>(
+  'ALREADY_RESOLVED',
+  'the request is not resolved yet',
+  // What takes its default at the deadline has been answered by it then (X2: 409).
+  ({ request }, _, { actor, now }) => isOpen(request) && (actor.kind === 'system' || !takesDefault(request) || !isOver(request, now)),
+  'the request has ended before: it was resolved or cancelled, or took its default',
+  ({ request }, _, { now }) => endOf(request, now),
+)
+/** How it ended, for everybody who may read it: a pool's people are named as the receipt names them, and what was provided is not told. */
+function endOf({ action, receipt }: Request, now: string): string {
+  if (receipt === undefined) return 'the time of the request is up, and it takes its default'
+  const { status, result, completed_by, completed_at } = receipt
+  const ends = { completed: action === 'PROVIDE' ? 'answered' : textOf(result), failed: 'no answer in time', cancelled: 'withdrawn' }
+  return `already closed: ${ends[status]}, by ${completed_by}, ${agoInWords(completed_at, now)}`
+}
+const RESULT_CHARS_MAX = 100
+const textOf = (result: unknown): string => (typeof result === 'string' ? result : JSON.stringify(result)).slice(0, RESULT_CHARS_MAX)
+/** For what the system does by timer: that somebody was faster is no failure. */
+export const isStillOpen = rule<OfRequest>(
+  'PRECONDITION_FAILED',
+  'the request is open',
+  ({ request }) => isOpen(request),
+  'the request is not open',
+)
+
+/** Nobody answers what they have not seen. */
+export function refuseChanged(digest: string | undefined, request: Request, surface?: Surface): void {
+  if (digest === undefined) return
+  const present = shownDigest(request, surface)
+  if (digest !== present)
+    throw new Refusal('CHANGED', 'the request has changed since you were shown it: fetch it again', { digest: present })
+}

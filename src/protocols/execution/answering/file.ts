@@ -1,0 +1,70 @@
+// Files that people give as answers. One that the answer names stays; any other is forgotten after a while, and its bytes with it.
+import { timestampOf } from '#kernel/ports/clock.ts'
+import { noTimer, timer } from '#kernel/log/outbox-document.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Change } from '#kernel/declare/operation.ts'
+import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { Id, Request, Timestamp } from '../schema.ts'
+
+export const Checksum = t.String({ pattern: '^sha256:[0-9a-f]{64}$', description: 'sha256: and 64 hexadecimal digits' })
+export const FileName = t.String({ minLength: 1, maxLength: limits.nameCharsMax, description: 'a file name without its path' })
+export const MediaType = t.String({ maxLength: 200, pattern: '^[!-~]+/[ -~]+$', description: 'a media type such as text/plain' })
+
+/** Bytes that nobody can change have one version, and it is the first. */
+export const FILE_VERSION = 'v1'
+
+export const File = doc(
+  'execution.file',
+  t.Object({
+    id: Id,
+    version: t.Literal(FILE_VERSION),
+    request_id: Id,
+    project_id: Id,
+    name: FileName,
+    media_type: nullable(MediaType),
+    size: t.Integer({ minimum: 0 }),
+    checksum: Checksum,
+    by: Id,
+    at: Timestamp,
+    state: either('open', 'kept', 'expired'), // open: no answer names it yet
+  }),
+  {
+    scopeOf: (file) => file.project_id,
+    // What a person has laid out but not handed over is for people: neither the agent nor the key of its project sees it.
+    visibleTo: (file, { kind }) => kind === 'human' || file.state === 'kept',
+    within: (file) => ({ doc: Request, id: file.request_id }),
+    indexes: {
+      /** As long as there is one for a checksum, its bytes stay. */
+      held: index((file) => (file.state === 'expired' ? [] : [[file.checksum]]), 1),
+      request: index((file) => (file.state === 'expired' ? [] : [[file.request_id]]), 1),
+      open: index((file) => (file.state === 'open' ? [[file.by]] : []), 1),
+    },
+  },
+)
+export type File = Static<typeof File.schema>
+
+/** X5: what the receipt says of it. */
+export const FileReference = t.Object({
+  artifact_id: Id,
+  version: t.String(),
+  name: FileName,
+  media_type: nullable(MediaType),
+  size: t.Integer(),
+  sha256: t.String({ description: '64 hexadecimal digits' }),
+})
+export const referenceTo = ({ id, version, name, media_type, size, checksum }: File): Static<typeof FileReference> => ({
+  artifact_id: id,
+  version,
+  name,
+  media_type,
+  size,
+  sha256: checksum.slice('sha256:'.length),
+})
+
+export const expiryOf = ({ at }: File): string => timestampOf(Date.parse(at) + limits.uploadMs)
+
+/** An open file waits for its end; any other has none. */
+export const fileTimer = (file: File): Change =>
+  file.state === 'open'
+    ? timer(file.id, 'expire', expiryOf(file), 'execution/file.expire', { artifact_id: file.id })
+    : noTimer(file.id, 'expire')

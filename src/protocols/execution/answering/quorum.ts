@@ -1,0 +1,122 @@
+// N of M: several people answer one request, each with one vote, until it is decided or cannot be any more.
+import { Refusal } from '#kernel/declare/errors.ts'
+import { fact, image } from '#kernel/declare/facts.ts'
+import { limits } from '#kernel/limits.ts'
+import { cutTo } from '#kernel/codec/cut-text.ts'
+import type { Context, Decision } from '#kernel/declare/operation.ts'
+import { shownDigest, type Surface } from './shown-request.ts'
+import { endedWith, unsigned, type Ending, type SignedReceipt } from './receipt.ts'
+import type { Reach } from '../asking/recipients.ts'
+import { answersAs, type OfRequest } from '../access.ts'
+import { Request, type Vote } from '../schema.ts'
+import { viewOf, type RequestView } from '../view.ts'
+
+export const NO_QUORUM = 'no_quorum'
+
+type Answer = { readonly result: unknown; readonly reason?: string; readonly surface?: Surface | undefined }
+
+/** One more vote; the one that decides ends the request. */
+export function voted(
+  state: OfRequest,
+  reach: Reach,
+  answer: Answer,
+  context: Context,
+): Decision<{ request: RequestView; receipt?: SignedReceipt }> {
+  const { request } = state
+  const { actor } = context
+  const votes = [...(request.votes ?? []), voteOf(state, answer, context)]
+  const next: Request = { ...request, votes }
+  const outcome = outcomeOf(next) ?? outOfReach(next, reach)
+  if (outcome === null) return { facts: [fact('request.voted', [image(Request, next)])], output: { request: viewOf(next, actor) } }
+  const done = endedWith(
+    next,
+    outcome.status === 'failed' ? outcome : { ...outcome, by: actor.id, via: actor.via ?? null, surface: answer.surface },
+    context,
+  )
+  return {
+    facts: [fact(done.status === 'failed' ? 'request.failed' : 'request.completed', [image(Request, done)])],
+    output: { request: viewOf(done, actor), receipt: unsigned(done) },
+  }
+}
+
+/** Neither does one person vote twice, nor is one vote given by two. */
+function voteOf(state: OfRequest, { result, reason, surface }: Answer, { actor, now }: Context): Vote {
+  const { request } = state
+  const whose = answersAs(actor, state)!
+  if (request.votes?.some(({ by, in_place_of = by }) => by === actor.id || in_place_of === whose))
+    throw new Refusal('ALREADY_VOTED', whose === actor.id ? 'you have voted already' : `you have voted already, or ${whose} has`)
+  return {
+    by: actor.id,
+    ...(whose === actor.id ? {} : { in_place_of: whose }),
+    result,
+    ...(reason === undefined ? {} : { reason }),
+    via: actor.via ?? null,
+    shown_digest: shownDigest(request, surface),
+    at: now,
+  }
+}
+
+const basis = { kind: 'role', id: 'answered by a quorum' } as const
+
+/** null: it is still open. */
+function outcomeOf({ action, quorum, votes = [] }: Request): Ending | null {
+  const { n, of } = quorum!
+  const left = of.length - votes.length
+  const counts = Map.groupBy(votes, ({ result }) => result)
+  const isWon = ([, those]: [unknown, Vote[]]): boolean => those.length >= n
+  const ended = { by: null, basis }
+  if (action === 'APPROVE') {
+    const approvals = counts.get('approved')?.length ?? 0
+    if (approvals >= n) return { ...ended, status: 'completed', result: 'approved' }
+    const reason = joined(counts.get('rejected') ?? [])
+    return approvals + left < n ? { ...ended, status: 'completed', result: 'rejected', ...(reason === '' ? {} : { reason }) } : null
+  }
+  const won = [...counts].find(isWon)
+  if (won) return { ...ended, status: 'completed', result: won[0] }
+  const most = Math.max(...[...counts.values()].map((those) => those.length))
+  return most + left < n ? { ...ended, status: 'failed', result: null, reason: NO_QUORUM, as: 'system:quorum' } : null
+}
+
+/** X28: people are gone, so that it cannot be decided any more. A no that nobody said is never recorded; null: it is within reach. */
+export function outOfReach({ action, quorum, votes = [] }: Pick<Request, 'action' | 'quorum' | 'votes'>, reach: Reach): Ending | null {
+  const counts = Map.groupBy(votes, ({ result }) => result)
+  const most =
+    action === 'APPROVE' ? (counts.get('approved')?.length ?? 0) : Math.max(0, ...[...counts.values()].map((those) => those.length))
+  if (most + votesLeft(votes, reach) >= quorum!.n) return null
+  return {
+    by: null,
+    basis: { kind: 'policy', id: 'quorum/out_of_reach' },
+    status: 'failed',
+    result: null,
+    reason: NO_QUORUM,
+    as: 'system:quorum',
+  }
+}
+
+/** How many may still vote: each person once, and each vote by one person. */
+function votesLeft(votes: readonly Vote[], reach: Reach): number {
+  const given = new Set(votes.map(({ by, in_place_of = by }) => in_place_of))
+  const voters = new Set(votes.map(({ by }) => by))
+  const open = [...reach].filter(([who]) => !given.has(who))
+  // Whoever is named votes as themself.
+  const own = open.filter(([who, by]) => by.includes(who) && !voters.has(who)).length
+  const absent = open.filter(([who, by]) => !by.includes(who))
+  const takenBy = new Map<string, string>()
+  const isServed = (who: string, seen: Set<string>): boolean =>
+    (reach.get(who) ?? []).some((by) => {
+      if (voters.has(by) || reach.has(by) || seen.has(by)) return false
+      seen.add(by)
+      const before = takenBy.get(by)
+      if (before !== undefined && !isServed(before, seen)) return false
+      takenBy.set(by, who)
+      return true
+    })
+  return own + absent.filter(([who]) => isServed(who, new Set())).length
+}
+
+/** What all of them said against it, as far as there is room. */
+function joined(votes: readonly Vote[]): string {
+  const text = votes.flatMap(({ reason }) => (reason === undefined ? [] : [reason])).join('\n')
+  if (text.length <= limits.reasonCharsMax) return text
+  return `${cutTo(text, limits.reasonCharsMax - 1)}…`
+}

@@ -1,0 +1,206 @@
+// What a receipt says, and whether its signature says the same. Nothing here needs a server: the SDK runs it in browsers, with the
+// signature checked by whatever the surroundings have. Whatever is given may be hostile; it is judged, never believed.
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { decodeText } from '#kernel/codec/strict-json.ts'
+import { limits } from '#kernel/limits.ts'
+
+/** What is signed: canonical JSON, the payload of a JWS. */
+export type Claims = {
+  readonly v: 1
+  readonly iss: string
+  /** The agent that asked. */
+  readonly aud: string
+  readonly jti: string
+  readonly request_id: string
+  readonly action: string
+  /** SHA-256 of the request and of what the person was shown, in base64url. */
+  readonly request_digest: string
+  readonly shown_digest: string | null
+  readonly status: string
+  readonly result?: unknown
+  /** What stands for a result that must not be written down. */
+  readonly result_ref?: unknown
+  readonly reason?: string | null
+  /** Who, under a name that tells nobody who that is, and how they proved it. */
+  readonly completed_by?: string
+  readonly decided_by: { readonly sub: string | null; readonly kind: string; readonly via: string | null }
+  readonly created_at: string
+  readonly completed_at: string
+  /** Not in receipts from before it was signed. */
+  readonly duration_seconds?: number
+  readonly basis: { readonly kind: string; readonly id: string }
+  readonly evidence_hash: string
+  /** Its place in the record. */
+  readonly log: { readonly project_id: string; readonly seq: number; readonly hash: string }
+}
+
+export type Doubt =
+  | 'not_a_receipt'
+  | 'wrong_algorithm'
+  | 'unknown_key'
+  | 'retired_key'
+  | 'bad_signature'
+  | 'changed'
+  | 'not_signed'
+  | 'wrong_audience'
+  | 'wrong_issuer'
+  | 'wrong_request'
+  | 'unsupported'
+
+/** `unsigned`: what older signatures left out. `fields`: those that the signature contradicts, or says nothing about. */
+export type Verdict =
+  | { readonly ok: true; readonly claims: Claims; readonly unsigned: readonly string[] }
+  | { readonly ok: false; readonly reason: Doubt; readonly words: string; readonly fields: readonly string[] }
+
+export const doubt = (reason: Doubt, words: string, fields: readonly string[] = []): Verdict & { readonly ok: false } => ({
+  ok: false,
+  reason,
+  words,
+  fields,
+})
+
+type Fields = Readonly<Record<string, unknown>>
+const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isText = (value: unknown): value is string => typeof value === 'string'
+
+// --- The signature's form --------------------------------------------------------------------------------------------------
+
+export const RECEIPT_TYPE = 'receipt+jwt'
+export const RECEIPT_ALGORITHM = 'EdDSA'
+const SIGNATURE_BYTES = 64
+/** Three short fields. */
+const HEADER_CHARS_MAX = 1_024
+
+/** Taken apart, and not yet believed: `signed` is what the signature must be over. */
+export type Jws = { readonly ok: true; readonly kid: string; readonly signed: string; readonly signature: Uint8Array<ArrayBuffer> }
+
+export function jwsOf(text: unknown): Jws | (Verdict & { ok: false }) {
+  if (!isText(text)) return doubt('not_a_receipt', 'it has no signature')
+  if (text.length > limits.receiptCharsMax) return doubt('not_a_receipt', `a signature has at most ${limits.receiptCharsMax} characters`)
+  const parts = text.split('.', 4)
+  const signature = bytesOf(parts[2] ?? '')
+  if (parts.length !== 3 || signature === null || parts[0]!.length > HEADER_CHARS_MAX)
+    return doubt('not_a_receipt', 'the signature is no compact JWS')
+  const header = jsonOf(parts[0]!)
+  if (!isFields(header)) return doubt('not_a_receipt', 'the signature has no header that can be read')
+  // Nothing else is ever tried: a signature must not choose how it is checked.
+  if (header['alg'] !== RECEIPT_ALGORITHM) return doubt('wrong_algorithm', `the signature is not ${RECEIPT_ALGORITHM}`)
+  const { kid, typ } = header
+  if (!isText(kid) || typ !== RECEIPT_TYPE || Object.keys(header).length !== 3)
+    return doubt('not_a_receipt', 'the signature is not that of a receipt')
+  if (signature.length !== SIGNATURE_BYTES) return doubt('bad_signature', `an ${RECEIPT_ALGORITHM} signature has ${SIGNATURE_BYTES} bytes`)
+  return { ok: true, kid, signed: `${parts[0]}.${parts[1]}`, signature }
+}
+
+/** The claims of a signature that was found to be good; null: it is one over something else. */
+export function claimsOf({ signed }: Jws): Claims | null {
+  const claims = jsonOf(signed.slice(signed.indexOf('.') + 1))
+  return isClaims(claims) ? claims : null
+}
+
+const texts = ['iss', 'aud', 'jti', 'request_id', 'action', 'request_digest', 'status', 'created_at', 'completed_at', 'evidence_hash']
+
+function isClaims(value: unknown): value is Claims {
+  if (!isFields(value) || value['v'] !== 1 || !texts.every((name) => isText(value[name]))) return false
+  const { shown_digest, reason = null, decided_by, basis, log } = value
+  if (![shown_digest, reason].every((held) => held === null || isText(held))) return false
+  return (
+    isFields(decided_by) &&
+    isText(decided_by['kind']) &&
+    isFields(basis) &&
+    isText(basis['kind']) &&
+    isFields(log) &&
+    Number.isSafeInteger(log['seq'])
+  )
+}
+
+const ALPHABET = /^[A-Za-z0-9_-]*$/
+const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+
+/** base64url, in the one way to write it: bits that no byte needs are zero. */
+function bytesOf(text: string): Uint8Array<ArrayBuffer> | null {
+  if (!ALPHABET.test(text) || text.length % 4 === 1) return null
+  const unused = text.length % 4 === 2 ? 15 : text.length % 4 === 3 ? 3 : 0
+  if ((DIGITS.indexOf(text.at(-1) ?? 'A') & unused) !== 0) return null
+  const binary = atob(text.replaceAll('-', '+').replaceAll('_', '/'))
+  return Uint8Array.from(binary, (character) => character.charCodeAt(0))
+}
+
+function jsonOf(text: string): unknown {
+  const bytes = bytesOf(text)
+  if (bytes === null) return undefined
+  try {
+    return decodeText(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes))
+  } catch {
+    return undefined
+  }
+}
+
+// --- The receipt against what was signed -----------------------------------------------------------------------------------
+
+export type Expected = { readonly audience?: string | undefined; readonly issuer?: string | undefined }
+
+/** Fields of the receipt that are called otherwise where they are signed, or have no name there. */
+const named: Readonly<Record<string, (claims: Claims, kid: string, signature: unknown) => unknown>> = {
+  receipt_id: ({ jti }) => jti,
+  key_id: (_, kid) => kid,
+  // A second name for the proof itself.
+  jws: (_, __, signature) => signature,
+  result: (claims) => (claims.result === undefined ? claims.result_ref : claims.result),
+  // By name where the request was routed to somebody, by pseudonym where a pool or a quorum answered.
+  completed_by: ({ completed_by, decided_by }) => completed_by ?? decided_by.sub,
+}
+/** Without these it is no receipt; those that are signed and missing were taken away. */
+const needed = ['request_id', 'status', 'completed_at', 'evidence_hash', 'receipt_id', 'key_id', 'result', 'reason', 'completed_by']
+
+/** The receipt as it was given against the claims of its good signature. */
+export function judge(receipt: Fields, claims: Claims, kid: string, { audience, issuer }: Expected): Verdict {
+  if (audience !== undefined && claims.aud !== audience)
+    return doubt('wrong_audience', `it was made out to ${claims.aud}, not to ${audience}`)
+  if (issuer !== undefined && !isFrom(claims.iss, issuer)) return doubt('wrong_issuer', `it is from ${claims.iss}, not from ${issuer}`)
+  const fields = new Set([...Object.keys(receipt), ...needed])
+  fields.delete('signature')
+  const [changed, unknown, unsigned]: [string[], string[], string[]] = [[], [], []]
+  for (const field of fields) {
+    const isSigned = Object.hasOwn(named, field) || Object.hasOwn(claims, field) || needed.includes(field)
+    if (isSigned && !agrees(field, receipt, claims, kid)) changed.push(field)
+    if (!isSigned) (once.includes(field) ? unsigned : unknown).push(field)
+  }
+  if (changed.length > 0) return doubt('changed', `not what was signed: ${changed.join(', ').slice(0, WORDS_MAX)}`, changed)
+  // X31: whoever reads a receipt takes all that stands in it for genuine.
+  if (unknown.length > 0)
+    return doubt('not_signed', `not signed, and no part of a receipt: ${unknown.join(', ').slice(0, WORDS_MAX)}`, unknown)
+  return { ok: true, claims, unsigned }
+}
+/** What servers once did not sign. */
+const once = ['duration_seconds']
+const WORDS_MAX = 200
+
+/** X30: the whole of it, the origin alone, or the installation alone. */
+function isFrom(iss: string, issuer: string): boolean {
+  const mark = iss.lastIndexOf('#')
+  return issuer === iss || (mark !== -1 && (issuer === iss.slice(0, mark) || issuer === iss.slice(mark + 1)))
+}
+
+function agrees(field: string, receipt: Fields, claims: Claims, kid: string): boolean {
+  const signed =
+    (Object.hasOwn(named, field) ? named[field]!(claims, kid, receipt['signature']) : (claims as unknown as Fields)[field]) ?? null
+  const shown = receipt[field] ?? null
+  // Where nobody but the server decided, the receipt may leave out who that was.
+  if (field === 'completed_by' && claims.decided_by.kind === 'system' && shown === null) return true
+  return canonical(signed) === canonical(shown)
+}
+
+/** A receipt, wherever it was put: the answer that it came in may be given as a whole. */
+export function receiptIn(value: unknown): Fields | null {
+  if (!isFields(value)) return null
+  const receipt = isFields(value['receipt']) && !Object.hasOwn(value, 'signature') ? value['receipt'] : value
+  return Object.keys(receipt).length <= limits.keysPerObjectMax ? receipt : null
+}
+
+/** A retired key must not have signed what happened after it was retired; the server may notice a rotation this much later. */
+const NOTICE_MS = 60_000
+
+export function isAfter(until: unknown, { completed_at }: Claims): boolean {
+  return isText(until) && Date.parse(completed_at) > Date.parse(until) + NOTICE_MS
+}

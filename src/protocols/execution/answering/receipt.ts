@@ -1,0 +1,152 @@
+// How a request ends: the receipt (HXP 0.1, 4), and the signature over it.
+import { SYSTEM_ID } from '#kernel/declare/access.ts'
+import type { Context, Read } from '#kernel/declare/operation.ts'
+import type { Basis } from '#kernel/log/store.ts'
+import { nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { requestDigest, shownDigest, type Surface } from './shown-request.ts'
+import { resultText } from './result.ts'
+import { Id, poolOf, Request, Timestamp, type Receipt } from '../schema.ts'
+
+export type Ending = {
+  readonly status: Receipt['status']
+  readonly result: unknown
+  readonly reason?: string | undefined
+  /** The person who decided; null: nobody did. */
+  readonly by: string | null
+  readonly via?: string | null | undefined
+  readonly basis: Basis
+  /** Where the person saw it. */
+  readonly surface?: Surface | undefined
+  /** Who completed it, as the receipt says, where nobody did: `system:fallback`. */
+  readonly as?: string
+}
+
+/**
+ * What somebody is called where they are not to be known: always the same in a pool, never the same in two votes. Other receipts stand
+ * beside a name, so none of these is used there.
+ */
+function nameIn({ id, role, project_id, quorum }: Request, who: string, { pseudonym }: Context['notary']): string {
+  if (quorum !== undefined) return pseudonym(`${id} ${who}`)
+  return pseudonym(role === 'pool' ? `${poolOf(project_id)} ${who}` : who)
+}
+
+/** The request with its receipt. From here on it never changes. */
+export function endedWith(request: Request, ending: Ending, { now, newId, notary }: Pick<Context, 'now' | 'newId' | 'notary'>): Request {
+  const { status, result, reason, by, via = null, basis } = ending
+  const who = by ?? ending.as ?? 'system'
+  const from = Date.parse(request.assigned_at ?? request.created_at)
+  const receipt: Receipt = {
+    receipt_id: newId('rcp'),
+    status,
+    result,
+    ...(reason === undefined ? {} : { reason }),
+    // Of a vote, the last one would tell who is behind one of the pseudonyms.
+    completed_by: by !== null && (request.role === 'pool' || request.quorum !== undefined) ? nameIn(request, by, notary) : who,
+    completed_at: now,
+    duration_seconds: Math.max(0, Math.floor((Date.parse(now) - from) / 1_000)),
+    // 4.2, literally: request_id + result + completed_at + server_secret.
+    evidence_hash: notary.evidence(`${request.id}${resultText(result)}${now}`),
+    by: by ?? SYSTEM_ID,
+    via,
+    iss: notary.issuer(),
+    basis,
+    request_digest: requestDigest(request),
+    shown_digest: shownDigest(request, ending.surface),
+  }
+  const { snoozed: _, claimed_until: __, ...rest } = request
+  return { ...rest, status, receipt }
+}
+
+/** The draft's receipt with its signature. */
+export const SignedReceipt = t.Object({
+  request_id: Id,
+  status: t.String(),
+  result: t.Unknown(),
+  reason: t.Optional(t.String()),
+  completed_by: t.String(),
+  completed_at: Timestamp,
+  duration_seconds: t.Integer(),
+  evidence_hash: t.String(),
+  // Ours, from here on.
+  receipt_id: Id,
+  basis: t.Object({ kind: t.String(), id: t.String() }),
+  key_id: nullable(t.String()),
+  signature: nullable(t.String()), // a compact JWS; null only inside the batch that makes it
+})
+export type SignedReceipt = Static<typeof SignedReceipt>
+
+export function unsigned(request: Request): SignedReceipt {
+  const { by: _, via: __, request_digest: ___, shown_digest: ____, iss: _____, ...receipt } = request.receipt!
+  // X29: that nobody decided is said before what was decided.
+  const first = receipt.basis.kind === 'default' ? { basis: receipt.basis } : {}
+  return { request_id: request.id, ...first, ...receipt, key_id: null, signature: null }
+}
+
+/** Signed when it is handed out, with the present key: the place in the record is known only once it is durable. */
+export async function signed(request: Request, read: Read, { notary }: Pick<Context, 'notary'>): Promise<SignedReceipt> {
+  const shown = unsigned(request)
+  const place = await read.place(Request, request.id)
+  if (place === null) return shown
+  const signature = await notary.attest(claimsOf(request, place, notary))
+  return { ...shown, key_id: keyIn(signature), signature }
+}
+
+/** An answer with the receipt of what it is about, as it stands in the record by now. */
+export async function withReceipt<O extends { readonly request: { readonly id: string } }>(
+  output: O,
+  { read, context }: { readonly read: Read; readonly context: Context },
+): Promise<O & { receipt: SignedReceipt }> {
+  return { ...output, receipt: await signed(await read(Request, output.request.id), read, context) }
+}
+
+let header = { text: '', kid: '' }
+/** Receipt after receipt is signed with the same key. */
+function keyIn(jws: string): string {
+  const text = jws.slice(0, jws.indexOf('.'))
+  if (text !== header.text) header = { text, kid: (JSON.parse(Buffer.from(text, 'base64url').toString()) as { kid: string }).kid }
+  return header.kid
+}
+
+type Place = { readonly scope: string; readonly seq: number; readonly hash: string }
+function claimsOf(request: Request, { scope, seq, hash }: Place, notary: Context['notary']) {
+  const { by, via, basis, result, reason, status, receipt_id, completed_by, completed_at, duration_seconds, evidence_hash, ...digests } =
+    request.receipt!
+  return {
+    v: 1,
+    // Receipts from before have no name of their own.
+    iss: digests.iss ?? 'countersign',
+    aud: request.agent_id,
+    jti: receipt_id,
+    request_id: request.id,
+    action: request.action,
+    request_digest: digests.request_digest,
+    shown_digest: digests.shown_digest,
+    status,
+    result: result ?? null,
+    ...(reason === undefined ? {} : { reason }),
+    completed_by,
+    decided_by: { sub: nameIn(request, by, notary), kind: by === SYSTEM_ID ? 'system' : 'human', via },
+    created_at: request.created_at,
+    completed_at,
+    duration_seconds,
+    basis,
+    ...votesOf(request, notary),
+    evidence_hash,
+    log: { project_id: scope, seq, hash },
+  }
+}
+
+/** Who agreed with whom, without names. */
+const votesOf = (request: Request, notary: Context['notary']) =>
+  request.quorum === undefined
+    ? {}
+    : {
+        quorum: { n: request.quorum.n, of: request.quorum.of.length },
+        votes: (request.votes ?? []).map(({ by, in_place_of, result, at, shown_digest }) => ({
+          sub: nameIn(request, by, notary),
+          ...(in_place_of === undefined ? {} : { in_place_of: nameIn(request, in_place_of, notary) }),
+          result,
+          at,
+          shown_digest,
+        })),
+      }

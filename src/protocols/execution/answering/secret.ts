@@ -1,0 +1,49 @@
+// Answers that are secrets. The request, its receipt and the record hold a commitment only; the answer itself is sealed, handed over
+// once and erased. A commitment without its salt says nothing, not even how long the secret is.
+import { timestampOf } from '#kernel/ports/clock.ts'
+import { sha256 } from '#kernel/log/hash-chain.ts'
+import { noTimer, timer } from '#kernel/log/outbox-document.ts'
+import { put } from '#kernel/declare/facts.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Change } from '#kernel/declare/operation.ts'
+import { doc, either, t, type Static } from '#kernel/declare/schema.ts'
+import { resultText, type Result } from './result.ts'
+import { Id, Request, Timestamp } from '../schema.ts'
+
+export const SealedTo = either('agent', 'server')
+
+/** What was sealed: to a key of the agent, which this server cannot open, or under a key of the server that stands outside the database. */
+export const Secret = doc(
+  'execution.secret',
+  t.Object({ id: Id, request_id: Id, requester: Id, project_id: Id, sealed: t.String(), to: SealedTo, at: Timestamp }),
+  { scopeOf: (secret) => secret.project_id, visibleTo: () => false },
+)
+export type Secret = Static<typeof Secret.schema>
+
+/** What the record says of a secret once it is gone. */
+export const SecretEnd = doc(
+  'execution.secret_end',
+  t.Object({ id: Id, request_id: Id, project_id: Id, sealed_to: SealedTo, state: either('taken', 'expired'), at: Timestamp }),
+  { noun: 'secret', scopeOf: (end) => end.project_id, within: (end) => ({ doc: Request, id: end.request_id }) },
+)
+export type SecretEnd = Static<typeof SecretEnd.schema>
+
+/** What the receipt says in place of the answer. */
+export const SecretReference = t.Object({ secret_id: Id, commitment: t.String(), sealed_to: SealedTo })
+export type SecretReference = Static<typeof SecretReference>
+
+/** Whoever is told the value and the salt can check that the receipt is about this value. */
+export const commitmentTo = (value: Result, salt: string): string => sha256(`${salt}${resultText(value)}`)
+
+export function secretIn({ receipt, payload }: Request): SecretReference | null {
+  const isSecret = receipt?.status === 'completed' && (payload as { sensitive?: boolean }).sensitive === true
+  return isSecret ? (receipt.result as SecretReference) : null
+}
+
+export const expiryOf = ({ at }: Secret): string => timestampOf(Date.parse(at) + limits.secretMs)
+
+export const keptSecret = (secret: Secret): Change[] => [
+  put(Secret, secret.id, secret),
+  timer(secret.id, 'expire', expiryOf(secret), 'execution/secret.expire', { request_id: secret.request_id }),
+]
+export const erased = ({ id }: Secret): Change[] => [put(Secret, id, null), noTimer(id, 'expire')]

@@ -1,0 +1,67 @@
+// What a person sees before they answer, and the digests that tie an answer to it.
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { sha256 } from '#kernel/log/hash-chain.ts'
+import { coveredBy } from './request-digest.ts'
+import type { Request } from '../schema.ts'
+import { harmless, shown } from '../asking/hostile-text.ts'
+
+/** Where a person saw it: on a page of another origin everything is given in a form that such a page cannot take for markup. */
+export type Surface = 'page'
+const onPage = (text: string): string => harmless(shown(text))
+const writerFor = (surface: Surface | undefined): Write => (surface === 'page' ? onPage : shown)
+type Write = (text: string) => string
+
+/** Every string as every surface shows it: what would hide or turn around is visible. */
+export function visible(value: unknown, write: Write = shown): unknown {
+  if (typeof value === 'string') return write(value)
+  if (Array.isArray(value)) return value.map((one) => visible(one, write))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [write(name), visible(inner, write)]))
+}
+
+type Written = Pick<Request, 'agent_id' | 'payload' | 'metadata' | 'tags' | 'label' | 'thread' | 'notice'>
+/** What the agent wrote in it as people see it, on surfaces of others too. */
+export function asShown<R extends Written>(request: R): R {
+  const { agent_id, payload, metadata, tags, label, thread, notice } = request
+  return {
+    ...request,
+    agent_id: shown(agent_id),
+    payload: visible(payload) as R['payload'],
+    metadata: visible(metadata) as R['metadata'],
+    tags: tags.map(shown),
+    ...(label === undefined ? {} : { label: shown(label) }),
+    ...(notice === undefined ? {} : { notice: shown(notice) }),
+    ...(thread === undefined ? {} : { thread: thread.map((remark) => ({ ...remark, text: shown(remark.text) })) }),
+  }
+}
+
+/** That an agent asks, which, and what (HXP 0.1, 7: transparency). Surfaces show this and nothing else of what the agent wrote. */
+export function cardOf(request: Request, surface?: Surface) {
+  const write = writerFor(surface)
+  const { id, kind, action, agent_id, requester, owner, priority, payload, thread, artifact, task_id, risk, notice } = request
+  return {
+    request_id: id,
+    asks: whoAsks(request),
+    kind,
+    action,
+    agent_id: write(agent_id),
+    requester,
+    acts_for: owner,
+    priority,
+    payload: visible(payload, write) as Record<string, unknown>,
+    ...(risk === undefined ? {} : { risk }),
+    ...(task_id === undefined ? {} : { task_id }),
+    ...(artifact === undefined ? {} : { artifact }),
+    ...(notice === undefined ? {} : { notice: write(notice) }),
+    ...(thread === undefined ? {} : { thread: thread.map((remark) => ({ ...remark, text: write(remark.text) })) }),
+  }
+}
+const whoAsks = ({ kind, asked_by }: Request): string => {
+  if (kind === 'interrupt') return 'A person has interrupted an agent'
+  if (asked_by === 'system') return 'The system asks'
+  return asked_by === 'person' ? 'A person asks' : 'An agent asks'
+}
+export const shownDigest = (request: Request, surface?: Surface): string => sha256(canonical(cardOf(request, surface)))
+
+/** What the agent asked, as the agent itself can compute it from what it got when it asked. */
+export const requestDigest = (request: Request): string => sha256(canonical(coveredBy(request)))

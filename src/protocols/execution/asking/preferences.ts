@@ -1,0 +1,84 @@
+// What people have settled for the requests to come: who answers in their place, whether time may decide, and who is meant by a group.
+import { SYSTEM_SCOPE } from '#kernel/declare/access.ts'
+import { limits } from '#kernel/limits.ts'
+import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { Action, Id, Risk, Timestamp, type Request } from '../schema.ts'
+
+const label = t.String({ minLength: 1, maxLength: limits.labelCharsMax })
+
+/** HXP 0.1, 6.2: what is left out matches everything. */
+export const Rule = t.Object({
+  id: Id,
+  action: t.Optional(Action),
+  project_id: t.Optional(label), // a project, or the label that the agent gave
+  tag: t.Optional(label),
+  delegate_to: Id,
+  created_at: Timestamp,
+})
+export type Rule = Static<typeof Rule>
+
+/** All rules of one person, in the order in which they are tried: one read when an agent asks, and one version at its commit. */
+export const Rules = doc('execution.rules', t.Object({ id: Id, rules: t.Array(Rule, { maxItems: limits.rulesPerPersonMax }) }), {
+  scopeOf: () => SYSTEM_SCOPE,
+  visibleTo: ({ id }, actor) => id === actor.id,
+})
+
+type Asked = Pick<Request, 'action' | 'project_id' | 'tags'> & { readonly label?: string | undefined }
+/** How many conditions of the rule hold; null: one of them does not. */
+function fit({ action, project_id, tag }: Rule, asked: Asked): number | null {
+  if (action !== undefined && action !== asked.action) return null
+  if (project_id !== undefined && project_id !== asked.project_id && project_id !== asked.label) return null
+  if (tag !== undefined && !asked.tags.includes(tag)) return null
+  return [action, project_id, tag].filter((condition) => condition !== undefined).length
+}
+
+/** X10: the most specific one, then the first. */
+export function ruleFor(rules: readonly Rule[], asked: Asked): Rule | null {
+  let found: Rule | null = null
+  let most = -1
+  for (const rule of rules) {
+    const held = fit(rule, asked)
+    if (held !== null && held > most) [found, most] = [rule, held]
+  }
+  return found
+}
+
+/** X4: whether a timeout may decide for the agents of a person. Whoever says nothing allows it. */
+export const PolicyFields = {
+  defaults: either('allow', 'forbid'),
+  forbid: t.Array(t.Object({ action: t.Optional(Action), risk: t.Optional(Risk) }), { maxItems: limits.policyEntriesMax }),
+}
+export const Policy = doc('execution.policy', t.Object({ id: Id, ...PolicyFields, updated_at: nullable(Timestamp) }), {
+  scopeOf: () => SYSTEM_SCOPE,
+  visibleTo: ({ id }, actor) => id === actor.id,
+})
+export type Policy = Static<typeof Policy.schema>
+export const usualPolicy = (id: string): Policy => ({ id, defaults: 'allow', forbid: [], updated_at: null })
+
+/** `risk` forbids it for this risk and for every greater one. */
+export const forbidsDefault = ({ defaults, forbid }: Policy, asked: { action: Action; risk?: Static<typeof Risk> | undefined }): boolean =>
+  defaults === 'forbid' ||
+  forbid.some(
+    ({ action, risk }) => (action === undefined || action === asked.action) && (risk === undefined || (asked.risk ?? 'R1') >= risk),
+  )
+
+/** People of a project under one name, to escalate to. */
+export const GROUP = 'group:'
+export const GroupName = t.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$', description: 'up to 64 letters, digits, - or _' })
+export const Group = doc(
+  'execution.group',
+  t.Object({
+    id: t.String(), // `${project_id}/${name}`
+    project_id: Id,
+    name: GroupName,
+    members: t.Array(Id, { maxItems: limits.groupMembersMax }),
+    updated_at: Timestamp,
+    removed_at: nullable(Timestamp),
+  }),
+  {
+    scopeOf: ({ project_id }) => project_id,
+    indexes: { project: index((group) => (group.removed_at === null ? [[group.project_id]] : []), 1) },
+  },
+)
+export type Group = Static<typeof Group.schema>
+export const groupId = (project_id: string, name: string): string => `${project_id}/${name}`

@@ -1,0 +1,147 @@
+// From a request to the people who are to answer it (HXP 0.1, 6), and from one person to another.
+import { Refusal } from '#kernel/declare/errors.ts'
+import type { Read } from '#kernel/declare/operation.ts'
+import type { Static } from '#kernel/declare/schema.ts'
+import { outOfReach } from '../answering/quorum.ts'
+import { insteadOf, isPersonOf, peopleIn, goneIn, hasPeople, reachOf, reachOfTask } from './recipients.ts'
+import { isInPool, type Escalation, type Fallback, type Quorum, type Request } from '../schema.ts'
+import { forbidsDefault, GROUP, Group, groupId, Policy, ruleFor, Rules } from './preferences.ts'
+import { judgesOf, type TaskBehind } from '../access.ts'
+
+export type Routed = Pick<Request, 'owner' | 'people' | 'assigned_to'> & {
+  readonly gone?: readonly string[]
+  readonly no_decider?: boolean
+  /** Who was meant and cannot answer. */
+  readonly instead_of?: string
+}
+export type Asking = Pick<Request, 'action' | 'role' | 'project_id' | 'tags' | 'requester' | 'quorum' | 'risk'> & {
+  readonly label?: string | undefined
+  readonly fallback?: Static<typeof Fallback> | undefined
+  readonly escalate?: Static<typeof Escalation> | undefined
+}
+
+const wrong = (field: string, words: string): Refusal => new Refusal('INVALID_REQUEST', words, { field })
+
+/** X10: the role is a switch. With a task behind it, its people; with a quorum, those who are to agree; else by the role. */
+export async function routedTo(read: Read, asking: Asking, task: TaskBehind | null, now: string): Promise<Routed> {
+  const owner = task?.ownership.principal ?? (await ownerOf(read, asking.requester))
+  if (asking.escalate) await refuseOddEscalation(read, asking, asking.escalate, task)
+  if (asking.fallback === 'default') await refuseForbiddenDefault(read, asking, owner)
+  if (task !== null) return { owner, ...(await routedByTask(read, task, owner, now)) }
+  if (asking.quorum) return { owner, ...(await routedToQuorum(read, asking, asking.quorum, now)) }
+  const isPool = asking.role === 'pool'
+  // Whoever answers for the agent is one of them, most of the time.
+  if (isPool && ((await isPersonOf(read, owner, asking.project_id)) || (await hasPeople(read, asking.project_id))))
+    return { owner, people: [], assigned_to: null }
+  const who = asking.role === 'delegate' ? await delegateOf(read, asking, owner) : owner
+  if (!isPool && (await isPersonOf(read, who, asking.project_id))) return { owner, people: [who], assigned_to: who }
+  const people = await insteadOf(read, who, { owner, project_id: asking.project_id }, now)
+  if (people.length === 0)
+    throw new Refusal('NO_RECIPIENT', `${who} cannot answer, and nobody else is there: an administrator switches somebody on or adds one`)
+  return { owner, people, assigned_to: people[0]!, instead_of: who }
+}
+
+/** Of the people of a task those who can answer; where none can, it waits all the same, and the project's owners see it. */
+export async function routedByTask(read: Read, task: TaskBehind, turn: string, now: string): Promise<Omit<Routed, 'owner'>> {
+  const reach = await reachOfTask(read, task, now)
+  const [people, gone] = [peopleIn(reach), goneIn(reach)]
+  const assigned_to = people.includes(turn) ? turn : (people[0] ?? null)
+  return { people, assigned_to, ...(gone.length > 0 ? { gone } : {}), ...(people.length === 0 ? { no_decider: true } : {}) }
+}
+
+async function ownerOf(read: Read, requester: string): Promise<string> {
+  const owner = (await read.subject(requester))?.owner
+  if (!owner) throw new Refusal('PRECONDITION_FAILED', `nobody answers for ${requester}`)
+  return owner
+}
+
+/** X26: by the rules of whoever answers for the agent, and of nobody else. Who cannot answer any more is passed over. */
+async function delegateOf(read: Read, asking: Asking, owner: string): Promise<string> {
+  const found = ruleFor((await read.raw(Rules, owner))?.rules ?? [], asking)
+  return found !== null && (await isPersonOf(read, found.delegate_to, asking.project_id)) ? found.delegate_to : owner
+}
+
+/** X27: people of the project, and for those of them who cannot answer their substitutes. An agent asks, so it is never among them. */
+async function routedToQuorum(
+  read: Read,
+  { action, project_id, role }: Asking,
+  quorum: Static<typeof Quorum>,
+  now: string,
+): Promise<Omit<Routed, 'owner'>> {
+  if (role === 'pool') throw wrong('role', 'a quorum names its people: it does not go with a pool')
+  const reach = await reachOf(read, quorum.of, project_id, now)
+  for (const [who, by] of reach)
+    if (by.length === 0 && !(await isKnownIn(read, who, project_id))) throw wrong('quorum', `quorum.of: ${who} is no person of the project`)
+  const gone = goneIn(reach)
+  if (gone.length > 0 && outOfReach({ action, quorum }, reach) !== null)
+    throw new Refusal(
+      'NO_RECIPIENT',
+      `quorum: ${gone.join(', ')} cannot answer, and without them ${quorum.n} votes cannot be had: name others, or fewer votes`,
+      { field: 'quorum' },
+    )
+  return { people: peopleIn(reach), assigned_to: null, ...(gone.length > 0 ? { gone } : {}) }
+}
+/** Switched off or not. Of somebody outside, asking tells nothing, not even whether there is such a person. */
+async function isKnownIn(read: Read, id: string, project_id: string): Promise<boolean> {
+  const found = await read.subject(id)
+  return found?.kind === 'human' && found.projects.has(project_id)
+}
+
+async function refuseForbiddenDefault(read: Read, asking: Asking, owner: string): Promise<void> {
+  const policy = await read.raw(Policy, owner)
+  if (policy !== null && forbidsDefault(policy, asking))
+    throw wrong('fallback', 'the person who answers for you has forbidden that a timeout decides: choose pause or fail')
+}
+
+async function refuseOddEscalation(
+  read: Read,
+  { project_id, quorum }: Asking,
+  { to }: Static<typeof Escalation>,
+  task: TaskBehind | null,
+): Promise<void> {
+  if (quorum) throw wrong('escalate', 'the people of a quorum are fixed: escalate does not go with it')
+  const { people, unknown } = await peopleNamed(read, to, project_id)
+  if (unknown.length > 0) throw wrong('escalate', `escalate.to: ${unknown.join(', ')}: no active person and no group of the project`)
+  const others = task === null ? [] : people.filter((who) => !judgesOf(task).includes(who))
+  if (others.length > 0) throw wrong('escalate', `escalate.to: ${others.join(', ')} cannot decide on the task behind it`)
+}
+
+export type Named = { readonly people: readonly string[]; readonly unknown: readonly string[] }
+/** The people whom names of people and of groups mean at present. */
+export async function peopleNamed(read: Read, names: readonly string[], project_id: string): Promise<Named> {
+  const people = new Set<string>()
+  const unknown: string[] = []
+  for (const name of names) {
+    const group = name.startsWith(GROUP) ? await read.raw(Group, groupId(project_id, name.slice(GROUP.length))) : null
+    const active = []
+    for (const id of group?.members ?? [name]) if (await isPersonOf(read, id, project_id)) active.push(id)
+    for (const id of active) people.add(id)
+    if (active.length === 0) unknown.push(name)
+  }
+  return { people: [...people], unknown }
+}
+
+// --- From one person to another -----------------------------------------------------------------------------------------------
+
+/** Somebody has it from now on, beside those to whom it was escalated; whoever had it before has it no more. */
+function handedTo(request: Request, who: string, now: string): Request {
+  const { claimed_until: _, snoozed, ...rest } = request
+  // With a task behind it, those who decide on the task decide (H8): it is only shown as this one's.
+  const people = request.task_id === undefined ? [...new Set([who, ...(request.escalated_to ?? [])])] : request.people
+  const kept = snoozed?.filter(({ by }) => people.includes(by) && by !== who) ?? []
+  return { ...rest, people, assigned_to: who, assigned_at: now, ...(kept.length > 0 ? { snoozed: kept } : {}) }
+}
+
+export const assignedTo = (request: Request, who: string, now: string): Request => ({
+  ...handedTo(request, who, now),
+  status: request.role === 'pool' && request.task_id === undefined ? 'assigned' : request.status,
+})
+
+/** X21: what is in a pool is assigned from when somebody takes it; whoever takes it anew keeps the time of the first. */
+export function claimedBy(request: Request, who: string, now: string, until: string): Request {
+  const since = request.assigned_to === who && request.assigned_at !== null ? request.assigned_at : now
+  return { ...handedTo(request, who, now), status: 'assigned', assigned_at: since, claimed_until: until }
+}
+/** Whoever answers what nobody has claimed takes it and answers it. */
+export const takenBy = (request: Request, who: string, now: string): Request =>
+  isInPool(request) ? { ...handedTo(request, who, now), status: 'assigned' } : request

@@ -1,0 +1,14 @@
+// Our codes for what HXP 0.1, 5.3 names by status only, and what class of refusal each is.
+import type { Fault } from '#kernel/declare/errors.ts'
+
+export const codes = {
+  ALREADY_RESOLVED: 'conflict',
+  ALREADY_CLAIMED: 'conflict',
+  ALREADY_VOTED: 'conflict',
+  TASK_BOUND: 'conflict',
+  CHANGED: 'conflict',
+  NO_RECIPIENT: 'conflict',
+  EXPIRED: 'late',
+  INVALID_RESULT: 'unfit',
+  GONE: 'gone',
+} as const satisfies Record<string, Fault>

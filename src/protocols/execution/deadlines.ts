@@ -1,0 +1,41 @@
+// What happens to a request when time passes. Its next time stands in the index of the request itself: a document for each timer would
+// cost as much as the request.
+import { timestampOf } from '#kernel/ports/clock.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Due } from '#kernel/declare/schema.ts'
+import type { Request } from './schema.ts'
+
+export const secondsAfter = (at: string, seconds: number): string => timestampOf(Date.parse(at) + seconds * 1_000)
+
+/** When somebody is reminded next: counted from the last time, so that a server that was down does not catch up. */
+export const remindedNext = ({ remind_seconds, reminders = 0, reminded_at, created_at }: Request): string | null =>
+  remind_seconds === undefined || reminders >= limits.remindersMax ? null : secondsAfter(reminded_at ?? created_at, remind_seconds)
+
+/** When the escalation that was asked for comes; null: none is to come. */
+export const escalatedNext = ({ escalation, created_at }: Request): string | null =>
+  escalation === undefined || escalation.at !== undefined ? null : secondsAfter(created_at, escalation.after_seconds)
+
+/** When the next of those who snoozed it is to see it again. */
+const wakesNext = ({ snoozed }: Request): string | null =>
+  snoozed === undefined ? null : snoozed.reduce((first, { until }) => (until < first ? until : first), snoozed[0]!.until)
+
+/** Everything that may be due, and what is called then. */
+const timesOf: readonly (readonly [call: string, at: (request: Request) => string | null])[] = [
+  // What another protocol asks has a timer there.
+  ['request.expire', ({ kind, overdue, expires_at }) => (overdue || kind !== 'request' ? null : expires_at)],
+  ['request.unclaim', ({ claimed_until }) => claimed_until ?? null],
+  ['request.remind', remindedNext],
+  ['request.escalate', escalatedNext],
+  ['request.wake', wakesNext],
+]
+
+/** The first of its times. What is done then changes the request, and the next one comes up. */
+export function dueOf(request: Request): Due | null {
+  if (request.status !== 'pending' && request.status !== 'assigned') return null
+  let first: Due | null = null
+  for (const [call, atOf] of timesOf) {
+    const at = atOf(request)
+    if (at !== null && (first === null || at < first.at)) first = { at, call: `execution/${call}`, input: { request_id: request.id } }
+  }
+  return first
+}

@@ -1,0 +1,36 @@
+// Whose inboxes an actor reads, and which of the requests there are before that actor: one rule for every list, number and stream.
+import { isIn, speaksFor, spokenFor, type Actor } from '#kernel/declare/access.ts'
+import { namesOf, poolOf, undecidedFor, type Request } from '../schema.ts'
+
+export type Inboxes = {
+  /** The actor and everybody in whose place they decide somewhere. */
+  readonly people: readonly string[]
+  /** The pools of their projects. */
+  readonly pools: readonly string[]
+  /** What no person can decide, where they could name a substitute. */
+  readonly undecided: readonly string[]
+  /** Of some of the people they answer in some projects only: their items have to be looked at one by one. */
+  readonly isPartly: boolean
+  /** Whether a request in one of these inboxes is before the actor. */
+  holds(request: Request): boolean
+}
+
+export const inboxesOf = (actor: Actor): Inboxes => ({
+  people: spokenFor(actor),
+  pools: actor.projects === 'all' ? [] : [...actor.projects.keys()].map(poolOf),
+  undecided: undecidedFor(actor),
+  isPartly: actor.actsForIn !== undefined,
+  holds: (request) => isBefore(actor, request),
+})
+
+/** It stands under a name that the actor answers to in its project. */
+export function isBefore(actor: Actor, request: Request): boolean {
+  const { project_id } = request
+  const shared = request.no_decider === true ? undecidedFor(actor) : isIn(actor, project_id) ? [poolOf(project_id)] : []
+  return namesOf(request).some((name) => shared.includes(name) || speaksFor(actor, name, project_id))
+}
+
+/** The inbox of one person, as an owner of the installation looks into it. */
+export const inboxOf = (person: string): Inboxes => ({ people: [person], pools: [], undecided: [], isPartly: false, holds: () => true })
+
+export const allOf = ({ people, pools, undecided }: Inboxes): string[] => [...people, ...pools, ...undecided]

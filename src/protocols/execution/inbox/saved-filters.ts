@@ -1,0 +1,59 @@
+// Saved inbox filters. One document holds all filters of a person: they are few, and nobody else's.
+import { Refusal } from '#kernel/declare/errors.ts'
+import { SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Read } from '#kernel/declare/operation.ts'
+import { doc, either, t, type Static } from '#kernel/declare/schema.ts'
+import { Action, Id, Kind, Priority, Timestamp } from '../schema.ts'
+
+export const State = either('open', 'closed', 'completed', 'failed', 'cancelled')
+const fields = {
+  kind: t.Optional(Kind),
+  action: t.Optional(Action),
+  priority: t.Optional(Priority),
+  project_id: t.Optional({ ...Id, description: 'only what belongs to this project' }),
+  task_id: t.Optional(Id),
+  agent_id: t.Optional(t.String({ maxLength: limits.labelCharsMax })),
+  assignee: t.Optional(t.String({ maxLength: limits.idCharsMax, description: 'whose turn it is' })),
+  status: t.Optional(State),
+  snoozed: t.Optional(t.Boolean({ description: 'only those that you have snoozed' })),
+  text: t.Optional(
+    t.String({
+      minLength: 1,
+      maxLength: limits.searchCharsMax,
+      pattern: '\\S',
+      description:
+        'words that must all stand in the item: in its question, options, context or details, or in the names and ids of who asks',
+    }),
+  ),
+}
+/** The filters of an inbox. */
+export const Query = t.Object(fields)
+export type Query = Static<typeof Query>
+export const queryFields = fields
+
+export const FilterName = t.String({ minLength: 1, maxLength: limits.labelCharsMax })
+export const Filter = t.Object({ name: FilterName, query: Query, saved_at: Timestamp })
+
+export const Filters = doc('execution.filters', t.Object({ id: Id, filters: t.Array(Filter, { maxItems: limits.filtersMax }) }), {
+  noun: 'filter',
+  scopeOf: () => SYSTEM_SCOPE,
+  visibleTo: ({ id }, actor) => id === actor.id,
+})
+
+export const filtersOf = async (read: Read, actor: Actor): Promise<Static<typeof Filter>[]> =>
+  (await read.maybe(Filters, actor.id))?.filters ?? []
+
+export const noFilter = (name: string): Refusal => new Refusal('NOT_FOUND', `you have no filter ${name}`)
+
+/** The query with the fields of a saved filter; fields of the query itself override them. */
+export async function withSaved<I extends Query & { readonly filter?: string | undefined }>(
+  read: Read,
+  input: I,
+  actor: Actor,
+): Promise<I> {
+  if (input.filter === undefined) return input
+  const found = (await filtersOf(read, actor)).find(({ name }) => name === input.filter)
+  if (!found) throw noFilter(input.filter)
+  return { ...found.query, ...input }
+}

@@ -1,0 +1,41 @@
+// What waits on a person in another protocol is a request here: how the two are told by one another's ids, and in what words a
+// person may answer.
+import type { Request } from '../schema.ts'
+import { harmless, shown } from '../asking/hostile-text.ts'
+
+const [ITEM, CHECKPOINT] = ['hxp_', 'ckpt_'] as const
+/** A checkpoint and its item have the same id but for its first part, so that each is found from the other by key. */
+export const itemOf = (checkpoint_id: string): string => ITEM + checkpoint_id.slice(CHECKPOINT.length)
+export const checkpointOf = (request_id: string): string => CHECKPOINT + request_id.slice(ITEM.length)
+
+type Choices = { readonly options?: readonly string[]; readonly option_ids?: readonly string[] } & {
+  readonly validation?: { readonly allowed_values?: readonly (string | number)[] }
+}
+const labelsIn = ({ options, validation }: Choices): readonly unknown[] => options ?? validation?.allowed_values ?? []
+
+const forms = [shown, (text: string): string => harmless(shown(text))]
+
+/** Where the one stands that looks like this to people, here or on a page of others; -1 where none does, or several do. */
+function looksLike(texts: readonly unknown[], result: unknown): number {
+  for (const form of forms) {
+    const shownAs = texts.map((text) => (typeof text === 'string' ? form(text) : text))
+    const at = shownAs.indexOf(result)
+    if (at !== -1 && at === shownAs.lastIndexOf(result)) return at
+  }
+  return -1
+}
+
+/** The option that a person means, by its label or its id, as they are or as they were shown. */
+export function namedOption({ payload }: Pick<Request, 'payload'>, result: unknown): unknown {
+  if (Array.isArray(result)) return result.map((one) => namedOption({ payload }, one))
+  const { option_ids = [], ...choices } = payload as Choices
+  const labels = labelsIn(choices)
+  if (typeof result !== 'string' || labels.includes(result)) return result
+  return labels[option_ids.indexOf(result)] ?? labels[looksLike(labels, result)] ?? labels[looksLike(option_ids, result)] ?? result
+}
+
+/** The id of an option, for whoever asked, by its label. */
+export function optionId({ payload }: Pick<Request, 'payload'>, label: unknown): string {
+  const { option_ids, ...choices } = payload as Choices
+  return option_ids?.[labelsIn(choices).indexOf(label)] ?? String(label)
+}

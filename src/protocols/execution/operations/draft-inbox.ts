@@ -1,0 +1,287 @@
+// What a person has to answer and has answered, and what an agent has asked.
+import { human, isIn, ownsProject, type Actor } from '#kernel/declare/access.ts'
+import { limits } from '#kernel/limits.ts'
+import { query, type Listed, type Read } from '#kernel/declare/operation.ts'
+import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
+import { either, END, t, type Part, type Static } from '#kernel/declare/schema.ts'
+import { asShown } from '../answering/shown-request.ts'
+import { allOf, inboxesOf, type Inboxes } from '../inbox/readers.ts'
+import { Action, isTimedOut, outcomeOf, Priority, rankOf, Request, type Outcome, type Status } from '../schema.ts'
+import { RequestView, viewOf } from '../view.ts'
+
+export type Prefix = readonly Part[]
+/** One stretch of an index: rows in order, and which of the requests there are meant. */
+type Stretch = {
+  readonly index: 'open' | 'claimed' | 'closed' | 'asker'
+  readonly prefixes: readonly Prefix[]
+  readonly reverse?: boolean
+  wants(request: Request): boolean
+}
+type Asked = {
+  readonly status?: ListedStatus | undefined
+  readonly priority?: Priority | undefined
+  readonly action?: Action | undefined
+}
+type Paged = { readonly cursor?: string | undefined; readonly limit?: number | undefined }
+
+export const ended = ['completed', 'failed', 'cancelled'] as const
+export const open = ['pending', 'assigned'] as const
+const isEnded = (status: Status): boolean => (ended as readonly string[]).includes(status)
+const anything = (): boolean => true
+/** Requests that one page looks at: where few of them fit, the page is short and says where to go on. */
+const LOOKS_MAX = 1_000
+/** How many are read at a time where not all are meant. */
+const CHOICE = 50
+const SCAN = 500
+
+/** Also what the published OpenAPI calls expired: it has failed because nobody answered, or its time is up and it waits on. */
+export const ListedStatus = either('pending', 'assigned', 'completed', 'failed', 'cancelled', 'expired')
+type ListedStatus = Static<typeof ListedStatus>
+export const isOfStatus = (request: Request, status: ListedStatus): boolean =>
+  status === 'expired' ? isTimedOut(request) || request.overdue : request.status === status
+const mayHaveEnded = (status: ListedStatus | undefined): boolean => status === undefined || status === 'expired' || isEnded(status)
+const mayBeOpen = (status: ListedStatus | undefined): boolean => status === undefined || status === 'expired' || !isEnded(status)
+const endingsFor = (status: ListedStatus | undefined): readonly string[] => {
+  if (!mayHaveEnded(status)) return []
+  return status === undefined ? ended : [status === 'expired' ? 'failed' : status]
+}
+/** What stands under a status, in the words of what is counted. */
+const outcomesFor = (status: Status | undefined): readonly Outcome[] => {
+  if (status === undefined) return [...ended, 'expired']
+  return status === 'failed' ? ['failed', 'expired'] : [status]
+}
+
+const isMeantBy =
+  ({ status, priority, action }: Asked) =>
+  (request: Request): boolean =>
+    (status === undefined || isOfStatus(request, status)) &&
+    (priority === undefined || request.priority === priority) &&
+    (action === undefined || request.action === action)
+
+/** What waits comes first, by priority and age, without what was put off; what has ended follows, the latest first. */
+function stretchesOf(of: Inboxes, asked: Asked): Stretch[] {
+  const { status, priority, action } = asked
+  const inboxes = allOf(of)
+  const isMeant = isMeantBy(asked)
+  const isAll = status === undefined && priority === undefined && action === undefined && !of.isPartly
+  const wants = isAll ? anything : (request: Request): boolean => isMeant(request) && of.holds(request)
+  const found: Stretch[] = []
+  const ranks = priority === undefined ? Object.values(rankOf) : [rankOf[priority]]
+  const index = status === 'assigned' ? 'claimed' : 'open'
+  if (mayBeOpen(status)) for (const rank of ranks) found.push({ index, prefixes: inboxes.map((who) => [who, rank]), wants })
+  const endings = endingsFor(status)
+  if (endings.length > 0)
+    found.push({ index: 'closed', prefixes: inboxes.flatMap((who) => endings.map((one) => [who, one])), reverse: true, wants })
+  return found
+}
+
+/** A page over stretches, one after the other. Its place is the number of the stretch and the row in it. */
+async function pageOver(read: Read, name: string, input: Paged & Record<string, unknown>, stretches: readonly Stretch[]) {
+  const place = placeOf(name, input)
+  const [, first = '0', row] = place === undefined ? [] : (/^(\d)([^]*)$/.exec(place) ?? [])
+  const size = pageSize(input)
+  const found: Request[] = []
+  let looks = 0
+  for (let i = Number(first); i < stretches.length; i++) {
+    const { index, prefixes, reverse, wants } = stretches[i]!
+    let after = i === Number(first) && row ? row : undefined
+    for (let isLast = false; !isLast;) {
+      const left = size - found.length
+      const limit = wants === anything ? left : Math.max(left, CHOICE)
+      const listed = await read.list(Request, index, prefixes, { after, limit, reverse })
+      isLast = listed.length < limit
+      const requests = await Promise.all(listed.map(({ id }) => read.maybe(Request, id)))
+      for (const [k, { at }] of listed.entries()) {
+        const request = requests[k]!
+        if (request !== null && wants(request)) found.push(request)
+        if (found.length < size && ++looks < LOOKS_MAX) continue
+        const isEnd = isLast && k === listed.length - 1 && i === stretches.length - 1
+        return { found, next_cursor: isEnd ? null : cursorOf(name, input, `${i}${at}`) }
+      }
+      after = listed.at(-1)?.at
+    }
+  }
+  return { found, next_cursor: null }
+}
+
+async function walk(read: Read, index: string, prefix: Prefix, see: (row: Listed) => Promise<void>): Promise<void> {
+  // Nobody's question may hold the server: what has to be counted one by one is counted so far.
+  for (let after: string | undefined, seen = 0; seen < limits.examinedMax; seen += SCAN) {
+    const listed = await read.list(Request, index, [prefix], { after, limit: SCAN })
+    for (const row of listed) await see(row)
+    if (listed.length < SCAN) return
+    after = listed.at(-1)!.at
+  }
+}
+
+/** Those that somebody may see under each of the prefixes, one by one, each once. */
+async function seenUnder(
+  read: Read,
+  index: 'open' | 'closed' | 'asker' | 'settled',
+  prefixes: readonly Prefix[],
+  wants: (request: Request) => boolean = anything,
+): Promise<number> {
+  const ids = new Set<string>()
+  for (const prefix of prefixes)
+    await walk(read, index, prefix, async ({ id }) => {
+      const request = await read.maybe(Request, id)
+      if (request !== null && wants(request)) ids.add(id)
+    })
+  return ids.size
+}
+
+const sumOf = async (counts: readonly Promise<number>[]): Promise<number> => (await Promise.all(counts)).reduce((sum, one) => sum + one, 0)
+
+/** The projects whose requests an actor sees under a name: those that it is in. */
+const placesOf = ({ projects }: Actor): string[] => (projects === 'all' ? [] : [...projects.keys()])
+
+/** The same for an owner of the installation, who sees what they were asked wherever that was. */
+async function placesUnder(read: Read, actor: Actor, kind: 'free' | 'bound'): Promise<string[]> {
+  if (actor.owner !== true) return placesOf(actor)
+  const places: string[] = []
+  for (let after: string | undefined; ;) {
+    const [row] = await read.list(Request, 'settled', [[actor.id, kind]], { after, limit: 1 })
+    if (row === undefined) return places
+    const [place] = row.at.split('\0') as [string]
+    places.push(place)
+    after = `${place}\0${END}`
+  }
+}
+
+/**
+ * How many requests have ended so, of those that a person sees. What has no task behind it is theirs as long as they are in the project.
+ * Whether they read a task may have changed since, so what is bound to one is looked at, unless they own the project and read all of it.
+ */
+async function settledFor(read: Read, actor: Actor, outcomes: readonly Outcome[]): Promise<number> {
+  const counted = (kind: 'free' | 'bound', place: string, outcome: Outcome) =>
+    read.count(Request, 'settled', [actor.id, kind, place, outcome])
+  const free = await placesUnder(read, actor, 'free')
+  let sum = await sumOf(free.flatMap((place) => outcomes.map((outcome) => counted('free', place, outcome))))
+  const looked: Prefix[] = []
+  for (const place of await placesUnder(read, actor, 'bound'))
+    for (const outcome of outcomes) {
+      const found = await counted('bound', place, outcome)
+      if (found > 0 && isIn(actor, place) && !ownsProject(actor, place)) looked.push([actor.id, 'bound', place, outcome])
+      else sum += found
+    }
+  return sum + (await seenUnder(read, 'settled', looked))
+}
+
+/** How many requests of an agent stand so, of those that the actor sees. */
+export const outcomesOf = (read: Read, actor: Actor, whose: string, outcomes: readonly Outcome[]): Promise<number> =>
+  sumOf(placesOf(actor).flatMap((place) => outcomes.map((outcome) => read.count(Request, 'outcomes', [whose, place, outcome]))))
+
+/** How many there are: from counters as long as those say it, otherwise one by one, as many as one call looks at. */
+export function counterOf(read: Read, actor: Actor) {
+  const inboxes = inboxesOf(actor)
+  const names = allOf(inboxes)
+  const ranks = Object.values(rankOf)
+  const under = (parts: readonly string[]): Prefix[] => names.flatMap((who) => parts.map((part) => [who, part]))
+  // In the inboxes of several people one request stands several times.
+  const isAlone = inboxes.people.length === 1
+  const seenOf = (index: 'open' | 'closed', parts: readonly string[], wants: (request: Request) => boolean): Promise<number> =>
+    seenUnder(read, index, under(parts), (request) => wants(request) && inboxes.holds(request))
+
+  const countIn = (index: 'open' | 'claimed' | 'twice', parts: readonly string[]): Promise<number> =>
+    sumOf(under(parts).map((prefix) => read.count(Request, index, prefix)))
+
+  async function open(asked: Asked): Promise<number> {
+    const { status, priority, action } = asked
+    const parts = priority === undefined ? ranks : [rankOf[priority]]
+    // What is open is not counted by project: a key for some projects learns nothing of the others.
+    const isCounted = isAlone && actor.partial !== true && action === undefined && status !== 'expired'
+    if (!isCounted) return seenOf('open', parts, isMeantBy(asked))
+    const claimed = status === undefined ? 0 : await countIn('claimed', parts)
+    if (status === 'assigned') return claimed
+    return (await countIn('open', parts)) - (await countIn('twice', parts)) - claimed
+  }
+
+  async function closed(asked: Asked): Promise<number> {
+    const { status, priority, action } = asked
+    if (!mayHaveEnded(status)) return 0
+    if (isAlone && priority === undefined && action === undefined && status !== 'expired')
+      return settledFor(read, actor, outcomesFor(status))
+    return seenOf('closed', endingsFor(status), isMeantBy(asked))
+  }
+
+  return {
+    /** X22: of those that the filter means, how many there are and how many of them nobody has answered. */
+    async of(asked: Asked): Promise<{ total: number; unresolved: number }> {
+      const unresolved = mayBeOpen(asked.status) ? await open(asked) : 0
+      return { total: unresolved + (await closed(asked)), unresolved }
+    },
+    /** How many have ended so: what nobody answered in time apart from what failed otherwise. */
+    ended: (outcome: Outcome): Promise<number> =>
+      isAlone
+        ? settledFor(read, actor, [outcome])
+        : seenOf('closed', [outcome === 'expired' ? 'failed' : outcome], (request) => outcomeOf(request) === outcome),
+  }
+}
+
+const inbox = query({
+  name: 'request.inbox',
+  summary: 'List the requests that wait for a person, critical first, and those that were answered.',
+  draft: 'HXP 0.1, 5.1: List Pending Requests',
+  input: t.Object({
+    status: t.Optional(ListedStatus),
+    priority: t.Optional(Priority),
+    action: t.Optional(Action),
+    ...pageInput,
+  }),
+  output: t.Object({
+    requests: t.Array(RequestView),
+    total: t.Integer({
+      description:
+        'the number that match the filter. It is exact by status, and by priority among what is open. Otherwise, and for what belonged to a task, items are looked at one by one, up to 2,000 of each person and status',
+    }),
+    unresolved: t.Integer({ description: 'how many of those are pending or assigned' }),
+    next_cursor: nextCursor,
+  }),
+  callers: [human],
+  async load(read, input, { actor }) {
+    const page = await pageOver(read, 'request.inbox', input, stretchesOf(inboxesOf(actor), input))
+    return { ...page, ...(await counterOf(read, actor).of(input)) }
+  },
+  // What hides or turns around is visible, as everywhere where people decide.
+  view: ({ found, ...rest }, _, { actor }) => ({ requests: found.map((request) => asShown(viewOf(request, actor))), ...rest }),
+  example: { given: 'asked', as: 'alice', input: { status: 'pending' } },
+})
+
+/** The requests of one agent that fit, and how many there are. */
+export async function askedBy(read: Read, name: string, whose: string, input: Paged & ListWish & Record<string, unknown>, actor: Actor) {
+  const { status, agent_id, project_id } = input
+  const states =
+    status === undefined ? statesOf(input.state) : status === 'expired' ? statesOf(undefined) : [isEnded(status) ? 'closed' : 'open']
+  const prefixes = states.map((state) => [whose, state])
+  // What an agent calls itself is a filter; the key of a project names with it whose requests are meant.
+  const isWhole = agent_id === undefined || (agent_id === whose && whose !== actor.id)
+  const isAll = status === undefined && project_id === undefined && isWhole
+  const wants = isAll
+    ? anything
+    : (request: Request): boolean =>
+        (status === undefined || isOfStatus(request, status)) &&
+        (project_id === undefined || request.label === project_id || request.project_id === project_id) &&
+        (agent_id === undefined || request.agent_id === agent_id || request.requester === agent_id)
+  const page = await pageOver(read, name, input, [{ index: 'asker', prefixes, reverse: input.newest === true, wants }])
+  return { ...page, total: await totalOf() }
+
+  function totalOf(): Promise<number> {
+    const isLabelled = project_id !== undefined || !isWhole
+    if (isLabelled || status === 'expired') return seenUnder(read, 'asker', prefixes, wants)
+    if (status !== undefined) return outcomesOf(read, actor, whose, outcomesFor(status))
+    return outcomesOf(read, actor, whose, [
+      ...(states.includes('open') ? open : []),
+      ...(states.includes('closed') ? outcomesFor(undefined) : []),
+    ])
+  }
+}
+type ListWish = {
+  readonly state?: 'open' | 'closed' | undefined
+  readonly status?: ListedStatus | undefined
+  readonly newest?: boolean | undefined
+  readonly agent_id?: string | undefined
+  readonly project_id?: string | undefined
+}
+const statesOf = (state: 'open' | 'closed' | undefined): readonly string[] => (state === undefined ? ['open', 'closed'] : [state])
+
+export const readingOperations = [inbox]

@@ -1,0 +1,92 @@
+// What became of a request: fetched, waited for, listed.
+import { anyone } from '#kernel/declare/access.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, type Context, type Read } from '#kernel/declare/operation.ts'
+import { nextCursor, pageInput } from '#kernel/declare/paging.ts'
+import { either, t } from '#kernel/declare/schema.ts'
+import { signed, SignedReceipt } from '../answering/receipt.ts'
+import { asker, requestOf } from '../access.ts'
+import { Id, isOpen, Request } from '../schema.ts'
+import { RequestView, viewAgain, viewOf } from '../view.ts'
+import { askedBy, ListedStatus } from './draft-inbox.ts'
+
+/** As the whole batch left it, with its receipt where it has one. */
+async function asItIs(output: { request: RequestView }, { read, context }: { read: Read; context: Context }) {
+  const request = await read(Request, output.request.id)
+  const shown = viewAgain(request, context.actor)
+  return request.receipt ? { request: shown, receipt: await signed(request, read, context) } : { request: shown }
+}
+
+const get = query({
+  name: 'request.get',
+  summary: 'Fetch one request, with its receipt where it has one.',
+  draft: 'HXP 0.1, 5.1: Poll Request Status',
+  looksAt: { doc: Request, field: 'request_id' },
+  input: t.Object({ request_id: Id }),
+  output: t.Object({ request: RequestView, receipt: t.Optional(SignedReceipt) }),
+  callers: [anyone],
+  load: async (read, { request_id }) => ({ request: await read(Request, request_id) }),
+  async view({ request }, _, context, read) {
+    const shown = viewAgain(request, context.actor)
+    return request.receipt ? { request: shown, receipt: await signed(request, read, context) } : { request: shown }
+  },
+  example: { given: 'asked', as: 'devin', input: ({ request }) => ({ request_id: request.id }) },
+})
+
+/** The same, but whoever waits is answered when the request has ended. */
+const wait = command({
+  name: 'request.await',
+  summary: 'Wait until a request has ended or has a new remark, and fetch it.',
+  draft: 'ours: a long poll (5.1) without polling',
+  looksAt: { doc: Request, field: 'request_id' },
+  input: t.Object({
+    request_id: Id,
+    wait: t.Optional(t.Integer({ minimum: 0, maximum: limits.waitMsMax / 1_000, description: 'seconds' })),
+    seen: t.Optional(
+      t.Integer({
+        minimum: 0,
+        maximum: limits.remarksMax,
+        description: 'the number of remarks that you know; a new one ends the wait',
+      }),
+    ),
+  }),
+  output: t.Object({ request: RequestView, receipt: t.Optional(SignedReceipt) }),
+  callers: [anyone],
+  requires: [],
+  audit: null,
+  waits: ({ request_id, wait = 0 }) => (wait === 0 ? null : { bell: request_id, ms: wait * 1_000 }),
+  load: async (read, { request_id }) => requestOf(read, request_id),
+  decide: ({ request }, { seen = Infinity }, { actor }) => ({
+    facts: [],
+    output: { request: viewOf(request, actor) },
+    ...(isOpen(request) && (request.thread?.length ?? 0) <= seen ? { nothing: { again: null } } : {}),
+  }),
+  finish: (output, after) => asItIs(output, after()),
+  example: { given: 'asked', as: 'devin', input: ({ request }) => ({ request_id: request.id }) },
+})
+
+const list = query({
+  name: 'request.list',
+  summary: 'List the requests that an agent has made, oldest first.',
+  draft: 'HXP 0.1, published OpenAPI: list (agent)',
+  input: t.Object({
+    agent_id: t.Optional(t.String({ maxLength: limits.labelCharsMax })),
+    state: t.Optional(either('open', 'closed')),
+    status: t.Optional(ListedStatus),
+    project_id: t.Optional(t.String({ maxLength: limits.labelCharsMax, description: 'a project, or the label that the agent gave' })),
+    newest: t.Optional(t.Boolean({ description: 'the latest first' })),
+    ...pageInput,
+  }),
+  output: t.Object({
+    items: t.Array(RequestView),
+    total: t.Integer({ description: 'how many fit; by label or expired they are counted up to 2,000' }),
+    next_cursor: nextCursor,
+  }),
+  callers: [asker],
+  load: async (read, input, { actor }) =>
+    askedBy(read, 'request.list', actor.kind === 'agent' ? actor.id : (input.agent_id ?? actor.id), input, actor),
+  view: ({ found, total, next_cursor }, _, { actor }) => ({ items: found.map((request) => viewOf(request, actor)), total, next_cursor }),
+  example: { given: 'asked', as: 'devin', input: {} },
+})
+
+export const pollingOperations = [get, wait, list]

@@ -1,0 +1,190 @@
+// The loop: it waits for messages, gives each to the run that it is for, holds the runs that handlers work on, and gives back what
+// cannot be finished. Nothing is lost: what a process has taken and not ended is redelivered when its lease runs out.
+import type { Client } from '../client.ts'
+import { newKey, pause } from '../transport/transport.ts'
+import { durationOf, isRefusal, persistently } from '../transport/retry.ts'
+import { createJob, type Item, type Job } from './run-state.ts'
+import type { Connection } from './connection.ts'
+import type { Run } from './run.ts'
+import type { Handler, ServeOptions } from './serve.ts'
+import { createSlots, type Slots } from './concurrency.ts'
+import { work } from './work.ts'
+
+export type Settings = Required<Omit<ServeOptions, 'url' | 'key' | 'transport' | 'signals' | 'log'>>
+
+export type Desk = {
+  /** Aborts when nothing more is taken. */
+  readonly stopping: AbortSignal
+  /** Resolves when it was stopped; rejects when it cannot go on. */
+  serve(): Promise<void>
+  stop(): Promise<void>
+}
+
+/** Runs that one call takes, extends or gives back. */
+const RUNS_MAX = 50
+/** Beyond the wait itself. */
+const ANSWER_MS = 15_000
+/** A server that lets nobody wait is not asked in a hurry. */
+const SOON_MS = 500
+/** How often it is looked whether another process has taken a run that waits for a person. */
+const LOOK_MS = 300_000
+/** Handlers that were told to stop may take this long to do so before their runs are given back. */
+const LEAVE_MS = 500
+
+const portions = <T>(all: readonly T[]): T[][] =>
+  Array.from({ length: Math.ceil(all.length / RUNS_MAX) }, (_, i) => all.slice(i * RUNS_MAX, (i + 1) * RUNS_MAX))
+
+export function openDesk(agent_id: string, client: Client, connection: Connection, handler: Handler, settings: Settings): Desk {
+  const { leaseMs, waitMs, graceMs, waitingMax, concurrency } = settings
+  const worker = newKey()
+  const jobs = new Map<string, Job>()
+  const working = new Map<Job, Promise<void>>()
+  const slots: Slots = createSlots(concurrency, () => pump())
+  const stopping = new AbortController()
+  const ending = Promise.withResolvers<void>()
+  const asking = { anything: false, held: false }
+  let stopped: Promise<void> | null = null
+  const onError = (error: unknown, run: Run | null): void => settings.onError(error, run)
+
+  // --- Taking ----------------------------------------------------------------------------------------------------------------
+
+  /** Without room for a new run, what comes for those at hand is still heard. */
+  function pump(): void {
+    if (stopping.signal.aborted) return
+    const room = jobs.size - (concurrency - slots.free) < waitingMax ? Math.min(slots.free, RUNS_MAX) : 0
+    if (room > 0 && !asking.anything) void take('anything', { limit: room })
+    else if (room === 0 && !asking.anything && !asking.held) void take('held', { held: true })
+  }
+
+  async function take(what: keyof typeof asking, more: object): Promise<void> {
+    const { signal } = stopping
+    asking[what] = true
+    const input = { agent_id, worker, lease: durationOf(leaseMs), wait: durationOf(waitMs), ...more }
+    // One key until there is an answer: an answer that was lost on the way is given again.
+    const options = { idempotencyKey: newKey(), signal, timeoutMs: waitMs + ANSWER_MS }
+    const began = performance.now()
+    try {
+      const { items } = await persistently(signal, () => connection.attempt(() => client.delegation.inbox.take(input, options)))
+      for (const item of items) receive(item)
+      if (items.length === 0 && performance.now() - began < Math.min(SOON_MS, waitMs / 2)) await pause(SOON_MS, signal)
+    } catch (error) {
+      if (signal.aborted) return
+      if (!isRefusal(error, 'CONFLICT')) return fail(error)
+      await pause(SOON_MS, signal)
+    } finally {
+      asking[what] = false
+    }
+    pump()
+  }
+
+  function receive(item: Item): void {
+    const job = jobs.get(item.run.id)
+    const isOurs = job !== undefined && !job.signal.aborted && job.receive(item)
+    if (!isOurs) {
+      job?.end('stale')
+      begin(item)
+    }
+    if (item.messages.some(({ kind }) => kind === 'cancel')) void settle(item)
+  }
+
+  function begin(item: Item): void {
+    if (item.run.state !== 'running' && item.run.state !== 'blocked') return
+    const job = createJob(client, item, slots)
+    jobs.set(job.id, job)
+    const done = work(job, handler, slots, onError).finally(() => {
+      working.delete(job)
+      if (jobs.get(job.id) === job) jobs.delete(job.id)
+    })
+    working.set(job, done)
+  }
+
+  /** The last word about a run; one that is not settled comes again. */
+  async function settle({ run, attempt, messages }: Item): Promise<void> {
+    const last = { run_id: run.id, attempt, number: messages.at(-1)!.number }
+    await client.delegation.inbox.ack(last, { idempotencyKey: null }).catch(() => undefined)
+  }
+
+  // --- Holding ---------------------------------------------------------------------------------------------------------------
+
+  const looked = new WeakMap<Job, number>()
+  /** A run that waits for a person has nothing to redeliver: its answer goes to whoever comes for it. */
+  async function mustBeHeld(job: Job): Promise<boolean> {
+    if (job.signal.aborted || job.isDelivered) return false
+    if (job.waitsFor === null) return true
+    if (performance.now() - (looked.get(job) ?? 0) < LOOK_MS) return false
+    looked.set(job, performance.now())
+    const { run } = await client.delegation.run.get({ run_id: job.id })
+    return run.state !== 'blocked'
+  }
+
+  async function hold(some: readonly Job[]): Promise<void> {
+    const sent = some.map((job) => ({ job, run_id: job.id, attempt: job.attempt }))
+    const runs = sent.map(({ run_id, attempt }) => ({ run_id, attempt }))
+    const { signal } = stopping
+    const lease = durationOf(leaseMs)
+    const { items } = await client.delegation.inbox.extend({ runs, lease }, { idempotencyKey: null, signal, timeoutMs: leaseMs })
+    const lost = sent.filter(
+      ({ job, attempt }, i) => items[i]?.lease_until === null && job.attempt === attempt && !job.isDelivered && !job.signal.aborted,
+    )
+    await Promise.all(lost.map(({ job }) => job.lost()))
+  }
+
+  async function beat(): Promise<void> {
+    for (;;) {
+      await pause(leaseMs / 3, ended.signal)
+      if (ended.signal.aborted) return
+      try {
+        const held: Job[] = []
+        for (const job of jobs.values()) if (await mustBeHeld(job)) held.push(job)
+        for (const some of portions(held)) await hold(some)
+      } catch {
+        // The next beat tries again; what is lost meanwhile is refused when it is used.
+      }
+    }
+  }
+
+  // --- The end ---------------------------------------------------------------------------------------------------------------
+
+  /** Runs are held as long as a handler may still finish. */
+  const ended = new AbortController()
+
+  async function close(): Promise<void> {
+    stopping.abort()
+    for (const job of jobs.values()) if (job.waitsFor !== null) job.end('stopping')
+    const enough = new AbortController()
+    await Promise.race([Promise.all(working.values()), pause(graceMs, enough.signal)])
+    const left = [...jobs.values()].filter((job) => !job.isDelivered)
+    for (const job of left) job.end('stopping')
+    await Promise.race([Promise.all(working.values()), pause(LEAVE_MS, enough.signal)])
+    enough.abort()
+    ended.abort()
+  }
+
+  async function stop(): Promise<void> {
+    const all = new Set(jobs.values())
+    await close()
+    const unfinished = [...all, ...jobs.values()].filter((job) => (job.signal.reason as { reason?: string })?.reason === 'stopping')
+    for (const some of portions([...new Set(unfinished)])) {
+      const runs = some.map(({ id, attempt }) => ({ run_id: id, attempt }))
+      // Where this does not get through, the lease runs out.
+      await client.delegation.inbox.release({ runs }, { idempotencyKey: null, timeoutMs: leaseMs }).catch(() => undefined)
+    }
+    ending.resolve()
+  }
+
+  function fail(error: unknown): void {
+    stopping.abort()
+    ended.abort()
+    for (const job of jobs.values()) job.end('stopping')
+    ending.reject(error)
+  }
+
+  return {
+    stopping: stopping.signal,
+    serve() {
+      pump()
+      return Promise.all([ending.promise, beat()]).then(() => undefined)
+    },
+    stop: () => (stopped ??= stop()),
+  }
+}

@@ -1,0 +1,241 @@
+// What becomes of a request: waited for over everything that may happen to a network and a server, and proven before it is believed.
+import { isRefusal } from './transport/retry.ts'
+import type { Output } from './client.ts'
+import { CountersignError, timeoutError } from './errors.ts'
+import { canonicalDigest, textDigest, verifyReceipt, type ReceiptVerdict } from './receipt.ts'
+import { backoffOf, pause, usualRetry, type Transport } from './transport/transport.ts'
+
+export type Ended = Output<'execution/request.get'>
+export type AskedRequest = Ended['request']
+export type AnswerReceipt = NonNullable<Ended['receipt']>
+/** What a person asks back, or what was replied. */
+export type Remark = NonNullable<AskedRequest['thread']>[number]
+
+export type WaitOptions = {
+  /** Ends the waiting, with its reason. The request stays where it is unless `cancelOnAbort` says otherwise. */
+  readonly signal?: AbortSignal | undefined
+  /** How long to wait here; then `NotAnswered` is thrown. How long the request itself waits is its `timeout_seconds`. */
+  readonly timeoutMs?: number
+  /** Withdraws the request when the waiting is given up. */
+  readonly cancelOnAbort?: boolean
+  /** False: the receipt is taken as it comes. */
+  readonly verify?: boolean
+  /** The server's public keys, as saved from /.well-known/jwks.json; by default they are fetched from it. */
+  readonly keys?: unknown
+  /** Replies to what the person asks back before they decide. */
+  readonly onQuestion?: OnQuestion
+  /** Opens a secret that is sealed to a key of yours (a compact JWE): answers the text in it. Without it the secret is not fetched. */
+  readonly unseal?: (sealed: string) => string | Promise<string>
+}
+type OnQuestion = (question: Remark, request: AskedRequest) => string | Promise<string>
+export type Answer<T = unknown> = {
+  readonly result: T
+  readonly reason: string | null
+  readonly receipt: AnswerReceipt
+  readonly request: AskedRequest
+  /** False: there were no keys to verify the receipt with, or nobody wanted it verified. */
+  readonly verified: boolean
+}
+
+/** Nobody has answered: its time was over (`failed`), it was withdrawn (`cancelled`), or it is still open and `timeoutMs` is over. */
+export class NotAnswered extends Error {
+  override name = 'NotAnswered'
+  readonly status: 'failed' | 'cancelled' | 'pending'
+  readonly reason: string | null
+  readonly request: AskedRequest
+  readonly receipt: AnswerReceipt | null
+  constructor(request: AskedRequest, receipt: AnswerReceipt | null) {
+    // Without a receipt that was verified it is what the server said of it.
+    const said = receipt?.status ?? (request.status === 'cancelled' ? 'cancelled' : 'pending')
+    const status = said === 'cancelled' || said === 'pending' ? said : 'failed'
+    const reason = receipt?.reason ?? null
+    super(`nobody answered ${request.id}: it is ${status}${reason === null ? '' : ` (${reason})`}`)
+    this.status = status
+    this.reason = reason
+    this.request = request
+    this.receipt = receipt
+  }
+}
+
+/** A person said no: whatever was to be approved must not happen. */
+export class NotApproved extends Error {
+  override name = 'NotApproved'
+  readonly reason: string | null
+  /** With its receipt; null where a checkpoint was rejected that was no request. */
+  readonly answer: Answer<'rejected'> | null
+  constructor(reason: string | null, answer: Answer<'rejected'> | null) {
+    super(reason ?? 'rejected')
+    this.reason = reason
+    this.answer = answer
+  }
+}
+
+/** A receipt that does not verify: whatever it says, nobody should act on it. */
+export class ReceiptDoubted extends Error {
+  override name = 'ReceiptDoubted'
+  readonly verdict: ReceiptVerdict & { readonly ok: false }
+  readonly receipt: AnswerReceipt
+  constructor(verdict: ReceiptVerdict & { readonly ok: false }, receipt: AnswerReceipt) {
+    super(`the receipt of ${receipt.request_id} cannot be trusted: ${verdict.words}`)
+    this.verdict = verdict
+    this.receipt = receipt
+  }
+}
+
+// --- Waiting ---------------------------------------------------------------------------------------------------------------
+
+/** One long poll; a server that lets wait less says so by answering earlier. */
+const WAIT_S = 50
+/** Beyond the wait itself. */
+const ANSWER_MS = 15_000
+/** A server that lets nobody wait is not asked in a hurry. */
+const SOON_MS = 500
+const CANCEL_MS = 5_000
+const TIMER_MS_MAX = 2 ** 31 - 1
+
+/** Runs until there is an answer, until somebody has enough, or until its time is over. */
+export async function within(
+  transport: Transport,
+  { signal, timeoutMs, cancelOnAbort = false }: WaitOptions,
+  work: (leave: AbortSignal, known: (request: AskedRequest) => void) => Promise<Answer>,
+): Promise<Answer> {
+  signal?.throwIfAborted()
+  const late = new AbortController()
+  const timer = timeoutMs === undefined ? undefined : setTimeout(() => late.abort(), Math.min(timeoutMs, TIMER_MS_MAX))
+  let request: AskedRequest | null = null
+  try {
+    return await work(signal ? AbortSignal.any([signal, late.signal]) : late.signal, (made) => (request = made))
+  } catch (error) {
+    if (!signal?.aborted && !late.signal.aborted) throw error
+    const made = request as AskedRequest | null
+    const ended = cancelOnAbort && made !== null ? await withdraw(transport, made.id) : null
+    if (signal?.aborted) throw signal.reason
+    throw made === null ? timeoutError(timeoutMs!) : new NotAnswered(ended?.request ?? made, null)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Where this does not get through, or somebody was faster, the request ends in another way. */
+async function withdraw(transport: Transport, request_id: string): Promise<Ended | null> {
+  const signal = AbortSignal.timeout(CANCEL_MS)
+  return (await transport.call('execution/request.cancel', { request_id }, { signal }).catch(() => null)) as Ended | null
+}
+
+export async function endOf(transport: Transport, request_id: string, leave: AbortSignal, { onQuestion }: WaitOptions): Promise<Ended> {
+  const call = (operation: string, input: object, timeoutMs: number): Promise<Ended> =>
+    transport.call(operation, { request_id, ...input }, { idempotencyKey: null, signal: leave, timeoutMs }) as Promise<Ended>
+  let seen = 0
+  for (let failures = 0; ;) {
+    leave.throwIfAborted()
+    const began = performance.now()
+    try {
+      const wait = { wait: WAIT_S, ...(onQuestion ? { seen } : {}) }
+      const found = await call('execution/request.await', wait, WAIT_S * 1_000 + ANSWER_MS).catch((error: unknown) => {
+        // Whoever may not wait may still look.
+        if (isRefusal(error, 'BUSY', 'QUOTA_EXCEEDED')) return call('execution/request.get', {}, ANSWER_MS)
+        throw error
+      })
+      if (found.receipt) return found
+      failures = performance.now() - began < SOON_MS ? failures + 1 : 0
+      const { thread = [] } = found.request
+      if (onQuestion && thread.length > seen) {
+        await replyTo(transport, found.request, onQuestion, leave)
+        seen = thread.length
+        failures = 0
+      }
+      if (failures > 0) await pause(Math.max(SOON_MS, backoffOf(usualRetry, failures)), leave)
+    } catch (error) {
+      leave.throwIfAborted()
+      if (!(error instanceof CountersignError) || !error.retryable) throw error
+      await pause(Math.max(backoffOf(usualRetry, ++failures), error.retryAfterMs ?? 0), leave)
+    }
+  }
+}
+
+/** Each question has one reply, in its turn. */
+async function replyTo(transport: Transport, request: AskedRequest, onQuestion: OnQuestion, leave: AbortSignal): Promise<void> {
+  const { id: request_id, thread = [] } = request
+  const questions = thread.filter(({ kind }) => kind === 'question')
+  const replied = thread.length - questions.length
+  for (const [number, question] of questions.entries()) {
+    if (number < replied) continue
+    const text = await onQuestion(question, request)
+    try {
+      // The same question has the same reply, also when the answer to it was lost on the way.
+      const idempotencyKey = `${request_id}/reply/${number}`
+      await transport.call('execution/request.reply', { request_id, text }, { idempotencyKey, signal: leave })
+    } catch (error) {
+      // Somebody has decided meanwhile, or another process has replied.
+      if (!isRefusal(error, 'PRECONDITION_FAILED', 'ALREADY_RESOLVED', 'EXPIRED')) throw error
+    }
+  }
+}
+
+// --- The receipt -----------------------------------------------------------------------------------------------------------
+
+type Keyring = { keys(isFresh: boolean): Promise<unknown> }
+
+/** Fetched when they are needed first, and again when a receipt names one that is not among them. */
+export function createKeyring(transport: Transport): Keyring {
+  let known: Promise<unknown> | null = null
+  return {
+    keys(isFresh) {
+      if (isFresh || known === null) {
+        const fetched = transport.keys ? transport.keys() : Promise.resolve(null)
+        known = fetched
+        fetched.catch(() => known === fetched && (known = null))
+      }
+      return known
+    },
+  }
+}
+
+export async function answerIn(keyring: Keyring, asked: AskedRequest, { request, receipt }: Ended, options: WaitOptions): Promise<Answer> {
+  const own = receipt!
+  const verified = options.verify === false ? false : await isVerified(keyring, asked, own, options.keys)
+  if (own.status !== 'completed') throw new NotAnswered(request, own)
+  return { result: own.result, reason: own.reason ?? null, receipt: own, request, verified }
+}
+
+async function isVerified(keyring: Keyring, asked: AskedRequest, receipt: AnswerReceipt, given: unknown): Promise<boolean> {
+  const judged = async (isFresh: boolean): Promise<ReceiptVerdict | null> => {
+    const jwks = given ?? (await keyring.keys(isFresh))
+    if (jwks === null) return null
+    return verifyReceipt(receipt, { jwks, request: asked, requestDigest: digestOf, audience: asked.agent_id })
+  }
+  let verdict = await judged(false)
+  if (verdict?.ok === false && verdict.reason === 'unknown_key' && given === undefined) verdict = await judged(true)
+  if (verdict?.ok === false) throw new ReceiptDoubted(verdict, receipt)
+  return verdict !== null
+}
+
+/** What was asked, as the server digests it: a deadline that was moved later is not part of it. */
+function digestOf(request: unknown): Promise<string> {
+  const { id, action, agent_id, payload, created_at, expires_at, asked_until = expires_at } = request as AskedRequest
+  return canonicalDigest({ action, agent_id, created_at, expires_at: asked_until, payload, request_id: id })
+}
+
+// --- Secrets ---------------------------------------------------------------------------------------------------------------
+
+type Reference = { readonly secret_id: string; readonly commitment: string; readonly sealed_to: string }
+type Taken = { readonly value: string | number | null; readonly salt: string | null; readonly sealed: string | null }
+type Opened = { readonly value: string | number; readonly salt: string }
+
+/** The answer with the secret that its receipt only commits to. It is handed over once: whoever loses it asks again. */
+export async function revealed(transport: Transport, answer: Answer, { unseal, signal }: WaitOptions): Promise<Answer> {
+  const { payload, id: request_id } = answer.request
+  const isSecret = 'sensitive' in payload && payload.sensitive === true
+  const reference = answer.result as Reference | null
+  if (!isSecret || typeof reference?.commitment !== 'string' || (reference.sealed_to === 'agent' && !unseal)) return answer
+  const taken = (await transport.call('execution/secret.take', { request_id }, { signal })) as Taken
+  if (taken.sealed === null && taken.value === null) {
+    const message = 'the secret was handed over once, and did not arrive: ask again'
+    throw new CountersignError({ code: 'GONE', status: 410, message, retryable: false })
+  }
+  const { value, salt } = taken.sealed === null ? (taken as Opened) : (JSON.parse(await unseal!(taken.sealed)) as Opened)
+  const digest = await textDigest(`${salt}${typeof value === 'string' ? value : JSON.stringify(value)}`)
+  if (digest === reference.commitment) return { ...answer, result: value }
+  const verdict = { ok: false, reason: 'changed', words: 'the secret is not the one that was answered', fields: ['result'] } as const
+  throw new ReceiptDoubted(verdict, answer.receipt)
+}

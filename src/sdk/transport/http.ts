@@ -1,0 +1,71 @@
+// The HTTP transport, on fetch alone: the same file serves Node and browsers. In a browser that is signed in it needs no key.
+import { closedError, timeoutError } from '../errors.ts'
+import { failureOf, jsonIn, refusalIn, type Http, type Request } from './request.ts'
+import { followEvents } from './stream.ts'
+import { newKey, retrying, usualRetry, type Retry, type RetryOptions, type Transport } from './transport.ts'
+import { downloadBytes, uploadBytes } from './upload.ts'
+
+export type HttpTransportOptions = RetryOptions & {
+  /** Where the server is, such as http://127.0.0.1:3402. */
+  readonly url: string
+  /** An API key; without one the cookie of a browser's session speaks. */
+  readonly key?: string | undefined
+  readonly fetch?: typeof globalThis.fetch
+}
+
+export function httpTransport(options: HttpTransportOptions): Transport {
+  const { url, key, fetch: send = (input, init) => globalThis.fetch(input, init), ...rest } = options
+  const retry: Retry = { ...usualRetry, ...rest }
+  const headers = key === undefined ? {} : { authorization: `Bearer ${key}` }
+  const base = url.replace(/\/+$/, '')
+  const closing = new AbortController()
+
+  const request: Request = async (path, { method, headers: more, body, signal, timeoutMs }) => {
+    const late = new AbortController()
+    const timer = timeoutMs === null ? undefined : setTimeout(() => late.abort(), timeoutMs)
+    const any = AbortSignal.any([late.signal, closing.signal, ...(signal ? [signal] : [])])
+    let answer: Response
+    try {
+      const streams = body instanceof ReadableStream ? { duplex: 'half' as const } : {}
+      const sent = { method, headers: { ...headers, ...more }, signal: any, ...(body === undefined ? {} : { body }), ...streams }
+      answer = await send(`${base}/${path.startsWith('.well-known/') ? '' : 'v1/'}${path}`, {
+        credentials: 'same-origin',
+        redirect: 'error',
+        ...sent,
+      })
+    } catch (error) {
+      throw closing.signal.aborted ? closedError() : failureOf(error, signal, late.signal.aborted ? timeoutMs : null)
+    } finally {
+      clearTimeout(timer)
+    }
+    if (!answer.ok) throw await refusalIn(answer)
+    return answer
+  }
+
+  const http: Http = { request, retry, base, headers }
+  return {
+    call(operation, input, { idempotencyKey = newKey(), signal, timeoutMs = retry.timeoutMs } = {}) {
+      const body = JSON.stringify(input)
+      const more = { 'content-type': 'application/json', ...(idempotencyKey === null ? {} : { 'idempotency-key': idempotencyKey }) }
+      return retrying(retry, signal, async () => {
+        // The whole answer within the time, not only its beginning.
+        const enough = AbortSignal.timeout(timeoutMs)
+        const both = signal ? AbortSignal.any([signal, enough]) : enough
+        try {
+          return await jsonIn(await request(operation, { method: 'POST', headers: more, body, signal: both, timeoutMs: null }))
+        } catch (error) {
+          throw enough.aborted && !signal?.aborted ? timeoutError(timeoutMs) : error
+        }
+      })
+    },
+    follow: (operation, input, followOptions = {}) => followEvents(http, operation, input, followOptions),
+    upload: (operation, input, bytes, uploadOptions = {}) => uploadBytes(http, operation, input, bytes, uploadOptions),
+    download: (operation, input, bytesOptions = {}) => downloadBytes(http, operation, input, bytesOptions),
+    keys: () =>
+      retrying(retry, undefined, async () => jsonIn(await request('.well-known/jwks.json', { method: 'GET', timeoutMs: retry.timeoutMs }))),
+    close() {
+      closing.abort()
+      return Promise.resolve()
+    },
+  }
+}

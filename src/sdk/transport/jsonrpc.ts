@@ -1,0 +1,228 @@
+// JSON-RPC over a Unix socket, for Node on the server's own machine (`countersign/node`). One connection for calls, and one for each
+// stream: a reader that is slow with its stream must not hold up its own calls.
+import { connect, type Socket } from 'node:net'
+import { createLines } from '#kernel/codec/line-reader.ts'
+import { closedError, CountersignError, invalidAnswer, networkError, statuses, timeoutError } from '../errors.ts'
+import { resuming, type Connect } from './stream.ts'
+import { newKey, retrying, usualRetry, type Followed, type Retry, type RetryOptions, type Transport } from './transport.ts'
+
+export type SocketTransportOptions = RetryOptions & {
+  /** Such as data/countersign.sock. */
+  readonly path: string
+  readonly key?: string | undefined
+}
+
+const LINE_BYTES_MAX = 256 * 1024 * 1024
+/** Items that wait for their reader; beyond it the socket is not read. */
+const ITEMS_MAX = 256
+
+export function socketTransport({ path, key, ...rest }: SocketTransportOptions): Transport {
+  const retry: Retry = { ...usualRetry, ...rest }
+  let shared: Promise<Connection> | null = null
+  const open = new Set<Connection>()
+  let closed = false
+
+  async function opened(): Promise<Connection> {
+    if (closed) throw closedError()
+    const connection = await connectTo(path, (gone) => open.delete(gone))
+    open.add(connection)
+    try {
+      if (key !== undefined) await connection.request('rpc.authenticate', { token: key }, undefined, retry.timeoutMs)
+      return connection
+    } catch (error) {
+      connection.close()
+      throw error
+    }
+  }
+
+  function sharedConnection(): Promise<Connection> {
+    shared ??= opened().then(
+      (connection) => {
+        connection.onGone(() => (shared = null))
+        return connection
+      },
+      (error: unknown) => {
+        shared = null
+        throw error
+      },
+    )
+    return shared
+  }
+
+  const streamOf = (operation: string, input: object): Connect =>
+    async function* (after, signal, moved) {
+      const connection = await opened()
+      const leave = (): void => connection.close()
+      signal.addEventListener('abort', leave)
+      try {
+        const begun = await connection.request('rpc.follow', { stream: operation, input, after }, signal, retry.timeoutMs)
+        moved((begun as { cursor: string | null }).cursor)
+        yield* connection.items()
+      } finally {
+        signal.removeEventListener('abort', leave)
+        connection.close()
+      }
+    }
+
+  return {
+    call: (operation, input, { idempotencyKey = newKey(), signal, timeoutMs = retry.timeoutMs } = {}) =>
+      retrying(retry, signal, async () => {
+        const connection = await sharedConnection()
+        const meta = idempotencyKey === null ? {} : { _meta: { idempotency_key: idempotencyKey } }
+        return connection.request(operation, { ...input, ...meta }, signal, timeoutMs)
+      }),
+    follow: (operation, input, options = {}) => resuming(retry, options, streamOf(operation, input)),
+    close() {
+      closed = true
+      for (const connection of open) connection.close()
+      return Promise.resolve()
+    },
+  }
+}
+
+type Connection = {
+  request(method: string, params: object, signal: AbortSignal | undefined, timeoutMs: number): Promise<unknown>
+  /** The items of the one stream that is followed here, until its end. */
+  items(): AsyncIterable<Followed>
+  onGone(gone: () => void): void
+  close(): void
+}
+
+type Message = {
+  readonly id?: number | null
+  readonly result?: unknown
+  readonly error?: RpcError
+  readonly method?: string
+  readonly params?: { readonly cursor?: string; readonly item?: unknown; readonly error?: RpcError | null }
+}
+type RpcError = {
+  readonly message: string
+  readonly data: { readonly code: string; readonly fault: string; readonly details: Record<string, unknown> }
+}
+
+function connectTo(path: string, gone: (connection: Connection) => void): Promise<Connection> {
+  return new Promise((done, failed) => {
+    const socket = connect(path)
+    socket.once('error', (error: NodeJS.ErrnoException) => failed(networkError(`nobody answers at ${path}: ${error.code}`, error)))
+    socket.once('connect', () => {
+      const connection = connectionOn(socket)
+      connection.onGone(() => gone(connection))
+      done(connection)
+    })
+  })
+}
+
+function connectionOn(socket: Socket): Connection {
+  const waiting = new Map<number, { done(result: unknown): void; failed(error: unknown): void }>()
+  const items = createItems(socket)
+  const leaving: (() => void)[] = []
+  const lines = createLines(LINE_BYTES_MAX)
+  const decoder = new TextDecoder()
+  let lastId = 0
+
+  function take(message: Message): void {
+    if (message.method === 'rpc.item') return items.push({ cursor: message.params!.cursor!, item: message.params!.item })
+    if (message.method === 'rpc.end')
+      return items.end(message.params?.error ? refusalOf(message.params.error) : networkError('the stream ended'))
+    const asked = typeof message.id === 'number' ? waiting.get(message.id) : undefined
+    if (!asked) {
+      // The server speaks of the connection as a whole and then closes it.
+      if (message.error) abandon(refusalOf(message.error))
+      return
+    }
+    waiting.delete(message.id!)
+    if (message.error) asked.failed(refusalOf(message.error))
+    else asked.done(message.result)
+  }
+
+  function abandon(error: CountersignError): void {
+    socket.destroy()
+    for (const asked of waiting.values()) asked.failed(error)
+    waiting.clear()
+    items.end(error)
+    for (const leave of leaving.splice(0)) leave()
+  }
+
+  socket.on('data', (chunk) => {
+    lines.push(chunk as Buffer)
+    try {
+      for (let line = lines.next(); line !== null; line = lines.next()) take(JSON.parse(decoder.decode(line)) as Message)
+    } catch {
+      abandon(invalidAnswer(null, 'the answer is not JSON'))
+    }
+    if (lines.tooLong) abandon(invalidAnswer(null, 'the answer is too long'))
+  })
+  socket.on('error', () => undefined)
+  socket.on('close', () => abandon(networkError('the connection was closed')))
+
+  return {
+    request(method, params, signal, timeoutMs) {
+      return new Promise((resolve, reject) => {
+        const id = ++lastId
+        const settle = <T>(use: (value: T) => void) => {
+          return (value: T): void => {
+            clearTimeout(timer)
+            signal?.removeEventListener('abort', abort)
+            waiting.delete(id)
+            use(value)
+          }
+        }
+        const failed = settle(reject)
+        const abort = (): void => failed(signal!.reason)
+        const timer = setTimeout(() => failed(timeoutError(timeoutMs)), timeoutMs)
+        if (socket.destroyed) return failed(networkError('the connection was closed'))
+        if (signal?.aborted) return abort()
+        signal?.addEventListener('abort', abort)
+        waiting.set(id, { done: settle(resolve), failed })
+        socket.write(`${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`)
+      })
+    },
+    items: items.all,
+    onGone: (leave) => void (socket.destroyed ? leave() : leaving.push(leave)),
+    close: () => abandon(networkError('the connection was closed')),
+  }
+}
+
+/** What has come and was not taken; the socket waits when that is much. */
+function createItems(socket: Socket): { push(item: Followed): void; end(error: CountersignError): void; all(): AsyncIterable<Followed> } {
+  const queue: Followed[] = []
+  let over: CountersignError | null = null
+  let wake: (() => void) | null = null
+  const ring = (): void => {
+    wake?.()
+    wake = null
+  }
+  return {
+    push(item) {
+      queue.push(item)
+      if (queue.length >= ITEMS_MAX) socket.pause()
+      ring()
+    },
+    end(error) {
+      over ??= error
+      ring()
+    },
+    async *all() {
+      for (;;) {
+        while (queue.length > 0) {
+          yield queue.shift()!
+          if (queue.length === 0) socket.resume()
+        }
+        if (over) throw over
+        await new Promise<void>((done) => (wake = done))
+      }
+    },
+  }
+}
+
+function refusalOf({ message, data: { code, fault, details } }: RpcError): CountersignError {
+  const seconds = details['retry_after']
+  return new CountersignError({
+    code,
+    status: statuses[fault] ?? null,
+    message,
+    details,
+    retryable: fault === 'quota' || fault === 'busy',
+    retryAfterMs: typeof seconds === 'number' ? seconds * 1_000 : null,
+  })
+}

@@ -1,0 +1,54 @@
+// A transport without a network: the kernel of this very process. What goes in and what comes out is copied, as on every other way,
+// so that nobody holds a document of the store in their hands.
+import { Refusal } from '#kernel/declare/errors.ts'
+import type { Caller, Kernel } from '#kernel/kernel.ts'
+import { lastPlace } from '#kernel/log/streams.ts'
+import { closedError, CountersignError, statuses } from '../errors.ts'
+import { newKey, retrying, usualRetry, type Followed, type FollowOptions, type Transport } from './transport.ts'
+
+const copy = (value: unknown): unknown => (value === undefined ? null : (JSON.parse(JSON.stringify(value)) as unknown))
+
+/** Calls as `caller`: an actor, or how to find out who it is, which is asked anew with every call. */
+export function localTransport(kernel: Kernel, caller: Caller): Transport {
+  const closing = new AbortController()
+  const ended = (signal: AbortSignal | undefined): AbortSignal => (signal ? AbortSignal.any([signal, closing.signal]) : closing.signal)
+
+  function failureOf(error: unknown): unknown {
+    if (!(error instanceof Refusal)) return error
+    const { code, message, details } = error
+    const fault = kernel.codes[code] ?? 'internal'
+    const seconds = details?.['retry_after']
+    const retryAfterMs = typeof seconds === 'number' ? seconds * 1_000 : null
+    const retryable = fault === 'quota' || fault === 'busy'
+    return new CountersignError({ code, status: statuses[fault] ?? null, message, details, retryable, retryAfterMs })
+  }
+
+  async function* follow(operation: string, input: object, { after = null, signal, onOpen }: FollowOptions): AsyncIterable<Followed> {
+    try {
+      const { of } = await kernel.admit(operation, input, caller)
+      const place = after === null ? null : after === 'latest' ? await lastPlace(kernel.store, of) : Number(after)
+      onOpen?.()
+      for await (const { place: at, item } of kernel.follow(operation, input, caller, { after: place, signal: ended(signal) }))
+        yield { cursor: String(at), item: copy(item) }
+    } catch (error) {
+      throw failureOf(error)
+    }
+  }
+
+  return {
+    call: (operation, input, { idempotencyKey = newKey(), signal } = {}) =>
+      retrying(usualRetry, signal, async () => {
+        if (closing.signal.aborted) throw closedError()
+        try {
+          return copy(await kernel.call(operation, copy(input), caller, { key: idempotencyKey ?? undefined, signal: ended(signal) }))
+        } catch (error) {
+          throw failureOf(error)
+        }
+      }),
+    follow: (operation, input, options = {}) => follow(operation, input, options),
+    close() {
+      closing.abort()
+      return Promise.resolve()
+    },
+  }
+}

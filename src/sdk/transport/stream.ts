@@ -1,0 +1,142 @@
+// Streams as async iterators. The place is kept after every item, so that a connection that breaks, a server that restarts or asks
+// a slow reader to come back costs nothing: the next connection goes on behind the last item.
+import { createLines } from '#kernel/codec/line-reader.ts'
+import { CountersignError, networkError } from '../errors.ts'
+import type { Http } from './request.ts'
+import { backoffOf, pause, type Followed, type FollowOptions } from './transport.ts'
+
+/** The server says something at least every 15 s. */
+const SILENCE_MS = 45_000
+const LINE_BYTES_MAX = 64 * 1024 * 1024
+
+export function followEvents(http: Http, operation: string, input: object, options: FollowOptions): AsyncIterable<Followed> {
+  return resuming(http.retry, options, (cursor, gone, moved) => connection(http, operation, input, cursor, gone, moved))
+}
+
+/** One connection: yields items until it is over. The cursor may move without an item; once the server follows, `moved` is called. */
+export type Connect = (after: string | null, signal: AbortSignal, moved: (cursor: string | null) => void) => AsyncIterable<Followed>
+
+export async function* resuming(
+  retry: Http['retry'],
+  { after = null, signal, onOpen, onBreak }: FollowOptions,
+  connect: Connect,
+): AsyncIterable<Followed> {
+  let cursor = after
+  let connected = false
+  for (let failures = 0; !signal?.aborted;) {
+    const leaving = new AbortController()
+    const gone = signal ? AbortSignal.any([signal, leaving.signal]) : leaving.signal
+    let isOpen = false
+    const moved = (place: string | null): void => {
+      cursor = place ?? cursor
+      if (!isOpen) onOpen?.()
+      isOpen = true
+      connected = true
+      failures = 0
+    }
+    try {
+      for await (const followed of connect(cursor, gone, moved)) {
+        moved(followed.cursor)
+        yield followed
+      }
+    } catch (error) {
+      if (signal?.aborted) return
+      // Once it has worked it is worth waiting for, however long the server is away.
+      const isHopeless = !(error instanceof CountersignError) || !error.retryable || (!connected && failures + 1 >= retry.attempts)
+      if (isHopeless) throw error
+      await pause(error.retryAfterMs ?? 0, signal)
+    } finally {
+      leaving.abort()
+      if (isOpen && !signal?.aborted) onBreak?.()
+    }
+    await pause(backoffOf(retry, ++failures), signal)
+  }
+}
+
+type Event = { readonly id: string | null; readonly type: string; readonly data: string | null }
+
+async function* connection(
+  { request }: Http,
+  operation: string,
+  input: object,
+  after: string | null,
+  signal: AbortSignal,
+  moved: (cursor: string | null) => void,
+): AsyncIterable<Followed> {
+  const query = queryOf(after === null ? input : { ...input, after })
+  const silent = new AbortController()
+  const both = AbortSignal.any([signal, silent.signal])
+  const answer = await request(`${operation}${query}`, {
+    method: 'GET',
+    headers: { accept: 'text/event-stream' },
+    signal: both,
+    timeoutMs: SILENCE_MS,
+  })
+  let watch = setTimeout(() => silent.abort(), SILENCE_MS)
+  const heard = (): void => {
+    clearTimeout(watch)
+    watch = setTimeout(() => silent.abort(), SILENCE_MS)
+  }
+  try {
+    for await (const { id, type, data } of eventsIn(answer, heard)) {
+      if (data === null) {
+        if (id !== null) moved(id)
+        continue
+      }
+      if (type === 'slow' || type === 'stopping') {
+        if (id !== null) moved(id)
+        return
+      }
+      if (type === 'error') throw endOf(data)
+      yield { cursor: id ?? after ?? '', item: JSON.parse(data) as unknown }
+    }
+  } finally {
+    clearTimeout(watch)
+  }
+}
+
+function endOf(data: string): CountersignError {
+  const { code, message } = JSON.parse(data) as { code: string; message: string }
+  return new CountersignError({ code, status: null, message, retryable: code === 'INTERNAL' || code === 'UNAVAILABLE' })
+}
+
+/** The input as it stands in the address. */
+export function queryOf(input: object): string {
+  const pairs = Object.entries(input).filter(([, value]) => value !== undefined)
+  return pairs.length === 0 ? '' : `?${new URLSearchParams(pairs.map(([name, value]) => [name, String(value)])).toString()}`
+}
+
+/** Server-sent events out of a body; `data: null` for a block that only moves the place or says that somebody is there. */
+async function* eventsIn(answer: Response, heard: () => void): AsyncIterable<Event> {
+  const lines = createLines(LINE_BYTES_MAX)
+  const text = new TextDecoder()
+  let event: { id: string | null; type: string; data: string | null } = { id: null, type: 'message', data: null }
+  const reader = answer.body!.getReader()
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return
+      heard()
+      lines.push(value)
+      for (let line = lines.next(); line !== null; line = lines.next()) {
+        const words = text.decode(line)
+        if (words === '' || words === '\r') {
+          yield event
+          event = { id: null, type: 'message', data: null }
+        } else take(event, words)
+      }
+      if (lines.tooLong) throw networkError('the server sent a line without an end')
+    }
+  } catch (error) {
+    throw error instanceof CountersignError ? error : networkError('the stream broke', error)
+  } finally {
+    await reader.cancel().catch(() => undefined)
+  }
+}
+
+function take(event: { id: string | null; type: string; data: string | null }, line: string): void {
+  const [, field, value = ''] = /^([a-z]+)(?:: ?(.*?))?\r?$/s.exec(line) ?? []
+  if (field === 'id') event.id = value
+  else if (field === 'event') event.type = value
+  else if (field === 'data') event.data = event.data === null ? value : `${event.data}\n${value}`
+}

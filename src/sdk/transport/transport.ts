@@ -1,0 +1,91 @@
+// What a client needs of a transport, and how all of them try again. Trying again is safe: a call carries the same idempotency key
+// each time, so the server does it once, whatever was lost on the way.
+import { CountersignError } from '../errors.ts'
+
+export type CallOptions = {
+  /**
+   * Made for each call by default. Give one to make a call of your own repeatable, also after a restart; null for a call that does
+   * the same when it is repeated.
+   */
+  readonly idempotencyKey?: string | null
+  readonly signal?: AbortSignal | undefined
+  /** For one attempt. */
+  readonly timeoutMs?: number
+}
+export type FollowOptions = {
+  /** The cursor of the last item seen, or `latest` for what comes from now on; without it from the first. */
+  readonly after?: string | null
+  /** Ends the stream quietly. */
+  readonly signal?: AbortSignal | undefined
+  /** Each time the server begins to follow for us: an answer that is read after this and the stream leave no gap between them. */
+  readonly onOpen?: (() => void) | undefined
+  /** The connection is lost; the next one is tried by itself, and `onOpen` says when it is there. */
+  readonly onBreak?: (() => void) | undefined
+}
+export type Followed<T = unknown> = { readonly cursor: string; readonly item: T }
+
+export type Progress = (doneBytes: number, totalBytes: number) => void
+export type BytesOptions = { readonly signal?: AbortSignal | undefined; readonly onProgress?: Progress | undefined }
+export type UploadOptions = BytesOptions & { readonly idempotencyKey?: string }
+export type Downloaded = { readonly bytes: Uint8Array<ArrayBuffer>; readonly checksum: string; readonly name: string | null }
+
+export type Transport = {
+  call(operation: string, input: object, options?: CallOptions): Promise<unknown>
+  follow(operation: string, input: object, options?: FollowOptions): AsyncIterable<Followed>
+  /** Only where bytes can be carried. */
+  upload?(operation: string, input: object, bytes: Blob, options?: UploadOptions): Promise<unknown>
+  download?(operation: string, input: object, options?: BytesOptions): Promise<Downloaded>
+  /** The public keys that receipts are signed with; only where they are published. */
+  keys?(): Promise<unknown>
+  close(): Promise<void>
+}
+
+export type RetryOptions = {
+  /** How often a call is sent at most. */
+  readonly attempts?: number
+  /** Waiting begins with this and doubles. */
+  readonly backoffMs?: number
+  /** A server that asks for a longer wait than this gets its way: the error is thrown, with `retryAfterMs`. */
+  readonly waitMsMax?: number
+  /** For one attempt of a call. */
+  readonly timeoutMs?: number
+}
+export type Retry = Required<RetryOptions>
+export const usualRetry: Retry = { attempts: 6, backoffMs: 100, waitMsMax: 10_000, timeoutMs: 30_000 }
+
+export async function retrying<T>(retry: Retry, signal: AbortSignal | undefined, attempt: () => Promise<T>): Promise<T> {
+  for (let made = 1; ; made++) {
+    try {
+      signal?.throwIfAborted()
+      return await attempt()
+    } catch (error) {
+      signal?.throwIfAborted()
+      if (!(error instanceof CountersignError) || !error.retryable || made >= retry.attempts) throw error
+      if ((error.retryAfterMs ?? 0) > retry.waitMsMax) throw error
+      await pause(Math.max(backoffOf(retry, made), error.retryAfterMs ?? 0), signal)
+    }
+  }
+}
+
+/** Doubling with jitter, so that clients that failed together do not come back together. */
+export const backoffOf = ({ backoffMs, waitMsMax }: Retry, made: number): number =>
+  Math.min(waitMsMax, backoffMs * 2 ** Math.min(made - 1, 20)) * (0.5 + Math.random() / 2)
+
+/** Over early, without an error, when the signal aborts. */
+export function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((done) => {
+    if (signal?.aborted) return done()
+    const over = (): void => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', over)
+      done()
+    }
+    const timer = setTimeout(over, ms)
+    signal?.addEventListener('abort', over)
+  })
+}
+
+/** 128 random bits. `randomUUID` would need a secure context. */
+export function newKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('')
+}

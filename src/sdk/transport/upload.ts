@@ -1,0 +1,161 @@
+// Bytes both ways: hashed here and by the server, counted for a progress bar, and begun again where a connection breaks.
+import { CountersignError, invalidAnswer, networkError } from '../errors.ts'
+import { jsonIn, refusalOf, type Http } from './request.ts'
+import { queryOf } from './stream.ts'
+import { newKey, retrying, type BytesOptions, type Downloaded, type Progress, type UploadOptions } from './transport.ts'
+
+const OCTETS = 'application/octet-stream'
+
+export async function checksumOf(bytes: ArrayBuffer): Promise<string> {
+  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))
+  return `sha256:${Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('')}`
+}
+
+export async function uploadBytes(
+  http: Http,
+  operation: string,
+  input: object,
+  bytes: Blob,
+  { signal, onProgress, idempotencyKey = newKey() }: UploadOptions,
+): Promise<unknown> {
+  const checksum = await checksumOf(await bytes.arrayBuffer())
+  const path = `${operation}${queryOf({ ...input, checksum, size: bytes.size })}`
+  const headers = { 'content-type': OCTETS, 'idempotency-key': idempotencyKey }
+  return retrying(http.retry, signal, async () => {
+    onProgress?.(0, bytes.size)
+    const Xhr = xhrHere()
+    if (onProgress && Xhr) return sendByXhr(new Xhr(), http, path, headers, bytes, signal, onProgress)
+    const body = onProgress ? counted(bytes, onProgress) : bytes
+    return jsonIn(await http.request(path, { method: 'PUT', headers, body, signal, timeoutMs: null }))
+  })
+}
+
+const PIECE_BYTES = 64 * 1024
+
+/** In pieces that are asked for as the network takes them: what was asked for is what has gone. */
+function counted(bytes: Blob, onProgress: Progress): ReadableStream {
+  let done = 0
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        if (done === bytes.size) return controller.close()
+        const piece = new Uint8Array(await bytes.slice(done, done + PIECE_BYTES).arrayBuffer())
+        done += piece.length
+        controller.enqueue(piece)
+        onProgress(done, bytes.size)
+      },
+    },
+    { highWaterMark: 0 },
+  )
+}
+
+/** As much of it as is used here: this file is also compiled where there is no browser. */
+type Xhr = {
+  readonly upload: { onprogress: ((event: { loaded: number }) => void) | null }
+  readonly status: number
+  readonly responseText: string
+  onload: (() => void) | null
+  onerror: (() => void) | null
+  onabort: (() => void) | null
+  open(method: string, url: string): void
+  setRequestHeader(name: string, value: string): void
+  getResponseHeader(name: string): string | null
+  send(body: Blob): void
+  abort(): void
+}
+/** Where it exists; Node has none. */
+const xhrHere = (): (new () => Xhr) | undefined => (globalThis as unknown as { XMLHttpRequest?: new () => Xhr }).XMLHttpRequest
+
+/** Browsers tell the progress of an upload only here: fetch can neither count nor, over HTTP/1.1, stream. */
+function sendByXhr(
+  xhr: Xhr,
+  { base, headers: own }: Http,
+  path: string,
+  headers: Readonly<Record<string, string>>,
+  bytes: Blob,
+  signal: AbortSignal | undefined,
+  onProgress: Progress,
+): Promise<unknown> {
+  return new Promise((done, failed) => {
+    const abort = (): void => xhr.abort()
+    const over = (settle: () => void) => (): void => {
+      signal?.removeEventListener('abort', abort)
+      settle()
+    }
+    xhr.open('PUT', `${base}/v1/${path}`)
+    for (const [name, value] of Object.entries({ ...own, ...headers })) xhr.setRequestHeader(name, value)
+    xhr.upload.onprogress = ({ loaded }) => onProgress(loaded, bytes.size)
+    xhr.onload = over(() => {
+      if (xhr.status !== 200) return failed(refusalOf(xhr.status, xhr.getResponseHeader('retry-after'), xhr.responseText))
+      try {
+        done(JSON.parse(xhr.responseText))
+      } catch {
+        failed(invalidAnswer(xhr.status, 'the answer is not JSON'))
+      }
+    })
+    xhr.onerror = over(() => failed(networkError('the upload broke')))
+    xhr.onabort = over(() => failed(networkError('the upload was aborted')))
+    signal?.addEventListener('abort', abort)
+    xhr.send(bytes)
+  })
+}
+
+/** What has come so far; a further attempt goes on behind it as long as it is the same bytes. */
+type Partial = { chunks: Uint8Array[]; done: number; etag: string | null }
+
+export async function downloadBytes(
+  http: Http,
+  operation: string,
+  input: object,
+  { signal, onProgress }: BytesOptions,
+): Promise<Downloaded> {
+  const got: Partial = { chunks: [], done: 0, etag: null }
+  const name = await retrying(http.retry, signal, () => receive(http, `${operation}${queryOf(input)}`, got, signal, onProgress))
+  const bytes = new Uint8Array(await new Blob(got.chunks as Uint8Array<ArrayBuffer>[]).arrayBuffer())
+  const checksum = await checksumOf(bytes.buffer)
+  if (got.etag !== null && got.etag !== `"${checksum}"`)
+    throw new CountersignError({
+      code: 'INVALID_ANSWER',
+      status: 200,
+      message: 'the bytes are not those that the server names',
+      retryable: false,
+    })
+  return { bytes, checksum, name }
+}
+
+async function receive(
+  { request }: Http,
+  path: string,
+  got: Partial,
+  signal: AbortSignal | undefined,
+  onProgress: Progress | undefined,
+): Promise<string | null> {
+  const range: Record<string, string> = got.done > 0 && got.etag !== null ? { range: `bytes=${got.done}-`, 'if-range': got.etag } : {}
+  const answer = await request(path, { method: 'GET', headers: range, signal, timeoutMs: null })
+  if (answer.status !== 206) Object.assign(got, { chunks: [], done: 0, etag: answer.headers.get('etag') })
+  const length = Number(answer.headers.get('content-length') ?? 0)
+  const total = got.done + length
+  const reader = answer.body?.getReader()
+  try {
+    for (;;) {
+      const { done, value } = (await reader?.read()) ?? { done: true, value: undefined }
+      if (done || value === undefined) break
+      got.chunks.push(value)
+      got.done += value.length
+      onProgress?.(got.done, Math.max(total, got.done))
+    }
+  } catch (error) {
+    throw signal?.aborted ? signal.reason : networkError('the download broke', error)
+  }
+  if (got.done < total) throw networkError('the download was cut')
+  return nameIn(answer.headers.get('content-disposition'))
+}
+
+function nameIn(disposition: string | null): string | null {
+  const exact = /filename\*=UTF-8''([^;]+)/i.exec(disposition ?? '')?.[1]
+  try {
+    return exact === undefined ? null : decodeURIComponent(exact)
+  } catch {
+    return null
+  }
+}

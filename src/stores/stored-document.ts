@@ -1,0 +1,49 @@
+// A document as it lies in the database, with everything that it is held against.
+import type { DatabaseSync } from 'node:sqlite'
+import { END } from '#kernel/declare/schema.ts'
+import type { AtRest, ImageAtRest } from '#kernel/log/sealed-documents.ts'
+import type { Backend } from '#kernel/log/group-commit.ts'
+
+type Row = ImageAtRest & {
+  readonly docVersion: number | null
+  readonly docImage: number | null
+  readonly docText: string | null
+  readonly docTag: string | null
+}
+
+/** A document's row, the newest image of its key, the fact of that and the line after it. */
+export function atRestIn(db: DatabaseSync): (key: string) => AtRest | undefined {
+  const get = db.prepare(
+    `SELECT d.version AS docVersion, d.image AS docImage, d.text AS docText, d.tag AS docTag,
+       i.id, i.version, i.salt, i.text, f.scope, f.seq, f.line, f.hash, n.line AS after
+     FROM (SELECT ? AS key) k LEFT JOIN docs d ON d.key = k.key
+     LEFT JOIN images i ON i.key = k.key AND i.version = (SELECT max(version) FROM images WHERE key = k.key)
+     LEFT JOIN facts f ON f.position = i.position
+     LEFT JOIN facts n ON n.scope = f.scope AND n.seq = f.seq + 1`,
+  )
+  return (key) => {
+    const row = get.get(key) as Row
+    const { docVersion, docImage, docText, docTag, ...newest } = row
+    const doc = docVersion === null ? null : { version: docVersion, image: docImage, text: docText, tag: docTag }
+    // A left join leaves nulls where there is no image.
+    const image = (newest.id as number | null) === null ? null : newest
+    return doc === null && image === null ? undefined : { doc, newest: image }
+  }
+}
+
+/** For whoever goes through everything. */
+export function walksIn(db: DatabaseSync): Pick<Backend, 'imagesOf' | 'entriesUnder' | 'allKeys' | 'prefixes'> {
+  const images = db.prepare('SELECT count(*) AS n FROM images WHERE key = ?')
+  const entries = db.prepare('SELECT count(*) AS n FROM entries WHERE entry > ? AND entry < ?')
+  const keys = db.prepare(
+    `SELECT key FROM (SELECT key FROM docs WHERE key > :after ORDER BY key LIMIT :limit)
+     UNION SELECT key FROM (SELECT DISTINCT key FROM images WHERE key > :after ORDER BY key LIMIT :limit) ORDER BY key LIMIT :limit`,
+  )
+  const prefixes = db.prepare('SELECT prefix FROM counts WHERE prefix > ? ORDER BY prefix LIMIT ?')
+  return {
+    imagesOf: (key) => (images.get(key) as { n: number }).n,
+    entriesUnder: (prefix) => (entries.get(prefix, prefix + END) as { n: number }).n,
+    allKeys: (after, limit) => (keys.all({ after, limit }) as { key: string }[]).map(({ key }) => key),
+    prefixes: (after, limit) => (prefixes.all(after, limit) as { prefix: string }[]).map(({ prefix }) => prefix),
+  }
+}

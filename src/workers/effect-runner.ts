@@ -1,0 +1,93 @@
+// Does what commands want to be done outside: a port acts, and what came of it is recorded, however long that takes. What a crash
+// left open is recorded as unknown at the next start; nothing is done a second time.
+import type { Clock } from '#kernel/ports/clock.ts'
+import { Pending, type Perform } from '#kernel/call/effects.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { SYSTEM } from '#kernel/declare/access.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import { END, keyOf } from '#kernel/declare/schema.ts'
+import type { Value } from '#kernel/log/store.ts'
+import { readSound } from './upkeep/sound-documents.ts'
+import type { Worker, WorkerLog } from './worker.ts'
+
+/** Acts within its own bounds and says what came of it, also when it is told to stop. */
+export type Port = (request: unknown, signal: AbortSignal) => Promise<Value>
+
+export type Effects = Worker & { readonly perform: Perform }
+
+const BACKOFF_MS = 100
+const BACKOFF_MS_MAX = 5_000
+const ATTEMPTS_MAX = 100
+/** A no that will stay one: the outcome is recorded already. Anything else may pass, such as a store that cannot write at present. */
+const isFinal = (error: unknown): boolean => error instanceof Refusal && !['BUSY', 'UNAVAILABLE', 'CONFLICT'].includes(error.code)
+
+export function createEffects(ports: Readonly<Record<string, Port>>, clock: Clock, log: WorkerLog, graceMs: number): Effects {
+  /** Stops the acting; a moment later also the attempts to record. */
+  const stopping = new AbortController()
+  const ending = new AbortController()
+  const underWay = new Set<Promise<unknown>>()
+
+  async function act(port: string, request: unknown): Promise<Value | null> {
+    try {
+      return await ports[port]!(request, stopping.signal)
+    } catch (error) {
+      log.error({ err: error, port }, 'a port did not report the outcome of its work')
+      return null
+    }
+  }
+
+  async function recorded(conclude: (outcome: Value | null) => Promise<unknown>, outcome: Value | null): Promise<unknown> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await conclude(outcome)
+      } catch (error) {
+        if (isFinal(error) || attempt === ATTEMPTS_MAX || ending.signal.aborted) throw error
+        // It was done: that it cannot be written down now does not make it undone.
+        await clock.sleep(Math.min(BACKOFF_MS_MAX, BACKOFF_MS * 2 ** Math.min(attempt, 10)), ending.signal)
+      }
+    }
+  }
+
+  return {
+    perform(port, request, conclude) {
+      const work = act(port, request).then((outcome) => recorded(conclude, outcome))
+      const quiet = work.catch(() => undefined)
+      underWay.add(quiet)
+      void quiet.finally(() => underWay.delete(quiet))
+      return work
+    },
+    async stop() {
+      const all = Promise.all(underWay)
+      const enough = new AbortController()
+      await Promise.race([all, clock.sleep(graceMs, enough.signal)])
+      stopping.abort()
+      await Promise.race([all, clock.sleep(graceMs, enough.signal)])
+      ending.abort()
+      enough.abort()
+    },
+  }
+}
+
+const PAGE = 200
+
+/** Before anybody is answered: what was under way when the process ended has an outcome that nobody knows. */
+export async function concludeUnknown(kernel: Kernel, log: WorkerLog): Promise<number> {
+  const { store } = kernel
+  let concluded = 0
+  for (let keys: string[] = [keyOf(Pending, '')]; keys.length > 0;) {
+    keys = await store.keys(keys.at(-1)!, keyOf(Pending, END), PAGE)
+    for (const found of keys.length === 0 ? [] : await readSound(store, keys)) {
+      const { id, conclude, behalf } = found.value as Pending
+      try {
+        await kernel.call(conclude, { id }, { ...SYSTEM, behalf })
+        concluded++
+      } catch (error) {
+        if (!isFinal(error)) throw error
+        // What will never be concluded must not keep everything else from starting.
+        log.error({ err: error, pending: id, conclude }, 'an unknown outcome could not be recorded')
+      }
+    }
+  }
+  if (concluded > 0) log.warn({ concluded }, 'work was under way when the server ended: its outcome is recorded as unknown')
+  return concluded
+}

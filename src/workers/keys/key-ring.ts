@@ -1,0 +1,78 @@
+// The keys that receipts are signed with: one at present, and the public halves of those before it, so that old receipts verify.
+import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto'
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { sha256 } from '#kernel/log/hash-chain.ts'
+import { limits } from '#kernel/limits.ts'
+
+type PublicJwk = { readonly kty: 'OKP'; readonly crv: 'Ed25519'; readonly x: string }
+type SigningKey = { readonly kid: string; readonly created_at: string; readonly jwk: PublicJwk & { readonly d: string } }
+type RetiredKey = { readonly kid: string; readonly created_at: string; readonly retired_at: string; readonly jwk: PublicJwk }
+export type KeyRing = { readonly v: 1; readonly current: SigningKey; readonly retired: readonly RetiredKey[] }
+
+/** RFC 7638: whoever has the key can name it. */
+export const thumbprintOf = ({ kty, crv, x }: { readonly kty: string; readonly crv: string; readonly x: string }): string =>
+  sha256(canonical({ crv, kty, x }))
+
+function newKey(at: string): SigningKey {
+  const { x, d } = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })
+  const jwk = { kty: 'OKP', crv: 'Ed25519', x: x!, d: d! } as const
+  return { kid: thumbprintOf(jwk), created_at: at, jwk }
+}
+
+export const newRing = (at: string): KeyRing => ({ v: 1, current: newKey(at), retired: [] })
+
+/** A new key signs from now on. Of the one before only the public half stays: nobody can sign with it again. */
+export function rotated({ current, retired }: KeyRing, now: string): KeyRing {
+  if (retired.length + 2 > limits.signingKeysMax)
+    throw new RangeError(`there are ${limits.signingKeysMax} keys already, and all of them must stay published`)
+  const { kid, created_at, jwk } = current
+  // A clock that stepped back must not retire a key before it was made.
+  const at = now > created_at ? now : created_at
+  const { kty, crv, x } = jwk
+  return { v: 1, current: newKey(at), retired: [{ kid, created_at, retired_at: at, jwk: { kty, crv, x } }, ...retired] }
+}
+
+/** What everybody may know: the newest key first. */
+export function jwksOf({ current, retired }: KeyRing): { readonly keys: readonly object[] } {
+  const shown = (kid: string, { kty, crv, x }: PublicJwk, dates: object) => ({ kty, crv, x, kid, use: 'sig', alg: 'EdDSA', ...dates })
+  return {
+    keys: [
+      shown(current.kid, current.jwk, { 'countersign:from': current.created_at }),
+      ...retired.map(({ kid, jwk, created_at, retired_at }) =>
+        shown(kid, jwk, { 'countersign:from': created_at, 'countersign:until': retired_at }),
+      ),
+    ],
+  }
+}
+
+/** A ring as it was written; throws, in words, where it is anything else. */
+export function ringFrom(text: string): KeyRing {
+  const read: unknown = JSON.parse(text)
+  const { v, current, retired }: Partial<KeyRing> = isObject(read) ? read : {}
+  if (v !== 1 || !isObject(current) || !Array.isArray(retired)) throw new TypeError('it is no key ring')
+  if (!isPair(current.jwk)) throw new TypeError('it has no private key, or one whose halves do not fit')
+  const all = [current, ...retired]
+  if (!all.every(isNamed)) throw new TypeError('a key in it is not the one that its name says')
+  if (retired.some(({ jwk: old, retired_at }) => 'd' in old || !isDate(retired_at)))
+    throw new TypeError('a retired key in it has a private half or no date')
+  if (new Set(all.map(({ kid }) => kid)).size !== all.length) throw new TypeError('a key is twice in it')
+  return { v, current, retired }
+}
+
+const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
+const isDate = (value: unknown): boolean => typeof value === 'string' && !Number.isNaN(Date.parse(value))
+
+/** Whoever verifies has only `x`: a `d` that does not belong to it would sign what nobody can verify. */
+function isPair(jwk: SigningKey['jwk']): boolean {
+  try {
+    return createPublicKey(createPrivateKey({ key: jwk, format: 'jwk' })).export({ format: 'jwk' }).x === jwk.x
+  } catch {
+    return false
+  }
+}
+
+function isNamed(one: { readonly kid: string; readonly created_at: string; readonly jwk: PublicJwk }): boolean {
+  if (!isObject(one) || !isObject(one.jwk) || !isDate(one.created_at)) return false
+  const { kty, crv, x } = one.jwk
+  return kty === 'OKP' && crv === 'Ed25519' && typeof x === 'string' && thumbprintOf(one.jwk) === one.kid
+}

@@ -1,0 +1,143 @@
+// Signs and seals with the keys of this server. Nobody else holds them: what needs a key is done here and only the result goes out.
+import { createHmac, createPrivateKey, createPublicKey, hash, hkdfSync, sign, verify, type KeyObject } from 'node:crypto'
+import { promisify } from 'node:util'
+import { CompactEncrypt, compactDecrypt, importJWK } from 'jose'
+import { createCache } from '#kernel/log/document-cache.ts'
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import type { Notary } from '#kernel/ports/notary.ts'
+import { claimsOf, isAfter, jwsOf, RECEIPT_ALGORITHM, RECEIPT_TYPE } from '#protocols/execution/answering/receipt-format.ts'
+import type { Value } from '#kernel/log/store.ts'
+import { thumbprintOf, type KeyRing } from './key-ring.ts'
+
+/** One key for each purpose: what one of them gives away says nothing about the others. */
+const derivedFrom = (serverKey: Uint8Array, purpose: string): Buffer =>
+  Buffer.from(hkdfSync('sha256', serverKey, '', `countersign/1 ${purpose}`, 32))
+
+/** What a server key is called: nothing can be derived from it. */
+export const serverKeyId = (serverKey: Uint8Array): string => derivedFrom(serverKey, 'id').toString('base64url').slice(0, 22)
+
+const BLOCK = 64
+/**
+ * Tags for documents that no fact describes: HMAC with SHA-256 (RFC 2104), whose inner digest goes on as text. Written out because it is made for
+ * every such document that is written and read, and takes a third of the time of an object of the runtime.
+ */
+export function taggerOf(serverKey: Uint8Array): (text: string) => string {
+  const key = derivedFrom(serverKey, 'tag').toString('base64url')
+  const padded = (pad: number): string =>
+    String.fromCharCode(...Array.from({ length: BLOCK }, (_, i) => (i < key.length ? key.charCodeAt(i) : 0) ^ pad))
+  const [inner, outer] = [padded(0x36), padded(0x5c)]
+  return (text) => hash('sha256', outer + hash('sha256', inner + text, 'base64url'), 'base64url')
+}
+
+type Made = () => void
+let made: Made[] = []
+
+/**
+ * On the threads of the runtime: a signature costs the main thread a quarter of what it costs when it waits for it. Those that are ready in
+ * one turn of the loop are handed out together, and what is answered with them leaves together.
+ */
+const signed = (text: string, key: KeyObject): Promise<Buffer> =>
+  new Promise((done, failed) =>
+    sign(null, Buffer.from(text), key, (error, bytes) => {
+      if (made.push(() => (error ? failed(error) : done(bytes))) === 1) setImmediate(handOut)
+    }),
+  )
+
+function handOut(): void {
+  const all = made
+  made = []
+  for (const one of all) one()
+}
+
+const verified = promisify(verify)
+
+const SERVER_KEY_BYTES = 32
+/** About 2,500 receipts that are read again and again while an agent polls. */
+const SIGNATURES_BYTES_MAX = 4 * 1024 * 1024
+/** A signature and what the memory needs around it. */
+const ENTRY_BYTES = 300
+
+const base64url = (text: string): string => Buffer.from(text).toString('base64url')
+
+/** `ring` is asked every time: it may be another one after a rotation. */
+export function createNotary(serverKey: Uint8Array, ring: () => KeyRing, issuer = (): string => 'countersign'): Notary {
+  if (serverKey.length !== SERVER_KEY_BYTES) throw new RangeError(`a server key has ${SERVER_KEY_BYTES} bytes`)
+  const derived = (purpose: string): Buffer => derivedFrom(serverKey, purpose)
+  const evidenceSecret = derived('evidence').toString('base64url')
+  const [pseudonyms, commitments, seals] = [derived('pseudonym'), derived('commitment'), derived('seal')]
+  const signatures = createCache<Promise<string>>(SIGNATURES_BYTES_MAX)
+  const signer = signerIn(ring)
+
+  async function signatureOver(text: string, key: KeyObject): Promise<string> {
+    const known = signatures.get(text)
+    if (known !== undefined) return known
+    const signature = signed(text, key).then((bytes) => bytes.toString('base64url'))
+    signatures.set(text, signature, text.length + ENTRY_BYTES)
+    signature.catch(() => signatures.delete(text))
+    return signature
+  }
+
+  return {
+    issuer,
+    evidence: (text) => hash('sha256', text + evidenceSecret, 'hex'),
+    pseudonym: (id) => `person_${createHmac('sha256', pseudonyms).update(id).digest('base64url').slice(0, 22)}`,
+    commit: (text) => createHmac('sha256', commitments).update(text).digest('base64url'),
+    async attest(claims) {
+      const { header, key } = signer()
+      const text = `${header}.${base64url(canonical(claims))}`
+      return `${text}.${await signatureOver(text, key)}`
+    },
+    async verify(jws) {
+      const read = jwsOf(jws)
+      if (!read.ok) return null
+      const { current, retired } = ring()
+      const found = [current, ...retired].find(({ kid }) => kid === read.kid)
+      if (!found) return null
+      const { kty, crv, x } = found.jwk
+      const key = createPublicKey({ key: { kty, crv, x }, format: 'jwk' })
+      const claims = (await verified(null, Buffer.from(read.signed), key, read.signature)) ? claimsOf(read) : null
+      return claims === null || ('retired_at' in found && isAfter(found.retired_at, claims)) ? null : claims
+    },
+    seal: (text, to) => (to === null ? sealedHere(text, seals) : sealedTo(text, to)),
+    async open(sealed) {
+      const opened = await compactDecrypt(sealed, seals, {
+        keyManagementAlgorithms: ['A256KW'],
+        contentEncryptionAlgorithms: ['A256GCM'],
+      }).catch(() => {
+        throw new Refusal('UNAVAILABLE', 'the sealed data cannot be opened with the keys of this server')
+      })
+      return new TextDecoder().decode(opened.plaintext)
+    },
+  }
+}
+
+/** The present key, ready to sign with, and the header that names it; made once for each ring. */
+function signerIn(ring: () => KeyRing): () => { readonly header: string; readonly key: KeyObject } {
+  let of: KeyRing | undefined
+  let made: { header: string; key: KeyObject }
+  return () => {
+    const present = ring()
+    if (present !== of) {
+      const { kid, jwk } = present.current
+      const header = base64url(JSON.stringify({ alg: RECEIPT_ALGORITHM, kid, typ: RECEIPT_TYPE }))
+      made = { header, key: createPrivateKey({ key: jwk, format: 'jwk' }) }
+      of = present
+    }
+    return made
+  }
+}
+
+const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text)
+
+/** Each under a key of its own that is sealed beside it: when the text is erased, so is its key. */
+const sealedHere = (text: string, key: Uint8Array): Promise<string> =>
+  new CompactEncrypt(bytesOf(text)).setProtectedHeader({ alg: 'A256KW', enc: 'A256GCM' }).encrypt(key)
+
+async function sealedTo(text: string, to: Value): Promise<string> {
+  const jwk = to as { readonly kty: string; readonly crv: string; readonly x: string; readonly kid?: string }
+  const alg = 'ECDH-ES+A256KW'
+  const key = await importJWK({ kty: jwk.kty, crv: jwk.crv, x: jwk.x }, alg)
+  const kid = jwk.kid ?? thumbprintOf(jwk)
+  return new CompactEncrypt(bytesOf(text)).setProtectedHeader({ alg, enc: 'A256GCM', kid }).encrypt(key)
+}

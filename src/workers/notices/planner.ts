@@ -1,0 +1,212 @@
+// Looks at every fact of the record for what is to be said to somebody, and puts that down. Nothing of it is on the way of those who
+// ask and answer: while it keeps up it hears of facts as they become durable, and after a stop, a crash or a jam it reads them from
+// where it was. What it puts down and how far it came go into one batch, so nothing is lost and nothing is said twice.
+import type { Clock } from '#kernel/ports/clock.ts'
+import { SYSTEM } from '#kernel/declare/access.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import { limits } from '#kernel/limits.ts'
+import { END, idIn, keyOf, prefixOf } from '#kernel/declare/schema.ts'
+import type { Sealed, StoredFact, Value } from '#kernel/log/store.ts'
+import { Channel, CURSOR, NoticeCursor, type Event } from '#protocols/execution/notices/notice.ts'
+import { inboxesOf, isOpen, poolOf, type Request } from '#protocols/execution/schema.ts'
+import { User } from '#protocols/identity/schema.ts'
+import { readSound } from '../upkeep/sound-documents.ts'
+import type { Worker, WorkerLog } from '../worker.ts'
+
+type Planned = {
+  readonly position: number
+  readonly event: Event
+  readonly request_id: string
+  readonly person?: string
+  readonly callback?: string
+}
+
+/** After which facts whoever has the item before them is told. */
+const events: Readonly<Record<string, Event>> = {
+  'execution/request.created': 'created',
+  'execution/request.assigned': 'assigned',
+  'execution/request.rerouted': 'assigned',
+  'execution/request.escalated': 'escalated',
+  'execution/request.reminded': 'reminded',
+  'execution/request.expired': 'overdue',
+  'execution/request.released': 'released',
+}
+const ends: ReadonlySet<string> = new Set(['execution/request.completed', 'execution/request.failed', 'execution/request.cancelled'])
+const ADDED = 'execution/channel.added'
+const SUBSTITUTED = 'identity/substitute.added'
+
+const PAGE = 200
+/** How often it is written down how far it came, when there is nothing else to write. */
+const NOTED_MS = 30_000
+const PAUSE_MS = 1_000
+
+export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, planned: () => void): Worker {
+  const { store } = kernel
+  const stopping = new AbortController()
+  /** People who have a channel: nobody else costs anything. */
+  const watched = new Set<string>()
+  /** Those of them who stand in for somebody, or once did, by whom: whether they do now is asked when it is put down. */
+  const standIns = new Map<string, Set<string>>()
+  /** Of whom that is not known yet. They are asked about everything. */
+  const unread = new Set<string>()
+  let waiting: Planned[] = []
+  let seen = 0
+  let noted = { position: 0, at: 0 }
+  let isLive = false
+  let waker = new AbortController()
+
+  function wake(): void {
+    waker.abort()
+  }
+
+  function look(position: number, action: string, value: () => Value): void {
+    seen = position
+    const event = events[action]
+    if (event !== undefined) {
+      if (watched.size > 0) waiting.push(...toldOf(value() as Request, event, position))
+    } else if (ends.has(action)) {
+      const { id, callback } = value() as Request
+      if (callback !== undefined) waiting.push({ position, event: 'receipt', request_id: id, callback })
+    } else if (action === ADDED) watch((value() as Channel).person)
+    else if (action === SUBSTITUTED) {
+      const user = value() as User
+      if (watched.has(user.id)) remember(user)
+    }
+  }
+
+  function watch(person: string): void {
+    if (watched.has(person)) return
+    watched.add(person)
+    unread.add(person)
+  }
+
+  function remember({ id, acts_for }: User): void {
+    for (const { user_id } of acts_for) standIns.set(user_id, (standIns.get(user_id) ?? new Set()).add(id))
+  }
+
+  async function readUp(): Promise<void> {
+    for (const person of unread) {
+      const [found] = await readSound(store, [keyOf(User, person)])
+      if (found) remember(found.value as User)
+      unread.delete(person)
+    }
+  }
+
+  function toldOf(request: Request, event: Event, position: number): Planned[] {
+    if (!isOpen(request)) return []
+    const { id, assigned_to, project_id } = request
+    const inboxes = inboxesOf(request)
+    const planned = (people: Iterable<string>): Planned[] =>
+      [...people].filter((who) => watched.has(who)).map((person) => ({ position, event, request_id: id, person }))
+    // Who gives it to somebody tells that one; the others have it before them already.
+    const given = event === 'assigned' ? assigned_to : null
+    if (given === null && inboxes.includes(poolOf(project_id))) return planned(watched)
+    const people = given === null ? inboxes : [given]
+    return planned(new Set([...people, ...people.flatMap((who) => [...(standIns.get(who) ?? [])]), ...unread]))
+  }
+
+  const heard = ({ position, fact }: Sealed): void =>
+    look(position, fact.action, () => fact.images.find(({ key }) => key === fact.subject)!.value)
+
+  function stored({ position, line, images }: StoredFact): void {
+    const { action, subject } = JSON.parse(line) as { action: string; subject: string }
+    const text = images.find(({ key }) => key === subject)?.text ?? null
+    // What was erased is said to nobody.
+    if (text === null) seen = position
+    else look(position, action, () => JSON.parse(text) as Value)
+  }
+
+  function listen(facts: readonly Sealed[]): void {
+    if (!isLive) return
+    // Whoever cannot keep up reads later from the store: what waits here stays bounded.
+    if (facts[0]!.position !== seen + 1 || waiting.length > limits.noticesWaitingMax) isLive = false
+    else for (const one of facts) heard(one)
+    if (!isLive || waiting.length > 0 || unread.size > 0) wake()
+  }
+
+  async function note(cursor: number, items: readonly Planned[]): Promise<void> {
+    const answer = (await kernel.call('execution/notice.plan', { cursor, items }, SYSTEM)) as { planned: number }
+    noted = { position: cursor, at: clock.now() }
+    if (answer.planned > 0) planned()
+  }
+
+  async function flush(): Promise<void> {
+    while (waiting.length > 0) {
+      const next = waiting.slice(0, limits.noticesPlannedMax)
+      // One fact may concern more people than fit: it counts as looked at when all of them are told.
+      const behind = waiting[next.length]
+      await note(behind === undefined ? seen : Math.min(seen, behind.position - 1), next)
+      waiting = waiting.slice(next.length)
+    }
+    if (seen > noted.position && clock.now() - noted.at >= NOTED_MS) await note(seen, [])
+  }
+
+  async function catchUp(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      const { position } = store.stats()
+      const page = await store.facts({ by: 'position' }, { after: seen, limit: PAGE })
+      for (const one of page) stored(one)
+      // The last ones may be left out, because they differ from the record.
+      if (page.length < PAGE) seen = Math.max(seen, position)
+      await flush()
+      if (page.length === 0 && store.stats().position <= seen) {
+        isLive = true
+        return
+      }
+    }
+  }
+
+  /** Where it was; a server that never looked before has nothing to say about what was before. */
+  async function begin(): Promise<void> {
+    const prefix = prefixOf(Channel, 'person', [])
+    for (let after = prefix; ;) {
+      const entries = await store.scan(after, prefix + END, PAGE)
+      const found = await readSound(
+        store,
+        entries.map((entry) => keyOf(Channel, idIn(entry))),
+      )
+      for (const { value } of found) watch((value as Channel).person)
+      if (entries.length < PAGE) break
+      after = entries.at(-1)!
+    }
+    const [row] = await readSound(store, [keyOf(NoticeCursor, CURSOR)])
+    const { position: last } = store.stats()
+    seen = Math.min(last, (row?.value as { position: number } | undefined)?.position ?? last)
+    await note(seen, [])
+    await readUp()
+  }
+
+  async function loop(): Promise<void> {
+    let hasBegun = false
+    while (!stopping.signal.aborted) {
+      waker = new AbortController()
+      try {
+        if (!hasBegun) await begin()
+        hasBegun = true
+        if (!isLive) await catchUp()
+        await flush()
+        await readUp()
+        if (!stopping.signal.aborted) await clock.sleep(NOTED_MS, waker.signal)
+      } catch (error) {
+        log.warn({ error: String(error) }, 'notices could not be recorded; trying again')
+        await clock.sleep(PAUSE_MS, stopping.signal)
+      }
+    }
+    // Less to read at the next start.
+    if (hasBegun && seen > noted.position)
+      await flush()
+        .then(() => note(seen, []))
+        .catch(() => undefined)
+  }
+
+  const unsubscribe = store.subscribe(listen)
+  const running = loop()
+  return {
+    async stop() {
+      unsubscribe()
+      stopping.abort()
+      wake()
+      await running
+    },
+  }
+}

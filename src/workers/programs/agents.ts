@@ -1,0 +1,104 @@
+// Agents that are programs of this machine. Which they are is said by the operator alone; a card only says that its agent is one.
+import type { Blobs } from '#kernel/ports/blobs.ts'
+import type { Clock } from '#kernel/ports/clock.ts'
+import type { Delivery } from '#kernel/log/outbox-document.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import { limits } from '#kernel/limits.ts'
+import { authenticateSubject } from '#protocols/identity/authenticate.ts'
+import type { Plan, Port } from './run.ts'
+import { runOutbox, type Channel } from '../outbox.ts'
+import { runShift, type Shift } from './run-loop.ts'
+import type { Worker, WorkerLog } from '../worker.ts'
+
+export type ProcessAgent = { readonly agent_id: string; readonly plan: Plan; readonly concurrency: number; readonly tries: number }
+
+/** Where nothing can be waited for: the kernel of this process stops, or lets nobody wait. */
+const AGAIN_MS = 5_000
+/** The operator may still be about to configure it. */
+const RINGS_MAX = 3
+
+/** Operations as the agent: its program is what the operator says it is. */
+export function portAs(kernel: Kernel, blobs: Blobs, agent_id: string): Port {
+  const absent = `there is no agent ${agent_id}, or it is switched off: \`countersign agent add\` registers one`
+  const caller = async (): Promise<Actor> => {
+    try {
+      return await authenticateSubject(kernel.store, agent_id, kernel.now())
+    } catch (error) {
+      throw error instanceof Refusal && error.code === 'UNAUTHENTICATED' ? new Refusal('UNAUTHENTICATED', absent) : error
+    }
+  }
+  return {
+    call: (operation, input, { timeoutMs: _, ...options } = {}) => kernel.call(operation, input, caller, options),
+    async upload(task_id, bytes) {
+      const held = await blobs.put(once(bytes), { size: bytes.length }, bytes.length)
+      try {
+        const { checksum, size } = held
+        const input = { task_id, media_type: 'text/plain', name: 'result.txt' }
+        return (await kernel.call('collaboration/artifact.upload', input, caller, { received: { checksum, size } })) as Awaited<
+          ReturnType<Port['upload']>
+        >
+      } catch (error) {
+        if (error instanceof Refusal) await held.discard()
+        throw error
+      } finally {
+        held.release()
+      }
+    },
+  }
+}
+async function* once(bytes: Buffer): AsyncIterable<Uint8Array> {
+  yield await Promise.resolve(bytes)
+}
+
+/** The outbox rings; what there is to do is in the mailbox, and stays there until it is done. */
+const bell = (kernel: Kernel, shifts: ReadonlyMap<string, Shift>): Channel => ({
+  name: 'process',
+  ordered: true,
+  window: 1,
+  lanesMax: 64,
+  backoffMs: (attempt) => Math.min(60_000, 500 * 2 ** attempt),
+  async send({ body, attempt }: Delivery) {
+    const { agent_id, run_id } = body as { agent_id: string; run_id: string }
+    const shift = shifts.get(agent_id)
+    if (shift) return shift.ring()
+    const error = `no program is configured for ${agent_id} on this server`
+    if (attempt + 1 < RINGS_MAX) throw new Error(error)
+    await kernel.call('delegation/run.fail', { run_id, reason: 'unreachable', error }, SYSTEM).catch((refused: unknown) => {
+      if (!(refused instanceof Refusal) || refused.code !== 'INVALID_TRANSITION') throw refused
+    })
+  },
+})
+
+/** What is tried again every few seconds need not be told as often. */
+function onceEach(say: (words: string) => void): (words: string) => void {
+  let said = ''
+  return (words) => {
+    if (words !== said) say(words)
+    said = words
+  }
+}
+
+export function runProcesses(kernel: Kernel, blobs: Blobs, agents: readonly ProcessAgent[], clock: Clock, log: WorkerLog): Worker {
+  const shifts = new Map(
+    agents.slice(0, limits.childAgentsMax).map(({ agent_id, ...own }) => [
+      agent_id,
+      runShift({
+        ...own,
+        port: portAs(kernel, blobs, agent_id),
+        worker: 'server',
+        clock,
+        againMs: AGAIN_MS,
+        note: (run_id, words) => log.debug({ agent: agent_id, run: run_id }, words),
+        trouble: onceEach((words) => log.warn({ agent: agent_id }, words)),
+      }),
+    ]),
+  )
+  const ringing = runOutbox(kernel, bell(kernel, shifts), clock, log)
+  return {
+    async stop() {
+      await Promise.all([ringing.stop(), ...[...shifts.values()].map((shift) => shift.stop())])
+    },
+  }
+}

@@ -1,0 +1,198 @@
+// An agent at work: takes runs for the time of a lease, puts each to a child, passes on what comes for it, keeps the leases while it
+// works, and starts a child that failed again. The same for children of the server and for a command behind `countersign agent run`.
+import type { Clock } from '#kernel/ports/clock.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Message } from '#protocols/delegation/schema.ts'
+import type { Item } from './lines.ts'
+import { startRun, type Outcome, type Plan, type Port, type Working } from './run.ts'
+import type { Worker } from '../worker.ts'
+
+export type ShiftOptions = {
+  readonly port: Port
+  readonly plan: Plan
+  /** Runs at a time, and how often a child that fails is started for one of them. */
+  readonly concurrency: number
+  readonly tries: number
+  /** Which process this is, among those of the same agent. */
+  readonly worker: string
+  readonly clock: Clock
+  /** How long to leave a server alone that could not be asked, or that let nobody wait. */
+  readonly againMs: number
+  readonly backoffMs?: (tries: number) => number
+  /** What happens, for who watches. */
+  note(run_id: string, words: string): void
+  trouble(words: string): void
+}
+export type Shift = Worker & {
+  /** There may be something to take. */
+  ring(): void
+  /** Takes nothing more and resolves when what is at work has come to its end. */
+  finish(): Promise<void>
+  readonly ended: Promise<void>
+}
+
+const LEASE_MS = 30_000
+const LEASE = 'PT30S'
+/** How long one call waits for messages, and how much longer its answer may take. */
+const WAIT = 'PT50S'
+const ANSWER_MS = 65_000
+/** An answer with nothing that comes sooner than this was not waited for. */
+const SOON_MS = 500
+const usualBackoffMs = (tries: number): number => Math.min(60_000, 500 * 2 ** tries)
+
+type Seat = { item: Item; working: Working | null; done: Promise<void> | null }
+
+export function runShift(options: ShiftOptions): Shift {
+  const { port, plan, concurrency, tries, worker, clock, note, trouble, backoffMs = usualBackoffMs } = options
+  const seats = new Map<string, Seat>()
+  const stopping = new AbortController()
+  const { signal } = stopping
+  let isFinishing = false
+  let waker = new AbortController()
+  /** Calls that wait: for anything, while there is room for another run; and for those at hand, while there is none. */
+  const asking: { anything: Promise<void> | null; held: Promise<void> | null } = { anything: null, held: null }
+  /** Nothing new is wanted any more. */
+  const enough = new AbortController()
+  const over = Promise.withResolvers<void>()
+
+  const atWork = (): Seat[] => [...seats.values()].filter(({ done }) => done !== null)
+
+  function pump(): void {
+    if (signal.aborted || (isFinishing && atWork().length === 0)) return over.resolve()
+    const free = isFinishing ? 0 : concurrency - atWork().length
+    const ready = free > 0 ? [...seats.values()].find(({ item, done }) => done === null && !isParked(item)) : undefined
+    if (ready) begin(ready)
+    else if (free > 0) asking.anything ??= ask('anything', { limit: Math.min(free, limits.takenMax) }, enough.signal)
+    else if (asking.anything === null) asking.held ??= ask('held', { held: true }, signal)
+  }
+
+  async function ask(what: keyof typeof asking, more: object, until: AbortSignal): Promise<void> {
+    const { signal: woken } = waker
+    const began = clock.now()
+    let isAgain = true
+    try {
+      const input = { worker, lease: LEASE, wait: WAIT, ...more }
+      const { items } = (await port.call('delegation/inbox.take', input, { signal: until, timeoutMs: ANSWER_MS })) as { items: Item[] }
+      isAgain = items.length === 0 && clock.now() - began < SOON_MS
+      for (const item of items) await receive(item, until.aborted)
+    } catch (error) {
+      if (!until.aborted) trouble((error as Error).message)
+    }
+    if (isAgain) await clock.sleep(options.againMs, AbortSignal.any([woken, until]))
+    asking[what] = null
+    pump()
+  }
+
+  async function settle({ run, attempt, messages }: Item): Promise<void> {
+    await port.call('delegation/inbox.ack', { run_id: run.id, attempt, number: messages.at(-1)!.number })
+  }
+
+  async function fail({ run, attempt }: Item, words: string): Promise<void> {
+    note(run.id, `failed: ${words}`)
+    await port.call('delegation/run.fail', { run_id: run.id, attempt, error: words.slice(0, limits.textCharsMax) })
+  }
+
+  /** One run, through as many children as it takes. */
+  async function work(seat: Seat): Promise<void> {
+    const { id } = seat.item.run
+    for (let count = 1; !signal.aborted; count++) {
+      seat.working = startRun(seat.item, plan, port, (words) => note(id, words))
+      const outcome: Outcome = await seat.working.ended
+      seat.working = null
+      if (outcome.kind === 'over' && hasCancel(seat.item.messages)) await settle(seat.item)
+      if (outcome.kind !== 'failed') return
+      if (outcome.isFatal || count >= tries) return fail(seat.item, outcome.words)
+      note(id, `${outcome.words.split('\n')[0]}; starting it again`)
+      await clock.sleep(backoffMs(count), signal)
+      if (hasCancel(seat.item.messages)) return settle(seat.item)
+    }
+  }
+
+  function begin(seat: Seat): void {
+    const { run } = seat.item
+    seat.done = work(seat)
+      .catch((error: unknown) => trouble(`${run.id}: ${(error as Error).message}`))
+      .finally(() => {
+        if (seats.get(run.id) === seat) seats.delete(run.id)
+        pump()
+      })
+    note(run.id, 'taken')
+    pump()
+  }
+
+  async function receive(item: Item, isLate: boolean): Promise<void> {
+    const { id } = item.run
+    const seat = seats.get(id)
+    // Where nobody works on it, there is nobody to be told.
+    if (hasCancel(item.messages) && (seat?.done ?? null) === null) {
+      seats.delete(id)
+      return settle(item)
+    }
+    // It came while we were leaving: for whoever asks next.
+    if (!seat && isLate) return void (await port.call('delegation/inbox.release', { runs: [{ run_id: id, attempt: item.attempt }] }))
+    if (!seat) return void seats.set(id, { item, working: null, done: null })
+    // After a lease that ended the same come again.
+    const last = seat.item.messages.at(-1)?.number ?? 0
+    const fresh = item.messages.filter(({ number }) => number > last)
+    seat.item = { ...item, messages: [...seat.item.messages, ...fresh] }
+    seat.working?.tell(fresh, item.attempt)
+  }
+
+  /** Whoever lost a run to another process stops working on it. */
+  async function keep(): Promise<void> {
+    while (!signal.aborted) {
+      await clock.sleep(LEASE_MS / 3, signal)
+      const held = [...seats.values()].map(({ item }) => ({ run_id: item.run.id, attempt: item.attempt }))
+      for (let i = 0; i < held.length && !signal.aborted; i += limits.takenMax) {
+        try {
+          const { items } = await port.call('delegation/inbox.extend', { runs: held.slice(i, i + limits.takenMax), lease: LEASE })
+          for (const { run_id, lease_until } of items as { run_id: string; lease_until: string | null }[])
+            if (lease_until === null) await lose(run_id)
+        } catch (error) {
+          trouble((error as Error).message)
+        }
+      }
+    }
+  }
+  /** A run that has ended has no lease any more either; its child may be putting things away. */
+  async function lose(run_id: string): Promise<void> {
+    const { run } = (await port.call('delegation/run.get', { run_id })) as { run: { state: string } }
+    if (run.state === 'running' || run.state === 'blocked') seats.get(run_id)?.working?.stop('lost')
+    if (seats.get(run_id)?.done === null) seats.delete(run_id)
+  }
+
+  function ring(): void {
+    waker.abort()
+    waker = new AbortController()
+  }
+  async function served(): Promise<void> {
+    await over.promise
+    stopping.abort()
+    enough.abort()
+    await Promise.all([asking.anything, asking.held])
+  }
+  pump()
+  const running = Promise.all([served(), keep()])
+  return {
+    ring,
+    ended: running.then(() => undefined),
+    async finish() {
+      isFinishing = true
+      enough.abort()
+      pump()
+      await running
+    },
+    async stop() {
+      stopping.abort()
+      enough.abort()
+      over.resolve()
+      for (const { working } of seats.values()) working?.stop('stopped')
+      await Promise.all([running, ...atWork().map(({ done }) => done)])
+    },
+  }
+}
+
+const hasCancel = (messages: readonly Message[]): boolean => messages.some(({ kind }) => kind === 'cancel')
+/** Nothing to do until a person answers: what came in between is kept for whoever goes on then. */
+const isParked = ({ run, messages }: Item): boolean =>
+  run.state === 'blocked' && messages.every(({ kind }) => kind === 'steer' || kind === 'block')

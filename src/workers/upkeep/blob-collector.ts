@@ -1,0 +1,59 @@
+// Removes bytes that nothing refers to: what was sent and then refused, forgotten, or left by a call that never came.
+import type { Blobs, Stored } from '#kernel/ports/blobs.ts'
+import type { Clock } from '#kernel/ports/clock.ts'
+import { limits } from '#kernel/limits.ts'
+import { prefixOf, type AnyDoc } from '#kernel/declare/schema.ts'
+import type { Store } from '#kernel/log/store.ts'
+import { Upload } from '#protocols/collaboration/artifact/uploads.ts'
+import { File } from '#protocols/execution/answering/file.ts'
+import { SLEEP_MS_MAX, type Worker, type WorkerLog } from '../worker.ts'
+
+/** Six hours, counted in sleeps and not by the clock: one that steps back must not stop the collecting. */
+const SLEEPS = 360
+const SLICE = 100
+/** Between two slices: collecting must never be what others wait for. */
+const REST_MS = 20
+
+export function runCollector(store: Store, blobs: Blobs, clock: Clock, log: WorkerLog): Worker {
+  const stopping = new AbortController()
+  const { signal } = stopping
+
+  async function loop(): Promise<void> {
+    while (!signal.aborted) {
+      // Whatever went wrong, the next round brings the next attempt.
+      await collect(store, blobs, clock, signal).then(
+        (removed) => removed > 0 && log.info({ removed }, 'bytes that nothing refers to were removed'),
+        (error: unknown) => log.warn({ error: String(error) }, 'bytes that nothing refers to could not be removed'),
+      )
+      for (let i = 0; i < SLEEPS && !signal.aborted; i++) await clock.sleep(SLEEP_MS_MAX, signal)
+    }
+  }
+
+  const running = loop()
+  return {
+    async stop() {
+      stopping.abort()
+      await running
+    },
+  }
+}
+
+/** One round over all bytes; answers how many blobs went. */
+export async function collect(store: Store, blobs: Blobs, clock: Clock, signal: AbortSignal): Promise<number> {
+  const isHeldBy = async (holder: AnyDoc, checksum: string): Promise<boolean> =>
+    (await store.count(prefixOf(holder, 'held', [checksum]))) > 0
+  const isUnused = async (checksum: string): Promise<boolean> => !(await isHeldBy(Upload, checksum)) && !(await isHeldBy(File, checksum))
+  let removed = 0
+  let slice: Stored[] = []
+  do {
+    slice = await blobs.list(slice.at(-1)?.checksum ?? null, SLICE)
+    // The age spares looking at what just came; that nobody refers to it is asked again while nobody can come to.
+    const old = slice.filter(({ at }) => at < clock.now() - limits.uploadMs)
+    for (const { checksum } of old) {
+      if (signal.aborted) return removed
+      if (await isUnused(checksum)) removed += Number(await blobs.remove(checksum, () => isUnused(checksum)))
+    }
+    if (slice.length === SLICE) await clock.sleep(REST_MS, signal)
+  } while (slice.length === SLICE && !signal.aborted)
+  return removed
+}

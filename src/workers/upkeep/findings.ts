@@ -1,0 +1,50 @@
+// What was found to differ from the record: each is told in the log, kept over a restart, and as long as there is one the server is not well.
+import type { Found } from '#kernel/log/store.ts'
+import type { WorkerLog } from '../worker.ts'
+
+/** As many as are kept; the log has all that were found before. */
+const KEPT_MAX = 1_000
+
+export type FindingsFile = { read(): Promise<readonly Found[]>; write(found: readonly Found[]): Promise<void> }
+export type Findings = {
+  add(difference: Found): void
+  all(): readonly Found[]
+  /** Only what a whole round found stays. */
+  replace(differences: readonly Found[]): Promise<void>
+  save(): Promise<void>
+}
+
+export async function openFindings(file: FindingsFile, log: WorkerLog): Promise<Findings> {
+  let kept = new Map<string, Found>()
+  let saved = ''
+  const idOf = ({ what, how }: Found): string => `${what}: ${how}`
+  function add(difference: Found): void {
+    const id = idOf(difference)
+    if (kept.has(id) || kept.size >= KEPT_MAX) return
+    kept.set(id, difference)
+    log.error({ what: difference.what }, `this differs from the record: ${id}`)
+  }
+  async function save(): Promise<void> {
+    const text = JSON.stringify([...kept.values()])
+    if (text === saved) return
+    await file.write([...kept.values()]).catch((error: unknown) => log.warn({ error: String(error) }, 'findings could not be noted'))
+    saved = text
+  }
+  for (const difference of await file.read()) add(difference)
+  saved = JSON.stringify([...kept.values()])
+  return {
+    add,
+    all: () => [...kept.values()],
+    save,
+    async replace(differences) {
+      const before = kept
+      kept = new Map()
+      for (const difference of differences) {
+        const id = idOf(difference)
+        if (before.has(id)) kept.set(id, difference)
+        else add(difference)
+      }
+      await save()
+    },
+  }
+}

@@ -1,0 +1,125 @@
+// Messages to agents that are told by HTTP, signed as Standard Webhooks do (https://www.standardwebhooks.com). The outbox keeps the
+// order and tries again; here is one attempt, what it means, and when it was the last.
+import { createHmac } from 'node:crypto'
+import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
+import type { Delivery } from '#kernel/log/outbox-document.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { SYSTEM } from '#kernel/declare/access.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import { limits } from '#kernel/limits.ts'
+import { keyOf } from '#kernel/declare/schema.ts'
+import { Card, Endpoint, Signing, type Message, type Request, type Run } from '#protocols/delegation/schema.ts'
+import { runOutbox, type Channel } from '../outbox.ts'
+import { post, type Posted, type PostOptions } from './post.ts'
+import type { Worker, WorkerLog } from '../worker.ts'
+
+export type WebhookOptions = PostOptions & {
+  /** Of one message, before its run fails. */
+  readonly attemptsMax: number
+  /** From 0 up to 1, so that what failed together does not come again together. */
+  random(): number
+  /** How it is posted; a test may bring its own. */
+  readonly post?: typeof post
+}
+type Item = {
+  readonly run: Run
+  readonly request: Request
+  readonly attempt: number
+  readonly lease_until: string
+  readonly messages: readonly [Message]
+}
+
+/** A run and a resume are another message in each attempt: of two that arrive, the later one counts. */
+const idOf = ({ run, attempt, messages: [{ number, kind }] }: Item): string =>
+  kind === 'run' || kind === 'resume' ? `msg_${run.id}_${number}_${attempt}` : `msg_${run.id}_${number}`
+
+export function signature(secret: string, id: string, timestamp: string, body: string): string {
+  const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64')
+  return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`
+}
+
+type Secrets = { readonly secret: string; readonly before: string | null; readonly before_until: string | null }
+
+/** The headers of a post: signed with the secret, and for a while with the one before as well. */
+export function signedHeaders({ secret, before, before_until }: Secrets, id: string, body: string, nowMs: number): Record<string, string> {
+  const timestamp = String(Math.floor(nowMs / 1_000))
+  const isBoth = before !== null && before_until !== null && timestampOf(nowMs) < before_until
+  const secrets = isBoth ? [secret, before] : [secret]
+  return {
+    'content-type': 'application/json',
+    'user-agent': 'countersign',
+    'webhook-id': id,
+    'webhook-timestamp': timestamp,
+    'webhook-signature': secrets.map((one) => signature(one, id, timestamp, body)).join(' '),
+  }
+}
+
+function signed(item: Item, signing: Signing, nowMs: number) {
+  const [message] = item.messages
+  const body = JSON.stringify({ type: message.kind, timestamp: message.at, data: item })
+  return { headers: signedHeaders(signing, idOf(item), body, nowMs), body }
+}
+
+/** Longer each time, and never the same for two that failed together. */
+export const webhookBackoffMs = (count: number, random: () => number): number =>
+  Math.min(limits.webhookBackoffMsMax, 500 * 2 ** count) * (0.5 + random() / 2)
+
+export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog): Channel {
+  async function attempt(item: Item): Promise<Posted> {
+    const { agent_id } = item.run
+    const keys = [keyOf(Endpoint, agent_id), keyOf(Signing, agent_id), keyOf(Card, agent_id)]
+    const [endpoint, signing, card] = await kernel.store.read(keys)
+    // Whoever was switched off or sent away is told nothing more, whatever waits for them.
+    const { disabled, projects } = (card?.value ?? { disabled: true, projects: [] }) as Pick<Card, 'disabled' | 'projects'>
+    if (disabled || !projects.includes(item.run.project_id))
+      return { status: null, error: 'the agent is switched off, or not in the project any more', durationMs: 0 }
+    if (!endpoint || !signing) return { status: null, error: 'its card names no webhook any more', durationMs: 0 }
+    const { headers, body } = signed(item, signing.value as Signing, kernel.now())
+    return (options.post ?? post)((endpoint.value as { endpoint: string }).endpoint, headers, body, options)
+  }
+
+  /** The people of the task are asked; a run that has ended, or waits for a delegate, is left as it is. */
+  async function giveUp(run: Run, words: string): Promise<void> {
+    try {
+      await kernel.call('delegation/run.fail', { run_id: run.id, reason: 'unreachable', error: words }, SYSTEM)
+    } catch (error) {
+      if (!(error instanceof Refusal) || error.code !== 'INVALID_TRANSITION') throw error
+      log.warn({ run: run.id }, 'a message to a webhook is given up')
+    }
+  }
+
+  return {
+    name: 'webhook',
+    ordered: true,
+    window: 1,
+    lanesMax: limits.webhooksMax,
+    backoffMs: (count) => webhookBackoffMs(count, options.random),
+    async send({ body, attempt: tries }: Delivery) {
+      const { run_id, number } = body as { run_id: string; number: number }
+      const { item } = (await kernel.call('delegation/inbox.push', { run_id, number }, SYSTEM)) as { item: Item | null }
+      if (item === null) return
+      const { status, error, durationMs } = await attempt(item)
+      if (options.signal?.aborted && error !== null) throw new Error(error)
+      // What is gone for good says so (410); anything else may pass.
+      const isLast = error !== null && (tries + 1 >= options.attemptsMax || status === 410)
+      const state = error === null ? 'accepted' : isLast ? 'given_up' : 'waiting'
+      // First the run, then the log that settles the message: who stops in between begins here again.
+      if (isLast) await giveUp(item.run, `${item.run.agent_id} was not reached in ${tries + 1} attempts: ${error}`)
+      const outcome = { run_id, number, attempt: item.attempt, state, status, duration_ms: durationMs, error }
+      await kernel.call('delegation/delivery.record', outcome, SYSTEM)
+      if (state === 'waiting') throw new Error(error!)
+    },
+  }
+}
+
+export function runWebhooks(kernel: Kernel, options: WebhookOptions, clock: Clock, log: WorkerLog): Worker {
+  const stopping = new AbortController()
+  const worker = runOutbox(kernel, webhooks(kernel, { ...options, signal: stopping.signal }, log), clock, log)
+  return {
+    stop() {
+      // Nobody waits ten seconds for a receiver: what it does not confirm is delivered after the next start.
+      stopping.abort()
+      return worker.stop()
+    },
+  }
+}

@@ -1,0 +1,110 @@
+// One post to an address that somebody else chose: bounded in time and in what is read of the answer, never redirected, and to the
+// very address that was checked. What went wrong is said without saying where: people read it, and endpoints are not for them.
+import { lookup as resolve, type LookupAddress, type LookupOptions } from 'node:dns'
+import type { ClientRequest, RequestOptions } from 'node:http'
+import { request as requestHttps } from 'node:https'
+import { isIP } from 'node:net'
+import { limits } from '#kernel/limits.ts'
+import { isPublic } from './address.ts'
+
+// Not imported: see src/bindings/http/connections/status-names.ts.
+const { request: requestHttp } = process.getBuiltinModule('node:http')
+
+export type Posted = { readonly status: number | null; readonly error: string | null; readonly durationMs: number }
+export type PostOptions = {
+  /** Loopback, private and link-local addresses too, and plain HTTP. */
+  readonly allowsPrivate: boolean
+  readonly timeoutMs?: number
+  readonly signal?: AbortSignal
+  /** How names become addresses; a test may bring its own. */
+  readonly resolve?: typeof resolve
+}
+
+const PRIVATE = 'its address is not a public one: the operator allows those with --webhook-private on'
+const words: Readonly<Record<string, string>> = {
+  PRIVATE,
+  ECONNREFUSED: 'the connection was refused',
+  ECONNRESET: 'the connection was cut',
+  EPIPE: 'the connection was cut',
+  EHOSTUNREACH: 'the host cannot be reached',
+  ENETUNREACH: 'the network cannot be reached',
+  ENOTFOUND: 'the name does not resolve',
+  EAI_AGAIN: 'the name does not resolve at present',
+  ETIMEDOUT: 'no connection came about in time',
+}
+const wordsFor = (code: string): string =>
+  words[code] ?? (/CERT|SIGNATURE|TLS|SSL/.test(code) ? 'its certificate is not valid' : 'it does not answer in HTTP')
+class PrivateAddress extends Error {
+  readonly code = 'PRIVATE'
+}
+
+/** Names are resolved once, every address is checked, and the connection goes to one of those: a name that changes in between changes nothing. */
+const checkedLookup =
+  (find: typeof resolve) =>
+  (host: string, options: LookupOptions, done: (error: Error | null, found: string | LookupAddress[], family?: number) => void): void =>
+    find(host, { ...options, all: true }, (error, found) => {
+      if (error) return done(error, [])
+      if (found.length === 0 || found.some(({ address }) => !isPublic(address))) return done(new PrivateAddress(), [])
+      return options.all ? done(null, found) : done(null, found[0]!.address, found[0]!.family)
+    })
+
+export function post(endpoint: string, headers: Record<string, string>, body: string, options: PostOptions): Promise<Posted> {
+  const { allowsPrivate, timeoutMs = limits.webhookMsMax } = options
+  const began = performance.now()
+  const { promise, resolve: done } = Promise.withResolvers<Posted>()
+  const end = (status: number | null, error: string | null): void =>
+    done({ status, error, durationMs: Math.round(performance.now() - began) })
+  const url = URL.parse(endpoint)
+  const host = url?.hostname.replace(/^\[|\]$/g, '') ?? ''
+  if (!url || !['http:', 'https:'].includes(url.protocol)) end(null, 'its endpoint is no http or https address')
+  else if (!allowsPrivate && url.protocol !== 'https:') end(null, 'its endpoint is plain http: only https is used beyond this network')
+  else if (!allowsPrivate && isIP(host) !== 0 && !isPublic(host)) end(null, PRIVATE)
+  else {
+    const request = url.protocol === 'https:' ? requestHttps : requestHttp
+    const lookup = allowsPrivate ? {} : { lookup: checkedLookup(options.resolve ?? resolve) as RequestOptions['lookup'] }
+    const length = String(Buffer.byteLength(body))
+    const sent = request(url, {
+      method: 'POST',
+      agent: false,
+      maxHeaderSize: limits.headerBytesMax,
+      headers: { ...headers, 'content-length': length, connection: 'close' },
+      ...lookup,
+    })
+    listen(sent, timeoutMs, options.signal, end)
+    sent.end(body)
+  }
+  return promise
+}
+
+type End = (status: number | null, error: string | null) => void
+
+function listen(sent: ClientRequest, timeoutMs: number, signal: AbortSignal | undefined, end: End): void {
+  // The whole exchange, not the silence in it: who answers a byte a second is slow all the same.
+  const timer = setTimeout(() => finish(null, `there was no whole answer within ${timeoutMs / 1_000} s`), timeoutMs)
+  const finish = (status: number | null, error: string | null): void => {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', leave)
+    end(status, error)
+    sent.destroy()
+  }
+  const leave = (): void => finish(null, 'the server was stopped')
+  signal?.addEventListener('abort', leave)
+  sent.on('error', ({ code = '' }: NodeJS.ErrnoException) => finish(null, wordsFor(code)))
+  sent.on('response', (answer) => {
+    const status = answer.statusCode ?? 0
+    let bytes = 0
+    answer.on('data', (part: Buffer) => {
+      bytes += part.length
+      // The status says everything: nobody waits for the rest.
+      if (bytes > limits.webhookAnswerBytesMax) finish(status, errorFor(status))
+    })
+    answer.on('end', () => finish(status, errorFor(status)))
+    answer.on('error', () => finish(status, errorFor(status)))
+    answer.on('aborted', () => finish(null, 'the answer was cut'))
+  })
+}
+
+function errorFor(status: number): string | null {
+  if (status >= 200 && status < 300) return null
+  return status >= 300 && status < 400 ? `it answered ${status}: redirects are not followed` : `it answered ${status}`
+}

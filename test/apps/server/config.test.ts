@@ -1,0 +1,155 @@
+// Settings: where they come from, and what is said about one that is wrong.
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { ConfigError, helpText, readConfig, type Config } from '#apps/server/settings/config.ts'
+
+const started = (argv: string[], env: Record<string, string> = {}): Config => {
+  const wish = readConfig(argv, env)
+  assert.equal(wish.kind, 'start')
+  return (wish as { config: Config }).config
+}
+
+test('settings come from flags, then the environment, then the defaults', () => {
+  const usual = started([])
+  assert.deepEqual(usual, {
+    data: join(process.cwd(), 'data'),
+    port: 3402,
+    host: '127.0.0.1',
+    hosts: [],
+    origins: [],
+    proxied: false,
+    tls: null,
+    issuer: null,
+    dev: false,
+    log: 'info',
+    quota: 600,
+    requestsOpenMax: 1_000,
+    requestsPerMinute: 600,
+    criticalPerHourMax: 20,
+    defaultSecondsMin: 60,
+    readsPerMinute: 60_000,
+    blobBytesMax: 64 * 2 ** 20,
+    socket: join(process.cwd(), 'data', 'countersign.sock'),
+    capabilities: null,
+    agents: null,
+    webhookPrivate: false,
+    webhookAttemptsMax: 20,
+    skipVerify: false,
+  })
+  const env = {
+    COUNTERSIGN_PORT: '1',
+    COUNTERSIGN_LOG: 'debug',
+    COUNTERSIGN_QUOTA: 'off',
+    COUNTERSIGN_HOSTS: 'a.example, b.example',
+    COUNTERSIGN_HOST: '',
+  }
+  const config = started(['--port=2', '--data', '/tmp/x', '--skip-verify'], env)
+  assert.deepEqual(
+    [config.port, config.data, config.log, config.quota, config.hosts, config.host, config.skipVerify],
+    [2, '/tmp/x', 'debug', null, ['a.example', 'b.example'], '127.0.0.1', true],
+  )
+  assert.equal(started(['--proxy', 'trusted', '--host', '0.0.0.0']).proxied, true)
+  assert.equal(started(['--quota', '50']).quota, 50)
+})
+
+test('without a quota there are no others either, unless they are given', () => {
+  const asking = (argv: string[], env: Record<string, string> = {}): (number | null)[] => {
+    const { requestsOpenMax, requestsPerMinute, criticalPerHourMax, readsPerMinute } = started(argv, env)
+    return [requestsOpenMax, requestsPerMinute, criticalPerHourMax, readsPerMinute]
+  }
+  assert.deepEqual(asking(['--quota', 'off']), [null, null, null, null])
+  assert.deepEqual(asking(['--dev']), [null, null, null, null])
+  assert.deepEqual(asking(['--quota', 'off', '--requests-open', '7'], { COUNTERSIGN_CRITICAL_PER_HOUR: '3' }), [7, null, 3, null])
+  assert.deepEqual(asking(['--requests-open', 'off', '--requests-per-minute', '60', '--critical-per-hour', 'off']), [
+    null,
+    60,
+    null,
+    60_000,
+  ])
+  assert.deepEqual(asking([], { COUNTERSIGN_REQUESTS_OPEN: '10', COUNTERSIGN_READS_PER_MINUTE: '5' }), [10, 600, 20, 5])
+})
+
+test('the socket is beside the data, elsewhere, or nowhere; a path that the system cannot hold is refused unless nobody asked for it', () => {
+  assert.equal(started(['--data', '/tmp/x']).socket, '/tmp/x/countersign.sock')
+  assert.equal(started(['--data', '/tmp/x'], { COUNTERSIGN_SOCKET: '/run/c.sock' }).socket, '/run/c.sock')
+  assert.equal(started(['--socket', 'off']).socket, null)
+  const deep = `/tmp/${'x'.repeat(100)}`
+  assert.equal(started(['--data', deep]).socket, null)
+  assert.throws(() => readConfig(['--socket', `${deep}/c.sock`], {}), /--socket is .* longer than 103 bytes/)
+})
+
+for (const [argv, words] of [
+  [['--port', 'x'], /--port must be a port from 0 to 65535, not "x"/],
+  [['--port', '65536'], /--port must be a port/],
+  [['--port', '-1'], /--port must be a port/],
+  [['--port'], /--port needs a value/],
+  [['--webhook-attempts', '0'], /--webhook-attempts must be a number from 1 to 100, not "0"/],
+  [['--webhook-attempts', '1e9'], /--webhook-attempts must be a number/],
+  [['--webhook-private', 'yes'], /--webhook-private must be on, off/],
+  [['--port', '--log'], /--port needs a value/],
+  [['--port', '1', '--port', '2'], /--port is given twice/],
+  [['--skip-verify=yes'], /--skip-verify takes no value/],
+  [['--log', 'loud'], /--log must be silent, error, warn, info, debug, not "loud"/],
+  [['--quota', 'maybe'], /--quota must be a number from 1 to 9999999, or off, not "maybe"/],
+  [['--quota', '0'], /--quota must be a number/],
+  [['--quota', '-5'], /--quota must be a number/],
+  [['--requests-open', '0'], /--requests-open must be a number from 1 to 9999999, or off, not "0"/],
+  [['--critical-per-hour', 'few'], /--critical-per-hour must be a number/],
+  [['--proxy', 'yes'], /--proxy must be trusted/],
+  [['--hosts', 'http://a.example'], /--hosts lists host names without port or path/],
+  [['--host', '0.0.0.0'], /others can reach.*--proxy trusted/],
+  [['--host', 'example.com'], /others can reach/],
+  [['--tls-cert', 'a.pem'], /--tls-cert needs --tls-key: a certificate and its key go together/],
+  [['--tls-key', 'a.pem', '--host', '0.0.0.0'], /--tls-key needs --tls-cert/],
+  [['--issuer', 'https://id.example'], /--issuer needs --audience/],
+  [['--audience', 'x'], /--audience needs --issuer/],
+  [['--issuer-jwks', 'https://id.example/keys'], /--issuer-jwks needs --issuer/],
+  [['--issuer', 'http://id.example', '--audience', 'x'], /--issuer must be a URL with https \(http on this machine only\)/],
+  [['--issuer', 'id.example', '--audience', 'x'], /--issuer must be a URL/],
+  [['--issuer', 'https://a:b@id.example', '--audience', 'x'], /--issuer must be a URL/],
+  [['--issuer', 'https://id.example', '--audience', 'x', '--issuer-jwks', 'file:///etc/keys'], /--issuer-jwks must be a URL/],
+  [['--dev', '--proxy', 'trusted'], /--dev accepts credentials that everybody knows, so it does not go with --proxy/],
+  [['--dev', '--proxy', 'trusted', '--host', '0.0.0.0'], /--dev .* does not go with --proxy/],
+  [['--dev', '--host', '0.0.0.0'], /others can reach/],
+  [['--dev', '--host', '10.0.0.1', '--tls-cert', 'a', '--tls-key', 'b'], /--dev .* --host must be 127\.0\.0\.1, not 10\.0\.0\.1/],
+  [['--dev=yes'], /--dev takes no value/],
+  [['serve'], /unknown word "serve"/],
+  [['--zzzzzzzz'], /there is no option --zzzzzzzz \(see --help\)/],
+] as const) {
+  test(`${argv.join(' ')} is refused with a sentence`, () => {
+    assert.throws(
+      () => readConfig(argv, {}),
+      (error) => error instanceof ConfigError && words.test(error.message),
+    )
+  })
+}
+
+test('a certificate and its key, an issuer, and development mode are read from flags and variables', () => {
+  const tls = started(['--tls-cert', '/a.pem', '--host', '0.0.0.0'], { COUNTERSIGN_TLS_KEY: '/b.pem' })
+  assert.deepEqual([tls.tls, tls.host], [{ cert: '/a.pem', key: '/b.pem' }, '0.0.0.0'])
+  const env = { COUNTERSIGN_ISSUER: 'https://id.example/', COUNTERSIGN_AUDIENCE: 'desk' }
+  assert.deepEqual(started([], env).issuer, { url: 'https://id.example/', jwks: null, audience: 'desk' })
+  const jwks = 'http://127.0.0.1:1/keys'
+  assert.equal(started(['--issuer-jwks', jwks], env).issuer?.jwks, jwks)
+  const dev = started(['--dev'])
+  assert.deepEqual([dev.dev, dev.quota], [true, null], 'without quotas')
+  assert.equal(started(['--dev', '--quota', '600']).quota, 600, 'unless somebody wants them')
+  assert.equal(started([], { COUNTERSIGN_DEV: '1' }).dev, true)
+  assert.equal(started([], { COUNTERSIGN_DEV: '0' }).dev, false)
+  assert.equal(started(['--host', '::1'], { COUNTERSIGN_DEV: '1' }).dev, true)
+  assert.throws(() => readConfig([], { COUNTERSIGN_DEV: 'yes' }), /COUNTERSIGN_DEV must be 1 or 0, not "yes"/)
+})
+
+test('a bad variable is named as it is spelled', () => {
+  assert.throws(() => readConfig([], { COUNTERSIGN_PORT: 'x' }), /COUNTERSIGN_PORT must be a port/)
+})
+
+test('the help is a table whose words begin in one column, and its examples start', () => {
+  const [, table] = /\[options\]\n\n(.*?)\n\nExamples:/s.exec(helpText())!
+  const isFlagAlone = (line: string): boolean => /^ {2}--\S+ \S+$/.test(line)
+  for (const line of table!.split('\n')) assert.ok(isFlagAlone(line) || /^( {2}--.{17} | {22})\S/.test(line), line)
+  const examples = [...helpText('run').matchAll(/^ {2}run (.*)$/gm)].map(([, words]) => words!)
+  assert.ok(examples.length >= 3 && examples.length <= 6, 'a few')
+  for (const words of examples) assert.equal(readConfig(words.split(' '), {}).kind, 'start', words)
+})

@@ -1,0 +1,47 @@
+// The texts that people may read: the list of them is made from the sources, and none begins a sentence without naming its subject.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { protocols } from '#protocols/index.ts'
+import { messages, textsIn } from '../../scripts/messages.ts'
+import { refusalOf } from '../support/in-process/stage.ts'
+import { createWorld } from '../support/in-process/world.ts'
+
+test('a template is one text, with a sign for each hole, whatever stands in the holes', () => {
+  const source = "say(`the ${kind} of ${() => { return `an ${inner} one` }} is gone`, 'it\\'s late')"
+  assert.deepEqual(textsIn(source), ['an … one', 'the … of … is gone', "it's late"])
+})
+
+/** Such a sentence leaves its reader to guess which thing is meant. */
+const UNNAMED = /(?:^|[.!?:;] )(?:what|who|whoever)\b/i
+
+test('no message has a sentence that begins with what, who or whoever', () => {
+  const found = [...messages()].flatMap(([file, texts]) => texts.filter((text) => UNNAMED.test(text)).map((text) => `${file}: ${text}`))
+  assert.deepEqual(found, [])
+})
+
+test('no refusal of an operation sends its reader to the same operation', () => {
+  const found = protocols.flatMap(({ operations }) =>
+    operations.flatMap((operation) => {
+      const rules = 'requires' in operation ? operation.requires : []
+      return rules
+        .filter(({ refusal }) => refusal.includes(`${operation.name} makes`))
+        .map(({ refusal }) => `${operation.name}: ${refusal}`)
+    }),
+  )
+  assert.deepEqual(found, [])
+})
+
+test('each address that cannot be called is refused with what the operator may allow', async () => {
+  const world = await createWorld({ terms: { publicHooksOnly: true } })
+  const refused: [string, string, object][] = [
+    ['devin', 'delegation/agent.register', { name: 'Devin', reach: 'webhook' }],
+    ['devin', 'execution/callback.register', {}],
+    ['alice', 'execution/channel.add', {}],
+  ]
+  for (const [as, operation, more] of refused) {
+    const { code, message } = await refusalOf(world.call(as, operation, { endpoint: 'http://10.0.0.1/hook', ...more }))
+    assert.equal(code, 'INVALID_REQUEST', operation)
+    assert.match(message, /https address of the public Internet .*--webhook-private/, operation)
+  }
+  await world.close()
+})

@@ -1,0 +1,120 @@
+// What the npm scripts install, with a stand-in for npm: the server needs no development tools, and who runs it keeps it.
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { isBuiltin } from 'node:module'
+import { join } from 'node:path'
+import { describe, test, type TestContext } from 'node:test'
+import { root, temporary } from '../support/as-processes/cli.ts'
+
+/** Notes what it is asked for, and leaves a Node as the real packages do. */
+const standIn = `
+const { appendFileSync, mkdirSync, rmSync, writeFileSync } = require('node:fs')
+const words = process.argv.slice(2)
+appendFileSync('asked', words.join(' ') + '\\n')
+if (process.env.NPM_FAILS) process.exit(1)
+if (words[0] === 'ci') rmSync('node_modules', { recursive: true, force: true })
+mkdirSync('node_modules/node-here/include/node', { recursive: true })
+mkdirSync('node_modules/node-here/bin', { recursive: true })
+writeFileSync('node_modules/node-here/bin/node', '#!/bin/sh\\necho v26.0.0\\n', { mode: 0o755 })
+if (process.env.NPM_SECONDS) setTimeout(() => undefined, process.env.NPM_SECONDS * 1000)
+`
+
+type Ensured = { readonly code: number | null; readonly err: string; readonly asked: string[] }
+type Clone = { readonly folder: string; ensure(parts: string[], env?: Record<string, string>): Ensured }
+
+function clone(t: TestContext): Clone {
+  const folder = temporary('install')
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  mkdirSync(join(folder, 'scripts'))
+  cpSync(join(root, 'scripts', 'ensure'), join(folder, 'scripts', 'ensure'))
+  writeFileSync(join(folder, 'package-lock.json'), '{}')
+  writeFileSync(join(folder, 'npm-cli.js'), standIn)
+  const npm = { npm_execpath: join(folder, 'npm-cli.js'), npm_node_execpath: process.execPath }
+  return {
+    folder,
+    ensure(parts, env = {}) {
+      rmSync(join(folder, 'asked'), { force: true })
+      const options = { cwd: folder, env: { PATH: process.env['PATH'], ...npm, ...env }, encoding: 'utf8' } as const
+      const { status, stderr } = spawnSync('sh', ['scripts/ensure', ...parts], options)
+      const asked = existsSync(join(folder, 'asked')) ? readFileSync(join(folder, 'asked'), 'utf8').trim().split('\n') : []
+      return { code: status, err: stderr, asked }
+    },
+  }
+}
+
+describe('installing', () => {
+  test('the server is installed without development tools, once', (t) => {
+    const { folder, ensure } = clone(t)
+    const { code, err, asked } = ensure([], { NODE_ENV: 'production' })
+    assert.deepEqual([code, err], [0, 'countersign: installing what running needs (once)...\n'])
+    assert.equal(asked.length, 1)
+    assert.match(asked[0]!, /^ci --ignore-scripts --omit=dev --include=optional /)
+    assert.ok(existsSync(join(folder, 'node_modules', '.bin', 'node')), 'its Node is there')
+    assert.ok(!existsSync(join(folder, 'node_modules', 'node-here', 'include')), 'headers of C++ are not')
+    assert.deepEqual(ensure([]), { code: 0, err: '', asked: [] })
+  })
+
+  test('the development tools are added to what a running server uses, once', (t) => {
+    const { folder, ensure } = clone(t)
+    ensure([])
+    writeFileSync(join(folder, 'node_modules', 'in-use'), '')
+    const { code, err, asked } = ensure(['all'])
+    assert.deepEqual([code, err], [0, 'countersign: installing the development tools too (once)...\n'])
+    assert.match(asked.join('\n'), /^install --no-save --ignore-scripts --include=dev --include=optional [^\n]*$/)
+    assert.ok(existsSync(join(folder, 'node_modules', 'in-use')))
+    for (const parts of [['all'], []]) assert.deepEqual(ensure(parts), { code: 0, err: '', asked: [] })
+  })
+
+  test('from nothing, all is installed in one step; another lock installs anew', (t) => {
+    const { folder, ensure } = clone(t)
+    assert.match(ensure(['all']).asked.join('\n'), /^ci --ignore-scripts --include=dev [^\n]*$/)
+    assert.deepEqual(ensure([]), { code: 0, err: '', asked: [] })
+    writeFileSync(join(folder, 'package-lock.json'), '{ }')
+    assert.match(ensure([]).asked.join('\n'), /^ci --ignore-scripts --omit=dev [^\n]*$/)
+  })
+
+  test('development tools that cannot be had leave the server as it is', (t) => {
+    const { ensure } = clone(t)
+    ensure([])
+    const { code, err } = ensure(['all'], { NPM_FAILS: '1' })
+    assert.equal(code, 1)
+    assert.match(err, /installing failed; the reason is above/)
+    assert.deepEqual(ensure([]), { code: 0, err: '', asked: [] })
+  })
+
+  test('a Node that went missing is linked again, and nothing is forgotten', (t) => {
+    const { folder, ensure } = clone(t)
+    ensure(['all'])
+    rmSync(join(folder, 'node_modules', '.bin', 'node'))
+    for (const parts of [[], ['all']]) assert.deepEqual(ensure(parts), { code: 0, err: '', asked: [] })
+  })
+
+  test('it says how far it is', (t) => {
+    const { err } = clone(t).ensure([], { NPM_SECONDS: '5.5' })
+    assert.match(err, /^countersign: installing .*\ncountersign: \d+ MB after 5 s\n$/)
+  })
+})
+
+test('running needs the dependencies alone, and only what develops it asks for more', () => {
+  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<
+    'dependencies' | 'scripts',
+    Record<string, string>
+  >
+  const imported = globSync(['src/**/*.ts', 'bin/*.js'], { cwd: root }).flatMap((file) =>
+    [
+      ...readFileSync(join(root, file), 'utf8').matchAll(
+        /^(?:import|export) (?!type ).*?from '([^'.#][^']*)'|\bimport\('([^'.#][^']*)'\)/gm,
+      ),
+    ]
+      .map((found) => /^(?:@[^/]+\/)?[^/]+/.exec(found[1] ?? found[2]!)![0])
+      .filter((name) => !isBuiltin(name)),
+  )
+  assert.ok(new Set(imported).size > 5, 'the imports were found')
+  assert.deepEqual(
+    [...new Set(imported)].filter((name) => !Object.hasOwn(manifest.dependencies, name)),
+    [],
+  )
+  const running = Object.entries(manifest.scripts).filter(([, command]) => !command.startsWith('sh scripts/ensure all && '))
+  assert.deepEqual(running, [['start', 'sh scripts/ensure && exec sh scripts/serve']])
+})

@@ -1,0 +1,36 @@
+// A notary with keys that everybody knows: the same input gives the same output in every run.
+import { createHash, createHmac, createPrivateKey, createPublicKey, sign, verify } from 'node:crypto'
+import { canonical } from '#kernel/log/canonical-json.ts'
+import type { Notary } from '#kernel/ports/notary.ts'
+import { claimsOf, jwsOf } from '#protocols/execution/answering/receipt-format.ts'
+import type { Value } from '#kernel/log/store.ts'
+
+// PKCS#8 around 32 bytes: Ed25519 keys have no other parts.
+const key = createPrivateKey({
+  key: Buffer.concat([Buffer.from('302e020100300506032b657004220420', 'hex'), Buffer.alloc(32, 7)]),
+  format: 'der',
+  type: 'pkcs8',
+})
+const encoded = (value: unknown): string => Buffer.from(typeof value === 'string' ? value : canonical(value)).toString('base64url')
+const keyed = (text: string): string => createHmac('sha256', 'a secret of the tests').update(text).digest('base64url')
+
+export const testNotary: Notary = {
+  issuer: () => 'http://127.0.0.1:3402#inst_of-the-tests',
+  evidence: (text) => createHash('sha256').update(`${text}a secret of the tests`).digest('hex'),
+  pseudonym: (id) => `person_${keyed(`pseudonym ${id}`).slice(0, 22)}`,
+  commit: keyed,
+  attest(claims) {
+    const signed = `${encoded({ alg: 'EdDSA', kid: 'test', typ: 'receipt+jwt' })}.${encoded(claims)}`
+    return Promise.resolve(`${signed}.${sign(null, Buffer.from(signed), key).toString('base64url')}`)
+  },
+  verify(jws) {
+    const read = jwsOf(jws)
+    const isOurs = read.ok && verify(null, Buffer.from(read.signed), createPublicKey(key), read.signature)
+    return Promise.resolve(isOurs ? (claimsOf(read) as Value | null) : null)
+  },
+  seal: (text, to) => Promise.resolve(`sealed ${to === null ? 'here' : 'for the agent'} ${Buffer.from(text).toString('base64url')}`),
+  open: (sealed) => Promise.resolve(Buffer.from(sealed.split(' ').at(-1)!, 'base64url').toString()),
+}
+
+/** What this notary would publish. */
+export const testJwks = { keys: [{ ...createPublicKey(key).export({ format: 'jwk' }), kid: 'test', use: 'sig', alg: 'EdDSA' }] }

@@ -1,0 +1,97 @@
+// A stage for requests: agents ask, people answer, and time passes as far as a test lets it.
+import assert from 'node:assert/strict'
+import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
+import type { Step } from '#kernel/declare/operation.ts'
+import { DUE, END, idIn, prefixOf, type Due } from '#kernel/declare/schema.ts'
+import { Request } from '#protocols/execution/schema.ts'
+import { dueOf } from '#protocols/execution/deadlines.ts'
+import { again, linesOf, stage, type Stage } from './stage.ts'
+
+export const DECIDE = { action: 'DECIDE', payload: { question: 'Which plan?', options: ['Small', 'Large', 'None'] } }
+export const APPROVE = { action: 'APPROVE', payload: { item: 'Deploy 1.4.2', details: { to: 'production' } } }
+
+export type Asked = {
+  readonly on: Stage
+  /** By somebody of the cast, or by whom a credential would make. */
+  call(as: string | Actor, operation: string, input?: object): Promise<any>
+  refused: Stage['refused']
+  /** Asks as devin, whose owner is alice; answers the request. */
+  ask(input: object, as?: string | Actor): Promise<any>
+  /** The document itself. */
+  stored(id: string): Promise<Request>
+  /** What the record says of it, oldest first, without the protocol. */
+  facts(id: string): Promise<any[]>
+  /** Lets time pass, and does what is due meanwhile, in order; answers the operations that were not refused. */
+  pass(seconds: number): Promise<string[]>
+  /** What is due next, by name. */
+  waiting(id: string): Promise<Record<string, string>>
+  /** Another process on a copy of the same disk. */
+  restarted(): Promise<Asked>
+}
+
+const inDefault: Actor['projects'] = new Map([['project_default', 'member']])
+export const person = (id: string, actsFor: readonly string[] = []): Actor => ({
+  id,
+  kind: 'human',
+  projects: inDefault,
+  actsFor: new Set(actsFor),
+})
+export const agent = (id: string): Actor => ({ id, kind: 'agent', projects: inDefault })
+
+export const requests = async (scene: readonly Step[] = []): Promise<Asked> => askedOn(await stage(scene))
+
+const named = (operation: string): string => (operation.includes('/') ? operation : `execution/${operation}`)
+
+function askedOn(on: Stage): Asked {
+  const { world } = on
+  const call: Asked['call'] = (as, operation, input = {}) =>
+    typeof as === 'string' ? on.call(as, named(operation), input) : world.kernel.call(named(operation), input, as)
+
+  async function ring(): Promise<string[]> {
+    const before = (await linesOf(world)).length
+    // What is done may bring up the next thing that is due.
+    for (let next = await first(); next !== null; next = await first())
+      await world.kernel.call(next.call, next.input, { ...SYSTEM, basis: { kind: 'timer', id: next.call } })
+    return (await linesOf(world)).slice(before).map((line) => line.action.slice('execution/'.length))
+  }
+  async function first(): Promise<Due | null> {
+    const prefix = prefixOf(Request, DUE, [])
+    const now = new Date(world.kernel.now()).toISOString()
+    const [entry] = await world.store.scan(prefix, `${prefix}${now}\u{1}`, 1)
+    return entry === undefined ? null : dueOf(await asked.stored(idIn(entry)))
+  }
+
+  const asked: Asked = {
+    on,
+    call,
+    refused: (code, as, operation, input, key) => on.refused(code, as, named(operation), input, key),
+    ask: async (input, as = 'devin') => (await call(as, 'request.create', input)).request,
+    async stored(id) {
+      const [found] = await world.store.read([`${Request.kind}/${id}`])
+      return found!.value as Request
+    },
+    async facts(id) {
+      const lines = await linesOf(world)
+      return lines
+        .filter(({ subject, action }) => subject === `${Request.kind}/${id}` && action.startsWith('execution/'))
+        .map((line) => ({ ...line, action: line.action.slice('execution/'.length) }))
+    },
+    async pass(seconds) {
+      world.advance(seconds * 1_000)
+      return ring()
+    },
+    async waiting(id) {
+      const due = dueOf(await asked.stored(id))
+      const prefix = prefixOf(Request, DUE, [])
+      const entries = (await world.store.scan(prefix, prefix + END, 1_000)).filter((entry) => idIn(entry) === id)
+      assert.deepEqual(entries, due === null ? [] : [`${prefix}${due.at}\0${id}`], 'the index says the same')
+      return due === null ? {} : { [due.call.slice('execution/request.'.length)]: due.at }
+    },
+    restarted: async () => askedOn(await again(on)),
+  }
+  return asked
+}
+
+/** What stands in a signed receipt. */
+export const claimsIn = (receipt: { signature: string }): any =>
+  JSON.parse(Buffer.from(receipt.signature.split('.')[1]!, 'base64url').toString())

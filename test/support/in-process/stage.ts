@@ -1,0 +1,155 @@
+// A world at a named scene, and what tests ask of it: calls, refusals that change nothing, events and facts.
+import assert from 'node:assert/strict'
+import type { Refusal } from '#kernel/declare/errors.ts'
+import type { Refs, Step } from '#kernel/declare/operation.ts'
+import type { Store } from '#kernel/log/store.ts'
+import { DUE, END, idIn, keyOf, kindsWithDue, prefixOf } from '#kernel/declare/schema.ts'
+import { collaboration } from '#protocols/collaboration/index.ts'
+import { memoryDisk, memoryStore, type MemoryDisk } from '#stores/memory.ts'
+import { createWorld, settled, stateHash, type World } from './world.ts'
+
+export const HOUR_MS = 3_600_000
+
+export type Stage = {
+  readonly world: World
+  readonly refs: Refs
+  readonly disk: MemoryDisk
+  /** Calls a collaboration operation. */
+  call(as: string, operation: string, input?: object, key?: string): Promise<any>
+  /** The call answers this code and leaves every document as it was. Returns the refusal. */
+  refused(code: string, as: string, operation: string, input: object, key?: string): Promise<Refusal>
+  /** The task as it is now. */
+  task(id?: string): Promise<any>
+  /** The task's audit events, oldest first, without those of its runs and of its items in the inbox. */
+  events(id?: string): Promise<any[]>
+  actions(id?: string): Promise<string[]>
+  /** Runs the timers that are due, as the worker would; answers what they called. */
+  ring(): Promise<string[]>
+}
+
+type StageOptions = { readonly asksPerMinute?: number; readonly store?: Store; readonly disk?: MemoryDisk }
+
+export async function stage(scene: string | readonly Step[] = 'empty', options: StageOptions = {}): Promise<Stage> {
+  const { disk = memoryDisk(), ...others } = options
+  const world = await createWorld({ store: memoryStore({ disk }), ...others })
+  const steps = typeof scene === 'string' ? collaboration.scenes[scene] : scene
+  assert.ok(steps, `there is a scene ${JSON.stringify(scene)}`)
+  return stageOf(world, await world.play(steps), disk)
+}
+
+/** More agents of the project, each under its name: `third` is agent_third. */
+export async function enlist({ world, call }: Stage, ...names: string[]): Promise<void> {
+  for (const name of names) {
+    await call('admin', 'identity/agent.add', { id: `agent_${name}`, name, owner: 'user_alice' })
+    world.cast[name] = { ...world.cast['devin']!, id: `agent_${name}` }
+  }
+}
+
+/** The same scene once more, without playing it: a copy of its disk under a new kernel. */
+export async function again({ world, refs, disk }: Stage): Promise<Stage> {
+  const copy = structuredClone(disk)
+  // Ids are made from time and seeded chance: a later start keeps them apart from those on the disk.
+  const other = await createWorld({ store: memoryStore({ disk: copy }), populated: false, startMs: world.kernel.now() + 1, seed: 2 })
+  return stageOf(other, structuredClone(refs), copy)
+}
+
+function stageOf(world: World, refs: Refs, disk: MemoryDisk): Stage {
+  const call: Stage['call'] = (as, operation, input = {}, key) =>
+    world.call(as, operation.includes('/') ? operation : `collaboration/${operation}`, input, key === undefined ? {} : { key })
+  const events: Stage['events'] = async (id = refs['task'].id) => {
+    const { items } = await call('admin', 'audit.query', { task_id: id, limit: 200 })
+    return (items as any[]).filter(({ protocol }) => protocol === 'collaboration')
+  }
+  return {
+    world,
+    refs,
+    disk,
+    call,
+    events,
+    async refused(code, as, operation, input, key) {
+      const before = await stateHash(world.store)
+      const refusal = await refusalOf(call(as, operation, input, key))
+      assert.equal(refusal.code, code, `${as} ${operation}: ${refusal.message}`)
+      assert.equal(await stateHash(world.store), before, `${as} ${operation}: a refusal changes nothing`)
+      return refusal
+    },
+    task: async (id = refs['task'].id) => (await call('admin', 'task.get', { task_id: id })).task,
+    actions: async (id) => (await events(id)).map((event) => event.action as string),
+    async ring() {
+      const called: string[] = []
+      const now = new Date(world.kernel.now()).toISOString()
+      for (const key of await world.store.keys('kernel.delivery/call/', `kernel.delivery/call/${END}`, 1_000)) {
+        const [found] = await world.store.read([key])
+        const timer = found?.value as { id: string; due: string; mark: string; body: { call: string; input: object } } | undefined
+        if (!timer || timer.due > now) continue
+        await call('system', timer.body.call, timer.body.input)
+        await call('system', 'kernel/delivery.settle', { outcomes: [{ id: timer.id, taken: timer.mark, ok: true }] })
+        // Left by whoever joined before the scene began.
+        if (timer.body.call !== 'execution/recipient.check') called.push(timer.body.call)
+      }
+      for (const kind of kindsWithDue()) {
+        const prefix = prefixOf(kind, DUE, [])
+        for (const entry of await world.store.scan(prefix, `${prefix}${now}\u{1}`, 1_000)) {
+          const [found] = await world.store.read([keyOf(kind, idIn(entry))])
+          const due = found && kind.due(found.value)
+          if (!due || due.at > now) continue
+          await call('system', due.call, due.input)
+          called.push(due.call)
+        }
+      }
+      return called
+    },
+  }
+}
+
+/** The refusal of a call that must be refused. */
+export async function refusalOf(calling: Promise<unknown>): Promise<Refusal> {
+  let answer: unknown
+  try {
+    answer = await calling
+  } catch (error) {
+    assert.equal((error as Error).name === 'Conflict' || (error as Error).name === 'Refusal', true, String(error))
+    return error as Refusal
+  }
+  return assert.fail(`was not refused, but answered ${JSON.stringify(answer).slice(0, 300)}`)
+}
+
+/** Every fact in the record, as its sealed line. */
+export async function linesOf(world: World): Promise<any[]> {
+  await settled()
+  const facts = await world.store.facts({ by: 'position' }, { after: null, limit: 100_000 })
+  return facts.map((stored) => JSON.parse(stored.line))
+}
+
+/** Of several calls at once: what each answered, in a word, or its code; sorted, since nobody knows who wins. */
+export async function raced(calls: readonly Promise<any>[], word: (answer: any) => string): Promise<string[]> {
+  const settled = await Promise.allSettled(calls)
+  const words = settled.map((one): string => (one.status === 'fulfilled' ? word(one.value) : (one.reason as Refusal).code))
+  return words.toSorted()
+}
+
+type Racing = Readonly<Record<string, (on: Stage) => Promise<any>>>
+/**
+ * Everybody at once, and each against each, in time and late, each time on a copy of the scene: at most one wins besides `cancel`, which
+ * ends whatever a task waits for and so may come second. `judge` sees who has won; everybody does so somewhere.
+ */
+export async function raceAll(ready: Stage, calls: Racing, judge: (on: Stage, won: readonly string[], words: string) => Promise<void>) {
+  const names = Object.keys(calls)
+  const pairs = names.flatMap((one) => names.filter((other) => other !== one).map((other) => [one, other]))
+  const winners = new Set<string>()
+  for (const racing of [names, ...pairs]) {
+    for (const late of [0, 2 * HOUR_MS]) {
+      const on = await again(ready)
+      on.world.advance(late)
+      const words = await raced(
+        racing.map((name) => calls[name]!(on).then(() => name)),
+        (name) => `won: ${name}`,
+      )
+      const won = words.filter((word) => word.startsWith('won: ')).map((word) => word.slice('won: '.length))
+      assert.ok(won.filter((name) => name !== 'cancel').length <= 1, words.join())
+      for (const name of won) winners.add(name)
+      await judge(on, won, words.join())
+    }
+  }
+  assert.equal(winners.size, names.length, [...winners].join())
+}
