@@ -1,6 +1,5 @@
-// How fast a durable answer can be here at all: what a record needs (a fact in a chain of hashes, a document, one entry of an index, in groups
-// on disk; a signature under a receipt) and nothing besides. Nobody is asked who they are, nothing is checked, nobody has rights, and
-// there are no timers, no inbox and no events.
+// A bare durable server as a lower bound: one fact in a hash chain, one document and one index entry for each call, in groups on disk, and
+// a signature under each receipt. It checks no credentials, shapes or rights and has no timers, inbox or events.
 import { createHash, generateKeyPairSync, sign } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'

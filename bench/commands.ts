@@ -1,4 +1,4 @@
-// What one command costs: time until it ends, CPU time and memory, against a server that has little to answer.
+// The cost of one command: time until it ends, CPU time and memory, against a server that has little to answer.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'

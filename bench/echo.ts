@@ -1,4 +1,4 @@
-// What the HTTP benchmark compares with: the same framework, the same body, parsed and sent back, and nothing else.
+// The echo server that the HTTP benchmark compares with: the same body, parsed and sent back, and nothing else.
 import type { AddressInfo } from 'node:net'
 import fastify from 'fastify'
 

@@ -1,6 +1,5 @@
-// What the HXP benchmark compares with: the same calls on Express, kept in a map and nowhere else. No record, no signatures, no
-// durability, one agent and one person: what the draft asks of these calls (its fields, its headers, timeouts that end something, pages of
-// other origins) and nothing besides.
+// The Express server that the HXP benchmark compares with: the calls of the draft (its fields, its headers, timeouts that end something,
+// pages of other origins), kept in a map. No record, no signatures, no durability, one agent and one person.
 import { createHash, randomUUID } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import express, { type NextFunction, type Request, type Response } from 'express'

@@ -1,5 +1,5 @@
-// What the uploads are compared with besides a copy: the least that a server in Node does which knows a checksum in the end. It takes
-// a body, hashes it, and throws it away.
+// The upload server that the bytes benchmark compares with: it takes a body, hashes it and throws it away, the least that a Node server
+// does which knows a checksum in the end.
 import { createHash } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -1,5 +1,5 @@
-// What it costs to hold a document against the record when it is read from the disk for the first time: the same documents read by their
-// pointer alone, read with everything that they are held against, and held against it, in alternating rounds.
+// The cost of the check of a document against the record when it is read from the disk for the first time: the same documents read by their
+// pointer alone, read with everything that they are compared with, and compared, in alternating rounds.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

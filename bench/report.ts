@@ -1,4 +1,4 @@
-// What a benchmark tells: rows of a table, some of them with a goal.
+// The table of a benchmark: rows, some of them with a goal.
 import { readFileSync } from 'node:fs'
 
 export type Row = {

@@ -1,4 +1,4 @@
-// What a full store costs: the same calls to a server with an empty store and to one with 100,000 tasks, side by side in alternating
+// The cost of a full store: the same calls to a server with an empty store and to one with 100,000 tasks, side by side in alternating
 // rounds, and the time from the start of the process until it says that it is ready.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

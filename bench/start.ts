@@ -1,5 +1,5 @@
-// How long a server takes until it is ready, with a million tasks: after a clean stop, and when nothing of the record is verified yet. A task is
-// created and nothing more, which makes as many facts, documents and index entries as a start could stumble over.
+// The time of a start with a million tasks: after a clean stop, and when nothing of the record is verified yet. A task is created and
+// nothing more, which makes as many facts, documents and index entries as a start could stumble over.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
-// What group commit is worth: 64 callers whose batches share a transaction, against 64 callers who each get their own. Both are
-// durable (WAL, synchronous=FULL), both in this process, in alternating rounds.
+// The gain of group commit: 64 callers whose batches share a transaction, against 64 callers who each get their own. Both are durable (WAL,
+// synchronous=FULL), both in this process, in alternating rounds.
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

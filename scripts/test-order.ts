@@ -1,4 +1,4 @@
-// In which order the test files are run: those that take longest come first, so that none of them is left alone at the end.
+// The order of the test files: those that take longest come first, so that none of them is left alone at the end.
 
 /** The files that take longer than about twenty seconds on a machine with two cores, the longest first. */
 export const longest: readonly string[] = [

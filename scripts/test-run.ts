@@ -1,4 +1,5 @@
-// Where a run of the tests writes, and what it may connect to: nothing is left behind, and no server of the user is reached.
+// The surroundings of a test run: a temporary folder of its own, and a guard that lets tests connect to no port that they did not open
+// themselves.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// Where capabilities come from. Whatever is behind a source, upper layers see a manifest and a result.
+// A source of capabilities. Upper layers see a manifest and a result, whatever is behind it.
 import type { CapabilityManifest } from '#protocols/delegation/capabilities/manifest.ts'
 import type { CapabilityRef } from '#protocols/delegation/schema.ts'
 

@@ -1,5 +1,4 @@
-// What a task's life means for its runs, and what a run's life means for its task: the inter-layer tables of HACP 0.1.0 and AAP 0.1.0,
-// row for row, each in the batch of its cause.
+// Contracts between a task and its runs: the inter-layer tables of HACP 0.1.0 and AAP 0.1.0, row for row, each in the batch of its cause.
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Contract, Read } from '#kernel/declare/operation.ts'
 import type { Value } from '#kernel/log/store.ts'

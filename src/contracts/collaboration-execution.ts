@@ -7,7 +7,7 @@ import { cutTo } from '#kernel/codec/cut-text.ts'
 import type { Contract, ContractFact, Read } from '#kernel/declare/operation.ts'
 import { isOfSystem } from '#protocols/collaboration/access.ts'
 import { Checkpoint, Task, type ArtifactVersion, type Review } from '#protocols/collaboration/schema.ts'
-import { itemOf } from '#protocols/execution/mirror/ids.ts'
+import { mirroredItemId } from '#protocols/execution/mirror/ids.ts'
 import { judgesOf } from '#protocols/execution/access.ts'
 import { isOpen, Request } from '#protocols/execution/schema.ts'
 import { askedAs, checkpointResult, labelOf, reasonOf, reviewAs } from './inbox-words.ts'
@@ -41,7 +41,7 @@ const onRaised: Contract[] = [
     // A request stands behind it: that is the item.
     if (checkpoint.request_id !== undefined) return null
     const item = await itemFor(read, await read(Task, checkpoint.task_id), checkpoint.raised_by)
-    return { request_id: itemOf(checkpoint.id), checkpoint_id: checkpoint.id, ...item, ...askedAs(checkpoint) }
+    return { request_id: mirroredItemId(checkpoint.id), checkpoint_id: checkpoint.id, ...item, ...askedAs(checkpoint) }
   }),
   to('successor-keeps-its-request', 'task.checkpoint.raised', 'request.bind', ({ subject }) => {
     const { id, request_id, succeeds, prompt } = subject as Checkpoint
@@ -71,7 +71,7 @@ async function itemsOf(read: Read, task: Task): Promise<{ item: Request | null; 
   const checkpoint = task.pending_checkpoint === null ? null : await read.raw(Checkpoint, task.pending_checkpoint)
   if (checkpoint === null)
     return { item: task.state === 'review_ready' ? await reviewOf(read, task.id) : null, turn: task.ownership.principal }
-  return { item: await read.raw(Request, checkpoint.request_id ?? itemOf(checkpoint.id)), turn: checkpoint.routed_to }
+  return { item: await read.raw(Request, checkpoint.request_id ?? mirroredItemId(checkpoint.id)), turn: checkpoint.routed_to }
 }
 
 async function follows({ subject }: ContractFact, read: Read) {
@@ -88,7 +88,7 @@ const onPeople = ['task.reviewer_added', 'task.reviewer_removed', 'ownership.tra
 )
 
 const onOverdue = to('overdue-is-shown', 'task.checkpoint.overdue', 'request.reroute', async ({ subject }, read) => {
-  const item = await read.raw(Request, itemOf((subject as Checkpoint).id))
+  const item = await read.raw(Request, mirroredItemId((subject as Checkpoint).id))
   return item === null || !isOpen(item) ? null : { request_id: item.id, overdue: true }
 })
 
@@ -96,7 +96,7 @@ const onOverdue = to('overdue-is-shown', 'task.checkpoint.overdue', 'request.rer
 
 /** The open item of a checkpoint; null where it was answered there, and the checkpoint follows from that. */
 async function openItem(read: Read, { id, request_id }: Checkpoint): Promise<Request | null> {
-  const item = await read.raw(Request, request_id ?? itemOf(id))
+  const item = await read.raw(Request, request_id ?? mirroredItemId(id))
   return item !== null && isOpen(item) ? item : null
 }
 const words = (text: string | null | undefined) => (text ? { reason: cutTo(text, limits.reasonCharsMax) } : {})

@@ -1,4 +1,4 @@
-// What follows by itself within collaboration: consequences that the system draws, in the same batch as their cause.
+// Contracts within collaboration: consequences that the system draws, in the same batch as their cause.
 import type { Contract } from '#kernel/declare/operation.ts'
 
 export const collaborationContracts: Contract[] = [

@@ -1,4 +1,4 @@
-// What a run means for its task. What an agent does directly to a run that a task stands behind goes by the rules of the task.
+// Contracts from a run to its task. An agent's act on a run of a task goes by the rules of the task.
 import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import type { Contract, ContractFact, Read } from '#kernel/declare/operation.ts'

@@ -1,4 +1,4 @@
-// What an answer in the inbox means for the task behind it, in the same batch; and what an agent asks there within its task.
+// Contracts from an answer in the inbox to the task behind it, in the same batch; and from an agent's question to its task.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM_ID } from '#kernel/declare/access.ts'

@@ -1,5 +1,5 @@
-// What collaboration asks in the words of HXP, and back: which action fits which question, and what each answer means to the other
-// side.
+// Translation between collaboration's questions and HXP's requests: the action that fits a question, and the meaning of each answer on the
+// other side.
 import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import type { ArtifactVersion, Checkpoint, Task } from '#protocols/collaboration/schema.ts'

@@ -1,4 +1,4 @@
-// How the kernel is made and called.
+// Types of the kernel's entrance: its options, a caller, a call, an answer.
 import type { Received } from './ports/blobs.ts'
 import type { Clock, Entropy } from './ports/clock.ts'
 import type { Perform } from './call/effects.ts'

@@ -1,4 +1,4 @@
-// What becomes of a request: waited for over everything that may happen to a network and a server, and proven before it is believed.
+// The wait for an answer, over every failure of network and server; the answer is proven before it is believed.
 import { isRefusal } from './transport/retry.ts'
 import type { Output } from './client.ts'
 import { CountersignError, timeoutError } from './errors.ts'
@@ -223,7 +223,7 @@ type Taken = { readonly value: string | number | null; readonly salt: string | n
 type Opened = { readonly value: string | number; readonly salt: string }
 
 /** The answer with the secret that its receipt only commits to. It is handed over once: whoever loses it asks again. */
-export async function revealed(transport: Transport, answer: Answer, { unseal, signal }: WaitOptions): Promise<Answer> {
+export async function revealSecret(transport: Transport, answer: Answer, { unseal, signal }: WaitOptions): Promise<Answer> {
   const { payload, id: request_id } = answer.request
   const isSecret = 'sensitive' in payload && payload.sensitive === true
   const reference = answer.result as Reference | null

@@ -1,4 +1,4 @@
-// What goes wrong, the same for every transport.
+// Errors of the SDK, the same for every transport.
 
 export type ErrorParts = {
   /** The server's code, or one of ours: NETWORK, TIMEOUT, INVALID_ANSWER, CLOSED, UNSUPPORTED. */

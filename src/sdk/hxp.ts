@@ -7,7 +7,7 @@ import {
   createKeyring,
   endOf,
   NotApproved,
-  revealed,
+  revealSecret,
   within,
   type Answer,
   type AnswerReceipt,
@@ -118,7 +118,7 @@ export function createHxp(transport: Transport): Hxp {
       known(made.request)
       onAsked?.(made.request)
       const ended = made.receipt ? made : await endOf(transport, made.request.id, leave, options)
-      return revealed(transport, await answerIn(keyring, made.request, ended, options), options)
+      return revealSecret(transport, await answerIn(keyring, made.request, ended, options), options)
     })
   }
 
@@ -142,7 +142,7 @@ export function createHxp(transport: Transport): Hxp {
         )) as Ended
         known(found.request)
         const ended = found.receipt ? found : await endOf(transport, request_id, leave, options)
-        return revealed(transport, await answerIn(keyring, ended.request, ended, options), options)
+        return revealSecret(transport, await answerIn(keyring, ended.request, ended, options), options)
       }),
   }
 }

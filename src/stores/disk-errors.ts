@@ -1,4 +1,4 @@
-// What a failure of the disk means: no room or no right at the moment, of which everybody is told so, or pages that nobody knows of.
+// Classes of disk errors: no room or no right at the moment, which callers are told, or pages in an unknown state, which end the process.
 import { closeSync, fstatSync, ftruncateSync, openSync, writeSync } from 'node:fs'
 import { constants } from 'node:os'
 import { Refusal } from '#kernel/declare/errors.ts'

@@ -1,5 +1,5 @@
-// For tests and the simulator: the same sequencer on maps. `disk` outlives the store, as a file would, and `onWrite` may fail a
-// write as a disk would.
+// The store in memory, for tests and the simulator: the same group commit on maps. `disk` outlives the store, as a file would, and
+// `onWrite` may fail a write as a disk would.
 import { randomFillSync } from 'node:crypto'
 import { createSequencer, type Backend, type Group, type SequencerOptions } from '#kernel/log/group-commit.ts'
 import type { Head } from '#kernel/log/hash-chain.ts'

@@ -6,7 +6,7 @@ import { sha256 } from '#kernel/log/hash-chain.ts'
 import { timer } from '#kernel/log/outbox-document.ts'
 import type { Change } from '#kernel/declare/operation.ts'
 import { END, entriesOf, idOf, keyOf, kindOf } from '#kernel/declare/schema.ts'
-import { soundOr, tagged, type Tag } from '#kernel/log/sealed-documents.ts'
+import { soundOr, tagInput, type Tag } from '#kernel/log/sealed-documents.ts'
 import type { Found } from '#kernel/log/store.ts'
 import { atRestIn } from './stored-document.ts'
 
@@ -149,7 +149,7 @@ function tagAll(db: DatabaseSync, tag: Tag): Found[] {
   for (const { key, version, text } of db.prepare(untold).all() as { key: string; version: number; text: string | null }[]) {
     if (text === null) found.push({ what: key, how: 'its content is missing' })
     else if (!UNTOLD.has(key.slice(0, key.indexOf('/')))) found.push({ what: key, how: 'no fact describes it' })
-    else update.run(tag(tagged(key, version, text)), key)
+    else update.run(tag(tagInput(key, version, text)), key)
   }
   return found
 }
@@ -191,7 +191,7 @@ const SINCE_EVER = '1970-01-01T00:00:00.000Z'
 
 function setTimer(db: DatabaseSync, { doc, id, value }: Change, tag: Tag): void {
   const [key, text] = [keyOf(doc, id), canonical(value)]
-  const { changes } = db.prepare('INSERT OR IGNORE INTO docs VALUES (?, 1, NULL, ?, ?)').run(key, text, tag(tagged(key, 1, text)))
+  const { changes } = db.prepare('INSERT OR IGNORE INTO docs VALUES (?, 1, NULL, ?, ?)').run(key, text, tag(tagInput(key, 1, text)))
   const add = db.prepare('INSERT OR IGNORE INTO entries VALUES (?)')
   if (changes === 1) for (const { entry } of entriesOf(doc, id, value)) add.run(entry)
 }

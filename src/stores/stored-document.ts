@@ -1,4 +1,4 @@
-// A document as it lies in the database, with everything that it is held against.
+// A document as it lies in the database, with everything that it is compared with.
 import type { DatabaseSync } from 'node:sqlite'
 import { END } from '#kernel/declare/schema.ts'
 import type { AtRest, ImageAtRest } from '#kernel/log/sealed-documents.ts'

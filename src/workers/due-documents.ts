@@ -1,5 +1,5 @@
-// Documents that are due: each kind says what is done with one of its documents at a time, and the index of these times is the truth.
-// What is done changes the document, and with it the time; nothing has to be settled.
+// Due documents: each kind says which operation acts on one of its documents at a time, and the index of these times is the truth. Acting
+// on a document changes it, and with it the time; nothing has to be settled.
 import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'

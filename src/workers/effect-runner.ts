@@ -1,5 +1,5 @@
-// Does what commands want to be done outside: a port acts, and what came of it is recorded, however long that takes. What a crash
-// left open is recorded as unknown at the next start; nothing is done a second time.
+// The effect runner: a port acts, and the outcome is recorded, however long that takes. An effect that a crash left open is recorded as
+// unknown at the next start; nothing is done a second time.
 import type { Clock } from '#kernel/ports/clock.ts'
 import { Pending, type Perform } from '#kernel/call/effects.ts'
 import { Refusal } from '#kernel/declare/errors.ts'

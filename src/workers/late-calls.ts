@@ -1,4 +1,4 @@
-// Whether a call that was made for a time came too late to matter.
+// The test for a timer's call that came too late to matter.
 import type { Refusal } from '#kernel/declare/errors.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 

@@ -1,4 +1,4 @@
-// The one loop behind everything that leaves the process or waits for a time. A channel says how to send; order in a lane,
+// The outbox: the one loop behind everything that leaves the process or waits for a time. A channel says how to send; order in a lane,
 // retry, backoff, wake-up, bounded concurrency and settling in bulk are here, once.
 import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
 import { Delivery } from '#kernel/log/outbox-document.ts'

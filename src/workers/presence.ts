@@ -1,4 +1,5 @@
-// When agents were last there: in memory for every call, and now and then in a file, so that a restart does not forget it.
+// Presence of agents: the time of their last call, in memory for every call, and now and then in a file, so that a restart does not forget
+// it.
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Presence } from '#kernel/ports/presence.ts'
 import { SLEEP_MS_MAX, type Worker, type WorkerLog } from './worker.ts'

@@ -1,4 +1,4 @@
-// What every worker has in common: it runs until it is stopped, and it tells an operator what it met.
+// The interface of a worker: it runs until it is stopped, and it reports to an operator.
 
 export type Worker = {
   /** Resolves when the worker has put down what it was doing. */

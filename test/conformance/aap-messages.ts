@@ -1,4 +1,4 @@
-// How messages reach an agent that comes for them: order, leases, attempts, what is left behind, and notes.
+// AAP 0.1.0: messages to an agent that comes for them: order, leases, attempts, leftovers, and notes.
 import assert from 'node:assert/strict'
 import { limits } from '#kernel/limits.ts'
 import { delegation } from '#protocols/delegation/index.ts'

@@ -1,4 +1,4 @@
-// How many runs an agent works on at a time, and what becomes of those that would be one too many (A12).
+// A12: the number of runs that an agent works on at a time, and the fate of those that would be one too many.
 import assert from 'node:assert/strict'
 import { kindsIn, runOf, take } from '../support/in-process/runs.ts'
 import { linesOf, stage, type Stage } from '../support/in-process/stage.ts'

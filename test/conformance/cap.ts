@@ -1,4 +1,4 @@
-// What HACP and AAP ask of CAP, the layer below them, one row each.
+// Requirements of HACP and AAP on CAP, the layer below them, one row each.
 import type { Requirement } from '../support/laws/requirements.ts'
 
 const under =

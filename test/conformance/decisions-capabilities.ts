@@ -1,4 +1,4 @@
-// What autonomy means for capabilities.
+// Decisions about capabilities: the meaning of autonomy.
 import assert from 'node:assert/strict'
 import { acting, autonomy, runUnder } from '../support/in-process/task-limits.ts'
 import { decisions } from './decisions-cited.ts'

@@ -1,6 +1,6 @@
 // Decisions about a person who takes the work into their own hands (H40), and about those who stop with an interrupt (H41).
 import assert from 'node:assert/strict'
-import { itemOf } from '#protocols/execution/mirror/ids.ts'
+import { mirroredItemId } from '#protocols/execution/mirror/ids.ts'
 import { runOf, runsOf, take } from '../support/in-process/runs.ts'
 import { assertMirrored } from '../support/in-process/items.ts'
 import { enlist, linesOf, stage, type Stage } from '../support/in-process/stage.ts'
@@ -106,7 +106,7 @@ must('H40-deliver', 'the work stays theirs when the run fails meanwhile: they de
   const { pending_checkpoint } = await on.task()
   const { task } = await on.call('alice', 'artifact.edit', { task_id: on.task_id, ...inline(), final: true })
   assert.equal(task.state, 'review_ready')
-  const { receipt } = await on.call('alice', 'execution/request.get', { request_id: itemOf(pending_checkpoint) })
+  const { receipt } = await on.call('alice', 'execution/request.get', { request_id: mirroredItemId(pending_checkpoint) })
   assert.deepEqual([receipt.status, receipt.reason, receipt.result], ['cancelled', 'delivered', null])
 })
 
@@ -187,7 +187,7 @@ const answers: Readonly<Record<string, (on: Stage & { root: string }, checkpoint
     on.call('rita', 'checkpoint.resolve', { checkpoint_id, action: 'provide', input: 'Go on.' }),
   'a return': (on) => on.call('alice', 'task.return', { task_id: on.root }),
   'an answer in the inbox': (on, checkpoint_id) =>
-    on.call('alice', 'execution/request.resolve', { request_id: itemOf(checkpoint_id), result: 'approved' }),
+    on.call('alice', 'execution/request.resolve', { request_id: mirroredItemId(checkpoint_id), result: 'approved' }),
 }
 for (const [how, answer] of Object.entries(answers))
   must('H41-tree', `${how} to the interrupt answers those that it brought along, and no other question`, async () => {

@@ -1,5 +1,5 @@
-// What is not yours does not exist: ids that look like somebody's, lists, counts and cursors, the words of a refusal, and what the
-// record keeps of those who reached for it.
+// Visibility: things of others do not exist for a caller. Ids that look like somebody's, lists, counts and cursors, the words of a refusal,
+// and the record of those who reached for them.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Actor } from '#kernel/declare/access.ts'

@@ -1,5 +1,5 @@
-// What somebody with an editor can do to a data folder while its server is stopped: each kind is found and named, and the server never
-// acts on, shows or signs what differs from the record.
+// Tampering with a data folder while its server is stopped: each kind is found and named, and the server never acts on, shows or signs a
+// document that differs from the record.
 import assert from 'node:assert/strict'
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-// What keeps memory and lists bounded: cursors, the cache, the meter.
+// Bounds on memory and lists: cursors, the cache, the rate limit.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'

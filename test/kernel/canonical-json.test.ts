@@ -1,3 +1,4 @@
+// Canonical JSON (RFC 8785): equal to the reference, and strict about its input.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import canonicalize from 'canonicalize'

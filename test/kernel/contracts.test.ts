@@ -1,4 +1,4 @@
-// How one fact leads to the next within a batch.
+// Contracts: one fact leads to the next within a batch.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Line } from '#kernel/log/hash-chain.ts'

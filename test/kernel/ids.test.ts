@@ -1,3 +1,4 @@
+// Ids: ordered, unique, and read back.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'

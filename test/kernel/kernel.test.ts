@@ -1,4 +1,4 @@
-// What the kernel promises for every operation: one effect for one key, one winner of a race, a reason for every no.
+// Promises of the kernel for every operation: one effect for one key, one winner of a race, a reason for every no.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import type { Line } from '#kernel/log/hash-chain.ts'

@@ -1,4 +1,4 @@
-// What one agent may take of everybody's time: changes and questions a minute, and questions that are open.
+// The quota of one agent: changes and questions a minute, and open questions.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { limits } from '#kernel/limits.ts'

@@ -1,4 +1,4 @@
-// What reading may cost, and how long what was read about a caller may be remembered.
+// The cost of reading, and the time for which an identity may be remembered.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createSessions } from '#apps/server/identity/authenticator.ts'

@@ -1,5 +1,6 @@
+// Schemas and document kinds: parsing, indexes, visibility.
 import assert from 'node:assert/strict'
-import { problemOf } from '#kernel/declare/foreign-schema.ts'
+import { schemaProblem } from '#kernel/declare/foreign-schema.ts'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { Refusal } from '#kernel/declare/errors.ts'
@@ -148,6 +149,6 @@ test('index entries sort by their parts, numbers as numbers, and end with the id
 
 test('a foreign pattern that unfolds without end is refused before it is ever run', () => {
   const pattern = '.{0,1000}'.repeat(20)
-  assert.match(problemOf({ type: 'string', pattern }, 'input') ?? '', /unfolds into at most 300 parts/)
-  assert.equal(problemOf({ type: 'string', pattern: '^[a-z]{1,63}(\\.[a-z]{1,63})?$' }, 'input'), null)
+  assert.match(schemaProblem({ type: 'string', pattern }, 'input') ?? '', /unfolds into at most 300 parts/)
+  assert.equal(schemaProblem({ type: 'string', pattern: '^[a-z]{1,63}(\\.[a-z]{1,63})?$' }, 'input'), null)
 })

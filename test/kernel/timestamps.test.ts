@@ -1,3 +1,4 @@
+// Timestamps and durations: accepted forms, refused ones, and the form that is stored.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'

@@ -1,5 +1,5 @@
-// What every operation owes over every binding: its example answers the same over real sockets as in the kernel, and so does each
-// refusal that is derived from it.
+// Every operation over every binding: its example answers the same over real sockets as in the kernel, and so does each refusal that is
+// derived from it.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

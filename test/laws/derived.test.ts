@@ -1,4 +1,4 @@
-// What every operation owes, derived from the operation itself, on every store.
+// Laws of every operation, derived from the operation itself, on every store.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { differenceIn } from '#kernel/log/hash-chain.ts'

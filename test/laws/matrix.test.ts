@@ -1,5 +1,5 @@
-// Who may do what: every operation of every protocol x everybody, and bodies that lie about who sends them. What lists, counts
-// and refusals tell is in conformance/visibility.test.ts, credentials are in conformance/credentials.test.ts.
+// Authority: every operation of every protocol x everybody, and bodies that lie about who sends them. The contents of lists, counts and
+// refusals are in conformance/visibility.test.ts, credentials in conformance/credentials.test.ts.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { bookkeeping } from '#kernel/log/outbox-document.ts'

@@ -7,7 +7,7 @@ import { limits } from '#kernel/limits.ts'
 import type { Store } from '#kernel/log/store.ts'
 import { authenticate } from '#protocols/identity/authenticate.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
-import { itemOf } from '#protocols/execution/mirror/ids.ts'
+import { mirroredItemId } from '#protocols/execution/mirror/ids.ts'
 import { barrier, type Barrier } from '../support/in-process/barrier.ts'
 import { createWorld, storeMakers, type StoreMaker, type World } from '../support/in-process/world.ts'
 
@@ -36,7 +36,7 @@ const resolve = (as: string, action: string): Contender =>
 const resolveItem =
   (as: string, result: string): Contender =>
   ({ world, refs }) =>
-    world.call(as, 'execution/request.resolve', { request_id: itemOf(refs.checkpoint.id as string), result })
+    world.call(as, 'execution/request.resolve', { request_id: mirroredItemId(refs.checkpoint.id as string), result })
 const cancel = by('alice', 'task.cancel', ({ task }) => ({ task_id: task.id }))
 const commit = by('devin', 'artifact.commit', ({ task }) => ({ task_id: task.id, payload: { kind: 'inline', uri: 'data:,x' } }))
 const review = (as: string, verdict: string): Contender =>

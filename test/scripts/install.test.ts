@@ -1,4 +1,4 @@
-// What the npm scripts install, with a stand-in for npm: the server needs no development tools, and who runs it keeps it.
+// Installation by the npm scripts, with a stand-in for npm: the server needs no development tools, and a user who runs it keeps it.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// How the tests themselves are run: failures are told when they happen, no port of the user is reached, and nothing is left behind.
+// The test runner: failures are told when they happen, no port of the user is reached, and nothing is left behind.
 import assert from 'node:assert/strict'
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'

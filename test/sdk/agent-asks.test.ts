@@ -1,4 +1,4 @@
-// What an agent asks within its run: a request that its task waits for, answered in the inbox or at the checkpoint, with a receipt.
+// Questions of an agent within its run: a request that its task waits for, answered in the inbox or at the checkpoint, with a receipt.
 import assert from 'node:assert/strict'
 import { after, before, test, type TestContext } from 'node:test'
 import { NotAnswered, NotApproved, Rejected, serve, type Handler } from 'countersign/agent'

@@ -12,7 +12,7 @@ import { sha256 } from '#kernel/log/hash-chain.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Doubt } from '#protocols/execution/answering/receipt-format.ts'
 import { canonicalDigest, verifyReceipt, type VerifyOptions } from '#sdk/index.ts'
-import { jwksOf, newRing, rotated } from '#workers/keys/key-ring.ts'
+import { jwksOf, newRing, rotateRing } from '#workers/keys/key-ring.ts'
 import { createNotary } from '#workers/keys/notary.ts'
 import { root, temporary } from '../support/as-processes/cli.ts'
 import { testJwks, testNotary } from '../support/in-process/notary.ts'
@@ -62,7 +62,7 @@ describe('a genuine receipt', () => {
   })
 
   test('verifies after a rotation, with the old key for what was before and with the new one for what comes', async () => {
-    const next = rotated(ring, '2026-01-16T00:00:00.000Z')
+    const next = rotateRing(ring, '2026-01-16T00:00:00.000Z')
     assert.equal((await verifyReceipt(genuine, { jwks: jwksOf(next) })).ok, true)
     const fresh = await receiptOf(
       createNotary(randomBytes(32), () => next),

@@ -1,5 +1,5 @@
-// What agents can invoke here, and the laws of it: nothing runs before its intent is on the disk, nothing runs twice, and every intent
-// comes to have one outcome.
+// Capabilities of the simulation, and their laws: nothing runs before its intent is on the disk, nothing runs twice, and every intent comes
+// to have one outcome.
 import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'

@@ -1,4 +1,4 @@
-// Which part of the simulation `npm test` runs: one history in ten and one planted mistake in ten, chosen anew each time.
+// The part of the simulation that `npm test` runs: one history in ten and one planted mistake in ten, chosen anew each time.
 // COUNTERSIGN_TEST_CHOICE repeats a choice by its number, or asks for `all`.
 import { mistakes, type Mistake } from './mistakes.ts'
 import { createRandom } from './random.ts'

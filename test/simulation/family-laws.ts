@@ -1,4 +1,4 @@
-// What must be true of parents and children, of those who stop together, of agents that are gone, and of what a run begins with, written down a second time.
+// Laws of parents and children, of agents that are gone, and of the first context of a run, written down a second time.
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
 
 const TASK = 'collaboration.task/'

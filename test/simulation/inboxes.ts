@@ -1,5 +1,5 @@
-// What people and agents are shown when all is quiet, against what the documents say: nothing that waits for somebody is missing from
-// their list, nothing else stands there, nothing twice, and the numbers are the same. One of them stands in for another in one project.
+// Lists of people and agents when all is quiet, against the documents: nothing that waits for somebody is missing from their list, nothing
+// else stands there, nothing twice, and the numbers are the same.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import type { Plan } from './clients.ts'
 import type { Fail, Record as FactRecord } from './record.ts'

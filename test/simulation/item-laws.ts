@@ -1,5 +1,5 @@
-// What must be true of the inbox, written down a second time: whatever waits on a person has one open item and every open item of a
-// task stands for what waits; what has ended never changes; and both sides say the same about who decided what.
+// Laws of the inbox, written down a second time: each thing that waits on a person has one open item, and every open item of a task stands
+// for such a thing; an ended one never changes; and both sides say the same about who decided what.
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
 import { isAllDenied } from './question-laws.ts'
 

@@ -1,4 +1,4 @@
-// What must be true of every fact, written down a second time from the draft's tables and apart from the code that is tested.
+// Laws of every fact, written down a second time from the draft's tables and apart from the code that is tested.
 import type { Group } from '#kernel/log/group-commit.ts'
 import type { MemoryDisk } from '#stores/memory.ts'
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'

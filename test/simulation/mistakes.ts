@@ -252,8 +252,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'resume-loses-its-answer',
     'protocols/delegation/operations/control.ts',
-    "posted(answering(mailbox, room, now), 'resume', { checkpoint_id, resolution, ...told }, now)",
-    "posted(answering(mailbox, room, now), 'resume', { checkpoint_id, resolution: {}, ...told }, now)",
+    "postMessage(holdForAsker(mailbox, room, now), 'resume', { checkpoint_id, resolution, ...told }, now)",
+    "postMessage(holdForAsker(mailbox, room, now), 'resume', { checkpoint_id, resolution: {}, ...told }, now)",
   ),
   one(
     'cancel-leaves-the-run-above',

@@ -1,4 +1,4 @@
-// What the actors try next: mostly what moves a task on, sometimes what they may not, often several at once.
+// Plans of the actors: mostly a step that moves a task on, sometimes one that they may not take, often several at once.
 import { sha256Hex } from '#kernel/log/hash-chain.ts'
 import type { Plan } from './clients.ts'
 import { isOver } from './laws.ts'

@@ -1,5 +1,5 @@
-// What the disk holds, read by somebody who trusts nothing: each new fact is checked against the chain and the documents as it
-// appears, and the documents, index entries and counts are rebuilt from the facts at the end.
+// The reader of the disk that trusts nothing: each new fact is checked against the chain and the documents as it appears, and the
+// documents, index entries and counts are rebuilt from the facts at the end.
 import { differenceIn, digestOf, GENESIS, hashOf, type Head, type Line } from '#kernel/log/hash-chain.ts'
 import { entriesOf, idOf, kindOf } from '#kernel/declare/schema.ts'
 import type { MemoryDisk } from '#stores/memory.ts'

@@ -1,6 +1,5 @@
-// What must be true of every request that no task stands behind, written down a second time and apart from the code that is tested:
-// how it moves, who may end it and with what, that time neither approves nor comes early, and that the indexes say what the
-// documents say.
+// Laws of every request without a task, written down a second time and apart from the code that is tested: how it moves, who may end it and
+// with what, that time neither approves nor comes early, and that the indexes say the same as the documents.
 import { entriesOf, idOf, kindOf } from '#kernel/declare/schema.ts'
 import type { MemoryDisk } from '#stores/memory.ts'
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'

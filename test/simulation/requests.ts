@@ -1,5 +1,5 @@
-// What agents ask of people outside of any task, and what everybody does with it: answers right and wrong, votes, claims, questions,
-// more time, withdrawals, several of them at once.
+// Requests of agents outside of any task, and the acts of everybody on them: answers right and wrong, votes, claims, questions, more time,
+// withdrawals, several of them at once.
 import { shownDigest } from '#protocols/execution/answering/shown-request.ts'
 import type { Plan } from './clients.ts'
 import type { Random } from './random.ts'

@@ -1,5 +1,5 @@
-// What must be true of every run, written down a second time and apart from the code that is tested: how it moves, whose word it is,
-// and that a task at work has exactly one run that its work is with.
+// Laws of every run, written down a second time and apart from the code that is tested: how it moves, whose word it is, and that a task at
+// work has exactly one run that its work is with.
 import type { MemoryDisk } from '#stores/memory.ts'
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
 

@@ -1,4 +1,4 @@
-// What people and agents do about being told, and about being away: channels, callbacks, many answers in one call, substitutes.
+// Acts of people and agents about being told, and about being away: channels, callbacks, many answers in one call, substitutes.
 import { shownDigest } from '#protocols/execution/answering/shown-request.ts'
 import type { Plan } from './clients.ts'
 import type { Random } from './random.ts'

@@ -1,4 +1,4 @@
-// What callers are told when the disk fails them: a refusal that names the class of the failure, never an internal error.
+// Answers to callers when the disk fails: a refusal that names the class of the failure, never an internal error.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { constants, tmpdir } from 'node:os'

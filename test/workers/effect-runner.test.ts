@@ -1,4 +1,4 @@
-// What was done outside is written down, also where the store cannot write at once.
+// The effect runner: an outcome is recorded, also where the store cannot write at once.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Refusal } from '#kernel/declare/errors.ts'

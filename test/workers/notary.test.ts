@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { compactDecrypt, compactVerify, decodeProtectedHeader, importJWK, type JWK } from 'jose'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import type { Value } from '#kernel/log/store.ts'
-import { jwksOf, newRing, ringFrom, rotated, thumbprintOf, type KeyRing } from '#workers/keys/key-ring.ts'
+import { jwksOf, newRing, ringFrom, rotateRing, thumbprintOf, type KeyRing } from '#workers/keys/key-ring.ts'
 import { createNotary } from '#workers/keys/notary.ts'
 import { claims } from '../support/over-sockets/receipts.ts'
 
@@ -15,7 +15,7 @@ const keyFor = (server: Uint8Array, purpose: string): Buffer => Buffer.from(hkdf
 
 function notaryWith(ring: KeyRing = newRing(AT), server: Uint8Array = randomBytes(32)) {
   let present = ring
-  return { notary: createNotary(server, () => present), server, ring, rotate: () => (present = rotated(present, LATER)) }
+  return { notary: createNotary(server, () => present), server, ring, rotate: () => (present = rotateRing(present, LATER)) }
 }
 
 test('evidence is what the draft says, with a secret of this server', () => {
@@ -81,7 +81,7 @@ test('after a rotation the new key signs, the old one verifies what was before, 
 })
 
 test('a ring says whose halves do not fit, whose name is wrong, and whose retired key is still private', () => {
-  const ring = rotated(newRing(AT), LATER)
+  const ring = rotateRing(newRing(AT), LATER)
   assert.deepEqual(ringFrom(JSON.stringify(ring)), ring)
   assert.equal(ring.current.kid, thumbprintOf(ring.current.jwk))
   const [old] = ring.retired as [KeyRing['retired'][number]]
@@ -99,7 +99,7 @@ test('a ring says whose halves do not fit, whose name is wrong, and whose retire
   }
   for (const [words, value] of Object.entries(wrong)) assert.throws(() => ringFrom(JSON.stringify(value)), new RegExp(words), words)
   for (const text of ['', '{', 'null', '[]', '1', '{"v":1,"current":{},"retired":[]}']) assert.throws(() => ringFrom(text))
-  assert.equal(rotated(newRing(LATER), AT).retired[0]!.retired_at, LATER, 'a clock that stepped back retires nothing before it was made')
+  assert.equal(rotateRing(newRing(LATER), AT).retired[0]!.retired_at, LATER, 'a clock that stepped back retires nothing before it was made')
 })
 
 test('what is sealed for an agent only the agent opens; the server does not', async () => {

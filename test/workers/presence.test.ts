@@ -1,4 +1,4 @@
-// When agents were last there: how little it costs to know, that a restart does not forget it, and how the command line tells it.
+// Presence of agents: how little it costs to know, that a restart does not forget it, and how the command line tells it.
 import assert from 'node:assert/strict'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// How a command ends when it does not end well: the code for scripts, the sentence and the hint for people.
+// Exit codes of failed commands, each with its sentence and its hint for people.
 
 export const exits = {
   ok: 0,

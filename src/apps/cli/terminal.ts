@@ -1,6 +1,6 @@
-// What a command talks to: two outputs, an input, an environment. Tests pass their own.
+// The terminal of a command: two outputs, an input, an environment. Tests pass their own.
 import { styleText } from 'node:util'
-import { fitted, inert, padded, widthOf } from './output/safe-text.ts'
+import { cutToWidth, escapeControl, padToWidth, widthOf } from './output/safe-text.ts'
 
 export type Output = {
   write(text: string | Uint8Array): unknown
@@ -36,15 +36,15 @@ export type Column = { readonly title: string; readonly style?: ((cell: string) 
 
 /** Rows under their titles. On a terminal the widest columns give way until a row fits on a line. */
 export function tableOf(columns: readonly Column[], rows: readonly (readonly string[])[], output: Output, paint: Paint): string {
-  const cells = rows.map((row) => row.map(inert))
+  const cells = rows.map((row) => row.map(escapeControl))
   const widths = columns.map(({ title }, i) => Math.max(widthOf(title), ...cells.map((row) => widthOf(row[i]!))))
   if (output.isTTY === true) narrow(widths, columnsOf(output) - 2 * (columns.length - 1))
   const line = (row: readonly string[], style: (cell: string, i: number) => Style | null): string =>
     row
       .map((cell, i) => {
-        const shown = fitted(cell, widths[i]!)
+        const shown = cutToWidth(cell, widths[i]!)
         const wanted = style(cell, i)
-        const text = i === row.length - 1 ? shown : padded(shown, widths[i]!)
+        const text = i === row.length - 1 ? shown : padToWidth(shown, widths[i]!)
         return wanted === null ? text : paint(wanted, text)
       })
       .join('  ')
@@ -82,7 +82,7 @@ export function startProgress(err: Output, words: string): Progress {
   let isDrawn = false
   const draw = (): void => {
     isDrawn = true
-    err.write(`\r\u001b[2K${FRAMES[frame++ % FRAMES.length]} ${fitted(inert(shown), columnsOf(err) - 3)}`)
+    err.write(`\r\u001b[2K${FRAMES[frame++ % FRAMES.length]} ${cutToWidth(escapeControl(shown), columnsOf(err) - 3)}`)
   }
   let timer: NodeJS.Timeout = setTimeout(() => {
     draw()

@@ -1,6 +1,6 @@
-// What to do when the server runs, said where it was started: lines that can be copied into another terminal as they are.
+// The next steps after a start: lines that can be copied into another terminal as they are.
 import { resolve } from 'node:path'
-import { quoted } from '../cli/output/safe-text.ts'
+import { shellQuote } from '../cli/output/safe-text.ts'
 import { URL_USUAL } from './settings/config.ts'
 import { OWNER } from './folder/first-start.ts'
 
@@ -12,7 +12,7 @@ export function nextSteps({ url, data, hasOwner }: Started, client: string, cwd:
   // Found by itself where it is the usual one.
   const places = [
     ...(url === URL_USUAL ? [] : [`COUNTERSIGN_URL=${url}`]),
-    ...(data === resolve(cwd, 'data') ? [] : [`COUNTERSIGN_DATA=${quoted(data)}`]),
+    ...(data === resolve(cwd, 'data') ? [] : [`COUNTERSIGN_DATA=${shellQuote(data)}`]),
   ]
   const steps: Step[] = [
     [`${client} doctor`, 'check the installation'],

@@ -1,2 +1,2 @@
-// Where streams are found besides their operations: from a path to the stream operation that it stands for.
+// Extra paths of streams: from a path to the stream operation that it stands for.
 export const streamPaths = { '/v1/events': 'collaboration/audit.follow' } as const

@@ -6,7 +6,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
-import { absence, failed, prepare, securityHeaders, transportFailure, type Failure } from './responses.ts'
+import { absence, errorResponse, prepare, securityHeaders, transportFailure, type Failure } from './responses.ts'
 import { usualBounds, type HttpBounds } from './connections/bounds.ts'
 import { boundArrival, refuseSocket, watchArrivals, hostFailure } from './connections/body-deadline.ts'
 import { createBridges, type Bridges, type MakeBridge } from './mount.ts'
@@ -125,7 +125,7 @@ export function createHttp(options: HttpOptions): HttpServer {
   })
   const runs = operationsOf({
     ...state,
-    failed: (error, path) => failed(error, path, state),
+    failed: (error, path) => errorResponse(error, path, state),
     meter: (name, changes) => meterOf(name, changes, state),
     stuckMs: bounds.stuckMs,
   })
@@ -164,7 +164,7 @@ function bridgesOf(state: State, slots: Slots, { requestMs }: HttpBounds): Bridg
     anyOrigin: state.cors?.anyOrigin === true,
     headersFor: () => fixed,
     refusalOf: (request) => refusalOf(request, state),
-    failed: (error, path) => failed(error, path, state),
+    failed: (error, path) => errorResponse(error, path, state),
     meter: (name, changes) => meterOf(name, changes, state),
     bug: (error) => state.log.error({ err: error }, 'a bridge failed'),
     receive(...call) {
@@ -224,7 +224,7 @@ function createApp(state: State, bridges: Bridges, bounds: HttpBounds): FastifyI
   app.setErrorHandler((error, request, reply) => {
     // The framework asks to close the connection. Going on reading (within the time for a request) lets the client see the answer.
     reply.removeHeader('connection')
-    return reply.headers(state.headers).send(prepare(reply, failed(error, request.url.split('?', 1)[0]!, state)))
+    return reply.headers(state.headers).send(prepare(reply, errorResponse(error, request.url.split('?', 1)[0]!, state)))
   })
   return app
 }
@@ -284,7 +284,7 @@ function handlerOf(name: string, changes: boolean, state: State, work: Work) {
       done('OK', began)
       return body
     } catch (error) {
-      const failure = failed(error, `/v1/${name}`, state)
+      const failure = errorResponse(error, `/v1/${name}`, state)
       done(failure.code, began)
       return prepare(reply.headers(state.headers), failure)
     }

@@ -1,5 +1,5 @@
-// What anybody may read without a credential: public keys, the description of the API. Each text stands in memory once, however many have not
-// read it yet.
+// Public documents, readable without a credential: public keys, the description of the API. Each text stands in memory once, however many
+// clients have not read it yet.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { OutgoingHttpHeaders } from 'node:http'
 import { limits } from '#kernel/limits.ts'

@@ -74,7 +74,7 @@ type Failing = {
   readonly log: { error(fields: object, words: string): void }
 }
 /** Whatever was thrown, as an answer. What is not expected is logged with its cause and answered without it. */
-export function failed(error: unknown, path: string, { kernel, log }: Failing): Failure {
+export function errorResponse(error: unknown, path: string, { kernel, log }: Failing): Failure {
   const refusal = failureOf(error, kernel.codes)
   if (refusal) return refusal
   const status = (error as { statusCode?: number }).statusCode

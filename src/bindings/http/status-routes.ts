@@ -1,4 +1,4 @@
-// What the server tells about itself: its description, its health, its figures.
+// Status routes: /health, /metrics and the description of the API.
 import type { FastifyInstance } from 'fastify'
 import type { Socket } from 'node:net'
 import { administrator, installationOwner, type Actor } from '#kernel/declare/access.ts'

@@ -1,4 +1,4 @@
-// Who calls: the credential of the connection, or the one that a call brings along.
+// The caller of a method: the credential of the connection, or the one that a call brings along.
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import type { Credential, Session } from './connection.ts'

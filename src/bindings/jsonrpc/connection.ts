@@ -1,4 +1,4 @@
-// One connection: lines in, lines out. Nothing is read that there is no room for: beyond a number of calls under way or of bytes
+// One JSON-RPC connection: lines in, lines out. Nothing is read that there is no room for: beyond a number of calls under way or of bytes
 // that the other side has not taken, its own buffer fills up and it waits.
 import type { Readable, Writable } from 'node:stream'
 import type { Actor } from '#kernel/declare/access.ts'

@@ -1,5 +1,5 @@
-// What can be called: every command and query of the kernel under `<protocol>/<operation>`, and what belongs to the connection
-// itself under `rpc.`. No protocol is known by name.
+// The methods: every command and query of the kernel under `<protocol>/<operation>`, and those of the connection itself under `rpc.`. No
+// protocol is known by name.
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { CallOptions, Kernel } from '#kernel/kernel.ts'
 import { cursorOf, placeOf } from '#kernel/declare/paging.ts'

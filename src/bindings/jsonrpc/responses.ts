@@ -1,5 +1,5 @@
-// What is written on the wire: results, failures, items of a stream, each one line. Only here does a class of refusal become a
-// JSON-RPC code; `data.code` is the code that every binding shares.
+// Lines on the wire: results, failures, items of a stream, each one line. Only here does a class of refusal become a JSON-RPC code;
+// `data.code` is the code that every binding shares.
 import { Refusal, type Fault } from '#kernel/declare/errors.ts'
 
 export type Id = string | number | null

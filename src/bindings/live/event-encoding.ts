@@ -1,4 +1,4 @@
-// Items as text, each written once: for everybody who follows the record at its end, and for those who come a little later.
+// Encoded events, each written once: for everybody who follows the record at its end, and for those who come a little later.
 import type { Stream } from '#kernel/declare/operation.ts'
 import type { StoredFact } from '#kernel/log/store.ts'
 import type { Written } from './topic.ts'

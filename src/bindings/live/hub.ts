@@ -1,5 +1,5 @@
-// Live streams for any number of subscribers. It knows no protocol and no transport: the kernel's stream operations say what there
-// is and who may follow it, a sink carries it away. One event costs one read and one writing, whoever follows.
+// The hub of live streams, for any number of subscribers. It knows no protocol and no transport: the kernel's stream operations say what
+// there is and who may follow it, a sink carries it away. One event costs one read and one writing, whoever follows.
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'

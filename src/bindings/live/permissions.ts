@@ -1,4 +1,4 @@
-// The right to read, asked about again and again: once for all streams of one credential on one question.
+// Permissions of subscribers, asked about again and again: once for all streams of one credential on one topic.
 import type { StoredFact } from '#kernel/log/store.ts'
 import type { Admission } from '#kernel/log/streams.ts'
 import type { Ending, Seat, Subscriber } from './subscriber.ts'

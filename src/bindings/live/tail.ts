@@ -1,5 +1,5 @@
-// The end of the record: one subscription to the store for everybody. A fact that somebody watches is read once, however many
-// watch it; what nobody watches is not read at all.
+// The tail of the record: one subscription to the store for everybody. A fact that somebody watches is read once, however many watch it;
+// what nobody watches is not read at all.
 import type { Line } from '#kernel/log/hash-chain.ts'
 import type { FactsOf, Sealed, Store, StoredFact } from '#kernel/log/store.ts'
 

@@ -1,5 +1,5 @@
-// One question (a stream operation with its input) and what waits for those who asked it: the facts that it wants, each written
-// once, until the last of them has taken it.
+// A topic: one stream operation with its input, and the waiting events for its subscribers: the facts that it wants, each written once,
+// until the last of them has taken it.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Stream } from '#kernel/declare/operation.ts'

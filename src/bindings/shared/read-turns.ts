@@ -1,5 +1,5 @@
-// Whose turn it is to read. Reading is work on the one thread that serves everybody: an actor that asks for much gets a part of each turn of
-// the loop, and everybody else gets on in between.
+// Turns of reading. Reading is work on the one thread that serves everybody: an actor that asks for much gets a part of each turn of the
+// loop, and everybody else gets on in between.
 import type { Turns } from '#kernel/types.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Unsent } from './unsent-answers.ts'

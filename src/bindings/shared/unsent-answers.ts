@@ -1,5 +1,5 @@
-// Answers that wait to be read. Whoever asks and does not read makes the server keep what it was asked for: how much that may be is bounded
-// for each actor and for all together, and connections that take nothing are cut before others are kept waiting for them.
+// Unsent answers. A client that asks and does not read makes the server keep its answers: their bytes are bounded for each actor and for
+// all together, and connections that take nothing are cut before others are kept waiting for them.
 import type { Duplex, Writable } from 'node:stream'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'

@@ -1,4 +1,4 @@
-// One socket: what it says, what it is told, and how it ends. Frames are taken one after the other.
+// One WebSocket connection: the frames it sends and gets, and how it ends. Frames are taken one after the other.
 import type { Duplex } from 'node:stream'
 import type { RawData, WebSocket } from 'ws'
 import { Refusal, type Fault } from '#kernel/declare/errors.ts'

@@ -1,4 +1,4 @@
-// What agents do: ask, look, list, withdraw. A person may look as well.
+// Routes for agents: asking, looking, listing, withdrawing. A person may look as well.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { BridgeHost } from '#bindings/http/mount.ts'
 import type { Actor } from '#kernel/declare/access.ts'

@@ -1,4 +1,4 @@
-// What a client of the draft may send and nobody here knows: it is ignored, as the draft's clients expect, and named in a header (H31).
+// Unknown fields of the draft's clients: ignored, as those clients expect, and named in a header (H31).
 import { isClaim } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import type { TSchema } from '#kernel/declare/schema.ts'

@@ -1,4 +1,4 @@
-// What people do: read their inbox, answer, say who answers in their place. And what everybody may: figures, and verifying receipts.
+// Routes for people: reading their inbox, answering, naming a substitute; and for everybody: figures, and verifying receipts.
 import { agentPageIn, LIST_MAX, offsetIn, pageIn } from './query-string.ts'
 import { about, pageAfter } from './agents.ts'
 import { aboutRequest, answerOf, type Ask, type Methods, type Parts, type Route } from './route.ts'

@@ -1,4 +1,4 @@
-// What stands behind the question mark. A word that is not understood is refused, a name that is not known is left alone.
+// The query string. A value that is not understood is refused, an unknown name is ignored.
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'

@@ -1,4 +1,4 @@
-// What a route is: for whom, which operation it stands for, and how it is answered.
+// The type of a route: its callers, its operation, and its answer.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { BridgeHost } from '#bindings/http/mount.ts'
 import type { Credential } from '#bindings/http/browser/browser-guard.ts'

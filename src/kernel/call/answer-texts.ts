@@ -1,4 +1,4 @@
-// Answers as text. A document never changes, there is another one then: what is asked for again and again is written once.
+// A cache of the JSON texts of documents. Documents are immutable, so a text stays valid.
 import { limits } from '../limits.ts'
 
 type Sight = object | null

@@ -1,4 +1,5 @@
-// What the record says of somebody who reached for what is not theirs: who, for what, by which operation, and nothing of its content.
+// Denials as facts: somebody reached for something that is not theirs. The record names who, the subject and the operation, and nothing of
+// its content.
 import { batchOf, draftAt, type Draft } from './unit-of-work.ts'
 import type { Fault, Refusal } from '../declare/errors.ts'
 import { SYSTEM_SCOPE, type Actor } from '../declare/access.ts'

@@ -1,5 +1,5 @@
-// A read judges by the clock as a write does: what is due with a document is done before somebody looks at it, also while the worker that
-// does such things has not come to it, because the clock has stepped or there is much to do.
+// Due documents on read. A read judges by the clock as a write does: a document that is due is acted on before anybody looks at it, also
+// while the worker that does such things has not come to it, because the clock has stepped or there is much to do.
 import { timestampOf } from '../ports/clock.ts'
 import { Damaged, Refusal } from '../declare/errors.ts'
 import { SYSTEM, type Actor } from '../declare/access.ts'

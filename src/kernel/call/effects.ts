@@ -1,5 +1,5 @@
-// What a command has done outside this process, between two facts: its own batch records the intent, a second one the outcome.
-// Nothing is done before the intent is durable, and what a crash leaves open is recorded as unknown, never done again.
+// Effects outside this process, between two facts: a first batch records the intent, a second one the outcome. Nothing is done before the
+// intent is durable, and an effect that a crash left open is recorded as unknown, never done again.
 import { Reply } from '../log/outbox-document.ts'
 import type { Draft } from './unit-of-work.ts'
 import { Refusal } from '../declare/errors.ts'

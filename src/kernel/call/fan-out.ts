@@ -1,4 +1,4 @@
-// A command that calls others instead of deciding itself. One batch is all or nothing and belongs to one chain, so what concerns
+// The fan-out: a command that calls others instead of deciding itself. One batch is all or nothing and belongs to one chain, so matters of
 // many things that have nothing to do with each other is many calls: each is checked, decided and committed alone.
 import type { Caller, CallOptions, Kernel } from '../types.ts'
 import { canonical } from '../log/canonical-json.ts'

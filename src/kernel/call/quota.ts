@@ -1,4 +1,4 @@
-// What one actor may do in a minute: one that runs wild takes nothing from the others, and little of the people's time.
+// The quota of one actor per minute: one that runs wild takes nothing from the others, and little of the people's time.
 import { Refusal } from '../declare/errors.ts'
 import { limits } from '../limits.ts'
 import { createMeter } from '../codec/rate-limit.ts'

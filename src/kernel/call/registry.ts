@@ -1,4 +1,4 @@
-// What the kernel needs around an operation: where it is, what its input is, what its caller rests on, and what of its answer is kept.
+// The registry of operations, and helpers around one: its input, the proof of its caller, the kept part of its answer.
 import type { Draft, DraftFact } from './unit-of-work.ts'
 import { Conflict } from '../declare/errors.ts'
 import { refuseFalseClaims, withoutClaims, type Actor } from '../declare/access.ts'

@@ -1,4 +1,4 @@
-// What one call has read and decided so far, and how that becomes a batch.
+// The unit of work of one call: everything that it has read and decided so far, and the batch that comes of it.
 import type { Received } from '../ports/blobs.ts'
 import { canonical } from '../log/canonical-json.ts'
 import type { Wanted } from './effects.ts'

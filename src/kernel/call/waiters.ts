@@ -1,4 +1,4 @@
-// Calls that wait for something to answer with. Whoever waits sits by a bell; a commit rings the bells of those whom its documents
+// Waiters: calls that wait for something to answer with. Each waits at a bell; a commit rings the bells of the waiters whom its documents
 // concern, once it is durable, and who hears its bell looks again. Nobody polls, and whoever is not concerned is left alone.
 import type { Clock } from '../ports/clock.ts'
 import { Refusal } from '../declare/errors.ts'

@@ -1,4 +1,4 @@
-// Calls that lost a race over one document go on one after the other.
+// A mutex per key: calls that lost a race over one document go on one after the other.
 import type { Key } from '../log/store.ts'
 
 export function createLanes(): { enter(key: Key): Promise<() => void> } {

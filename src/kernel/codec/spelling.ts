@@ -1,4 +1,4 @@
-// How far one word is from another, for whoever mistyped it.
+// The distance between two words, for hints about mistyped names.
 
 /** How many letters to add, drop or change. */
 export function distanceOf(a: string, b: string): number {

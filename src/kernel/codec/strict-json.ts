@@ -1,5 +1,5 @@
-// The one door for JSON text from outside. What a parser would silently accept or silently lose is refused here with a reason:
-// deep nesting, repeated keys, __proto__, NUL, lone surrogates, numbers that a double cannot hold.
+// The strict JSON decoder, the only door for JSON from outside. It refuses with a reason everything that a parser would silently accept or
+// lose: deep nesting, repeated keys, __proto__, NUL, lone surrogates, numbers that a double cannot hold.
 import { Refusal } from '../declare/errors.ts'
 import { limits } from '../limits.ts'
 

@@ -1,5 +1,5 @@
-// Who calls. The actor is made from the credential and from nothing else; what a body says about its sender is checked, never
-// believed. Whether somebody is a person is a registered property, not the spelling of an id.
+// Actors and roles. The actor is made from the credential and from nothing else; claims of a body about its sender are checked, never
+// believed. Being a person is a registered property, not the spelling of an id.
 import { Refusal } from './errors.ts'
 import type { Basis, Key, Value } from '../log/store.ts'
 

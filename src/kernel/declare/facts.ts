@@ -1,4 +1,4 @@
-// How a decision says what happened.
+// Facts and images, as a decision returns them.
 import type { Change, Made } from './operation.ts'
 import type { Doc, Static, TSchema } from './schema.ts'
 import type { Basis, Value } from '../log/store.ts'

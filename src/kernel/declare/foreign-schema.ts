@@ -53,7 +53,7 @@ function validatorOf(schema: object, code: string, field: string): ValidateFunct
 }
 
 /** Why a foreign schema cannot be used, in words; null: it can. */
-export function problemOf(schema: object, field: string): string | null {
+export function schemaProblem(schema: object, field: string): string | null {
   try {
     validatorOf(schema, 'INVALID_REQUEST', field)
     return null

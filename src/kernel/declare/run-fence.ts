@@ -1,5 +1,5 @@
-// Who has agents with more than one process says which run a call is made for, and in which attempt: a process that another one has
-// taken over from is refused. What a run is, the protocols that take it do not know; a contract asks whoever does.
+// The run fence: fields by which a call says which run it is made for, and in which attempt. A process that another one has taken over from
+// is refused. The protocols that take these fields do not know runs; a contract asks the one that does.
 import { limits } from '../limits.ts'
 import { t } from './schema.ts'
 import type { Value } from '../log/store.ts'

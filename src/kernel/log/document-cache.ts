@@ -1,4 +1,4 @@
-// A bounded map that forgets what was used longest ago.
+// A bounded map that forgets the least recently used entry.
 
 type Entry<V> = { readonly value: V; readonly bytes: number }
 

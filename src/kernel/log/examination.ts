@@ -1,4 +1,4 @@
-// The whole store against the record: documents, index entries and counts, each as it lies on the disk at one moment.
+// The examination of a whole store against its record: documents, index entries and counts, each as it lies on the disk at one moment.
 import { entriesOf, idIn, idOf, kindOf, type AnyDoc } from '../declare/schema.ts'
 import { soundOr, type Tag } from './sealed-documents.ts'
 import type { Backend } from './group-commit.ts'

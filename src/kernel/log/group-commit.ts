@@ -2,11 +2,11 @@
 // checked against the staged state before its first write, so none needs a savepoint; nobody learns anything before the group
 // is durable.
 import { createCache } from './document-cache.ts'
-import { digestOf, GENESIS, hashOf, lineOf, sha256, type Head } from './hash-chain.ts'
+import { digestOf, GENESIS, hashOf, sealedLine, sha256, type Head } from './hash-chain.ts'
 import { Conflict, Damaged, Refusal } from '../declare/errors.ts'
 import { examinerOf } from './examination.ts'
 import { limits } from '../limits.ts'
-import { isSound, soundOr, tagged, type AtRest, type Tag } from './sealed-documents.ts'
+import { isSound, soundOr, tagInput, type AtRest, type Tag } from './sealed-documents.ts'
 import type { Batch, Fact, FactsOf, FactsPage, Found, Key, Listener, Place, Sealed, Store, StoredFact, Value, Versioned } from './store.ts'
 
 /** The rows of one transaction. */
@@ -329,7 +329,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       position++
       const images = fact.images.map((image) => sealImage(image, batch, staging))
       const seq = head.seq + 1
-      const line = lineOf({
+      const line = sealedLine({
         ...envelopeOf(fact),
         v: 1,
         seq,
@@ -436,7 +436,7 @@ function groupOf({ docs, sums, group }: Staging, tag: Tag): Group {
     if (value === null) {
       if (!fresh) group.remove.push(key)
     } else {
-      const own = image === null ? { text, tag: tag(tagged(key, version, text!)) } : { text: null, tag: null }
+      const own = image === null ? { text, tag: tag(tagInput(key, version, text!)) } : { text: null, tag: null }
       const rows = fresh ? group.create : group.update
       rows.push({ key, version, image, ...own })
     }

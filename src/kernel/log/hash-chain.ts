@@ -33,7 +33,7 @@ export type Line = {
 const q = JSON.stringify
 
 /** Keys in RFC 8785 order, written once; nobody parses a line to write it again. */
-export function lineOf(line: Line): string {
+export function sealedLine(line: Line): string {
   let images = ''
   for (const { key, version, digest } of line.images)
     images += `${images && ','}{"digest":"${digest}","key":${q(key)},"version":${version}}`

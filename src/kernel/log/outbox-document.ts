@@ -1,5 +1,5 @@
-// Everything that leaves the process or waits for a time is one kind of document with one index and one loop behind it. A timer
-// is a delivery to ourselves, on the channel `call`.
+// The outbox document: everything that leaves the process or waits for a time is one kind of document with one index and one loop behind
+// it. A timer is a delivery to ourselves, on the channel `call`.
 import type { Draft } from '../call/unit-of-work.ts'
 import { Refusal } from '../declare/errors.ts'
 import { put } from '../declare/facts.ts'

@@ -1,5 +1,5 @@
-// Whether a document is the one that the record describes. What a fact describes is read from its sealed image alone and held against
-// the digest in that fact; what no fact describes carries a tag that only this server can make.
+// The check of a document against the record. A document of a fact is read from its sealed image alone and compared with the digest in that
+// fact; one without a fact carries a tag that only this server can make.
 import { digestOf, hashOf } from './hash-chain.ts'
 import type { Key, StoredFact } from './store.ts'
 
@@ -28,7 +28,7 @@ export type AtRest = { readonly doc: DocAtRest | null; readonly newest: ImageAtR
 /** Makes the tag of a document that no fact describes. */
 export type Tag = (text: string) => string
 /** The lengths keep apart what stands side by side. */
-export const tagged = (key: Key, version: number, text: string): string => `${key.length}:${key}${version}:${text}`
+export const tagInput = (key: Key, version: number, text: string): string => `${key.length}:${key}${version}:${text}`
 
 export type Sound = { readonly version: number; readonly image: number | null; readonly text: string }
 
@@ -52,7 +52,7 @@ export function soundOr({ doc, newest }: AtRest, key: Key, tag: Tag): Sound | st
 function soundPut({ version, image, text, tag: found }: DocAtRest, key: Key, tag: Tag): Sound | string {
   if (image !== null) return 'its image is missing'
   if (text === null) return 'its content is missing'
-  if (found !== tag(tagged(key, version, text))) return 'its tag does not fit: this server did not write it like this'
+  if (found !== tag(tagInput(key, version, text))) return 'its tag does not fit: this server did not write it like this'
   return { version, image, text }
 }
 

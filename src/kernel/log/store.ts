@@ -1,5 +1,4 @@
-// What a store is: read by key, scan a range of index entries, commit a whole batch or nothing. There are no open
-// transactions and nothing assumes that this process is the only one.
+// The interface of a store: read by key, scan a range of index entries, commit a whole batch or nothing. There are no open transactions.
 
 /** `${protocol}.${noun}/${id}` */
 export type Key = string

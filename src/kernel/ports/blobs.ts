@@ -1,5 +1,5 @@
-// Bytes that are too large for a document: what a store of them is, and how they are named. They are addressed by their content,
-// so the same bytes are stored once and a name never means anything else.
+// The port of the blob store: bytes that are too large for a document, and their names. They are addressed by their content, so the same
+// bytes are stored once and a name never means anything else.
 import { Refusal } from '../declare/errors.ts'
 
 /** `sha256:` and 64 hexadecimal digits. */

@@ -1,4 +1,5 @@
-// What only this server can say: its keys stand outside the documents, and whoever decides is given their use, never the keys.
+// The port of the notary: signatures, pseudonyms, commitments and seals. The keys stand outside the documents; a decision is given their
+// use, never the keys.
 import { Refusal } from '../declare/errors.ts'
 import type { Value } from '../log/store.ts'
 

@@ -1,4 +1,5 @@
-// When agents were last there. It would be a fact for every call, so it is kept beside the record, by whoever runs the kernel.
+// The port of presence: the time at which each agent was last there. It would be a fact for every call, so it is kept beside the record,
+// outside the kernel.
 import { timestampOf } from './clock.ts'
 import { limits } from '../limits.ts'
 

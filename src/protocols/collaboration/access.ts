@@ -1,4 +1,4 @@
-// Who is who on a task, and what must hold. Roles and rules read as sentences.
+// Roles on a task and preconditions. Both read as sentences.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { heldBy, role, speaksFor, SYSTEM_ID, type Actor, type Subject } from '#kernel/declare/access.ts'
 import { rule, type Read } from '#kernel/declare/operation.ts'

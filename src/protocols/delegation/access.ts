@@ -1,4 +1,4 @@
-// Who may do what with a run, and what must hold. Roles and rules read as sentences.
+// Roles on a run and preconditions. Both read as sentences.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { role, type Actor } from '#kernel/declare/access.ts'
 import { rule, type Read } from '#kernel/declare/operation.ts'

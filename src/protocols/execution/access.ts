@@ -1,4 +1,4 @@
-// Who may ask and who may answer, and what must hold. Roles and rules read as sentences.
+// Roles on a request (asking, answering) and preconditions. Both read as sentences.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { heldBy, installationOwner, isIn, role, speaksFor, type Actor } from '#kernel/declare/access.ts'
 import { rule, type Read } from '#kernel/declare/operation.ts'

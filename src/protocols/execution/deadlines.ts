@@ -1,5 +1,5 @@
-// What happens to a request when time passes. Its next time stands in the index of the request itself: a document for each timer would
-// cost as much as the request.
+// The next due time of a request. It stands in the index of the request itself: a document for each timer would cost as much as the
+// request.
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Due } from '#kernel/declare/schema.ts'

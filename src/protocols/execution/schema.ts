@@ -1,8 +1,8 @@
-// What an agent asks of a person, and what the person's answer leaves. Field names are the draft's (HXP 0.1); what is ours says so.
+// Requests and receipts as documents. Field names are the draft's (HXP 0.1); ours are marked.
 import { ownsProject, speaksFor, SYSTEM_ID, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, kindOf, nullable, t, type AnyDoc, type Part, type Static } from '#kernel/declare/schema.ts'
-import { Payload } from './asking/payload.ts'
+import { Action, Fallback, Payload } from './asking/payload.ts'
 import { dueOf } from './deadlines.ts'
 
 const text = (maxLength: number, description?: string) => t.String({ maxLength, ...(description ? { description } : {}) })
@@ -10,12 +10,9 @@ export const Id = text(limits.idCharsMax)
 export const Timestamp = text(40, 'an RFC 3339 time')
 const Open = t.Object({}, { additionalProperties: true })
 
-export const Action = either('DECIDE', 'APPROVE', 'PROVIDE')
-export type Action = Static<typeof Action>
 export const RoleName = either('owner', 'delegate', 'pool')
 export const Priority = either('critical', 'high', 'normal', 'low')
 export type Priority = Static<typeof Priority>
-export const Fallback = either('pause', 'fail', 'default')
 export const Status = either('pending', 'assigned', 'completed', 'failed', 'cancelled')
 export type Status = Static<typeof Status>
 export const Risk = either('R1', 'R2', 'R3', 'R4', 'R5')

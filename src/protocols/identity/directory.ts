@@ -1,4 +1,5 @@
-// What other protocols may know about people and agents, behind the kernel's port: protocols never import one another.
+// The directory: the part of people and agents that other protocols may know, behind the kernel's port, since protocols never import one
+// another.
 import type { PeopleSought, Subject } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Directory, People } from '#kernel/call/reader.ts'

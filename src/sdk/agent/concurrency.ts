@@ -1,4 +1,4 @@
-// How many handlers work at once. Who waits for a person or for another agent needs no place meanwhile.
+// The bound on handlers at work. A handler that waits for a person or for another agent needs no place meanwhile.
 
 export type Slots = {
   readonly free: number

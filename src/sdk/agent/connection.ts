@@ -1,4 +1,4 @@
-// Whether an agent is connected, said in one line each time that it changes: people who start an agent must not have to guess.
+// The connection of an agent, reported in one line each time that it changes: people who start an agent must not have to guess.
 import { persistently } from '../transport/retry.ts'
 import type { Client } from '../client.ts'
 import { CountersignError } from '../errors.ts'

@@ -1,4 +1,4 @@
-// What a handler delivers and reads: artifacts, small ones inside the call, larger ones by upload.
+// Artifacts of a handler, delivered and read: small ones inside the call, larger ones by upload.
 import type { Input, Output } from '../client.ts'
 import { CountersignError } from '../errors.ts'
 import type { Job } from './run-state.ts'

@@ -1,4 +1,4 @@
-// Why a handler does not go on.
+// Errors that end a handler.
 import type { Output } from '../client.ts'
 import { NotApproved, type Answer } from '../await-answer.ts'
 

@@ -1,5 +1,5 @@
-// The loop: it waits for messages, gives each to the run that it is for, holds the runs that handlers work on, and gives back what
-// cannot be finished. Nothing is lost: what a process has taken and not ended is redelivered when its lease runs out.
+// The run loop of an agent: it waits for messages, gives each to its run, holds the runs that handlers work on, and gives back those cannot
+// be finished. Nothing is lost: what a process has taken and not ended is redelivered when its lease runs out.
 import type { Client } from '../client.ts'
 import { newKey, pause } from '../transport/transport.ts'
 import { durationOf, isRefusal, persistently } from '../transport/retry.ts'

@@ -1,4 +1,4 @@
-// One run in the hands of this process: which attempt it is, what was heard about it, whether it is paused, and whether it is over.
+// The state of one run in this process: its attempt, its messages, whether it is paused, and whether it is over.
 import type { Client, Output } from '../client.ts'
 import { CountersignError } from '../errors.ts'
 import { pause } from '../transport/transport.ts'

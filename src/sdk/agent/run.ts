@@ -1,4 +1,4 @@
-// What a handler is given: the run, and everything that it may do about it.
+// The run as a handler is given it, with everything that it may do about it.
 import type { Client, Input, Output } from '../client.ts'
 import { newKey } from '../transport/transport.ts'
 import { createAsk, type Ask } from './ask.ts'

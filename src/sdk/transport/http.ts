@@ -2,7 +2,7 @@
 import { closedError, timeoutError } from '../errors.ts'
 import { failureOf, jsonIn, refusalIn, type Http, type Request } from './request.ts'
 import { followEvents } from './stream.ts'
-import { newKey, retrying, usualRetry, type Retry, type RetryOptions, type Transport } from './transport.ts'
+import { newKey, withRetries, usualRetry, type Retry, type RetryOptions, type Transport } from './transport.ts'
 import { downloadBytes, uploadBytes } from './upload.ts'
 
 export type HttpTransportOptions = RetryOptions & {
@@ -47,7 +47,7 @@ export function httpTransport(options: HttpTransportOptions): Transport {
     call(operation, input, { idempotencyKey = newKey(), signal, timeoutMs = retry.timeoutMs } = {}) {
       const body = JSON.stringify(input)
       const more = { 'content-type': 'application/json', ...(idempotencyKey === null ? {} : { 'idempotency-key': idempotencyKey }) }
-      return retrying(retry, signal, async () => {
+      return withRetries(retry, signal, async () => {
         // The whole answer within the time, not only its beginning.
         const enough = AbortSignal.timeout(timeoutMs)
         const both = signal ? AbortSignal.any([signal, enough]) : enough
@@ -62,7 +62,9 @@ export function httpTransport(options: HttpTransportOptions): Transport {
     upload: (operation, input, bytes, uploadOptions = {}) => uploadBytes(http, operation, input, bytes, uploadOptions),
     download: (operation, input, bytesOptions = {}) => downloadBytes(http, operation, input, bytesOptions),
     keys: () =>
-      retrying(retry, undefined, async () => jsonIn(await request('.well-known/jwks.json', { method: 'GET', timeoutMs: retry.timeoutMs }))),
+      withRetries(retry, undefined, async () =>
+        jsonIn(await request('.well-known/jwks.json', { method: 'GET', timeoutMs: retry.timeoutMs })),
+      ),
     close() {
       closing.abort()
       return Promise.resolve()

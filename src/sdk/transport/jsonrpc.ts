@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { createLines } from '#kernel/codec/line-reader.ts'
 import { closedError, CountersignError, invalidAnswer, networkError, statuses, timeoutError } from '../errors.ts'
 import { resuming, type Connect } from './stream.ts'
-import { newKey, retrying, usualRetry, type Followed, type Retry, type RetryOptions, type Transport } from './transport.ts'
+import { newKey, withRetries, usualRetry, type Followed, type Retry, type RetryOptions, type Transport } from './transport.ts'
 
 export type SocketTransportOptions = RetryOptions & {
   /** Such as data/countersign.sock. */
@@ -66,7 +66,7 @@ export function socketTransport({ path, key, ...rest }: SocketTransportOptions):
 
   return {
     call: (operation, input, { idempotencyKey = newKey(), signal, timeoutMs = retry.timeoutMs } = {}) =>
-      retrying(retry, signal, async () => {
+      withRetries(retry, signal, async () => {
         const connection = await sharedConnection()
         const meta = idempotencyKey === null ? {} : { _meta: { idempotency_key: idempotencyKey } }
         return connection.request(operation, { ...input, ...meta }, signal, timeoutMs)

@@ -4,7 +4,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import type { Caller, Kernel } from '#kernel/kernel.ts'
 import { lastPlace } from '#kernel/log/streams.ts'
 import { closedError, CountersignError, statuses } from '../errors.ts'
-import { newKey, retrying, usualRetry, type Followed, type FollowOptions, type Transport } from './transport.ts'
+import { newKey, withRetries, usualRetry, type Followed, type FollowOptions, type Transport } from './transport.ts'
 
 const copy = (value: unknown): unknown => (value === undefined ? null : (JSON.parse(JSON.stringify(value)) as unknown))
 
@@ -37,7 +37,7 @@ export function localTransport(kernel: Kernel, caller: Caller): Transport {
 
   return {
     call: (operation, input, { idempotencyKey = newKey(), signal } = {}) =>
-      retrying(usualRetry, signal, async () => {
+      withRetries(usualRetry, signal, async () => {
         if (closing.signal.aborted) throw closedError()
         try {
           return copy(await kernel.call(operation, copy(input), caller, { key: idempotencyKey ?? undefined, signal: ended(signal) }))

@@ -1,5 +1,5 @@
-// What a client needs of a transport, and how all of them try again. Trying again is safe: a call carries the same idempotency key
-// each time, so the server does it once, whatever was lost on the way.
+// The interface of a transport, and the retries of all of them. Trying again is safe: a call carries the same idempotency key each time, so
+// the server does it once, whatever was lost on the way.
 import { CountersignError } from '../errors.ts'
 
 export type CallOptions = {
@@ -53,7 +53,7 @@ export type RetryOptions = {
 export type Retry = Required<RetryOptions>
 export const usualRetry: Retry = { attempts: 6, backoffMs: 100, waitMsMax: 10_000, timeoutMs: 30_000 }
 
-export async function retrying<T>(retry: Retry, signal: AbortSignal | undefined, attempt: () => Promise<T>): Promise<T> {
+export async function withRetries<T>(retry: Retry, signal: AbortSignal | undefined, attempt: () => Promise<T>): Promise<T> {
   for (let made = 1; ; made++) {
     try {
       signal?.throwIfAborted()

@@ -2,7 +2,7 @@
 import { CountersignError, invalidAnswer, networkError } from '../errors.ts'
 import { jsonIn, refusalOf, type Http } from './request.ts'
 import { queryOf } from './stream.ts'
-import { newKey, retrying, type BytesOptions, type Downloaded, type Progress, type UploadOptions } from './transport.ts'
+import { newKey, withRetries, type BytesOptions, type Downloaded, type Progress, type UploadOptions } from './transport.ts'
 
 const OCTETS = 'application/octet-stream'
 
@@ -21,7 +21,7 @@ export async function uploadBytes(
   const checksum = await checksumOf(await bytes.arrayBuffer())
   const path = `${operation}${queryOf({ ...input, checksum, size: bytes.size })}`
   const headers = { 'content-type': OCTETS, 'idempotency-key': idempotencyKey }
-  return retrying(http.retry, signal, async () => {
+  return withRetries(http.retry, signal, async () => {
     onProgress?.(0, bytes.size)
     const Xhr = xhrHere()
     if (onProgress && Xhr) return sendByXhr(new Xhr(), http, path, headers, bytes, signal, onProgress)
@@ -110,7 +110,7 @@ export async function downloadBytes(
   { signal, onProgress }: BytesOptions,
 ): Promise<Downloaded> {
   const got: Partial = { chunks: [], done: 0, etag: null }
-  const name = await retrying(http.retry, signal, () => receive(http, `${operation}${queryOf(input)}`, got, signal, onProgress))
+  const name = await withRetries(http.retry, signal, () => receive(http, `${operation}${queryOf(input)}`, got, signal, onProgress))
   const bytes = new Uint8Array(await new Blob(got.chunks as Uint8Array<ArrayBuffer>[]).arrayBuffer())
   const checksum = await checksumOf(bytes.buffer)
   if (got.etag !== null && got.etag !== `"${checksum}"`)

@@ -22,7 +22,7 @@ function newKey(at: string): SigningKey {
 export const newRing = (at: string): KeyRing => ({ v: 1, current: newKey(at), retired: [] })
 
 /** A new key signs from now on. Of the one before only the public half stays: nobody can sign with it again. */
-export function rotated({ current, retired }: KeyRing, now: string): KeyRing {
+export function rotateRing({ current, retired }: KeyRing, now: string): KeyRing {
   if (retired.length + 2 > limits.signingKeysMax)
     throw new RangeError(`there are ${limits.signingKeysMax} keys already, and all of them must stay published`)
   const { kid, created_at, jwk } = current

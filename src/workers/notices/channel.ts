@@ -1,5 +1,6 @@
-// Tells people by signed webhooks what waits for them, and agents what became of their requests. The outbox tries again; here is one
-// attempt, what it means, and when it was the last. Another way to tell people is another `Channel` beside this one.
+// The channel of notices: people are told by signed webhooks that something waits for them, and agents that their requests were answered.
+// The outbox tries again; here is one attempt, what it means, and when it was the last. Another way to tell people is another `Channel`
+// beside this one.
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Delivery } from '#kernel/log/outbox-document.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'

@@ -1,6 +1,6 @@
-// Looks at every fact of the record for what is to be said to somebody, and puts that down. Nothing of it is on the way of those who
-// ask and answer: while it keeps up it hears of facts as they become durable, and after a stop, a crash or a jam it reads them from
-// where it was. What it puts down and how far it came go into one batch, so nothing is lost and nothing is said twice.
+// The notice planner: it makes notices from new facts. None of it delays those who ask and answer: while it keeps up it hears of facts as
+// they become durable, and after a stop, a crash or a jam it reads them from where it was. What it puts down and how far it came go into
+// one batch, so nothing is lost and nothing is said twice.
 import type { Clock } from '#kernel/ports/clock.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'

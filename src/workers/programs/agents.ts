@@ -1,4 +1,4 @@
-// Agents that are programs of this machine. Which they are is said by the operator alone; a card only says that its agent is one.
+// Agents that are programs of this machine. Only the operator names their commands; a card only says that its agent is one.
 import type { Blobs } from '#kernel/ports/blobs.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Delivery } from '#kernel/log/outbox-document.ts'

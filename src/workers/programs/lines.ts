@@ -1,5 +1,5 @@
-// What a program on a pipe says, and what it is told: JSON lines both ways. The whole mapping to operations stands here, and it is pure:
-// a child of the server and a command behind `countersign agent run` speak the same.
+// JSON lines between a program and the server, both ways. The whole mapping to operations stands here, and it is pure: a child of the
+// server and a command behind `countersign agent run` speak the same.
 import { decode } from '#kernel/codec/strict-json.ts'
 import type { Message, Request, Run } from '#protocols/delegation/schema.ts'
 
@@ -34,14 +34,14 @@ const ofRun = ({ run, attempt }: Item): Fields => ({ run_id: run.id, attempt })
 export const ofTask = ({ run, attempt }: Item): Fields => ({ task_id: run.task_id, run_id: run.id, attempt })
 
 /** Text goes in as it is; who has a URI or bytes elsewhere gives the payload of artifact.commit. */
-export const inlined = (text: string): Fields => ({
+export const inlinePayload = (text: string): Fields => ({
   kind: 'inline',
   uri: `data:text/plain;charset=utf-8;base64,${Buffer.from(text).toString('base64')}`,
 })
 const committed = ({ text, artifact_type, payload, ...rest }: Fields): Fields => ({
   ...rest,
   ...(artifact_type === undefined ? {} : { type: artifact_type }),
-  payload: typeof text === 'string' ? inlined(text) : payload,
+  payload: typeof text === 'string' ? inlinePayload(text) : payload,
 })
 
 const rules: Readonly<Record<string, Rule>> = {

@@ -1,5 +1,6 @@
-// An agent at work: takes runs for the time of a lease, puts each to a child, passes on what comes for it, keeps the leases while it
-// works, and starts a child that failed again. The same for children of the server and for a command behind `countersign agent run`.
+// The run loop of a program agent: it takes runs for the time of a lease, gives each to a child, passes on its messages, keeps the leases
+// while it works, and starts a child that failed again. The same for children of the server and for a command behind `countersign agent
+// run`.
 import type { Clock } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Message } from '#protocols/delegation/schema.ts'

@@ -4,7 +4,7 @@ import { sha256 } from '#kernel/log/hash-chain.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Message } from '#protocols/delegation/schema.ts'
 import { startChild, type Child, type ChildEnd, type Command } from './child.ts'
-import { answerLine, errorLine, inlined, messageLine, ofTask, runLine, understood, type Item, type Said } from './lines.ts'
+import { answerLine, errorLine, inlinePayload, messageLine, ofTask, runLine, understood, type Item, type Said } from './lines.ts'
 import { createLimit } from './time-limit.ts'
 import { promptFor, resultIn, type Profile } from './profiles.ts'
 
@@ -221,7 +221,8 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
       answer = await perform({ ...call, type: 'complete', operation: 'delegation/run.complete', input })
     } else {
       const bytes = Buffer.from(text)
-      const payload = bytes.length <= limits.inlineBytesMax / 2 ? inlined(text) : { kind: 'blob', ...(await port.upload(task_id, bytes)) }
+      const payload =
+        bytes.length <= limits.inlineBytesMax / 2 ? inlinePayload(text) : { kind: 'blob', ...(await port.upload(task_id, bytes)) }
       const input = { ...ofTask(item), type: 'text', payload }
       answer = await perform({ ...call, type: 'commit', operation: 'collaboration/artifact.commit', input })
     }

@@ -1,4 +1,4 @@
-// How long a child may take.
+// The time limit of a child process.
 
 /** A limit that does not count the time in which a person has the next word. */
 export function createLimit(ms: number, reached: () => void): { pause(): void; goOn(): void } {

@@ -1,4 +1,4 @@
-// Goes through everything that is stored and holds it against the record: facts, documents, index entries, counts, bytes, and what else the
+// The examination of everything that is stored against the record: facts, documents, index entries, counts, bytes, and whatever else the
 // server keeps. In portions, so that others are answered in between.
 import type { Blobs } from '#kernel/ports/blobs.ts'
 import type { Clock } from '#kernel/ports/clock.ts'

@@ -1,4 +1,5 @@
-// What was found to differ from the record: each is told in the log, kept over a restart, and as long as there is one the server is not well.
+// Findings: differences from the record. Each is logged and kept over a restart, and as long as there is one the server reports itself
+// degraded.
 import type { Found } from '#kernel/log/store.ts'
 import type { WorkerLog } from '../worker.ts'
 

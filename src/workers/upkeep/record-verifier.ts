@@ -1,5 +1,5 @@
-// Checks the record against itself: what is not verified yet at the start, as far as a start may wait for it, and the rest a little at
-// a time while the server runs. A marker remembers how far it came; a full verification of all history is a command of its own.
+// The record verifier: unverified facts are checked at the start, as far as a start may wait for it, and the rest a little at a time while
+// the server runs. A marker remembers how far it came; a full verification of all history is a command of its own.
 import { differenceIn, GENESIS, type Difference } from '#kernel/log/hash-chain.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Store, StoredFact } from '#kernel/log/store.ts'

@@ -1,5 +1,5 @@
-// Which addresses the server itself may call because somebody wrote them into a card: those of the public Internet, and of its own
-// surroundings only where the operator says so.
+// Addresses that the server may call because a card names them: those of the public Internet, and private ones only where the operator says
+// so.
 import { BlockList, isIP } from 'node:net'
 
 /** What IANA reserves for other uses: https://www.iana.org/assignments/iana-ipv4-special-registry */

@@ -7,7 +7,7 @@ import type { Delivered } from '#apps/cli/inbox/deliverable.ts'
 import { cardLines } from '#apps/cli/inbox/card.ts'
 import { frameOf, SCREEN_OFF, SCREEN_ON, type View } from '#apps/cli/inbox/screen.ts'
 import { cardsOf } from '#apps/cli/output/render.ts'
-import { folded, markedLines, widthOf } from '#apps/cli/output/safe-text.ts'
+import { foldLines, markedLines, widthOf } from '#apps/cli/output/safe-text.ts'
 
 /** A sequence that is the same in each run. */
 function chance(seed: number): (below: number) => number {
@@ -247,7 +247,7 @@ describe('the width of a text', () => {
     const lines = markedLines(`${'𗀀'.repeat(37)} Approve: the server only logs it`, 80)
     assert.ok(lines.length > 1 && lines.every((line) => drawnWidth(line) <= 80), lines.join('\n'))
     const chain = Array.from({ length: 60 }, () => '\u{1f468}').join('\u200d')
-    assert.ok(folded(`${chain} Approve: nothing`, 40).every((line) => drawnWidth(line) <= 40))
+    assert.ok(foldLines(`${chain} Approve: nothing`, 40).every((line) => drawnWidth(line) <= 40))
   })
 
   test('is left to no terminal: the live screen does not wrap, and wraps again at its end', () =>

@@ -17,7 +17,7 @@ import { urlOf } from '#apps/cli/remote/credentials.ts'
 import { allFlags, type Spec } from '#apps/cli/derive/command.ts'
 import { nouns, specsOf } from '#apps/cli/derive/commands.ts'
 import { barOf, bytesIn, paintFor, tableOf } from '#apps/cli/terminal.ts'
-import { fitted, inert, inertJson, inertLines, widthOf, wrapped } from '#apps/cli/output/safe-text.ts'
+import { cutToWidth, escapeControl, inertJson, inertLines, widthOf, wrapWords } from '#apps/cli/output/safe-text.ts'
 import { wordsForUp } from '#apps/cli/serve.ts'
 import { fieldWords } from '#apps/cli/derive/field-help.ts'
 import { t } from '#kernel/declare/schema.ts'
@@ -319,10 +319,10 @@ describe('text from others', () => {
   const hostile = 'a\u001b[2Jb\u009b31mc\u202ed\u0000e\rf\u200bg\u{e0041}h'
 
   test('cannot move, hide or turn anything on a terminal', () => {
-    assert.equal(inert(hostile), String.raw`a\x1b[2Jb\x9b31mc\u202ed\x00e\rf\u200bg\u{e0041}h`)
-    assert.equal(inert('a\nb\tc'), String.raw`a\nb\tc`)
+    assert.equal(escapeControl(hostile), String.raw`a\x1b[2Jb\x9b31mc\u202ed\x00e\rf\u200bg\u{e0041}h`)
+    assert.equal(escapeControl('a\nb\tc'), String.raw`a\nb\tc`)
     assert.equal(inertLines('a\nb\tc\u0007'), 'a\nb\tc' + String.raw`\x07`)
-    assert.equal(inert('Füße 漢字 👍 e\u0301'), 'Füße 漢字 👍 e\u0301')
+    assert.equal(escapeControl('Füße 漢字 👍 e\u0301'), 'Füße 漢字 👍 e\u0301')
     const shown = inertJson({ hostile }, 2)
     assert.match(shown, /^[ -~\n]*$/)
     assert.deepEqual(JSON.parse(shown), { hostile })
@@ -351,9 +351,9 @@ describe('a terminal', () => {
   test('gets columns that line up, also with wide characters, and whole ids', () => {
     // A picture made of two counts as both: some terminals draw it so.
     assert.deepEqual(['abc', '漢字', '👍🏽', 'e\u0301'].map(widthOf), [3, 4, 4, 1])
-    assert.equal(fitted('漢字漢字', 5), '漢字…')
-    assert.deepEqual(wrapped('one two three', 7), ['one two', 'three'])
-    assert.deepEqual(wrapped('  one two', 20), ['  one two'])
+    assert.equal(cutToWidth('漢字漢字', 5), '漢字…')
+    assert.deepEqual(wrapWords('one two three', 7), ['one two', 'three'])
+    assert.deepEqual(wrapWords('  one two', 20), ['  one two'])
     const narrow = { write() {}, isTTY: true, columns: 40 }
     const table = tableOf(
       [{ title: 'ID' }, { title: 'TEXT' }],

@@ -1,4 +1,4 @@
-// What is said of a deliverable before its text: nothing that an agent wrote looks like a part of the sentence, and each reason is true.
+// The sentence before a deliverable: nothing that an agent wrote looks like a part of it, and each reason is true.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { deliveredOf } from '#apps/cli/inbox/deliverable.ts'

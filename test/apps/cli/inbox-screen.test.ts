@@ -6,7 +6,7 @@ import { connect, createServer, type AddressInfo, type Server, type Socket } fro
 import { after, describe, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
 import { createKeys, type Key } from '#apps/cli/input/keyboard.ts'
-import { edited, lineOf } from '#apps/cli/input/line-editor.ts'
+import { editLine, newLine } from '#apps/cli/input/line-editor.ts'
 import { patchOf } from '#apps/cli/inbox/edit.ts'
 import { filterFrom, filterOf } from '#apps/cli/inbox/filter.ts'
 import { runInTerminal, type Press, type Ran } from '../../support/as-processes/cli.ts'
@@ -244,7 +244,7 @@ describe('keys and words', () => {
 
   test('a line is edited where the cursor stands, by what is seen as one character', () => {
     const named = (name: string, text = ''): Key => ({ name, text })
-    const after = (text: string, ...typed: Key[]): { text: string; at: number } => typed.reduce(edited, lineOf(text))
+    const after = (text: string, ...typed: Key[]): { text: string; at: number } => typed.reduce(editLine, newLine(text))
     assert.deepEqual(after('ab', named('left'), named('character', 'x')), { text: 'axb', at: 2 })
     assert.deepEqual(after('ae\u0301👍🏽', named('backspace'), named('backspace')), { text: 'a', at: 1 })
     assert.deepEqual(after('abc', named('home'), named('delete'), named('end'), named('paste', 'd')), { text: 'bcd', at: 3 })

@@ -1,4 +1,4 @@
-// What a command loads before it does anything: commands are short, and most of their time goes into reading modules.
+// The modules that a command loads before it does anything: commands are short, and most of their time goes into reading modules.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// What the published OpenAPI has and public clients use: filters, totals, what the server says of itself; and pages of other origins.
+// The published OpenAPI as public clients use it: filters, totals, the server's description of itself; and pages of other origins.
 import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { test } from 'node:test'

@@ -1,4 +1,4 @@
-// What a task's people laid down holds for everything that its agent does through the runtime, not only for what it delivers.
+// Limits of a task hold for everything that its agent does through the runtime, not only for deliveries.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Actor } from '#kernel/declare/access.ts'

@@ -1,4 +1,4 @@
-// What tests ask of runs: those of a task, what waits for an agent, and the events of a stream.
+// Runs in tests: those of a task, the messages of an agent, and the events of a stream.
 import type { Stage } from './stage.ts'
 
 export const runsOf = async ({ call, refs }: Stage, task_id: string = refs['task'].id): Promise<any[]> =>

@@ -1,5 +1,5 @@
-// Which folder may know which, and what the pure ones must not reach for. The table is the one of ARCHITECTURE.md; each problem
-// says what to do instead.
+// The import law: which folder may know which, and the forbidden names of the pure ones. The table is the one of ARCHITECTURE.md; each
+// problem says what to do instead.
 import { importsOf, scan, type Import, type Source, type Token } from './source.ts'
 
 type Layer = {

@@ -1,5 +1,5 @@
-// Who may call what: one line an operation, one letter a caller. y: it is theirs; u: UNAUTHORIZED; n: NOT_FOUND, because for them
-// it does not exist. Written by hand, so that a change of the code's roles shows here first.
+// The table of authority: one line an operation, one letter a caller. y: it is theirs; u: UNAUTHORIZED; n: NOT_FOUND, because for them it
+// does not exist. Written by hand, so that a change of the code's roles shows here first.
 
 export const columns = [
   'system',

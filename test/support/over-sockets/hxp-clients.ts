@@ -1,5 +1,5 @@
-// What existing HXP clients do, call by call: an agent's client, a demo script and a web page for people. Each takes the address of a
-// server and credentials, and throws where such a client would break.
+// Existing HXP clients, call by call: an agent's client, a demo script and a web page for people. Each takes the address of a server and
+// credentials, and throws where such a client would break.
 import assert from 'node:assert/strict'
 
 export type Credentials = { readonly agent: string; readonly human: string }

@@ -12,7 +12,7 @@ import { exits, usage, type Exit } from '../exit-codes.ts'
 import { flag, type Given } from '../derive/flags.ts'
 import type { Remote } from '../remote/remote.ts'
 import { spec, type Context } from '../derive/command.ts'
-import { inert, inertJson } from '../output/safe-text.ts'
+import { escapeControl, inertJson } from '../output/safe-text.ts'
 
 /** After a call that failed. */
 const AGAIN_MS = 1_000
@@ -106,7 +106,9 @@ function portOver(remote: Remote, connection: { isAway(): boolean; back(): void 
 async function attend(context: Context, given: Given, remote: Remote, plan: Plan, agent_id: string): Promise<Exit> {
   const { io, paint, paintErr, json } = context
   const say = (run_id: string, words: string): void =>
-    void io.out.write(json ? `${inertJson({ run_id, event: words }, 0)}\n` : `${paint('dim', inert(run_id))}  ${inert(words)}\n`)
+    void io.out.write(
+      json ? `${inertJson({ run_id, event: words }, 0)}\n` : `${paint('dim', escapeControl(run_id))}  ${escapeControl(words)}\n`,
+    )
   const { runShift } = await import('#workers/programs/run-loop.ts')
   let troubled = ''
   let ran = 0
@@ -131,7 +133,7 @@ async function attend(context: Context, given: Given, remote: Remote, plan: Plan
     },
     trouble(words) {
       // Once is enough to say that the server is away.
-      if (words !== troubled) io.err.write(`${paintErr('yellow', inert(words))}; trying again\n`)
+      if (words !== troubled) io.err.write(`${paintErr('yellow', escapeControl(words))}; trying again\n`)
       troubled = words
     },
   })

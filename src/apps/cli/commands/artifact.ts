@@ -14,7 +14,7 @@ import type { Remote } from '../remote/remote.ts'
 import { show, writeJson } from '../output/render.ts'
 import type { Context, Spec } from '../derive/command.ts'
 import { barOf, bytesIn, startProgress, type Io } from '../terminal.ts'
-import { inert } from '../output/safe-text.ts'
+import { escapeControl } from '../output/safe-text.ts'
 
 /** What is smaller is sent along with the call. */
 const INLINE_BYTES_MAX = 64 * 1024
@@ -176,7 +176,7 @@ export function downloadSpec(protocol: Protocol, op: Operation): Spec {
       const file = resolve(context.io.cwd, output)
       await written(file, bytes, given.get('force') === true)
       if (context.json) writeJson(context, { file, size: bytes.length, checksum })
-      else context.io.out.write(`${inert(output)}  ${bytesIn(bytes.length)}  ${checksum}\n`)
+      else context.io.out.write(`${escapeControl(output)}  ${bytesIn(bytes.length)}  ${checksum}\n`)
     },
   }
   return made

@@ -9,7 +9,7 @@ import type { Remote } from '../remote/remote.ts'
 import { writeJson } from '../output/render.ts'
 import { spec, type Context, type Spec } from '../derive/command.ts'
 import { startProgress } from '../terminal.ts'
-import { inert, inertLines } from '../output/safe-text.ts'
+import { escapeControl, inertLines } from '../output/safe-text.ts'
 
 const waiting: readonly Flag[] = [
   flag('withdraw', null, 'withdraw the request when you end this command before there is an answer'),
@@ -171,7 +171,7 @@ async function ask(context: Context, given: Given, action: string, payload: Read
   const { request }: { request: AskedRequest } = await remote.call('execution/request.create', input, once)
   if (given.get('wait') === false) {
     if (context.json) writeJson(context, { request })
-    else context.io.out.write(`${inert(request.id)}\n`)
+    else context.io.out.write(`${escapeControl(request.id)}\n`)
     return exits.ok
   }
   return outcome(context, given, remote, request.id, request)
@@ -181,8 +181,8 @@ async function ask(context: Context, given: Given, action: string, payload: Read
 async function outcome(context: Context, given: Given, remote: Remote, id: string, request?: AskedRequest): Promise<Exit> {
   const { io, paintErr } = context
   const isQuiet = given.get('quiet') === true || context.json
-  const whom = request?.assigned_to ? ` for ${inert(request.assigned_to)}` : ''
-  if (!isQuiet) io.err.write(`${paintErr('dim', `${inert(id)} waits${whom} in the inbox; Ctrl-C ends the waiting`)}\n`)
+  const whom = request?.assigned_to ? ` for ${escapeControl(request.assigned_to)}` : ''
+  if (!isQuiet) io.err.write(`${paintErr('dim', `${escapeControl(id)} waits${whom} in the inbox; Ctrl-C ends the waiting`)}\n`)
   const progress = isQuiet ? null : startProgress(io.err, `waiting${whom}`)
   const leaving = new AbortController()
   const leave = (): void => leaving.abort()
@@ -216,7 +216,7 @@ function answered(context: Context, { result, reason, receipt, request, verified
     io.out.write(`${io.out.isTTY === true ? inertLines(text) : text}\n`)
   }
   if (!isQuiet) {
-    const how = `answered by ${inert(receipt.completed_by)}${reason === null ? '' : `: ${inert(reason)}`}`
+    const how = `answered by ${escapeControl(receipt.completed_by)}${reason === null ? '' : `: ${escapeControl(reason)}`}`
     io.err.write(`${paintErr(isNo ? 'red' : 'green', isNo ? '✖' : '✔')} ${how}${verified ? '' : ' (receipt not verified)'}\n`)
   }
   return isNo ? exits.rejected : exits.ok
@@ -224,12 +224,13 @@ function answered(context: Context, { result, reason, receipt, request, verified
 
 function unanswered(context: Context, { status, reason, request, receipt, message }: NotAnswered, isQuiet: boolean): Exit {
   if (context.json) writeJson(context, { request_id: request.id, status, result: null, reason, receipt })
-  else if (!isQuiet) context.io.err.write(`${context.paintErr('yellow', '!')} ${inert(message)}\n`)
+  else if (!isQuiet) context.io.err.write(`${context.paintErr('yellow', '!')} ${escapeControl(message)}\n`)
   return status === 'cancelled' ? exits.withdrawn : exits.unanswered
 }
 
 function left({ io, paintErr }: Context, id: string, given: Given, isQuiet: boolean): Interrupted {
-  const words = given.get('withdraw') === true ? `${inert(id)} is withdrawn` : `still open: countersign ask await ${inert(id)}`
+  const words =
+    given.get('withdraw') === true ? `${escapeControl(id)} is withdrawn` : `still open: countersign ask await ${escapeControl(id)}`
   if (!isQuiet) io.err.write(`\n${paintErr('yellow', words)}\n`)
   return new Interrupted()
 }

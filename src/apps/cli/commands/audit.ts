@@ -10,7 +10,7 @@ import type { Remote } from '../remote/remote.ts'
 import { tableFor, writeJson } from '../output/render.ts'
 import type { Context, Spec } from '../derive/command.ts'
 import { startProgress } from '../terminal.ts'
-import { inert } from '../output/safe-text.ts'
+import { escapeControl } from '../output/safe-text.ts'
 
 type Difference = { readonly project_id: string; readonly seq: number; readonly what: string }
 type Stretch = {
@@ -126,15 +126,15 @@ function told(context: Context, results: readonly Verified[], found: readonly Fo
   if (context.json) writeJson(context, { valid: isInOrder, projects: results, findings: found })
   else {
     for (const result of results) io.out.write(`${sentenceOf(result, context)}\n`)
-    for (const { what, how } of found) io.out.write(`${paint('red', '✖')} ${inert(what)}: ${inert(how)}\n`)
+    for (const { what, how } of found) io.out.write(`${paint('red', '✖')} ${escapeControl(what)}: ${escapeControl(how)}\n`)
   }
   return isInOrder ? exits.ok : exits.refused
 }
 
 function sentenceOf({ project_id, verified: count, head, valid, difference }: Verified, { paint }: Context): string {
   if (valid)
-    return `${paint('green', '✔')} ${inert(project_id)}: ${count} events in order, the last is number ${head.seq} ${paint('dim', head.hash)}`
-  return `${paint('red', '✖')} ${inert(project_id)}: number ${difference?.seq ?? '?'} is not what was recorded: ${inert(difference?.what ?? '')}`
+    return `${paint('green', '✔')} ${escapeControl(project_id)}: ${count} events in order, the last is number ${head.seq} ${paint('dim', head.hash)}`
+  return `${paint('red', '✖')} ${escapeControl(project_id)}: number ${difference?.seq ?? '?'} is not what was recorded: ${escapeControl(difference?.what ?? '')}`
 }
 
 type Replayed = {
@@ -167,7 +167,7 @@ export function replaySpec(protocol: Protocol, op: Operation): Spec {
         io.out.write(await tableFor(context, answer.events, steps))
         const words = answer.matches
           ? `${paint('green', '✔')} rebuilt from ${answer.replayed} events: all ${answer.documents.length} documents are as they are stored`
-          : `${paint('red', '✖')} number ${answer.difference?.seq ?? '?'}: ${inert(answer.difference?.what ?? '')}`
+          : `${paint('red', '✖')} number ${answer.difference?.seq ?? '?'}: ${escapeControl(answer.difference?.what ?? '')}`
         io.out.write(`${words}\n`)
       }
       return answer.matches ? exits.ok : exits.refused

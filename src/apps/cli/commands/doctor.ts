@@ -12,7 +12,7 @@ import { databaseIn, dataFolder, isLocal, targetOf, type Target } from '../remot
 import { writeJson } from '../output/render.ts'
 import { spec, type Context } from '../derive/command.ts'
 import { bytesIn, startProgress } from '../terminal.ts'
-import { inert, padded } from '../output/safe-text.ts'
+import { escapeControl, padToWidth } from '../output/safe-text.ts'
 
 export type Finding = {
   readonly check: string
@@ -253,13 +253,13 @@ async function credential({ url, key, source }: Target): Promise<Finding> {
   const server = openServer(url, key)
   try {
     const me: { id: string; kind: string } = await server.call('identity/me.get', {})
-    return ok('key', `${inert(me.id)} (${inert(me.kind)}), from ${source}`)
+    return ok('key', `${escapeControl(me.id)} (${escapeControl(me.kind)}), from ${source}`)
   } catch (error) {
     if (!(error instanceof CliError)) throw error
     const todo = isLocal(url)
       ? 'log in again: `countersign login --as user_owner`'
       : 'log in again: `countersign login`, with a key that an owner issues'
-    return fail('key', `the key from ${source} does not work: ${inert(error.message)}`, todo)
+    return fail('key', `the key from ${source} does not work: ${escapeControl(error.message)}`, todo)
   } finally {
     await server.close()
   }
@@ -274,8 +274,8 @@ function told(context: Context, findings: readonly Finding[]): Exit {
   else {
     for (const { check, status, words, todo } of findings) {
       const [style, mark] = marks[status]
-      io.out.write(`${paint(style, mark)} ${padded(check, 10)} ${inert(words)}\n`)
-      if (todo !== null) io.out.write(`  ${' '.repeat(10)} ${paint('dim', '→')} ${inert(todo)}\n`)
+      io.out.write(`${paint(style, mark)} ${padToWidth(check, 10)} ${escapeControl(words)}\n`)
+      if (todo !== null) io.out.write(`  ${' '.repeat(10)} ${paint('dim', '→')} ${escapeControl(todo)}\n`)
     }
   }
   return isWell ? exits.ok : exits.refused

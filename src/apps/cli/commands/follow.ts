@@ -6,7 +6,7 @@ import { flag } from '../derive/flags.ts'
 import type { Answer } from '../remote/remote.ts'
 import { styleOf, writeJson } from '../output/render.ts'
 import { spec, type Context, type Spec } from '../derive/command.ts'
-import { inert, padded } from '../output/safe-text.ts'
+import { escapeControl, padToWidth } from '../output/safe-text.ts'
 
 const afterFlag = flag('after', 'cursor', 'go on behind this place; `latest` begins with what comes from now on')
 
@@ -93,12 +93,19 @@ async function follow(
 }
 
 function lineOf({ at, action, actor, subject, behalf, changes, detail }: Event, { paint }: Context): string {
-  const who = behalf === null ? inert(actor) : `${inert(actor)} for ${inert(behalf)}`
+  const who = behalf === null ? escapeControl(actor) : `${escapeControl(actor)} for ${escapeControl(behalf)}`
   const state = changes.find(({ kind }) => kind === 'task')?.after?.['state']
   const prompt = changes.find(({ kind, after }) => kind === 'checkpoint' && after?.['state'] === 'pending')?.after?.['prompt']
   const shown = typeof state === 'string' ? (styleOf(state) === null ? state : paint(styleOf(state)!, state)) : ''
-  const more = typeof prompt === 'string' ? `"${inert(prompt)}"` : detail === null ? '' : inert(JSON.stringify(detail))
-  return [paint('dim', inert(at)), padded(inert(action), 26), padded(who, 16), inert(subject.id), shown, more]
+  const more = typeof prompt === 'string' ? `"${escapeControl(prompt)}"` : detail === null ? '' : escapeControl(JSON.stringify(detail))
+  return [
+    paint('dim', escapeControl(at)),
+    padToWidth(escapeControl(action), 26),
+    padToWidth(who, 16),
+    escapeControl(subject.id),
+    shown,
+    more,
+  ]
     .filter((part) => part !== '')
     .join('  ')
 }
@@ -107,8 +114,14 @@ const endings = ['run.completed', 'run.failed']
 const BAR = 20
 
 function runLineOf({ at, type, run_id, agent_id, payload }: RunEvent, { paint }: Context): string {
-  const shown = type === 'run.failed' ? paint('red', padded(type, 14)) : padded(inert(type), 14)
-  return [paint('dim', inert(at)), shown, padded(inert(agent_id ?? '-'), 16), inert(run_id), told(type, payload)]
+  const shown = type === 'run.failed' ? paint('red', padToWidth(type, 14)) : padToWidth(escapeControl(type), 14)
+  return [
+    paint('dim', escapeControl(at)),
+    shown,
+    padToWidth(escapeControl(agent_id ?? '-'), 16),
+    escapeControl(run_id),
+    told(type, payload),
+  ]
     .filter((part) => part !== '')
     .join('  ')
 }
@@ -119,9 +132,9 @@ function told(type: string, payload: Answer): string {
   if (type === 'run.progress') {
     const done = typeof percent === 'number' ? Math.round((percent / 100) * BAR) : null
     const bar = done === null ? '' : `[${'#'.repeat(done)}${'-'.repeat(BAR - done)}] ${Math.round(percent as number)} %  `
-    return `${bar}${typeof message === 'string' ? inert(message) : ''}`.trimEnd()
+    return `${bar}${typeof message === 'string' ? escapeControl(message) : ''}`.trimEnd()
   }
-  const words = [reason, error, checkpoint_id].filter((word) => typeof word === 'string').map((word) => inert(word))
+  const words = [reason, error, checkpoint_id].filter((word) => typeof word === 'string').map((word) => escapeControl(word))
   if (words.length > 0) return words.join('  ')
-  return Object.keys(payload).length === 0 || payload['result'] === null ? '' : inert(JSON.stringify(payload['result'] ?? payload))
+  return Object.keys(payload).length === 0 || payload['result'] === null ? '' : escapeControl(JSON.stringify(payload['result'] ?? payload))
 }

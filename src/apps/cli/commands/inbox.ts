@@ -3,7 +3,7 @@ import type { Operation, Protocol } from '#kernel/declare/operation.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Checkpoint } from '#protocols/collaboration/schema.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
-import { itemOf } from '#protocols/execution/mirror/ids.ts'
+import { mirroredItemId } from '#protocols/execution/mirror/ids.ts'
 import { sentFile } from './artifact.ts'
 import { derivedSpec, inputFlags, inputOf, keyIn } from '../derive/from-operation.ts'
 import { deliveredOf } from '../inbox/deliverable.ts'
@@ -16,7 +16,7 @@ import type { Remote } from '../remote/remote.ts'
 import { show, writeJson } from '../output/render.ts'
 import { spec, type Context, type Spec } from '../derive/command.ts'
 import { columnsOf, type Io } from '../terminal.ts'
-import { inert } from '../output/safe-text.ts'
+import { escapeControl } from '../output/safe-text.ts'
 import { untilOf } from '../input/parse-when.ts'
 
 const requestFlag: Flag = { ...flag('request-id', 'id', 'which item'), path: ['request_id'], required: true }
@@ -85,9 +85,9 @@ export function inboxResolveSpec(protocol: Protocol, op: Operation): Spec {
       else
         for (const { ok, request_id, code = '', message = '', receipt } of answer.results) {
           const [sign, words] = ok
-            ? [context.paint('green', '✔'), receipt === undefined ? 'voted' : `answered (receipt ${inert(receipt.receipt_id)})`]
-            : [context.paint('red', '✖'), `not answered: ${inert(message)} [${inert(code)}]`]
-          context.io.out.write(`${sign} ${inert(request_id)} ${words}\n`)
+            ? [context.paint('green', '✔'), receipt === undefined ? 'voted' : `answered (receipt ${escapeControl(receipt.receipt_id)})`]
+            : [context.paint('red', '✖'), `not answered: ${escapeControl(message)} [${escapeControl(code)}]`]
+          context.io.out.write(`${sign} ${escapeControl(request_id)} ${words}\n`)
         }
       return isWhole ? exits.ok : exits.refused
     },
@@ -156,7 +156,7 @@ const answer = spec('inbox answer', 'Answer one item: approve or reject it, choo
 async function itemIdOf(remote: Remote, id: string): Promise<string> {
   if (!id.startsWith('ckpt_')) return id
   const { checkpoint }: { checkpoint: Checkpoint } = await remote.call('collaboration/checkpoint.get', { checkpoint_id: id })
-  return checkpoint.request_id ?? itemOf(id)
+  return checkpoint.request_id ?? mirroredItemId(id)
 }
 
 type Resolved = { readonly request: { readonly status: string }; readonly receipt?: { readonly receipt_id: string } }
@@ -164,9 +164,9 @@ type Resolved = { readonly request: { readonly status: string }; readonly receip
 function doneAs(item: Item, result: unknown, { receipt }: Resolved): string {
   const { sensitive } = cardIn(item).payload
   const isVerdict = item.action === 'APPROVE' || item.kind === 'review'
-  const words = isVerdict ? String(result) : sensitive === true ? 'provided a secret' : `answered ${inert(JSON.stringify(result))}`
-  const about = `${words}: ${inert(item.title)}`
-  return receipt === undefined ? `voted, ${about} (more votes are needed)` : `${about} (receipt ${inert(receipt.receipt_id)})`
+  const words = isVerdict ? String(result) : sensitive === true ? 'provided a secret' : `answered ${escapeControl(JSON.stringify(result))}`
+  const about = `${words}: ${escapeControl(item.title)}`
+  return receipt === undefined ? `voted, ${about} (more votes are needed)` : `${about} (receipt ${escapeControl(receipt.receipt_id)})`
 }
 
 const verdicts = new Map([

@@ -1,4 +1,4 @@
-// Who you are: logged in once, shown, listed, forgotten.
+// `login`, `whoami`, `logins`, `logout`: an identity is stored once, shown, listed and forgotten.
 import { hostname } from 'node:os'
 import { limits } from '#kernel/limits.ts'
 import { URL_USUAL } from '../../server/settings/config.ts'
@@ -12,7 +12,7 @@ import { adminKeyIn, dataFolder, isLocal, shownFolder, targetOf, urlOf } from '.
 import { show, writeJson } from '../output/render.ts'
 import { spec, type Context, type Spec } from '../derive/command.ts'
 import { tableOf } from '../terminal.ts'
-import { inert } from '../output/safe-text.ts'
+import { escapeControl } from '../output/safe-text.ts'
 
 type Me = { readonly id: string; readonly kind: string }
 
@@ -81,7 +81,7 @@ async function stored(context: Context, made: Login, me: Me): Promise<Login | nu
   const { file, replaced } = await storeLogin(context.io, made)
   if (context.json) writeJson(context, { url: made.url, installation: made.installation, id: me.id, kind: me.kind, file })
   else {
-    const words = `logged in at ${made.url} as ${inert(me.id)} (${inert(me.kind)}); stored in ${file}`
+    const words = `logged in at ${made.url} as ${escapeControl(me.id)} (${escapeControl(me.kind)}); stored in ${file}`
     context.io.out.write(`${context.paint('green', '✔')} ${words}\n`)
   }
   return replaced
@@ -140,7 +140,7 @@ const logout = spec('logout', 'Forget the login of one server, the current one b
     const left = isAll ? [] : (await readLogins(io)).all
     if (context.json) return writeJson(context, { forgotten: gone.map(({ url: of, id }) => ({ url: of, id })), left: left.length })
     if (gone.length === 0) return void io.out.write(url === null ? 'there was no login to forget\n' : `there was no login for ${url}\n`)
-    for (const one of gone) io.out.write(`logged out at ${one.url}${one.id === null ? '' : ` (${inert(one.id)})`}\n`)
+    for (const one of gone) io.out.write(`logged out at ${one.url}${one.id === null ? '' : ` (${escapeControl(one.id)})`}\n`)
     const rest = left.length === 0 ? '' : `; still logged in at ${left.map((one) => one.url).join(', ')}`
     io.out.write(`a key itself stays valid until \`countersign key revoke\`${rest}\n`)
   },

@@ -14,7 +14,7 @@ import { dataFolder, targetOf } from '../remote/credentials.ts'
 import { writeJson } from '../output/render.ts'
 import { spec, type Context, type Spec } from '../derive/command.ts'
 import { tableOf } from '../terminal.ts'
-import { inert } from '../output/safe-text.ts'
+import { escapeControl } from '../output/safe-text.ts'
 
 const FILE_BYTES_MAX = 2 * limits.receiptCharsMax
 const KEYS_MS = 5_000
@@ -61,7 +61,7 @@ function proven({ claims, unsigned }: Verdict & { ok: true }, isMatched: boolean
     ['from', claims.iss],
     ...(unsigned.length === 0 ? [] : [['not signed', unsigned.join(', ')] as const]),
   ]
-  const told = lines.map(([name, words]) => `  ${paint('dim', name.padEnd(11))} ${inert(words)}\n`).join('')
+  const told = lines.map(([name, words]) => `  ${paint('dim', name.padEnd(11))} ${escapeControl(words)}\n`).join('')
   return `${paint('green', '✔')} the receipt is genuine\n${told}`
 }
 
@@ -80,7 +80,7 @@ function deciderOf({ decided_by, basis }: Claims): string {
 }
 
 const doubted = ({ reason, words }: Verdict & { ok: false }, { paint }: Context): string =>
-  `${paint('red', '✖')} ${inert(words)} ${paint('dim', `[${reason}]`)}\n`
+  `${paint('red', '✖')} ${escapeControl(words)} ${paint('dim', `[${reason}]`)}\n`
 
 /** As text: a field that stands twice would be lost in reading it. */
 async function receiptIn({ io }: Context, path: string): Promise<string> {
@@ -168,7 +168,9 @@ const rotate = spec(
         const made = await fromFolder(() => replaceLost(keys, { now: realClock.now, entropy: realEntropy }))
         if (context.json) return writeJson(context, { made })
         return void io.out.write(
-          made.length === 0 ? 'nothing is missing\n' : made.map((file) => `${paint('yellow', '!')} made anew: ${inert(file)}\n`).join(''),
+          made.length === 0
+            ? 'nothing is missing\n'
+            : made.map((file) => `${paint('yellow', '!')} made anew: ${escapeControl(file)}\n`).join(''),
         )
       }
       const ring: KeyRing = await fromFolder(() => rotateKeys(keys, realClock.now()))

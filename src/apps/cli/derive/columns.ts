@@ -1,4 +1,4 @@
-// What cannot be derived: which fields are given without a name, and which columns a list of things has.
+// Positional arguments and table columns by noun: the two things that an operation's schema does not say.
 
 /** By operation. Where nothing stands here, the id of the operation's own noun comes first, else the first required id. */
 export const positionals: Readonly<Record<string, readonly string[]>> = {

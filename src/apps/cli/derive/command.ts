@@ -1,4 +1,4 @@
-// What a command is, before anything parses or shows it: help, completion, the reference and the parser are made from it.
+// A command as data, before anything parses or shows it: help, completion, the reference and the parser are made from it.
 import type { Exit } from '../exit-codes.ts'
 import type { Flag, Given } from './flags.ts'
 import type { Remote } from '../remote/remote.ts'

@@ -10,7 +10,7 @@ import { readInput } from '../input/read-input.ts'
 import { sayMore } from '../output/notes.ts'
 import { show } from '../output/render.ts'
 import { allFlags, type Context, type Spec } from './command.ts'
-import { quoted } from '../output/safe-text.ts'
+import { shellQuote } from '../output/safe-text.ts'
 
 export const inputFlags: readonly Flag[] = [
   flag('json-input', 'json', 'the whole input as one JSON object; flags come on top of it'),
@@ -162,7 +162,7 @@ export function exampleInput({ example: { input } }: Operation): Record<string, 
 }
 
 function exampleOf(op: Operation, made: Spec): string {
-  return ['countersign', ...made.words, ...argvFor(exampleInput(op), made)].map(quoted).join(' ')
+  return ['countersign', ...made.words, ...argvFor(exampleInput(op), made)].map(shellQuote).join(' ')
 }
 
 /** The words that say this input. */

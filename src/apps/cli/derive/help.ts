@@ -1,4 +1,4 @@
-// How the help is asked for, laid out and pointed at.
+// Help: how commands ask for it, its layout, and the hint that points to it.
 import type { Command } from 'commander'
 import { distanceOf } from '#kernel/codec/spelling.ts'
 import { kebab } from './flags.ts'

@@ -3,7 +3,7 @@
 import type { Checkpoint } from '#protocols/collaboration/schema.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import type { Delivered } from './deliverable.ts'
-import { inert, markedLines, ownLines } from '../output/safe-text.ts'
+import { escapeControl, markedLines, ownLines } from '../output/safe-text.ts'
 
 export type Style = 'bold' | 'dim' | 'red' | 'yellow' | 'green' | 'cyan' | 'inverse'
 export type Line = { readonly text: string; readonly style?: Style | undefined }
@@ -50,7 +50,7 @@ export const stateIn = (item: Item): unknown => (item.kind === 'request' ? undef
 
 const riskWords: Readonly<Record<string, string>> = { R1: 'minimal', R2: 'low', R3: 'moderate', R4: 'high', R5: 'critical' }
 /** `R4 of 5 (high)`. */
-export const riskOf = (risk: string): string => `${inert(risk)} of 5 (${riskWords[risk] ?? 'unknown'})`
+export const riskOf = (risk: string): string => `${escapeControl(risk)} of 5 (${riskWords[risk] ?? 'unknown'})`
 
 const SECOND = 1_000
 const units = [
@@ -77,9 +77,9 @@ export function deadlineOf({ expires_at, overdue }: Item, now: number): string {
 }
 
 /** A name as it is, or in quotes where it could be read as more than one. */
-const word = (text: string): string => (/^[\p{L}\p{N}][\p{L}\p{N} _.@:-]{0,59}$/u.test(text) ? text : JSON.stringify(inert(text)))
+const word = (text: string): string => (/^[\p{L}\p{N}][\p{L}\p{N} _.@:-]{0,59}$/u.test(text) ? text : JSON.stringify(escapeControl(text)))
 const named = ({ id, name }: { readonly id: string; readonly name: string | null }): string =>
-  name === null || name === id ? inert(id) : `${word(name)} (${inert(id)})`
+  name === null || name === id ? escapeControl(id) : `${word(name)} (${escapeControl(id)})`
 
 /** Fields that have a place of their own, or that only repeat one. */
 const PLACED = ['question', 'item', 'prompt', 'options', 'option_ids', 'context', 'details']
@@ -165,7 +165,8 @@ function deliveredLines(delivered: Delivered, columns: number): readonly Line[] 
   for (const { text, style } of delivered.lines.slice(0, DELIVERED_LINES_MAX)) out.theirs(text, style)
   const left = delivered.lines.length - DELIVERED_LINES_MAX
   const { id, version } = delivered.artifact
-  if (left > 0) out.own(`${left} more lines: countersign artifact download ${inert(id)} --version ${inert(version)}`, 'yellow')
+  if (left > 0)
+    out.own(`${left} more lines: countersign artifact download ${escapeControl(id)} --version ${escapeControl(version)}`, 'yellow')
   folds.set(delivered, { columns, lines: out.lines })
   return out.lines
 }

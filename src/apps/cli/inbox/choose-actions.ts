@@ -1,4 +1,4 @@
-// Which of the proposed actions may be taken: a list to walk through and to tick.
+// The list of proposed actions to tick: those that an approval covers.
 import type { Item } from '#protocols/execution/inbox/item.ts'
 
 /** `item`: as it was read. The answer is for it, wherever the list has gone meanwhile. */

@@ -1,4 +1,4 @@
-// The inbox at a terminal, from key to key: which item is chosen, what is typed, what is answered. An answer goes out with the digest of
+// The controller of the terminal inbox, from key to key: the chosen item, the typed text, the answer. An answer goes out with the digest of
 // what was on the screen, and only once all of it was there long enough to be seen.
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { createDeliveries } from './deliverable.ts'
@@ -15,9 +15,9 @@ import { answerMany } from './marked-items.ts'
 import { createConnection, createNews } from './news.ts'
 import { drawn, frameOf, type Frame, type View } from './screen.ts'
 import type { Key } from '../input/keyboard.ts'
-import { edited, lineOf } from '../input/line-editor.ts'
+import { editLine, newLine } from '../input/line-editor.ts'
 import type { Remote } from '../remote/remote.ts'
-import { inert } from '../output/safe-text.ts'
+import { escapeControl } from '../output/safe-text.ts'
 
 /** An item that is younger on the screen was not read yet: the key was meant for what stood there before. */
 const UNREAD_MS = 250
@@ -128,9 +128,9 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
     items,
     tell,
     attempt,
-    ask: (label, done, hidden = false) => void (prompt = { label, line: lineOf(''), hidden, done }),
+    ask: (label, done, hidden = false) => void (prompt = { label, line: newLine(''), hidden, done }),
     answered({ title, request_id }, words) {
-      said.push(`${paint('green', '✔')} ${inert(words)}: ${inert(title)} (${inert(request_id)})\n`)
+      said.push(`${paint('green', '✔')} ${escapeControl(words)}: ${escapeControl(title)} (${escapeControl(request_id)})\n`)
       tell(`✔ ${words}: ${title}`, 'green')
       moveOn(request_id)
     },
@@ -240,7 +240,7 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
       prompt = null
       message = null
       void own.done(own.line.text)
-    } else own.line = edited(own.line, key)
+    } else own.line = editLine(own.line, key)
   }
 
   /** Never out of the screen: one esc too many costs nothing. */
@@ -274,7 +274,7 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
   const open = (next: View['mode']): void => void ([mode, scroll] = [next, 0])
   function filtering(): void {
     const label = 'Filter: words, kind:review priority:high agent:… @saved; empty: everything'
-    prompt = { label, line: lineOf(items.filter.text), hidden: false, done: search }
+    prompt = { label, line: newLine(items.filter.text), hidden: false, done: search }
   }
 
   const refresh = (): Promise<void> =>

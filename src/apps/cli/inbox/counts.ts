@@ -1,4 +1,4 @@
-// How much waits, and how much of it fits the filter: the server's own numbers, asked for again when something has changed.
+// Counts of the inbox, in all and within the filter: the server's own numbers, asked for again when something has changed.
 import { CliError, exits } from '../exit-codes.ts'
 import type { Query } from './filter.ts'
 import type { Remote } from '../remote/remote.ts'

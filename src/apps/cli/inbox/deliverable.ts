@@ -1,4 +1,4 @@
-// What was delivered for review, as lines that people read: the text itself, or what changed since the version before.
+// A deliverable as lines for its reviewer: the text itself, or the difference to the version before.
 import type { Artifact } from '#protocols/collaboration/schema.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { bytesOf } from '../commands/artifact.ts'
@@ -6,7 +6,7 @@ import { changesBetween, hunksOf } from '../output/diff.ts'
 import { cardIn, type Style } from './card.ts'
 import type { Remote } from '../remote/remote.ts'
 import { bytesIn } from '../terminal.ts'
-import { inert } from '../output/safe-text.ts'
+import { escapeControl } from '../output/safe-text.ts'
 
 export type DeliveredLine = { readonly text: string; readonly style?: Style | undefined }
 export type Delivered = {
@@ -51,7 +51,7 @@ async function textIn(remote: Remote, artifact: Artifact): Promise<string | null
 }
 
 /** The agent's word for it, in quotes unless it is one plain word: it stands in a sentence of ours. */
-const typeWord = (type: string): string => (/^\w[\w./+-]{0,59}$/.test(type) ? type : JSON.stringify(inert(type)))
+const typeWord = (type: string): string => (/^\w[\w./+-]{0,59}$/.test(type) ? type : JSON.stringify(escapeControl(type)))
 
 const linesIn = (text: string): string[] => text.replace(/\n$/, '').split('\n')
 

@@ -1,4 +1,4 @@
-// Which keys there are: those that answer an item, the line of hints below the list, and the help.
+// The keys of the inbox: those that answer an item, the line of hints below the list, and the help.
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { cardIn, choicesOf, isOpen, proposedIn, stateIn } from './card.ts'
 import type { View } from './screen.ts'

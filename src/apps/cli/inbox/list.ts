@@ -6,7 +6,7 @@ import { isOpen } from './card.ts'
 import { countsOf, type Counts } from './counts.ts'
 import { whoseIn, type Filter } from './filter.ts'
 import type { Remote } from '../remote/remote.ts'
-import { inert } from '../output/safe-text.ts'
+import { escapeControl } from '../output/safe-text.ts'
 
 /** A list begins with as many as fill any screen. */
 const SCREENFUL = 60
@@ -123,7 +123,7 @@ export function createItems(remote: Remote, first: Filter, changed: () => void):
   async function reload(request_id: string): Promise<Item | null> {
     try {
       const { item }: { item: Item } = await remote.call('execution/inbox.get', { request_id })
-      if (!isOpen(item) && !marks.has(request_id)) marks.set(request_id, `${item.status} by ${inert(item.ended?.by ?? '?')}`)
+      if (!isOpen(item) && !marks.has(request_id)) marks.set(request_id, `${item.status} by ${escapeControl(item.ended?.by ?? '?')}`)
       is.all = is.all.map((one) => (one.request_id === request_id ? item : one))
       return item
     } catch (error) {

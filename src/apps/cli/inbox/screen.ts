@@ -8,7 +8,7 @@ import { HELP, hintsOf } from './keyboard-help.ts'
 import type { Items } from './list.ts'
 import { charactersOf } from '../input/line-editor.ts'
 import type { Paint } from '../terminal.ts'
-import { fitted, inert, ownLines, padded, widthOf } from '../output/safe-text.ts'
+import { cutToWidth, escapeControl, ownLines, padToWidth, widthOf } from '../output/safe-text.ts'
 
 export type Typing = { readonly label: string; readonly line: { readonly text: string; readonly at: number }; readonly hidden: boolean }
 export type View = {
@@ -90,9 +90,9 @@ function framed(view: View, body: readonly Line[], footer: readonly Line[], colu
   const { counts, filter, picked, isSearching } = list
   const open = counts.open === null ? '… open' : `${counts.open} open`
   const parts = [
-    `Inbox of ${inert(view.who)}`,
+    `Inbox of ${escapeControl(view.who)}`,
     `${open}${counts.critical === 0 ? '' : `, ${counts.critical} critical`}`,
-    ...(filter.text === '' ? [] : [`${counts.fitting === null ? '…' : counts.fitting} with filter: ${inert(filter.text)}`]),
+    ...(filter.text === '' ? [] : [`${counts.fitting === null ? '…' : counts.fitting} with filter: ${escapeControl(filter.text)}`]),
     ...(picked.size === 0 ? [] : [`${picked.size} marked`]),
     ...(isSearching ? ['searching…'] : []),
   ]
@@ -100,14 +100,14 @@ function framed(view: View, body: readonly Line[], footer: readonly Line[], colu
   const room = Math.max(0, rows - 1 - footer.length)
   const filled: Line[] = [...body.slice(0, room), ...Array.from({ length: Math.max(0, room - body.length) }, () => ({ text: '' }))]
   const head: Line = { text: `${away}${parts.join(' · ')}`, style: awaySince === null ? 'bold' : 'red' }
-  return [head, ...filled, ...footer].slice(0, rows).map(({ text, style }) => ({ text: fitted(text, columns), style }))
+  return [head, ...filled, ...footer].slice(0, rows).map(({ text, style }) => ({ text: cutToWidth(text, columns), style }))
 }
 
 function footerOf(view: View, columns: number): Line[] {
   const { typing, message } = view
   if (typing !== null) return typingLines(typing, columns)
   return [
-    { text: message === null ? '' : inert(message.text), style: message?.style },
+    { text: message === null ? '' : escapeControl(message.text), style: message?.style },
     { text: hintsOf(view, columns), style: 'dim' },
   ]
 }
@@ -115,11 +115,11 @@ function footerOf(view: View, columns: number): Line[] {
 const CURSOR = '▏'
 /** The label, and the part of the line around the cursor. */
 function typingLines({ label, line, hidden }: Typing, columns: number): Line[] {
-  const characters = charactersOf(line.text).map((one) => (hidden ? '•' : inert(one)))
+  const characters = charactersOf(line.text).map((one) => (hidden ? '•' : escapeControl(one)))
   const [before, after] = [characters.slice(0, line.at), characters.slice(line.at)]
   const room = Math.max(1, columns - 4)
   while (widthOf(before.join('')) > Math.max(room / 2, room - widthOf(after.join(''))) && before.length > 0) before.shift()
-  const text = fitted(`> ${before.join('')}${CURSOR}${after.join('')}`, columns)
+  const text = cutToWidth(`> ${before.join('')}${CURSOR}${after.join('')}`, columns)
   return [
     ...ownLines(label, columns)
       .slice(0, 3)
@@ -130,7 +130,7 @@ function typingLines({ label, line, hidden }: Typing, columns: number): Line[] {
 
 const helpLines = (columns: number, room: number, scroll: number): Line[] => {
   const from = Math.min(scroll, Math.max(0, HELP.length - room))
-  return HELP.slice(from, from + room).map((text) => ({ text: fitted(text, columns) }))
+  return HELP.slice(from, from + room).map((text) => ({ text: cutToWidth(text, columns) }))
 }
 
 // --- Which actions ---------------------------------------------------------------------------------------------------------
@@ -170,14 +170,15 @@ function whenOf(item: Item, now: number): string {
 function rowOf(view: View, item: Item, isChosen: boolean, columns: number, now: number): Line {
   const mark = view.list.marks.get(item.request_id) ?? (isOpen(item) ? null : item.status)
   const kind = item.kind === 'request' ? item.action.toLowerCase() : item.kind
-  const begin = `${isChosen ? '>' : ' '}${view.list.picked.has(item.request_id) ? '*' : ' '}${priorities[item.priority]} ${padded(inert(kind), KIND_COLUMNS)} `
-  const agent = inert(item.agent.name ?? item.agent.id)
+  const begin = `${isChosen ? '>' : ' '}${view.list.picked.has(item.request_id) ? '*' : ' '}${priorities[item.priority]} ${padToWidth(escapeControl(kind), KIND_COLUMNS)} `
+  const agent = escapeControl(item.agent.name ?? item.agent.id)
   const isWide = columns >= WIDE
   const width = isWide ? AGENT_COLUMNS + 1 + WHEN_COLUMNS : WHEN_COLUMNS
-  const columnsLeft = isWide ? `${padded(fitted(agent, AGENT_COLUMNS), AGENT_COLUMNS)} ` : ''
-  const end = mark === null ? `${columnsLeft}${whenOf(item, now).padStart(WHEN_COLUMNS)}` : padded(fitted(inert(mark), width), width)
+  const columnsLeft = isWide ? `${padToWidth(cutToWidth(agent, AGENT_COLUMNS), AGENT_COLUMNS)} ` : ''
+  const end =
+    mark === null ? `${columnsLeft}${whenOf(item, now).padStart(WHEN_COLUMNS)}` : padToWidth(cutToWidth(escapeControl(mark), width), width)
   const room = Math.max(8, columns - widthOf(begin) - width - 2)
-  const text = `${begin}${padded(fitted(inert(item.title), room), room)}  ${end}`
+  const text = `${begin}${padToWidth(cutToWidth(escapeControl(item.title), room), room)}  ${end}`
   return { text, style: isChosen ? 'inverse' : mark === null ? styleOf(item) : 'dim' }
 }
 

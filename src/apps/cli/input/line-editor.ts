@@ -6,12 +6,12 @@ export type Line = { readonly text: string; /** How many characters stand before
 const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
 export const charactersOf = (text: string): string[] => Array.from(graphemes.segment(text), ({ segment }) => segment)
 
-export const lineOf = (text: string): Line => ({ text, at: charactersOf(text).length })
+export const newLine = (text: string): Line => ({ text, at: charactersOf(text).length })
 
 const CHARS_MAX = 20_000
 
 /** The line after a key; a key that edits nothing leaves it as it is. */
-export function edited({ text, at }: Line, { name, text: typed }: Key): Line {
+export function editLine({ text, at }: Line, { name, text: typed }: Key): Line {
   const all = charactersOf(text)
   const [before, after] = [all.slice(0, at), all.slice(at)]
   const joined = (left: readonly string[], right: readonly string[]): Line => {

@@ -1,4 +1,4 @@
-// What changed between two texts, line by line, with a little around it: Myers' shortest edit script.
+// The difference between two texts, line by line with a little context: Myers' shortest edit script.
 
 export type Change = { readonly kind: 'same' | 'added' | 'removed'; readonly text: string }
 

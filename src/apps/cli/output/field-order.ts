@@ -9,17 +9,17 @@ type Node = {
 }
 const isValue = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
 
-export function ordered(value: unknown, schema: Node | undefined): unknown {
+export function orderFields(value: unknown, schema: Node | undefined): unknown {
   if (schema === undefined) return value
   if (Array.isArray(value)) {
     const items = schema.items ?? schema.anyOf?.find((branch) => branch.items)?.items
-    return value.map((item) => ordered(item, items))
+    return value.map((item) => orderFields(item, items))
   }
   if (!isValue(value)) return value
   const properties = fieldsFor(value, schema)
   const known = Object.keys(properties).filter((field) => Object.hasOwn(value, field))
   const others = Object.keys(value).filter((field) => !Object.hasOwn(properties, field))
-  return Object.fromEntries([...known, ...others].map((field) => [field, ordered(value[field], properties[field])]))
+  return Object.fromEntries([...known, ...others].map((field) => [field, orderFields(value[field], properties[field])]))
 }
 
 /** Of the form that the value has, where there are several. */

@@ -1,5 +1,5 @@
-// What people and agents are called, for tables. A name is shown only where it can stand for one of them alone: an agent that calls itself
-// like a person, or like an id, is shown by its id.
+// Names of people and agents, for tables. A name is shown only where it stands for one of them alone: an agent that calls itself like a
+// person, or like an id, is shown by its id.
 import { CliError } from '../exit-codes.ts'
 import type { Context } from '../derive/command.ts'
 

@@ -1,6 +1,6 @@
 // Sentences that follow an answer where people should know more than it shows. They go to the error output: programs read the answer.
 import type { Context } from '../derive/command.ts'
-import { inert } from './safe-text.ts'
+import { escapeControl } from './safe-text.ts'
 
 type Note = (input: Readonly<Record<string, unknown>>, answer: Readonly<Record<string, unknown>>) => string | null
 
@@ -12,5 +12,5 @@ const notes: Readonly<Record<string, Note>> = {
 /** A script that reads the answer as JSON is told nothing, unless somebody watches it. */
 export function sayMore({ io, json, paintErr }: Context, operation: string, input: Record<string, unknown>, answer: unknown): void {
   const words = notes[operation]?.(input, answer as Record<string, unknown>) ?? null
-  if (words !== null && (!json || io.err.isTTY === true)) io.err.write(`${paintErr('yellow', '!')} ${inert(words)}\n`)
+  if (words !== null && (!json || io.err.isTTY === true)) io.err.write(`${paintErr('yellow', '!')} ${escapeControl(words)}\n`)
 }

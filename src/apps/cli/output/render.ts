@@ -6,7 +6,7 @@ import { namesOf } from './names.ts'
 import { shortIds } from './short-ids.ts'
 import type { Context } from '../derive/command.ts'
 import { columnsOf, tableOf, type Paint } from '../terminal.ts'
-import { fitted, folded, inert, inertJson, inertLines, padded, widthOf } from './safe-text.ts'
+import { cutToWidth, foldLines, escapeControl, inertJson, inertLines, padToWidth, widthOf } from './safe-text.ts'
 import { agoOf, exactly, isTime } from './relative-time.ts'
 
 type Value = Readonly<Record<string, unknown>>
@@ -44,7 +44,7 @@ export async function show(context: Context, operation: string, answer: unknown)
 
 // --- Lists -----------------------------------------------------------------------------------------------------------------
 
-export function at(value: unknown, path: string): unknown {
+export function valueAt(value: unknown, path: string): unknown {
   let inner = value
   for (const step of path.split('.')) inner = isValue(inner) ? inner[step] : undefined
   return inner
@@ -72,13 +72,13 @@ async function showList(context: Context, { items, next_cursor }: { items: Value
   const first = items[0]
   if (!first) io.err.write(`${paintErr('dim', 'nothing there')}\n`)
   else io.out.write(await tableFor(context, items, listingOf(first)))
-  if (next_cursor) io.err.write(`${paintErr('dim', `there is more: add --cursor ${inert(next_cursor)}`)}\n`)
+  if (next_cursor) io.err.write(`${paintErr('dim', `there is more: add --cursor ${escapeControl(next_cursor)}`)}\n`)
 }
 
 /** Short ids, names and relative times; the record is exact. */
 export async function tableFor(context: Context, items: readonly Value[], { columns, isRecord = false }: Listing): Promise<string> {
   const { io, paint } = context
-  const rows = items.map((item) => columns.map(([, path, read]) => cellOf(read ? read(item) : at(item, path))))
+  const rows = items.map((item) => columns.map(([, path, read]) => cellOf(read ? read(item) : valueAt(item, path))))
   const names = isRecord
     ? new Map<string, string>()
     : await namesOf(
@@ -134,7 +134,8 @@ export function cardsOf(answer: Value, noun: string, columns: number, paint: Pai
   return parts.join('\n')
 }
 
-const titleOf = (name: string, { id }: Value): string => (typeof id === 'string' ? `${inert(name)} ${inert(id)}` : inert(name))
+const titleOf = (name: string, { id }: Value): string =>
+  typeof id === 'string' ? `${escapeControl(name)} ${escapeControl(id)}` : escapeControl(name)
 
 function lineOf(name: string, value: Value, paint: Paint): string {
   const state = typeof value['state'] === 'string' ? ` ${painted(value['state'], paint)}` : ''
@@ -143,7 +144,7 @@ function lineOf(name: string, value: Value, paint: Paint): string {
 
 const painted = (word: string, paint: Paint): string => {
   const style = styleOf(word)
-  return style === null ? inert(word) : paint(style, inert(word))
+  return style === null ? escapeControl(word) : paint(style, escapeControl(word))
 }
 
 const isEmpty = (value: unknown): boolean =>
@@ -159,8 +160,8 @@ const WHOLE = ['key', 'link', 'secret', 'ticket', 'token', 'url']
 
 /** A text of one line stands beside its name. Of a longer one every line is marked, so that none looks like a field of its own (X32). */
 function valueLines(text: string, room: number): string[] {
-  const lines = folded(inertLines(text), room)
-  return lines.length === 1 ? lines : folded(inertLines(text), Math.max(4, room - 2)).map((line) => `│ ${line}`)
+  const lines = foldLines(inertLines(text), room)
+  return lines.length === 1 ? lines : foldLines(inertLines(text), Math.max(4, room - 2)).map((line) => `│ ${line}`)
 }
 
 function fieldsOf(value: Value, indent: string, columns: number, paint: Paint): string {
@@ -169,11 +170,11 @@ function fieldsOf(value: Value, indent: string, columns: number, paint: Paint): 
   const room = Math.max(8, columns - indent.length - width - 2)
   return rows
     .flatMap(([name, lines]) => {
-      const shown = lines.flatMap((line) => (indent === '' && WHOLE.includes(name) ? [inert(line)] : valueLines(line, room)))
+      const shown = lines.flatMap((line) => (indent === '' && WHOLE.includes(name) ? [escapeControl(line)] : valueLines(line, room)))
       const kept = shown.length > LINES_MAX ? [...shown.slice(0, LINES_MAX), `… ${shown.length - LINES_MAX} more lines; see --json`] : shown
       return kept.map((line, i) => {
         const style = lines.length === 1 ? styleOf(line) : null
-        return `${indent}${i === 0 ? paint('dim', padded(fitted(name, width), width)) : ' '.repeat(width)}  ${style === null ? line : paint(style, line)}`.trimEnd()
+        return `${indent}${i === 0 ? paint('dim', padToWidth(cutToWidth(name, width), width)) : ' '.repeat(width)}  ${style === null ? line : paint(style, line)}`.trimEnd()
       })
     })
     .map((line) => `${line}\n`)
@@ -183,7 +184,7 @@ function fieldsOf(value: Value, indent: string, columns: number, paint: Paint): 
 /** Every field with its lines; the fields of a thing inside are named by their path. */
 function rowsOf(value: Value, prefix: string, id: unknown): [string, string[]][] {
   return Object.entries(value).flatMap(([field, inner]): [string, string[]][] => {
-    const name = inert(prefix + field)
+    const name = escapeControl(prefix + field)
     // What is not so, what there is none of and what only repeats the title says nothing; --json has it all.
     if (isEmpty(inner) || inner === false || inner === 0 || (inner === id && field !== 'id')) return []
     if (isValue(inner)) return rowsOf(inner, `${prefix}${field}.`, id)

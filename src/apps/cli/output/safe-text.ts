@@ -14,7 +14,7 @@ const escaped = (char: string): string => {
 }
 
 /** On one line, every character visible. */
-export const inert = (text: string): string => text.replaceAll(HOSTILE, escaped)
+export const escapeControl = (text: string): string => text.replaceAll(HOSTILE, escaped)
 
 /** The same where lines and tabs mean what they say. */
 export const inertLines = (text: string): string =>
@@ -61,7 +61,7 @@ function* charactersIn(text: string, columns: number): Iterable<string> {
 }
 
 /** Cut to so many columns, the last one an ellipsis. */
-export function fitted(text: string, columns: number): string {
+export function cutToWidth(text: string, columns: number): string {
   if (widthOf(text) <= columns) return text
   let kept = ''
   let width = 0
@@ -73,10 +73,10 @@ export function fitted(text: string, columns: number): string {
   return `${kept}…`
 }
 
-export const padded = (text: string, columns: number): string => text + ' '.repeat(Math.max(0, columns - widthOf(text)))
+export const padToWidth = (text: string, columns: number): string => text + ' '.repeat(Math.max(0, columns - widthOf(text)))
 
 /** Lines of at most so many columns, broken between words. */
-export function wrapped(text: string, columns: number): string[] {
+export function wrapWords(text: string, columns: number): string[] {
   return text.split('\n').flatMap((line) => {
     const lines: string[] = []
     const indent = /^ */.exec(line)![0]
@@ -98,8 +98,8 @@ export function wrapped(text: string, columns: number): string[] {
 }
 
 /** The same, with words broken that are longer than a line: none of it is cut off, and none wraps by itself. */
-export const folded = (text: string, columns: number): string[] =>
-  wrapped(text.replaceAll('\t', '    '), columns).flatMap((line) => {
+export const foldLines = (text: string, columns: number): string[] =>
+  wrapWords(text.replaceAll('\t', '    '), columns).flatMap((line) => {
     if (line.length <= columns && ASCII.test(line)) return [line]
     const lines: string[] = []
     let current = ''
@@ -124,17 +124,17 @@ const NARROW = 4
 export function markedLines(text: string, columns: number, first = MARK): string[] {
   const room = Math.max(NARROW, columns - widthOf(first))
   const rest = `${' '.repeat(Math.max(0, widthOf(first) - 2))}│ `
-  return folded(inertLines(text), room).map((line, i) => `${i === 0 ? first : rest}${line}`)
+  return foldLines(inertLines(text), room).map((line, i) => `${i === 0 ? first : rest}${line}`)
 }
 
 /** A sentence of our own. What is quoted in it may be long: no line after the first begins where sentences begin. */
 export function ownLines(text: string, columns: number): string[] {
-  const shown = inert(text)
-  const first = folded(shown, columns)[0]!
+  const shown = escapeControl(text)
+  const first = foldLines(shown, columns)[0]!
   const rest = shown.slice(first.length).trimStart()
   const indent = columns > 4 * NARROW ? '    ' : ' '
-  return [first, ...(rest === '' ? [] : folded(rest, Math.max(1, columns - indent.length)).map((line) => `${indent}${line}`))]
+  return [first, ...(rest === '' ? [] : foldLines(rest, Math.max(1, columns - indent.length)).map((line) => `${indent}${line}`))]
 }
 
 /** As a shell takes it. */
-export const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`)
+export const shellQuote = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`)

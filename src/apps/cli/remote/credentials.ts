@@ -1,5 +1,5 @@
-// Which server, and as whom: a flag, the environment, a stored login, or the admin key of a server on this machine. A stored key goes only
-// to the server that it was stored for: not to another installation that answers at its address.
+// The server and the key of a command: a flag, the environment, a stored login, or the admin key of a server on this machine. A stored key
+// goes only to the server that it was stored for.
 import { existsSync, readFileSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
 import { URL_USUAL } from '../../server/settings/config.ts'

@@ -1,10 +1,10 @@
-// What commands call: a server over HTTP, or a folder that is read without one.
+// The target of a command: a server over HTTP, or a data folder that is read without one.
 import { protocols } from '#protocols/index.ts'
 import type { Hxp } from '#sdk/hxp.ts'
 import type { Downloaded, Progress } from '#sdk/transport/transport.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import { isThere, openServer, unreachable } from './http.ts'
-import { ordered, outputsOf } from '../output/field-order.ts'
+import { orderFields, outputsOf } from '../output/field-order.ts'
 import { dataFolder, isLocal, shownFolder, targetOf, type Target } from './credentials.ts'
 import type { Globals } from '../derive/command.ts'
 import type { Io, Paint } from '../terminal.ts'
@@ -36,7 +36,7 @@ export async function openRemote(io: Io, globals: Globals, paintErr: Paint): Pro
   const outputs = outputsOf(protocols)
   return {
     ...remote,
-    call: async (operation, input, options) => ordered(await remote.call(operation, input, options), outputs.get(operation)),
+    call: async (operation, input, options) => orderFields(await remote.call(operation, input, options), outputs.get(operation)),
   }
 }
 

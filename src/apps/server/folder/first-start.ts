@@ -1,5 +1,5 @@
-// What must be there before anybody can do anything: a project, an owner, and a key to administer with. Each step looks first, so
-// that a start after a crash at any point goes on where the last one ended, and what was changed since is left alone.
+// The first start: a project, an owner, and a key to administer with. Each step looks first, so that a start after a crash at any point
+// goes on where the last one ended, and later changes are left alone.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'

@@ -1,5 +1,5 @@
-// Which server a data folder belongs to, and whether its files are still the ones that this server opened: a file that was deleted
-// goes on taking everything that is written to it, and all of it is lost.
+// The lock of a data folder, and the watch over its files: a file that was deleted goes on taking everything that is written to it, and all
+// of it is lost, so a server notices when its files are no longer the ones that it opened.
 import { existsSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'

@@ -6,7 +6,7 @@ import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
 import type { Found } from '#kernel/log/store.ts'
 import type { KeyNames } from '#protocols/identity/schema.ts'
 import { serverKeyId } from '#workers/keys/notary.ts'
-import { newRing, ringFrom, rotated, type KeyRing } from '#workers/keys/key-ring.ts'
+import { newRing, ringFrom, rotateRing, type KeyRing } from '#workers/keys/key-ring.ts'
 import type { Worker, WorkerLog } from '#workers/worker.ts'
 import { readText, writeAtomically } from './data-folder.ts'
 import { lockFile, lockFolder } from './folder-lock.ts'
@@ -192,7 +192,7 @@ const broken = (file: string, why: string): StartError => new StartError(`${file
 export async function rotateKeys(keys: string, now: number): Promise<KeyRing> {
   const unlock = lockRing(keys)
   try {
-    const ring = rotated((await ringIn(keys)).ring, timestampOf(now))
+    const ring = rotateRing((await ringIn(keys)).ring, timestampOf(now))
     await write(ringFile(keys), textOf(ring))
     return ring
   } finally {

@@ -1,4 +1,5 @@
-// From any credential to an actor, and sessions of browsers on top of the identity operations: opening, closing, noting their use.
+// The authenticator: from any credential to an actor, and browser sessions on top of the identity operations (opening, closing, noting
+// their use).
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'

@@ -6,7 +6,7 @@ import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { decode } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
-import { refused, type Claims } from '#protocols/identity/authenticate.ts'
+import { unauthenticated, type Claims } from '#protocols/identity/authenticate.ts'
 import type { IssuerSettings } from '../settings/config.ts'
 import { createKeySet, usualBounds, type KeySetBounds } from './issuer-keys.ts'
 
@@ -46,7 +46,7 @@ export async function createIssuer({ url, jwks, audience }: IssuerSettings, { no
     }
     const { payload } = await jwtVerify(token, keys, options)
     const { sub, exp } = payload as { sub: unknown; exp: number }
-    if (typeof sub !== 'string' || sub === '' || sub.length > limits.subCharsMax) throw refused()
+    if (typeof sub !== 'string' || sub === '' || sub.length > limits.subCharsMax) throw unauthenticated()
     const endMs = Math.min(exp * 1_000 + limits.tokenSkewMs, now() + limits.durationMsMax)
     return { issuer: url, sub, until: timestampOf(Math.trunc(endMs)) }
   }
@@ -71,7 +71,7 @@ export async function createIssuer({ url, jwks, audience }: IssuerSettings, { no
     }
     // A key that nobody knows yet: the issuer may have changed its keys.
     const newer = await keySet.renewed()
-    if (newer === keys) throw refused()
+    if (newer === keys) throw unauthenticated()
     return remember(token, newer, await verified(token, newer))
   }
 
@@ -79,12 +79,12 @@ export async function createIssuer({ url, jwks, audience }: IssuerSettings, { no
     async verify(token) {
       try {
         const claims = await claimsIn(token)
-        if (Date.parse(claims.until) <= now()) throw refused()
+        if (Date.parse(claims.until) <= now()) throw unauthenticated()
         return claims
       } catch (error) {
         if (error instanceof Refusal && error.code === 'BUSY') throw error
         log.debug({ reason: reasonIn(error) }, 'a token was refused')
-        throw refused()
+        throw unauthenticated()
       }
     },
   }
@@ -96,7 +96,7 @@ const reasonIn = (error: unknown): string => (error as { code?: string }).code ?
 function refuseOthers(token: string, issuer: string): void {
   const [header, payload] = token.split('.').map((part, i) => (i < 2 ? decode(Buffer.from(part, 'base64url')) : null)) as [Said, Said]
   const { alg, typ } = header ?? {}
-  if (!ALGORITHMS.includes(alg as string) || payload?.['iss'] !== issuer) throw refused()
-  if (typ !== undefined && !(typeof typ === 'string' && TYPES.has(typ.toLowerCase().replace(/^application\//, '')))) throw refused()
+  if (!ALGORITHMS.includes(alg as string) || payload?.['iss'] !== issuer) throw unauthenticated()
+  if (typ !== undefined && !(typeof typ === 'string' && TYPES.has(typ.toLowerCase().replace(/^application\//, '')))) throw unauthenticated()
 }
 type Said = Readonly<Record<string, unknown>> | null

@@ -1,4 +1,4 @@
-// Which agents are programs of this machine: a file that only the operator writes. Nothing that comes over the API can name a command.
+// The file of agents that are programs of this machine. Only the operator writes it: nothing that comes over the API can name a command.
 import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { Refusal } from '#kernel/declare/errors.ts'

@@ -1,4 +1,4 @@
-// The operator's file of capability sources. What is not understood in it is an error with a sentence, never ignored.
+// The operator's file of capability sources. An entry that is not understood is an error with a sentence, never ignored.
 import { readFileSync } from 'node:fs'
 import { localSource, skillOf, type Skill } from '#capabilities/local.ts'
 import { mcpSource, type McpSettings } from '#capabilities/mcp.ts'

@@ -1,5 +1,5 @@
-// What an operator may set: by flag or by environment variable, the flag wins. A value that is not understood is an error with a
-// sentence, never a default.
+// The configuration of a server: each setting by flag or environment variable, the flag wins. A value that is not understood is an error
+// with a sentence, never a default.
 import { isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
 import { distanceOf } from '#kernel/codec/spelling.ts'

@@ -1,5 +1,5 @@
-// Who sends a request and from where. A browser must not be made to speak for its user by another site: the Host is one of ours
-// (DNS rebinding), and with a cookie the page is ours as well (CSRF).
+// The browser guard. Another site must not be able to speak for a person through their browser: the Host is one of ours (DNS rebinding),
+// and with a cookie the page is ours as well (CSRF).
 import type { IncomingHttpHeaders } from 'node:http'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Actor } from '#kernel/declare/access.ts'

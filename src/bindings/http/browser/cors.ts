@@ -1,5 +1,5 @@
-// Which pages of other origins may use which paths. The headers are set before anything else looks at the request, so that every
-// answer has them, refusals included: a page that may not read an error cannot show it. Cookies never cross origins.
+// Cross-origin rules: the pages of other origins that may use a path. The headers are set before anything else looks at the request, so
+// that every answer has them, refusals included: a page that may not read an error cannot show it. Cookies never cross origins.
 import type { IncomingHttpHeaders, IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 
 export type CorsOptions = {

@@ -1,5 +1,5 @@
-// A body arrives in a bounded time, or the socket is let go. Node's own bound cannot be lifted for one request, and an upload takes
-// as long as it takes.
+// The deadline of request bodies. A body arrives in a bounded time, or its socket is closed. Node's own bound cannot be lifted for one
+// request, and an upload takes as long as it takes.
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { limits } from '#kernel/limits.ts'

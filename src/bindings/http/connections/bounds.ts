@@ -1,4 +1,4 @@
-// How long and how many: the bounds of the HTTP server itself.
+// Bounds of the HTTP server: times and counts.
 import { limits } from '#kernel/limits.ts'
 
 /** What a test may shrink. */

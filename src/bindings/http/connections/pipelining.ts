@@ -1,5 +1,5 @@
-// Requests of one connection, one after the other. HTTP lets a client send the next request before it has read the last answer: a few of
-// them are worked on, and the others wait until the answers before them were taken. Who sends ahead without end is cut off.
+// Pipelined requests of one connection, one after the other. HTTP lets a client send the next request before it has read the last answer: a
+// few of them are worked on, and the others wait until the answers before them were taken. Who sends ahead without end is cut off.
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { limits } from '#kernel/limits.ts'

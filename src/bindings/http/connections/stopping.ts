@@ -1,4 +1,4 @@
-// How the HTTP server ends: nothing new is accepted, what is under way is answered, and what does not end in time is let go.
+// The stop of the HTTP server: nothing new is accepted, calls under way are answered, and connections that do not end in time are closed.
 import type { FastifyInstance } from 'fastify'
 import type { Metrics } from '../../shared/call-metrics.ts'
 

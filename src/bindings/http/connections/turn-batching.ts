@@ -1,5 +1,5 @@
-// Where answers leave. Every write wakes whoever waits at the other end, which costs more than the write itself. What is answered in one
-// turn of the loop is written together: the first wakes the client, and the others find it awake.
+// Turn batching: answers of one turn of the event loop are written together. Every write wakes the process at the other end, which costs
+// more than the write itself; the first wakes the client, and the others find it awake.
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Unsent } from '../../shared/unsent-answers.ts'

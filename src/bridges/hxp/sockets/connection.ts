@@ -1,4 +1,4 @@
-// One socket: what it is told, and how it ends. It has nothing to say.
+// One WebSocket connection. It only receives; frames from the client are ignored.
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
 import type { Unsent } from '#bindings/shared/unsent-answers.ts'

@@ -1,4 +1,4 @@
-// What subscribers hear (HXP 0.1, 5.2): the difference between two states of a request, as frames that are written once for everybody.
+// Frames for subscribers (HXP 0.1, 5.2): the difference between two states of a request, written once for everybody.
 import type { SignedReceipt } from '#protocols/execution/answering/receipt.ts'
 import { TIMEOUT, type Request } from '#protocols/execution/schema.ts'
 import { visible } from '#protocols/execution/answering/shown-request.ts'

@@ -1,5 +1,5 @@
-// Who listens to which request. One subscription to the record for all of them; what changes in one turn goes out in one write, and
-// the bytes are the same for everybody who may hear them.
+// Subscriptions to requests. One subscription to the record serves all sockets; changes of one turn go out in one write, with the same
+// bytes for everybody who may hear them.
 import { isIn, SYSTEM, type Actor } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { keyOf } from '#kernel/declare/schema.ts'

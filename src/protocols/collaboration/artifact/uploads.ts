@@ -58,7 +58,7 @@ export async function uploadFor(read: Read, task_id: string, uri: string): Promi
 }
 
 /** What a commit that names the upload does to it: from now on it stays. */
-export function committed(upload: Upload | null): { images: ReturnType<typeof image>[]; puts: Change[] } {
+export function commitUpload(upload: Upload | null): { images: ReturnType<typeof image>[]; puts: Change[] } {
   if (upload?.state !== 'open') return { images: [], puts: [] }
   const next: Upload = { ...upload, state: 'committed' }
   return { images: [image(Upload, next)], puts: [uploadTimer(next)] }

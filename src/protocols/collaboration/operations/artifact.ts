@@ -8,7 +8,7 @@ import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
 import { refusedAs, t, type Static } from '#kernel/declare/schema.ts'
 import { answeredAlong, broughtBy, type Resolving } from '../task/answering.ts'
-import { checkpointTimers, moved, taskTimers } from '../task/ownership.ts'
+import { checkpointTimers, moveTask, taskTimers } from '../task/ownership.ts'
 import { payloadOf, PayloadInput } from '../artifact/payload.ts'
 import {
   allows,
@@ -23,7 +23,7 @@ import {
   reviewer,
 } from '../access.ts'
 import { ByRun, byRun } from '#kernel/declare/run-fence.ts'
-import { committed, uploadFor, type Upload } from '../artifact/uploads.ts'
+import { commitUpload, uploadFor, type Upload } from '../artifact/uploads.ts'
 import { readableVersion, versionFor } from '../artifact/versions.ts'
 import {
   Artifact,
@@ -71,7 +71,7 @@ const commit = command({
   load: (read, input) => committing(read, input),
   decide({ task, ...known }, input, { actor, now, newId }) {
     const { made, head, listed } = nextVersion({ task, ...known }, input, actor.id, newId, now)
-    const kept = committed(known.upload)
+    const kept = commitUpload(known.upload)
     const next = input.final === false ? listed : delivering(listed, made, 'artifact.commit', now)
     const images = [image(ArtifactVersion, made), image(ArtifactHead, head), image(Task, next), ...kept.images] as const
     return {
@@ -89,7 +89,7 @@ const commit = command({
 
 /** The task with a version that its people are to review. */
 function delivering(task: Task, { artifact_id, version }: ArtifactVersion, event: string, now: string): Task {
-  return { ...moved(task, event, { via: 'handoff', reason: event, now }), delivered: { artifact_id, version } }
+  return { ...moveTask(task, event, { via: 'handoff', reason: event, now }), delivered: { artifact_id, version } }
 }
 
 type CommitInput = {
@@ -202,7 +202,7 @@ const edit = command({
   },
   decide({ pending, brought, ...state }, input, { actor, now, newId }) {
     const { made, head, listed } = nextVersion(state, input, actor.id, newId, now)
-    const kept = committed(state.upload)
+    const kept = commitUpload(state.upload)
     const version = [image(ArtifactVersion, made), image(ArtifactHead, head)] as const
     const artifact = artifactOf(made, [])
     if (input.final !== true) {

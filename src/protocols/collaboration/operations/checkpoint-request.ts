@@ -6,7 +6,7 @@ import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { either, kindOf, t } from '#kernel/declare/schema.ts'
 import { ByRun, byRun } from '#kernel/declare/run-fence.ts'
-import { answered } from '../task/answering.ts'
+import { applyAnswer } from '../task/answering.ts'
 import { plainQuestion, raisedOn } from '../task/checkpoints.ts'
 import { checkpointTimers, taskTimers } from '../task/ownership.ts'
 import { allows, isPending, isWithinTime, principal, reviewer } from '../access.ts'
@@ -124,7 +124,7 @@ export const answer = command({
     const whose = task.ownership.principal
     const isDefault = said.action === 'choose'
     const by = actor.kind !== 'system' ? actor.id : isDefault ? whose : SYSTEM_ID
-    const done = answered({ checkpoint, task }, said satisfies Answer, by, now)
+    const done = applyAnswer({ checkpoint, task }, said satisfies Answer, by, now)
     const right =
       actor.kind !== 'system'
         ? {}

@@ -6,9 +6,9 @@ import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type ListPage, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf, readListed } from '#kernel/declare/paging.ts'
 import { t } from '#kernel/declare/schema.ts'
-import { answered, answeredAlong, broughtBy, type Resolving } from '../task/answering.ts'
-import { expired, familyOf, withoutChildren } from '../task/cancellation.ts'
-import { fitting, peopleAfter, successorOf } from '../task/checkpoints.ts'
+import { applyAnswer, answeredAlong, broughtBy, type Resolving } from '../task/answering.ts'
+import { expireCheckpoint, familyOf, withoutChildren } from '../task/cancellation.ts'
+import { fitAnswer, peopleAfter, successorOf } from '../task/checkpoints.ts'
 import { askAbout } from '../task/ask-people.ts'
 import { checkpointTimers, taskTimers } from '../task/ownership.ts'
 import { agentFor, hasTimeToTryAgain, isNotExpired, isPending, principal, reviewer } from '../access.ts'
@@ -52,7 +52,7 @@ const resolve = command({
     }
   },
   decide({ family, brought, ...state }, { checkpoint_id: _, ...answer }, { actor, now }) {
-    const { checkpoint, task } = answered(state, fitting(state.checkpoint, answer), actor.id, now)
+    const { checkpoint, task } = applyAnswer(state, fitAnswer(state.checkpoint, answer), actor.id, now)
     const facts = [fact('task.checkpoint.resolved', [image(Checkpoint, checkpoint), image(Task, task)])]
     if (task.outcome) facts.push(fact('task.completed', [image(Task, task)], { detail: { outcome: task.outcome }, cause: 0 }))
     const rest = family ? withoutChildren(family, facts, now) : answeredAlong(brought, facts, actor.id, now)
@@ -107,7 +107,7 @@ const expire = command({
     const right = policy === null ? {} : { basis: { kind: 'policy', id: `on_expiry/${policy}` } as const }
     if (policy === 'default' && checkpoint.default) {
       // The principal allowed it in the spec: it is their policy that answers.
-      const done = answered(state, checkpoint.default, task.ownership.principal, now)
+      const done = applyAnswer(state, checkpoint.default, task.ownership.principal, now)
       const facts = [
         fact('task.checkpoint.resolved', [image(Checkpoint, done.checkpoint), image(Task, done.task)], {
           ...right,
@@ -116,7 +116,7 @@ const expire = command({
       ]
       return { facts, puts: [...checkpointTimers(checkpoint, done.checkpoint), ...taskTimers(task, done.task)], output: done }
     }
-    const over = expired(checkpoint)
+    const over = expireCheckpoint(checkpoint)
     const freed: Task = { ...task, pending_checkpoint: null }
     const detail = { on_expiry: policy }
     const ended = fact('task.checkpoint.expired', [image(Checkpoint, over), image(Task, freed)], { ...right, detail })

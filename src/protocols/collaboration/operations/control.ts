@@ -5,7 +5,7 @@ import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Context, type Made, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
 import { t } from '#kernel/declare/schema.ts'
-import { answered, answeredAlong, broughtBy } from '../task/answering.ts'
+import { applyAnswer, answeredAlong, broughtBy } from '../task/answering.ts'
 import { familyOf, type Family } from '../task/cancellation.ts'
 import { plainQuestion, raisedOn, type Asked } from '../task/checkpoints.ts'
 import { checkpointTimers, taskTimers } from '../task/ownership.ts'
@@ -105,7 +105,7 @@ const giveBack = command({
     return { task, checkpoint, brought: await broughtBy(read, checkpoint) }
   },
   decide({ task, checkpoint, brought }, { comment }, { actor, now }) {
-    const done = answered(
+    const done = applyAnswer(
       { task, checkpoint: checkpoint! },
       { action: 'approve', ...(comment === undefined ? {} : { comment }) },
       actor.id,

@@ -5,11 +5,11 @@ import { administrator, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { refusedAs, t, type Static } from '#kernel/declare/schema.ts'
-import { moved, taskTimers, withExecutor } from '../task/ownership.ts'
+import { moveTask, taskTimers, withExecutor } from '../task/ownership.ts'
 import { agentFor, executingAgent, isActive, isInTime, workerFor } from '../access.ts'
 import { Id, Task, TaskSpecInput, Timestamp, Via } from '../schema.ts'
-import { narrowed, refuseUnknownInputs } from '../task/spec.ts'
-import { adopting, newTask, treeBound } from './task.ts'
+import { narrowSpec, refuseUnknownInputs } from '../task/spec.ts'
+import { addChild, newTask, treeBound } from './task.ts'
 
 type OfTask = { readonly task: Task }
 type To = { readonly to: string }
@@ -124,7 +124,7 @@ function childOf(
     project_id: parent.project_id,
     parent,
     principal: parent.ownership.principal,
-    spec: narrowed(parent.spec.constraints, spec),
+    spec: narrowSpec(parent.spec.constraints, spec),
     type: type ?? parent.type,
     delegable,
     deadline: input.deadline,
@@ -135,8 +135,8 @@ function childOf(
   }
   const delegators = [...new Set([...parent.delegators, parent.executor!])]
   const created: Task = { ...made, deadline: made.deadline ?? parent.deadline, depth: parent.depth + 1, delegators }
-  const child = moved({ ...created, executor: to, executors: [to] }, 'task.assign', { via: 'assign', reason: 'ownership.delegate', now })
-  const task = adopting(parent, id)
+  const child = moveTask({ ...created, executor: to, executors: [to] }, 'task.assign', { via: 'assign', reason: 'ownership.delegate', now })
+  const task = addChild(parent, id)
   return {
     facts: [
       fact('ownership.delegated', [image(Task, task)], { detail: { to, child: id } }),

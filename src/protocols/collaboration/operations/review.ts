@@ -7,7 +7,7 @@ import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
 import { t } from '#kernel/declare/schema.ts'
 import { familyOf, hasEndedAbove, isNotTakenUpAgain, withoutChildren } from '../task/cancellation.ts'
-import { moved, taskTimers } from '../task/ownership.ts'
+import { moveTask, taskTimers } from '../task/ownership.ts'
 import { principal, refuseBlank, reviewer } from '../access.ts'
 import { ArtifactHead, ArtifactVersion, Comment, Id, Review, ReviewComment, ReviewKind, Task, Verdict, versionId } from '../schema.ts'
 
@@ -101,8 +101,8 @@ const submit = command({
     }
     // Both edges in one batch: the review that begins is the review that ends.
     const hand = { via: verdict === 'approved' ? 'approve' : 'reject', reason: 'review.submit', now } as const
-    const begun = task.state === 'review_ready' ? moved(task, 'review.submit', hand) : task
-    const moving = moved(begun, `review.submit/${kind === 'plan' && verdict !== 'rejected' ? 'plan' : verdict}`, hand)
+    const begun = task.state === 'review_ready' ? moveTask(task, 'review.submit', hand) : task
+    const moving = moveTask(begun, `review.submit/${kind === 'plan' && verdict !== 'rejected' ? 'plan' : verdict}`, hand)
     const ended: Task = { ...moving, plan_approved: task.plan_approved || (kind === 'plan' && verdict === 'approved') }
     const next: Task =
       verdict === 'rejected' ? { ...ended, outcome: 'rejected_in_review', outcome_reason: comments[0]?.body ?? null } : ended

@@ -6,8 +6,8 @@ import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Bound, type Read } from '#kernel/declare/operation.ts'
 import { kindOf, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { futureTimestamp } from '#kernel/codec/timestamps.ts'
-import { cancelled, familyOf, hasEndedAbove, withoutChildren } from '../task/cancellation.ts'
-import { moved, taskTimers, workedOnBy } from '../task/ownership.ts'
+import { cancelFamily, familyOf, hasEndedAbove, withoutChildren } from '../task/cancellation.ts'
+import { moveTask, taskTimers, workedOnBy } from '../task/ownership.ts'
 import { allows, executor, isInTime, leavesSpecAlone, principal, reviewerFor, workerFor } from '../access.ts'
 import { Id, isTerminal, Task, TaskSpecInput, Timestamp } from '../schema.ts'
 import { refuseUnknownInputs, specOf } from '../task/spec.ts'
@@ -85,7 +85,7 @@ const create = command({
     const id = newId('task')
     const event = newId('aud')
     const task = newTask({ ...input, id, project_id, parent, principal: actor.id, event, now })
-    const adopted = parent ? [fact('task.child_added', [image(Task, adopting(parent, id))], { detail: { child: id }, cause: 0 })] : []
+    const adopted = parent ? [fact('task.child_added', [image(Task, addChild(parent, id))], { detail: { child: id }, cause: 0 })] : []
     return {
       facts: [fact('task.created', [image(Task, task)], { id: event }), ...adopted],
       puts: taskTimers(null, task),
@@ -106,7 +106,7 @@ const belowOf = (parent: Task): Pick<Task, 'parent_task' | 'new_attempt'> => ({
   ...(parent.state === 'rejected' ? { new_attempt: true } : {}),
 })
 
-export function adopting(parent: Task, child: string): Task {
+export function addChild(parent: Task, child: string): Task {
   if (parent.children.length >= limits.childrenPerTaskMax)
     throw new Refusal('QUOTA_EXCEEDED', `a task has at most ${limits.childrenPerTaskMax} children`)
   return { ...parent, children: [...parent.children, child] }
@@ -194,7 +194,7 @@ const assign = command({
   decide({ task, connected }, { assignee, delegable = task.ownership.delegable }, { now }) {
     const hand = { via: 'assign', reason: 'task.assign', now } as const
     const given = { ...task, ownership: { ...task.ownership, delegable } }
-    const next = moved(workedOnBy(given, assignee), 'task.assign', hand)
+    const next = moveTask(workedOnBy(given, assignee), 'task.assign', hand)
     return { facts: [fact('task.assigned', [image(Task, next)])], puts: taskTimers(task, next), output: { task: next, connected } }
   },
   example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id, assignee: 'agent_devin' }) },
@@ -218,7 +218,7 @@ const start = command({
   audit: 'task.started',
   load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
   decide({ task }, _, { now }) {
-    const next = moved(task, 'task.start', { via: 'handoff', reason: 'task.start', now })
+    const next = moveTask(task, 'task.start', { via: 'handoff', reason: 'task.start', now })
     return { facts: [fact('task.started', [image(Task, next)])], puts: taskTimers(task, next), output: { task: next } }
   },
   example: { given: 'assigned', as: 'devin', input: ({ task }) => ({ task_id: task.id }) },
@@ -238,7 +238,7 @@ const cancel = command({
     return { task, family: await familyOf(read, task) }
   },
   decide({ family }, { reason = null }, { now }) {
-    const { facts, puts, ended } = cancelled(family, reason, now)
+    const { facts, puts, ended } = cancelFamily(family, reason, now)
     return { facts, puts, output: { task: ended } }
   },
   example: { given: 'in_progress', as: 'alice', input: ({ task }) => ({ task_id: task.id, reason: 'not needed any more' }) },
@@ -258,7 +258,7 @@ const complete = command({
     return { task, family: await familyOf(read, task) }
   },
   decide({ task, family }, _, { now }) {
-    const done = moved(task, 'task.complete', { via: 'approve', reason: 'task.complete', now })
+    const done = moveTask(task, 'task.complete', { via: 'approve', reason: 'task.complete', now })
     const next: Task = { ...done, outcome: 'accepted' }
     const rest = withoutChildren(family, [fact('task.completed', [image(Task, next)], { detail: { outcome: 'accepted' } })], now)
     return { facts: rest.facts, puts: [...taskTimers(task, next), ...rest.puts], output: { task: next } }

@@ -1,4 +1,4 @@
-// The record as the draft shows it: audit events with their documents before and after.
+// Audit events as the draft shows them, with their documents before and after.
 import type { Line } from '#kernel/log/hash-chain.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import type { StoredFact } from '#kernel/log/store.ts'

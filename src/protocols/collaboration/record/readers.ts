@@ -1,4 +1,4 @@
-// Rules that every reading of the record shares: those who may read all of it, and how much of it is read at a time.
+// Readers of the record: those who may read all of it, and the size of a portion.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { heldBy, ownsProject, role, SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
 

@@ -1,17 +1,17 @@
-// What an answer makes of a checkpoint and its task, and of the interrupts below that it had brought along.
+// The effect of an answer on a checkpoint and its task, and on the interrupts below that it had brought along.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
 import { mergePatch, refuseMismatch } from '#kernel/declare/foreign-schema.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Change, Made, Read } from '#kernel/declare/operation.ts'
-import { checkpointTimers, moved, taskTimers, withExecutor } from './ownership.ts'
+import { checkpointTimers, moveTask, taskTimers, withExecutor } from './ownership.ts'
 import { Checkpoint, Task, type Answer } from '../schema.ts'
 
 export type Resolving = { readonly checkpoint: Checkpoint; readonly task: Task }
 
 /** The task after an answer: a reject ends it with its principal; any other answer hands it on. */
-export function answered({ checkpoint, task }: Resolving, answer: Answer, by: string, now: string): Resolving {
+export function applyAnswer({ checkpoint, task }: Resolving, answer: Answer, by: string, now: string): Resolving {
   const state = patchedState(checkpoint, answer)
   const resolved: Checkpoint = {
     ...checkpoint,
@@ -21,14 +21,14 @@ export function answered({ checkpoint, task }: Resolving, answer: Answer, by: st
   const free: Task = { ...task, pending_checkpoint: null }
   const event = `checkpoint.resolve/${answer.action}`
   if (answer.action === 'reject') {
-    const ended = moved(free, event, { via: 'reject', reason: 'checkpoint.resolve', now })
+    const ended = moveTask(free, event, { via: 'reject', reason: 'checkpoint.resolve', now })
     return { checkpoint: resolved, task: { ...ended, outcome: 'rejected_at_checkpoint', outcome_reason: answer.comment ?? null } }
   }
   const via = answer.action === 'reassign' ? 'handoff' : 'approve'
   const hand = { via, reason: event, now } as const
   // A person hands it on, so delegations are counted from here.
   const next = answer.action === 'reassign' ? withExecutor({ ...free, depth: 0 }, answer.reassign_to!, hand) : free
-  return { checkpoint: resolved, task: moved(next, event, hand) }
+  return { checkpoint: resolved, task: moveTask(next, event, hand) }
 }
 
 /** The agent resumes from the state that the person edited; it must still be a state that the agent understands. */
@@ -60,7 +60,7 @@ export async function broughtBy(read: Read, checkpoint: Checkpoint | null): Prom
  */
 export function answeredAlong(brought: readonly Resolving[], before: readonly Made[], by: string, now: string) {
   const free = brought.filter(({ task }) => task.ownership.chain.length < limits.transfersPerTaskMax)
-  const done = free.map((one) => ({ one, next: answered(one, { action: 'approve' }, by, now) }))
+  const done = free.map((one) => ({ one, next: applyAnswer(one, { action: 'approve' }, by, now) }))
   const facts: Made[] = done.map(({ next }) =>
     fact('task.checkpoint.resolved', [image(Checkpoint, next.checkpoint), image(Task, next.task)], { cause: 0 }),
   )

@@ -1,12 +1,12 @@
-// How the system asks the people of a task what shall become of it, by the state that the task is in.
+// Questions of the system to the people of a task about its future, by the state that the task is in.
 import { fact, image } from '#kernel/declare/facts.ts'
 import { SYSTEM_ID } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import type { Change, Made } from '#kernel/declare/operation.ts'
-import { expired } from './cancellation.ts'
+import { expireCheckpoint } from './cancellation.ts'
 import { plainQuestion, raisedOn, supersededBy } from './checkpoints.ts'
-import { checkpointTimers, moved } from './ownership.ts'
+import { checkpointTimers, moveTask } from './ownership.ts'
 import { Checkpoint, Task } from '../schema.ts'
 
 export type Escalated = { readonly facts: Made[]; readonly puts: Change[]; readonly task: Task; readonly checkpoint: Checkpoint | null }
@@ -16,7 +16,7 @@ export function askAbout(task: Task, pending: Checkpoint | null, words: string, 
   const more = cause === null ? {} : { cause }
   const question = plainQuestion('escalation', cutTo(words, limits.promptCharsMax), SYSTEM_ID)
   if (task.state === 'blocked' && pending) {
-    const over: Checkpoint = { ...expired(pending), reason: 'superseded' }
+    const over: Checkpoint = { ...expireCheckpoint(pending), reason: 'superseded' }
     const next = supersededBy(pending, task, id, question, now)
     return {
       facts: [
@@ -29,7 +29,7 @@ export function askAbout(task: Task, pending: Checkpoint | null, words: string, 
   }
   // Nobody works on it, or it is with a person already: there is nothing to decide now.
   if (task.state !== 'assigned' && task.state !== 'in_progress') return { facts: [], puts: [], task, checkpoint: null }
-  const started = task.state === 'assigned' ? moved(task, 'task.start', { via: 'handoff', reason: 'task.start', now }) : task
+  const started = task.state === 'assigned' ? moveTask(task, 'task.start', { via: 'handoff', reason: 'task.start', now }) : task
   const raised = raisedOn(started, id, question, now)
   const start = task.state === 'assigned' ? [fact('task.started', [image(Task, started)], more)] : []
   return {

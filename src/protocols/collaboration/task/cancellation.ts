@@ -3,7 +3,7 @@
 import { fact, image } from '#kernel/declare/facts.ts'
 import { rule, type Change, type Made, type Read } from '#kernel/declare/operation.ts'
 import { canMove } from '#kernel/declare/transitions.ts'
-import { checkpointTimers, moved, taskTimers } from './ownership.ts'
+import { checkpointTimers, moveTask, taskTimers } from './ownership.ts'
 import { Checkpoint, isTerminal, Task } from '../schema.ts'
 import { taskMoves } from '../states.ts'
 
@@ -17,12 +17,12 @@ export async function familyOf(read: Read, task: Task): Promise<Family> {
   return { task, pending, children: await Promise.all(children.map((child) => familyOf(read, child))) }
 }
 
-export function expired(checkpoint: Checkpoint): Checkpoint {
+export function expireCheckpoint(checkpoint: Checkpoint): Checkpoint {
   return { ...checkpoint, state: 'expired' }
 }
 
 /** Facts in the order in which one led to the other. */
-export function cancelled(family: Family, reason: string | null, now: string): { facts: Made[]; puts: Change[]; ended: Task } {
+export function cancelFamily(family: Family, reason: string | null, now: string): { facts: Made[]; puts: Change[]; ended: Task } {
   const ending = createEnding([], 'parent_cancelled', now)
   const ended = ending.end(family, reason, null)
   return { ...ending, ended }
@@ -41,12 +41,12 @@ function createEnding(before: readonly Made[], why: 'parent_cancelled' | 'parent
   return { facts, puts, end, endChildren }
 
   function end({ task, pending, children }: Family, reason: string | null, cause: number | null): Task {
-    const moving = moved(task, 'task.cancel', { via: 'handoff', reason: 'task.cancel', now })
+    const moving = moveTask(task, 'task.cancel', { via: 'handoff', reason: 'task.cancel', now })
     const next: Task = { ...moving, outcome: 'cancelled', outcome_reason: reason, pending_checkpoint: null }
     const own = facts.push(fact('task.cancelled', [image(Task, next)], cause === null ? {} : { cause })) - 1
     puts.push(...taskTimers(task, next))
     if (pending?.state === 'pending') {
-      const over = expired(pending)
+      const over = expireCheckpoint(pending)
       facts.push(fact('task.checkpoint.expired', [image(Checkpoint, over)], { cause: own }))
       puts.push(...checkpointTimers(pending, over))
     }

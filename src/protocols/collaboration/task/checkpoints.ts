@@ -4,7 +4,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM_ID } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Read } from '#kernel/declare/operation.ts'
-import { moved } from './ownership.ts'
+import { moveTask } from './ownership.ts'
 import { isActiveIn, isOfSystem } from '../access.ts'
 import type { Answer, Checkpoint, Task } from '../schema.ts'
 
@@ -29,7 +29,7 @@ const wrong = (words: string, field: string): never => {
 }
 
 /** The answer with the fields that its action uses, or INVALID_SPEC where it does not fit the question. */
-export function fitting(question: Question, answer: Answer): Answer {
+export function fitAnswer(question: Question, answer: Answer): Answer {
   const { action, choice, input, reassign_to, comment, state_patch, edited_artifact_ref } = answer
   const allowed = actionsOf(question)
   if (!allowed.includes(action))
@@ -80,7 +80,7 @@ function decidedActions(
 
 /** The stated default may choose or provide, never approve, and never take a risk (a timeout approves nothing). */
 export function fittingDefault(question: Question, answer: Answer): Answer {
-  const fitted = fitting(question, answer)
+  const fitted = fitAnswer(question, answer)
   if (fitted.action !== 'choose' && fitted.action !== 'provide')
     throw new Refusal('INVALID_SPEC', 'a default may only choose or provide: nothing is approved by a timeout', { field: 'default' })
   const chosen = question.options.find((option) => option.id === fitted.choice)
@@ -138,7 +138,7 @@ export function raisedOn(
     })
   }
   const checkpoint = newCheckpoint(task, id, asked, now)
-  const blocked = moved(task, event, { via: 'checkpoint', reason: event, now })
+  const blocked = moveTask(task, event, { via: 'checkpoint', reason: event, now })
   return { checkpoint, task: { ...blocked, checkpoints: [...task.checkpoints, id], pending_checkpoint: id } }
 }
 

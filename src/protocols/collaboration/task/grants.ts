@@ -1,4 +1,4 @@
-// Which grant speaks for a scope on a task now.
+// The grant of a task that speaks for a scope now.
 import type { Granted, Read } from '#kernel/declare/operation.ts'
 import { kindOf } from '#kernel/declare/schema.ts'
 import { Grant, GrantHead, grantHeadId, Task } from '../schema.ts'

@@ -1,4 +1,4 @@
-// How a task moves: state by the table, holder by the state, one entry in the chain for each change of hands, time accounted.
+// Moves of a task: state by the table, holder by the state, one entry in the chain for each change of hands, time accounted.
 import { noTimer, timer } from '#kernel/log/outbox-document.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
@@ -11,7 +11,7 @@ import { holderIn, taskMoves, type TaskState } from '../states.ts'
 type Hand = { readonly via: Via; readonly reason: string; readonly now: string }
 
 /** The task after an event of the state table. */
-export function moved(task: Task, event: string, hand: Hand): Task {
+export function moveTask(task: Task, event: string, hand: Hand): Task {
   return inState(task, move(taskMoves, task.state, event), hand)
 }
 

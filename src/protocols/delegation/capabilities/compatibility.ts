@@ -1,4 +1,4 @@
-// Whether what an agent declares serves what is asked for: the same capability in a compatible version (semantic versioning).
+// Compatibility of a declared capability with a wanted one: the same capability in a compatible version (semantic versioning).
 import type { CapabilityRef } from '../schema.ts'
 
 const VERSION = /^(\d{1,9})\.(\d{1,9})\.(\d{1,9})(-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$/

@@ -1,4 +1,4 @@
-// CAP: what a capability says about itself, and what the record keeps of an invocation: hashes, never arguments or output.
+// CAP manifests: the self-description of a capability, and the record of an invocation: hashes, never arguments or output.
 import { SYSTEM_SCOPE } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'

@@ -1,5 +1,5 @@
-// Whether a capability may be invoked for a run: by grants of its task, and by what a person approved action by action. A deny stops it
-// always. Protocols know one another's documents by name only.
+// Permission to invoke a capability for a run: by grants of its task, and by the actions that a person approved. A deny always stops it.
+// Protocols know one another's documents by name only.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { decodeText } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
@@ -10,11 +10,11 @@ import { taskDoc, type Run } from '../schema.ts'
 
 type Permitted = { readonly scope: string; readonly grant: Granted | null; readonly isNeeded: boolean }
 /** `approval`: the approved action that it is, where no grant speaks for the capability itself. */
-export type Permission = { readonly scopes: readonly Permitted[]; readonly approval: Approval | null }
+export type PermissionSource = { readonly scopes: readonly Permitted[]; readonly approval: Approval | null }
 
 type Asked = { readonly run: Run; readonly capability: Capability; readonly input: unknown; readonly autonomy: string | null }
 
-export async function permissionFor(read: Read, { run, capability, input, autonomy }: Asked, now: string): Promise<Permission> {
+export async function permissionFor(read: Read, { run, capability, input, autonomy }: Asked, now: string): Promise<PermissionSource> {
   const { task_id } = run
   const { capability_id, required_permissions } = capability
   const isConfirmed = autonomy === 'confirm_each_action'
@@ -28,7 +28,7 @@ export async function permissionFor(read: Read, { run, capability, input, autono
 }
 
 /** Why it must not run: the scope, and whether a grant denies it; null: it may. */
-export function objectionTo({ scopes }: Permission): { readonly scope: string; readonly isDenied: boolean } | null {
+export function objectionTo({ scopes }: PermissionSource): { readonly scope: string; readonly isDenied: boolean } | null {
   const denied = scopes.find(({ grant }) => grant?.decision === 'deny')
   if (denied) return { scope: denied.scope, isDenied: true }
   const used = new Map<string, number>()
@@ -42,7 +42,7 @@ export function objectionTo({ scopes }: Permission): { readonly scope: string; r
 }
 
 /** The scopes whose grants it uses, one after the other. */
-export const usedScopes = ({ scopes }: Permission): string[] => scopes.filter(({ isNeeded }) => isNeeded).map(({ scope }) => scope)
+export const usedScopes = ({ scopes }: PermissionSource): string[] => scopes.filter(({ isNeeded }) => isNeeded).map(({ scope }) => scope)
 
 type Proposed = { readonly id: string; readonly kind: string; readonly detail?: string }
 type Checkpoint = {

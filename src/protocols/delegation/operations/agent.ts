@@ -8,7 +8,7 @@ import { isInTime, restraintOf, type Restraint } from '../runs/task-limits.ts'
 import { allows, Attempt, availableFor, hasNoDelegate, isPresentAttempt, runAgent, runOf, targetOf, type OfRun } from '../access.ts'
 import { amendmentsOf, endedPartsOf, ownersOf, refuseCycle } from '../runs/first-context.ts'
 import { roomOf, type Room } from '../runs/places.ts'
-import { begunBy, endingsOf, familyOf, isShallow, made, without, type Kept } from '../runs/runs.ts'
+import { begunBy, endingsOf, familyOf, isShallow, made, boundsAgainstNewRuns, type Kept } from '../runs/runs.ts'
 import { CapabilityRef, Id, Open, Request, Run, Work, type Card } from '../schema.ts'
 
 const DelegateInput = t.Object({
@@ -253,7 +253,7 @@ const handoff = command({
     return {
       facts: [...end.facts, ...own.facts.map((one) => ({ ...one, cause: 0 }))],
       puts: [...end.puts, ...own.puts],
-      atMost: [...own.atMost, ...(run.task_id === null ? without(line) : [])],
+      atMost: [...own.atMost, ...(run.task_id === null ? boundsAgainstNewRuns(line) : [])],
       output: { run: own.run, from: end.runs[0]! },
     }
   },

@@ -48,7 +48,7 @@ const list = query({
 const VERSIONS = 100
 
 /** What serves a reference: that very version, or else the newest that is compatible with it. */
-export async function serving(
+export async function capabilityFor(
   read: Read,
   { capability_id, version }: { capability_id: string; version?: string },
   fits: (one: Capability) => boolean,
@@ -69,7 +69,7 @@ const describe = query({
   output: t.Object({ manifest: CapabilityManifest }),
   callers: [anyone],
   async load(read, input) {
-    const found = await serving(read, input, () => true)
+    const found = await capabilityFor(read, input, () => true)
     if (!found) throw new Refusal('NOT_FOUND', `there is no capability ${input.capability_id} ${input.version ?? ''}`.trimEnd())
     return { found }
   },

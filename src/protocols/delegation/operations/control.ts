@@ -1,13 +1,13 @@
-// What happens to a run from outside: it is blocked and resumed by the runtime alone, steered and cancelled also by who delegated it.
+// Control of a run from outside: the runtime alone blocks and resumes it, its delegator may steer and cancel it too.
 import { fact, image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
-import { answeredByAsking, answering, posted, stopped } from '../runs/mailbox.ts'
+import { answeredByAsking, holdForAsker, postMessage, stopped } from '../runs/mailbox.ts'
 import { admission, roomOf, takes, waiting } from '../runs/places.ts'
 import { allows, delegator, isNotEnded, runOf, type OfRun } from '../access.ts'
-import { endings, familyOf, lineOf, without } from '../runs/runs.ts'
+import { endings, familyOf, runsAbove, boundsAgainstNewRuns } from '../runs/runs.ts'
 import { Id, Open, Run } from '../schema.ts'
 import { after } from '../states.ts'
 
@@ -89,7 +89,10 @@ const resume = command({
     const told = superseded === undefined ? {} : { superseded }
     return {
       facts: [fact('run.resumed', [image(Run, next)], { detail: { checkpoint_id } })],
-      puts: [...posted(answering(mailbox, room, now), 'resume', { checkpoint_id, resolution, ...told }, now), ...waiting(room, now)],
+      puts: [
+        ...postMessage(holdForAsker(mailbox, room, now), 'resume', { checkpoint_id, resolution, ...told }, now),
+        ...waiting(room, now),
+      ],
       atMost: takes(room),
       output: { run: next },
     }
@@ -125,7 +128,7 @@ const steer = command({
   decide({ run, mailbox }, { run_id: _, ...words }, { now }) {
     return {
       facts: [fact('run.steered', [image(Run, run)], { detail: { amendment_id: words.amendment_id ?? null } })],
-      puts: posted(mailbox, 'steer', words, now),
+      puts: postMessage(mailbox, 'steer', words, now),
       output: { run },
     }
   },
@@ -152,12 +155,12 @@ const cancel = command({
   audit: 'run.failed',
   async load(read, { run_id }, { actor }) {
     const own = await runOf(read, run_id, actor)
-    return { ...own, line: await (own.run.task_id === null ? familyOf : lineOf)(read, own) }
+    return { ...own, line: await (own.run.task_id === null ? familyOf : runsAbove)(read, own) }
   },
   decide({ run, line, work }, { why = null, to_person = false }, { now }) {
     const reason = to_person ? 'handed_off' : 'cancelled'
     const { runs, facts, puts } = endings(line, work, { event: 'agent.cancel', reason, error: why, word: { reason, why }, now })
-    return { facts, puts, atMost: run.task_id === null ? without(line) : [], output: { run: runs[0]! } }
+    return { facts, puts, atMost: run.task_id === null ? boundsAgainstNewRuns(line) : [], output: { run: runs[0]! } }
   },
   example: { given: 'running', as: 'system', input: ({ run }) => ({ run_id: run.id, why: 'not needed any more' }) },
 })

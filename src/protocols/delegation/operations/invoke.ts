@@ -3,7 +3,7 @@ import { canonical } from '#kernel/log/canonical-json.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
-import { problemOf, refuseMismatch } from '#kernel/declare/foreign-schema.ts'
+import { schemaProblem, refuseMismatch } from '#kernel/declare/foreign-schema.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule, type Bound } from '#kernel/declare/operation.ts'
@@ -19,14 +19,14 @@ import {
   type InvokeCode,
   type InvokeRequest,
 } from '../capabilities/manifest.ts'
-import { approvalKey, objectionTo, permissionFor, usedScopes, type Permission } from '../capabilities/permission.ts'
+import { approvalKey, objectionTo, permissionFor, usedScopes, type PermissionSource } from '../capabilities/permission.ts'
 import { isInTime, restraintOf, type Restraint } from '../runs/task-limits.ts'
 import { Attempt, hasNoDelegate, isPresentAttempt, isRunning, runAgent, runOf, type OfRun } from '../access.ts'
 import { begunBy } from '../runs/runs.ts'
 import { CapabilityRef, Id, type Run } from '../schema.ts'
-import { serving } from './capability.ts'
+import { capabilityFor } from './capability.ts'
 
-type Invoking = OfRun & Restraint & { readonly capability: Capability | null; readonly permission: Permission | null }
+type Invoking = OfRun & Restraint & { readonly capability: Capability | null; readonly permission: PermissionSource | null }
 
 const mayAct = rule<Invoking>(
   'PRECONDITION_FAILED',
@@ -148,7 +148,7 @@ const invoke = command({
   async load(read, { run_id, ref, input = {} }, { actor, now }): Promise<Invoking> {
     const own = await runOf(read, run_id, actor)
     const { project_id, task_id } = own.run
-    const capability = await serving(read, ref, ({ projects }) => projects.includes(project_id))
+    const capability = await capabilityFor(read, ref, ({ projects }) => projects.includes(project_id))
     const restraint = await restraintOf(read, task_id, { now })
     const { autonomy } = restraint
     const permission = capability && (await permissionFor(read, { run: own.run, capability, input, autonomy }, now))
@@ -187,7 +187,7 @@ const invoke = command({
     }
     // What could not be checked is not run.
     const unusable =
-      problemOf(capability.input_schema, 'input') ?? (capability.output_schema && problemOf(capability.output_schema, 'output'))
+      schemaProblem(capability.input_schema, 'input') ?? (capability.output_schema && schemaProblem(capability.output_schema, 'output'))
     if (unusable !== null) return { facts: [], output: failed('EXECUTION_FAILED', unusable, { invocation_id: null, ref: begun.ref }) }
     const wrong = mismatch(capability.input_schema, input, 'input')
     if (wrong !== null) return { facts: [], output: failed('INVALID_INPUT', wrong, { invocation_id: null, ref: begun.ref }) }

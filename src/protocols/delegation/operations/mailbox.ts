@@ -1,4 +1,4 @@
-// How an agent that comes for its messages gets them: it takes what waits, for the time of a lease, and settles it when it is done.
+// The mailbox of an agent that pulls: it takes waiting messages for the time of a lease, and settles them when it is done.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { put } from '#kernel/declare/facts.ts'
 import { isIn, role, system, type Actor } from '#kernel/declare/access.ts'
@@ -6,7 +6,19 @@ import { limits } from '#kernel/limits.ts'
 import { command, rule, type Read } from '#kernel/declare/operation.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { durationMs } from '#kernel/codec/timestamps.ts'
-import { acked, extended, isFree, isHeldBy, isPast, kept, leaseAgain, leaseEnd, released, settled, taken } from '../runs/mailbox.ts'
+import {
+  ackMailbox,
+  extendLease,
+  isFree,
+  isHeldBy,
+  isPast,
+  putMailbox,
+  leaseAgain,
+  leaseEnd,
+  releaseMailbox,
+  settleMessages,
+  takeMailbox,
+} from '../runs/mailbox.ts'
 import { Attempt, runAgent, runOf, type OfRun } from '../access.ts'
 import { Id, Mailbox, Message, Request, Run, Timestamp } from '../schema.ts'
 import { isActive } from '../states.ts'
@@ -101,7 +113,7 @@ const take = command({
   decide({ found, again }, { worker = null, lease }, { now }) {
     if (found.length === 0) return { facts: [], output: { items: [] }, nothing: { again } }
     const lease_until = leaseEnd(now, lease)
-    const all = found.map(({ mailbox, run, request }) => ({ ...taken(mailbox, worker, lease_until, now), run, request }))
+    const all = found.map(({ mailbox, run, request }) => ({ ...takeMailbox(mailbox, worker, lease_until, now), run, request }))
     return {
       facts: [],
       puts: all.map(({ mailbox }) => put(Mailbox, mailbox.id, mailbox)),
@@ -138,8 +150,8 @@ const ack = command({
   load: (read, { run_id }, { actor }) => runOf(read, run_id, actor),
   decide({ run, mailbox }, { number }) {
     if (mailbox === null) return { facts: [], output: { settled: 0 } }
-    const count = mailbox.messages.length - settled(mailbox, number).messages.length
-    return { facts: [], puts: [acked(mailbox, number, !isActive(run.state))], output: { settled: count } }
+    const count = mailbox.messages.length - settleMessages(mailbox, number).messages.length
+    return { facts: [], puts: [ackMailbox(mailbox, number, !isActive(run.state))], output: { settled: count } }
   },
   example: { given: 'taken', as: 'robin', input: ({ run }) => ({ run_id: run.id, attempt: 1, number: 1 }) },
 })
@@ -179,7 +191,7 @@ const extend = command({
     const untilOf = (mailbox: Mailbox): string => end ?? leaseAgain(mailbox, now)
     return {
       facts: [],
-      puts: held.flatMap(({ mailbox }) => (mailbox ? [kept(extended(mailbox, untilOf(mailbox)))] : [])),
+      puts: held.flatMap(({ mailbox }) => (mailbox ? [putMailbox(extendLease(mailbox, untilOf(mailbox)))] : [])),
       output: { items: held.map(({ run_id, mailbox }) => ({ run_id, lease_until: mailbox ? untilOf(mailbox) : null })) },
     }
   },
@@ -197,7 +209,7 @@ const release = command({
   audit: null,
   load: (read, { runs }, { actor }) => heldBy(read, runs, actor),
   decide({ held }, _, { now }) {
-    const given = held.flatMap(({ mailbox }) => (mailbox ? [put(Mailbox, mailbox.id, released(mailbox, now))] : []))
+    const given = held.flatMap(({ mailbox }) => (mailbox ? [put(Mailbox, mailbox.id, releaseMailbox(mailbox, now))] : []))
     return { facts: [], puts: given, output: { released: given.length } }
   },
   example: { given: 'taken', as: 'robin', input: ({ run }) => ({ runs: [{ run_id: run.id, attempt: 1 }] }) },

@@ -6,7 +6,7 @@ import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule } from '#kernel/declare/operation.ts'
 import { nullable, t } from '#kernel/declare/schema.ts'
-import { forgotten } from '../runs/mailbox.ts'
+import { cancelForgetting } from '../runs/mailbox.ts'
 import { Attempt, isNotEnded, isPresentAttempt, runAgent, runOf, type OfRun } from '../access.ts'
 import { Id, Mailbox, Memo, memoId, Run } from '../schema.ts'
 import { isActive } from '../states.ts'
@@ -82,7 +82,7 @@ const forget = command({
   },
   decide({ run, mailbox, ids }) {
     const more = ids.length === PORTION
-    const rest = [...(mailbox ? [put(Mailbox, run.id, null)] : []), ...(more ? [] : [forgotten(run.id)])]
+    const rest = [...(mailbox ? [put(Mailbox, run.id, null)] : []), ...(more ? [] : [cancelForgetting(run.id)])]
     return { facts: [], puts: [...ids.map((id) => put(Memo, id, null)), ...rest], output: { forgotten: ids.length, more } }
   },
   example: { given: 'ended', as: 'system', input: ({ run }) => ({ run_id: run.id }) },

@@ -1,4 +1,4 @@
-// What sources offer, put down by the server when it learns of it. Only what changed leaves a fact, so a start costs nothing.
+// Offers of capability sources, recorded by the server when it learns of them. Only a change leaves a fact, so a start costs nothing.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'

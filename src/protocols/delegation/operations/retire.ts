@@ -5,7 +5,7 @@ import { system, type Subject } from '#kernel/declare/access.ts'
 import { command } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
 import { runOf } from '../access.ts'
-import { endingsOf, familyOf, without } from '../runs/runs.ts'
+import { endingsOf, familyOf, boundsAgainstNewRuns } from '../runs/runs.ts'
 import { Id, Run } from '../schema.ts'
 import { isActive } from '../states.ts'
 
@@ -66,7 +66,7 @@ const abandon = command({
     if (why === null) return { facts: [], output: { run } }
     const reason = 'agent_unavailable'
     const { runs, facts, puts } = endingsOf(line, work, { event: 'run.fail', reason, error: why, word: { reason, why }, now })
-    return { facts, puts, atMost: run.task_id === null ? without(line) : [], output: { run: runs[0]! } }
+    return { facts, puts, atMost: run.task_id === null ? boundsAgainstNewRuns(line) : [], output: { run: runs[0]! } }
   },
   example: { given: 'switched_off', as: 'system', input: ({ run }) => ({ run_id: run.id }) },
 })

@@ -1,4 +1,4 @@
-// Runs as they are, as they were, and as they go on.
+// Views of runs: one, a list, their history, and a stream of their events.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { anyone, ownsProject, speaksFor, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'

@@ -1,4 +1,4 @@
-// What an agent says about its run: that it began, how far it is, that it is done or cannot go on, and what its harness asks for.
+// Reports of an agent about its run: that it began, how far it is, that it is done or cannot go on, and the wishes of its harness.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
@@ -6,7 +6,7 @@ import { system, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule, type Context, type Read } from '#kernel/declare/operation.ts'
 import { either, t } from '#kernel/declare/schema.ts'
-import { extended, kept, leaseAgain } from '../runs/mailbox.ts'
+import { extendLease, putMailbox, leaseAgain } from '../runs/mailbox.ts'
 import { isInTime, restraintOf } from '../runs/task-limits.ts'
 import {
   allows,
@@ -21,7 +21,7 @@ import {
   runOf,
   type OfRun,
 } from '../access.ts'
-import { begunBy, endings, endingsOf, familyOf, lineOf, without } from '../runs/runs.ts'
+import { begunBy, endings, endingsOf, familyOf, runsAbove, boundsAgainstNewRuns } from '../runs/runs.ts'
 import { Id, Open, Report, ReportType, Run } from '../schema.ts'
 import { allowsEvent } from '../states.ts'
 
@@ -87,7 +87,7 @@ const progress = command({
     const isHeld = mailbox !== null && mailbox.attempt > 0
     return {
       facts: begun.facts([fact('run.progress', [image(Run, next)], { detail: { percent } })]),
-      puts: isHeld ? [kept(extended(mailbox, leaseAgain(mailbox, now)))] : [],
+      puts: isHeld ? [putMailbox(extendLease(mailbox, leaseAgain(mailbox, now)))] : [],
       output: { run: next },
     }
   },
@@ -123,7 +123,7 @@ const complete = command({
     const own = await runOf(read, run_id, actor)
     // What was delivered is delivered for all who waited for it; what an agent merely says counts for its own run.
     const isFamily = own.run.task_id === null
-    const line = isFamily ? await familyOf(read, own) : actor.kind === 'system' ? await lineOf(read, own) : [own]
+    const line = isFamily ? await familyOf(read, own) : actor.kind === 'system' ? await runsAbove(read, own) : [own]
     return { ...own, line, isFamily }
   },
   decide({ line: [own, ...rest], work, isFamily }, { result = null }, { actor, now }) {
@@ -136,7 +136,7 @@ const complete = command({
     // Whoever waits while somebody else delivers has to be told to stop.
     const word = own!.run.state === 'blocked' ? { reason: 'delivered', why: 'A person took over and has delivered the task.' } : null
     const { runs, facts, puts } = ended(line, work, { event: completing(actor), reason: null, result, word, now })
-    return { facts: begun.facts(facts), puts, atMost: isFamily ? without(line) : [], output: { run: runs[0]! } }
+    return { facts: begun.facts(facts), puts, atMost: isFamily ? boundsAgainstNewRuns(line) : [], output: { run: runs[0]! } }
   },
   example: { given: 'delegated', as: 'robin', input: ({ run }) => ({ run_id: run.id, result: { findings: 0 } }) },
 })
@@ -163,7 +163,7 @@ const fail = command({
     const begun = begunBy(run, { actor, now })
     const line = [{ ...own!, run: begun.run }, ...rest]
     const { runs, facts, puts } = endingsOf(line, work, { event: 'run.fail', reason, error, word: null, now })
-    return { facts: begun.facts(facts), puts, atMost: run.task_id === null ? without(line) : [], output: { run: runs[0]! } }
+    return { facts: begun.facts(facts), puts, atMost: run.task_id === null ? boundsAgainstNewRuns(line) : [], output: { run: runs[0]! } }
   },
   example: { given: 'delegated', as: 'robin', input: ({ run }) => ({ run_id: run.id, error: 'The repository is empty.' }) },
 })

@@ -8,7 +8,7 @@ import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Change, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
-import { accepted, acked, leaseEnd, pushed } from '../runs/mailbox.ts'
+import { acceptRun, ackMailbox, leaseEnd, pushMessage } from '../runs/mailbox.ts'
 import { Card, Id, Mailbox, Posting, postingId, Request, Run, Signing } from '../schema.ts'
 import { isActive } from '../states.ts'
 import { agentItself, agentOwner, seenAgent, signingFor, type OfAgent } from './card.ts'
@@ -76,7 +76,7 @@ const push = command({
     if (held === null) return { facts: [], output: { item: null } }
     const { run, request, message } = held
     const lease_until = leaseEnd(now, undefined)
-    const mailbox = pushed(held.mailbox, message, lease_until)
+    const mailbox = pushMessage(held.mailbox, message, lease_until)
     return {
       facts: [],
       puts: [put(Mailbox, mailbox.id, mailbox)],
@@ -126,8 +126,8 @@ const record = command({
   },
   decide({ run, mailbox, found }, outcome, { now }) {
     const isSettled = outcome.state !== 'waiting' && mailbox?.attempt === outcome.attempt
-    const held = isSettled && outcome.state === 'accepted' ? accepted(mailbox) : mailbox
-    const settles = isSettled ? [acked(held!, outcome.number, !isActive(run.state))] : []
+    const held = isSettled && outcome.state === 'accepted' ? acceptRun(mailbox) : mailbox
+    const settles = isSettled ? [ackMailbox(held!, outcome.number, !isActive(run.state))] : []
     return { facts: [], puts: [...noted(found, run, mailbox, outcome, now), ...settles], output: { recorded: true } }
   },
   example: {

@@ -1,4 +1,4 @@
-// The draft's run events, as facts of the record show them.
+// The draft's run events, made from facts of the record.
 import type { Line } from '#kernel/log/hash-chain.ts'
 import { idOf, keyOf, t, type Static } from '#kernel/declare/schema.ts'
 import type { StoredFact } from '#kernel/log/store.ts'

@@ -1,5 +1,5 @@
-// What a new run begins with: all that people have said about its task so far, and who answers for its agents. An agent never works for
-// itself through others.
+// The context that a new run begins with: every amendment of its task so far, and the person who answers for its agents. An agent never
+// works for itself through others.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Read } from '#kernel/declare/operation.ts'

@@ -25,7 +25,7 @@ export const isPast = (time: string, now: string): boolean => time <= now || Dat
 export const isFree = ({ until }: Mailbox, now: string): boolean => until === null || isPast(until, now)
 
 /** The first message of a run: here is work. */
-export function opened(run: Run, reach: Mailbox['reach'], room: Room, now: string): Change[] {
+export function openMailbox(run: Run, reach: Mailbox['reach'], room: Room, now: string): Change[] {
   const { id, agent_id, project_id } = run
   const empty: Mailbox = {
     id,
@@ -41,10 +41,10 @@ export function opened(run: Run, reach: Mailbox['reach'], room: Room, now: strin
     last: 0,
     messages: [],
   }
-  return posted(withPlace(empty, room, now), 'run', {}, now)
+  return postMessage(withPlace(empty, room, now), 'run', {}, now)
 }
 
-export function posted(mailbox: Mailbox | null, kind: Message['kind'], body: Body, now: string): Change[] {
+export function postMessage(mailbox: Mailbox | null, kind: Message['kind'], body: Body, now: string): Change[] {
   if (mailbox === null) return []
   const number = mailbox.last + 1
   const messages = bounded([...mailbox.messages, { number, kind, at: now, body }])
@@ -64,7 +64,7 @@ export function admitted(mailbox: Mailbox, room: Room, now: string): Change[] {
 
 /** A run that is told to stop while it waits to go on is told both, in order. */
 export function stopped(mailbox: Mailbox | null, body: Body, now: string): Change[] {
-  return mailbox === null ? [] : [...rungLate(mailbox, now), ...posted(withoutPlace(mailbox), 'block', body, now)]
+  return mailbox === null ? [] : [...rungLate(mailbox, now), ...postMessage(withoutPlace(mailbox), 'block', body, now)]
 }
 
 /** Every entry of the steering log can be read there, so the oldest need not wait here as well. Word of a part that has ended stands nowhere else. */
@@ -88,11 +88,11 @@ function rung({ id: run_id, reach, agent_id }: Mailbox, number: number, now: str
 export function answeredByAsking(mailbox: Mailbox | null, now: string): Change[] {
   if (mailbox === null) return []
   const messages = mailbox.messages.filter(({ kind }) => kind === 'steer')
-  return [...rungLate({ ...mailbox, messages }, now), kept({ ...withoutPlace(mailbox), until: null, messages })]
+  return [...rungLate({ ...mailbox, messages }, now), putMailbox({ ...withoutPlace(mailbox), until: null, messages })]
 }
 
 /** The answer is for whoever comes for it, but for a moment only for the process that asked: its handler waits for it. */
-export function answering(mailbox: Mailbox | null, room: Room, now: string): Mailbox | null {
+export function holdForAsker(mailbox: Mailbox | null, room: Room, now: string): Mailbox | null {
   if (mailbox === null) return null
   return reserved({ ...withPlace(mailbox, room, now), messages: mailbox.messages.filter(({ kind }) => kind !== 'block') }, now)
 }
@@ -103,24 +103,24 @@ function reserved(mailbox: Mailbox, now: string): Mailbox {
   return { ...mailbox, until: mailbox.worker !== null && isShort ? moment : mailbox.until }
 }
 
-export function settled(mailbox: Mailbox, number: number): Mailbox {
+export function settleMessages(mailbox: Mailbox, number: number): Mailbox {
   return { ...mailbox, messages: mailbox.messages.filter((message) => message.number > number) }
 }
 
 /** Nothing is kept where the last word to a run that has ended is settled: nothing comes after it. */
-export function acked(mailbox: Mailbox, number: number, isOver: boolean): Change {
-  const next = settled(mailbox, number)
-  return next.messages.length === 0 && isOver ? put(Mailbox, mailbox.id, null) : kept(next)
+export function ackMailbox(mailbox: Mailbox, number: number, isOver: boolean): Change {
+  const next = settleMessages(mailbox, number)
+  return next.messages.length === 0 && isOver ? put(Mailbox, mailbox.id, null) : putMailbox(next)
 }
 
 /** As it waits now: at once for what was not handed over yet, and for the end of the lease for the rest. */
-export function kept(mailbox: Mailbox): Change {
+export function putMailbox(mailbox: Mailbox): Change {
   const isNew = mailbox.messages.some(({ number }) => number > mailbox.handed)
   return put(Mailbox, mailbox.id, { ...mailbox, due: isNew ? mailbox.due : (mailbox.until ?? mailbox.due) })
 }
 
 /** A receiver has accepted a message of the run: it waits for nobody any more. */
-export const accepted = (mailbox: Mailbox): Mailbox => ({ ...mailbox, queued: false })
+export const acceptRun = (mailbox: Mailbox): Mailbox => ({ ...mailbox, queued: false })
 
 /** Whether the run waits for its agent: to take it, or to have a place for it. */
 export const isQueued = ({ state, started_at }: Run, mailbox: Mailbox | null): boolean =>
@@ -128,7 +128,7 @@ export const isQueued = ({ state, started_at }: Run, mailbox: Mailbox | null): b
 
 export type Taken = { readonly mailbox: Mailbox; readonly messages: readonly Message[] }
 
-export function taken(mailbox: Mailbox, worker: string | null, until: string, now: string): Taken {
+export function takeMailbox(mailbox: Mailbox, worker: string | null, until: string, now: string): Taken {
   const goesOn = isHeldBy(mailbox, worker, now)
   const messages = goesOn ? mailbox.messages.filter(({ number }) => number > mailbox.handed) : mailbox.messages
   const attempt = goesOn ? mailbox.attempt : mailbox.attempt + 1
@@ -137,30 +137,30 @@ export function taken(mailbox: Mailbox, worker: string | null, until: string, no
 }
 
 /** Handed over by who was told to, one at a time. What an agent acts on begins an attempt: of two that arrived, the last one counts. */
-export function pushed(mailbox: Mailbox, { number, kind }: Message, until: string): Mailbox {
+export function pushMessage(mailbox: Mailbox, { number, kind }: Message, until: string): Mailbox {
   const attempt = kind === 'run' || kind === 'resume' ? mailbox.attempt + 1 : mailbox.attempt
   return { ...mailbox, worker: mailbox.reach, until, attempt, handed: Math.max(mailbox.handed, number), due: until }
 }
 
-export function extended(mailbox: Mailbox, until: string): Mailbox {
+export function extendLease(mailbox: Mailbox, until: string): Mailbox {
   return { ...mailbox, until: mailbox.until !== null && mailbox.until > until ? mailbox.until : until }
 }
 
 /** Nobody holds it any more: what waits in it can be taken at once, and all of it is new to whoever takes it. */
-export function released(mailbox: Mailbox, now: string): Mailbox {
+export function releaseMailbox(mailbox: Mailbox, now: string): Mailbox {
   return { ...mailbox, worker: null, until: null, handed: 0, due: now }
 }
 
 const FORGET = 'delegation/run.forget'
 
 /** What is left of a run that has ended: the word that it has, for whoever works on it, and the notes, for a while. */
-export function closed(mailbox: Mailbox | null, memos: number, word: Body | null, now: string): Change[] {
+export function closeMailbox(mailbox: Mailbox | null, memos: number, word: Body | null, now: string): Change[] {
   if (mailbox === null) return []
   // Nobody has ever taken it, and nobody was sent it: there is nobody to tell.
   const isTold = word !== null && (mailbox.attempt > 0 || mailbox.reach !== 'pull')
-  const rest = isTold ? posted({ ...withoutPlace(mailbox), messages: [] }, 'cancel', word, now) : [put(Mailbox, mailbox.id, null)]
+  const rest = isTold ? postMessage({ ...withoutPlace(mailbox), messages: [] }, 'cancel', word, now) : [put(Mailbox, mailbox.id, null)]
   const forget = timer(mailbox.id, 'forget', timestampOf(Date.parse(now) + limits.memoMs), FORGET, { run_id: mailbox.id })
   return memos > 0 || isTold ? [...rest, forget] : rest
 }
 
-export const forgotten = (run_id: string): Change => noTimer(run_id, 'forget')
+export const cancelForgetting = (run_id: string): Change => noTimer(run_id, 'forget')

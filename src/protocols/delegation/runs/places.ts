@@ -1,5 +1,5 @@
-// How many runs an agent works on at a time. A run that goes on, or begins, while all places are taken waits for one: it is running and
-// queued, and its messages are handed over when it has a place. Those that waited longest come first.
+// Places of an agent: the runs that it works on at a time. A run that goes on, or begins, while all places are taken waits for one: it is
+// running and queued, and its messages are handed over when it has a place. Those that waited longest come first.
 import { timer } from '#kernel/log/outbox-document.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Bound, Change, Read } from '#kernel/declare/operation.ts'

@@ -1,9 +1,9 @@
-// How runs are made and how they end, as the operations share it.
+// Runs as the operations share them: how one is made and how it ends.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Bound, Change, Context, Made, Read } from '#kernel/declare/operation.ts'
-import { closed, opened } from './mailbox.ts'
+import { closeMailbox, openMailbox } from './mailbox.ts'
 import { admission, isBoundedAgent, takes, waiting, type Room } from './places.ts'
 import { Mailbox, Memo, Request, Run, Work, type Card } from '../schema.ts'
 import { after, isActive } from '../states.ts'
@@ -58,7 +58,7 @@ export function made(given: NewRun, work: Work | null, card: Card | null, room: 
   return {
     run,
     facts: [fact('run.delegated', [images[0], ...images.slice(1)], { detail: { to_agent: agent_id, continues: run.continues } })],
-    puts: [...opened(run, card?.reach ?? 'pull', room, given.now), ...waiting(room, given.now)],
+    puts: [...openMailbox(run, card?.reach ?? 'pull', room, given.now), ...waiting(room, given.now)],
     atMost: max === null ? takes(room) : [{ doc: Run, index: 'agent', prefix: [agent_id, 'running'], max, words, decidesAgain: true }],
   }
 }
@@ -144,7 +144,7 @@ async function keptOf(read: Read, id: string): Promise<Kept | null> {
 }
 
 /** A run and those above it that wait for it under the same correlation id. */
-export async function lineOf(read: Read, kept: Kept): Promise<Kept[]> {
+export async function runsAbove(read: Read, kept: Kept): Promise<Kept[]> {
   const above = kept.run.chain.filter(({ correlation_id }) => correlation_id === kept.run.correlation_id)
   const found = await Promise.all(above.map(({ run_id }) => keptOf(read, run_id)))
   return [kept, ...found.filter((one) => one !== null).reverse()]
@@ -167,7 +167,7 @@ export async function familyOf(read: Read, own: Kept): Promise<Kept[]> {
 }
 
 /** Nobody may begin to work for a run while it ends. */
-export const without = (family: readonly Kept[]): Bound[] =>
+export const boundsAgainstNewRuns = (family: readonly Kept[]): Bound[] =>
   family.map(({ run }) => ({
     doc: Run,
     index: 'below',
@@ -186,13 +186,13 @@ export type Ending = {
   readonly now: string
 }
 
-export function ended(run: Run, { event, reason, error = null, result = null, now }: Ending): Run {
+export function endRun(run: Run, { event, reason, error = null, result = null, now }: Ending): Run {
   return { ...run, state: after(run.state, event), ended_at: now, checkpoint_id: null, reason, error, result }
 }
 
 /** Facts, one for each run that ends, innermost first; the first also says whom the work is with now. */
 export function endings(line: readonly Kept[], work: Work | null, ending: Ending): { runs: Run[]; facts: Made[]; puts: Change[] } {
-  const runs = line.map(({ run }) => ended(run, ending))
+  const runs = line.map(({ run }) => endRun(run, ending))
   const ids = runs.map(({ id }) => id)
   const gone = (id: string | null): boolean => id !== null && ids.includes(id)
   const isPlaced = work !== null && (gone(work.root_run) || gone(work.current_run))
@@ -214,7 +214,7 @@ export function endings(line: readonly Kept[], work: Work | null, ending: Ending
       }),
     ),
     puts: line.flatMap(({ run, mailbox, memos, isBounded }) => [
-      ...closed(mailbox, memos, ending.word, ending.now),
+      ...closeMailbox(mailbox, memos, ending.word, ending.now),
       ...(isBounded ? [admission(run.agent_id, ending.now)] : []),
     ]),
   }

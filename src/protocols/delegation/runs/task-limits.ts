@@ -1,4 +1,4 @@
-// Limits that a task's people have set, as they hold back the agent of a run. Protocols know one another's documents by name only.
+// Limits that a task's people have set on its agent. Protocols know one another's documents by name only.
 import { rule, type Context, type Read } from '#kernel/declare/operation.ts'
 import { hasTime, type TimeLimits } from '#kernel/codec/timestamps.ts'
 import { taskDoc } from '../schema.ts'

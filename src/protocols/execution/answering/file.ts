@@ -61,10 +61,10 @@ export const referenceTo = ({ id, version, name, media_type, size, checksum }: F
   sha256: checksum.slice('sha256:'.length),
 })
 
-export const expiryOf = ({ at }: File): string => timestampOf(Date.parse(at) + limits.uploadMs)
+export const fileExpiry = ({ at }: File): string => timestampOf(Date.parse(at) + limits.uploadMs)
 
 /** An open file waits for its end; any other has none. */
 export const fileTimer = (file: File): Change =>
   file.state === 'open'
-    ? timer(file.id, 'expire', expiryOf(file), 'execution/file.expire', { artifact_id: file.id })
+    ? timer(file.id, 'expire', fileExpiry(file), 'execution/file.expire', { artifact_id: file.id })
     : noTimer(file.id, 'expire')

@@ -5,7 +5,7 @@ import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import type { Context, Decision } from '#kernel/declare/operation.ts'
 import { shownDigest, type Surface } from './shown-request.ts'
-import { endedWith, unsigned, type Ending, type SignedReceipt } from './receipt.ts'
+import { endedWith, receiptOf, type Ending, type SignedReceipt } from './receipt.ts'
 import type { Reach } from '../asking/recipients.ts'
 import { answersAs, type OfRequest } from '../access.ts'
 import { Request, type Vote } from '../schema.ts'
@@ -16,7 +16,7 @@ export const NO_QUORUM = 'no_quorum'
 type Answer = { readonly result: unknown; readonly reason?: string; readonly surface?: Surface | undefined }
 
 /** One more vote; the one that decides ends the request. */
-export function voted(
+export function castVote(
   state: OfRequest,
   reach: Reach,
   answer: Answer,
@@ -35,7 +35,7 @@ export function voted(
   )
   return {
     facts: [fact(done.status === 'failed' ? 'request.failed' : 'request.completed', [image(Request, done)])],
-    output: { request: viewOf(done, actor), receipt: unsigned(done) },
+    output: { request: viewOf(done, actor), receipt: receiptOf(done) },
   }
 }
 

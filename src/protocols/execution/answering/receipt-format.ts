@@ -1,5 +1,5 @@
-// What a receipt says, and whether its signature says the same. Nothing here needs a server: the SDK runs it in browsers, with the
-// signature checked by whatever the surroundings have. Whatever is given may be hostile; it is judged, never believed.
+// The format of a receipt and the check of its signature. Nothing here needs a server: the SDK runs it in browsers, with the signature
+// checked by the means of its surroundings. Every input may be hostile; it is judged, never believed.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { decodeText } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'

@@ -1,4 +1,4 @@
-// How a request ends: the receipt (HXP 0.1, 4), and the signature over it.
+// The end of a request: its receipt (HXP 0.1, 4), and the signature over it.
 import { SYSTEM_ID } from '#kernel/declare/access.ts'
 import type { Context, Read } from '#kernel/declare/operation.ts'
 import type { Basis } from '#kernel/log/store.ts'
@@ -75,7 +75,7 @@ export const SignedReceipt = t.Object({
 })
 export type SignedReceipt = Static<typeof SignedReceipt>
 
-export function unsigned(request: Request): SignedReceipt {
+export function receiptOf(request: Request): SignedReceipt {
   const { by: _, via: __, request_digest: ___, shown_digest: ____, iss: _____, ...receipt } = request.receipt!
   // X29: that nobody decided is said before what was decided.
   const first = receipt.basis.kind === 'default' ? { basis: receipt.basis } : {}
@@ -83,8 +83,8 @@ export function unsigned(request: Request): SignedReceipt {
 }
 
 /** Signed when it is handed out, with the present key: the place in the record is known only once it is durable. */
-export async function signed(request: Request, read: Read, { notary }: Pick<Context, 'notary'>): Promise<SignedReceipt> {
-  const shown = unsigned(request)
+export async function signReceipt(request: Request, read: Read, { notary }: Pick<Context, 'notary'>): Promise<SignedReceipt> {
+  const shown = receiptOf(request)
   const place = await read.place(Request, request.id)
   if (place === null) return shown
   const signature = await notary.attest(claimsOf(request, place, notary))
@@ -96,7 +96,7 @@ export async function withReceipt<O extends { readonly request: { readonly id: s
   output: O,
   { read, context }: { readonly read: Read; readonly context: Context },
 ): Promise<O & { receipt: SignedReceipt }> {
-  return { ...output, receipt: await signed(await read(Request, output.request.id), read, context) }
+  return { ...output, receipt: await signReceipt(await read(Request, output.request.id), read, context) }
 }
 
 let header = { text: '', kid: '' }

@@ -1,4 +1,4 @@
-// What a receipt's `request_digest` is over: what the agent asked, as the agent itself has it. It stands alone, for browsers.
+// The input of a receipt's `request_digest`: the agent's question, as the agent itself has it. It stands alone, for browsers.
 
 type Asked = {
   readonly id?: string

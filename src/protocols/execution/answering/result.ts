@@ -1,4 +1,4 @@
-// What a person may answer to each request. A refusal never repeats the answer: it may be a secret.
+// The results that fit a request. A refusal never repeats the answer: it may be a secret.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { linearPattern } from '#kernel/declare/foreign-schema.ts'
@@ -37,7 +37,7 @@ function reasonOf(reason: unknown): string | undefined {
 function valueOf(action: Action, payload: Payload, value: unknown): Result {
   if (action === 'PROVIDE') {
     const provided = payload as ProvidePayload
-    const problem = problemOf(provided, value)
+    const problem = resultProblem(provided, value)
     return problem === null ? plainOf(provided, value) : refuse(problem)
   }
   const words = action === 'APPROVE' ? ['approved', 'rejected'] : (payload as DecidePayload).options
@@ -47,7 +47,7 @@ function valueOf(action: Action, payload: Payload, value: unknown): Result {
 // --- PROVIDE ---------------------------------------------------------------------------------------------------------------
 
 /** Why this is no answer, in words that follow its name; null: it is one. */
-export const problemOf = (payload: ProvidePayload, value: unknown): string | null => problems[payload.input_type](value, payload)
+export const resultProblem = (payload: ProvidePayload, value: unknown): string | null => problems[payload.input_type](value, payload)
 
 /** As the receipt holds it: numbers as numbers, also when a form sent them as text. */
 function plainOf({ input_type: type, validation }: ProvidePayload, value: unknown): Result {

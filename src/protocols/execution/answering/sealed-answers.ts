@@ -1,5 +1,5 @@
-// What people provide does not always stand in the receipt itself: of a file and of a secret it holds a reference, and what they are is
-// kept elsewhere. It is prepared while the request is read, because sealing takes time and looking for bytes does too.
+// Answers that a receipt holds by reference: files and secrets, whose content is kept elsewhere. They are prepared while the request is
+// read, because sealing takes time and looking for bytes does too.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import type { Change, Context, Made, Read } from '#kernel/declare/operation.ts'

@@ -40,10 +40,10 @@ export function secretIn({ receipt, payload }: Request): SecretReference | null 
   return isSecret ? (receipt.result as SecretReference) : null
 }
 
-export const expiryOf = ({ at }: Secret): string => timestampOf(Date.parse(at) + limits.secretMs)
+export const secretExpiry = ({ at }: Secret): string => timestampOf(Date.parse(at) + limits.secretMs)
 
 export const keptSecret = (secret: Secret): Change[] => [
   put(Secret, secret.id, secret),
-  timer(secret.id, 'expire', expiryOf(secret), 'execution/secret.expire', { request_id: secret.request_id }),
+  timer(secret.id, 'expire', secretExpiry(secret), 'execution/secret.expire', { request_id: secret.request_id }),
 ]
-export const erased = ({ id }: Secret): Change[] => [put(Secret, id, null), noTimer(id, 'expire')]
+export const eraseSecret = ({ id }: Secret): Change[] => [put(Secret, id, null), noTimer(id, 'expire')]

@@ -1,4 +1,4 @@
-// What a person sees before they answer, and the digests that tie an answer to it.
+// The request as a person is shown it before they answer, and the digests that tie an answer to it.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { coveredBy } from './request-digest.ts'

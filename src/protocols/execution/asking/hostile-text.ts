@@ -1,5 +1,5 @@
-// Text that an agent wrote and a person decides by. What can make them read something else than is written is refused where it
-// must be short and plain (questions, labels), and shown as an escape where it may be anything (context, details).
+// Hostile text: characters of an agent's text that can make people read something else than is written. They are refused where it must be
+// short and plain (questions, labels), and shown as an escape where it may be anything (context, details).
 import { createCache } from '#kernel/log/document-cache.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'

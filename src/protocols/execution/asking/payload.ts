@@ -1,11 +1,11 @@
-// What an agent puts before a person, for each of the three actions: its shape, and the rules that a shape cannot say.
+// The payload of a request, for each of the three actions: its shape, and the rules that a shape cannot say.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { linearPattern } from '#kernel/declare/foreign-schema.ts'
 import { limits } from '#kernel/limits.ts'
 import { either, parse, t, type Static, type TSchema } from '#kernel/declare/schema.ts'
 import { refuseUnknown, unknownFields } from '#kernel/declare/unknown-fields.ts'
-import { problemOf } from '../answering/result.ts'
+import { resultProblem } from '../answering/result.ts'
 import { alikeIn, refuseHostile, refuseHostileLabel } from './hostile-text.ts'
 
 export const Action = either('DECIDE', 'APPROVE', 'PROVIDE')
@@ -226,6 +226,6 @@ function mediaTypesOf(types: readonly string[]): string[] {
 
 /** A value that people may choose but that would then be refused is a trap. */
 function refuseImpossible(payload: ProvidePayload, value: string | number, place: number): void {
-  const problem = payload.input_type === 'selection' ? null : problemOf(payload, value)
+  const problem = payload.input_type === 'selection' ? null : resultProblem(payload, value)
   if (problem !== null) refuse(`could never be given: it ${problem}`, `validation.allowed_values.${place}`)
 }

@@ -1,8 +1,9 @@
-// What people have settled for the requests to come: who answers in their place, whether time may decide, and who is meant by a group.
+// Preferences of people for future requests: a substitute who answers, whether time may decide, and the members of a group.
 import { SYSTEM_SCOPE } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
-import { Action, Id, Risk, Timestamp, type Request } from '../schema.ts'
+import { Action } from './payload.ts'
+import { Id, Risk, Timestamp, type Request } from '../schema.ts'
 
 const label = t.String({ minLength: 1, maxLength: limits.labelCharsMax })
 

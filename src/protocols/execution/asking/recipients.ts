@@ -1,5 +1,5 @@
-// Who can answer at present (X27). Whoever is asked may be switched off or may have left the project: then somebody else is asked, and
-// where nobody may decide, those see it who can name a substitute.
+// The people who can answer at present (X27). A person who is asked may be switched off or may have left the project: then somebody else is
+// asked, and where nobody may decide, those see it who can name a substitute.
 import type { Subject } from '#kernel/declare/access.ts'
 import type { Read } from '#kernel/declare/operation.ts'
 import { isInPool, type Request } from '../schema.ts'
@@ -86,7 +86,7 @@ function withPeople(request: Request, { people, assigned_to, gone = [], no_decid
 }
 
 /** What is bound to a task, or to a quorum: whoever of its people can answer, and nobody else. `turn`: whose turn it is by the task. */
-export function followed(request: Request, reach: Reach, now: string, turn: string | null = null): Request {
+export function rerouteToPeople(request: Request, reach: Reach, now: string, turn: string | null = null): Request {
   const people = peopleIn(reach)
   const keeps = [request.assigned_to, turn].find((who) => who !== null && people.includes(who))
   const assigned_to = request.quorum === undefined ? (keeps ?? people[0] ?? null) : null
@@ -129,10 +129,10 @@ export async function lookedAt(
   task: TaskBehind | null,
   now: string,
 ): Promise<{ next: Request; reach: Reach | null }> {
-  if (task !== null) return same(request, followed(request, await reachOfTask(read, task, now), now), null)
+  if (task !== null) return same(request, rerouteToPeople(request, await reachOfTask(read, task, now), now), null)
   if (request.quorum === undefined) return same(request, await handed(read, request, now), null)
   const reach = await reachOf(read, request.quorum.of, request.project_id, now)
-  return same(request, followed(request, reach, now), reach)
+  return same(request, rerouteToPeople(request, reach, now), reach)
 }
 function same(request: Request, next: Request, reach: Reach | null): { next: Request; reach: Reach | null } {
   const told = ({ status, people, assigned_to, gone = [], no_decider = false }: Request): string =>

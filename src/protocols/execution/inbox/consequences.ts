@@ -1,4 +1,4 @@
-// What each answer, and none at all, will do: the server's own words, so that nobody has to believe the agent's.
+// Consequences of each answer, and of none: the server's own words, so that nobody has to believe the agent's.
 import { t, type Static } from '#kernel/declare/schema.ts'
 import type { TaskBehind } from '../access.ts'
 import type { Request } from '../schema.ts'

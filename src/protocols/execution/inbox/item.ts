@@ -1,14 +1,14 @@
-// One item of an inbox: who asks and for whom, what the server itself knows, and what each answer will do. What the agent wrote
-// stands apart from that, as its claim, and nowhere unescaped.
+// One item of an inbox: who asks and for whom, what the server itself knows, and the consequence of each answer. Text of the agent stands
+// apart from that, as its claim, and nowhere unescaped.
 import { speaksFor, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Read } from '#kernel/declare/operation.ts'
 import { kindOf, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { cardOf, shownDigest } from '../answering/shown-request.ts'
 import { Effects, effectsOf } from './consequences.ts'
-import type { Payload } from '../asking/payload.ts'
+import { type Payload, Action } from '../asking/payload.ts'
 import { taskBehind, type TaskBehind } from '../access.ts'
-import { Action, Id, Kind, Priority, Request, Risk, snoozedUntil, Status, Timestamp } from '../schema.ts'
+import { Id, Kind, Priority, Request, Risk, snoozedUntil, Status, Timestamp } from '../schema.ts'
 import { shown, warningsOf } from '../asking/hostile-text.ts'
 
 const Named = t.Object({ id: Id, name: nullable(t.String()) })

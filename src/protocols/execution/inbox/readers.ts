@@ -1,4 +1,5 @@
-// Whose inboxes an actor reads, and which of the requests there are before that actor: one rule for every list, number and stream.
+// Readers of inboxes: the inboxes that an actor reads, and the requests there that are before that actor: one rule for every list, number
+// and stream.
 import { isIn, speaksFor, spokenFor, type Actor } from '#kernel/declare/access.ts'
 import { namesOf, poolOf, undecidedFor, type Request } from '../schema.ts'
 
@@ -15,7 +16,7 @@ export type Inboxes = {
   holds(request: Request): boolean
 }
 
-export const inboxesOf = (actor: Actor): Inboxes => ({
+export const inboxesReadBy = (actor: Actor): Inboxes => ({
   people: spokenFor(actor),
   pools: actor.projects === 'all' ? [] : [...actor.projects.keys()].map(poolOf),
   undecided: undecidedFor(actor),

@@ -4,7 +4,8 @@ import { SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Read } from '#kernel/declare/operation.ts'
 import { doc, either, t, type Static } from '#kernel/declare/schema.ts'
-import { Action, Id, Kind, Priority, Timestamp } from '../schema.ts'
+import { Action } from '../asking/payload.ts'
+import { Id, Kind, Priority, Timestamp } from '../schema.ts'
 
 export const State = either('open', 'closed', 'completed', 'failed', 'cancelled')
 const fields = {

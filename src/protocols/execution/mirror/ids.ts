@@ -1,11 +1,11 @@
-// What waits on a person in another protocol is a request here: how the two are told by one another's ids, and in what words a
-// person may answer.
+// Ids of mirrored questions: a checkpoint or review of collaboration is a request here, and each id gives the other; besides, the words in
+// which a person may answer.
 import type { Request } from '../schema.ts'
 import { harmless, shown } from '../asking/hostile-text.ts'
 
 const [ITEM, CHECKPOINT] = ['hxp_', 'ckpt_'] as const
 /** A checkpoint and its item have the same id but for its first part, so that each is found from the other by key. */
-export const itemOf = (checkpoint_id: string): string => ITEM + checkpoint_id.slice(CHECKPOINT.length)
+export const mirroredItemId = (checkpoint_id: string): string => ITEM + checkpoint_id.slice(CHECKPOINT.length)
 export const checkpointOf = (request_id: string): string => CHECKPOINT + request_id.slice(ITEM.length)
 
 type Choices = { readonly options?: readonly string[]; readonly option_ids?: readonly string[] } & {

@@ -1,4 +1,4 @@
-// How people learn that something waits for them, and agents that it was answered: where they are told, and what became of it.
+// Notices: where a person is told that something waits and an agent that it was answered, and the outcome of each attempt.
 import { deliveryId, Delivery, timer } from '#kernel/log/outbox-document.ts'
 import { hookSecretOf } from '#kernel/declare/webhook-address.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
@@ -146,7 +146,7 @@ type Said = {
 }
 
 /** A notice that is to be delivered: its place in the log, its place in the outbox, and when it is forgotten. */
-export function noticed({ target, whose, order, event, request_id }: Said, now: string): [Notice, Change[]] {
+export function planNotice({ target, whose, order, event, request_id }: Said, now: string): [Notice, Change[]] {
   const [id, delivery] = [noticeId(target, order), noticeDelivery(target, order)]
   const body = { target, order, event, request_id }
   const notice: Notice = { id, target, whose, event, request_id, state: 'waiting', attempts: 0, first_at: now, last_at: now, recent: [] }

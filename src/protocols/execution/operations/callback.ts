@@ -1,4 +1,4 @@
-// Where an agent is told that what it asked has ended: with the receipt, signed.
+// Callbacks: an agent's webhook that gets the signed receipt when its request has ended.
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image, put } from '#kernel/declare/facts.ts'

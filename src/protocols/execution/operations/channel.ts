@@ -1,4 +1,4 @@
-// Where a person is told that something waits for them.
+// Channels: a person's webhook that says that something waits for them.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image, put } from '#kernel/declare/facts.ts'
 import { administrator, human, installationOwner, role } from '#kernel/declare/access.ts'
@@ -6,7 +6,7 @@ import { isHookAddress } from '#kernel/declare/webhook-address.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { nullable, t } from '#kernel/declare/schema.ts'
-import { Channel, Hook, HookAddress, Label, newHook, Notice, noticed, QuietHours } from '../notices/notice.ts'
+import { Channel, Hook, HookAddress, Label, newHook, Notice, planNotice, QuietHours } from '../notices/notice.ts'
 import { Id, Priority } from '../schema.ts'
 
 type OfChannel = { readonly channel: Channel }
@@ -126,7 +126,7 @@ const test = command({
     // What was given up as gone may have come back.
     const next: Channel = { ...channel, disabled: false }
     const said = { target: channel.id, whose: channel.person, order: newId('try'), event: 'test', request_id: null } as const
-    const [notice, puts] = noticed(said, now)
+    const [notice, puts] = planNotice(said, now)
     return { facts: [fact('channel.tested', [image(Channel, next)])], puts, output: { notice } }
   },
   example: { given: 'told', as: 'alice', input: ({ channel }) => ({ channel_id: channel.id }) },

@@ -1,4 +1,4 @@
-// More time, and reminders while it passes.
+// Deadlines of a request: more time, and reminders while it passes.
 import { fact, image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'

@@ -1,12 +1,13 @@
-// What a person has to answer and has answered, and what an agent has asked.
+// The draft's inbox: requests that a person has to answer or has answered, and those that an agent has asked.
 import { human, isIn, ownsProject, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { query, type Listed, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
 import { either, END, t, type Part, type Static } from '#kernel/declare/schema.ts'
 import { asShown } from '../answering/shown-request.ts'
-import { allOf, inboxesOf, type Inboxes } from '../inbox/readers.ts'
-import { Action, isTimedOut, outcomeOf, Priority, rankOf, Request, type Outcome, type Status } from '../schema.ts'
+import { allOf, inboxesReadBy, type Inboxes } from '../inbox/readers.ts'
+import { Action } from '../asking/payload.ts'
+import { isTimedOut, outcomeOf, Priority, rankOf, Request, type Outcome, type Status } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 
 export type Prefix = readonly Part[]
@@ -24,9 +25,9 @@ type Asked = {
 }
 type Paged = { readonly cursor?: string | undefined; readonly limit?: number | undefined }
 
-export const ended = ['completed', 'failed', 'cancelled'] as const
+export const endedStatuses = ['completed', 'failed', 'cancelled'] as const
 export const open = ['pending', 'assigned'] as const
-const isEnded = (status: Status): boolean => (ended as readonly string[]).includes(status)
+const isEnded = (status: Status): boolean => (endedStatuses as readonly string[]).includes(status)
 const anything = (): boolean => true
 /** Requests that one page looks at: where few of them fit, the page is short and says where to go on. */
 const LOOKS_MAX = 1_000
@@ -43,11 +44,11 @@ const mayHaveEnded = (status: ListedStatus | undefined): boolean => status === u
 const mayBeOpen = (status: ListedStatus | undefined): boolean => status === undefined || status === 'expired' || !isEnded(status)
 const endingsFor = (status: ListedStatus | undefined): readonly string[] => {
   if (!mayHaveEnded(status)) return []
-  return status === undefined ? ended : [status === 'expired' ? 'failed' : status]
+  return status === undefined ? endedStatuses : [status === 'expired' ? 'failed' : status]
 }
 /** What stands under a status, in the words of what is counted. */
 const outcomesFor = (status: Status | undefined): readonly Outcome[] => {
-  if (status === undefined) return [...ended, 'expired']
+  if (status === undefined) return [...endedStatuses, 'expired']
   return status === 'failed' ? ['failed', 'expired'] : [status]
 }
 
@@ -173,7 +174,7 @@ export const outcomesOf = (read: Read, actor: Actor, whose: string, outcomes: re
 
 /** How many there are: from counters as long as those say it, otherwise one by one, as many as one call looks at. */
 export function counterOf(read: Read, actor: Actor) {
-  const inboxes = inboxesOf(actor)
+  const inboxes = inboxesReadBy(actor)
   const names = allOf(inboxes)
   const ranks = Object.values(rankOf)
   const under = (parts: readonly string[]): Prefix[] => names.flatMap((who) => parts.map((part) => [who, part]))
@@ -239,7 +240,7 @@ const inbox = query({
   }),
   callers: [human],
   async load(read, input, { actor }) {
-    const page = await pageOver(read, 'request.inbox', input, stretchesOf(inboxesOf(actor), input))
+    const page = await pageOver(read, 'request.inbox', input, stretchesOf(inboxesReadBy(actor), input))
     return { ...page, ...(await counterOf(read, actor).of(input)) }
   },
   // What hides or turns around is visible, as everywhere where people decide.

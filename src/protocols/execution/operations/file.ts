@@ -6,7 +6,7 @@ import { anyone, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule } from '#kernel/declare/operation.ts'
 import { nullable, t } from '#kernel/declare/schema.ts'
-import { Checksum, expiryOf, File, FILE_VERSION, FileName, FileReference, fileTimer, MediaType, referenceTo } from '../answering/file.ts'
+import { Checksum, fileExpiry, File, FILE_VERSION, FileName, FileReference, fileTimer, MediaType, referenceTo } from '../answering/file.ts'
 import type { ProvidePayload } from '../asking/payload.ts'
 import { answerer, chief, isNotLate, isUnresolved, poolMember, requestOf, type OfRequest } from '../access.ts'
 import { Id } from '../schema.ts'
@@ -165,7 +165,7 @@ const expire = command({
     rule<{ file: File }>(
       'PRECONDITION_FAILED',
       'no answer names the file, and its time is over',
-      ({ file }, _, { now }) => file.state === 'open' && expiryOf(file) <= now,
+      ({ file }, _, { now }) => file.state === 'open' && fileExpiry(file) <= now,
       'the file is named by an answer, or its time is not over yet',
     ),
   ],

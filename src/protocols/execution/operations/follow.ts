@@ -7,7 +7,8 @@ import type { StoredFact } from '#kernel/log/store.ts'
 import { shownDigest } from '../answering/shown-request.ts'
 import { titleOf } from '../inbox/item.ts'
 import { isBefore } from '../inbox/readers.ts'
-import { Action, Id, Kind, Priority, Request, Status, taskDoc, Timestamp } from '../schema.ts'
+import { Action } from '../asking/payload.ts'
+import { Id, Kind, Priority, Request, Status, taskDoc, Timestamp } from '../schema.ts'
 
 type Change = { readonly event: string; readonly at: string; readonly after: Request; readonly before: Request | null }
 

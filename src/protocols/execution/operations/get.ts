@@ -1,10 +1,10 @@
-// What became of a request: fetched, waited for, listed.
+// A request and its outcome: fetched, waited for, listed.
 import { anyone } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, type Context, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageInput } from '#kernel/declare/paging.ts'
 import { either, t } from '#kernel/declare/schema.ts'
-import { signed, SignedReceipt } from '../answering/receipt.ts'
+import { signReceipt, SignedReceipt } from '../answering/receipt.ts'
 import { asker, requestOf } from '../access.ts'
 import { Id, isOpen, Request } from '../schema.ts'
 import { RequestView, viewAgain, viewOf } from '../view.ts'
@@ -14,7 +14,7 @@ import { askedBy, ListedStatus } from './draft-inbox.ts'
 async function asItIs(output: { request: RequestView }, { read, context }: { read: Read; context: Context }) {
   const request = await read(Request, output.request.id)
   const shown = viewAgain(request, context.actor)
-  return request.receipt ? { request: shown, receipt: await signed(request, read, context) } : { request: shown }
+  return request.receipt ? { request: shown, receipt: await signReceipt(request, read, context) } : { request: shown }
 }
 
 const get = query({
@@ -28,7 +28,7 @@ const get = query({
   load: async (read, { request_id }) => ({ request: await read(Request, request_id) }),
   async view({ request }, _, context, read) {
     const shown = viewAgain(request, context.actor)
-    return request.receipt ? { request: shown, receipt: await signed(request, read, context) } : { request: shown }
+    return request.receipt ? { request: shown, receipt: await signReceipt(request, read, context) } : { request: shown }
   },
   example: { given: 'asked', as: 'devin', input: ({ request }) => ({ request_id: request.id }) },
 })

@@ -7,7 +7,7 @@ import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/decl
 import { t, type Part, type Static } from '#kernel/declare/schema.ts'
 import { FilterName, queryFields, withSaved, type Query } from '../inbox/saved-filters.ts'
 import { Item, itemOf, knowingBy, type Knowing } from '../inbox/item.ts'
-import { inboxesOf, inboxOf, type Inboxes } from '../inbox/readers.ts'
+import { inboxesReadBy, inboxOf, type Inboxes } from '../inbox/readers.ts'
 import { Id, isInPool, isOpen, poolOf, rankOf, Request, SNOOZED, snoozedUntil } from '../schema.ts'
 import { searchFor } from '../inbox/search.ts'
 import { shown } from '../asking/hostile-text.ts'
@@ -53,7 +53,7 @@ const list = query({
 })
 
 const seenBy = (actor: Actor, person: string | null): Inboxes =>
-  person === null || person === actor.id ? inboxesOf(actor) : inboxOf(person)
+  person === null || person === actor.id ? inboxesReadBy(actor) : inboxOf(person)
 
 type Found = { readonly request: Request | null; readonly at: string | null }
 /** What fits, with its place in the list; a place without a request: so much was looked at, the rest is for the next page. */
@@ -171,7 +171,7 @@ const count = query({
 
 /** From counters, whatever there is. */
 async function countedBy(read: Read, actor: Actor): Promise<Count> {
-  const inboxes = inboxesOf(actor)
+  const inboxes = inboxesReadBy(actor)
   const own = await countsIn(read, 'open', [actor.id])
   const pool = await countsIn(read, 'open', inboxes.pools)
   const undecided = await countsIn(read, 'open', inboxes.undecided)

@@ -1,5 +1,5 @@
-// What waits on a person elsewhere stands in the inbox like any request. Contracts call these in the batch in which it begins to
-// wait, changes hands, and ends; nobody else may.
+// Mirrored questions: a checkpoint or review of collaboration stands in the inbox like any request. Only contracts call these, in the batch
+// in which it begins to wait, changes hands, and ends.
 import { fact, image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
@@ -8,10 +8,11 @@ import type { Basis } from '#kernel/log/store.ts'
 import { either, nullable, t } from '#kernel/declare/schema.ts'
 import { answeredElsewhere } from '../answering/sealed-answers.ts'
 import { endedWith } from '../answering/receipt.ts'
-import { followed, reachOfTask } from '../asking/recipients.ts'
+import { rerouteToPeople, reachOfTask } from '../asking/recipients.ts'
 import { routedByTask } from '../asking/routing.ts'
 import { isNotLate, isOver, isStillOpen, requestOf, type OfRequest, type TaskBehind } from '../access.ts'
-import { Action, Fallback, Id, Kind, MirroredPayload, Priority, Request, Reviewed, Risk, taskDoc, Timestamp } from '../schema.ts'
+import { Action, Fallback } from '../asking/payload.ts'
+import { Id, Kind, MirroredPayload, Priority, Request, Reviewed, Risk, taskDoc, Timestamp } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 
 const { asked_by, on_expiry } = Request.schema.properties
@@ -121,7 +122,7 @@ const reroute = command({
     return { ...state, reach: state.task === null ? null : await reachOfTask(read, state.task, now) }
   },
   decide({ request, reach }, { assigned_to, overdue = request.overdue }, { actor, now }) {
-    const next: Request = { ...followed(request, reach!, now, assigned_to), overdue }
+    const next: Request = { ...rerouteToPeople(request, reach!, now, assigned_to), overdue }
     const action = overdue && !request.overdue ? 'request.expired' : 'request.rerouted'
     return {
       facts: [fact(action, [image(Request, next)])],

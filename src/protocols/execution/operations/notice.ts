@@ -1,4 +1,4 @@
-// What is to be said to whom, what it says, and the log of it. The worker that posts notices calls these; people and agents read the log.
+// Notices: their plan, their content and their log. The worker that posts notices calls these; people and agents read the log.
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Delivery } from '#kernel/log/outbox-document.ts'
 import { fact, image, put } from '#kernel/declare/facts.ts'
@@ -15,13 +15,13 @@ import {
   isWanted,
   Notice,
   NoticeCursor,
-  noticed,
+  planNotice,
   noticeDelivery,
   noticeId,
   orderOf,
   quietUntil,
 } from '../notices/notice.ts'
-import { signed } from '../answering/receipt.ts'
+import { signReceipt } from '../answering/receipt.ts'
 import { Id, inboxesOf, isOpen, poolOf, Request, Timestamp } from '../schema.ts'
 import { shown } from '../asking/hostile-text.ts'
 
@@ -91,7 +91,7 @@ const plan = command({
   },
   decide({ fresh, cursor }, input, { now }) {
     const puts = fresh.flatMap(({ target, whose, planned: { position, event, request_id } }) => {
-      const [, changes] = noticed({ target, whose, order: orderOf(position), event, request_id }, now)
+      const [, changes] = planNotice({ target, whose, order: orderOf(position), event, request_id }, now)
       return changes
     })
     const position = Math.max(input.cursor, cursor?.position ?? 0)
@@ -145,7 +145,7 @@ async function forAgent(read: Read, callback: Callback, request: Request | null,
   if (agent === null || agent.disabled) return dropped('the agent is switched off')
   if (callback.disabled || callback.removed_at !== null) return dropped('the callback was removed, or is gone')
   if (request?.receipt === undefined || request.requester !== callback.agent_id) return dropped('there is no receipt')
-  return said({ request_id: request.id, receipt: await signed(request, read, context) })
+  return said({ request_id: request.id, receipt: await signReceipt(request, read, context) })
 }
 
 const compose = query({

@@ -9,13 +9,13 @@ import { command, type Bound, type Context, type Granted, type Made, type Read }
 import { t, type Static } from '#kernel/declare/schema.ts'
 import { refuseForeignCallback } from '../notices/notice.ts'
 import { ByRun, byRun } from '#kernel/declare/run-fence.ts'
-import { payloadOf } from '../asking/payload.ts'
+import { payloadOf, Action, Fallback } from '../asking/payload.ts'
 import { endedWith, SignedReceipt, withReceipt } from '../answering/receipt.ts'
 import { asker, isProjectKey, taskBehind, type TaskBehind } from '../access.ts'
 import { checkpointOf } from '../mirror/ids.ts'
 import { CANNOT_ANSWER } from '../asking/recipients.ts'
 import { routedTo, type Routed } from '../asking/routing.ts'
-import { Action, Escalation, Fallback, Id, isOpen, Priority, Quorum, Request, Risk, RoleName } from '../schema.ts'
+import { Escalation, Id, isOpen, Priority, Quorum, Request, Risk, RoleName } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 
 const label = t.String({ minLength: 1, maxLength: limits.labelCharsMax })

@@ -5,8 +5,8 @@ import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { either, nullable, t } from '#kernel/declare/schema.ts'
 import { givenFor, heldAs } from '../answering/sealed-answers.ts'
-import { endedWith, SignedReceipt, unsigned, withReceipt } from '../answering/receipt.ts'
-import { voted } from '../answering/quorum.ts'
+import { endedWith, SignedReceipt, receiptOf, withReceipt } from '../answering/receipt.ts'
+import { castVote } from '../answering/quorum.ts'
 import { reachOf } from '../asking/recipients.ts'
 import { namedOption } from '../mirror/ids.ts'
 import { resultOf } from '../answering/result.ts'
@@ -56,7 +56,7 @@ const resolve = command({
     refuseChanged(digest, request, surface)
     const { actor, now } = context
     const said = resultOf(request.action, request.payload, { result: namedOption(request, result), reason: reason ?? null })
-    if (state.reach !== null) return voted(state, state.reach, { ...said, surface }, context)
+    if (state.reach !== null) return castVote(state, state.reach, { ...said, surface }, context)
     const answer = heldAs(request, given, said)
     const basis = { kind: 'role', id: 'answered by a person' } as const
     const done = endedWith(
@@ -67,7 +67,7 @@ const resolve = command({
     return {
       facts: [fact('request.completed', [image(Request, done), ...(given?.images ?? [])])],
       ...(given === null ? {} : { puts: given.puts }),
-      output: { request: viewOf(done, actor), receipt: unsigned(done) },
+      output: { request: viewOf(done, actor), receipt: receiptOf(done) },
     }
   },
   // A vote that decided nothing yet: whoever repeats it later gets the same answer, and request.get tells what became of it.
@@ -104,7 +104,7 @@ const cancel = command({
     )
     return {
       facts: [fact('request.cancelled', [image(Request, done)])],
-      output: { request: viewOf(done, context.actor), receipt: unsigned(done) },
+      output: { request: viewOf(done, context.actor), receipt: receiptOf(done) },
     }
   },
   finish: (output, after) => withReceipt(output, after()),

@@ -1,4 +1,4 @@
-// What a person settles for their own agents: who answers in their place (HXP 0.1, 6.2), and whether time may decide (X4).
+// Standing rules of a person for their own agents: a substitute who answers (HXP 0.1, 6.2), and whether time may decide (X4).
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
 import { human, role, type Actor, type Subject } from '#kernel/declare/access.ts'

@@ -5,7 +5,7 @@ import { command, rule, type Read } from '#kernel/declare/operation.ts'
 import { nullable, t } from '#kernel/declare/schema.ts'
 import { requestOf, type OfRequest } from '../access.ts'
 import { Id, Request } from '../schema.ts'
-import { erased, expiryOf, Secret, SecretEnd, secretIn, SealedTo } from '../answering/secret.ts'
+import { eraseSecret, secretExpiry, Secret, SecretEnd, secretIn, SealedTo } from '../answering/secret.ts'
 
 type Taking = OfRequest & { readonly secret: Secret | null; readonly opened: { value: unknown; salt: string } | null }
 
@@ -53,7 +53,7 @@ const take = command({
     rule<Taking>(
       'GONE',
       'the secret was not handed over yet, and its time is not over',
-      ({ secret }, _, { now }) => secret !== null && now < expiryOf(secret),
+      ({ secret }, _, { now }) => secret !== null && now < secretExpiry(secret),
       'the secret was handed over before, or its time is over: it is gone',
     ),
   ],
@@ -69,7 +69,7 @@ const take = command({
     const secret = held!
     return {
       facts: [fact('secret.taken', [image(SecretEnd, endOf(secret, 'taken', now))])],
-      puts: erased(secret),
+      puts: eraseSecret(secret),
       output: {
         request_id: request.id,
         secret_id: secret.id,
@@ -94,7 +94,7 @@ const expire = command({
     rule<{ secret: Secret | null }>(
       'PRECONDITION_FAILED',
       'the secret is still here, and its time is over',
-      ({ secret }, _, { now }) => secret !== null && expiryOf(secret) <= now,
+      ({ secret }, _, { now }) => secret !== null && secretExpiry(secret) <= now,
       'the secret was erased already, or its time is not over yet',
     ),
   ],
@@ -102,7 +102,7 @@ const expire = command({
   load: async (read, { request_id }) => ({ secret: await secretOf(read, await read(Request, request_id)) }),
   decide: ({ secret }, _, { now }) => ({
     facts: [fact('secret.expired', [image(SecretEnd, endOf(secret!, 'expired', now))])],
-    puts: erased(secret!),
+    puts: eraseSecret(secret!),
     output: { expired: true },
   }),
   example: { given: 'secret_forgotten', as: 'system', input: ({ request }) => ({ request_id: request.id }) },

@@ -1,13 +1,13 @@
-// How many requests there are, and what became of them: for whoever asked them, and for those who are to answer.
+// Counts of requests by outcome: for the agent that asked them, and for the people who are to answer.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { anyone, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { query, type Read } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
-import { allOf, inboxesOf } from '../inbox/readers.ts'
+import { allOf, inboxesReadBy } from '../inbox/readers.ts'
 import { isProjectKey } from '../access.ts'
 import { Id, rankOf, Request, type Outcome, type Priority } from '../schema.ts'
-import { counterOf, ended, open, outcomesOf, type Prefix } from './draft-inbox.ts'
+import { counterOf, endedStatuses, open, outcomesOf, type Prefix } from './draft-inbox.ts'
 
 /** So many are read for the average. */
 const LATEST = 50
@@ -80,8 +80,8 @@ async function personal(read: Read, actor: Actor) {
   const counter = counterOf(read, actor)
   const { unresolved } = await counter.of({})
   const figures = await endedBy(counter.ended)
-  const inboxes = inboxesOf(actor)
-  const prefixes = allOf(inboxes).flatMap((who) => ended.map((status) => [who, status]))
+  const inboxes = inboxesReadBy(actor)
+  const prefixes = allOf(inboxes).flatMap((who) => endedStatuses.map((status) => [who, status]))
   const avg_duration_seconds = await averageUnder(read, 'closed', prefixes, inboxes.holds)
   const { completed, cancelled } = figures
   const by_status: Record<string, number> = { completed, cancelled, failed: figures.failed + figures.expired }

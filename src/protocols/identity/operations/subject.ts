@@ -1,4 +1,4 @@
-// Who somebody of an OAuth or OpenID Connect issuer is here. An administrator says so: nothing else in a token, such as an e-mail
+// Subjects of OAuth and OpenID Connect issuers, each bound to a person by an administrator: nothing else in a token, such as an e-mail
 // address, makes anybody a person of this installation.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'

@@ -1,4 +1,4 @@
-// What a person may answer: every type by name, and that whatever is accepted satisfies what was asked.
+// Results of a request: every type by name, and that every accepted answer satisfies the question.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'

@@ -1,5 +1,4 @@
-// What a person has decided beforehand answers a request by itself: nobody is asked, the task goes on, and the record says by what
-// right.
+// Grants answer a request by themselves: nobody is asked, the task goes on, and the record says by what right.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { execution } from '#protocols/execution/index.ts'

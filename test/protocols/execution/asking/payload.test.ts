@@ -1,4 +1,4 @@
-// What an agent may put before a person: every rule by name, and that checking never changes what it accepts.
+// The payload of a request: every rule by name, and that checking never changes what it accepts.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'

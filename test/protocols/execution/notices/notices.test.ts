@@ -1,4 +1,4 @@
-// How people learn that something waits for them, with real receivers that do not always behave.
+// Notices to people that something waits for them, with real receivers that do not always behave.
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { realClock } from '#apps/server/clock.ts'
