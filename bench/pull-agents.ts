@@ -1,5 +1,5 @@
 // Agents that come for their runs, a thousand in one process beside the people who give them work. Each does what `serve()` of the
-// SDK does: it holds a call to `inbox.take` that waits, starts what it is given, reads the task and delivers. Plain sockets instead
+// SDK does: it holds a call to `mailbox.take` that waits, starts what it is given, reads the task and delivers. Plain sockets instead
 // of `fetch`, so that what is measured is the server.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -81,7 +81,7 @@ async function connect(port: number, { id, key }: Enrolled, concurrency: number,
     if (hasLeft || isAsking || free === 0) return
     isAsking = true
     const input = { agent_id: id, worker: WORKER, lease: 'PT1M', wait: 'PT50S', limit: Math.min(free, TAKEN_MAX) }
-    const asked = onOne((connection) => call(connection, key, 'delegation/inbox.take', input))
+    const asked = onOne((connection) => call(connection, key, 'delegation/mailbox.take', input))
     asked.then(({ items }) => {
       isAsking = false
       free -= items.length

@@ -34,7 +34,7 @@ async function scene(t: TestContext, port: number, adminKey: string): Promise<Sc
   const call = callerAt(t, port)
   const { task } = await call(keys.alice, 'collaboration/task.create', { spec: { goal: 'Fix it' } })
   await call(keys.alice, 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
-  const { items } = await call(keys.devin, 'delegation/inbox.take', {})
+  const { items } = await call(keys.devin, 'delegation/mailbox.take', {})
   const run_id = items[0].run.id
   await call(keys.devin, 'delegation/run.start', { run_id, attempt: 1 })
   return { keys, run_id, task_id: task.id, call }

@@ -8,7 +8,7 @@ import { aap } from './aap-cited.ts'
 
 const { must } = aap
 const review = (version: string) => ({ capability_id: 'cap:code-review', version })
-const register = (on: Stage, as: string, more: object = {}): Promise<any> => on.call(as, 'delegation/agent.register', { name: as, ...more })
+const register = (on: Stage, as: string, more: object = {}): Promise<any> => on.call(as, 'delegation/agent.publish', { name: as, ...more })
 const found = async (on: Stage, as: string, query: object): Promise<string[]> =>
   (await on.call(as, 'delegation/agent.discover', query)).items.map(({ agent_id }: any) => agent_id as string)
 
@@ -103,7 +103,7 @@ must(['A-CARD-03', 'A11'], 'a card has its fields; capabilities are references a
     { concurrency: 0 },
     { manifest: { x: 'x'.repeat(9_000) } },
   ])
-    await on.refused('INVALID_REQUEST', 'alice', 'delegation/agent.register', { ...registering, ...wrong })
+    await on.refused('INVALID_REQUEST', 'alice', 'delegation/agent.publish', { ...registering, ...wrong })
 })
 must('A11', 'a card follows the registration of its agent, in the same batch', async () => {
   const on = await stage()

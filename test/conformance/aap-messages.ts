@@ -42,7 +42,7 @@ must('M-LEASE', 'while it is held nobody else gets it; after the lease it comes 
   on.world.advance(3 * MINUTE_MS)
   const [again] = await take(on, 'devin', 'p2')
   assert.deepEqual([again.attempt, kindsIn([again])], [2, [['run', 'steer']]])
-  await on.call('devin', ops('inbox.ack'), { run_id: again.run.id, attempt: 2, number: 1 })
+  await on.call('devin', ops('mailbox.ack'), { run_id: again.run.id, attempt: 2, number: 1 })
   on.world.advance(3 * MINUTE_MS)
   const [third] = await take(on, 'devin', 'p3')
   assert.deepEqual([third.attempt, kindsIn([third])], [3, [['steer']]], 'what was settled does not come again')
@@ -53,16 +53,16 @@ must('M-LEASE', 'a lease is lengthened by asking and by progress, and is an hour
   for (let i = 0; i < 5; i++) {
     on.world.advance(MINUTE_MS / 2)
     if (i % 2) await on.call('devin', ops('run.progress'), { run_id: run.id, attempt })
-    else await on.call('devin', ops('inbox.extend'), { runs: [{ run_id: run.id, attempt }] })
+    else await on.call('devin', ops('mailbox.extend'), { runs: [{ run_id: run.id, attempt }] })
     assert.deepEqual(await take(on, 'devin', 'p2'), [])
   }
-  await on.call('devin', ops('inbox.extend'), { runs: [{ run_id: run.id, attempt }], lease: 'P7D' })
+  await on.call('devin', ops('mailbox.extend'), { runs: [{ run_id: run.id, attempt }], lease: 'P7D' })
   on.world.advance(50 * MINUTE_MS)
   assert.deepEqual(await take(on, 'devin', 'p2'), [])
   on.world.advance(11 * MINUTE_MS)
   assert.equal((await take(on, 'devin', 'p2'))[0].attempt, 2)
   const extending = { runs: [{ run_id: run.id, attempt: 1 }] }
-  assert.deepEqual((await on.call('devin', ops('inbox.extend'), extending)).items, [{ run_id: run.id, lease_until: null }])
+  assert.deepEqual((await on.call('devin', ops('mailbox.extend'), extending)).items, [{ run_id: run.id, lease_until: null }])
 })
 must(
   'M-LEASE',
@@ -72,7 +72,7 @@ must(
     const [{ run }] = await take(on, 'devin', 'p0', { lease: 'PT1S' })
     const words = [
       (attempt: number) => on.call('devin', ops('run.progress'), { run_id: run.id, attempt }),
-      (attempt: number) => on.call('devin', ops('inbox.extend'), { runs: [{ run_id: run.id, attempt }] }),
+      (attempt: number) => on.call('devin', ops('mailbox.extend'), { runs: [{ run_id: run.id, attempt }] }),
     ]
     for (const [i, say] of words.entries()) {
       on.world.advance(900)
@@ -96,7 +96,7 @@ must('M-ATTEMPT', 'once another process has taken over, whatever the one before 
     'run.fail': { error: 'x' },
     'run.report': { type: 'needs_input', payload: { prompt: 'x' } },
     'agent.handoff': { to_agent: 'agent_robin' },
-    'inbox.ack': { number: 1 },
+    'mailbox.ack': { number: 1 },
     'memo.put': { key: 'k', value: 1 },
   }
   for (const [op, input] of Object.entries(words))
@@ -149,7 +149,7 @@ must('M-END', 'an agent that never came leaves no mailbox; one that did is told,
   const [{ run }] = await take(on, 'devin', 'p1')
   await on.call('alice', 'task.cancel', { task_id: on.refs['task'].id })
   assert.deepEqual(kindsIn(await take(on, 'devin', 'p1')), [['cancel']])
-  await on.call('devin', ops('inbox.ack'), { run_id: run.id, attempt: 1, number: 2 })
+  await on.call('devin', ops('mailbox.ack'), { run_id: run.id, attempt: 1, number: 2 })
   assert.deepEqual(await mailboxes(on), [])
   const unheard = await stage('in_progress')
   await take(unheard, 'devin', 'p1')
@@ -188,7 +188,7 @@ must('M-MEMO', 'the first value stays, a foreign one is not seen, each is bounde
 })
 must('M-PUSH', 'an agent that is reached by push has a delivery for each message, in the order of the run', async () => {
   const on = await stage('created')
-  await on.call('devin', ops('agent.register'), { name: 'Devin', reach: 'webhook', endpoint: 'https://devin.example/' })
+  await on.call('devin', ops('agent.publish'), { name: 'Devin', reach: 'webhook', endpoint: 'https://devin.example/' })
   await on.call('alice', 'task.assign', { task_id: on.refs['task'].id, assignee: 'agent_devin' })
   await on.call('devin', 'task.start', { task_id: on.refs['task'].id })
   await amend(on, 'faster')
@@ -200,6 +200,6 @@ must('M-PUSH', 'an agent that is reached by push has a delivery for each message
   )
   const [first] = await on.world.store.read(keys)
   assert.deepEqual((first!.value as any).body, { agent_id: 'agent_devin', run_id: run.id, number: 1 })
-  const { items } = await on.call('system', ops('inbox.take'), { agent_id: 'agent_devin', run_id: run.id, worker: 'webhook' })
+  const { items } = await on.call('system', ops('mailbox.take'), { agent_id: 'agent_devin', run_id: run.id, worker: 'webhook' })
   assert.deepEqual(kindsIn(items), [['run', 'steer']], 'the channel finds them where an agent would')
 })

@@ -13,7 +13,7 @@ type Asked = { readonly task_id: string; readonly run_id: string; readonly check
 async function asking(count: number, concurrency: number | null, card: object = {}): Promise<{ on: Stage; asked: Asked[] }> {
   const on = await stage()
   const asked: Asked[] = []
-  await on.call('devin', ops('agent.register'), { name: 'Devin', ...card })
+  await on.call('devin', ops('agent.publish'), { name: 'Devin', ...card })
   for (let i = 0; i < count; i++) {
     const { task } = await on.call('alice', 'task.create', { spec: { goal: `Task ${i}` } })
     await on.call('alice', 'task.assign', { task_id: task.id, assignee: 'agent_devin' })
@@ -21,7 +21,7 @@ async function asking(count: number, concurrency: number | null, card: object = 
     const { checkpoint } = await on.call('devin', 'checkpoint.raise', { task_id: task.id, kind: 'approval', prompt: 'Go?' })
     asked.push({ task_id: task.id, run_id: (await runOf(on, task.id)).id, checkpoint_id: checkpoint.id })
   }
-  await on.call('devin', ops('agent.register'), { name: 'Devin', concurrency, ...card })
+  await on.call('devin', ops('agent.publish'), { name: 'Devin', concurrency, ...card })
   return { on, asked }
 }
 const approve = (on: Stage, { checkpoint_id }: Asked) => on.call('alice', 'checkpoint.resolve', { checkpoint_id, action: 'approve' })
@@ -128,7 +128,7 @@ for (const concurrency of [2, null])
     for (const one of asked) await approve(on, one)
     assert.equal((await takenBy(on)).length, 1)
     await on.ring()
-    await on.call('devin', ops('agent.register'), { name: 'Devin', concurrency })
+    await on.call('devin', ops('agent.publish'), { name: 'Devin', concurrency })
     await on.ring()
     assert.equal((await takenBy(on)).length, concurrency === null ? 2 : 1)
     assert.equal((await all(on, asked)).filter((word) => word === 'running').length, concurrency ?? 3)
@@ -148,7 +148,7 @@ must('A12', 'a webhook and a program are told of a run that waited when it has i
     await on.ring()
     assert.equal((await told(second)).length, before + 1, reach)
     if (reach === 'process') continue
-    const { item } = await on.call('system', ops('inbox.push'), { run_id: second.run_id, number: (await told(second)).at(-1) })
+    const { item } = await on.call('system', ops('mailbox.push'), { run_id: second.run_id, number: (await told(second)).at(-1) })
     assert.equal(item.messages[0].kind, 'resume')
   }
 })

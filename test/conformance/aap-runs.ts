@@ -229,7 +229,7 @@ for (const [how, op, input] of [
   })
 must('A12', 'of several that ask an agent at once as many win as it takes; the others are told DELEGATION_REFUSED', async () => {
   const on = await stage()
-  await on.call('robin', ops('agent.register'), { name: 'Robin', concurrency: 1 })
+  await on.call('robin', ops('agent.publish'), { name: 'Robin', concurrency: 1 })
   const asked = await Promise.allSettled(
     [1, 2, 3].map((n) => on.call('devin', ops('agent.delegate'), { to_agent: 'agent_robin', input: { n } })),
   )
@@ -273,7 +273,7 @@ must(['A-ERR-04', 'M-FOREIGN'], 'a run that is not there or not one’s own is n
     'agent.handoff': { to_agent: 'agent_robin' },
     'agent.steer': { text: 'x' },
     'agent.cancel': {},
-    'inbox.ack': { number: 1 },
+    'mailbox.ack': { number: 1 },
     'memo.put': { key: 'k', value: 1 },
     'memo.get': { key: 'k' },
     'run.get': {},
@@ -282,9 +282,9 @@ must(['A-ERR-04', 'M-FOREIGN'], 'a run that is not there or not one’s own is n
     for (const as of ['robin', 'spy'])
       for (const [op, input] of Object.entries(attempts)) await on.refused('RUN_NOT_FOUND', as, ops(op), { run_id, ...input })
   const extending = { runs: [{ run_id: on.refs['run'].id, attempt: 1 }] }
-  await on.refused('RUN_NOT_FOUND', 'robin', ops('inbox.extend'), extending)
-  assert.deepEqual((await on.call('robin', ops('inbox.take'), { run_id: on.refs['run'].id })).items, [])
-  await on.refused('UNAUTHORIZED', 'robin', ops('inbox.take'), { agent_id: 'agent_devin' })
+  await on.refused('RUN_NOT_FOUND', 'robin', ops('mailbox.extend'), extending)
+  assert.deepEqual((await on.call('robin', ops('mailbox.take'), { run_id: on.refs['run'].id })).items, [])
+  await on.refused('UNAUTHORIZED', 'robin', ops('mailbox.take'), { agent_id: 'agent_devin' })
   assert.deepEqual((await on.call('robin', ops('run.list'), { task_id: on.refs['task'].id })).items, [])
 })
 must(['A-ERR-04', 'M-FOREIGN'], 'who once worked on a task reads all of its runs and acts on none but its own', async () => {
@@ -359,7 +359,7 @@ must('A-DEL-03', 'a run that no attempt brings to the webhook of its agent fails
   const world = await createWorld({ now: Date.now })
   const worker = runWebhooks(world.kernel, { allowsPrivate: true, attemptsMax: 3, random: () => 0, timeoutMs: 2_000 }, realClock, silent)
   try {
-    await world.call('devin', ops('agent.register'), { name: 'Devin', reach: 'webhook', endpoint: url })
+    await world.call('devin', ops('agent.publish'), { name: 'Devin', reach: 'webhook', endpoint: url })
     const { task } = await world.call('alice', 'collaboration/task.create', { spec: { goal: 'Fix the login bug' } })
     const task_id = task.id as string
     await world.call('alice', 'collaboration/task.assign', { task_id, assignee: 'agent_devin' })

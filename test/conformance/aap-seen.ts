@@ -29,7 +29,7 @@ must(
     const before = await stateHash(on.world.store)
     for (const calling of [
       () => on.call('robin', 'identity/me.get'),
-      () => on.call('robin', 'delegation/inbox.take', { agent_id: 'agent_robin' }),
+      () => on.call('robin', 'delegation/mailbox.take', { agent_id: 'agent_robin' }),
       () => on.refused('NOT_FOUND', 'robin', 'task.get', { task_id: 'task_nowhere' }),
     ]) {
       on.world.advance(3_600_000)
@@ -72,10 +72,10 @@ must('A13', 'nothing is said of people and of agents that do not come for their 
   assert.equal(await connected(on, 'user_bob'), null)
   for (const reach of ['webhook', 'process'] as const) {
     const card = { name: 'Robin', reach, ...(reach === 'webhook' ? { endpoint: 'https://robin.example/hook' } : {}) }
-    await on.call('robin', 'delegation/agent.register', card)
+    await on.call('robin', 'delegation/agent.publish', card)
     on.world.advance(2 * limits.connectedMs)
     assert.equal(await connected(on), null, reach)
   }
-  await on.call('robin', 'delegation/agent.register', { name: 'Robin', reach: 'pull' })
+  await on.call('robin', 'delegation/agent.publish', { name: 'Robin', reach: 'pull' })
   assert.equal(await connected(on), true)
 })

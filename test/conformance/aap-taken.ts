@@ -33,14 +33,14 @@ must('A13', 'a run that its agent begins without taking it is not queued, and on
   assert.equal((await runOf(on)).queued, false)
   const other = await stage('assigned')
   const [item] = await take(other, 'devin')
-  await other.call('devin', 'delegation/inbox.release', { runs: [{ run_id: item.run.id, attempt: item.attempt }] })
+  await other.call('devin', 'delegation/mailbox.release', { runs: [{ run_id: item.run.id, attempt: item.attempt }] })
   assert.equal((await runOf(other)).queued, false)
 })
 must('A13', 'a run that is posted to a webhook is queued until the receiver has accepted it', async () => {
   const on = await stage(delegation.scenes['posted'])
   const run_id = on.refs['run'].id
   const queued = async (): Promise<boolean> => (await on.call('admin', 'delegation/run.get', { run_id })).run.queued
-  const { item } = await on.call('system', 'delegation/inbox.push', { run_id, number: 1 })
+  const { item } = await on.call('system', 'delegation/mailbox.push', { run_id, number: 1 })
   const outcome = { run_id, number: 1, attempt: item.attempt, duration_ms: 1 }
   await on.call('system', 'delegation/delivery.record', { ...outcome, state: 'waiting', status: 503, error: 'it answered 503' })
   assert.equal(await queued(), true)

@@ -69,7 +69,7 @@ for (const [how, go] of Object.entries(next))
       ['In French.', 'redirect', 'user_alice'],
     ])
     if (how === 'hand off directly') assert.equal(request.context.done, 'half')
-    const items = (await on.call(run.agent_id.slice('agent_'.length), 'delegation/inbox.take', { run_id: run.id })).items
+    const items = (await on.call(run.agent_id.slice('agent_'.length), 'delegation/mailbox.take', { run_id: run.id })).items
     assert.deepEqual(items[0].request.context, request.context)
     assert.deepEqual(
       items[0].messages.map(({ kind }: any) => kind),
@@ -130,7 +130,7 @@ must('H38', 'a delegate goes on when the agent that waits for it is switched off
   assert.equal((await on.task()).state, 'review_ready')
 })
 
-const away = (on: Stage, as: string) => on.call(as, 'delegation/agent.register', { name: as, available: false })
+const away = (on: Stage, as: string) => on.call(as, 'delegation/agent.publish', { name: as, available: false })
 must('H38', 'an agent that takes no new work keeps what it has, and is given nothing new', async () => {
   const on = await stage('blocked')
   await away(on, 'devin')

@@ -107,7 +107,7 @@ must('H34-told', 'the run that waited goes on with the answer to the other quest
   const on = await superseded('deadline')
   await on.call('alice', 'task.extend', { task_id: on.asked.task_id, deadline: null })
   await on.call('alice', 'checkpoint.resolve', { checkpoint_id: on.own.id, action: 'approve' })
-  const { items } = await on.call('devin', 'delegation/inbox.take', {})
+  const { items } = await on.call('devin', 'delegation/mailbox.take', {})
   const { kind, body } = items[0].messages.at(-1)
   assert.deepEqual([kind, body.checkpoint_id, body.superseded], ['resume', on.own.id, on.asked.id])
   assert.equal(body.resolution.action, 'approve')
@@ -153,7 +153,7 @@ must('H34-answers', 'in a record of an earlier version approve approves no actio
   await on.refused('INVALID_SPEC', 'alice', 'checkpoint.resolve', { ...answer, approved_actions: ['drop'] })
   const { checkpoint } = await on.call('alice', 'checkpoint.resolve', answer)
   assert.deepEqual([checkpoint.resolution.action, checkpoint.resolution.approved_actions], ['approve', undefined])
-  const { items } = await on.call('devin', 'delegation/inbox.take', {})
+  const { items } = await on.call('devin', 'delegation/mailbox.take', {})
   assert.equal(items[0].messages.at(-1).body.superseded, on.asked, 'its agent is told that its question had no answer')
 })
 must('H34-ends', 'in a record of an earlier version approve does not sign the request of the agent as approved', async () => {

@@ -30,7 +30,7 @@ must('H-LAY-02', 'a question blocks the run, which names it, in the same batch',
 must('H-LAY-03', 'the whole resolution reaches the run', async () => {
   const on = await stage('in_progress')
   const task_id = on.refs['task'].id
-  await on.call('devin', 'delegation/inbox.take', { worker: 'w' })
+  await on.call('devin', 'delegation/mailbox.take', { worker: 'w' })
   const { checkpoint } = await on.call('devin', 'checkpoint.raise', {
     task_id,
     kind: 'choice',
@@ -41,7 +41,7 @@ must('H-LAY-03', 'the whole resolution reaches the run', async () => {
   const answer = { action: 'choose', choice: 'a', comment: 'This one.', state_patch: { step: 2 } }
   const resolved = await on.call('rita', 'checkpoint.resolve', { checkpoint_id: checkpoint.id, ...answer })
   assert.equal((await runOf(on)).state, 'running')
-  const [{ messages }] = (await on.call('devin', 'delegation/inbox.take', { worker: 'w' })).items
+  const [{ messages }] = (await on.call('devin', 'delegation/mailbox.take', { worker: 'w' })).items
   assert.deepEqual(
     messages.map(({ kind, body }: any) => [kind, body]),
     [['resume', { checkpoint_id: checkpoint.id, resolution: resolved.checkpoint.resolution }]],

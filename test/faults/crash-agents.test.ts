@@ -29,7 +29,7 @@ const delivery = (kind: string): Step => ({
   by: 'agent',
   moments: ['answer'],
   is: ({ operation, output }) =>
-    operation === 'delegation/inbox.take' && output?.items?.some(({ messages }: any) => messages.some((one: any) => one.kind === kind)),
+    operation === 'delegation/mailbox.take' && output?.items?.some(({ messages }: any) => messages.some((one: any) => one.kind === kind)),
 })
 
 const steps: readonly Step[] = [

@@ -48,7 +48,7 @@ const delegate = (on: Quiet, to = 'agent_devin') => on.call('system', 'delegatio
 describe('in the kernel', () => {
   test('a call that finds nothing waits, and is answered when something for it is durable', async () => {
     const on = await quiet()
-    const waiting = on.call('devin', 'delegation/inbox.take', { worker: 'one', wait: 'PT1M' })
+    const waiting = on.call('devin', 'delegation/mailbox.take', { worker: 'one', wait: 'PT1M' })
     assert.equal(await isOver(waiting), false)
     const { run } = await delegate(on)
     const { items } = await waiting
@@ -61,7 +61,7 @@ describe('in the kernel', () => {
 
   test('what concerns somebody else wakes nobody', async () => {
     const on = await quiet()
-    const waiting = on.call('devin', 'delegation/inbox.take', { wait: 'PT1M' })
+    const waiting = on.call('devin', 'delegation/mailbox.take', { wait: 'PT1M' })
     await settled()
     await delegate(on, 'agent_robin')
     assert.equal(await isOver(waiting), false)
@@ -72,15 +72,15 @@ describe('in the kernel', () => {
 
   test('without a wait, or with something to take, it is answered at once', async () => {
     const on = await quiet()
-    assert.deepEqual(await on.call('devin', 'delegation/inbox.take'), { items: [] })
+    assert.deepEqual(await on.call('devin', 'delegation/mailbox.take'), { items: [] })
     await delegate(on)
-    assert.equal((await on.call('devin', 'delegation/inbox.take', { wait: 'PT1M' })).items.length, 1)
+    assert.equal((await on.call('devin', 'delegation/mailbox.take', { wait: 'PT1M' })).items.length, 1)
     assert.equal(on.clock.sleeps, 0)
   })
 
   test('at the end of its wait it is answered with nothing, and that is not remembered under its key', async () => {
     const on = await quiet()
-    const take = () => on.call('devin', 'delegation/inbox.take', { wait: 'PT10S' }, { key: 'again' })
+    const take = () => on.call('devin', 'delegation/mailbox.take', { wait: 'PT10S' }, { key: 'again' })
     const waiting = take()
     await on.clock.advance(9_999)
     assert.equal(await isOver(waiting), false)
@@ -94,20 +94,20 @@ describe('in the kernel', () => {
 
   test('nobody waits for more than a minute, whatever they ask for and however the clock steps', async () => {
     const on = await quiet()
-    const waiting = on.call('devin', 'delegation/inbox.take', { wait: 'PT5H' })
+    const waiting = on.call('devin', 'delegation/mailbox.take', { wait: 'PT5H' })
     await settled()
     on.clock.step(-3_600_000)
     await on.clock.advance(limits.waitMsMax)
     assert.deepEqual(await waiting, { items: [] })
     assert.ok(on.clock.longestSleepMs <= limits.waitMsMax)
-    await assert.rejects(on.call('devin', 'delegation/inbox.take', { wait: 'soon' }), { code: 'INVALID_REQUEST' })
+    await assert.rejects(on.call('devin', 'delegation/mailbox.take', { wait: 'soon' }), { code: 'INVALID_REQUEST' })
   })
 
   test('the end of a lease of another process wakes who waits for its runs', async () => {
     const on = await quiet()
     await delegate(on)
-    await on.call('devin', 'delegation/inbox.take', { worker: 'one', lease: 'PT20S' })
-    const waiting = on.call('devin', 'delegation/inbox.take', { worker: 'two', wait: 'PT1M' })
+    await on.call('devin', 'delegation/mailbox.take', { worker: 'one', lease: 'PT20S' })
+    const waiting = on.call('devin', 'delegation/mailbox.take', { worker: 'two', wait: 'PT1M' })
     await on.clock.advance(19_000)
     assert.equal(await isOver(waiting), false)
     await on.clock.advance(1_000)
@@ -117,8 +117,8 @@ describe('in the kernel', () => {
   test('a message for a run that another process holds is not taken before its lease ends', async () => {
     const on = await quiet()
     const { run } = await delegate(on)
-    await on.call('devin', 'delegation/inbox.take', { worker: 'one', lease: 'PT20S' })
-    const waiting = on.call('devin', 'delegation/inbox.take', { worker: 'two', wait: 'PT1M' })
+    await on.call('devin', 'delegation/mailbox.take', { worker: 'one', lease: 'PT20S' })
+    const waiting = on.call('devin', 'delegation/mailbox.take', { worker: 'two', wait: 'PT1M' })
     await settled()
     await on.call('system', 'delegation/agent.steer', { run_id: run.id, text: 'Hurry.' })
     assert.equal(await isOver(waiting), false)
@@ -132,18 +132,18 @@ describe('in the kernel', () => {
   test('a run that is given back is taken at once, by who waits for it', async () => {
     const on = await quiet()
     const { run } = await delegate(on)
-    await on.call('devin', 'delegation/inbox.take', { worker: 'one', lease: 'PT1H' })
-    const waiting = on.call('devin', 'delegation/inbox.take', { worker: 'two', wait: 'PT1M' })
+    await on.call('devin', 'delegation/mailbox.take', { worker: 'one', lease: 'PT1H' })
+    const waiting = on.call('devin', 'delegation/mailbox.take', { worker: 'two', wait: 'PT1M' })
     await settled()
-    const stale = await on.call('devin', 'delegation/inbox.release', { runs: [{ run_id: run.id, attempt: 7 }] })
+    const stale = await on.call('devin', 'delegation/mailbox.release', { runs: [{ run_id: run.id, attempt: 7 }] })
     assert.deepEqual(stale, { released: 0 })
     assert.equal(await isOver(waiting), false)
-    assert.deepEqual(await on.call('devin', 'delegation/inbox.release', { runs: [{ run_id: run.id, attempt: 1 }] }), { released: 1 })
+    assert.deepEqual(await on.call('devin', 'delegation/mailbox.release', { runs: [{ run_id: run.id, attempt: 1 }] }), { released: 1 })
     assert.deepEqual(
       (await waiting).items.map(({ attempt, messages }: any) => [attempt, messages.length]),
       [[2, 1]],
     )
-    await assert.rejects(on.call('robin', 'delegation/inbox.release', { runs: [{ run_id: run.id, attempt: 2 }] }), {
+    await assert.rejects(on.call('robin', 'delegation/mailbox.release', { runs: [{ run_id: run.id, attempt: 2 }] }), {
       code: 'RUN_NOT_FOUND',
     })
   })
@@ -151,9 +151,9 @@ describe('in the kernel', () => {
   test('held asks only for what the worker has taken before', async () => {
     const on = await quiet()
     const { run } = await delegate(on)
-    await on.call('devin', 'delegation/inbox.take', { worker: 'one' })
+    await on.call('devin', 'delegation/mailbox.take', { worker: 'one' })
     await delegate(on)
-    const waiting = on.call('devin', 'delegation/inbox.take', { worker: 'one', held: true, wait: 'PT30S' })
+    const waiting = on.call('devin', 'delegation/mailbox.take', { worker: 'one', held: true, wait: 'PT30S' })
     assert.equal(await isOver(waiting), false)
     await on.call('system', 'delegation/agent.steer', { run_id: run.id, text: 'Hurry.' })
     assert.deepEqual(
@@ -165,32 +165,32 @@ describe('in the kernel', () => {
   test('nobody there any more: it ends, and takes nothing', async () => {
     const on = await quiet()
     const gone = new AbortController()
-    const waiting = on.call('devin', 'delegation/inbox.take', { worker: 'one', wait: 'PT1M' }, { signal: gone.signal })
+    const waiting = on.call('devin', 'delegation/mailbox.take', { worker: 'one', wait: 'PT1M' }, { signal: gone.signal })
     await settled()
     gone.abort()
     assert.deepEqual(await waiting, { items: [] })
     await delegate(on)
-    assert.equal((await on.call('devin', 'delegation/inbox.take', { worker: 'two' })).items[0].attempt, 1)
+    assert.equal((await on.call('devin', 'delegation/mailbox.take', { worker: 'two' })).items[0].attempt, 1)
   })
 
   test('when the kernel is released all are answered, and from then on none waits', async () => {
     const on = await quiet()
-    const waiting = on.call('devin', 'delegation/inbox.take', { wait: 'PT1M' })
+    const waiting = on.call('devin', 'delegation/mailbox.take', { wait: 'PT1M' })
     await settled()
     on.kernel.release()
     assert.deepEqual(await waiting, { items: [] })
-    assert.deepEqual(await on.call('devin', 'delegation/inbox.take', { wait: 'PT1M' }), { items: [] })
+    assert.deepEqual(await on.call('devin', 'delegation/mailbox.take', { wait: 'PT1M' }), { items: [] })
     assert.equal(on.kernel.stats().waiting, 0)
   })
 
   test('an actor has a bounded number of calls that wait', async () => {
     const on = await quiet()
-    const take = () => on.call('devin', 'delegation/inbox.take', { wait: 'PT1M' })
+    const take = () => on.call('devin', 'delegation/mailbox.take', { wait: 'PT1M' })
     const all = Array.from({ length: limits.waitsPerActorMax }, take)
     await settled()
     assert.equal(on.kernel.stats().waiting, limits.waitsPerActorMax)
     await assert.rejects(take(), { code: 'QUOTA_EXCEEDED', details: { retry_after: 1 } })
-    const other = on.call('robin', 'delegation/inbox.take', { wait: 'PT1S' })
+    const other = on.call('robin', 'delegation/mailbox.take', { wait: 'PT1S' })
     await on.clock.advance(1_000)
     assert.deepEqual(await other, { items: [] })
     on.kernel.release()
@@ -199,7 +199,7 @@ describe('in the kernel', () => {
 
   test('of many processes that wait for one run, one takes it and the others go on waiting', async () => {
     const on = await quiet()
-    const all = Array.from({ length: 10 }, (_, i) => on.call('devin', 'delegation/inbox.take', { worker: `w${i}`, wait: 'PT30S' }))
+    const all = Array.from({ length: 10 }, (_, i) => on.call('devin', 'delegation/mailbox.take', { worker: `w${i}`, wait: 'PT30S' }))
     await settled()
     await delegate(on)
     await settled()
@@ -232,7 +232,7 @@ for (const [name, open] of [
       const agent = await stage.agent()
       const client = open(agent)
       t.after(client.close)
-      const waiting = client.delegation.inbox.take({ wait: 'PT30S' })
+      const waiting = client.delegation.mailbox.take({ wait: 'PT30S' })
       await waitingNow(1)
       assert.equal((await client.identity.me.get()).id, agent.id)
       const { run } = await give(agent)
@@ -246,12 +246,12 @@ for (const [name, open] of [
       const agent = await stage.agent()
       const client = open(agent)
       t.after(client.close)
-      const waiting = assert.rejects(client.delegation.inbox.take({ wait: 'PT30S' }), { code: 'UNAUTHENTICATED', status: 401 })
+      const waiting = assert.rejects(client.delegation.mailbox.take({ wait: 'PT30S' }), { code: 'UNAUTHENTICATED', status: 401 })
       await waitingNow(1)
       await stage.owner.identity.key.revoke({ key_id: agent.key_id })
       await waiting
       await give(agent)
-      const { items } = await stage.system('delegation/inbox.take', { agent_id: agent.id })
+      const { items } = await stage.system('delegation/mailbox.take', { agent_id: agent.id })
       assert.equal(items[0].attempt, 1, 'nobody took it before')
     })
 
@@ -259,7 +259,7 @@ for (const [name, open] of [
       const agent = await stage.agent()
       const client = open(agent)
       t.after(client.close)
-      const waiting = assert.rejects(client.delegation.inbox.take({ wait: 'PT30S' }), { code: 'UNAUTHENTICATED' })
+      const waiting = assert.rejects(client.delegation.mailbox.take({ wait: 'PT30S' }), { code: 'UNAUTHENTICATED' })
       await waitingNow(1)
       await stage.system('identity/agent.update', { agent_id: agent.id, disabled: true })
       await waiting
@@ -268,20 +268,20 @@ for (const [name, open] of [
     test('a client that goes away leaves nothing behind', async () => {
       const agent = await stage.agent()
       const client = open(agent)
-      const waiting = assert.rejects(client.delegation.inbox.take({ wait: 'PT30S' }))
+      const waiting = assert.rejects(client.delegation.mailbox.take({ wait: 'PT30S' }))
       await waitingNow(1)
       await client.close()
       await waiting
       await waitingNow(0)
       await give(agent)
-      const { items } = await stage.system('delegation/inbox.take', { agent_id: agent.id })
+      const { items } = await stage.system('delegation/mailbox.take', { agent_id: agent.id })
       assert.equal(items[0].attempt, 1, 'nobody took it before')
     })
 
     test('a server that stops answers it, and stops without waiting for it', async () => {
       const agent = await stage.agent()
       const client = open(agent)
-      const waiting = client.delegation.inbox.take({ wait: 'PT30S' })
+      const waiting = client.delegation.mailbox.take({ wait: 'PT30S' })
       await waitingNow(1)
       const began = performance.now()
       const stopped = stage.restart()
@@ -297,7 +297,7 @@ test('a request that goes the long way waits as well, and ends with its client',
   const agent = await stage.agent()
   const send = (): ClientRequest => {
     const headers = { authorization: `Bearer ${agent.key}`, 'content-type': 'application/json; charset=utf-8' }
-    const sent = request(`${stage.server.url}/v1/delegation/inbox.take`, { method: 'POST', headers })
+    const sent = request(`${stage.server.url}/v1/delegation/mailbox.take`, { method: 'POST', headers })
     sent.on('error', () => undefined).end('{"wait":"PT30S"}')
     return sent
   }
@@ -312,7 +312,7 @@ test('a pair of streams that breaks ends it too', async () => {
   const [input, output] = [new PassThrough(), new PassThrough()]
   const served = stage.server.rpc.serve(input, output)
   const call = (id: number, method: string, params: object): string => `${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`
-  input.write(call(1, 'rpc.authenticate', { token: agent.key }) + call(2, 'delegation/inbox.take', { wait: 'PT30S' }))
+  input.write(call(1, 'rpc.authenticate', { token: agent.key }) + call(2, 'delegation/mailbox.take', { wait: 'PT30S' }))
   await waitingNow(1)
   output.destroy()
   await waitingNow(0)
@@ -322,7 +322,7 @@ test('a pair of streams that breaks ends it too', async () => {
 test('200 agents wait, and each is woken for its own and for nothing else', async () => {
   const agents = await Promise.all(Array.from({ length: 200 }, () => stage.agent('many')))
   const clients = agents.map((agent) => overHttp(agent))
-  const answered = clients.map((client) => client.delegation.inbox.take({ wait: 'PT1M', worker: 'one' }, { timeoutMs: 90_000 }))
+  const answered = clients.map((client) => client.delegation.mailbox.take({ wait: 'PT1M', worker: 'one' }, { timeoutMs: 90_000 }))
   await waitingNow(200)
   const before = stage.server.kernel.stats().woken
   const runs = new Map<string, string>()

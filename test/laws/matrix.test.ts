@@ -82,12 +82,12 @@ const declared: Readonly<Record<string, readonly string[]>> = {
   'identity/subject.link': ['user_id'],
   'identity/agent.update': ['agent_id'],
   'identity/agent.seal_key': ['agent_id'],
-  'delegation/agent.register': ['agent_id'],
+  'delegation/agent.publish': ['agent_id'],
   'delegation/card.sync': ['agent_id'],
   'delegation/agent.retire': ['agent_id'],
   'delegation/run.admit': ['agent_id'],
   'delegation/webhook.rotate': ['agent_id'],
-  'delegation/inbox.take': ['agent_id'],
+  'delegation/mailbox.take': ['agent_id'],
   'execution/request.create': ['agent_id'], // of the agent that a project's key asks for
   'delegation/run.fence': ['agent_id'],
   'collaboration/checkpoint.ask': ['raised_by'], // whose request it is

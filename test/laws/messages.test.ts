@@ -34,7 +34,7 @@ test('no refusal of an operation sends its reader to the same operation', () => 
 test('each address that cannot be called is refused with what the operator may allow', async () => {
   const world = await createWorld({ terms: { publicHooksOnly: true } })
   const refused: [string, string, object][] = [
-    ['devin', 'delegation/agent.register', { name: 'Devin', reach: 'webhook' }],
+    ['devin', 'delegation/agent.publish', { name: 'Devin', reach: 'webhook' }],
     ['devin', 'execution/callback.register', {}],
     ['alice', 'execution/channel.add', {}],
   ]

@@ -187,7 +187,7 @@ test('a cancelled task aborts the signal and settles the message; what the handl
   const [run] = await stage.runsOf(task_id)
   assert.deepEqual([run.state, run.reason, run.error], ['failed', 'cancelled', 'not needed'])
   await until(
-    async () => (await stage.system('delegation/inbox.take', { agent_id: agent.id, run_id: run.id })).items.length === 0,
+    async () => (await stage.system('delegation/mailbox.take', { agent_id: agent.id, run_id: run.id })).items.length === 0,
     'settled',
   )
 })
@@ -315,7 +315,7 @@ describe('a planner delegates to two workers', () => {
     })
     const client = createClient({ url: stage.server.url, key: caller!.key })
     t.after(client.close)
-    await stage.system('delegation/agent.register', card(busy!, 1))
+    await stage.system('delegation/agent.publish', card(busy!, 1))
     await client.delegation.agent.delegate({ to_agent: busy!.id, input: {} })
     const worker = serve<{ goal: string }>(card(free!, null), (run) => ({ answer: `${run.input.goal}!` }), {
       url: stage.server.url,
@@ -475,10 +475,10 @@ for (const [does, act] of Object.entries<(run: Run) => Promise<unknown>>({
     t.after(client.close)
     const [{ id: run_id }] = (await stage.runsOf(task_id)) as [{ id: string }]
     // As it is when a lease runs out: somebody else takes it, and then nobody of this process hears of it.
-    const taken = client.delegation.inbox.take({ worker: 'another', run_id, wait: 'PT5S', lease: 'PT1H' })
-    await client.delegation.inbox.release({ runs: [{ run_id, attempt: 1 }] })
+    const taken = client.delegation.mailbox.take({ worker: 'another', run_id, wait: 'PT5S', lease: 'PT1H' })
+    await client.delegation.mailbox.release({ runs: [{ run_id, attempt: 1 }] })
     const { items } = await taken
-    const attempt = items[0]?.attempt ?? (await client.delegation.inbox.take({ worker: 'another', run_id })).items[0]?.attempt
+    const attempt = items[0]?.attempt ?? (await client.delegation.mailbox.take({ worker: 'another', run_id })).items[0]?.attempt
     assert.equal(attempt, 2)
     gate.resolve()
     await until(() => reasons.length === 2, 'it stops')
@@ -533,7 +533,7 @@ describe('an answer with messages that was lost on the way and is given again, l
       return answer ?? { items: [] }
     }
     return {
-      transport: { ...http, call: (...call) => (call[0] === 'delegation/inbox.take' ? take(...call) : http.call(...call)) },
+      transport: { ...http, call: (...call) => (call[0] === 'delegation/mailbox.take' ? take(...call) : http.call(...call)) },
       again(kind) {
         next = answers.get(kind)
         assert.ok(next, kind)
@@ -586,7 +586,7 @@ describe('an answer with messages that was lost on the way and is given again, l
     const client = createClient({ url: stage.server.url, key: agent.key })
     t.after(client.close)
     const [{ id: run_id }] = (await stage.runsOf(task_id)) as [{ id: string }]
-    await client.delegation.inbox.release({ runs: [{ run_id, attempt: 1 }] })
+    await client.delegation.mailbox.release({ runs: [{ run_id, attempt: 1 }] })
     await owner.collaboration.task.amend({ task_id, text: 'Hurry.', intent: 'clarify' })
     await until(() => attempt() === 2, 'the next attempt')
     again('run')

@@ -26,7 +26,7 @@ export const marked = new Set(
   ]
     .map((name) => `collaboration/${name}`)
     .concat(
-      ['run.progress', 'run.fail', 'run.report', 'agent.delegate', 'agent.register', 'capability.invoke'].map(
+      ['run.progress', 'run.fail', 'run.report', 'agent.delegate', 'agent.publish', 'capability.invoke'].map(
         (name) => `delegation/${name}`,
       ),
     )

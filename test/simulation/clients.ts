@@ -245,7 +245,7 @@ export function createClients({ machine, random, record, tokens, fail, happened,
     shown('delegation.run', output.from)
     const receipt = output.receipt && record.docs.get(`execution.request/${output.request.id}`)?.value.receipt
     if (output.receipt && receipt?.receipt_id !== output.receipt.receipt_id) fail(`${op} shows a receipt that is not on the disk`)
-    if (op.endsWith('inbox.take')) for (const { run } of output.items) shown('delegation.run', run)
+    if (op.endsWith('mailbox.take')) for (const { run } of output.items) shown('delegation.run', run)
     if (op.endsWith('task.list')) for (const task of output.items) shown('collaboration.task', task)
     const { artifact } = output
     const version = artifact && record.docs.get(`collaboration.artifact/${artifact.id}@${artifact.version}`)

@@ -45,7 +45,7 @@ export function createProcesses(random: Random, record: FactRecord, fail: Fail):
       [1, 'PT5M'],
       [1, 'PT1H'],
     ])
-    return { as, op: 'delegation/inbox.take', input: { worker, lease }, keyed: random.chance(0.5) }
+    return { as, op: 'delegation/mailbox.take', input: { worker, lease }, keyed: random.chance(0.5) }
   }
 
   function works(id: number, as: string, worker: string): Plan {
@@ -66,12 +66,12 @@ export function createProcesses(random: Random, record: FactRecord, fail: Fail):
       [0.7, ['agent.handoff', { ...own, to_agent: random.pick(others) }]],
       [0.9, ['agent.delegate', delegated(id, run_id, attempt, random.pick(others))]],
       [1, ['memo.put', { ...own, key: random.pick(['a', 'b']), value: words(id) }]],
-      [1.5, ['inbox.ack', { ...own, number: Math.max(1, last - random.below(2)) }]],
-      [1.5, ['inbox.extend', { runs: [own] }]],
-      [0.5, ['inbox.release', { runs: [own] }]],
+      [1.5, ['mailbox.ack', { ...own, number: Math.max(1, last - random.below(2)) }]],
+      [1.5, ['mailbox.extend', { runs: [own] }]],
+      [0.5, ['mailbox.release', { runs: [own] }]],
       [4, ['capability.invoke', { ...own, ...invoked(id) }]],
     ])
-    if (op === 'inbox.ack') acknowledged.add(run_id)
+    if (op === 'mailbox.ack') acknowledged.add(run_id)
     return { as, op: `delegation/${op}`, input, keyed: random.chance(0.8) }
   }
 
@@ -103,7 +103,7 @@ export function createProcesses(random: Random, record: FactRecord, fail: Fail):
   function alone(id: number, as: string): Plan {
     const [op, input] = random.chance(0.6)
       ? ([
-          'agent.register',
+          'agent.publish',
           { name: as, description: words(id), available: random.chance(0.95), concurrency: random.chance(0.3) ? 1 : null },
         ] as const)
       : ([
@@ -125,9 +125,9 @@ export function createProcesses(random: Random, record: FactRecord, fail: Fail):
         [0.6, () => alone(id, as)],
       ])()
     },
-    fetch: (as, round) => ({ as, op: 'delegation/inbox.take', input: { worker: `new-${round}` }, keyed: false }),
+    fetch: (as, round) => ({ as, op: 'delegation/mailbox.take', input: { worker: `new-${round}` }, keyed: false }),
     answered({ as, op, input }, output) {
-      if (op !== 'delegation/inbox.take') return
+      if (op !== 'delegation/mailbox.take') return
       for (const { run, attempt, messages } of output.items) {
         const of = `${run.id}/${attempt}`
         const seat = seatOf(as, input.worker)
@@ -147,7 +147,7 @@ export function createProcesses(random: Random, record: FactRecord, fail: Fail):
       }
     },
     heard({ as, op, input }, output) {
-      if (op !== 'delegation/inbox.take') return
+      if (op !== 'delegation/mailbox.take') return
       const seat = holding.get(seatOf(as, input.worker)) ?? new Map<string, Held>()
       holding.set(seatOf(as, input.worker), seat)
       for (const { run, attempt, messages } of output.items) {

@@ -55,7 +55,7 @@ const bySystem = new Set([
     'capability.withdraw',
     // Webhooks need somebody who takes them: test/workers/webhooks.test.ts.
     'webhook.rotate',
-    'inbox.push',
+    'mailbox.push',
     'delivery.record',
     'delivery.forget',
   ].map((name) => `delegation/${name}`),

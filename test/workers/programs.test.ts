@@ -32,7 +32,7 @@ const node = (script: string): string[] => [process.execPath, '-e', script]
 async function employed(over: Over, goal = 'Fix the "login" bug') {
   const blobs = await openBlobs(mkdtempSync(join(folder, 'blobs-')), { fatal: () => undefined })
   const world = await createWorld({ now: Date.now, blobs })
-  await world.call('devin', 'delegation/agent.register', { name: 'Devin', reach: 'process' })
+  await world.call('devin', 'delegation/agent.publish', { name: 'Devin', reach: 'process' })
   const open = (agent = configured(over)) => runProcesses(world.kernel, blobs, [agent], realClock, silent)
   const worker = open()
   const { task } = await world.call('alice', 'collaboration/task.create', { spec: { goal }, reviewers: ['user_rita'] })
@@ -109,8 +109,8 @@ describe('a program that speaks JSON lines', () => {
       const script = `const wait = setInterval(() => { if (require('node:fs').existsSync(${JSON.stringify(go)})) { clearInterval(wait); console.log(${JSON.stringify(said)}) } }, 10)`
       const { world, worker, task_id } = await employed({ argv: node(script), profile })
       const { id: run_id } = await until(async () => (await runOf(world, task_id)).started_at && runOf(world, task_id))
-      await world.call('devin', 'delegation/inbox.release', { runs: [{ run_id, attempt: 1 }] })
-      const { items } = await world.call('devin', 'delegation/inbox.take', { worker: 'another', run_id, lease: 'PT1H' })
+      await world.call('devin', 'delegation/mailbox.release', { runs: [{ run_id, attempt: 1 }] })
+      const { items } = await world.call('devin', 'delegation/mailbox.take', { worker: 'another', run_id, lease: 'PT1H' })
       assert.equal(items[0].attempt, 2)
       writeFileSync(go, '')
       // A child that lost its run is ended; the other one delivers.
@@ -314,7 +314,7 @@ describe('a program that does not behave', () => {
   test('an agent that no program is configured for: the run fails in the end', async () => {
     const { world, worker, task_id } = await employed({ argv: ['true'], tries: 1 })
     await ended(world, task_id)
-    await world.call('robin', 'delegation/agent.register', { name: 'Robin', reach: 'process' })
+    await world.call('robin', 'delegation/agent.publish', { name: 'Robin', reach: 'process' })
     const { run } = await world.call('devin', 'delegation/agent.delegate', { to_agent: 'agent_robin', input: {} })
     const failed = await until(async () => {
       const found = (await world.call('robin', 'delegation/run.get', { run_id: run.id })).run

@@ -26,7 +26,7 @@ async function onShift(t: TestContext, argv: readonly [string, ...string[]]) {
   const shift = runShift({
     port: {
       call(operation, input, options = {}) {
-        if (operation === 'delegation/inbox.take') takes++
+        if (operation === 'delegation/mailbox.take') takes++
         const { timeoutMs: _, ...rest } = options
         return kernel.call(operation, input, cast['devin']!, rest)
       },
@@ -101,6 +101,6 @@ test('finishing ends a call that waits for more, and lets what is at hand come t
   assert.equal(idle.kernel.stats().waiting, 0)
   const later = await idle.assign()
   await new Promise((done) => setTimeout(done, 100))
-  const { items } = await idle.call('devin', 'delegation/inbox.take', { worker: 'two' })
+  const { items } = await idle.call('devin', 'delegation/mailbox.take', { worker: 'two' })
   assert.deepEqual([items[0].run.task_id, items[0].attempt], [later, 1], 'nobody took it before')
 })

@@ -21,7 +21,7 @@ const usual: WebhookOptions = { allowsPrivate: true, attemptsMax: 3, random: () 
 /** Devin is told by webhook and has a task of Alice's. */
 async function hooked(url: string, options: Partial<WebhookOptions> = {}) {
   const world = await createWorld({ now: Date.now })
-  const { secret } = await world.call('devin', 'delegation/agent.register', { name: 'Devin', reach: 'webhook', endpoint: url })
+  const { secret } = await world.call('devin', 'delegation/agent.publish', { name: 'Devin', reach: 'webhook', endpoint: url })
   const worker = runWebhooks(world.kernel, { ...usual, ...options }, realClock, silent)
   const { task } = await world.call('alice', 'collaboration/task.create', { spec: { goal: 'Fix the login bug' } })
   await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
@@ -160,7 +160,7 @@ describe('a webhook', () => {
     const { world, worker, secret } = await hooked(url)
     await settled(world)
     const { secret: next } = await world.call('alice', 'delegation/webhook.rotate', { agent_id: 'agent_devin' })
-    const again = await world.call('devin', 'delegation/agent.register', { name: 'Devin', reach: 'webhook', endpoint: url })
+    const again = await world.call('devin', 'delegation/agent.publish', { name: 'Devin', reach: 'webhook', endpoint: url })
     assert.equal(again.secret, undefined, 'it is shown once')
     const { task } = await world.call('alice', 'collaboration/task.create', { spec: { goal: 'Another' } })
     await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
@@ -289,7 +289,7 @@ describe('a card with a webhook', () => {
     test(`needs an endpoint that can be one: ${endpoint ?? 'none'}`, async () => {
       const world = await createWorld()
       const input = { name: 'Devin', reach: 'webhook', ...(endpoint === undefined ? {} : { endpoint }) }
-      await assert.rejects(world.call('devin', 'delegation/agent.register', input), { code: 'INVALID_REQUEST' })
+      await assert.rejects(world.call('devin', 'delegation/agent.publish', input), { code: 'INVALID_REQUEST' })
     })
 
   test('people read the log and never the endpoint; strangers read nothing', async () => {

@@ -125,6 +125,6 @@ export async function availableFor(read: Read, agent_id: string, project_id: str
     throw new Refusal('AGENT_NOT_FOUND', `there is no active agent ${agent_id} in this project`)
   const card = await read.raw(Card, agent_id)
   if (card && !card.available)
-    throw new Refusal('AGENT_NOT_FOUND', `${agent_id} is not available: its card says that it takes no new work (agent.register)`)
+    throw new Refusal('AGENT_NOT_FOUND', `${agent_id} is not available: its card says that it takes no new work (agent.publish)`)
   return { card }
 }

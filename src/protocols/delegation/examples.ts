@@ -8,7 +8,7 @@ const DAY_MS = 24 * 3_600_000
 const offered: Step[] = [
   {
     as: 'robin',
-    call: 'delegation/agent.register',
+    call: 'delegation/agent.publish',
     input: {
       name: 'Robin',
       capabilities: [{ capability_id: 'cap:code-review', version: '2.1.0' }],
@@ -23,7 +23,7 @@ const delegated: Step[] = [
   ...offered,
   { as: 'devin', call: 'delegation/agent.delegate', input: { to_agent: 'agent_robin', input: { diff: 'a.patch' } } },
 ]
-const taken: Step[] = [...delegated, { as: 'robin', call: 'delegation/inbox.take', input: { worker: 'robin-1' } }]
+const taken: Step[] = [...delegated, { as: 'robin', call: 'delegation/mailbox.take', input: { worker: 'robin-1' } }]
 const ended: Step[] = [
   ...delegated,
   { as: 'robin', call: 'delegation/memo.put', input: ({ run }) => ({ run_id: run.id, key: 'clone', value: 1 }) },
@@ -34,7 +34,7 @@ const ended: Step[] = [
 const hooked: Step[] = [
   {
     as: 'robin',
-    call: 'delegation/agent.register',
+    call: 'delegation/agent.publish',
     input: { name: 'Robin', reach: 'webhook', endpoint: 'https://robin.example/hook' },
   },
 ]
@@ -94,7 +94,7 @@ const working: Step[] = [
   },
   { as: 'alice', call: 'collaboration/task.assign', input: ({ task }) => ({ task_id: task.id, assignee: 'agent_devin' }) },
   { as: 'devin', call: 'collaboration/task.start', input: ({ task }) => ({ task_id: task.id }) },
-  { as: 'devin', call: 'delegation/inbox.take', input: { worker: 'devin-1' } },
+  { as: 'devin', call: 'delegation/mailbox.take', input: { worker: 'devin-1' } },
   { as: 'devin', call: 'delegation/run.progress', input: ({ items }) => ({ run_id: items[0].run.id, attempt: 1, message: 'Reading.' }) },
 ]
 

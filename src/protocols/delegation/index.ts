@@ -7,7 +7,7 @@ import { agentOperations } from './operations/agent.ts'
 import { capabilityOperations } from './operations/capability.ts'
 import { cardOperations } from './operations/card.ts'
 import { controlOperations } from './operations/control.ts'
-import { inboxOperations } from './operations/mailbox.ts'
+import { mailboxOperations } from './operations/mailbox.ts'
 import { invokeOperations } from './operations/invoke.ts'
 import { memoOperations } from './operations/memo.ts'
 import { offerOperations } from './operations/offer.ts'
@@ -25,7 +25,7 @@ const operations = [
   ...retireOperations,
   ...admitOperations,
   ...readingOperations,
-  ...inboxOperations,
+  ...mailboxOperations,
   ...memoOperations,
   ...capabilityOperations,
   ...invokeOperations,

@@ -64,7 +64,7 @@ export function openDesk(agent_id: string, client: Client, connection: Connectio
     const options = { idempotencyKey: newKey(), signal, timeoutMs: waitMs + ANSWER_MS }
     const began = performance.now()
     try {
-      const { items } = await persistently(signal, () => connection.attempt(() => client.delegation.inbox.take(input, options)))
+      const { items } = await persistently(signal, () => connection.attempt(() => client.delegation.mailbox.take(input, options)))
       for (const item of items) receive(item)
       if (items.length === 0 && performance.now() - began < Math.min(SOON_MS, waitMs / 2)) await pause(SOON_MS, signal)
     } catch (error) {
@@ -101,7 +101,7 @@ export function openDesk(agent_id: string, client: Client, connection: Connectio
   /** The last word about a run; one that is not settled comes again. */
   async function settle({ run, attempt, messages }: Item): Promise<void> {
     const last = { run_id: run.id, attempt, number: messages.at(-1)!.number }
-    await client.delegation.inbox.ack(last, { idempotencyKey: null }).catch(() => undefined)
+    await client.delegation.mailbox.ack(last, { idempotencyKey: null }).catch(() => undefined)
   }
 
   // --- Holding ---------------------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ export function openDesk(agent_id: string, client: Client, connection: Connectio
     const runs = sent.map(({ run_id, attempt }) => ({ run_id, attempt }))
     const { signal } = stopping
     const lease = durationOf(leaseMs)
-    const { items } = await client.delegation.inbox.extend({ runs, lease }, { idempotencyKey: null, signal, timeoutMs: leaseMs })
+    const { items } = await client.delegation.mailbox.extend({ runs, lease }, { idempotencyKey: null, signal, timeoutMs: leaseMs })
     const lost = sent.filter(
       ({ job, attempt }, i) => items[i]?.lease_until === null && job.attempt === attempt && !job.isDelivered && !job.signal.aborted,
     )
@@ -167,7 +167,7 @@ export function openDesk(agent_id: string, client: Client, connection: Connectio
     for (const some of portions([...new Set(unfinished)])) {
       const runs = some.map(({ id, attempt }) => ({ run_id: id, attempt }))
       // Where this does not get through, the lease runs out.
-      await client.delegation.inbox.release({ runs }, { idempotencyKey: null, timeoutMs: leaseMs }).catch(() => undefined)
+      await client.delegation.mailbox.release({ runs }, { idempotencyKey: null, timeoutMs: leaseMs }).catch(() => undefined)
     }
     ending.resolve()
   }

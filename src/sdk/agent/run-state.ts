@@ -6,7 +6,7 @@ import { isRefusal, persistently } from '../transport/retry.ts'
 import { Ended, type EndReason, type Resolution } from './errors.ts'
 import type { Slots } from './concurrency.ts'
 
-export type Item = Output<'delegation/inbox.take'>['items'][number]
+export type Item = Output<'delegation/mailbox.take'>['items'][number]
 export type RunDocument = Item['run']
 /** Something that a person or the delegating agent said while the run goes on. */
 export type Steer = {
@@ -136,7 +136,7 @@ export function createJob(client: Client, item: Item, slots: Slots): Job {
 
   async function isHeld(): Promise<boolean> {
     const runs = [{ run_id: id, attempt }]
-    const { items } = await persistently(over.signal, () => client.delegation.inbox.extend({ runs }, { idempotencyKey: null }))
+    const { items } = await persistently(over.signal, () => client.delegation.mailbox.extend({ runs }, { idempotencyKey: null }))
     return items[0]?.lease_until !== null
   }
 

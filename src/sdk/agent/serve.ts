@@ -9,7 +9,7 @@ import type { Run } from './run.ts'
 /** Every run is a call of it: what it returns is the run's result, what it throws fails the run. */
 export type Handler<I extends object = Record<string, unknown>> = (run: Run<I>) => unknown
 /** What the agent declares about itself: put down as its card when it starts. */
-export type Card = Input<'delegation/agent.register'> & { readonly agent_id: string }
+export type Card = Input<'delegation/agent.publish'> & { readonly agent_id: string }
 
 export type ServeOptions = {
   /** Where the server is; COUNTERSIGN_URL or http://127.0.0.1:3402 by default. */
@@ -124,7 +124,7 @@ function connectionOf(url: string | undefined, key: string | undefined): { url: 
 
 async function register(client: Client, card: Card, stopping: AbortSignal): Promise<void> {
   try {
-    await persistently(stopping, () => client.delegation.agent.register(card, { signal: stopping }))
+    await persistently(stopping, () => client.delegation.agent.publish(card, { signal: stopping }))
   } catch (error) {
     if (!stopping.aborted) throw error
   }

@@ -73,7 +73,7 @@ export function runShift(options: ShiftOptions): Shift {
     let isAgain = true
     try {
       const input = { worker, lease: LEASE, wait: WAIT, ...more }
-      const { items } = (await port.call('delegation/inbox.take', input, { signal: until, timeoutMs: ANSWER_MS })) as { items: Item[] }
+      const { items } = (await port.call('delegation/mailbox.take', input, { signal: until, timeoutMs: ANSWER_MS })) as { items: Item[] }
       isAgain = items.length === 0 && clock.now() - began < SOON_MS
       for (const item of items) await receive(item, until.aborted)
     } catch (error) {
@@ -85,7 +85,7 @@ export function runShift(options: ShiftOptions): Shift {
   }
 
   async function settle({ run, attempt, messages }: Item): Promise<void> {
-    await port.call('delegation/inbox.ack', { run_id: run.id, attempt, number: messages.at(-1)!.number })
+    await port.call('delegation/mailbox.ack', { run_id: run.id, attempt, number: messages.at(-1)!.number })
   }
 
   async function fail({ run, attempt }: Item, words: string): Promise<void> {
@@ -130,7 +130,7 @@ export function runShift(options: ShiftOptions): Shift {
       return settle(item)
     }
     // It came while we were leaving: for whoever asks next.
-    if (!seat && isLate) return void (await port.call('delegation/inbox.release', { runs: [{ run_id: id, attempt: item.attempt }] }))
+    if (!seat && isLate) return void (await port.call('delegation/mailbox.release', { runs: [{ run_id: id, attempt: item.attempt }] }))
     if (!seat) return void seats.set(id, { item, working: null, done: null })
     // After a lease that ended the same come again.
     const last = seat.item.messages.at(-1)?.number ?? 0
@@ -146,7 +146,7 @@ export function runShift(options: ShiftOptions): Shift {
       const held = [...seats.values()].map(({ item }) => ({ run_id: item.run.id, attempt: item.attempt }))
       for (let i = 0; i < held.length && !signal.aborted; i += limits.takenMax) {
         try {
-          const { items } = await port.call('delegation/inbox.extend', { runs: held.slice(i, i + limits.takenMax), lease: LEASE })
+          const { items } = await port.call('delegation/mailbox.extend', { runs: held.slice(i, i + limits.takenMax), lease: LEASE })
           for (const { run_id, lease_until } of items as { run_id: string; lease_until: string | null }[])
             if (lease_until === null) await lose(run_id)
         } catch (error) {

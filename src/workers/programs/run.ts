@@ -102,7 +102,7 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
 
   const isHeld = async (): Promise<boolean> => {
     const runs = [{ run_id: item.run.id, attempt: item.attempt }]
-    const { items } = (await port.call('delegation/inbox.extend', { runs })) as { items: { lease_until: string | null }[] }
+    const { items } = (await port.call('delegation/mailbox.extend', { runs })) as { items: { lease_until: string | null }[] }
     return items[0]?.lease_until !== null
   }
   /** It was refused because another process has the run: of what is done to a task, that is only one of the conflicts. */

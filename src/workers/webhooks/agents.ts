@@ -96,7 +96,7 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
     backoffMs: (count) => webhookBackoffMs(count, options.random),
     async send({ body, attempt: tries }: Delivery) {
       const { run_id, number } = body as { run_id: string; number: number }
-      const { item } = (await kernel.call('delegation/inbox.push', { run_id, number }, SYSTEM)) as { item: Item | null }
+      const { item } = (await kernel.call('delegation/mailbox.push', { run_id, number }, SYSTEM)) as { item: Item | null }
       if (item === null) return
       const { status, error, durationMs } = await attempt(item)
       if (options.signal?.aborted && error !== null) throw new Error(error)

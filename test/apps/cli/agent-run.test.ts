@@ -153,7 +153,7 @@ test('a server that is killed while its program waits goes on with the answer af
     reach()
   }
   await restart()
-  await as(keys.devin, 'delegation/agent.register', { name: 'Devin', reach: 'process' })
+  await as(keys.devin, 'delegation/agent.publish', { name: 'Devin', reach: 'process' })
   const task_id = await assigned('Outlive the server')
   const checkpoint = await asked(task_id)
   await restart()

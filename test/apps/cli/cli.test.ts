@@ -249,6 +249,8 @@ describe('flags', () => {
 
   for (const [line, message, hint] of [
     ['inbox shwo x', 'inbox has no command "shwo"', 'did you mean `countersign inbox show`?'],
+    ['inbox take', '`inbox take` is now `countersign mailbox take`', 'the arguments are the same'],
+    ['agent register x', '`agent register` is now `countersign agent publish`', 'the arguments are the same'],
     ['help task creat', 'task has no command "creat"', 'did you mean `countersign task create`?'],
     ['task creat --help', 'task has no command "creat"', 'did you mean `countersign task create`?'],
     ['task xyzzy', 'task has no command "xyzzy"', 'see `countersign task --help`'],

@@ -29,7 +29,7 @@ const starts = ['collaboration/task.start', 'delegation/run.start']
 /** Takes bytes over HTTP only. */
 const uploads = ['collaboration/artifact.upload']
 /** Says that work ends, settles messages or keeps notes: nothing happens to the task but that its people are asked. */
-const open = ['run.complete', 'run.fail', 'inbox.ack', 'memo.put'].map((name) => `delegation/${name}`)
+const open = ['run.complete', 'run.fail', 'mailbox.ack', 'memo.put'].map((name) => `delegation/${name}`)
 
 const ofAgents = new Set(['executor', 'executing agent', "the run's agent", 'the agent of the parent run'])
 

@@ -20,8 +20,8 @@ test('a key for another project takes nothing of this one, and leaves its attemp
   const { on } = await acting()
   const { run_id } = await runUnder(on, {})
   const narrowed = { ...cast['devin']!, narrowed: true, projects: new Map([['project_other', 'member' as const]]) }
-  assert.deepEqual(await on.world.kernel.call('delegation/inbox.take', {}, narrowed), { items: [] })
-  await assert.rejects(on.world.kernel.call('delegation/inbox.extend', { runs: [{ run_id, attempt: 0 }] }, narrowed), {
+  assert.deepEqual(await on.world.kernel.call('delegation/mailbox.take', {}, narrowed), { items: [] })
+  await assert.rejects(on.world.kernel.call('delegation/mailbox.extend', { runs: [{ run_id, attempt: 0 }] }, narrowed), {
     code: 'RUN_NOT_FOUND',
   })
   await on.close()
@@ -69,7 +69,7 @@ test('the log of deliveries shows a key what belongs to its projects', async () 
   const on = await stage(delegation.scenes['posted'])
   const run_id = on.refs['run'].id as string
   const outcome = { run_id, number: 1, attempt: 1, state: 'accepted', status: 204, duration_ms: 1, error: null }
-  await on.call('system', 'delegation/inbox.push', { run_id, number: 1 })
+  await on.call('system', 'delegation/mailbox.push', { run_id, number: 1 })
   await on.call('system', 'delegation/delivery.record', outcome)
   const listed = async (actor: Actor): Promise<string[]> =>
     ((await on.world.kernel.call('delegation/delivery.list', {}, actor)) as { items: any[] }).items.map((one) => one.run_id as string)

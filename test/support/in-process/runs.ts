@@ -10,7 +10,7 @@ export const runOf = async (on: Stage, task_id?: string): Promise<any> =>
 
 /** What an agent's process takes: `kind` of each message, by run. */
 export async function take({ call }: Stage, as: string, worker = `${as}-1`, more: object = {}): Promise<any[]> {
-  return (await call(as, 'delegation/inbox.take', { worker, ...more })).items as any[]
+  return (await call(as, 'delegation/mailbox.take', { worker, ...more })).items as any[]
 }
 export const kindsIn = (items: readonly any[]): string[][] => items.map(({ messages }) => messages.map(({ kind }: any) => kind as string))
 

@@ -86,7 +86,7 @@ function limitOf(text: string | undefined): number {
 function portOver(remote: Remote, connection: { isAway(): boolean; back(): void }): Port {
   return {
     async call(operation, input, options) {
-      if (connection.isAway() && operation === 'delegation/inbox.take') {
+      if (connection.isAway() && operation === 'delegation/mailbox.take') {
         await remote.call('identity/me.get', {})
         connection.back()
       }

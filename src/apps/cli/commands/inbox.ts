@@ -209,16 +209,4 @@ const snooze = spec('inbox snooze', 'Hide one item from yourself until a time; o
   },
 })
 
-/** Its old name: questions of tasks were answered apart from everything else. */
-const formerly = spec('checkpoint answer', 'Now `countersign inbox`.', {
-  positionals: [{ ...flag('checkpoint-id', 'id', 'which question'), path: ['checkpoint_id'] }],
-  hidden: true,
-  run() {
-    throw usage(
-      '`checkpoint answer` is now `countersign inbox`',
-      'run `countersign inbox` at a terminal; scripts use `countersign inbox answer` or `countersign checkpoint resolve`',
-    )
-  },
-})
-
-export const inboxAnswers: readonly Spec[] = [answer, snooze, formerly]
+export const inboxAnswers: readonly Spec[] = [answer, snooze]

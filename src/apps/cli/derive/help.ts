@@ -12,7 +12,7 @@ export const NOUN_USAGE = '<verb> [arguments] [options]'
 const groups: Readonly<Record<string, readonly string[]>> = {
   Work: ['task', 'artifact', 'review', 'grant', 'ledger', 'ownership', 'reviewer'],
   Decide: ['inbox', 'request', 'checkpoint', 'filter', 'rule', 'policy', 'group', 'file', 'channel', 'notice'],
-  Agents: ['agent', 'ask', 'run', 'capability', 'memo', 'secret', 'callback', 'webhook', 'delivery'],
+  Agents: ['agent', 'ask', 'run', 'capability', 'memo', 'secret', 'mailbox', 'callback', 'webhook', 'delivery'],
   Record: ['audit', 'receipt'],
   People: ['login', 'logout', 'whoami', 'me', 'user', 'project', 'key', 'substitute', 'session', 'subject', 'ticket'],
   Server: ['up', 'doctor', 'completion'],
@@ -48,10 +48,26 @@ export function withHelpAsked(argv: readonly string[], specs: readonly Spec[]): 
   return isNoun && rest.length === 1 && rest[0] === 'help' ? [first!, '--help'] : [...argv]
 }
 
+const SAME = 'the arguments are the same'
+/** Commands that had another name, each with its name of today and the next step. */
+const renamed: Readonly<Record<string, readonly [name: string, hint: string]>> = {
+  'agent register': ['agent publish', SAME],
+  'checkpoint answer': [
+    'inbox',
+    'run `countersign inbox` at a terminal; scripts use `countersign inbox answer` or `countersign checkpoint resolve`',
+  ],
+  'inbox ack': ['mailbox ack', SAME],
+  'inbox extend': ['mailbox extend', SAME],
+  'inbox release': ['mailbox release', SAME],
+  'inbox take': ['mailbox take', SAME],
+}
+
 /** A verb that its noun does not have; null: there is nothing wrong with these words. */
 export function unknownVerb(argv: readonly string[], specs: readonly Spec[]): { message: string; hint: string } | null {
   const [noun, verb] = argv
   if (noun === undefined || verb === undefined || noun.startsWith('-') || verb.startsWith('-')) return null
+  const now = renamed[`${noun} ${verb}`]
+  if (now !== undefined) return { message: `\`${noun} ${verb}\` is now \`countersign ${now[0]}\``, hint: now[1] }
   const own = specs.find(({ words }) => words.length === 1 && words[0] === noun)
   const verbs = specs.filter(({ words }) => words.length > 1 && words[0] === noun)
   const isKnown = verbs.some(({ words }) => words[1] === verb) || (verb === 'show' && verbs.some(({ words }) => words[1] === 'get'))

@@ -39,8 +39,8 @@ export const signingFor = (id: string, random: string, before: string | null = n
   before_until,
 })
 
-const register = command({
-  name: 'agent.register',
+const publish = command({
+  name: 'agent.publish',
   summary: 'Publish the card of an agent: its capabilities, how it is reached, how many runs it takes at a time. A later card replaces it.',
   draft: 'AAP 0.1.0, AgentCard',
   input: t.Object({
@@ -217,4 +217,4 @@ const sync = command({
   example: { given: 'offered', as: 'system', input: { agent_id: 'agent_robin' } },
 })
 
-export const cardOperations = [register, get, discover, sync]
+export const cardOperations = [publish, get, discover, sync]

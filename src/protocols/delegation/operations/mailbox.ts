@@ -23,8 +23,8 @@ import { Attempt, runAgent, runOf, type OfRun } from '../access.ts'
 import { Id, Mailbox, Message, Request, Run, Timestamp } from '../schema.ts'
 import { isActive } from '../states.ts'
 
-type OfInbox = { readonly agent_id: string }
-const agentItself = role<OfInbox>('the agent itself', (actor, { agent_id }) => actor.kind === 'agent' && actor.id === agent_id)
+type OfMailbox = { readonly agent_id: string }
+const agentItself = role<OfMailbox>('the agent itself', (actor, { agent_id }) => actor.kind === 'agent' && actor.id === agent_id)
 
 const Worker = t.Optional(
   t.String({
@@ -66,7 +66,7 @@ function takableAt(mailbox: Mailbox, { worker, held = false }: Taking, now: stri
 const earlier = (one: string | null, other: string): string => (one === null || other < one ? other : one)
 
 const take = command({
-  name: 'inbox.take',
+  name: 'mailbox.take',
   summary: 'Take the messages that wait for an agent, in the order of each run, and hold their runs for the time of a lease.',
   draft: 'ours: AAP leaves the transport to the host',
   input: t.Object({
@@ -139,7 +139,7 @@ const isHolding = rule<OfRun, { attempt?: number }>(
 )
 
 const ack = command({
-  name: 'inbox.ack',
+  name: 'mailbox.ack',
   summary: 'Settle the messages of a run up to a number: they are not handed over again.',
   draft: 'ours: AAP leaves the transport to the host',
   input: t.Object({ run_id: Id, attempt: Attempt, number: t.Integer({ minimum: 1, maximum: 1_000_000_000 }) }),
@@ -174,7 +174,7 @@ async function heldBy(read: Read, runs: Static<typeof Held>, actor: Actor) {
 }
 
 const extend = command({
-  name: 'inbox.extend',
+  name: 'mailbox.extend',
   summary: 'Hold runs for another lease. Those that another process has taken since are answered with null.',
   draft: 'ours: AAP leaves the transport to the host',
   input: t.Object({
@@ -199,7 +199,7 @@ const extend = command({
 })
 
 const release = command({
-  name: 'inbox.release',
+  name: 'mailbox.release',
   summary: 'Give runs back before their lease ends: the next process takes them at once, from the beginning.',
   draft: 'ours: AAP leaves the transport to the host',
   input: t.Object({ runs: Held }),
@@ -215,4 +215,4 @@ const release = command({
   example: { given: 'taken', as: 'robin', input: ({ run }) => ({ runs: [{ run_id: run.id, attempt: 1 }] }) },
 })
 
-export const inboxOperations = [take, ack, extend, release]
+export const mailboxOperations = [take, ack, extend, release]

@@ -35,7 +35,7 @@ const rotate = command({
       'PRECONDITION_FAILED',
       'there is a secret',
       ({ signing }) => signing !== null,
-      'the agent has no webhook secret yet: agent.register makes one, with reach webhook and an endpoint',
+      'the agent has no webhook secret yet: agent.publish makes one, with reach webhook and an endpoint',
     ),
   ],
   audit: 'agent.secret_rotated',
@@ -58,7 +58,7 @@ const rotate = command({
 })
 
 const push = command({
-  name: 'inbox.push',
+  name: 'mailbox.push',
   summary:
     'Hand one message to the worker that posts it. A run and a resume begin a new attempt each time; item is null where it is settled.',
   draft: 'ours: AAP leaves the transport to the host',
