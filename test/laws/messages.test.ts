@@ -35,7 +35,7 @@ test('each address that cannot be called is refused with what the operator may a
   const world = await createWorld({ terms: { publicHooksOnly: true } })
   const refused: [string, string, object][] = [
     ['devin', 'delegation/agent.publish', { name: 'Devin', reach: 'webhook' }],
-    ['devin', 'execution/callback.register', {}],
+    ['devin', 'execution/channel.add', {}],
     ['alice', 'execution/channel.add', {}],
   ]
   for (const [as, operation, more] of refused) {

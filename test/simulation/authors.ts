@@ -30,7 +30,7 @@ export const marked = new Set(
         (name) => `delegation/${name}`,
       ),
     )
-    .concat(['request.create', 'request.resolve', 'inbox.resolve', 'channel.add', 'callback.register'].map((name) => `execution/${name}`)),
+    .concat(['request.create', 'request.resolve', 'inbox.resolve', 'channel.add'].map((name) => `execution/${name}`)),
 )
 
 /** Where the client's own words stand in what its call leaves: they tell one call from another. */
@@ -61,7 +61,6 @@ export function markerIn(action: string, [first, second]: readonly SeenImage[]):
     'execution/request.voted': after?.votes?.at(-1)?.reason,
     'execution/request.failed': after?.votes?.at(-1)?.reason,
     'execution/channel.added': after?.label,
-    'execution/callback.registered': after?.label,
     'identity/key.issued': after?.label,
     'identity/agent.updated': after?.description,
     'identity/user.updated': after?.name,
@@ -81,7 +80,6 @@ export const targetOf = ({ input }: Plan): string | null =>
   input.user_id ??
   input.subject ??
   input.channel_id ??
-  input.callback_id ??
   input.substitute ??
   null
 

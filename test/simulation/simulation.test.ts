@@ -100,7 +100,7 @@ const became = [
 ]
 
 /** What people and agents do about being told, and many answers in one call. */
-const told = ['channel.add', 'channel.test', 'channel.remove', 'callback.register', 'callback.rotate', 'callback.remove', 'inbox.resolve']
+const told = ['channel.add', 'channel.test', 'channel.remove', 'channel.rotate', 'inbox.resolve']
 
 async function run(...args: string[]): Promise<{ code: number; output: string }> {
   const child = spawn(process.execPath, [fileURLToPath(import.meta.resolve('./run.ts')), ...args], { stdio: ['ignore', 'pipe', 'inherit'] })

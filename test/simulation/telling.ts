@@ -37,9 +37,9 @@ export function createTelling(random: Random, record: FactRecord, now: () => num
     const as = random.pick(agents)
     const own = present('execution.callback/').filter(({ agent_id }) => agent_id === as)
     if (own.length === 0 || (own.length < HOOKS_MAX && random.chance(0.3)))
-      return { as, op: 'execution/callback.register', input: { endpoint: 'https://example.com/receipts', label: words(id) } }
-    const op = random.chance(0.5) ? 'execution/callback.rotate' : 'execution/callback.remove'
-    return { as, op, input: { callback_id: random.pick(own).id } }
+      return { as, op: 'execution/channel.add', input: { endpoint: 'https://example.com/receipts', label: words(id) } }
+    const op = random.chance(0.5) ? 'execution/channel.rotate' : 'execution/channel.remove'
+    return { as, op, input: { channel_id: random.pick(own).id } }
   }
 
   function answers(id: number): Made | null {

@@ -59,7 +59,6 @@ const hints: Readonly<Record<string, string>> = {
 /** The command that lists things of a kind, by what a refusal calls them. */
 const listedBy: Readonly<Record<string, string>> = {
   agent: 'agent list',
-  callback: 'callback list',
   channel: 'channel list',
   checkpoint: 'checkpoint list',
   grant: 'grant list <task_id>',

@@ -73,7 +73,6 @@ const told: Step[] = [
   ...asked,
 ]
 const tried: Step[] = [...told, { as: 'alice', call: 'execution/channel.test', input: ({ channel }) => ({ channel_id: channel.id }) }]
-const called_back: Step[] = [{ as: 'devin', call: 'execution/callback.register', input: { endpoint: 'https://example.com/receipts' } }]
 
 /** A task that devin works on, for alice, with rita as a reviewer. */
 const task_in_progress: Step[] = [
@@ -165,5 +164,4 @@ export const scenes = {
   secret_forgotten,
   told,
   tried,
-  called_back,
 }

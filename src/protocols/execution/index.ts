@@ -20,7 +20,6 @@ import { ruleOperations } from './operations/rules.ts'
 import { statsOperations } from './operations/stats.ts'
 import { threadOperations } from './operations/thread.ts'
 import { timeOperations } from './operations/deadline.ts'
-import { callbackOperations } from './operations/callback.ts'
 import { channelOperations } from './operations/channel.ts'
 import { fileOperations } from './operations/file.ts'
 import { noticeOperations } from './operations/notice.ts'
@@ -50,7 +49,6 @@ const operations = [
   ...fileOperations,
   ...secretOperations,
   ...channelOperations,
-  ...callbackOperations,
   ...noticeOperations,
 ]
 export type ExecutionOperation = (typeof operations)[number]

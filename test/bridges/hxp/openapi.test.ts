@@ -234,13 +234,13 @@ test('an address that can never be called is refused when it is registered', asy
   const world = await hxpWorld(t, { terms: { publicHooksOnly: true } })
   const never = ['http://example.com/x', 'https://127.0.0.1/x', 'https://[::1]/x', 'https://10.1.2.3/', 'https://localhost/', 'https://0x7f.1/', 'https://[::ffff:10.0.0.1]/', 'https://intranet/', 'https://example.com:0/', 'https://192.168.0.1./', 'https://[fd00::1]/', 'https://a.internal/'] // prettier-ignore
   for (const endpoint of never) {
-    await assert.rejects(world.call('devin', 'execution/callback.register', { endpoint }), { code: 'INVALID_REQUEST' }, endpoint)
+    await assert.rejects(world.call('devin', 'execution/channel.add', { endpoint }), { code: 'INVALID_REQUEST' }, endpoint)
     await assert.rejects(world.call('alice', 'execution/channel.add', { endpoint }), { code: 'INVALID_REQUEST' }, endpoint)
   }
   for (const endpoint of ['https://example.com/x', 'https://93.184.216.34/', 'https://[2606:4700::1111]/'])
-    await world.call('devin', 'execution/callback.register', { endpoint })
+    await world.call('devin', 'execution/channel.add', { endpoint })
   const lax = await hxpWorld(t)
-  await lax.call('devin', 'execution/callback.register', { endpoint: 'http://127.0.0.1:8080/x' })
+  await lax.call('devin', 'execution/channel.add', { endpoint: 'http://127.0.0.1:8080/x' })
 })
 
 test('two Host headers are refused, and headers that are too large have a message at the top', async (t) => {

@@ -18,7 +18,7 @@ const ofProject = (operation: string): Listed => ({ ...listed(operation), isOfPr
 /** Where ids of a kind are looked up, by their prefix. An id of any other kind is shown whole. */
 const lists: Readonly<Record<string, readonly Listed[]>> = {
   agent: [listed('identity/agent.list')],
-  cb: [listed('execution/callback.list')],
+  cb: [listed('execution/channel.list')],
   chn: [listed('execution/channel.list')],
   ckpt: [listed('collaboration/checkpoint.list')],
   hxp: [
@@ -47,8 +47,8 @@ const fields: Readonly<Record<string, readonly string[]>> = {
   agent_id: ['agent'],
   assignee: ['agent', 'user'],
   actor: ['agent', 'user'],
-  callback_id: ['cb'],
-  channel_id: ['chn'],
+  callback: ['cb'],
+  channel_id: ['chn', 'cb'],
   checkpoint_id: ['ckpt'],
   continues: ['run'],
   members: ['user'],
@@ -134,7 +134,7 @@ async function* idsIn(remote: Remote, { operation, input, field = 'id' }: Listed
     calls.left--
     let answer: { items: Record<string, string>[]; next_cursor?: string | null }
     try {
-      const paged = /rule|channel|callback/.test(operation) ? {} : { limit: PAGE, ...(cursor === null ? {} : { cursor }) }
+      const paged = /rule|channel/.test(operation) ? {} : { limit: PAGE, ...(cursor === null ? {} : { cursor }) }
       answer = await remote.call(operation, { ...input, ...paged })
     } catch (error) {
       // Whatever the reason is, the id is not found here; another list may have it, or the server says what is wrong with the id.

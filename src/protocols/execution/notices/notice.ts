@@ -45,12 +45,13 @@ export const Channel = doc(
 )
 export type Channel = Static<typeof Channel.schema>
 
-/** An agent is told that what it asked has ended. */
-export const Callback = doc(
+/** An agent's channel gets the receipts of its requests. Its stored name is the field by which a request names it. */
+export const AgentChannel = doc(
   'execution.callback',
   t.Object({
     id: Id,
     agent_id: Id,
+    kind: t.Optional(either('webhook')), // absent in old ones, which are webhooks
     label: Label,
     disabled: t.Boolean(),
     created_at: Timestamp,
@@ -58,20 +59,21 @@ export const Callback = doc(
   }),
   {
     scopeOf: () => SYSTEM_SCOPE,
-    visibleTo: (callback, actor) => isOf(actor, callback.agent_id),
-    indexes: { agent: index((callback) => (callback.removed_at === null ? [[callback.agent_id]] : []), 1) },
+    visibleTo: (channel, actor) => isOf(actor, channel.agent_id),
+    indexes: { agent: index((channel) => (channel.removed_at === null ? [[channel.agent_id]] : []), 1) },
   },
 )
-export type Callback = Static<typeof Callback.schema>
+export type AgentChannel = Static<typeof AgentChannel.schema>
+export const isOfAgent = (channel_id: string): boolean => channel_id.startsWith('cb_')
 
 /** Receipts go only where the agent itself has them posted. */
 export async function refuseForeignCallback(read: Read, id: string, requester: string): Promise<void> {
-  const callback = await read.raw(Callback, id)
-  if (callback?.agent_id !== requester || callback.removed_at !== null)
-    throw new Refusal('INVALID_REQUEST', 'callback names none that the agent has registered', { field: 'callback' })
+  const channel = await read.raw(AgentChannel, id)
+  if (channel?.agent_id !== requester || channel.removed_at !== null)
+    throw new Refusal('INVALID_REQUEST', 'callback names no channel of the agent: add one with channel.add', { field: 'callback' })
 }
 
-/** Where a channel or a callback is, and what is signed with. No fact describes it, and no answer but the one that it was made for. */
+/** Where a channel is, and what is signed with. No fact describes it, and no answer but the one that it was made for. */
 export const Hook = doc(
   'execution.hook',
   t.Object({ id: Id, endpoint: HookAddress, secret: t.String(), before: nullable(t.String()), before_until: nullable(Timestamp) }),
@@ -104,7 +106,7 @@ export const Notice = doc(
   'execution.notice',
   t.Object({
     id: t.String({ maxLength: 120 }),
-    target: Id, // the channel or the callback
+    target: Id, // the channel
     whose: Id,
     event: Event,
     request_id: nullable(Id), // null: it was a test

@@ -8,7 +8,7 @@ import { command, query, type Change, type Context, type Read } from '#kernel/de
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import {
-  Callback,
+  AgentChannel,
   Channel,
   CURSOR,
   Event,
@@ -140,11 +140,12 @@ async function forPerson(read: Read, channel: Channel, event: string, request: R
   return until === null ? said(itemFor(request, event, now)) : { data: null, until, why: null }
 }
 
-async function forAgent(read: Read, callback: Callback, request: Request | null, context: Context): Promise<Composed> {
-  const agent = await read.subject(callback.agent_id)
+async function forAgent(read: Read, channel: AgentChannel, event: string, request: Request | null, context: Context): Promise<Composed> {
+  const agent = await read.subject(channel.agent_id)
   if (agent === null || agent.disabled) return dropped('the agent is switched off')
-  if (callback.disabled || callback.removed_at !== null) return dropped('the callback was removed, or is gone')
-  if (request?.receipt === undefined || request.requester !== callback.agent_id) return dropped('there is no receipt')
+  if (channel.disabled || channel.removed_at !== null) return dropped('the channel was removed, or is gone')
+  if (event === 'test') return said({ event })
+  if (request?.receipt === undefined || request.requester !== channel.agent_id) return dropped('there is no receipt')
   return said({ request_id: request.id, receipt: await signReceipt(request, read, context) })
 }
 
@@ -160,12 +161,12 @@ const compose = query({
   }),
   callers: [system],
   async load(read, { target, request_id }) {
-    const [channel, callback] = await Promise.all([read.raw(Channel, target), read.raw(Callback, target)])
-    return { channel, callback, request: request_id === null ? null : await read.raw(Request, request_id) }
+    const [channel, ofAgent] = await Promise.all([read.raw(Channel, target), read.raw(AgentChannel, target)])
+    return { channel, ofAgent, request: request_id === null ? null : await read.raw(Request, request_id) }
   },
-  view({ channel, callback, request }, { event }, context, read) {
+  view({ channel, ofAgent, request }, { event }, context, read) {
     if (channel) return forPerson(read, channel, event, request, context.now)
-    return callback ? forAgent(read, callback, request, context) : dropped('it was removed')
+    return ofAgent ? forAgent(read, ofAgent, event, request, context) : dropped('it was removed')
   },
   example: {
     given: 'told',
@@ -203,13 +204,13 @@ const record = command({
   requires: [],
   audit: null,
   async load(read, { target, order, status }) {
-    const [channel, callback] = status === GONE ? [await read.raw(Channel, target), await read.raw(Callback, target)] : [null, null]
-    return { notice: await read.raw(Notice, noticeId(target, order)), channel, callback }
+    const [channel, ofAgent] = status === GONE ? [await read.raw(Channel, target), await read.raw(AgentChannel, target)] : [null, null]
+    return { notice: await read.raw(Notice, noticeId(target, order)), channel, ofAgent }
   },
-  decide({ notice, channel, callback }, outcome, { now }) {
+  decide({ notice, channel, ofAgent }, outcome, { now }) {
     const facts = [
       ...(channel && !channel.disabled ? [fact('channel.disabled', [image(Channel, { ...channel, disabled: true })])] : []),
-      ...(callback && !callback.disabled ? [fact('callback.disabled', [image(Callback, { ...callback, disabled: true })])] : []),
+      ...(ofAgent && !ofAgent.disabled ? [fact('channel.disabled', [image(AgentChannel, { ...ofAgent, disabled: true })])] : []),
     ]
     return { facts, puts: notice ? [noted(notice, outcome, now)] : [], output: { recorded: notice !== null } }
   },

@@ -383,8 +383,7 @@ test('whoever it is given to, escalated to and reminded of is told, and of what 
 test('a person has a bounded number of channels, of their own, and removes them', async (t) => {
   const [world, { url, got }] = [await createWorld({ now: Date.now }), await receiver(t)]
   watching(t, world)
-  for (const who of ['devin', 'admin', 'project', 'system'])
-    await assert.rejects(channelFor(world, url, {}, who), { code: 'UNAUTHORIZED' }, who)
+  for (const who of ['admin', 'project', 'system']) await assert.rejects(channelFor(world, url, {}, who), { code: 'UNAUTHORIZED' }, who)
   for (const endpoint of ['ftp://example.com', 'https://me:secret@example.com', 'https://example.com/#x', 'nonsense', ''])
     await assert.rejects(channelFor(world, endpoint), { code: 'INVALID_REQUEST' }, endpoint)
   for (const quiet_hours of [
