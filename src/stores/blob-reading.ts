@@ -1,4 +1,5 @@
-// Reading bytes under their checksum: each time they are read they are hashed, since a file may be changed behind the server's back.
+// Reading bytes under their checksum. The whole is hashed each time, since a file may be changed behind the server's back; for a part, the whole is
+// hashed once for each state of the file.
 import { createHash } from 'node:crypto'
 import { open, rename, stat, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -19,7 +19,8 @@ export type MigrationOptions = {
 
 type Step = { readonly to: number; readonly words: string; run(db: DatabaseSync, tag: Tag): Found[] }
 
-/** Each brings the format before it to `to`, in one transaction. They are never changed once they were released. */
+/** Each brings the format before it to `to`, in one transaction. They are not changed once they were released; step 4 builds an
+ * index from the present declarations, so a later change of that index brings a step of its own. */
 const steps: readonly Step[] = [
   {
     to: 2,

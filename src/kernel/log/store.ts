@@ -64,7 +64,7 @@ export type StoredImage = {
   readonly key: Key
   readonly version: number
   readonly salt: string
-  readonly text: string | null // null: the content was erased, its digest stays in the line
+  readonly text: string | null // null: the content is gone, which no operation does
   readonly previous: number | null
   readonly before: string | null // the image of the version before
   /** Of the image before, and the line of its fact. */

@@ -20,7 +20,7 @@ export type Checked = { readonly marker: Marker; readonly difference: Difference
 /** A few milliseconds of work: the server answers in between. */
 const SLICE = 200
 const TIPS_MAX = 10_000
-/** Beyond so many projects only some are remembered by name; the positions tell of the others. */
+/** Beyond so many projects only some are remembered by name. Of the others a gap is noticed, the exchange of a last fact is not. */
 const CHAINS_MAX = 2_000
 /** What a start waits for. A server is ready within two seconds, however long its record is; the time bounds facts with large images. */
 const AT_START = { factsMax: 20_000, msMax: 500 }
