@@ -189,8 +189,9 @@ export function createClients({ machine, random, record, tokens, fail, happened,
     // Secrets are shown once.
     const once = operation.kind === 'command' ? (operation.once ?? []) : []
     const told = canonical({ ...output, ...Object.fromEntries(once.map((field) => [field, null])) })
-    if (operation.kind === 'command' && intent.answer !== null && intent.answer !== told)
-      fail(`${op} by ${as} got two different answers under one key`)
+    // Each part of a batch has an outcome of its own: one that was refused is tried again, one that was taken stays as it was.
+    const isSame = op === BATCH ? keepsParts(intent.answer, output.results) : intent.answer === told
+    if (operation.kind === 'command' && intent.answer !== null && !isSame) fail(`${op} by ${as} got two different answers under one key`)
     if (sent.answered && record.size() === sent.facts && !mayRead(intent))
       fail(`${op} was answered again to ${as}, who may not read the task any more`)
     intent.answer = told
@@ -265,7 +266,8 @@ export function createClients({ machine, random, record, tokens, fail, happened,
     const found = candidates.find(({ effects }) => effects === 0) ?? candidates[0]
     // The first act of an agent in a run begins it: that fact comes along with the fact of the act, which is counted.
     const mayBeAnAct = line.action === 'delegation/run.started' && open.some((intent) => intent.as === line.actor && begins(intent))
-    if (!found && mayBeAnAct) return
+    // A call that was answered before leaves nothing any more: then it is that of an act.
+    if ((!found || found.inFlight === 0) && mayBeAnAct) return
     if (!found) return fail(`${line.action} by ${line.actor}: nobody has a call under way that would leave it`)
     if (found.op === BATCH) return claimPart(found, images[0]!.after)
     found.isDoubtful = mayBeAnAct
@@ -344,3 +346,10 @@ export function createClients({ machine, random, record, tokens, fail, happened,
 }
 
 const shownIn = ({ votes, receipt }: any): string => votes?.at(-1).shown_digest ?? receipt.shown_digest
+
+/** Whether every part that was taken is told again as it was. */
+function keepsParts(before: string | null, results: readonly { readonly request_id: string }[]): boolean {
+  if (before === null) return true
+  const { results: told } = JSON.parse(before) as { results: { request_id: string; ok: boolean }[] }
+  return told.every((part) => !part.ok || canonical(part) === canonical(results.find(({ request_id }) => request_id === part.request_id)!))
+}
