@@ -31,6 +31,7 @@ const faults = [
 ]
 /** Called by contracts, timers and workers only; their facts are looked for instead. */
 const bySystem = new Set([
+  'delegation/run.admit',
   ...[
     'task.complete',
     'task.overdue',
