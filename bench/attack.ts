@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { attacks, fill, honest, peakMb, target, type Attack, type Heard, type Target } from '#test/support/as-processes/attack.ts'
+import { attacks, fill, honest, peakMb, target, type Attack, type Heard, type Target } from '#test/support/faults/attack.ts'
 import { quantiles } from './load.ts'
 import { median, ms, times, type Bench, type Row } from './report.ts'
 

@@ -4,10 +4,12 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { enroll, spawnServer, startServer } from '#test/support/as-processes/server.ts'
+import { startPostgres, type PostgresServer } from '#test/support/as-processes/postgres.ts'
+import { enroll, spawnServer, startServer, type ServerProcess } from '#test/support/as-processes/server.ts'
 import { load, requestBytes, type Load } from './load.ts'
-import { median, ms, rate, times, usageOf, type Bench, type Row } from './report.ts'
+import { cpuSecondsOf, median, ms, rate, times, usageOf, type Bench, type Row } from './report.ts'
 
+const FOLDER = process.env['BENCH_FOLDER'] ?? tmpdir()
 const CONNECTIONS = 64
 const ROUNDS = 5
 const ROUND_MS = 3_000
@@ -15,9 +17,11 @@ const ROUND_MS = 3_000
 const WARM_ANSWERS = 40_000
 const WARM_MS_MAX = 20_000
 const RSS_MB_MAX = 200
+/** At most this many times the CPU time of each of these. */
+const goals = { bare: 2, insert: 0.8 } as const
 
 const sentence = 'When the password field is empty, the login form answers with a stack trace instead of a message. '
-const body = JSON.stringify({
+export const body = JSON.stringify({
   type: 'code',
   spec: {
     goal: sentence.repeat(3).trim(),
@@ -25,7 +29,14 @@ const body = JSON.stringify({
   },
 })
 
-type Target = { readonly name: string; readonly pid: number; readonly port: number; readonly path: string; readonly bearer: string | null }
+type Target = {
+  readonly name: string
+  /** The processes that work on an answer, each with its children. */
+  readonly pids: readonly number[]
+  readonly port: number
+  readonly path: string
+  readonly bearer: string | null
+}
 
 /** Where it is installed, as a second opinion. */
 const WRK = 'wrk'
@@ -46,11 +57,11 @@ type Measured = Load & { readonly cpuUs: number | null }
 
 async function roundsOf(targets: readonly Target[], say: (line: string) => void): Promise<Map<Target, Measured[]>> {
   const measured = new Map<Target, Measured[]>(targets.map((target) => [target, []]))
-  const run = async ({ port, path, bearer, pid }: Target, forMs: number): Promise<Measured> => {
-    const before = usageOf(pid)
+  const run = async ({ port, path, bearer, pids }: Target, forMs: number): Promise<Measured> => {
+    const before = cpuSecondsOf(pids)
     const loaded = await load(port, CONNECTIONS, requestBytes(path, bearer, body), forMs)
-    const after = usageOf(pid)
-    return { ...loaded, cpuUs: before && after ? ((after.cpuSeconds - before.cpuSeconds) * 1e6) / loaded.answers : null }
+    const after = cpuSecondsOf(pids)
+    return { ...loaded, cpuUs: before !== null && after !== null ? ((after - before) * 1e6) / loaded.answers : null }
   }
   for (const target of targets) {
     const began = performance.now()
@@ -77,35 +88,72 @@ function cpuOf(rounds: readonly Measured[]): number | null {
   return known.length === 0 ? null : median(known)
 }
 
+/** null: there is no PostgreSQL for this platform. */
+async function insertsInto(
+  say: (line: string) => void,
+): Promise<{ database: PostgresServer; handler: Omit<ServerProcess, 'adminKey'> } | null> {
+  try {
+    const database = await startPostgres({ below: FOLDER })
+    return { database, handler: await spawnServer([fileURLToPath(import.meta.resolve('./postgres.ts')), database.url]) }
+  } catch (error) {
+    say(`without PostgreSQL: ${(error as Error).message}`)
+    return null
+  }
+}
+
+/** How many times the CPU time of another one ours takes, round by round. */
+function cpuRow(name: string, ours: readonly Measured[], theirs: readonly Measured[], most: number): Row {
+  const ratio = median(ours.map(({ cpuUs }, i) => (cpuUs ?? Number.NaN) / (theirs[i]!.cpuUs ?? Number.NaN)))
+  return { what: `task.create against ${name}, by CPU time`, value: times(ratio), goal: { words: `<= ${most}x`, met: ratio <= most } }
+}
+
 export const http: Bench = {
   name: 'http',
-  words: `task.create over HTTP at ${CONNECTIONS} connections, beside a Fastify echo of the same ${body.length} bytes and a bare durable answer`,
+  words: `task.create over HTTP at ${CONNECTIONS} connections, beside a Fastify echo of the same ${body.length} bytes, a bare durable answer and one INSERT through PostgreSQL`,
   async run(say) {
-    const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
+    const folder = mkdtempSync(join(FOLDER, 'countersign-bench-'))
     const server = await startServer(join(folder, 'data'))
     const echo = await spawnServer([fileURLToPath(import.meta.resolve('./echo.ts'))])
     mkdirSync(join(folder, 'bare'))
     const bare = await spawnServer([fileURLToPath(import.meta.resolve('./bare.ts')), join(folder, 'bare')])
+    const inserts = await insertsInto(say)
     try {
       const { alice } = await enroll(server.port, server.adminKey)
-      const ours: Target = { name: 'task.create', pid: server.pid, port: server.port, path: '/v1/collaboration/task.create', bearer: alice }
-      const theirs: Target = { name: 'echo', pid: echo.pid, port: echo.port, path: '/echo', bearer: null }
-      const least: Target = { name: 'bare durable', pid: bare.pid, port: bare.port, path: '/task', bearer: null }
-      const measured = await roundsOf([ours, theirs, least], say)
+      const ours: Target = {
+        name: 'task.create',
+        pids: [server.pid],
+        port: server.port,
+        path: '/v1/collaboration/task.create',
+        bearer: alice,
+      }
+      const theirs: Target = { name: 'echo', pids: [echo.pid], port: echo.port, path: '/echo', bearer: null }
+      const least: Target = { name: 'bare durable', pids: [bare.pid], port: bare.port, path: '/task', bearer: null }
+      const insert: Target | null = inserts && {
+        name: 'INSERT through PostgreSQL',
+        pids: [inserts.handler.pid, inserts.database.pid],
+        port: inserts.handler.port,
+        path: '/task',
+        bearer: null,
+      }
+      const targets = [ours, theirs, least, ...(insert ? [insert] : [])]
+      const measured = await roundsOf(targets, say)
       const usage = usageOf(server.pid)
       const against = (target: Target): number =>
         median(measured.get(target)!.map(({ perSecond }, i) => perSecond / measured.get(theirs)![i]!.perSecond))
       const ratio = against(ours)
       const cpu = [ours, theirs].map((target) => cpuOf(measured.get(target)!))
       return [
-        ...[ours, theirs, least].map((target) => rowOf(target, measured.get(target)!, wrk(target, folder))),
+        ...targets.map((target) => rowOf(target, measured.get(target)!, wrk(target, folder))),
         { what: 'task.create against echo', value: times(ratio), goal: { words: '>= 0.35x', met: ratio >= 0.35 } },
         { what: 'bare durable against echo', value: times(against(least)) },
         ...(cpu[0] && cpu[1] ? [{ what: 'task.create against echo, by CPU time alone', value: times(cpu[1] / cpu[0]) }] : []),
+        cpuRow('a bare durable answer', measured.get(ours)!, measured.get(least)!, goals.bare),
+        ...(insert ? [cpuRow('one INSERT through PostgreSQL', measured.get(ours)!, measured.get(insert)!, goals.insert)] : []),
         ...(usage ? [memoryRow(usage)] : []),
       ]
     } finally {
-      await Promise.all([server.end('SIGTERM'), echo.end('SIGKILL'), bare.end('SIGKILL')])
+      await Promise.all([server.end('SIGTERM'), echo.end('SIGKILL'), bare.end('SIGKILL'), inserts?.handler.end('SIGKILL')])
+      await inserts?.database.stop()
       rmSync(folder, { recursive: true, force: true })
     }
   },

@@ -20,6 +20,8 @@ const PAGES = 300
 const SUBSCRIBERS = 1_000
 const CHANGES = 200
 const goals = { create: 1.2, poll: 2, resolve: 1.2, page: 1.5, rssMb: 300, deliveries: 100_000 }
+/** Asking at most so many times the CPU time of the server in memory, and answering at most so many times that of asking. */
+const cpuGoals = { asking: 1.3, answering: 2 }
 
 const question = JSON.stringify({
   action: 'DECIDE',
@@ -37,11 +39,11 @@ const question = JSON.stringify({
 })
 const answer = JSON.stringify({ result: 'Approve', reason: null })
 
-const steps = ['create', 'poll', 'resolve'] as const
+export const steps = ['create', 'poll', 'resolve'] as const
 type Step = (typeof steps)[number]
 /** The bare one is never polled. */
 type Round = Readonly<Partial<Record<Step, Measured>>>
-type Target = {
+export type Target = {
   readonly pid: number
   readonly port: number
   readonly agent: string
@@ -86,14 +88,14 @@ async function rates(folder: string, say: (line: string) => void): Promise<Row[]
       say(`round ${round} of ${ROUNDS}: ${all.map(({ name, rounds }) => `${name} ${words(rounds.at(-1)!)}`).join('; ')}`)
     }
     const [ours, theirs, least] = all.map(({ rounds }) => rounds) as [Round[], Round[], Round[]]
-    return steps.flatMap((step) => rowsOf(step, ours, theirs, least))
+    return [...steps.flatMap((step) => rowsOf(step, ours, theirs, least)), ...cpuRows(ours, theirs)]
   } finally {
     await Promise.all([server.end('SIGTERM'), express.end('SIGKILL'), bare.end('SIGKILL')])
   }
 }
 
 /** Asks, polls what was asked, and answers it, each once. */
-async function roundOf(target: Target, forMs: number): Promise<Round> {
+export async function roundOf(target: Target, forMs: number): Promise<Round> {
   const { port, agent, person } = target
   const ids: string[] = []
   const asked = requestBytes('/hxp/v1/requests', agent, question)
@@ -118,7 +120,7 @@ async function roundOf(target: Target, forMs: number): Promise<Round> {
   return { create, ...poll, resolve }
 }
 
-async function timed({ pid }: Target, run: () => Promise<Load>): Promise<Measured> {
+export async function timed({ pid }: Target, run: () => Promise<Load>): Promise<Measured> {
   const before = usageOf(pid)
   const loaded = await run()
   const after = usageOf(pid)
@@ -142,6 +144,17 @@ function rowsOf(step: Step, ours: readonly Round[], theirs: readonly Round[], le
   const rows = [row('durable', ours), row('Express in memory', theirs), { what: `${step} against Express`, value: times(ratio), goal }]
   if (!least.every((round) => round[step])) return rows
   return [...rows, row('bare durable', least), { what: `${step}, bare durable against Express`, value: times(against(least)) }]
+}
+
+function cpuRows(ours: readonly Round[], theirs: readonly Round[]): Row[] {
+  const us = (measured: Measured | undefined): number => measured?.cpuUs ?? Number.NaN
+  const row = (what: string, ratios: readonly number[], most: number): Row => {
+    const ratio = median(ratios)
+    return { what: `${what}, by CPU time`, value: times(ratio), goal: { words: `<= ${most}x`, met: ratio <= most } }
+  }
+  const asking = ours.map(({ create }, i) => us(create) / us(theirs[i]!.create))
+  const answering = ours.map(({ create, resolve }) => us(resolve) / us(create))
+  return [row('create against Express', asking, cpuGoals.asking), row('resolve against create', answering, cpuGoals.answering)]
 }
 
 // --- The inbox -------------------------------------------------------------------------------------------------------------

@@ -33,6 +33,20 @@ export function usageOf(pid: number): { cpuSeconds: number; rssMb: number; peakM
   }
 }
 
+/** CPU time of processes and their children that are still there; null where Linux does not tell. */
+export function cpuSecondsOf(pids: readonly number[]): number | null {
+  const all = pids.flatMap((pid) => [pid, ...childrenOf(pid)]).map((pid) => usageOf(pid)?.cpuSeconds ?? null)
+  return all[0] === null ? null : all.reduce<number>((sum, seconds) => sum + (seconds ?? 0), 0)
+}
+
+function childrenOf(pid: number): number[] {
+  try {
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
+  } catch {
+    return []
+  }
+}
+
 export function tableOf(rows: readonly Row[]): string {
   const cells = rows.map(({ what, value, more = '', goal }) => [
     what,

@@ -1,24 +1,51 @@
 // `npm run bench`: everything that docs/benchmarks.md tells, measured here and now. `npm run bench -- store http` runs a part.
 import { cpus } from 'node:os'
+import { against } from './against.ts'
 import { agents } from './agents.ts'
 import { attack } from './attack.ts'
 import { bytes } from './bytes.ts'
 import { commands } from './commands.ts'
+import { device } from './device.ts'
 import { flow } from './flow.ts'
+import { harness } from './harness.ts'
 import { http } from './http.ts'
 import { hxp } from './hxp.ts'
+import { inbox } from './inbox.ts'
 import { install } from './install.ts'
 import { jsonrpc } from './jsonrpc.ts'
+import { page } from './page.ts'
 import { reads } from './reads.ts'
 import { tableOf, type Bench, type Row } from './report.ts'
+import { servers } from './servers.ts'
 import { size } from './size.ts'
 import { start } from './start.ts'
 import { store } from './store.ts'
 import { streams } from './streams.ts'
 
-const benches: readonly Bench[] = [store, reads, http, flow, streams, agents, hxp, jsonrpc, size, bytes, attack, start, commands, install]
+const benches: readonly Bench[] = [
+  store,
+  reads,
+  http,
+  flow,
+  streams,
+  agents,
+  hxp,
+  inbox,
+  harness,
+  jsonrpc,
+  device,
+  size,
+  bytes,
+  attack,
+  start,
+  commands,
+  install,
+  page,
+  servers,
+]
 const width = Math.max(...benches.map(({ name }) => name.length))
 const help = `npm run bench [-- name ...]
+npm run bench -- --against <checkout>   another checkout with its own node_modules, in turn with this one
 
 Measures on this machine and ends with a table; exit code 1 when a goal was missed. Without a name, all of these:
 
@@ -26,6 +53,8 @@ ${benches.map(({ name, words }) => `  ${name.padEnd(width)}  ${words}`).join('\n
 
 BENCH_FOLDER  where the files are made; the system's temporary folder by default
 BENCH_TASKS   how many tasks \`size\` and \`start\` fill their store with; 100000 and 1000000 by default
+BENCH_EVENTS, BENCH_SESSIONS  how many of them \`harness\` measures with; 20000 and 1000 by default
+BENCH_ROUNDS  how many rounds \`servers\` takes; 3 by default
 BENCH_AGAINST a commit that \`install\` is measured against, in turn`
 
 const wanted = process.argv.slice(2)
@@ -33,7 +62,13 @@ if (wanted.includes('--help') || wanted.includes('-h')) {
   console.log(help)
   process.exit(0)
 }
-for (const name of wanted) {
+const [flag, checkout] = wanted
+if (flag === '--against' && checkout === undefined) {
+  console.error('--against needs the folder of another checkout')
+  process.exit(2)
+}
+const chosen = flag === '--against' ? [against(checkout!)] : benches.filter(({ name }) => wanted.length === 0 || wanted.includes(name))
+for (const name of flag === '--against' ? [] : wanted) {
   if (benches.some((bench) => bench.name === name)) continue
   console.error(`there is no benchmark ${name}: ${benches.map((bench) => bench.name).join(', ')}`)
   process.exit(2)
@@ -41,7 +76,7 @@ for (const name of wanted) {
 
 console.log(`Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model.trim() ?? 'unknown'})`)
 const rows: Row[] = []
-for (const { name, words, run } of benches.filter((bench) => wanted.length === 0 || wanted.includes(bench.name))) {
+for (const { name, words, run } of chosen) {
   console.log(`\n=== ${name}: ${words}`)
   const measured = await run((line) => console.log(line))
   rows.push(...measured.map((row) => ({ ...row, what: `${name}: ${row.what}` })))

@@ -68,6 +68,7 @@ const batchOf = (batch: Partial<Batch>): Batch => ({
   add: [],
   drop: [],
   count: new Map(),
+  wakes: [],
   atMost: [],
   ...batch,
 })

@@ -7,9 +7,11 @@ const root = join(import.meta.dirname, '..')
 
 const steps: Record<string, string[]> = {
   types: ['tsc'],
+  'page types': ['tsc', '-p', 'src/web'],
   lint: ['oxlint', '--type-aware', '--deny-warnings'],
   format: ['oxfmt', '--check'],
-  architecture: [process.execPath, '--test', '--test-reporter=spec', 'test/laws/architecture.test.ts'],
+  architecture: [process.execPath, '--test', '--test-reporter=spec', 'test/laws/architecture.test.ts', 'test/laws/names.test.ts'],
+  places: [process.execPath, 'scripts/places.ts'],
   unused: ['knip', '--no-progress'],
 }
 

@@ -1,10 +1,13 @@
 // `npm run pack`: the package as others install it. Node strips types nowhere under node_modules, so it holds JavaScript: every file
 // with its types blanked out, imports that end in .js, and declarations for those who write TypeScript.
-import { spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { chmodSync, copyFileSync, cpSync, existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
-import { dirname, join, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { operationTypes } from './sdk-types.ts'
+import { buildWeb, STAMP } from './web.ts'
 
 const root = join(import.meta.dirname, '..')
 
@@ -46,15 +49,18 @@ export function manifestOf({ bin, exports, imports, ...all }: Manifest): Record<
   }
 }
 
-function run(command: string, args: readonly string[], cwd: string): string {
-  const { status, stdout, stderr, error } = spawnSync(command, args, { cwd, encoding: 'utf8' })
-  if (status !== 0) throw new Error(`${command} ${args.join(' ')} failed: ${error?.message ?? stdout + stderr}`)
-  return stdout
+/** Without keeping the process busy: a run of tests that packs is not silent meanwhile. */
+async function run(command: string, args: readonly string[], cwd: string): Promise<string> {
+  const child = spawn(command, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'] })
+  const [out, err, [status]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
+  if (status !== 0) throw new Error(`${command} ${args.join(' ')} failed: ${out}${err}`)
+  return out
 }
 
 /** Writes the package's folder. */
 function build(folder: string): void {
-  for (const path of globSync('src/**/*.ts', { cwd: root })) {
+  // The page is no module of the package: it goes along as it was built.
+  for (const path of globSync('src/**/*.ts', { cwd: root, exclude: ['src/web/**'] })) {
     const to = join(folder, built(`./${path}`))
     mkdirSync(dirname(to), { recursive: true })
     writeFileSync(to, javascriptOf(readFileSync(join(root, path), 'utf8')))
@@ -71,8 +77,14 @@ function build(folder: string): void {
     if (existsSync(join(root, name))) copyFileSync(join(root, name), join(folder, name))
 }
 
+/** The page in the browser, built and compressed. */
+async function addPage(folder: string): Promise<void> {
+  await buildWeb()
+  cpSync(join(root, 'dist', 'web'), join(folder, 'dist', 'web'), { recursive: true, filter: (path) => basename(path) !== STAMP })
+}
+
 /** Types for users of the SDK: its own, with those of the operations written out, so that not even the compiler reads the protocols here. */
-function declare(folder: string): void {
+async function declare(folder: string): Promise<void> {
   const sources = join(folder, 'sources')
   cpSync(join(root, 'src'), join(sources, 'src'), { recursive: true })
   copyFileSync(join(root, 'package.json'), join(sources, 'package.json'))
@@ -86,7 +98,7 @@ function declare(folder: string): void {
     outDir: join(folder, 'dist'),
   }
   writeFileSync(config, JSON.stringify({ extends: join(root, 'tsconfig.json'), compilerOptions, include: [join(sources, 'src', 'sdk')] }))
-  run(join(root, 'node_modules', '.bin', 'tsc'), ['-p', config], root)
+  await run(join(root, 'node_modules', '.bin', 'tsc'), ['-p', config], root)
   rmSync(sources, { recursive: true })
   for (const path of globSync('dist/**/*.d.ts', { cwd: folder })) {
     writeFileSync(join(folder, path), renamed(readFileSync(join(folder, path), 'utf8')))
@@ -94,15 +106,16 @@ function declare(folder: string): void {
 }
 
 /** Builds and packs; returns the tarball. */
-export function pack(to: string): string {
+export async function pack(to: string): Promise<string> {
   // A folder of its own, so that two can pack at a time; within the clone, so that TypeScript finds the types of Node.
   const folder = mkdtempSync(join(root, 'dist-'))
   try {
     build(folder)
-    declare(folder)
+    await addPage(folder)
+    await declare(folder)
     mkdirSync(to, { recursive: true })
     const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', to]
-    const packed = JSON.parse(run('npm', args, folder)) as { filename: string }[]
+    const packed = JSON.parse(await run('npm', args, folder)) as { filename: string }[]
     return join(to, packed[0]!.filename)
   } finally {
     rmSync(folder, { recursive: true, force: true })
@@ -111,5 +124,5 @@ export function pack(to: string): string {
 
 if (import.meta.main) {
   const to = resolve(process.argv[2] ?? '.')
-  console.log(pack(to))
+  console.log(await pack(to))
 }

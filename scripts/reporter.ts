@@ -6,7 +6,8 @@ import type { TestEvent } from 'node:test/reporters'
 import { inspect } from 'node:util'
 
 export const testTimeoutMs = 120_000
-const stallMs = { betweenTests: 30_000, withinTest: testTimeoutMs + 10_000 }
+/** Between tests a file is loaded or ends, which takes long on a busy machine. */
+const stallMs = { betweenTests: 90_000, withinTest: 310_000 }
 
 /** Node's test ids are unique within one file, which is one process. */
 type Test = EventData.TestDequeue | EventData.TestComplete

@@ -1,12 +1,15 @@
 // The surroundings of a test run: a temporary folder of its own, and a guard that lets tests connect to no port that they did not open
 // themselves.
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { appendFileSync, chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 export type TestRun = {
   /** For every process of the run. */
   readonly env: Record<'TMPDIR' | 'COUNTERSIGN_TEST_GUARD' | 'NODE_OPTIONS', string>
+  readonly folder: string
+  /** Tests may connect to this port. */
+  admit(port: number): void
   /** Takes the place away, and says what should not have been. */
   close(): string[]
 }
@@ -14,10 +17,14 @@ export type TestRun = {
 export function openRun(): TestRun {
   // Short: the path of a Unix socket has about a hundred characters.
   const folder = mkdtempSync(join(tmpdir(), 'cs-'))
+  // A database that root starts runs as another user, which has to find its own folder below this one.
+  chmodSync(folder, 0o711)
   const temporary = join(folder, 't')
   mkdirSync(temporary)
   const guard = `--require ${JSON.stringify(join(import.meta.dirname, '..', 'test', 'support', 'port-guard.cjs'))}`
   return {
+    folder,
+    admit: (port) => appendFileSync(join(folder, 'ports'), `${port}\n`),
     env: { TMPDIR: temporary, COUNTERSIGN_TEST_GUARD: folder, NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} ${guard}`.trim() },
     close() {
       // npm keeps what it has compiled there, and takes it away never; it goes with the folder.

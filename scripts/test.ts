@@ -2,13 +2,15 @@
 // with a dash go to Node (`npm test -- test/kernel --test-name-pattern=chain`). `npm run test:long` leaves out nothing of the simulation.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { globSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import { join, normalize } from 'node:path'
 import { check } from './check.ts'
 import { chosenBy, VARIABLE, wordsFor } from '#test/simulation/choice.ts'
 import { testTimeoutMs } from './reporter.ts'
 import { inOrder } from './test-order.ts'
-import { openRun } from './test-run.ts'
+import { openRun, type TestRun } from './test-run.ts'
+import { POSTGRES_VARIABLE, startPostgres } from '#test/support/as-processes/postgres.ts'
+import { buildWeb } from './web.ts'
 
 const root = join(import.meta.dirname, '..')
 process.chdir(root)
@@ -21,10 +23,12 @@ function heading(title: string): void {
   console.log(`\n=== ${title}`)
 }
 
-/** The test files to run. The checks have run the architecture test already. */
+const CHECKED = ['test/laws/architecture.test.ts', 'test/laws/names.test.ts']
+
+/** The test files to run, without those that the checks have run already. */
 function select(): string[] {
   const all = inOrder(globSync('test/**/*.test.ts'))
-  if (filters.length === 0) return all.filter((file) => file !== 'test/laws/architecture.test.ts')
+  if (filters.length === 0) return all.filter((file) => !CHECKED.includes(file))
   return all.filter((file) => filters.some((filter) => file === filter || file.startsWith(`${filter}/`)))
 }
 
@@ -38,7 +42,21 @@ async function runTests(files: string[], env: Record<string, string>): Promise<n
   return code ?? 1
 }
 
+/** One PostgreSQL for the files that speak of one. They make their databases in it. */
+async function databaseFor(selected: string[], run: TestRun): Promise<{ env: Record<string, string>; stop(): Promise<void> }> {
+  const given = process.env[POSTGRES_VARIABLE] ?? ''
+  if (given !== '' && given !== 'off') run.admit(Number(new URL(given).port || 5_432))
+  if (given !== '' || !selected.some((file) => /postgres/i.test(readFileSync(file, 'utf8'))))
+    return { env: {}, stop: () => Promise.resolve() }
+  const { url, port, stop } = await startPostgres({ below: run.folder })
+  run.admit(port)
+  return { env: { [POSTGRES_VARIABLE]: url }, stop }
+}
+
 const failed: string[] = []
+
+// The page of the tests is the one of the sources.
+await buildWeb(console.log)
 
 if (filters.length === 0) {
   heading('check')
@@ -54,7 +72,9 @@ if (files.length === 0) {
   const choice = chosenBy(process.env[VARIABLE])
   if (files.some((file) => file.startsWith('test/simulation/'))) console.log(wordsFor(choice))
   const run = openRun()
-  if ((await runTests(files, { ...run.env, [VARIABLE]: choice.name })) !== 0) failed.push('tests')
+  const database = await databaseFor(files, run)
+  if ((await runTests(files, { ...run.env, ...database.env, [VARIABLE]: choice.name })) !== 0) failed.push('tests')
+  await database.stop()
   for (const words of run.close()) {
     console.log(words)
     failed.push('a clean end')

@@ -1,5 +1,6 @@
 // The description of the HTTP API (OpenAPI 3.1), derived from the operations. Schemas are JSON Schema already; those that stand in
 // several places are named once.
+import { isObject } from '#kernel/codec/strict-json.ts'
 import { kernelCodes, type Fault } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Operation, Protocol, Stream } from '#kernel/declare/operation.ts'
@@ -195,7 +196,6 @@ type Named = { use(schema: unknown): unknown; components(): Json }
 /** Smaller ones are easier to read where they stand. */
 const NAMED_CHARS_MIN = 160
 
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
 const isNameable = (schema: Json): boolean => schema['type'] === 'object' && isObject(schema['properties'])
 
 /** Object schemas that occur more than once get the name of the field that holds them. */

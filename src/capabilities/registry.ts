@@ -4,16 +4,25 @@ import type { Clock } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
 import { decodeText } from '#kernel/codec/strict-json.ts'
-import type { Kernel } from '#kernel/kernel.ts'
+import type { Caller, Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
-import { parse } from '#kernel/declare/schema.ts'
-import { CapabilityManifest, capabilityKey, type InvokeOutcome, type InvokeRequest } from '#protocols/delegation/capabilities/manifest.ts'
+import { END, keyOf, parse } from '#kernel/declare/schema.ts'
+import {
+  CapabilityManifest,
+  capabilityKey,
+  Offering,
+  type InvokeOutcome,
+  type InvokeRequest,
+  type OfferedBy,
+} from '#protocols/delegation/capabilities/manifest.ts'
 import { OFFERED_MAX } from '#protocols/delegation/operations/offer.ts'
 import { CapabilityFailure, type CapabilitySource, type SourceLog } from './source.ts'
 
 export type Capabilities = {
   /** The port that an invocation goes through. */
   invoke(request: unknown, signal: AbortSignal): Promise<InvokeOutcome>
+  /** Why another server has to be asked; null: it can be done here. */
+  elsewhere(request: unknown): string | null
   /** Takes back what is offered no more, and lets every source begin. */
   start(kernel: Kernel): Promise<void>
   stop(): Promise<void>
@@ -23,18 +32,29 @@ const SLEEP_MS_MAX = 60_000
 const MESSAGE_CHARS_MAX = 2_000
 const RETRY_MS = 1_000
 
-export function createCapabilities(sources: readonly CapabilitySource[], clock: Clock, log: SourceLog): Capabilities {
+/** `self`: this server among those that share the store. */
+export function createCapabilities(
+  sources: readonly CapabilitySource[],
+  clock: Clock,
+  log: SourceLog,
+  self: () => OfferedBy | undefined = () => undefined,
+): Capabilities {
   const named = new Map(sources.map((source) => [source.name, source]))
   if (named.size !== sources.length) throw new Error('two sources of capabilities have the same name')
   /** One list of a source after the other: an older one must not overtake. */
   const putting = new Map<string, Promise<void>>()
   const stopping = new AbortController()
+  const own = (): { offered_by?: OfferedBy } => {
+    const offered_by = self()
+    return offered_by ? { offered_by } : {}
+  }
+  const withdraw = (kernel: Kernel, input: object): Promise<number> => withdrawAll(kernel, { ...input, ...own() }, SYSTEM)
 
   async function put(kernel: Kernel, { name, projects }: CapabilitySource, manifests: readonly CapabilityManifest[]): Promise<void> {
     const usable = usableOf(manifests, name, log)
     let changed = 0
     for (let i = 0; i < usable.length; i += OFFERED_MAX) {
-      const input = { source: name, projects, manifests: usable.slice(i, i + OFFERED_MAX) }
+      const input = { source: name, projects, manifests: usable.slice(i, i + OFFERED_MAX), ...own() }
       const offered = (await kernel.call('delegation/capability.offer', input, SYSTEM)) as { changed: number; taken: string[] }
       changed += offered.changed
       if (offered.taken.length > 0) log.warn({ source: name, taken: offered.taken }, 'another source offers these capabilities already')
@@ -72,13 +92,18 @@ export function createCapabilities(sources: readonly CapabilitySource[], clock: 
       // What is in this process is there from the beginning; others come when they can be reached.
       await Promise.all(putting.values())
     },
+    elsewhere(request) {
+      const { source } = request as InvokeRequest
+      if (named.has(source) || self() === undefined) return null
+      return `the source ${source} is on another server: send the call there`
+    },
     async invoke(request, signal) {
-      const { source, ref, input, timeout_ms } = request as InvokeRequest
+      const { source, ref, input, timeout_ms, run_id, invocation_id } = request as InvokeRequest
       const began = clock.now()
       const outcome = await withinTime(clock, timeout_ms, signal, async (enough) => {
         const found = named.get(source)
         if (!found) throw new CapabilityFailure('unreachable', `${source} is no source of this server any more`)
-        return { output: bounded(await found.invoke(ref, input, enough)) }
+        return { output: bounded(await found.invoke(ref, input, enough, { run_id, invocation_id })) }
       })
       return { ...outcome, duration_ms: Math.max(0, clock.now() - began) }
     },
@@ -90,16 +115,34 @@ export function createCapabilities(sources: readonly CapabilitySource[], clock: 
   }
 }
 
-async function withdraw(kernel: Kernel, input: object): Promise<number> {
+/** Page by page. */
+export async function withdrawAll(kernel: Kernel, input: object, as: Caller): Promise<number> {
   let withdrawn = 0
   for (let cursor: string | null = null; ;) {
     const more: object = cursor === null ? input : { ...input, cursor }
-    const page = (await kernel.call('delegation/capability.withdraw', { ...more, limit: limits.pageMax }, SYSTEM)) as Withdrawn
+    const page = (await kernel.call('delegation/capability.withdraw', { ...more, limit: limits.pageMax }, as)) as Withdrawn
     withdrawn += page.withdrawn
     cursor = page.next_cursor
     if (cursor === null) return withdrawn
   }
 }
+
+/** What servers offered that have ended is withdrawn, unless another one offers it as well. */
+export async function withdrawEnded(kernel: Kernel, isEnded: (node: string, epoch: number) => boolean, as: Caller): Promise<number> {
+  const { store } = kernel
+  await store.fresh()
+  const keys = await store.keys(keyOf(Offering, ''), keyOf(Offering, END), OFFERINGS_MAX)
+  const ended = new Map<string, OfferedBy>()
+  for (const found of keys.length === 0 ? [] : await store.read(keys)) {
+    const { node, epoch } = (found?.value ?? { node: '', epoch: 0 }) as Offering
+    if (found && isEnded(node, epoch)) ended.set(`${node} ${epoch}`, { node, epoch })
+  }
+  let withdrawn = 0
+  for (const offered_by of ended.values()) withdrawn += await withdrawAll(kernel, { keep: [], offered_by }, as)
+  return withdrawn
+}
+const OFFERINGS_MAX = 1_000
+
 type Withdrawn = { readonly withdrawn: number; readonly next_cursor: string | null }
 
 /** What a source says about itself comes from outside: what we could not keep or show is left out, and the operator is told. */

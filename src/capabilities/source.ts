@@ -10,9 +10,11 @@ export type CapabilitySource = {
   /** Begins to offer: `offer` gets everything that there is, again whenever that changes. */
   start(offer: Offer): void
   /** Resolves with the output, or throws; a CapabilityFailure says why. It ends soon after the signal aborts. */
-  invoke(ref: CapabilityRef, input: unknown, signal: AbortSignal): Promise<unknown>
+  invoke(ref: CapabilityRef, input: unknown, signal: AbortSignal, about: InvokedFor): Promise<unknown>
   stop(): Promise<void>
 }
+/** The run that an invocation belongs to: a source that keeps a record of its own names it there. */
+export type InvokedFor = { readonly run_id: string; readonly invocation_id: string }
 export type Offer = (manifests: readonly CapabilityManifest[]) => void
 
 /** What a source tells the caller about its failure. */

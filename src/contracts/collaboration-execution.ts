@@ -99,6 +99,8 @@ async function openItem(read: Read, { id, request_id }: Checkpoint): Promise<Req
   const item = await read.raw(Request, request_id ?? mirroredItemId(id))
   return item !== null && isOpen(item) ? item : null
 }
+/** Nobody answers what they have not seen, from whichever side. */
+const shownAs = ({ detail }: ContractFact) => (typeof detail?.['digest'] === 'string' ? { digest: detail['digest'] } : {})
 const words = (text: string | null | undefined) => (text ? { reason: cutTo(text, limits.reasonCharsMax) } : {})
 
 /** A person, or a policy that somebody had set beforehand. */
@@ -122,7 +124,7 @@ const closes = to('answer-closes', 'task.checkpoint.resolved', 'request.close', 
   if (isOfSystem(checkpoint) && checkpoint.request_id !== undefined)
     return { request_id: item.id, status: 'cancelled', reason: 'superseded', basis: fact.basis }
   const { by, comment, action } = checkpoint.resolution!
-  const decided = { request_id: item.id, ...decidedBy(fact, by, 'answered at the checkpoint') }
+  const decided = { request_id: item.id, ...decidedBy(fact, by, 'answered at the checkpoint'), ...shownAs(fact) }
   if (action === 'reassign') return { ...decided, status: 'cancelled', reason: 'reassigned' }
   // A person delivered instead of answering: nothing was approved.
   if ((await read(Task, checkpoint.task_id)).state === 'review_ready') return { ...decided, status: 'cancelled', reason: 'delivered' }
@@ -131,7 +133,8 @@ const closes = to('answer-closes', 'task.checkpoint.resolved', 'request.close', 
   return { ...decided, status: 'completed', result: checkpointResult(checkpoint, item), ...words(reasonOf(checkpoint.resolution!)) }
 })
 
-const onResolved: Contract = { ...closes, refused: surfaced }
+/** What was answered at the item has ended it already: there is nothing to look for. */
+const onResolved: Contract = { ...closes, when: ({ cause }) => !cause?.startsWith('execution/'), refused: surfaced }
 
 const onExpired = to('expiry-closes', 'task.checkpoint.expired', 'request.close', async ({ subject, basis, detail }, read) => {
   const checkpoint = subject as Checkpoint
@@ -152,7 +155,7 @@ const onReviewed = to('verdict-closes', 'review.submitted', 'request.close', asy
   if (item === null) return null
   const said = [...requested_changes, ...comments.map(({ body }) => body)].join('\n')
   const decided = decidedBy(fact, reviewer, 'reviewed')
-  return { request_id: item.id, status: 'completed', result: labelOf(item, verdict), ...words(said), ...decided }
+  return { request_id: item.id, status: 'completed', result: labelOf(item, verdict), ...words(said), ...decided, ...shownAs(fact) }
 })
 
 export const collaborationToExecution: readonly Contract[] = [

@@ -4,7 +4,12 @@ import { collaborationToDelegation } from './collaboration-delegation.ts'
 import { collaborationToExecution } from './collaboration-execution.ts'
 import { collaborationContracts } from './collaboration.ts'
 import { delegationToCollaboration } from './delegation-collaboration.ts'
+import { delegationToHarness } from './delegation-harness.ts'
 import { executionToCollaboration } from './execution-collaboration.ts'
+import { executionToHarness } from './execution-harness.ts'
+import { harnessToCollaboration } from './harness-collaboration.ts'
+import { harnessToDelegation } from './harness-delegation.ts'
+import { harnessToExecution } from './harness-execution.ts'
 import { identityToDelegation } from './identity-delegation.ts'
 import { identityToExecution } from './identity-execution.ts'
 
@@ -17,4 +22,9 @@ export const contracts: readonly Contract[] = [
   ...identityToDelegation,
   ...identityToExecution,
   ...executionToCollaboration,
+  ...harnessToExecution,
+  ...harnessToCollaboration,
+  ...harnessToDelegation,
+  ...delegationToHarness,
+  ...executionToHarness,
 ]

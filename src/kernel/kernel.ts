@@ -1,6 +1,7 @@
 // One entrance for every binding: check the shape, load, authorize, check the rules, decide, draw the consequences, commit.
 // A decision that lost a race is loaded and taken again, which is safe because deciding has no effects.
 import type { Caller, CallOptions, Kernel, KernelOptions } from './types.ts'
+import { portsOf } from './ports/between-protocols.ts'
 import { canonical } from './log/canonical-json.ts'
 import { sha256 } from './log/hash-chain.ts'
 import { timestampOf } from './ports/clock.ts'
@@ -9,7 +10,7 @@ import { bookkeeping, refuseHidden, Reply } from './log/outbox-document.ts'
 import { createDenials } from './call/denials.ts'
 import { batchOf, draftAt, isEmpty, readingAt, record, subjectsIn, type Draft, type DraftFact } from './call/unit-of-work.ts'
 import { Conflict, kernelCodes, Refusal, type Fault } from './declare/errors.ts'
-import { beginIn, concludeIn, createEffects, type Answer } from './call/effects.ts'
+import { beginIn, concludeIn, createEffects, outcomeElsewhere, type Answer } from './call/effects.ts'
 import { callEach } from './call/fan-out.ts'
 import { authorize, SYSTEM, type Actor } from './declare/access.ts'
 import { createLanes } from './codec/key-mutex.ts'
@@ -26,7 +27,7 @@ import {
   effectsIn,
   expectProof,
   inputOf,
-  narrowingOf,
+  replyIdOf,
   registryOf,
   withoutSecrets,
   type Served,
@@ -34,6 +35,7 @@ import {
 import type { Value } from './log/store.ts'
 import { createSettling } from './call/due-on-read.ts'
 import { createStreams } from './log/streams.ts'
+import { createTail } from './log/tail.ts'
 import { createWaiting, type Seat } from './call/waiters.ts'
 
 export type { Caller, CallOptions, Kernel, KernelOptions } from './types.ts'
@@ -47,7 +49,8 @@ export function createKernel(options: KernelOptions): Kernel {
   const effects = createEffects(options.perform, (name, input, as) => call(name, input, as))
   const given = givenBy(options)
   const { newId, notary } = given
-  const readerAs = (draft: Draft, actor: Actor): Read => readerOf(store, options, draft, actor)
+  const ports = portsOf(options.protocols)
+  const readerAs = (draft: Draft, actor: Actor): Read => readerOf(store, options, ports, draft, actor)
   const lanes = createLanes()
   const codes = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes)) as Record<string, Fault>
   const denials = createDenials(store, codes, newId, now)
@@ -55,7 +58,9 @@ export function createKernel(options: KernelOptions): Kernel {
   const reading = createReading(quota, options.turns)
   const ask = createQueries({ options, given, denials, reading, readerAs })
   const stats = { conflicts: 0 }
+  const tail = createTail(store, options.bug)
   const waiting = createWaiting(now, options.sleep)
+  tail.hear(({ wakes }) => waiting.ring(wakes))
   const settled = createSettling(store, now, call)
 
   function call(name: string, raw: unknown, caller: Caller, more: CallOptions = {}): Promise<unknown> {
@@ -104,8 +109,11 @@ export function createKernel(options: KernelOptions): Kernel {
     // Whoever names a checksum need not have the bytes: that they were sent is proven by receiving them.
     if (op.upload && !received) throw new Refusal('INVALID_REQUEST', `${name} takes bytes: send them with PUT over HTTP`)
     let leave: (() => void) | undefined
+    const began = now()
     try {
       for (let attempt = 1; ; attempt++) {
+        const barrier = store.fresh()
+        if (barrier) await barrier
         const draft = draftAt(timestampOf(now()), received)
         const asked = typeof caller === 'function' ? caller() : caller
         const actor = asked instanceof Promise ? await asked : asked
@@ -115,12 +123,13 @@ export function createKernel(options: KernelOptions): Kernel {
           return { ...answer, nothing: draft.nothing, actor }
         } catch (error) {
           if (draft.wanted) effects.drop(draft.wanted.id)
-          if (error instanceof Conflict && attempt < limits.attemptsMax) {
+          if (error instanceof Conflict && (await mayTryAgain(attempt, began))) {
             stats.conflicts++
             // Two losers over one document would lose again together: from now on they go one after the other.
             leave ??= await lanes.enter(error.key)
             continue
           }
+          if (error instanceof Refusal && attempt < limits.attemptsMax && (await isAnsweredByNow(draft, actor, key))) continue
           if (error instanceof Refusal) denials.record(draft, name, actor, error)
           throw error
         }
@@ -128,6 +137,21 @@ export function createKernel(options: KernelOptions): Kernel {
     } finally {
       leave?.()
     }
+  }
+
+  /** The same call came twice at once, and the other one was first: what it met was its own effect, so it gets the same answer. */
+  async function isAnsweredByNow({ before }: Draft, actor: Actor, key: string | undefined): Promise<boolean> {
+    const reply = key === undefined ? null : keyOf(Reply, replyIdOf(actor, key))
+    return reply !== null && before.get(reply) === null && (await store.read([reply]))[0] !== undefined
+  }
+
+  /** Among several servers some lose more often: they go on for a while, after pauses that differ, so that the same do not meet again. */
+  async function mayTryAgain(attempt: number, began: number): Promise<boolean> {
+    if (attempt < limits.attemptsMax) return true
+    if (!store.isShared || !options.sleep || now() - began > limits.attemptsMs) return false
+    const [chance = 0] = options.entropy(1)
+    await options.sleep(1 + (Math.min(limits.attemptPauseMsMax, 5 * attempt) * chance) / 256, new AbortController().signal)
+    return true
   }
 
   /** Whatever may be read by now: the answer is about what this call itself has done. */
@@ -153,7 +177,7 @@ export function createKernel(options: KernelOptions): Kernel {
     seat?.listen(wish, actor.id)
     if (isFirst) reading.admit(actor)
     const name = `${protocol}/${op.name}`
-    const replyId = key === undefined ? undefined : `${actor.id}/${narrowingOf(actor)}${key}`
+    const replyId = key === undefined ? undefined : replyIdOf(actor, key)
     const asked = key === undefined ? '' : `${name} ${canonical(askedFor(op, input))}${draft.received?.checksum ?? ''}`
     const digest = key === undefined ? '' : op.hides ? notary.commit(asked) : sha256(asked)
     if (replyId !== undefined) {
@@ -161,7 +185,7 @@ export function createKernel(options: KernelOptions): Kernel {
       if (reply && reply.digest !== digest)
         throw new Refusal('CONFLICT', 'this idempotency key was used before with another body', { reason: 'idempotency_key_reused' })
       // Looked for at once: what is under way may end while something else is waited for.
-      const joined = reply?.pending === undefined ? undefined : effects.joined(reply.pending)
+      const joined = reply?.pending === undefined ? undefined : (effects.joined(reply.pending) ?? elsewhere(reply.pending, replyId))
       if (reply) await refuseHidden(readerAs(draft, actor), draft, reply.about ?? [])
       if (joined) return { output: null, outcome: () => joined }
       if (reply) {
@@ -171,9 +195,12 @@ export function createKernel(options: KernelOptions): Kernel {
     }
     if (op.effect) effects.refuseWithoutPort(op.effect)
     // Who lost a race, or has waited, has paid already.
-    if (isFirst && (actor.kind === 'agent' || (op.asks && actor.kind === 'service'))) quota.take(op, actor.id)
+    const paid = isFirst && (actor.kind === 'agent' || (op.asks && actor.kind === 'service')) ? quota.take(op, actor.id) : undefined
+    if (paid) await paid
     const output = await decideInto(draft, protocol, op, input, actor, null)
     const { wanted } = draft
+    const elsewhereOnly = op.effect && wanted ? (options.doneElsewhere?.(op.effect.port, wanted.request) ?? null) : null
+    if (elsewhereOnly !== null) throw new Refusal('UNAVAILABLE', elsewhereOnly, { retry_after: 1 })
     // That nothing came in time is not worth remembering: who asks again waits again. Nor is a look at what is there by then: whoever
     // looks again must still be allowed to.
     const isLook = op.finish !== undefined && isEmpty(draft)
@@ -186,12 +213,17 @@ export function createKernel(options: KernelOptions): Kernel {
     if (concluding.has(name)) await concludeIn(draft, readerAs(draft, SYSTEM), (input as { id: string }).id, output as Value)
     expectProof(draft, actor)
     const pending =
-      op.effect && wanted ? beginIn(draft, wanted, op.effect, actor, replyId === undefined ? null : { id: replyId, digest }) : null
+      op.effect && wanted
+        ? beginIn(draft, wanted, op.effect, actor, replyId === undefined ? null : { id: replyId, digest }, options.node?.())
+        : null
     if (pending) effects.begin(pending.id)
     if (!isEmpty(draft)) await store.commit(batchOf(draft))
-    waiting.ring(draft.after)
     return pending ? { output, outcome: () => effects.perform(pending, op.effect!.port, wanted!.request) } : { output }
   }
+
+  /** A process alone does everything itself: what it does not know of was left open by a crash, and is answered as it stands. */
+  const elsewhere = (id: string, replyId: string): Promise<unknown> | undefined =>
+    store.isShared ? outcomeElsewhere({ store, tail, sleep: options.sleep }, id, replyId) : undefined
 
   async function decideInto(
     draft: Draft,
@@ -211,7 +243,7 @@ export function createKernel(options: KernelOptions): Kernel {
     record(draft, newId, protocol, decision, as, actor.basis ?? { kind: 'role', id: allowed.name }, cause)
     for (const { doc, id, value } of decision.puts ?? []) {
       await readerAs(draft, SYSTEM).raw(doc, id)
-      draft.after.set(keyOf(doc, id), value === null ? null : (doc.stamp(value, newId('put')) as Value))
+      draft.after.set(keyOf(doc, id), value)
       draft.puts.add(keyOf(doc, id))
     }
     // Depth first, in the order of the facts: the record reads as cause, then consequence.
@@ -237,11 +269,12 @@ export function createKernel(options: KernelOptions): Kernel {
   async function check(name: string, raw: unknown, caller: Caller, { key }: CallOptions = {}): Promise<void> {
     const op = registry.get(name)?.op
     if (op?.kind !== 'command') throw new Refusal('NOT_FOUND', `there is no command ${name}`)
+    await store.fresh()
     const draft = draftAt(timestampOf(now()))
     const actor = typeof caller === 'function' ? await caller() : caller
     try {
       const input = inputOf(op, raw, actor)
-      const replyId = key === undefined ? undefined : `${actor.id}/${narrowingOf(actor)}${key}`
+      const replyId = key === undefined ? undefined : replyIdOf(actor, key)
       const reply = replyId === undefined ? null : await readerAs(draft, SYSTEM).maybe(Reply, replyId)
       // A call that is repeated gets the answer that it had, whatever has changed since, except that it can no longer be read.
       if (reply) return await refuseHidden(readerAs(draft, actor), draft, reply.about ?? [])
@@ -268,7 +301,7 @@ export function createKernel(options: KernelOptions): Kernel {
     }
   }
 
-  const streams = createStreams(store, {
+  const streams = createStreams(store, tail, {
     now,
     streamOf(name) {
       const op = registry.get(name)?.op
@@ -285,5 +318,5 @@ export function createKernel(options: KernelOptions): Kernel {
   })
 
   const figures = (): ReturnType<Kernel['stats']> => ({ ...stats, denials: denials.count(), ...waiting.stats() })
-  return { store, protocols: options.protocols, codes, call, check, ...streams, now, stats: figures, release: waiting.stop }
+  return { store, tail, protocols: options.protocols, codes, call, check, ...streams, now, stats: figures, release: waiting.stop }
 }

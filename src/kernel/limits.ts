@@ -292,6 +292,21 @@ export const limits = {
   /** Read whole when an agent asks for a delegate. */
   rulesPerPersonMax: 200,
   policyEntriesMax: 20,
+  /** A secret of the greatest length, with its salt, encrypted and in base64url. */
+  sealedCharsMax: 200_000,
+  /** Messages to one person in an hour; what is above waits and comes as one. What is critical always comes. */
+  noticesPerHourMax: 60,
+  /** What comes within this time is one mail. */
+  mailBurstMs: 5_000,
+  /** What one message tells of by name; the others are counted. */
+  digestItemsMax: 20,
+  /** Mails an hour that one person can have sent to addresses that nobody has confirmed. */
+  confirmationsPerHourMax: 5,
+  /** Of an agent's words, a notice carries the title, cut to this. */
+  noticeTitleCharsMax: 120,
+  trendDaysMax: 90,
+  /** Each is tried for every question of an agent. */
+  floorsMax: 50,
   groupsPerProjectMax: 100,
   groupMembersMax: 50,
   /** In whose inboxes one request may stand: each is a row of the index. */
@@ -314,16 +329,20 @@ export const limits = {
 
   /** A losing decision is taken again at most this often before the caller is told. */
   attemptsMax: 8,
+  /** Where several servers share a store, that is too few for some: they go on for so long, with pauses of at most so much. */
+  attemptsMs: 4_000,
+  attemptPauseMsMax: 250,
   /** Contracts are links one to one; whatever fans out goes through a worker. Cancelling a tree is the widest batch. */
   consequencesMax: 256,
   /** Waiting commits beyond this are refused as busy: a queue that only grows helps nobody. */
   queueMax: 2_000,
   groupMax: 512,
   cacheBytesMax: 8 * 1024 * 1024,
+  /** Documents that were just made and nobody has read yet; beyond it they are read from the disk like all others. */
+  newDocumentBytesMax: 2 * 1024 * 1024,
+  /** Keys under which nothing was found, remembered by name. */
+  absentKeysMax: 10_000,
   cachedCountsMax: 100_000,
-  /** Answers that are remembered to see whether they come again, and the longest that is worth keeping as text. */
-  answersSeenMax: 64,
-  answerTextCharsMax: 8 * 1024,
   /** What labels look like to people, for those that come again and again. */
   labelMarksBytesMax: 256 * 1024,
   /** Denials by one actor that are written into the record in a minute; the rest are only counted. */
@@ -351,10 +370,60 @@ export const limits = {
   /** A person must be able to answer before the default does: an agent that leaves them a second decides for itself. */
   defaultSecondsMin: 60,
 
+  /** One message between harnesses: the same as one body. */
+  harnessMessageBytesMax: 256 * 1024,
+  /** Rules, resources and procedures of one capability, and capabilities of one agent: read whole with every submission. */
+  harnessRulesMax: 50,
+  /** A declared schema stands in every session's image. */
+  harnessSchemaBytesMax: 32 * 1024,
+  /** Three days, where neither the task nor the declaration says how long the work may take. */
+  harnessDurationMsDefault: 72 * 3_600_000,
+  /** What is kept beside the record of a session that has ended, and how long a message is tried: at least the week that was promised. */
+  harnessKeptMs: 8 * 24 * 3_600_000,
+  harnessUnsentMs: 7 * 24 * 3_600_000,
+  /** Events that wait for an earlier one, of one session: those beyond are taken as they come. */
+  harnessHeldMax: 200,
+  harnessHeldBytesMax: 1024 * 1024,
+  /** Warnings and risk events in the summary of a session, messages known by id, and numbers of events that never came. */
+  harnessNotesMax: 100,
+  harnessSnapshotsMax: 200,
+  harnessSnapshotBytesMax: 128 * 1024,
+  harnessArtifactsMax: 50,
+  /** Times that a message is tried before it is put aside. */
+  harnessTriesMax: 5,
+  /** A token: some claims in base64. */
+  sessionTokenCharsMax: 4 * 1024,
+
   /** A signed receipt: its result comes from a body, and is written in base64. */
   receiptCharsMax: 512 * 1024,
   /** Keys that receipts were signed with: all of them stay published. */
   signingKeysMax: 500,
   /** A key as a document: a name of the agent's own for it. */
   keyNameCharsMax: 100,
+
+  /** One line to the hardware daemon: a file of half a megabyte in base64 fits into it (D12). */
+  deviceLineBytesMax: 1024 * 1024,
+  deviceConnectionsMax: 256,
+  /** Steps of one hardware task. */
+  stepsMax: 100,
+  taskMsMax: 24 * 3_600_000,
+  /** Bytes of one transaction on a bus or a serial port. */
+  transferBytesMax: 4_096,
+  /** What of a file goes through one call, and the longest path. */
+  fileBytesMax: 700_000,
+  pathCharsMax: 4_096,
+  entriesPerFolderMax: 1_000,
+  /** How long a tool may wait for an edge or for bytes. */
+  deviceWaitMsMax: 60_000,
+  /** Denials of one session and word that get a line of their own in a minute; the rest are counted in one (W41). */
+  deviceDenialsPerMinute: 60,
+  /** Lines of the audit between two signed checkpoints at most, and bytes of the file before it is rotated. */
+  auditCheckpointLines: 1_000,
+  auditFileBytesMax: 64 * 1024 * 1024,
+  /** Lines that a device reports at once, and the longest of them. */
+  deviceLinesMax: 100,
+  deviceLineCharsMax: 16 * 1024,
+  devicesPerAgentMax: 100,
+  /** An approval of a hardware task may be used for at most a week. */
+  approvalSecondsMax: 7 * 24 * 3_600,
 } as const

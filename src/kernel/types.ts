@@ -1,7 +1,7 @@
 // Types of the kernel's entrance: its options, a caller, a call, an answer.
 import type { Received } from './ports/blobs.ts'
 import type { Clock, Entropy } from './ports/clock.ts'
-import type { Perform } from './call/effects.ts'
+import type { NodeEpoch, Perform } from './call/effects.ts'
 import type { Fault } from './declare/errors.ts'
 import type { Notary } from './ports/notary.ts'
 import type { Contract, Protocol, Terms } from './declare/operation.ts'
@@ -9,6 +9,7 @@ import type { QuotaOptions } from './call/quota.ts'
 import type { Outside } from './call/reader.ts'
 import type { Store } from './log/store.ts'
 import type { Caller, Streams } from './log/streams.ts'
+import type { Tail } from './log/tail.ts'
 
 export type { Caller } from './log/streams.ts'
 export type CallOptions = {
@@ -21,6 +22,8 @@ export type CallOptions = {
 
 export type Kernel = {
   readonly store: Store
+  /** Tells of what is committed, here and elsewhere. */
+  readonly tail: Tail
   readonly protocols: readonly Protocol[]
   readonly codes: Readonly<Record<string, Fault>>
   // oxlint-disable-next-line typescript/no-explicit-any -- the answer of whichever operation was called; its schema describes it
@@ -49,12 +52,18 @@ export type KernelOptions = Outside & {
   readonly contracts: readonly Contract[]
   /** Does what commands want to be done outside; without it they are refused. */
   readonly perform?: Perform
+  /** Why another server has to do it, in words; null: it can be done here. Asked before anything is recorded. */
+  doneElsewhere?(port: string, request: unknown): string | null
   /** Signs and seals; without it what needs it is refused. */
   readonly notary?: Notary
   /** Bounds that the operator has changed. */
   readonly terms?: Partial<Terms>
   /** Without it everybody is served at once. */
   readonly turns?: Turns | undefined
+  /** This process among several: what it does outside names it. */
+  node?(): NodeEpoch | undefined
+  /** Told what failed where nobody waits for an answer. */
+  bug?(error: unknown): void
   now(): number
   /** Lets calls wait for something to answer with; without it all are answered at once. */
   readonly sleep?: Clock['sleep']

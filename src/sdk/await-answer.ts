@@ -31,6 +31,8 @@ type OnQuestion = (question: Remark, request: AskedRequest) => string | Promise<
 export type Answer<T = unknown> = {
   readonly result: T
   readonly reason: string | null
+  /** The details as the person approved them, within the `details_schema`; null: as they were asked. */
+  readonly edited: Readonly<Record<string, unknown>> | null
   readonly receipt: AnswerReceipt
   readonly request: AskedRequest
   /** False: there were no keys to verify the receipt with, or nobody wanted it verified. */
@@ -195,7 +197,8 @@ export async function answerIn(keyring: Keyring, asked: AskedRequest, { request,
   const own = receipt!
   const verified = options.verify === false ? false : await isVerified(keyring, asked, own, options.keys)
   if (own.status !== 'completed') throw new NotAnswered(request, own)
-  return { result: own.result, reason: own.reason ?? null, receipt: own, request, verified }
+  const edited = (own.edited ?? null) as Answer['edited']
+  return { result: own.result, reason: own.reason ?? null, edited, receipt: own, request, verified }
 }
 
 async function isVerified(keyring: Keyring, asked: AskedRequest, receipt: AnswerReceipt, given: unknown): Promise<boolean> {
@@ -218,7 +221,12 @@ function digestOf(request: unknown): Promise<string> {
 
 // --- Secrets ---------------------------------------------------------------------------------------------------------------
 
-type Reference = { readonly secret_id: string; readonly commitment: string; readonly sealed_to: string }
+type Reference = {
+  readonly secret_id: string
+  readonly commitment: string
+  readonly sealed_to: string
+  readonly sealed_by?: string
+}
 type Taken = { readonly value: string | number | null; readonly salt: string | null; readonly sealed: string | null }
 type Opened = { readonly value: string | number; readonly salt: string }
 
@@ -234,7 +242,9 @@ export async function revealSecret(transport: Transport, answer: Answer, { unsea
     throw new CountersignError({ code: 'GONE', status: 410, message, retryable: false })
   }
   const { value, salt } = taken.sealed === null ? (taken as Opened) : (JSON.parse(await unseal!(taken.sealed)) as Opened)
-  const digest = await textDigest(`${salt}${typeof value === 'string' ? value : JSON.stringify(value)}`)
+  // What the person sealed themself nobody else has looked into: the receipt is about the sealed text.
+  const told = reference.sealed_by === 'person' ? taken.sealed! : `${salt}${typeof value === 'string' ? value : JSON.stringify(value)}`
+  const digest = await textDigest(told)
   if (digest === reference.commitment) return { ...answer, result: value }
   const verdict = { ok: false, reason: 'changed', words: 'the secret is not the one that was answered', fields: ['result'] } as const
   throw new ReceiptDoubted(verdict, answer.receipt)

@@ -30,6 +30,8 @@ export type QuestionOptions = Pick<Create, OfRequest> &
 export type ApproveOptions = {
   /** What is to be approved, in full. */
   readonly details?: Readonly<Record<string, unknown>>
+  /** A JSON Schema: the person may edit the details within it, and the answer holds them as `edited`. */
+  readonly details_schema?: Readonly<Record<string, unknown>>
   readonly reject_requires_reason?: boolean
   /** The scope of a grant that may answer it. */
   readonly scope?: string
@@ -47,6 +49,8 @@ export type ProvideOptions<T extends InputType> = {
 export type Answered<T> = {
   readonly result: T
   readonly reason: string | null
+  /** The details as the person approved them; null: as they were asked. */
+  readonly edited: Readonly<Record<string, unknown>> | null
   readonly receipt: AnswerReceipt | null
   readonly request: AskedRequest | null
   readonly verified: boolean
@@ -127,8 +131,8 @@ export function createHxp(transport: Transport): Hxp {
       const payload = { question, options: [...choices], ...(default_option === undefined ? {} : { default_option }) }
       return (await ask('DECIDE', payload, more)) as never
     },
-    async approve(item, { details = {}, reject_requires_reason, scope, ...more } = {}) {
-      const payload = { item, details, ...given({ reject_requires_reason, scope }) }
+    async approve(item, { details = {}, details_schema, reject_requires_reason, scope, ...more } = {}) {
+      const payload = { item, details, ...given({ details_schema, reject_requires_reason, scope }) }
       return approved((await ask('APPROVE', payload, more)) as Answer<'approved' | 'rejected'>)
     },
     async provide(prompt, { input_type = 'text' as never, placeholder, validation, sensitive, ...more } = {}) {

@@ -23,6 +23,7 @@ export {
   type Remark,
   type WaitOptions,
 } from './await-answer.ts'
+export { sealAnswer, type SealKey } from './seal.ts'
 export type { CallOptions, Downloaded, Followed, FollowOptions, Progress, Transport, UploadOptions } from './transport/transport.ts'
 export {
   canonicalDigest,

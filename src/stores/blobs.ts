@@ -18,21 +18,30 @@ import { createLanes } from '#kernel/codec/key-mutex.ts'
 import { checksOf, createReading, hexIn, pathIn } from './blob-reading.ts'
 import { isOutOfRoom, refusalOf } from './disk-errors.ts'
 
+/** Who holds which bytes, where several servers share a folder. */
+export type SharedPins = {
+  hold(checksum: Checksum): Promise<{ release(): void }>
+  /** Runs `work` while nobody else can come to hold these bytes; false where somebody does, `own` aside. */
+  ifFree(checksum: Checksum, own: { release(): void } | null, work: () => Promise<boolean>): Promise<boolean>
+}
+
 export type BlobOptions = {
+  readonly pins?: SharedPins
   /** The disk did not keep its promise: a synced file or folder may not be there after a power cut. */
   fatal(error: unknown): void
 }
 
 const INCOMING = 'incoming'
+/** In a folder that several servers share, an upload that nobody finished is swept after so long. */
+const UNFINISHED_MS = 24 * 3_600_000
 const WRITE_BYTES = 256 * 1024
 /** Portions that are kept for the next upload. */
 const SPARE_MAX = 8
 
-export async function openBlobs(path: string, { fatal }: BlobOptions): Promise<Blobs> {
+export async function openBlobs(path: string, { fatal, pins: shared }: BlobOptions): Promise<Blobs> {
   const incoming = join(path, INCOMING)
   await mkdir(incoming, { recursive: true, mode: 0o700 })
-  // One server uses the folder at a time, so nobody is writing these any more.
-  for (const name of await readdir(incoming)) await rm(join(incoming, name), { recursive: true })
+  await sweep(incoming, shared === undefined ? 0 : UNFINISHED_MS)
 
   const lanes = createLanes()
   const pins = new Map<Checksum, { count: number; shared: boolean }>()
@@ -45,6 +54,7 @@ export async function openBlobs(path: string, { fatal }: BlobOptions): Promise<B
       const received = await writeOut(temporary, source, announced, bytesMax, files.sync, portions)
       const leave = await lanes.enter(received.checksum)
       try {
+        if (shared) return await holdShared(received, temporary)
         return hold(received, await files.adopt(temporary, received))
       } finally {
         leave()
@@ -80,7 +90,28 @@ export async function openBlobs(path: string, { fatal }: BlobOptions): Promise<B
     return { ...received, release, discard }
   }
 
+  async function holdShared(received: Received, temporary: string): Promise<Held> {
+    const { checksum } = received
+    // Held before it is looked for: from here on no server removes it.
+    const pin = await shared!.hold(checksum)
+    try {
+      const created = await files.adopt(temporary, received)
+      return {
+        ...received,
+        release: pin.release,
+        async discard() {
+          if (created) await shared!.ifFree(checksum, pin, () => files.drop(checksum).then(() => true))
+          pin.release()
+        },
+      }
+    } catch (error) {
+      pin.release()
+      throw error
+    }
+  }
+
   async function remove(checksum: Checksum, isUnused: () => Promise<boolean>): Promise<boolean> {
+    if (shared) return shared.ifFree(checksum, null, async () => (await isUnused()) && files.drop(checksum).then(() => true))
     const leave = await lanes.enter(checksum)
     try {
       if (pins.has(checksum) || !(await isUnused())) return false
@@ -92,6 +123,15 @@ export async function openBlobs(path: string, { fatal }: BlobOptions): Promise<B
   }
 
   return { put, remove, open: files.open, size: files.size, check: files.check, list: (after, limit) => listIn(path, after, limit) }
+}
+
+/** Where one server uses the folder, nobody is writing these any more; where several do, the old ones alone are given up. */
+async function sweep(incoming: string, olderThanMs: number): Promise<void> {
+  for (const name of await readdir(incoming)) {
+    const file = join(incoming, name)
+    const info = await orNull(stat(file))
+    if (info && Date.now() - info.mtimeMs >= olderThanMs) await rm(file, { recursive: true, force: true })
+  }
 }
 
 /** Writes, counts and hashes, and stops at the first byte too many. */

@@ -1,10 +1,10 @@
-// The store in memory, for tests and the simulator: the same group commit on maps. `disk` outlives the store, as a file would, and
-// `onWrite` may fail a write as a disk would.
+// The store in memory, for tests and the simulator: the same group commit on maps. `disk` outlives the store, as a file would, several
+// stores may share one, as servers share a database, and `onWrite` may fail a write as a disk would.
 import { randomFillSync } from 'node:crypto'
-import { createSequencer, type Backend, type Group, type SequencerOptions } from '#kernel/log/group-commit.ts'
-import type { Head } from '#kernel/log/hash-chain.ts'
+import type { Backend, Group, State } from '#kernel/log/backend.ts'
+import { createSequencer, type SequencerOptions } from '#kernel/log/group-commit.ts'
 import type { ImageAtRest } from '#kernel/log/sealed-documents.ts'
-import type { FactsOf, FactsPage, Store, StoredFact } from '#kernel/log/store.ts'
+import type { FactsOf, FactsPage, Hint, Store, StoredFact } from '#kernel/log/store.ts'
 
 type FactRow = Group['facts'][number]
 type ImageRow = Group['images'][number]
@@ -16,17 +16,34 @@ export type MemoryDisk = {
   readonly docs: Map<string, { version: number; image: number | null; text: string; tag: string | null }>
   readonly entries: Set<string>
   readonly counts: Map<string, number>
+  /** Every group that was ever written, by whom, and what others are told of it. */
+  readonly groups: { readonly by: object; readonly hint: Hint }[]
+  /** Rung after a group: stores that share the disk. */
+  readonly watching: Set<() => void>
 }
-export const memoryDisk = (): MemoryDisk => ({ facts: [], images: [], docs: new Map(), entries: new Set(), counts: new Map() })
+export const memoryDisk = (): MemoryDisk => ({
+  facts: [],
+  images: [],
+  docs: new Map(),
+  entries: new Set(),
+  counts: new Map(),
+  groups: [],
+  watching: new Set(),
+})
+
+/** Writes the group, unless another store was first: then it says false, and the group is staged anew. */
+export type Apply = () => boolean
 
 export type MemoryOptions = Partial<SequencerOptions> & {
   readonly disk?: MemoryDisk
-  readonly onWrite?: (group: Group, apply: () => void) => void | Promise<void>
+  readonly onWrite?: (group: Group, apply: Apply) => unknown
+  /** Others write to this disk, too: reads ask for a barrier, and what decides a commit comes from the disk alone. */
+  readonly isShared?: boolean
 }
 
 export function memoryStore(options: MemoryOptions = {}): Store {
-  const { disk = memoryDisk(), onWrite, ...sequencer } = options
-  const backend = memoryBackend(disk, onWrite ?? ((_, apply) => apply()))
+  const { disk = memoryDisk(), onWrite, isShared = false, ...sequencer } = options
+  const backend = memoryBackend(disk, onWrite ?? ((_, apply) => apply()), isShared)
   return createSequencer(backend, {
     defer: setImmediate,
     salt: () => Buffer.from(randomFillSync(new Uint8Array(16))).toString('base64url'),
@@ -37,10 +54,10 @@ export function memoryStore(options: MemoryOptions = {}): Store {
   })
 }
 
-function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onWrite']>): Backend {
-  const { facts, images, docs, entries, counts } = disk
+function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onWrite']>, isShared: boolean): Backend {
+  const { facts, images, docs, entries, counts, groups, watching } = disk
   // Sorted on demand: writes are many, scans few.
-  let sorted: string[] | undefined
+  let sorted: { readonly of: number; readonly entries: string[] } | undefined
   const newest = new Map<string, number>()
   let numbered = 0
   /** Images are only added, so that each is looked at once. */
@@ -49,41 +66,93 @@ function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onW
     const i = newest.get(key)
     return i === undefined ? undefined : images[i]
   }
-  const sortedEntries = (): string[] => (sorted ??= [...entries].sort())
-  return {
-    get(key) {
-      const doc = docs.get(key)
-      const newest = newestOf(key)
-      if (!doc && !newest) return undefined
-      return { doc: doc ? { ...doc, text: doc.image === null ? doc.text : null } : null, newest: newest ? atRest(facts, newest) : null }
-    },
-    has: (entry) => entries.has(entry),
-    imagesOf: (key) => images.filter((image) => image.key === key).length,
-    entriesUnder: (prefix) => [...entries].filter((entry) => entry.startsWith(prefix)).length,
-    allKeys: (after, limit) =>
-      [...new Set([...docs.keys(), ...images.map(({ key }) => key)])]
-        .filter((key) => key > after)
-        .sort()
-        .slice(0, limit),
-    prefixes: (after, limit) =>
-      [...counts.keys()]
-        .filter((prefix) => prefix > after)
-        .sort()
-        .slice(0, limit),
-    headOf(scope): Head | undefined {
-      const row = facts.findLast((fact) => fact.scope === scope)
-      return row && { seq: row.seq, hash: row.hash, at: row.at }
-    },
-    lastPosition: () => facts.length,
-    lastImage: () => images.length,
+  function sortedEntries(): string[] {
+    if (sorted?.of !== groups.length) sorted = { of: groups.length, entries: [...entries].sort() }
+    return sorted.entries
+  }
+  function get(key: string) {
+    const doc = docs.get(key)
+    const newest = newestOf(key)
+    if (!doc && !newest) return undefined
+    return { doc: doc ? { ...doc, text: doc.image === null ? doc.text : null } : null, newest: newest ? atRest(facts, newest) : null }
+  }
+  function headOf(scope: string) {
+    const row = facts.findLast((fact) => fact.scope === scope)
+    return row && { seq: row.seq, hash: row.hash, at: row.at }
+  }
+  const me = {}
+  let told = groups.length
+  function newsNow(): Hint | null {
+    const others = groups.slice(told).filter(({ by }) => by !== me)
+    told = groups.length
+    if (others.length === 0) return null
+    const listed = (what: 'keys' | 'wakes') => [...new Set(others.flatMap(({ hint }) => hint[what] as readonly string[]))]
+    return { position: facts.length, keys: listed('keys'), wakes: listed('wakes') }
+  }
+  const stateNow = (): State => ({
+    news: newsNow(),
+    position: facts.length,
+    image: images.length,
+    docOf: (key) => docs.get(key),
+    headOf,
     countOf: (prefix) => counts.get(prefix) ?? 0,
-    async write(group) {
+    isCacheTrue: !isShared,
+  })
+  async function transact(stage: (state: State) => Group | null): Promise<void> {
+    for (let isDone = false; !isDone;) {
+      const group = stage(stateNow())
+      if (group === null) return
       for (const { key } of group.create) if (docs.has(key)) throw Object.assign(new Error(`${key} exists`), { failure: 'refused' })
+      const at = groups.length
+      isDone = true
       await onWrite(group, () => {
+        isDone = groups.length === at
+        if (!isDone) return false
         applyGroup(disk, group)
-        sorted = undefined
+        groups.push({ by: me, hint: group.hint })
+        for (const ring of watching) ring()
+        return true
       })
-    },
+    }
+  }
+  return {
+    openedAt: facts.length,
+    transact: (_, stage) => transact(stage),
+    ...(isShared
+      ? {
+          news: () => Promise.resolve(newsNow()),
+          watch(ring: () => void) {
+            watching.add(ring)
+          },
+        }
+      : {}),
+    read: (keys) => Promise.resolve(keys.map(get)),
+    inspect: (key, some, counted) =>
+      Promise.resolve({
+        row: get(key),
+        images: images.filter((image) => image.key === key).length,
+        entries: some.map((entry) => entries.has(entry)),
+        counts: counted.map((prefix) => counts.get(prefix) ?? 0),
+      }),
+    tally: (prefix) =>
+      Promise.resolve({ counted: counts.get(prefix) ?? 0, there: [...entries].filter((entry) => entry.startsWith(prefix)).length }),
+    allKeys: (after, limit) =>
+      Promise.resolve(
+        [...new Set([...docs.keys(), ...images.map(({ key }) => key)])]
+          .filter((key) => key > after)
+          .sort()
+          .slice(0, limit),
+      ),
+    prefixes: (after, limit) =>
+      Promise.resolve(
+        [...counts.keys()]
+          .filter((prefix) => prefix > after)
+          .sort()
+          .slice(0, limit),
+      ),
+    head: (scope) => Promise.resolve(headOf(scope)),
+    count: (prefix) => Promise.resolve(counts.get(prefix) ?? 0),
+    position: () => Promise.resolve(facts.length),
     scan(after, end, limit, reverse = false) {
       const all = sortedEntries()
       const from = lowerBound(all, after, true)

@@ -3,9 +3,9 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
-import { timer } from '#kernel/log/outbox-document.ts'
+import { errand } from '#kernel/log/errand.ts'
 import type { Change } from '#kernel/declare/operation.ts'
-import { END, entriesOf, idOf, keyOf, kindOf } from '#kernel/declare/schema.ts'
+import { duePrefix, END, entriesOf, idOf, keyOf, kindOf } from '#kernel/declare/schema.ts'
 import { soundOr, tagInput, type Tag } from '#kernel/log/sealed-documents.ts'
 import type { Found } from '#kernel/log/store.ts'
 import { atRestIn } from './stored-document.ts'
@@ -51,7 +51,7 @@ const steps: readonly Step[] = [
       const open = 'execution.request.open\0'
       const inboxes = new Set(entries.filter((entry) => entry.startsWith(open)).map((entry) => entry.split('\0')[1]!))
       // Until now nobody looked again at what waited for a person who was switched off or had left.
-      for (const person of inboxes) setTimer(db, timer(person, 'recipient', SINCE_EVER, 'execution/recipient.check', { person }), tag)
+      for (const person of inboxes) setErrand(db, recipientErrand(person, SINCE_EVER), tag)
       return found
     },
   },
@@ -59,6 +59,25 @@ const steps: readonly Step[] = [
     to: 5,
     words: 'people are found by what they own and by whom they stand in for',
     run: (db, tag) => reindexed(db, 'identity.user', tag).found,
+  },
+  {
+    to: 6,
+    words:
+      'requests are found by urgency, by group and by the case that they are about, grants by who gave them, notices by what became of them',
+    run: (db, tag) =>
+      ['execution.request', 'collaboration.grant', 'execution.channel', 'execution.notice'].flatMap(
+        (kind) => reindexed(db, kind, tag).found,
+      ),
+  },
+  {
+    to: 7,
+    words: 'documents that wait for a time stand in one index, and no timer stands beside them',
+    run: (db, tag) => [...enterTimes(db, tag), ...dropTimers(db, tag)],
+  },
+  {
+    to: 8,
+    words: 'requests are counted by the day on which they were asked, and by what became of them',
+    run: (db, tag) => reindexed(db, 'execution.request', tag).found,
   },
 ]
 
@@ -125,9 +144,11 @@ const inputEntries = ({ id, executor, spec }: TaskOfFormat2): string[] =>
     .filter(({ kind, version }) => executor !== null && kind === 'artifact' && version !== undefined)
     .map((input) => `collaboration.task.input\0${executor}\0${input.id}@${input.version}\0${id}`)
 
-/** Kinds that no fact describes, as they were called in format 2. A document of any other kind without an image was put there by an editor. */
+/** Kinds that no fact describes, as they were called in format 2, and later ones. A document of any other kind without an image was put there by an editor. */
 const UNTOLD = new Set([
   'kernel.delivery',
+  'kernel.errand',
+  'kernel.pending',
   'kernel.reply',
   'identity.ticket',
   'delegation.endpoint',
@@ -187,10 +208,80 @@ function reindexed(db: DatabaseSync, kind: string, tag: Tag): { found: Found[]; 
   return { found, entries }
 }
 
+/** Kinds that wait for a time, as format 7 knows them. */
+const WAITING = [
+  'collaboration.task',
+  'collaboration.checkpoint',
+  'collaboration.upload',
+  'delegation.posting',
+  'execution.request',
+  'execution.file',
+  'execution.secret',
+  'execution.notice',
+]
+
+/** An entry for the next time of each document; until now those of requests stood in an index of their own. */
+function enterTimes(db: DatabaseSync, tag: Tag): Found[] {
+  const atRest = atRestIn(db)
+  const found: Found[] = []
+  const own = 'execution.request.~due\0'
+  db.prepare('DELETE FROM entries WHERE entry > ? AND entry < ?').run(own, own + END)
+  const keys = db.prepare('SELECT key FROM docs WHERE key > ? AND key < ?')
+  const enter = db.prepare('INSERT OR IGNORE INTO entries VALUES (?)')
+  for (const kind of WAITING)
+    for (const { key } of keys.iterate(`${kind}/`, `${kind}/${END}`) as Iterable<{ key: string }>) {
+      const sound = soundOr(atRest(key)!, key, tag)
+      if (typeof sound === 'string') {
+        found.push({ what: key, how: sound })
+        continue
+      }
+      for (const { entry } of entriesOf(kindOf(key), idOf(key), JSON.parse(sound.text) as object))
+        if (entry.startsWith(duePrefix)) enter.run(entry)
+    }
+  return found
+}
+
+type TimerOfFormat6 = { readonly id: string; readonly due: string; readonly body: { readonly call: string; readonly input: object } }
+
+/** Timers of documents go, since the documents say it themselves; any other becomes an errand. */
+function dropTimers(db: DatabaseSync, tag: Tag): Found[] {
+  const found: Found[] = []
+  const timers = 'kernel.delivery/call/'
+  const atRest = atRestIn(db)
+  const drop = db.prepare('DELETE FROM docs WHERE key = ?')
+  for (const { key } of db.prepare('SELECT key FROM docs WHERE key > ? AND key < ?').all(timers, timers + END) as { key: string }[]) {
+    const sound = soundOr(atRest(key)!, key, tag)
+    if (typeof sound === 'string') found.push({ what: key, how: sound })
+    else {
+      const made = errandFor(JSON.parse(sound.text) as TimerOfFormat6)
+      if (made) setErrand(db, made, tag)
+      drop.run(key)
+    }
+  }
+  const entries = 'kernel.delivery.due\0call\0'
+  db.prepare('DELETE FROM entries WHERE entry > ? AND entry < ?').run(entries, entries + END)
+  return found
+}
+
+function errandFor({ due, body: { call, input } }: TimerOfFormat6): Change | null {
+  const { run_id, agent_id, person, from } = input as Record<'run_id' | 'agent_id' | 'person', string> & { from?: object }
+  if (call === 'delegation/run.forget') return errand(`forget/${run_id}`, due, call, { run_id })
+  if (call === 'delegation/run.abandon') return errand(`abandon/${run_id}`, due, call, { run_id })
+  if (call === 'delegation/run.admit') return errand(`admit/${agent_id}`, due, call, { agent_id })
+  if (call === 'delegation/agent.retire') return errand(`retire/${agent_id}`, due, call, { ...input })
+  return call === 'execution/recipient.check' ? recipientErrand(person, due, from) : null
+}
+
+/** Each time has one of its own: several may wait for one person. */
+const recipientErrand = (person: string, at: string, from?: object): Change =>
+  from === undefined
+    ? errand(`recipient/${person}/${at}`, at, 'execution/recipient.check', { person, at })
+    : errand(`recipient/${person}/next`, at, 'execution/recipient.check', { person, from })
+
 /** Due before every clock. */
 const SINCE_EVER = '1970-01-01T00:00:00.000Z'
 
-function setTimer(db: DatabaseSync, { doc, id, value }: Change, tag: Tag): void {
+function setErrand(db: DatabaseSync, { doc, id, value }: Change, tag: Tag): void {
   const [key, text] = [keyOf(doc, id), canonical(value)]
   const { changes } = db.prepare('INSERT OR IGNORE INTO docs VALUES (?, 1, NULL, ?, ?)').run(key, text, tag(tagInput(key, 1, text)))
   const add = db.prepare('INSERT OR IGNORE INTO entries VALUES (?)')

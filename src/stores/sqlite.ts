@@ -1,18 +1,13 @@
 // The embedded store: one file, WAL, synchronous=FULL. A transaction is one synchronous call on the one connection, so no read can
-// see it before its fsync.
-import { randomFillSync } from 'node:crypto'
+// see it before its fsync. One process has it open; should a second connection write all the same, each transaction notices it.
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
-import {
-  createSequencer,
-  type Backend,
-  type DocRow,
-  type Group,
-  type SequencerOptions,
-  type WriteFailure,
-} from '#kernel/log/group-commit.ts'
+import type { Backend, DocRow, DocState, Group, State, WriteFailure } from '#kernel/log/backend.ts'
+import { createSequencer, type SequencerOptions } from '#kernel/log/group-commit.ts'
+import type { Head } from '#kernel/log/hash-chain.ts'
 import type { FactsOf, FactsPage, Place, Store, StoredFact, StoredImage } from '#kernel/log/store.ts'
-import { atRestIn, walksIn } from './stored-document.ts'
+import { walksIn } from './stored-document.ts'
 import { cannotGrow } from './disk-errors.ts'
+import { salt } from './salt.ts'
 import { CURRENT_FORMAT, migrate, retag, type MigrationOptions } from './migrations.ts'
 
 export type SqliteOptions = Partial<SequencerOptions> &
@@ -93,26 +88,9 @@ function assertPragma(db: DatabaseSync, name: string, wanted: unknown): void {
     throw new Error(`SQLite refused ${name}=${String(wanted)} (it is ${String(found)}): work could be lost, or what was erased be found`)
 }
 
-/** 16 random bytes; asking for 256 of them at once is ten times cheaper than asking each time. */
-const pool = Buffer.alloc(4_096)
-let used = pool.length
-function salt(): string {
-  if (used === pool.length) {
-    randomFillSync(pool)
-    used = 0
-  }
-  used += 16
-  return pool.toString('base64url', used - 16, used)
-}
-
-function sqliteBackend(db: DatabaseSync, write: Backend['write'] | null): Backend {
-  const get = atRestIn(db)
-  const has = db.prepare('SELECT 1 FROM entries WHERE entry = ?')
+function sqliteBackend(db: DatabaseSync, transact: Backend['transact'] | null): Backend {
   const head = db.prepare('SELECT seq, hash, at FROM facts WHERE scope = ? ORDER BY seq DESC LIMIT 1')
   const atOf = db.prepare('SELECT at FROM facts WHERE scope = ? AND seq = ?')
-  const position = db.prepare('SELECT coalesce(max(position), 0) AS n FROM facts')
-  const lastImage = db.prepare('SELECT coalesce(max(id), 0) AS n FROM images')
-  const count = db.prepare('SELECT count AS n FROM counts WHERE prefix = ?')
   const scan = db.prepare('SELECT entry FROM entries WHERE entry > ? AND entry < ? ORDER BY entry LIMIT ?')
   const scanBack = db.prepare('SELECT entry FROM entries WHERE entry > ? AND entry < ? ORDER BY entry DESC LIMIT ?')
   const keys = db.prepare('SELECT key FROM docs WHERE key > ? AND key < ? ORDER BY key LIMIT ?')
@@ -120,16 +98,12 @@ function sqliteBackend(db: DatabaseSync, write: Backend['write'] | null): Backen
     `SELECT f.scope, f.seq, f.position, f.hash FROM docs d JOIN images i ON i.id = d.image JOIN facts f ON f.position = i.position
      WHERE d.key = ?`,
   )
-  const numberFrom = (statement: StatementSync, ...args: string[]): number => (statement.get(...args) as { n: number } | undefined)?.n ?? 0
   return {
-    get,
-    has: (entry) => has.get(entry) !== undefined,
     ...walksIn(db),
-    headOf: (scope) => head.get(scope) as { seq: number; hash: string; at: string } | undefined,
-    lastPosition: () => numberFrom(position),
-    lastImage: () => numberFrom(lastImage),
-    countOf: (prefix) => numberFrom(count, prefix),
-    write: write ?? (() => Promise.reject(new Error('this store was opened for reading'))),
+    openedAt: lastIn(db, 'facts', 'position'),
+    transact: transact ?? (() => Promise.reject(new Error('this store was opened for reading'))),
+    head: (scope) => Promise.resolve(head.get(scope) as Head | undefined),
+    position: () => Promise.resolve(lastIn(db, 'facts', 'position')),
     scan(after, end, limit, reverse = false) {
       const rows = (reverse ? scanBack : scan).all(after, end, limit) as { entry: string }[]
       return Promise.resolve(rows.map((row) => row.entry))
@@ -147,6 +121,9 @@ function sqliteBackend(db: DatabaseSync, write: Backend['write'] | null): Backen
     },
   }
 }
+
+const lastIn = (db: DatabaseSync, table: string, column: string): number =>
+  (db.prepare(`SELECT coalesce(max(${column}), 0) AS n FROM ${table}`).get() as { n: number }).n
 
 /** Times never decrease along a chain, so the first seq that is late enough is found by halving. */
 function firstSeq(last: number, isLateEnough: (seq: number) => boolean): number {
@@ -205,7 +182,39 @@ function argumentsOf(of: FactsOf): Record<string, string> {
   return of.by === 'root' ? { a: of.root } : {}
 }
 
-function writerOf(db: DatabaseSync, log: string, amiss: () => string | null): (group: Group) => Promise<void> {
+/** The state as the transaction that has just begun sees it. What was last is remembered for as long as no other connection has written. */
+function stateIn(db: DatabaseSync): { now(): State; wrote(group: Group): void } {
+  const version = db.prepare('PRAGMA data_version')
+  const doc = db.prepare('SELECT version, image FROM docs WHERE key = ?')
+  const head = db.prepare('SELECT seq, hash, at FROM facts WHERE scope = ? ORDER BY seq DESC LIMIT 1')
+  const count = db.prepare('SELECT count AS n FROM counts WHERE prefix = ?')
+  const versionNow = (): number => (version.get() as { data_version: number }).data_version
+  const look = {
+    docOf: (key: string) => doc.get(key) as DocState | undefined,
+    headOf: (scope: string) => head.get(scope) as Head | undefined,
+    countOf: (prefix: string) => (count.get(prefix) as { n: number } | undefined)?.n ?? 0,
+    isCacheTrue: true,
+  }
+  let known = versionNow()
+  let position = lastIn(db, 'facts', 'position')
+  let image = lastIn(db, 'images', 'id')
+  return {
+    now() {
+      const found = versionNow()
+      if (found === known) return { ...look, news: null, position, image }
+      known = found
+      position = lastIn(db, 'facts', 'position')
+      image = lastIn(db, 'images', 'id')
+      return { ...look, news: { position, keys: 'all', wakes: 'all' }, position, image }
+    },
+    wrote({ facts, images }) {
+      position += facts.length
+      image += images.length
+    },
+  }
+}
+
+function writerOf(db: DatabaseSync, log: string, amiss: () => string | null): Backend['transact'] {
   const begin = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
   const rollback = db.prepare('ROLLBACK')
@@ -217,6 +226,7 @@ function writerOf(db: DatabaseSync, log: string, amiss: () => string | null): (g
   const add = db.prepare('INSERT OR IGNORE INTO entries VALUES (?)')
   const drop = db.prepare('DELETE FROM entries WHERE entry = ?')
   const count = db.prepare('INSERT OR REPLACE INTO counts VALUES (?, ?)')
+  const state = stateIn(db)
 
   function writeRows(group: Group): void {
     for (const f of group.facts) fact.run(f.position, f.scope, f.seq, f.at, f.actor, f.task, f.root, f.hash, f.line)
@@ -242,10 +252,15 @@ function writerOf(db: DatabaseSync, log: string, amiss: () => string | null): (g
       if (failure.failure === 'fatal') throw failure
     }
   }
-  // A rejection, not an exception, tells the sequencer that nothing was written.
-  return async (group) => {
+  // A rejection, not an exception, says that nothing was written. No `await` between BEGIN and COMMIT: nothing gets in between.
+  return async (_, stage) => {
+    let group: Group | null = null
+    let isStaged = false
     try {
       begin.run()
+      group = stage(state.now())
+      isStaged = true
+      if (group === null) return void rollback.run()
       writeRows(group)
       // As late as can be: what is committed to a deleted file is lost.
       const words = amiss()
@@ -254,8 +269,9 @@ function writerOf(db: DatabaseSync, log: string, amiss: () => string | null): (g
     } catch (error) {
       // After SQLITE_FULL there is no transaction any more.
       if (db.isTransaction) rollback.run()
-      throw classified(error, log)
+      throw isStaged || isOfSqlite(error) ? classified(error, log) : error
     }
+    state.wrote(group)
     moveLog(group)
   }
 }
@@ -267,6 +283,8 @@ function pagesOf({ facts, images, create, update, entries }: Group): number {
   const rows = facts.length + images.length + create.length + update.length + entries.length
   return Math.min(rows * 2, 12 + rows / 4)
 }
+
+const isOfSqlite = (error: unknown): boolean => (error as { errcode?: number }).errcode !== undefined
 
 function changeOne(update: StatementSync, { key, version, image, text, tag }: DocRow): void {
   if (update.run(version, image, text, tag, key).changes !== 1) throw new Error(`${key} is in the cache but not in the database`)

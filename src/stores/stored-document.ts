@@ -2,7 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { END } from '#kernel/declare/schema.ts'
 import type { AtRest, ImageAtRest } from '#kernel/log/sealed-documents.ts'
-import type { Backend } from '#kernel/log/group-commit.ts'
+import type { Backend } from '#kernel/log/backend.ts'
 
 type Row = ImageAtRest & {
   readonly docVersion: number | null
@@ -31,19 +31,31 @@ export function atRestIn(db: DatabaseSync): (key: string) => AtRest | undefined 
   }
 }
 
-/** For whoever goes through everything. */
-export function walksIn(db: DatabaseSync): Pick<Backend, 'imagesOf' | 'entriesUnder' | 'allKeys' | 'prefixes'> {
+/** For whoever goes through everything. Each answer is one turn of this process, so it is about one moment. */
+export function walksIn(db: DatabaseSync): Pick<Backend, 'read' | 'inspect' | 'tally' | 'allKeys' | 'prefixes' | 'count'> {
+  const get = atRestIn(db)
+  const has = db.prepare('SELECT 1 FROM entries WHERE entry = ?')
   const images = db.prepare('SELECT count(*) AS n FROM images WHERE key = ?')
   const entries = db.prepare('SELECT count(*) AS n FROM entries WHERE entry > ? AND entry < ?')
+  const count = db.prepare('SELECT count AS n FROM counts WHERE prefix = ?')
   const keys = db.prepare(
     `SELECT key FROM (SELECT key FROM docs WHERE key > :after ORDER BY key LIMIT :limit)
      UNION SELECT key FROM (SELECT DISTINCT key FROM images WHERE key > :after ORDER BY key LIMIT :limit) ORDER BY key LIMIT :limit`,
   )
   const prefixes = db.prepare('SELECT prefix FROM counts WHERE prefix > ? ORDER BY prefix LIMIT ?')
+  const countOf = (prefix: string): number => (count.get(prefix) as { n: number } | undefined)?.n ?? 0
   return {
-    imagesOf: (key) => (images.get(key) as { n: number }).n,
-    entriesUnder: (prefix) => (entries.get(prefix, prefix + END) as { n: number }).n,
-    allKeys: (after, limit) => (keys.all({ after, limit }) as { key: string }[]).map(({ key }) => key),
-    prefixes: (after, limit) => (prefixes.all(after, limit) as { prefix: string }[]).map(({ prefix }) => prefix),
+    read: (some) => Promise.resolve(some.map(get)),
+    inspect: (key, some, counted) =>
+      Promise.resolve({
+        row: get(key),
+        images: (images.get(key) as { n: number }).n,
+        entries: some.map((entry) => has.get(entry) !== undefined),
+        counts: counted.map(countOf),
+      }),
+    tally: (prefix) => Promise.resolve({ counted: countOf(prefix), there: (entries.get(prefix, prefix + END) as { n: number }).n }),
+    allKeys: (after, limit) => Promise.resolve((keys.all({ after, limit }) as { key: string }[]).map(({ key }) => key)),
+    prefixes: (after, limit) => Promise.resolve((prefixes.all(after, limit) as { prefix: string }[]).map(({ prefix }) => prefix)),
+    count: (prefix) => Promise.resolve(countOf(prefix)),
   }
 }

@@ -8,6 +8,8 @@ import type { Kernel } from '#kernel/kernel.ts'
 import { END, keyOf } from '#kernel/declare/schema.ts'
 import type { Value } from '#kernel/log/store.ts'
 import { readSound } from './upkeep/sound-documents.ts'
+import type { Leases } from './leases.ts'
+import { runLoop } from './loop.ts'
 import type { Worker, WorkerLog } from './worker.ts'
 
 /** Acts within its own bounds and says what came of it, also when it is told to stop. */
@@ -70,14 +72,17 @@ export function createEffects(ports: Readonly<Record<string, Port>>, clock: Cloc
 
 const PAGE = 200
 
-/** Before anybody is answered: what was under way when the process ended has an outcome that nobody knows. */
-export async function concludeUnknown(kernel: Kernel, log: WorkerLog): Promise<number> {
+type Ended = (node: string, epoch: number) => boolean
+
+/** What was under way when a process ended has an outcome that nobody knows. One process alone concludes it before it answers anybody. */
+export async function concludeUnknown(kernel: Kernel, log: WorkerLog, isEnded: Ended = () => true): Promise<number> {
   const { store } = kernel
   let concluded = 0
   for (let keys: string[] = [keyOf(Pending, '')]; keys.length > 0;) {
     keys = await store.keys(keys.at(-1)!, keyOf(Pending, END), PAGE)
     for (const found of keys.length === 0 ? [] : await readSound(store, keys)) {
-      const { id, conclude, behalf } = found.value as Pending
+      const { id, conclude, behalf, node, epoch } = found.value as Pending
+      if (node !== undefined && !isEnded(node, epoch!)) continue
       try {
         await kernel.call(conclude, { id }, { ...SYSTEM, behalf })
         concluded++
@@ -91,3 +96,19 @@ export async function concludeUnknown(kernel: Kernel, log: WorkerLog): Promise<n
   if (concluded > 0) log.warn({ concluded }, 'work was under way when the server ended: its outcome is recorded as unknown')
   return concluded
 }
+
+const EVERY_MS = 2_000
+
+/** Concludes what other servers left open when they ended. One process alone has done so at its start. */
+export const runConcluder = (kernel: Kernel, clock: Clock, log: WorkerLog, leases: Leases): Worker =>
+  runLoop({
+    name: 'effects',
+    clock,
+    log,
+    duty: leases.duty('effects'),
+    failed: 'unknown outcomes could not be recorded; trying again',
+    async turn() {
+      await concludeUnknown(kernel, log, leases.isEnded)
+      return EVERY_MS
+    },
+  })

@@ -1,12 +1,13 @@
-// The outbox: the one loop behind everything that leaves the process or waits for a time. A channel says how to send; order in a lane,
+// The outbox: the one loop behind everything that leaves the process. A channel says how to send; order in a lane,
 // retry, backoff, wake-up, bounded concurrency and settling in bulk are here, once.
 import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
 import { Delivery } from '#kernel/log/outbox-document.ts'
-import { Refusal } from '#kernel/declare/errors.ts'
-import { SYSTEM } from '#kernel/declare/access.ts'
+import type { Caller } from '#kernel/log/streams.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { END, idIn, keyOf, prefixOf } from '#kernel/declare/schema.ts'
 import { readSound } from './upkeep/sound-documents.ts'
+import { ALONE, type Duty } from './leases.ts'
+import { isPassing, runLoop } from './loop.ts'
 import { SLEEP_MS_MAX, type Worker, type WorkerLog } from './worker.ts'
 
 export type Channel = {
@@ -21,10 +22,10 @@ export type Channel = {
   readonly lanesMax: number
   backoffMs(attempt: number): number
   /** Resolves when the other side has it, throws to try again, and ends by itself. It may run twice for one delivery. */
-  send(delivery: Delivery): Promise<void>
+  send(delivery: Delivery, as: Caller): Promise<void>
 }
 
-type Outcome = { id: string; taken: string | undefined; ok: boolean; due?: string; error?: string }
+type Outcome = { id: string; taken: string; ok: boolean; due?: string; error?: string }
 
 /** Between two looks into the index, so that a busy store does not make it look at every commit. */
 const REST_MS = 10
@@ -41,30 +42,19 @@ const prefixIn = (channel: Channel): string => prefixOf(Delivery, 'due', [channe
 /** After every entry that is due at this time, before every later one. */
 const endOf = (prefix: string, now: string): string => `${prefix}${now}\u{1}`
 const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).slice(0, ERROR_CHARS_MAX)
-/** Expected while the store is under load; anything else is worth an operator's look. */
-const isPassing = (error: unknown): boolean => error instanceof Refusal && ['BUSY', 'UNAVAILABLE', 'CONFLICT'].includes(error.code)
-
-/** `wake`: something was put into the channel by a batch that left no fact, of which nobody is told. */
-export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: WorkerLog): Worker & { wake(): void } {
+export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
   const { store } = kernel
   const prefix = prefixIn(channel)
+  const inChannel = keyOf(Delivery, `${channel.name}/`)
   const lanes = new Map<string, Promise<void>>()
   /** Lanes whose first delivery waits for its next attempt, and until when. */
   const held = new Map<string, string>()
-  const stopping = new AbortController()
-  const settle = createSettler(kernel, clock, stopping.signal, log)
+  const settle = createSettler(kernel, clock, () => loop.signal, log, duty)
   const nowText = (): string => timestampOf(clock.now())
-  let waker = new AbortController()
-  let woken = false
   let place = prefix
 
-  function wake(): void {
-    woken = true
-    waker.abort()
-  }
-
   async function deliver(lane: string, deliveries: readonly Delivery[]): Promise<boolean> {
-    const done = await Promise.allSettled(deliveries.map((delivery) => channel.send(delivery)))
+    const done = await Promise.allSettled(deliveries.map((delivery) => channel.send(delivery, duty.as())))
     const failed = done.findIndex(({ status }) => status === 'rejected')
     // What follows a failure in its lane is sent again after it: twice rather than out of order.
     const spoken = channel.ordered && failed !== -1 ? done.slice(0, failed + 1) : done
@@ -74,15 +64,15 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
     return failed === -1
   }
 
-  function outcomeOf({ id, mark, attempt }: Delivery, result: PromiseSettledResult<void>): Outcome {
-    if (result.status === 'fulfilled') return { id, taken: mark, ok: true }
+  function outcomeOf({ id, attempt, due: taken }: Delivery, result: PromiseSettledResult<void>): Outcome {
+    if (result.status === 'fulfilled') return { id, taken, ok: true }
     const again = timestampOf(clock.now() + channel.backoffMs(attempt + 1))
-    return { id, taken: mark, ok: false, due: again, error: wordsOf(result.reason) }
+    return { id, taken, ok: false, due: again, error: wordsOf(result.reason) }
   }
 
   async function workInOrder(lane: string): Promise<void> {
     const first = keyOf(Delivery, `${channel.name}/${lane}/`)
-    for (let going = true; going && !stopping.signal.aborted;) {
+    for (let going = true; going && !loop.signal.aborted;) {
       const keys = await store.keys(first, first + END, channel.window)
       const rows = await readAll(keys)
       if (rows.length === 0) {
@@ -101,7 +91,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
   }
 
   async function workAsDue(lane: string, ids: readonly string[]): Promise<void> {
-    for (let i = 0; i < ids.length && !stopping.signal.aborted; i += channel.window) {
+    for (let i = 0; i < ids.length && !loop.signal.aborted; i += channel.window) {
       // Read again: while the ones before were sent, this one may have been moved or taken back.
       const rows = await readAll(ids.slice(i, i + channel.window).map((id) => keyOf(Delivery, id)))
       const now = nowText()
@@ -121,7 +111,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
       .catch((error: unknown) => log.error({ channel: channel.name, lane, error: wordsOf(error) }, 'a lane failed'))
       .finally(() => {
         lanes.delete(lane)
-        wake()
+        loop.wake()
       })
     lanes.set(lane, work)
   }
@@ -165,49 +155,42 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
   const untilMs = (entry: string | undefined, now: number): number =>
     entry === undefined ? SLEEP_MS_MAX : Math.min(SLEEP_MS_MAX, Math.max(REST_MS, dueIn(entry) - now))
 
-  async function loop(): Promise<void> {
-    while (!stopping.signal.aborted) {
-      woken = false
-      let ms = REST_MS
-      try {
-        ms = await turn()
-      } catch (error) {
-        log.error({ channel: channel.name, error: wordsOf(error) }, 'the outbox could not read')
-        ms = 1_000
-      }
-      await clock.sleep(REST_MS, stopping.signal)
-      if (woken || stopping.signal.aborted || ms <= REST_MS) continue
-      waker = new AbortController()
-      await clock.sleep(ms - REST_MS, waker.signal)
-    }
-  }
-
-  // A hint; the index is the truth.
-  const unsubscribe = store.subscribe((_, puts) => {
-    if (puts) wake()
+  const loop = runLoop({
+    name: `outbox/${channel.name}`,
+    clock,
+    log,
+    duty,
+    turn,
+    // A hint; the index is the truth.
+    tail: kernel.tail,
+    wants: ({ keys }) => keys === 'all' || keys.some((key) => key.startsWith(inChannel)),
+    restMs: REST_MS,
+    failed: 'the outbox could not read',
   })
-  const running = loop()
   return {
-    wake,
+    ...loop,
     async stop() {
-      unsubscribe()
-      stopping.abort()
-      wake()
-      await running
+      await loop.stop()
       await Promise.all(lanes.values())
     },
   }
 }
 
 /** All outcomes of one turn go into one commit. */
-function createSettler(kernel: Kernel, clock: Clock, stopping: AbortSignal, log: WorkerLog): (outcome: Outcome) => Promise<void> {
+function createSettler(
+  kernel: Kernel,
+  clock: Clock,
+  stopping: () => AbortSignal,
+  log: WorkerLog,
+  duty: Duty,
+): (outcome: Outcome) => Promise<void> {
   let outcomes: Outcome[] = []
   let settling: Promise<void> | undefined
 
   async function record(some: readonly Outcome[]): Promise<void> {
     for (let attempt = 0; ; attempt++) {
       try {
-        await kernel.call('kernel/delivery.settle', { outcomes: some }, SYSTEM)
+        await kernel.call('kernel/delivery.settle', { outcomes: some }, duty.as())
         return
       } catch (error) {
         log[isPassing(error) ? 'warn' : 'error'](
@@ -215,8 +198,8 @@ function createSettler(kernel: Kernel, clock: Clock, stopping: AbortSignal, log:
           'outcomes could not be recorded; trying again',
         )
         // What is not recorded is sent again after the next start.
-        if (stopping.aborted) return
-        await clock.sleep(Math.min(PAUSE_MS_MAX, 100 * 2 ** attempt), stopping)
+        if (stopping().aborted || !duty.holds()) return
+        await clock.sleep(Math.min(PAUSE_MS_MAX, 100 * 2 ** attempt), stopping())
       }
     }
   }

@@ -2,13 +2,14 @@
 // it.
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Presence } from '#kernel/ports/presence.ts'
+import { runLoop } from './loop.ts'
 import { SLEEP_MS_MAX, type Worker, type WorkerLog } from './worker.ts'
 
 /** Times in milliseconds by agent. */
 export type SeenFile = { read(): Promise<ReadonlyMap<string, number>>; write(seen: ReadonlyMap<string, number>): Promise<void> }
 
 /** Between two writings: after a crash an agent that has not come back was there at most this much later than is said. */
-const SLEEPS = 5
+const EVERY_MS = 5 * SLEEP_MS_MAX
 
 export function createPresence(now: () => number, known: ReadonlyMap<string, number> = new Map()) {
   const seen = new Map(known)
@@ -42,8 +43,6 @@ export type KeptPresence = { readonly presence: Presence; readonly worker: Worke
 
 /** One writing of a small file in some minutes, however many calls there are; none where nobody was there. */
 export async function keepPresence(file: SeenFile, clock: Clock, log: WorkerLog): Promise<KeptPresence> {
-  const stopping = new AbortController()
-  const { signal } = stopping
   const known = await file.read()
   const { presence, all } = createPresence(clock.now, known)
   let written = sumOf(known)
@@ -55,20 +54,24 @@ export async function keepPresence(file: SeenFile, clock: Clock, log: WorkerLog)
     await file.write(seen).catch((error: unknown) => log.warn({ error: String(error) }, 'when agents were last there could not be noted'))
   }
 
-  async function loop(): Promise<void> {
-    while (!signal.aborted) {
-      for (let i = 0; i < SLEEPS && !signal.aborted; i++) await clock.sleep(SLEEP_MS_MAX, signal)
+  const loop = runLoop({
+    name: 'presence',
+    clock,
+    log,
+    firstMs: EVERY_MS,
+    failed: 'when agents were last there could not be noted',
+    async turn() {
       await save()
-    }
-  }
-
-  const running = loop()
+      return EVERY_MS
+    },
+  })
   return {
     presence,
     worker: {
+      ...loop,
       async stop() {
-        stopping.abort()
-        await running
+        await loop.stop()
+        await save()
       },
     },
   }

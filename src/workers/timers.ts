@@ -1,39 +1,90 @@
-// Timers are deliveries to ourselves: when one is due, the system calls an operation.
-import type { Clock } from '#kernel/ports/clock.ts'
-import { CALL_CHANNEL, type Delivery } from '#kernel/log/outbox-document.ts'
+// Timers: documents that are due. Each kind declares the operation that acts on one of its documents at a time, and the index of these
+// times is the truth. Acting on a document changes it, and with it the time; nothing has to be settled.
+import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
-import { runOutbox, type Channel } from './outbox.ts'
-import { runDue } from './due-documents.ts'
-import { isOvertaken } from './late-calls.ts'
-import type { Worker, WorkerLog } from './worker.ts'
+import { dueIn, duePrefix, dueUntil, END, idIn, kindOf } from '#kernel/declare/schema.ts'
+import type { Key } from '#kernel/log/store.ts'
+import { readSound } from './upkeep/sound-documents.ts'
+import { ALONE, type Duty } from './leases.ts'
+import { runLoop } from './loop.ts'
+import { SLEEP_MS_MAX, type Worker, type WorkerLog } from './worker.ts'
 
-const BACKOFF_MS_MAX = 60_000
-export const timers = (kernel: Kernel, log: WorkerLog): Channel => ({
-  name: CALL_CHANNEL,
-  ordered: false,
-  window: 1,
-  lanesMax: 64,
-  backoffMs: (attempt) => Math.min(BACKOFF_MS_MAX, 100 * 2 ** attempt),
-  async send({ id, body }: Delivery) {
-    const { call, input } = body as { call: string; input: object }
-    try {
-      await kernel.call(call, input, { ...SYSTEM, basis: { kind: 'timer', id } })
-    } catch (error) {
-      if (!(error instanceof Refusal) || !isOvertaken(kernel, error)) throw error
-      // The world has moved on (somebody answered first, the task is gone): there is nothing left to do.
-      log.debug({ timer: id, call, code: error.code }, 'a timer came too late to matter')
-    }
-  },
-})
+/** Between two looks into the index, so that a busy store does not make it look at every commit. */
+const REST_MS = 10
+const PAGE = 64
+const PAUSE_MS_MAX = 60_000
+const PAUSED_MAX = 10_000
 
-/** Timers that are documents, and documents that are due themselves. */
-export function runTimers(kernel: Kernel, clock: Clock, log: WorkerLog): Worker {
-  const both = [runOutbox(kernel, timers(kernel, log), clock, log), runDue(kernel, clock, log)]
-  return {
-    async stop() {
-      await Promise.all(both.map((worker) => worker.stop()))
-    },
+type Pause = { readonly until: number; readonly tries: number }
+
+export function runTimers(kernel: Kernel, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
+  const { store } = kernel
+  /** Keys of documents that were tried and are still due: they come again later, and those behind them are not held up. */
+  const paused = new Map<Key, Pause>()
+
+  function pause(key: Key): void {
+    const tries = (paused.get(key)?.tries ?? 0) + 1
+    // Forgetting one only means that it is tried again sooner.
+    if (paused.size >= PAUSED_MAX) paused.delete(paused.keys().next().value!)
+    paused.set(key, { until: clock.now() + Math.min(PAUSE_MS_MAX, 100 * 2 ** tries), tries })
   }
+
+  /** The world has moved on. Any other refusal may pass. */
+  const isOvertaken = ({ code }: Refusal): boolean =>
+    code === 'PRECONDITION_FAILED' || kernel.codes[code] === 'missing' || kernel.codes[code] === 'gone'
+
+  async function act(key: Key): Promise<void> {
+    const kind = kindOf(key)
+    const [found] = await readSound(store, [key])
+    const due = found && kind.due(found.value)
+    if (!due || due.at > timestampOf(clock.now())) return
+    try {
+      await kernel.call(due.call, due.input, duty.as({ basis: { kind: 'timer', id: key } }))
+      const [after] = await store.read([key])
+      if ((after && kind.due(after.value)?.at) !== due.at) paused.delete(key)
+      else pause(key)
+    } catch (error) {
+      pause(key)
+      const words = { key, call: due.call, error: error instanceof Error ? error.message : String(error) }
+      if (error instanceof Refusal && isOvertaken(error)) log.debug(words, 'a due document came too late to matter')
+      else log.warn(words, 'a due document could not be handled; trying again')
+    }
+  }
+
+  /** Acts on all documents that are due; answers when to look again. */
+  async function turn(signal: AbortSignal): Promise<number> {
+    const now = clock.now()
+    const end = dueUntil(timestampOf(now))
+    let next = SLEEP_MS_MAX
+    for (let place = duePrefix; ;) {
+      const entries = await store.scan(place, end, PAGE)
+      const ready: Key[] = []
+      for (const entry of entries) {
+        const key = idIn(entry)
+        const until = paused.get(key)?.until ?? 0
+        // A clock that stepped back must not make it wait for longer than a pause lasts.
+        if (until <= now || until > now + PAUSE_MS_MAX) ready.push(key)
+        else next = Math.min(next, until - now)
+      }
+      await Promise.all(ready.map(act))
+      for (const key of ready) next = Math.min(next, (paused.get(key)?.until ?? Infinity) - now)
+      if (entries.length < PAGE || signal.aborted) break
+      place = entries.at(-1)!
+    }
+    const [later] = await store.scan(end, duePrefix + END, 1)
+    return later === undefined ? next : Math.min(next, Math.max(REST_MS, Date.parse(dueIn(later)) - now))
+  }
+
+  // A hint; the index is the truth.
+  return runLoop({
+    name: 'timers',
+    clock,
+    log,
+    duty,
+    turn,
+    tail: kernel.tail,
+    restMs: REST_MS,
+    failed: 'due documents could not be read',
+  })
 }

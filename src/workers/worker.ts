@@ -1,8 +1,13 @@
 // The interface of a worker: it runs until it is stopped, and it reports to an operator.
 
+/** `standby`: another server does it. `failing`: the last attempt failed, and the next one is coming. */
+export type WorkerState = 'idle' | 'busy' | 'standby' | 'failing' | 'stopped'
+
 export type Worker = {
   /** Resolves when the worker has put down what it was doing. */
   stop(): Promise<void>
+  /** The state of each of its loops by name. */
+  states?(): Readonly<Record<string, WorkerState>>
 }
 
 export type WorkerLog = {
@@ -14,3 +19,14 @@ export type WorkerLog = {
 
 /** No sleep is longer: a clock may step, and a long timeout of the runtime fires at once. */
 export const SLEEP_MS_MAX = 60_000
+
+export const statesOf = (workers: readonly Worker[]): Readonly<Record<string, WorkerState>> =>
+  Object.assign({}, ...workers.map((worker) => worker.states?.() ?? {})) as Record<string, WorkerState>
+
+/** Several as one. */
+export const workersAsOne = (...workers: readonly Worker[]): Worker => ({
+  states: () => statesOf(workers),
+  async stop() {
+    await Promise.all(workers.map((worker) => worker.stop()))
+  },
+})

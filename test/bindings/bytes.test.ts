@@ -10,11 +10,10 @@ import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { createHttp, type HttpBounds } from '#bindings/http/index.ts'
 import type { Blobs } from '#kernel/ports/blobs.ts'
-import { Delivery } from '#kernel/log/outbox-document.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { prefixOf, END } from '#kernel/declare/schema.ts'
+import { duePrefix, END, idIn } from '#kernel/declare/schema.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
 import { openBlobs } from '#stores/blobs.ts'
 import { collect } from '#workers/upkeep/blob-collector.ts'
@@ -590,8 +589,8 @@ test('bytes that no artifact names in a day are forgotten, and then removed; tho
   await it.upload('devin', lost, { task_id })
   const sizes = async () => (await it.blobs.list(null, 10)).map(({ size }) => size).toSorted((a, b) => a - b)
   assert.equal(await collect(it.world.store, it.blobs, later(2 * DAY_MS), signal), 0, 'somebody may still name them')
-  const due = await it.world.store.scan(prefixOf(Delivery, 'due', ['call']), prefixOf(Delivery, 'due', ['call']) + END, 10)
-  assert.equal(due.filter((entry) => entry.includes('upload/')).length, 1, 'only what is not named has a timer')
+  const due = await it.world.store.scan(duePrefix, duePrefix + END, 100)
+  assert.equal(due.filter((entry) => idIn(entry).startsWith('collaboration.upload/')).length, 1, 'only what is not named waits for a time')
 
   it.world.advance(DAY_MS + 60_000)
   const clock = { now: it.world.kernel.now, sleep: (ms: number) => new Promise<void>((done) => setTimeout(done, Math.min(ms, 5))) }

@@ -13,7 +13,7 @@ const corsHeaders = ({ headers }: Answer): object =>
 const marked = (origin: string): object => ({
   vary: 'origin',
   'access-control-allow-origin': origin,
-  'access-control-expose-headers': 'HXP-Status, HXP-Request-Id, HXP-Ignored, Retry-After',
+  'access-control-expose-headers': 'Retry-After',
 })
 
 const asking = { 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization,content-type' }

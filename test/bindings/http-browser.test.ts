@@ -145,3 +145,30 @@ test('the one style of a page is the one that the policy allows', async (t) => {
   assert.ok(String(headers['content-security-policy']).includes(`'sha256-${hash('sha256', style, 'base64')}'`))
   assert.doesNotMatch(text, /<script| style=| on[a-z]+=/)
 })
+
+test('after signing in a link goes on to its page, and never to another host', async (t) => {
+  const { port } = await httpWorld(t, {
+    logins: { open: () => Promise.resolve({ session: 's', expiresAt: '2030-01-01T00:00:00Z' }), close: () => Promise.resolve() },
+  })
+  const cases: readonly (readonly [string, string])[] = [
+    ['/inbox/hxp_1', '/inbox/hxp_1'],
+    ['/inbox?order=urgency', '/inbox?order=urgency'],
+    ['//evil.example/x', '/'],
+    ['/\\evil.example', '/'],
+    ['/%5Cevil.example', '/%5Cevil.example'],
+    ['https://evil.example/', '/'],
+    ['javascript:alert(1)', '/'],
+    ['/x\r\nset-cookie: a=b', '/'],
+    ['/../../x', '/x'],
+    // Without its dots each of these would begin with two slashes.
+    ['/.//evil.example', '/'],
+    ['/x/..//evil.example', '/'],
+    ['/%2e//evil.example', '/'],
+    ['/inbox//x', '/inbox//x'],
+    [`/${'x'.repeat(600)}`, '/'],
+  ]
+  for (const [next, location] of cases) {
+    const answer = await send(port, `/login?token=good&next=${encodeURIComponent(next)}`, { method: 'GET' })
+    assert.deepEqual([answer.status, answer.headers['location']], [303, location], next)
+  }
+})

@@ -144,6 +144,40 @@ test('an idempotency key is 1 to 255 visible ASCII characters', async (t) => {
   assert.equal((await keyed('x'.repeat(255))).status, 200)
 })
 
+test('/ready says whether requests may be sent here', async (t) => {
+  const state = { isReady: false }
+  const { port } = await httpWorld(t, { unready: () => (state.isReady ? null : 'starting') })
+  const look = async (): Promise<[number, unknown]> => {
+    const { status, json } = await send(port, '/ready', { method: 'GET' })
+    return [status, json]
+  }
+  assert.deepEqual(await look(), [503, { ready: false, reason: 'starting' }])
+  state.isReady = true
+  assert.deepEqual(await look(), [200, { ready: true }])
+})
+
+test('routes that are mounted are served like our own, and what no path has is left to the pages', async (t) => {
+  const page = (words: string) => (): { status: number; body: string } => ({ status: 200, body: words })
+  const { port } = await httpWorld(t, {
+    routes: [{ method: 'GET', path: '/assets/a.js', answer: page('a') }],
+    otherwise: (path) => (path.startsWith('/inbox') ? { method: 'GET', path, answer: page(path) } : null),
+  })
+  for (const [path, method, status, text] of [
+    ['/assets/a.js', 'GET', 200, 'a'],
+    ['/inbox/one', 'GET', 200, '/inbox/one'],
+    ['/inbox/one', 'HEAD', 200, ''],
+    ['/elsewhere', 'GET', 404, null],
+    ['/inbox/one', 'POST', 404, null],
+    ['/assets/a.js', 'POST', 405, null],
+    ['http://localhost/%61ssets/a.js?x', 'GET', 200, 'a'],
+  ] as const) {
+    const answer = await send(port, path, { method })
+    assert.equal(answer.status, status, `${method} ${path}`)
+    if (text !== null) assert.equal(answer.text, text)
+    assert.equal(answer.headers['x-content-type-options'], 'nosniff')
+  }
+})
+
 test('a path that is not there is 404, a method that is not possible is 405 and says which are', async (t) => {
   const { port } = await httpWorld(t)
   assertError(await send(port, '/nowhere', { method: 'GET' }), 404, 'NOT_FOUND')

@@ -19,7 +19,8 @@ async function recordOf(world: LiveWorld, as: string, filters: object): Promise<
       limit: 200,
       ...(cursor === undefined ? {} : { cursor }),
     })
-    all.push(...page.items)
+    // Names are those of today; a stream says what was written.
+    all.push(...page.items.map(({ actor_name: _, behalf_name: __, ...event }: any) => event))
     cursor = page.next_cursor
   }
   return all

@@ -464,7 +464,7 @@ describe("the operator's file", () => {
   const wrong: readonly (readonly [string, RegExp])[] = [
     ['', /not JSON/],
     ['[]', /the file must be an object/],
-    ['{"servers":{}}', /unknown setting "servers": there are mcpServers and skills/],
+    ['{"servers":{}}', /unknown setting "servers": there are mcpServers, skills and devices/],
     ['{"mcpServers":{"a":{}}}', /mcpServers\.a: command is required/],
     ['{"mcpServers":{"a":{"command":"x","arguments":[]}}}', /unknown setting mcpServers\.a\.arguments:/],
     ['{"mcpServers":{"A b":{"command":"x"}}}', /"A b" is no name for a source/],

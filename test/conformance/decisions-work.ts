@@ -8,10 +8,10 @@ const { must } = decisions
 const spec = { goal: 'Fix it' }
 const inline = (text = 'x') => ({ payload: { kind: 'inline', uri: `data:,${text}` } })
 
-must('H1', 'task.start is for the assignee and leaves task.started', async () => {
+must('H1', 'task.start is for the assignee (for one that is another harness, the system) and leaves task.started', async () => {
   const { refs, call, refused, actions } = await stage('assigned')
   const task_id = refs['task'].id
-  for (const as of ['alice', 'rita', 'admin', 'system']) await refused('UNAUTHORIZED', as, 'task.start', { task_id })
+  for (const as of ['alice', 'rita', 'admin']) await refused('UNAUTHORIZED', as, 'task.start', { task_id })
   await call('devin', 'task.start', { task_id })
   assert.equal((await actions()).at(-1), 'task.started')
 })

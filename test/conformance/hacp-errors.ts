@@ -113,7 +113,7 @@ must('H-ERR-09', 'a review that completes a task is seen whole or not at all: on
   const groups: string[][] = []
   const world = await createWorld({ store: memoryStore() })
   const refs = await world.play(collaboration.scenes['review_ready']!)
-  world.store.subscribe((facts) => groups.push(facts.map((sealed) => sealed.fact.action)))
+  world.kernel.tail.follow((facts) => groups.push(facts.map((sealed) => sealed.fact.action)))
   await world.call('alice', 'collaboration/review.submit', {
     task_id: refs['task'].id,
     artifact_id: refs['artifact'].id,

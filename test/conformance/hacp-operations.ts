@@ -43,11 +43,15 @@ must(
     await isFor('in_progress', 'task.cancel', ofTask(), ['alice', 'deputy', 'system'])
   },
 )
-must('H-OP-03', 'only the executing agent raises, commits and delegates', async () => {
-  await isFor('in_progress', 'checkpoint.raise', ofTask({ kind: 'approval', prompt: 'Go?' }), ['devin'])
-  await isFor('in_progress', 'artifact.commit', ofTask({ payload: inline('x') }), ['devin'])
-  await isFor('delegable', 'ownership.delegate', ofTask({ to: 'agent_robin' }), ['devin'])
-})
+must(
+  'H-OP-03',
+  'only the executing agent raises, commits and delegates; what another harness delivered is committed by the system',
+  async () => {
+    await isFor('in_progress', 'checkpoint.raise', ofTask({ kind: 'approval', prompt: 'Go?' }), ['devin'])
+    await isFor('in_progress', 'artifact.commit', ofTask({ payload: inline('x') }), ['devin', 'system'])
+    await isFor('delegable', 'ownership.delegate', ofTask({ to: 'agent_robin' }), ['devin'])
+  },
+)
 must('H-OP-04', 'only people of the task resolve, review and comment', async () => {
   const people = ['alice', 'rita', 'deputy']
   const ofArtifact = (more: object) => (refs: Stage['refs']) => ({ task_id: refs['task'].id, artifact_id: refs['artifact'].id, ...more })

@@ -24,8 +24,8 @@ test('HXP 0.1: every row is shown by tests that there are', (t) => {
   t.diagnostic(`HXP 0.1: ${hxpRows.length} rows`)
 })
 
-test('HXP 0.1: the decisions X1 to X32 each have a row', () => {
-  const decisions = Array.from({ length: 32 }, (_, i) => `X${i + 1}`)
+test('HXP 0.1: the decisions X1 to X34 each have a row', () => {
+  const decisions = Array.from({ length: 34 }, (_, i) => `X${i + 1}`)
   assert.deepEqual(
     decisions.filter((id) => !hxpRows.some((row) => row.id === id)),
     [],

@@ -1,5 +1,5 @@
 // Every clause of the HXP 0.1 draft, MUST or plain statement, one row each, in the order of the text; what existing clients rely on, and our
-// answers where it is silent (X1 to X31). Each row names the tests that show it, by file and title.
+// answers where it is silent (X1 to X34). Each row names the tests that show it, by file and title.
 import type { Requirement } from '../support/laws/requirements.ts'
 
 /** `shown`: a file of test/execution, or else of test, without its ending, and the title of a test in it. */
@@ -357,5 +357,26 @@ export const hxpRows: readonly Shown[] = [
     "Every line of agents' text at a terminal is indented and marked, so that none can look like the server's own.",
     ['apps/cli/agent-text', 'never begins a line of the screen, but for the row in which it is chosen'],
     ['apps/cli/agent-text', 'never looks like a field of a thing that is shown field by field'],
+  ),
+  ours(
+    'X33',
+    'edited goes with an agent’s own APPROVE that has a details_schema, without a quorum; it is signed and holds the whole details.',
+    ['protocols/execution/answering/edited', 'are checked against the schema, stand in the receipt, and are signed'],
+    ['protocols/execution/answering/edited', 'that break the schema change nothing, whatever they are'],
+    [
+      'protocols/execution/answering/edited',
+      'go with an agent’s own approval alone: not with a rejection, a quorum, no schema or another protocol’s item',
+    ],
+  ),
+  ours(
+    'X34',
+    'Floors raise the risk that an agent says, at creation: a person’s for their own agents, a project’s by its owners.',
+    ['protocols/execution/asking/floors', 'whatever is set and said, the risk is the greater of both and a floor never lowers'],
+    ['protocols/execution/asking/floors', 'fields that are left out stay as they are'],
+    ['protocols/execution/asking/floors', 'a floor is for agents that somebody answers for; a project has its own, set by its owners'],
+    [
+      'protocols/execution/asking/floors',
+      'what an agent asks at a checkpoint is raised as well; a review, and what a person or the system asks, is not',
+    ],
   ),
 ]

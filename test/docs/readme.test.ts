@@ -38,6 +38,24 @@ function problemsOf(path: string, text: string, exists: (path: string) => boolea
   ]
 }
 
+type Answer = { readonly question: string; readonly answer: string }
+
+/** The rows below "Where to look". */
+function questionsIn(text: string): Answer[] {
+  const table = /^## Where to look$(.*?)^## /ms.exec(text)?.[1] ?? ''
+  return [...table.matchAll(/^\| (.+?\?) \| (.+) \|$/gm)].map(([, question, answer]) => ({ question: question!, answer: answer! }))
+}
+
+/** `textOf`: null where there is no such file. */
+function answerProblems({ question, answer }: Answer, read: (path: string) => string | null): string[] {
+  const paths = [...answer.matchAll(/`((?:src|scripts)\/[\w./-]+)`/g)].map(([, path]) => path!)
+  if (paths.length === 0) return [`${question} the answer names no file`]
+  const missing = paths.filter((path) => read(path) === null).map((path) => `${question} there is no ${path}`)
+  const named = [...answer.matchAll(/`(\w+)` in `([\w./-]+)`/g)]
+  const silent = named.filter(([, name, path]) => read(path!)?.includes(name!) === false)
+  return [...missing, ...silent.map(([, name, path]) => `${question} ${path} does not speak of ${name}`)]
+}
+
 const anchorsIn = (markdown: string): string[] =>
   [...markdown.matchAll(/^#+ (.+)$/gm)].map(([, title]) =>
     title!
@@ -55,6 +73,37 @@ describe('the documentation', () => {
     assert.deepEqual(
       documents.flatMap((path) => problemsOf(path, textOf(path), exists, Object.keys(scripts))),
       [],
+    )
+  })
+
+  test("the table of a stranger's first questions has a file for each, and the names that it says stand there", () => {
+    const rows = questionsIn(textOf('ARCHITECTURE.md'))
+    assert.ok(rows.length >= 15, 'the questions were found')
+    for (const wanted of [
+      'Where is a call authorized?',
+      'Where does a timer fire?',
+      'What keeps a second server from sending a webhook twice?',
+    ])
+      assert.ok(
+        rows.some(({ question }) => question === wanted),
+        wanted,
+      )
+    assert.deepEqual(
+      rows.flatMap((row) => answerProblems(row, (path) => (existsSync(join(root, path)) ? textOf(path) : null))),
+      [],
+    )
+    const row = { question: 'Where?', answer: '`authorize` in `src/a.ts`' }
+    assert.deepEqual(
+      answerProblems(row, () => 'export const other = 1'),
+      ['Where? src/a.ts does not speak of authorize'],
+    )
+    assert.deepEqual(
+      answerProblems(row, () => null),
+      ['Where? there is no src/a.ts'],
+    )
+    assert.deepEqual(
+      answerProblems({ ...row, answer: 'the kernel' }, () => ''),
+      ['Where? the answer names no file'],
     )
   })
 
@@ -106,7 +155,7 @@ describe('what the documentation says about the code', () => {
 
   test('every error code stands there with its status', () => {
     const codes: Record<string, Fault> = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes))
-    const shown = ['collaboration', 'delegation', 'execution']
+    const shown = ['collaboration', 'delegation', 'execution', 'hardware', 'harness']
       .flatMap((name) => rowsIn(`docs/protocols/${name}.md`))
       .filter(([code, status]) => /^`[A-Z_]+`$/.test(code!) && /^\d{3}$/.test(status!))
     const listed = Object.fromEntries(shown.map(([code, status]) => [code!.slice(1, -1), Number(status)]))

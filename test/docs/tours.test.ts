@@ -1,12 +1,17 @@
-// The tours are taken: README.md, docs/ask.md, docs/tour-cli.md and docs/tour-http.md word for word, each on a fresh server and all of them
+// The tours are taken: README.md, docs/ask.md, docs/notices.md, docs/tour-cli.md and docs/tour-http.md word for word, each on a fresh server and all of them
 // on one that was used. The first `node` in the reader's PATH is an old one. A command on these pages that nothing here has run is an error.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { homedir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { after, before, describe, test, type TestContext } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { SMTPServer } from 'smtp-server'
 import { root, temporary } from '../support/as-processes/cli.ts'
+import { freePort } from '../support/harness/broker.ts'
 import { cloneIn, pathWithOldNode } from '../support/as-processes/clone.ts'
 import {
   assertPrinted,
@@ -53,7 +58,7 @@ async function startServer(undo: Undo, lines: readonly string[], cwd: string, en
 type Newcomer = { readonly clone: string; readonly env: Record<string, string>; readonly undo: Undo }
 
 /** Somebody new: a clone, a home of their own, an old Node, a free port, nothing of ours. */
-function newcomer(): Newcomer {
+function newcomer(more: Record<string, string> = {}): Newcomer {
   const folder = temporary('tour')
   const undo: Undo = [() => rmSync(folder, { recursive: true, force: true })]
   const env = {
@@ -62,6 +67,7 @@ function newcomer(): Newcomer {
     COUNTERSIGN_DATA: join(folder, 'data'),
     COUNTERSIGN_PORT: '0',
     COUNTERSIGN_LOG: 'error',
+    ...more,
   }
   mkdirSync(env.HOME)
   return { clone: cloneIn(folder), env, undo }
@@ -112,8 +118,8 @@ async function follow(of: Page, url: string, { clone, env, undo }: Newcomer): Pr
 }
 
 /** A page alone, with a server that is started as the page says, or as the README does. */
-async function take(t: TestContext, of: Page): Promise<string> {
-  const reader = newcomer()
+async function take(t: TestContext, of: Page, env: Record<string, string> = {}): Promise<string> {
+  const reader = newcomer(env)
   t.after(() => leave(reader))
   const whole = textOf(of.page)
   const opening = blocksIn(sectionOf(whole, 'A five-minute tour') || whole).find(isServer)
@@ -129,28 +135,111 @@ async function take(t: TestContext, of: Page): Promise<string> {
   return follow(of, url, reader)
 }
 
+/** A page is dozens of commands, each a process of its own: on a busy machine they take long. */
+const patience = { timeout: 300_000 }
+
 describe('the tours', () => {
-  test('README.md works word for word and ends with a record that is in order', async (t) => {
+  test('README.md works word for word and ends with a record that is in order', patience, async (t) => {
     const said = await take(t, { page: 'README.md' })
     assert.match(said, /^completed$/m)
     assert.match(said, /^✔ rebuilt from \d+ events/m)
   })
 
-  test('docs/tour-cli.md works word for word', async (t) => {
+  test('docs/tour-cli.md works word for word', patience, async (t) => {
     const said = await take(t, { page: 'docs/tour-cli.md' })
     assert.match(said, /^✔ rebuilt from \d+ events/m)
   })
 
-  test('docs/ask.md works word for word', async (t) => {
+  test('docs/ask.md works word for word', patience, async (t) => {
     await take(t, { page: 'docs/ask.md' })
   })
 
+  test('docs/notices.md works word for word, and its mail arrives', patience, async (t) => {
+    const mails: string[] = []
+    const office = new SMTPServer({
+      authOptional: true,
+      disabledCommands: ['STARTTLS'],
+      logger: false,
+      onData(stream, { envelope }, done) {
+        stream.resume().on('end', () => void mails.push(...envelope.rcptTo.map(({ address }) => address)))
+        stream.on('end', () => done())
+      },
+    })
+    await new Promise<void>((listening) => office.listen(0, '127.0.0.1', () => listening()))
+    t.after(() => new Promise<void>((closed) => office.close(() => closed())))
+    const { port } = office.server.address() as AddressInfo
+    await take(t, { page: 'docs/notices.md' }, { COUNTERSIGN_SMTP: `smtp://127.0.0.1:${port}` })
+    for (let look = 0; mails.length === 0 && look < 100; look++) await sleep(100)
+    assert.deepEqual(mails, ['you@example.com'])
+  })
+
   for (const shell of ['bash', 'sh']) {
-    test(`docs/tour-http.md works word for word in ${shell}`, async (t) => {
+    test(`docs/tour-http.md works word for word in ${shell}`, patience, async (t) => {
       const said = await take(t, { page: 'docs/tour-http.md', shell })
       assert.match(said, /^"matches":true$/m)
     })
   }
+
+  test('README.md: two harnesses talk in two terminals', patience, async (t) => {
+    const reader = newcomer()
+    t.after(() => leave(reader))
+    const port = await freePort()
+    const [first, second] = blocksIn(sectionOf(textOf('README.md'), 'Two harnesses')).filter(({ language }) => language === 'console')
+    const linesOf = ({ text }: Block): string[] => [...text.matchAll(/^\$ (.*)$/gm)].map(([, line]) => line!)
+    const shownBy = ({ text }: Block): string => text.replaceAll(/^\$ .*\n/gm, '')
+    const stop = 'node scripts/broker.ts stop data/rabbitmq'
+    const terminal = (lines: readonly string[], user: string) => {
+      const own = { COUNTERSIGN_AMQP_URL: `amqp://${user}:${user}@127.0.0.1:${port}/hcp`, COUNTERSIGN_BROKER_PORT: String(port) }
+      const env = { ...reader.env, ...own, COUNTERSIGN_DATA: join(reader.env['COUNTERSIGN_DATA']!, user), HOME: homedir() }
+      const child = spawn('sh', ['-c', lines.join('\n')], { cwd: reader.clone, env, stdio: ['ignore', 'pipe', 'inherit'], detached: true })
+      ran.push(...lines)
+      return child
+    }
+    const ended = once(terminal(['sh scripts/ensure running'], 'lab-a'), 'exit')
+    assert.deepEqual(await ended, [0, null])
+    const callee = terminal(linesOf(first!), 'lab-b')
+    reader.undo.push(async () => {
+      process.kill(-callee.pid!, 'SIGTERM')
+      const stopped = terminal([PATH_LINE, stop], 'lab-b')
+      await once(stopped, 'exit')
+    })
+    let said = ''
+    for await (const part of callee.stdout) if ((said += String(part)).includes('ready')) break
+    assertPrinted(said.replaceAll(String(port), '5699'), shownBy(first!))
+    const caller = terminal(linesOf(second!), 'lab-a')
+    let heard = ''
+    for await (const part of caller.stdout) heard += String(part)
+    assertPrinted(heard.replaceAll(/ +$/gm, ''), shownBy(second!))
+  })
+
+  test('README.md: a board is switched from another terminal', patience, async (t) => {
+    const reader = newcomer()
+    t.after(() => leave(reader))
+    const [first, second] = blocksIn(sectionOf(textOf('README.md'), 'A board')).filter(({ language }) => language === 'console')
+    const terminal = ({ text }: Block, before: readonly string[] = []) => {
+      const lines = [...text.matchAll(/^\$ (.*)$/gm)].map(([, line]) => line!)
+      const child = spawn('sh', ['-c', [...before, ...lines].join('\n')], {
+        cwd: reader.clone,
+        env: reader.env,
+        stdio: ['ignore', 'pipe', 'inherit'],
+        detached: true,
+      })
+      ran.push(...lines)
+      return child
+    }
+    const shownBy = ({ text }: Block): string => text.replaceAll(/^\$ .*\n/gm, '')
+    const daemon = terminal(first!, ['sh scripts/ensure running'])
+    reader.undo.push(async () => {
+      process.kill(-daemon.pid!, 'SIGTERM')
+      await once(daemon, 'exit')
+    })
+    let said = ''
+    for await (const part of daemon.stdout) if ((said += String(part)).includes('\n')) break
+    assertPrinted(said, shownBy(first!))
+    let printed = ''
+    for await (const part of terminal(second!).stdout) printed += String(part)
+    assertPrinted(printed, shownBy(second!))
+  })
 
   test('the commands besides the tours work as well', async (t) => {
     const reader = newcomer()
@@ -166,7 +255,7 @@ describe('the tours', () => {
   })
 
   // Last: by now everything has been run.
-  for (const page of ['README.md', 'docs/ask.md', 'docs/tour-cli.md', 'docs/tour-http.md']) {
+  for (const page of ['README.md', 'docs/ask.md', 'docs/notices.md', 'docs/tour-cli.md', 'docs/tour-http.md']) {
     test(`every command on ${page} was run`, () => {
       assert.ok(commandsIn(textOf(page)).length > 5, 'the commands were found')
       // The section about agents is run, word for word, by test/docs/agents.test.ts.
@@ -195,7 +284,9 @@ describe('on a folder that other pages have used', () => {
     { page: 'README.md', section: 'Your first agent' },
   ]
   for (const of of pages)
-    test(`${of.page} works${of.section === undefined ? '' : `: ${of.section}`}`, () => follow(of, url, reader).then(() => undefined))
+    test(`${of.page} works${of.section === undefined ? '' : `: ${of.section}`}`, patience, () =>
+      follow(of, url, reader).then(() => undefined),
+    )
 })
 
 test('the tour by HTTP counts the facts that it shows', () => {

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { until } from '../support/as-processes/agents.ts'
-import { openLane, type Cut, type Kind, type Lane } from '../support/as-processes/crash-lane.ts'
-import type { Moment, Passing } from '../support/as-processes/crash-proxy.ts'
+import { openLane, type Cut, type Kind, type Lane } from '../support/faults/crash-lane.ts'
+import type { Moment, Passing } from '../support/faults/crash-proxy.ts'
 
 const ROUNDS = Number(process.env['CRASH_ROUNDS'] ?? 50)
 const AT_ONCE = 4

@@ -2,7 +2,7 @@
 // else is answered. Each test is an attack on a server process of its own.
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
-import { attacks, deaf, fill, honest, peakMb, target, type Target } from '../support/as-processes/attack.ts'
+import { attacks, deaf, fill, honest, peakMb, target, type Target } from '../support/faults/attack.ts'
 import { createCaller } from '../support/as-processes/server.ts'
 import { dataFolder } from '../support/as-processes/server-process.ts'
 

@@ -13,7 +13,7 @@ import { newRing } from '#workers/keys/key-ring.ts'
 import { inProcess } from '../support/as-processes/cli.ts'
 import { createCaller, startServer, type Answer } from '../support/as-processes/server.ts'
 import { runToEnd, start } from '../support/as-processes/server-process.ts'
-import { BYTES, inDatabase, makeFolder, type Made } from '../support/as-processes/tampering.ts'
+import { BYTES, inDatabase, makeFolder, type Made } from '../support/faults/tampering.ts'
 
 let made: Made
 before(async () => {
@@ -343,14 +343,14 @@ const kinds: readonly Kind[] = [
     apply: (db) => forgedPut(db, 'kernel.reply/%', /"at":"2/, '"at":"3'),
   },
   {
-    name: 'a timer',
-    named: /kernel.delivery\/\S+: its tag does not fit/,
-    apply: (db) => forgedPut(db, 'kernel.delivery/call/%', '"call":"', '"call":"x'),
+    name: 'an errand',
+    named: /kernel.errand\/\S+: its tag does not fit/,
+    apply: (db) => forgedPut(db, 'kernel.errand/%', '"call":"', '"call":"x'),
   },
   {
-    name: 'the deadline of a timer',
-    named: /kernel.delivery\/\S+: its tag does not fit/,
-    apply: (db) => forgedPut(db, 'kernel.delivery/call/%', /"due":"2/, '"due":"3'),
+    name: 'the time of an errand',
+    named: /kernel.errand\/\S+: its tag does not fit/,
+    apply: (db) => forgedPut(db, 'kernel.errand/%', /"at":"2/, '"at":"3'),
   },
   sql('the tag of a document', /its tag does not fit/, "UPDATE docs SET tag = 'other' WHERE key LIKE 'kernel.reply/%'"),
   sql(
@@ -359,9 +359,9 @@ const kinds: readonly Kind[] = [
     "UPDATE docs SET key = key || 'x' WHERE key = (SELECT min(key) FROM docs WHERE key LIKE 'kernel.reply/%')",
   ),
   sql(
-    'a timer is deleted',
+    'an errand is deleted',
     /the index names a document that is not there/,
-    "DELETE FROM docs WHERE key = (SELECT min(key) FROM docs WHERE key LIKE 'kernel.delivery/call/%')",
+    "DELETE FROM docs WHERE key = (SELECT min(key) FROM docs WHERE key LIKE 'kernel.errand/%')",
   ),
   // Indexes and counts
   sql(
@@ -377,7 +377,7 @@ const kinds: readonly Kind[] = [
   sql(
     'the time at which something is due',
     /the index (holds it, but its document does not|lacks its entry)/,
-    "UPDATE entries SET entry = replace(entry, '202', '302') WHERE entry = (SELECT min(entry) FROM entries WHERE entry LIKE '%.~due%')",
+    "UPDATE entries SET entry = replace(entry, '202', '302') WHERE entry = (SELECT min(entry) FROM entries WHERE entry LIKE '~due%')",
   ),
   sql(
     'a count',
@@ -619,6 +619,33 @@ test('a folder of format 1 is opened, works, and is in order afterwards', async 
   assert.equal((await call(alice, 'collaboration/task.create', { spec: { goal: 'Go on' } })).status, 200)
   close()
   await server.end('SIGTERM')
+  assert.deepEqual((await examineFolder(folder, () => undefined)).found, [])
+})
+
+test('timers of a folder of format 5 become times of their documents, and go off', async (t) => {
+  const folder = earlier(t, 'format-5')
+  const told = JSON.parse(readFileSync(join(folder, 'credentials.json'), 'utf8'))
+  const server = await startServer(folder)
+  const { call, close } = createCaller(server.port)
+  const until = async (operation: string, input: object, is: (body: any) => boolean): Promise<void> => {
+    for (let i = 0; !is((await call(told.alice, operation, input)).body); i++) {
+      assert.ok(i < 200, `${operation} ${JSON.stringify(input)} does not change`)
+      await new Promise((done) => setTimeout(done, 50))
+    }
+  }
+  // Both were due since the folder was recorded.
+  await until('collaboration/task.get', { task_id: told.late }, ({ task }) => task.overdue)
+  await until('collaboration/checkpoint.get', { checkpoint_id: told.checkpoint }, ({ checkpoint }) => checkpoint.overdue)
+  assert.equal((await call(told.alice, 'collaboration/task.get', { task_id: told.far })).body.task.overdue, false)
+  close()
+  await server.end('SIGTERM')
+  inDatabase(folder, (db) => {
+    const left = db.prepare("SELECT entry FROM entries WHERE entry LIKE '~due%'").all() as { entry: string }[]
+    const kinds = left.map(({ entry }) => entry.split('\0')[2]!.split('/')[0]!)
+    assert.deepEqual(kinds.filter((kind) => kind === 'kernel.errand').length, 2, 'somebody stands in, and no more')
+    for (const kind of ['collaboration.task', 'execution.request']) assert.ok(kinds.includes(kind), kinds.join())
+    assert.deepEqual(db.prepare("SELECT key FROM docs WHERE key LIKE 'kernel.delivery/call/%'").all(), [])
+  })
   assert.deepEqual((await examineFolder(folder, () => undefined)).found, [])
 })
 

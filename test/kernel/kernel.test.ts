@@ -67,6 +67,29 @@ describe('an idempotency key', () => {
     }
   })
 
+  test('gives the same answer to a second call that meets what the first one did', async () => {
+    const inner = memoryStore()
+    let first: Promise<unknown> | null = null
+    let looks = 0
+    // The second look at the task takes until the first call is answered.
+    const store: Store = {
+      ...inner,
+      peek: () => undefined,
+      async read(keys) {
+        if (first !== null && keys[0]!.startsWith('collaboration.task/') && ++looks === 2) await first
+        return inner.read(keys)
+      },
+    }
+    const world = await createWorld({ store })
+    const { task } = await world.call('alice', 'collaboration/task.create', create)
+    await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
+    const start = (): Promise<unknown> => world.call('devin', 'collaboration/task.start', { task_id: task.id }, { key: 'k3' })
+    first = start()
+    assert.deepEqual(await start(), await first)
+    assert.equal(looks >= 2, true)
+    assert.equal(await countIn(world.store, 'collaboration/task.started'), 1)
+  })
+
   test('with another body or another operation is a CONFLICT and changes nothing', async () => {
     const world = await createWorld()
     const { task } = await createTask(world, 'k1')

@@ -4,18 +4,51 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { doors, layers, lockProblems, longFiles, problemsIn, protocolProblems } from '../support/laws/architecture.ts'
+import { packages, pageProblems } from '../support/laws/page.ts'
 import { importsOf, scan } from '../support/laws/source.ts'
 
 const root = join(import.meta.dirname, '../..')
 const textOf = (path: string): string => readFileSync(join(root, path), 'utf8')
 const files = globSync('**/*', { cwd: join(root, 'src') })
-const sources = files.filter((file) => file.endsWith('.ts'))
+const isPage = (file: string): boolean => file.startsWith('web/')
+const sources = files.filter((file) => file.endsWith('.ts') && !isPage(file))
+const pages = files.filter((file) => isPage(file) && /\.tsx?$/.test(file))
 
 describe('the code', () => {
   test('every file keeps to the table of imports, and pure folders are pure', () => {
     assert.ok(sources.length > 50, 'the files were found')
     assert.deepEqual(
       sources.flatMap((path) => problemsIn(path, textOf(`src/${path}`))),
+      [],
+    )
+  })
+
+  test('the page talks through the SDK alone, makes no markup of a text, and is the only place for .tsx', () => {
+    assert.ok(pages.length > 30, 'the files were found')
+    assert.deepEqual(
+      pages.flatMap((path) => pageProblems(path.slice('web/'.length), textOf(`src/${path}`))),
+      [],
+    )
+    assert.deepEqual(
+      files.filter((file) => file.endsWith('.tsx') && !isPage(file)),
+      [],
+    )
+  })
+
+  test('nothing that the page is made of is needed to run', () => {
+    const { dependencies } = JSON.parse(textOf('package.json')) as { dependencies: Record<string, string> }
+    assert.deepEqual(
+      packages.filter((name) => Object.hasOwn(dependencies, name)),
+      [],
+    )
+  })
+
+  test('a protocol knows documents of another through a port alone, and never by a cast', () => {
+    // A schema may say that its documents are seen by those who see the task.
+    const isByName = (path: string): boolean => /\bkindOf\(['`]/.test(textOf(`src/${path}`)) && !/^protocols\/\w+\/schema\.ts$/.test(path)
+    const isCast = (path: string): boolean => /\bread(?:\.\w+)?\((?:kindOf\(|\w+Doc\(\)).*?\) as /.test(textOf(`src/${path}`))
+    assert.deepEqual(
+      sources.filter((path) => path.startsWith('protocols/') && (isByName(path) || isCast(path))),
       [],
     )
   })
@@ -87,7 +120,7 @@ const offences: readonly (readonly [path: string, text: string, words: RegExp])[
   ['protocols/identity/authenticate.ts', `import { randomBytes } from 'node:crypto'`, /only timingSafeEqual of node:crypto/],
   ['contracts/a.ts', `import { x } from '#workers/outbox.ts'`, /contracts may import kernel, protocols, not workers/],
   ['stores/a.ts', `import { x } from '#protocols/index.ts'`, /stores may import kernel, not protocols/],
-  ['stores/a.ts', `import { x } from 'pg'`, /pg may not be imported here; a driver is a row in the table/],
+  ['stores/a.ts', `import { x } from 'mysql2'`, /mysql2 may not be imported here; a driver is a row in the table/],
   [
     'bindings/a.ts',
     `import { x } from '#protocols/identity/schema.ts'`,
@@ -107,7 +140,7 @@ const offences: readonly (readonly [path: string, text: string, words: RegExp])[
   ['kernel/a.ts', 'const at = Date()', /the current date in a pure folder/],
   ['kernel/a.ts', 'const now: () => number = Date.now', /Date\.now in a pure folder/],
   ['kernel/a.ts', 'const x = Math.random()', /Math\.random in a pure folder; take `newId` or `secret`/],
-  ['protocols/one/a.ts', 'setTimeout(go, 5)', /setTimeout in a pure folder; a wait is a timer/],
+  ['protocols/one/a.ts', 'setTimeout(go, 5)', /setTimeout in a pure folder; a wait is a time at which a document is due/],
   ['protocols/one/a.ts', 'setInterval(go, 5)', /setInterval in a pure folder/],
   ['protocols/one/a.ts', 'const defer = setImmediate', /setImmediate in a pure folder/],
   ['contracts/a.ts', 'queueMicrotask(go)', /queueMicrotask in a pure folder/],
@@ -125,7 +158,7 @@ const offences: readonly (readonly [path: string, text: string, words: RegExp])[
   ['apps/a.ts', `// ${'TO' + 'DO'}: later`, /code carries no notes to self/],
   ['apps/a.ts', `/* ${'FIX' + 'ME'} */`, /code carries no notes to self/],
   ['apps/a.ts', 'x()\n'.repeat(451), /451 lines; split it by noun/],
-  ['kernel/log/group-commit.ts', 'x()\n', /1 lines fit again; take it off the list/],
+  ['protocols/collaboration/schema.ts', 'x()\n', /1 lines fit again; take it off the list/],
 ]
 
 /** Sources that look like an offence and are none. */
@@ -182,4 +215,21 @@ describe('the checker', () => {
   test('it sees an address in a lock file', () => {
     assert.match(lockProblems('{ "resolved": "https://registry.example/a.tgz" }')[0]!, /names https:\/\/registry\.example/)
   })
+})
+
+/** Each row: a file of the page, what it says, and what must be said about it. */
+const pageOffences: readonly (readonly [path: string, text: string, words: RegExp])[] = [
+  ['app/a.tsx', "// A.\nimport { x } from '#kernel/kernel.ts'", /the page talks through #sdk\/index\.ts alone/],
+  ['app/a.tsx', "// A.\nimport { x } from 'lodash'", /lodash is no package of the page/],
+  ['app/a.tsx', "// A.\nimport { x } from '../../sdk/client.ts'", /leaves src\/web/],
+  ['app/a.tsx', '// A.\nconst a = <p dangerouslySetInnerHTML={{ __html: text }} />', /a text is a text node/],
+  ['app/a.tsx', '// A.\nelement.innerHTML = text', /a text is a text node/],
+  ['app/a.tsx', 'const a = 1', /its first line says what it is/],
+]
+
+describe('the law of the page sees', () => {
+  for (const [path, text, words] of pageOffences)
+    test(text.split('\n').at(-1), () => {
+      assert.match(pageProblems(path, text).join('\n'), words)
+    })
 })

@@ -100,8 +100,10 @@ const comparable = (value: unknown): unknown =>
       .replaceAll(/cs_[0-9A-Z]{26}_[\w-]{43}/g, 'secret')
       .replaceAll(/[0-9A-Z]{26}/g, 'id')
       .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'time')
-      .replaceAll(/[0-9a-f]{64}|"[\w-]{43}"/g, (found) => (found.startsWith('"') ? '"hash"' : 'hash'))
-      .replaceAll(/"active_ms":\d+/g, '"active_ms":0'),
+      .replaceAll(/[0-9a-f]{64}|\\*"[\w-]{43}\\*"/g, (found) => found.replace(/[\w-]+/, 'hash'))
+      .replaceAll(/salt(\\*":\\*")[\w-]{22}/g, 'salt$1salt')
+      .replaceAll(/PT[\d.]+S/g, 'duration')
+      .replaceAll(/active_ms(\\*"):\d+/g, 'active_ms$1:0'),
   )
 
 let blobs: Blobs

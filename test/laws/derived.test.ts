@@ -4,6 +4,8 @@ import { after, describe, test } from 'node:test'
 import { differenceIn } from '#kernel/log/hash-chain.ts'
 import { type Refusal } from '#kernel/declare/errors.ts'
 import type { Example, Operation, Refs } from '#kernel/declare/operation.ts'
+import { isPostgresOff } from '../support/as-processes/postgres.ts'
+import { postgresMaker, sampleOf } from '../support/as-processes/postgres-stores.ts'
 import { createWorld, operationsOf, protocols, stateHash, storeMakers, type World } from '../support/in-process/world.ts'
 
 export const inputOf = (example: Example, refs: Refs): Record<string, unknown> =>
@@ -28,16 +30,18 @@ async function assertChainsVerify(world: World): Promise<void> {
 const hiddenAgain = (op: Operation): object =>
   op.kind === 'command' && op.once ? Object.fromEntries(op.once.map((field) => [field, null])) : {}
 
-for (const maker of storeMakers()) {
-  describe(`operations on ${maker.name}`, () => {
+for (const maker of [...storeMakers(), postgresMaker()]) {
+  const isAsked = maker.name === 'postgres'
+  describe(`operations on ${maker.name}`, { skip: isAsked && isPostgresOff }, () => {
     after(() => maker.dispose())
-    for (const { protocol, op, name } of operationsOf(protocols)) {
+    const all = operationsOf(protocols)
+    for (const { protocol, op, name } of isAsked ? sampleOf(all, 16) : all) {
       const { example } = op
       const scene = protocol.scenes[example.given]
 
       test(`${name}: its example ${example.refused ? `answers ${example.refused}` : 'works'}, leaves its event, and the chain verifies`, async () => {
         assert.ok(scene, `there is a scene ${example.given}`)
-        const world = await createWorld({ store: maker.open() })
+        const world = await createWorld({ store: await maker.open() })
         const refs = await world.play(scene)
         const before = (await factsOf(world)).length
         const calling = world.call(example.as, name, inputOf(example, refs))
@@ -56,7 +60,7 @@ for (const maker of storeMakers()) {
 
       if (op.kind === 'command' && !op.fan && !example.refused)
         test(`${name}: repeated under its key it gets its first answer, and NOT_FOUND from somebody who has left the project`, async () => {
-          const world = await createWorld({ store: maker.open() })
+          const world = await createWorld({ store: await maker.open() })
           const input = inputOf(example, await world.play(scene!))
           const before = (await world.store.facts({ by: 'position' }, { after: null, limit: 10_000 })).length
           const first = { ...(await world.call(example.as, name, input, { key: 'k1' })), ...hiddenAgain(op) }
@@ -78,7 +82,7 @@ for (const maker of storeMakers()) {
 
       for (const field of (op.input as { required?: string[] }).required ?? []) {
         test(`${name}: without ${field} it is refused and nothing changes`, async () => {
-          const world = await createWorld({ store: maker.open() })
+          const world = await createWorld({ store: await maker.open() })
           const { [field]: _, ...rest } = inputOf(example, await world.play(scene!))
           const before = await stateHash(world.store)
           await assert.rejects(world.call(example.as, name, rest), (error: Refusal) => {

@@ -1,9 +1,11 @@
 // Every state of a task x every command of collaboration x everybody who could call it: each cell is one legal outcome or one
 // exact code, and a refusal leaves every document as it was. The table is written by hand and knows nothing of the code's roles.
 import assert from 'node:assert/strict'
-import { before, describe, test } from 'node:test'
+import { after, before, describe, test } from 'node:test'
 import type { Refs, Step } from '#kernel/declare/operation.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
+import { isPostgresOff } from '../support/as-processes/postgres.ts'
+import { postgresMaker, sampleOf } from '../support/as-processes/postgres-stores.ts'
 import { assertMirrored } from '../support/in-process/items.ts'
 import { again, HOUR_MS, refusalOf, stage, type Stage } from '../support/in-process/stage.ts'
 import { stateHash } from '../support/in-process/world.ts'
@@ -76,7 +78,7 @@ const from = (of: readonly State[], to: string): Partial<Record<State, string>> 
 
 const table: Record<string, Row> = {
   'task.assign': { input: ofTask({ assignee: 'agent_devin' }), who: ['alice'], to: { created: 'assigned' } },
-  'task.start': { input: ofTask(), who: ['devin'], to: { assigned: 'in_progress' } },
+  'task.start': { input: ofTask(), who: ['devin', 'system'], to: { assigned: 'in_progress' } },
   'task.cancel': { input: ofTask(), who: ['alice', 'system'], to: from(['created', 'assigned', 'in_progress', 'blocked'], 'completed') },
   'task.complete': { input: ofTask(), who: ['system'], to: {} },
   'task.extend': { input: ofTask({ deadline: '2029-01-01T00:00:00Z' }), who: ['alice'], to: same(...open) },
@@ -149,7 +151,7 @@ const table: Record<string, Row> = {
     to: same(...states),
     needs: 'artifact',
   },
-  'artifact.commit': { input: ofTask(inline), who: ['devin'], to: { in_progress: 'review_ready' } },
+  'artifact.commit': { input: ofTask(inline), who: ['devin', 'system'], to: { in_progress: 'review_ready' } },
   'artifact.edit': {
     input: (refs) => ({ task_id: refs['task'].id, artifact_id: refs['artifact']?.id ?? 'art_none', parent_version: 'v1', ...inline }),
     who: ['alice', 'rita'],
@@ -207,6 +209,18 @@ async function cell(on: Stage, untouched: string, name: string, who: Who, row: R
   return false
 }
 
+const postgres = postgresMaker()
+after(() => postgres.dispose())
+const cells = states.flatMap((state) => Object.keys(table).map((name) => `${state} ${name}`))
+const sample = new Set(isPostgresOff ? [] : sampleOf(cells, 6))
+
+/** Each row of the table, and a sample of them once more on PostgreSQL. */
+const rowsIn = (state: State) =>
+  Object.entries(table).flatMap(([name, row]) => [
+    { name, row, open: undefined, where: '' },
+    ...(sample.has(`${state} ${name}`) ? [{ name, row, open: postgres.open, where: ', on PostgreSQL as well' }] : []),
+  ])
+
 for (const state of states) {
   describe(`while a task is ${state}`, () => {
     let scene: Stage
@@ -217,11 +231,11 @@ for (const state of states) {
       untouched = await stateHash((await again(scene)).world.store)
       assert.equal((await scene.task()).state, state)
     })
-    for (const [name, row] of Object.entries(table)) {
+    for (const { name, row, open, where } of rowsIn(state)) {
       const legal = everybody.filter((who) => 'state' in expected(row, state, who))
-      test(`${name} is ${legal.length > 0 ? `for ${legal.join(' and ')}` : 'for nobody'}, and exactly refused to all others`, async () => {
-        let on = await again(scene)
-        for (const who of everybody) if (await cell(on, untouched, name, who, row, state)) on = await again(scene)
+      test(`${name} is ${legal.length > 0 ? `for ${legal.join(' and ')}` : 'for nobody'}, and exactly refused to all others${where}`, async () => {
+        let on = await again(scene, open)
+        for (const who of everybody) if (await cell(on, untouched, name, who, row, state)) on = await again(scene, open)
       })
     }
   })
@@ -258,7 +272,7 @@ test('no event of any scene leaves a task in under_review or accepted when its b
   for (const state of states) {
     const { world, refs } = await stage(scenes[state])
     const seen: string[] = []
-    world.store.subscribe((facts) => {
+    world.kernel.tail.follow((facts) => {
       for (const { fact } of facts) for (const { key, value } of fact.images) if (key.includes('.task/')) seen.push(String(value['state']))
     })
     if (state === 'review_ready') {

@@ -1,8 +1,10 @@
 // Authority: every operation of every protocol x everybody, and bodies that lie about who sends them. The contents of lists, counts and
 // refusals are in conformance/visibility.test.ts, credentials in conformance/credentials.test.ts.
 import assert from 'node:assert/strict'
-import { describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import { bookkeeping } from '#kernel/log/outbox-document.ts'
+import { isPostgresOff } from '../support/as-processes/postgres.ts'
+import { postgresMaker, sampleOf } from '../support/as-processes/postgres-stores.ts'
 import { inputOf } from '../support/in-process/examples.ts'
 import { columns, letters, matrix } from '../support/laws/matrix.ts'
 import { again, linesOf, refusalOf, stage } from '../support/in-process/stage.ts'
@@ -20,12 +22,16 @@ describe('the matrix', () => {
     for (const [name, row] of Object.entries(matrix)) assert.match(letters(row).join(''), /^[yun]{12}$/, name)
   })
 
-  for (const [name, row] of Object.entries(matrix)) {
-    test(`${name} is for those whom the table says, and refused to the others in the words of the table`, async () => {
+  const postgres = postgresMaker()
+  after(() => postgres.dispose())
+  const usual = Object.entries(matrix).map(([name, row]) => ({ name, row, open: undefined, where: '' }))
+  const sample = (isPostgresOff ? [] : sampleOf(usual, 3)).map((one) => ({ ...one, open: postgres.open, where: ', on PostgreSQL as well' }))
+  for (const { name, row, open, where } of [...usual, ...sample]) {
+    test(`${name} is for those whom the table says, and refused to the others in the words of the table${where}`, async () => {
       const { scene, op } = sceneOf(name)
       const prepared = await stage(scene)
       for (const [i, letter] of letters(row).entries()) {
-        const on = await again(prepared)
+        const on = await again(prepared, open)
         const untouched = await stateHash(on.world.store)
         const answer = await on.call(columns[i]!, name, inputOf(op.example, on.refs)).then(
           () => 'y',
@@ -92,6 +98,14 @@ const declared: Readonly<Record<string, readonly string[]>> = {
   'delegation/run.fence': ['agent_id'],
   'collaboration/checkpoint.ask': ['raised_by'], // whose request it is
   'execution/request.close': ['by'], // who has answered
+  'delegation/card.declare': ['agent_id'],
+  'execution/request.mirror': ['agent_id'], // as a harness calls itself
+  'harness/harness.declare': ['agent_id'],
+  'harness/harness.allow': ['caller_id'],
+  'harness/harness.disallow': ['caller_id'],
+  'harness/message.receive': ['user_id'], // as the broker says
+  'harness/message.refuse': ['user_id'],
+  'harness/harness.decide': ['by'], // who has decided
   'delegation/agent.resume': ['resolution.by'], // a resolution names who resolved
 }
 const claim = (path: string, id: string): object => {

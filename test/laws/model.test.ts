@@ -43,6 +43,8 @@ import {
   type Real,
   type Try,
 } from '../simulation/task-model.ts'
+import { isPostgresOff } from '../support/as-processes/postgres.ts'
+import { postgresMaker, sampleOf } from '../support/as-processes/postgres-stores.ts'
 import { createWorld, stateHash, storeMakers, type World } from '../support/in-process/world.ts'
 
 type Command = fc.AsyncCommand<Model, Real>
@@ -247,4 +249,20 @@ describe('the model of a task', () => {
       { numRuns: 40, unbiased: true },
     )
   })
+
+  test(
+    'answers as the installation does, on PostgreSQL, and leaves the same documents as on memory',
+    { skip: isPostgresOff },
+    async (t) => {
+      const postgres = postgresMaker()
+      t.after(postgres.dispose)
+      await fc.assert(
+        fc.asyncProperty(histories, async (commands) => {
+          const first = await play(commands, memory.open())
+          assert.equal(await play(commands, await postgres.open()), first)
+        }),
+        { numRuns: sampleOf(Array.from({ length: 40 }), 3).length, unbiased: true },
+      )
+    },
+  )
 })

@@ -4,6 +4,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { doubleExports, firstSentenceProblems, folderProblems } from '../support/laws/names.ts'
+import { missingPlaces } from '../support/laws/places.ts'
 
 const root = join(import.meta.dirname, '../..')
 const textOf = (path: string): string => readFileSync(join(root, path), 'utf8')
@@ -11,7 +12,7 @@ const found = (pattern: string | string[]): string[] => globSync(pattern, { cwd:
 
 describe('the tree', () => {
   test('the first sentence of every file says what the thing is', () => {
-    const files = found(['{src,test,bench,scripts,examples}/**/*.ts'])
+    const files = found(['{src,test,bench,scripts,examples}/**/*.{ts,tsx}'])
     assert.ok(files.length > 300, 'the files were found')
     assert.deepEqual(
       files.flatMap((path) => firstSentenceProblems(path, textOf(path))),
@@ -23,7 +24,9 @@ describe('the tree', () => {
     assert.deepEqual(folderProblems(found('src/**/*.*')), [])
     assert.deepEqual(
       folderProblems(
-        found('test/{apps,bindings,bridges,capabilities,docs,faults,kernel,laws,protocols,scripts,sdk,stores,support,workers}/**/*.*'),
+        found(
+          'test/{apps,bindings,bridges,capabilities,docs,faults,kernel,laws,protocols,scripts,sdk,stores,support,web,workers,devices}/**/*.*',
+        ),
       ),
       [],
     )
@@ -55,5 +58,35 @@ describe('the laws', () => {
       ['b.ts', 'export function itemOf() {}'],
     ])
     assert.deepEqual(twice, ['itemOf is exported by a.ts and b.ts; give one of them another name'])
+  })
+
+  test('each missing place of a protocol, a store, a binding, a bridge and a worker is named', () => {
+    const texts: Record<string, string> = {
+      'docs/bindings.md': '## HTTP',
+      'src/apps/server/server.ts': `import '#bindings/http/index.ts'\nrunClock()`,
+      'src/bindings/carrier-pigeon/index.ts': '',
+      'src/bindings/http/index.ts': '',
+      'src/bindings/shared/handle.ts': '',
+      'src/bridges/ferry/index.ts': '',
+      'src/protocols/barter/index.ts': '',
+      'src/protocols/index.ts': '',
+      'src/stores/clay.ts': 'export function clayStore() {}',
+      'src/workers/bell.ts': 'export function runBell(\n  kernel: Kernel,\n): Worker {\n  runStriker(kernel)\n}',
+      'src/workers/clock.ts': 'export const runClock = (kernel: Kernel): Worker => 1',
+      'src/workers/striker.ts': 'export function runStriker(kernel: Kernel): Worker {}',
+      'test/bindings/http.test.ts': '',
+    }
+    const places = missingPlaces({ files: Object.keys(texts), textOf: (path) => texts[path] ?? '' })
+    assert.deepEqual(places, [
+      'the protocol barter has no place yet: its page docs/protocols/barter.md',
+      'the protocol barter has no place yet: its line in src/protocols/index.ts',
+      'the store clayStore has no place yet: its use in src/apps/server',
+      'the store clayStore has no place yet: its tests: storeMakers in test/support/in-process/world.ts, or a file in test/stores',
+      'the binding carrier-pigeon has no place yet: its line in src/apps/server/server.ts',
+      'the binding carrier-pigeon has no place yet: its section in docs/bindings.md',
+      'the binding carrier-pigeon has no place yet: its row in test/laws/bindings.test.ts',
+      'the bridge ferry has no place yet: its line in src/apps',
+      'the worker runBell has no place yet: its start in src/apps',
+    ])
   })
 })

@@ -9,9 +9,11 @@ import { authenticate } from '#protocols/identity/authenticate.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
 import { mirroredItemId } from '#protocols/execution/mirror/ids.ts'
 import { barrier, type Barrier } from '../support/in-process/barrier.ts'
+import { isPostgresOff } from '../support/as-processes/postgres.ts'
+import { postgresMaker, sampleOf, type PostgresMaker } from '../support/as-processes/postgres-stores.ts'
 import { createWorld, storeMakers, type StoreMaker, type World } from '../support/in-process/world.ts'
 
-const rounds: Record<string, number> = { memory: 200, sqlite: 30 }
+const rounds: Record<string, number> = { memory: 200, sqlite: 30, postgres: sampleOf([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 2).length }
 
 type Scene = keyof typeof collaboration.scenes
 type Racing = { readonly world: World; readonly refs: any; readonly barrier: Barrier }
@@ -192,14 +194,14 @@ async function race(
   return { codes: results.map(codeOf), events: await eventsAfter(world.store, before), outputs }
 }
 
-async function racingOn(maker: StoreMaker): Promise<Omit<Racing, 'refs'>> {
-  const gate = barrier(maker.open())
+async function racingOn(maker: StoreMaker | PostgresMaker): Promise<Omit<Racing, 'refs'>> {
+  const gate = barrier(await maker.open())
   return { world: await createWorld({ store: gate.store }), barrier: gate }
 }
 
-for (const maker of storeMakers()) {
+for (const maker of [...storeMakers(), postgresMaker()]) {
   const count = rounds[maker.name]!
-  describe(`races on ${maker.name}, ${count} times each`, () => {
+  describe(`races on ${maker.name}, ${count} times each`, { skip: maker.name === 'postgres' && isPostgresOff }, () => {
     after(() => maker.dispose())
 
     for (const { title, scene, contenders, first } of races) {

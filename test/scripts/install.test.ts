@@ -90,6 +90,18 @@ describe('installing', () => {
     for (const parts of [[], ['all']]) assert.deepEqual(ensure(parts), { code: 0, err: '', asked: [] })
   })
 
+  test('what the page is built with is added by name, once, and all has it too', (t) => {
+    const { folder, ensure } = clone(t)
+    const { devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, object>
+    writeFileSync(join(folder, 'package.json'), JSON.stringify({ devDependencies }, null, 2))
+    const { code, err, asked } = ensure(['page'])
+    assert.deepEqual([code, err], [0, 'countersign: installing what running and the page need (once)...\n'])
+    assert.match(asked.join('\n'), /^install --no-save --save-prod vite@\S+ @vitejs\/plugin-react@\S+ react@[^\n]* --omit=dev [^\n]*$/)
+    for (const parts of [['page'], []]) assert.deepEqual(ensure(parts), { code: 0, err: '', asked: [] })
+    assert.match(ensure(['all']).asked.join('\n'), /^install --no-save --ignore-scripts --include=dev /)
+    assert.deepEqual(ensure(['page']), { code: 0, err: '', asked: [] })
+  })
+
   test('it says how far it is', (t) => {
     const { err } = clone(t).ensure([], { NPM_SECONDS: '5.5' })
     assert.match(err, /^countersign: installing .*\ncountersign: \d+ MB after 5 s\n$/)
@@ -101,7 +113,7 @@ test('running needs the dependencies alone, and only what develops it asks for m
     'dependencies' | 'scripts',
     Record<string, string>
   >
-  const imported = globSync(['src/**/*.ts', 'bin/*.js'], { cwd: root }).flatMap((file) =>
+  const imported = globSync(['src/**/*.ts', 'bin/*.js'], { cwd: root, exclude: ['src/web/**'] }).flatMap((file) =>
     [
       ...readFileSync(join(root, file), 'utf8').matchAll(
         /^(?:import|export) (?!type ).*?from '([^'.#][^']*)'|\bimport\('([^'.#][^']*)'\)/gm,
@@ -116,5 +128,5 @@ test('running needs the dependencies alone, and only what develops it asks for m
     [],
   )
   const running = Object.entries(manifest.scripts).filter(([, command]) => !command.startsWith('sh scripts/ensure all && '))
-  assert.deepEqual(running, [['start', 'sh scripts/ensure && exec sh scripts/serve']])
+  assert.deepEqual(running, [['start', 'sh scripts/ensure page && exec sh scripts/serve']])
 })

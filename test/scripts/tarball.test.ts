@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { version } from '#apps/version.ts'
 import { javascriptOf, manifestOf, pack } from '../../scripts/pack.ts'
 import { root, temporary } from '../support/as-processes/cli.ts'
@@ -42,10 +43,11 @@ async function run(command: string, args: readonly string[], cwd = place): Promi
 
 // A test, and not a step before them: packing takes longer than a run of tests may be silent, where the machine is busy.
 test('it is packed, and installed into an empty folder', async () => {
+  await setImmediate() // the run is told that this test has begun before the sources are read, which takes the process for itself
   for (const path of [home, place]) mkdirSync(path)
   env = { ...foreignEnv(home), PATH: [dirname(process.execPath), process.env['PATH']].join(delimiter) }
   writeFileSync(join(place, 'package.json'), '{ "private": true }\n')
-  tarball = pack(folder)
+  tarball = await pack(folder)
   const { code, err } = await run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', tarball])
   assert.equal(code, 0, err)
 })
@@ -57,9 +59,16 @@ describe('the tarball', () => {
       .map((entry) => join(entry.parentPath, entry.name).slice(packed.length + 1))
     assert.ok(files.length > 100, 'the files were found')
     const strange = files.filter(
-      (file) => !/^(LICENSE|README\.md|CHANGELOG\.md|package\.json|bin\/countersign\.js|dist\/.*\.(js|d\.ts))$/.test(file),
+      (file) =>
+        !/^(LICENSE|README\.md|CHANGELOG\.md|package\.json|bin\/countersign\.js|dist\/.*\.(js|d\.ts)|dist\/web\/.*\.(css|html|svg|png|woff2|webmanifest|br|gz))$/.test(
+          file,
+        ),
     )
     assert.deepEqual(strange, [])
+    // The page is built, and compressed beside each of its files; nothing of its sources and its packages is needed.
+    for (const name of ['index.html', 'worker.js', 'manifest.webmanifest'])
+      for (const coding of ['', '.br', '.gz']) assert.ok(files.includes(`dist/web/${name}${coding}`), name + coding)
+    for (const name of ['react', 'react-dom', 'vite']) assert.ok(!existsSync(join(place, 'node_modules', name)), name)
     for (const file of files.filter((name) => name.endsWith('.js') || name.endsWith('.d.ts'))) {
       assert.doesNotMatch(readFileSync(join(packed, file), 'utf8'), /(from|import\()\s*['"]\.[^'"]*\.ts['"]/, file)
     }
@@ -84,6 +93,7 @@ describe('the tarball', () => {
       })
       child.on('exit', () => reject(new Error(`it did not start: ${said.out}${said.err}`)))
       const url = await promise
+      assert.match(await (await fetch(`${url}/inbox`)).text(), /assets\/page-/, 'the page is served')
       const doctor = await run('npx', ['countersign', 'doctor', '--url', url])
       assert.equal(doctor.code, 0, doctor.out + doctor.err)
       assert.deepEqual(doctor.out.match(/^. \S+/gm), [

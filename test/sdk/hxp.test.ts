@@ -8,7 +8,7 @@ import { authenticateAgain } from '#protocols/identity/authenticate.ts'
 import { createClient, CountersignError, httpTransport, NotAnswered, NotApproved, ReceiptDoubted, type Client } from '#sdk/index.ts'
 import { socketTransport } from '#sdk/transport/jsonrpc.ts'
 import { openStage, until, type Agent, type Stage } from '../support/as-processes/agents.ts'
-import { openProxy, type Watch } from '../support/as-processes/crash-proxy.ts'
+import { openProxy, type Watch } from '../support/faults/crash-proxy.ts'
 
 let stage: Stage
 let owner: Client

@@ -1,5 +1,5 @@
 // Laws of every fact, written down a second time from the draft's tables and apart from the code that is tested.
-import type { Group } from '#kernel/log/group-commit.ts'
+import type { Group } from '#kernel/log/backend.ts'
 import type { MemoryDisk } from '#stores/memory.ts'
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
 import { createFamilyLaws } from './family-laws.ts'
@@ -15,11 +15,9 @@ const UPLOAD = 'collaboration.upload/'
 const GRANT = 'collaboration.grant/'
 const RUN = 'delegation.run/'
 const REQUEST = 'execution.request/'
-const TIMER = 'kernel.delivery/call/'
-/** Kept apart: its time is no task's, and when all is quiet it must be gone. */
-const SECRET_TIMER = `${TIMER}sec_`
-/** That a person is looked at again; what must come of it, its own law says when all is quiet. */
-const PERSON_TIMER = `${TIMER}user_`
+const FORGETTING = 'kernel.errand/forget/'
+/** The index of documents that wait for a time. */
+const WAITING = '~due\0'
 
 /** Which steps of a task's state each event may show; null: the task is new. */
 const steps: Record<string, readonly (readonly [string | null, string])[]> = {
@@ -134,6 +132,8 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
   const runs = createRunLaws(disk, record, isAcknowledged, fail)
   const places = createPlaceLaws(disk, record, fail)
   let touched = new Set<string>()
+  const waiting = new Map<string, string>()
+  for (const entry of disk.entries) noteTime(entry, true)
   const docOf = (key: string): any => record.docs.get(key)?.value ?? null
 
   function judge(fact: SeenFact): void {
@@ -215,6 +215,8 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
     // A deny is met by those who work on parts of its task as well.
     const below = (action === 'grant.used' ? line.detail?.['below'] : undefined) as string | undefined
     const task = images.find(({ key }) => key.startsWith(TASK))?.before ?? docOf(`${TASK}${below ?? line.task}`)
+    if (person === null && task?.state === 'blocked' && (action === 'ledger.written' || action === 'artifact.referenced'))
+      fail(`${action} by ${actor}, whose task ${task.id} is blocked`)
     // Whose word on a run it is, its own laws say.
     const isOfRun = line.action.startsWith('delegation/')
     if (line.cause === null && task !== null && !isOfRun && !isParty(action, actor, task))
@@ -222,12 +224,10 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
   }
 
   function judgeGroup(group: Group): void {
-    const keys = [...group.create, ...group.update].map(({ key }) => key).concat(group.remove)
-    const isOfRunsEnd = (key: string): boolean => ['/retire', '/abandon', '/admit'].some((name) => key.endsWith(name))
-    const isOfNotice = (key: string): boolean => key.includes('/notice/')
-    const isApart = (key: string): boolean =>
-      key.startsWith(SECRET_TIMER) || key.startsWith(PERSON_TIMER) || isOfRunsEnd(key) || isOfNotice(key)
-    for (const key of keys) if (key.startsWith(TIMER) && !isApart(key)) touched.add(ownerOf(key))
+    for (const [i, entry] of group.entries.entries()) noteTime(entry, group.present[i]!)
+    for (const { key } of [...group.create, ...group.update])
+      if (key.startsWith(FORGETTING) && !docOf(RUN + key.slice(FORGETTING.length))?.ended_at)
+        fail(`${key}: it is forgotten while it goes on`)
     runs.judgeGroup()
     places.judgeGroup(group)
     families.judgeGroup()
@@ -238,13 +238,9 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
     touched = new Set()
     for (const key of all) {
       const value = docOf(key)
-      if (value === null) fail(`a timer of ${key}, which does not exist`)
-      else if (key.startsWith(TASK)) judgeWaiting(value)
-      else if (key.startsWith(UPLOAD))
-        judgeTimer(value.task_id, `upload/${value.checksum}`, value.state === 'open' ? dayAfter(value.at) : null)
-      else if (key.startsWith(RUN)) {
-        if (value.ended_at === null) fail(`${key} is forgotten while it goes on`)
-      } else judgeTimer(value.id, 'expiry', value.state === 'pending' && !value.overdue ? value.expires_at : null)
+      if (key.startsWith(TASK)) judgeWaiting(value)
+      else if (key.startsWith(UPLOAD)) judgeTime(key, value.state === 'open' ? dayAfter(value.at) : null)
+      else judgeTime(key, value.state === 'pending' && !value.overdue ? value.expires_at : null)
     }
   }
 
@@ -259,21 +255,23 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
     if (executorHolds.has(task.state) && task.overdue && task.executor !== task.ownership.principal)
       fail(`${task.id} is late and ${task.state}, and nobody will be asked about it`)
     const isTimed = !isOver(task.state) && !task.overdue
-    judgeTimer(task.id, 'deadline', isTimed ? task.deadline : null)
     const spentAt =
       task.max_duration === null || task.active_since === null
         ? null
         : Date.parse(task.active_since) + minutes(task.max_duration) - task.active_ms
-    judgeTimer(task.id, 'max_duration', isTimed && spentAt !== null ? new Date(spentAt).toISOString() : null)
+    const times: string[] = [task.deadline, spentAt === null ? null : new Date(spentAt).toISOString()].filter((at) => at !== null)
+    judgeTime(TASK + task.id, isTimed ? (times.toSorted()[0] ?? null) : null)
   }
 
-  function judgeTimer(lane: string, name: string, due: string | null): void {
-    const stored = disk.docs.get(`${TIMER}${lane}/${name}`)
-    if (due === null) return stored && fail(`the timer ${name} of ${lane} is still set`)
-    if (!stored) return fail(`the timer ${name} of ${lane} is gone, though it waits for ${due}`)
-    const delivery = JSON.parse(stored.text) as { due: string; attempt: number }
-    // A failed attempt comes again when its pause is over.
-    if (delivery.attempt === 0 && delivery.due !== due) fail(`the timer ${name} of ${lane} is set to ${delivery.due} instead of ${due}`)
+  function noteTime(entry: string, isThere: boolean): void {
+    if (!entry.startsWith(WAITING)) return
+    const [, at, key] = entry.split('\0') as [string, string, string]
+    if (isThere) waiting.set(key, at)
+    else if (waiting.get(key) === at) waiting.delete(key)
+  }
+  function judgeTime(key: string, due: string | null): void {
+    const at = waiting.get(key) ?? null
+    if (at !== due) fail(`${key} waits for ${at ?? 'no time'} instead of ${due ?? 'none'}`)
   }
 
   function judgeEnd(now: string): void {
@@ -285,12 +283,6 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
   return { judge, judgeGroup, judgeEnd }
 }
 
-const ownerOf = (timer: string): string => {
-  const [lane, name, checksum] = timer.slice(TIMER.length).split('/') as [string, string, string | undefined]
-  if (name === 'upload') return `${UPLOAD}${lane}/${checksum}`
-  if (lane.startsWith('run_')) return RUN + lane
-  return (lane.startsWith('task_') ? TASK : CHECKPOINT) + lane
-}
 const dayAfter = (at: string): string => new Date(Date.parse(at) + 24 * 3_600_000).toISOString()
 const minutes = (duration: string): number => Number(/^PT(\d+)M$/.exec(duration)![1]) * 60_000
 

@@ -3,7 +3,7 @@
 import { contracts } from '#contracts/index.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
-import type { Group } from '#kernel/log/group-commit.ts'
+import type { Group } from '#kernel/log/backend.ts'
 import type { Store } from '#kernel/log/store.ts'
 import { grants } from '#protocols/collaboration/task/grants.ts'
 import { directory, people } from '#protocols/identity/directory.ts'
@@ -12,7 +12,7 @@ import { memoryStore, type MemoryDisk } from '#stores/memory.ts'
 import { concludeUnknown, createEffects } from '#workers/effect-runner.ts'
 import { runNotices } from '#workers/notices/channel.ts'
 import { runTimers } from '#workers/timers.ts'
-import type { WebhookOptions } from '#workers/webhooks/agents.ts'
+import { runWebhooks, type WebhookOptions } from '#workers/webhooks/agents.ts'
 import { testNotary } from '../support/in-process/notary.ts'
 import { offerAll } from './capabilities.ts'
 import type { Random } from './random.ts'
@@ -166,6 +166,7 @@ export function createMachine({ random, disk, happened, onApplied, onCrash, onAc
         serving = mine
         runTimers(made, clock, silent)
         if (told !== null) runNotices(made, posting(mine), clock, silent)
+        if (told !== null) runWebhooks(made, posting(mine), clock, silent)
         return
       } catch {
         await clock.sleep(1_000, new AbortController().signal)

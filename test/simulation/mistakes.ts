@@ -12,37 +12,37 @@ export type Mistake = { readonly name: string; readonly patches: readonly Patch[
 const root = join(import.meta.dirname, '../../src')
 const one = (name: string, file: string, find: string, replace: string): Mistake => ({ name, patches: [{ file, find, replace }] })
 
-const WRITE = 'if (docs.size > 0 || group.facts.length > 0) await backend.write(group)'
+const STAGED = 'hint = group?.hint ?? null'
 const COMMIT = 'if (!isEmpty(draft)) await store.commit(batchOf(draft))'
 
 export const mistakes: readonly Mistake[] = [
-  one('commit-without-versions', 'kernel/log/group-commit.ts', 'if (versionOf(key, staging) !== version)', 'if (version < 0)'),
+  one('commit-without-versions', 'kernel/log/sealing.ts', 'if (versionOf(key, staging, sources) !== version)', 'if (version < 0)'),
   one(
     'answer-before-write',
     'kernel/log/group-commit.ts',
-    WRITE,
+    STAGED,
     `for (const job of jobs) if (job.error === undefined) job.ok(job.sealed)
-      ${WRITE}`,
+      ${STAGED}`,
   ),
   one(
     'visible-before-durable',
     'kernel/log/group-commit.ts',
-    WRITE,
-    `for (const [key, { version, value, text, image }] of docs) if (value !== null) cache.set(key, { version, value, image }, costOf(text!))
-      ${WRITE}`,
+    STAGED,
+    `for (const [key, { version, value, text, image }] of staging.docs) if (value !== null) cache.set(key, { version, value, image }, costOf(text!.length))
+      ${STAGED}`,
   ),
   one(
     'head-before-durable',
     'kernel/log/group-commit.ts',
-    WRITE,
-    `for (const [scope, head] of tips) heads.set(scope, head)
-      ${WRITE}`,
+    STAGED,
+    `for (const [scope, head] of staging.heads) heads.set(scope, head)
+      ${STAGED}`,
   ),
   one(
     'children-outlive-an-accepted-parent',
     'protocols/collaboration/operations/task.ts',
-    'const rest = withoutChildren(family,',
-    'const rest = withoutChildren({ ...family, children: [] },',
+    'facts: withoutChildren(family, [completed]',
+    'facts: withoutChildren({ ...family, children: [] }, [completed]',
   ),
   one(
     'a-task-begins-below-an-ended-one',
@@ -69,19 +69,29 @@ export const mistakes: readonly Mistake[] = [
     'people: spokenFor(actor),',
     'people: [actor.id, ...(actor.actsFor ?? [])],',
   ),
-  one('position-not-taken-back', 'kernel/log/group-commit.ts', 'position = before.position', ''),
-  one('clock-turns-the-record', 'kernel/log/group-commit.ts', 'const at = batch.at > head.at ? batch.at : head.at', 'const at = batch.at'),
+  {
+    name: 'position-not-taken-back',
+    patches: [
+      {
+        file: 'kernel/log/group-commit.ts',
+        find: 'staging = nothingStaged(state)',
+        replace: 'staging = nothingStaged({ position: Math.max(durable, state.position), image: state.image })',
+      },
+      { file: 'kernel/log/group-commit.ts', find: STAGED, replace: `${STAGED}; durable = staging.position` },
+    ],
+  },
+  one('clock-turns-the-record', 'kernel/log/sealing.ts', 'const at = batch.at > head.at ? batch.at : head.at', 'const at = batch.at'),
   one(
     'full-disk-acknowledged',
     'kernel/log/group-commit.ts',
-    "if (failureOf(error) === 'full') {",
-    "if (failureOf(error) === 'full') { return",
+    "if (failure === 'full' || failure === 'unknown') {",
+    "if (failure === 'full' || failure === 'unknown') { return",
   ),
   one(
     'failed-write-leaves-rows',
     'stores/memory.ts',
     'await onWrite(group, () => {',
-    `const tearing = async (run: () => void): Promise<void> => {
+    `const tearing = async (run: () => boolean): Promise<void> => {
         try {
           await onWrite(group, run)
         } catch (error) {
@@ -168,32 +178,22 @@ export const mistakes: readonly Mistake[] = [
     'if (!isIn(actor, kind.scopeOf(value))) return kind.reaches(value, actor)',
     'if (value) return true',
   ),
+  one('only-the-last-time-counts', 'kernel/declare/schema.ts', 'one.at < first.at', 'one.at > first.at'),
   one(
-    'early-timer-is-done',
-    'kernel/log/outbox-document.ts',
-    'delivery.channel === CALL_CHANNEL && delivery.due > now',
-    'delivery.attempt < 0',
-  ),
-  one(
-    'timer-done-before-its-call',
+    'delivery-done-before-it-is-sent',
     'workers/outbox.ts',
     'const done = await Promise.allSettled(',
-    'await Promise.all(deliveries.map((delivery) => settle({ id: delivery.id, taken: delivery.mark, ok: true })))\n    const done = await Promise.allSettled(',
+    'await Promise.all(deliveries.map((delivery) => settle({ id: delivery.id, taken: delivery.due, ok: true })))\n    const done = await Promise.allSettled(',
   ),
-  one('timer-set-anew-is-lost', 'kernel/log/outbox-document.ts', 'outcome.taken !== delivery.mark', "outcome.taken === 'never'"),
-  one(
-    'timer-stays-set',
-    'protocols/collaboration/task/ownership.ts',
-    'is === null ? noTimer(lane, name)',
-    'is === null ? timer(lane, name, was!, call, input)',
-  ),
+  one('errand-is-never-done', 'protocols/delegation/operations/admit.ts', 'own ? [errandDone(own.id)] : []', '[]'),
+  one('time-stays-set', 'protocols/collaboration/schema.ts', "at: state === 'pending' && !overdue ?", 'at: !overdue ?'),
   one(
     'late-task-is-handed-out',
     'protocols/collaboration/task/ownership.ts',
     'overdue: task.overdue && !isHandedOut',
     'overdue: task.overdue',
   ),
-  one('timer-is-not-set', 'protocols/collaboration/operations/checkpoint-raise.ts', '...checkpointTimers(null, raised.checkpoint), ', ''),
+  one('deadline-is-not-set', 'protocols/collaboration/schema.ts', ': [task.deadline, task.active_since', ': [null, task.active_since'),
   one('expires-before-its-time', 'protocols/collaboration/operations/checkpoint.ts', '    isPending,\n    isDue,\n', '    isPending,\n'),
   one(
     'resolves-what-is-decided',
@@ -411,7 +411,7 @@ export const mistakes: readonly Mistake[] = [
       },
     ],
   },
-  one('something-else-is-answered', 'protocols/execution/access.ts', 'digest !== present)', 'digest === undefined)'),
+  one('something-else-is-answered', 'protocols/execution/access.ts', 'if (digest === present) return', 'if (digest !== undefined) return'),
   one('nobody-looks-when-somebody-leaves', 'contracts/identity-execution.ts', "looksAgain('project.left', themself),", ''),
   one('nobody-looks-when-somebody-is-switched-off', 'contracts/identity-execution.ts', "looksAgain('user.updated', themself),", ''),
   one(
@@ -447,14 +447,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'what-is-due-has-no-row',
     'kernel/declare/schema.ts',
-    'const due = kind.timed ? kind.due(value) : null',
-    'const due = null as ReturnType<typeof kind.due>',
-  ),
-  one(
-    'a-denied-capability-runs',
-    'protocols/delegation/capabilities/permission.ts',
-    "const denied = scopes.find(({ grant }) => grant?.decision === 'deny')",
-    "const denied = scopes.find(({ grant, isNeeded }) => isNeeded && grant?.decision === 'deny')",
+    'const due = kind.due(value)\n',
+    'const due = null as ReturnType<typeof kind.due>\n',
   ),
   one(
     'effect-before-its-intent',
@@ -479,8 +473,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'a-refused-post-counts-as-delivered',
     'workers/notices/channel.ts',
-    "const state = error === null ? 'accepted' : isLast",
-    "const state = status !== 410 ? 'accepted' : isLast",
+    "const next = error === null ? 'accepted' : isLast",
+    "const next = status !== 410 ? 'accepted' : isLast",
   ),
   one('a-notice-is-given-up-at-once', 'workers/notices/channel.ts', 'tries + 1 >= options.attemptsMax', 'tries >= 0'),
   one(
@@ -506,6 +500,38 @@ export const mistakes: readonly Mistake[] = [
     'protocols/execution/operations/batch.ts',
     'const { request_id } = answers[i]!',
     'const { request_id } = answers[answers.length - 1 - i]!',
+  ),
+  one(
+    'a-refused-message-counts-as-accepted',
+    'workers/webhooks/agents.ts',
+    "const state = error === null ? 'accepted' : isLast",
+    "const state = status !== 410 ? 'accepted' : isLast",
+  ),
+  one('a-message-is-given-up-at-once', 'workers/webhooks/agents.ts', 'tries + 1 >= options.attemptsMax', 'tries >= 0'),
+  one('messages-to-an-agent-overtake-each-other', 'workers/webhooks/agents.ts', 'ordered: true,', 'ordered: false,'),
+  one(
+    'a-withdrawn-message-waits-forever',
+    'protocols/delegation/operations/webhook.ts',
+    "if (logged?.state !== 'waiting') return []",
+    "if (logged === null || logged.state === 'waiting') return []",
+  ),
+  one(
+    'parts-work-on-under-an-interrupted-task',
+    'protocols/collaboration/operations/control.ts',
+    "[...(child.task.state === 'in_progress' ? [child.task] : [])",
+    "[...(child.task.state === 'created' ? [child.task] : [])",
+  ),
+  one(
+    'a-blocked-agent-writes-the-ledger',
+    'protocols/collaboration/access.ts',
+    "actor.kind !== 'agent' || (task.state !== 'blocked' &&",
+    "actor.kind !== 'agent' || (task.state !== 'created' &&",
+  ),
+  one(
+    'delivered-without-being-taken-over',
+    'protocols/collaboration/operations/artifact.ts',
+    "final !== true || (pending?.state === 'pending' && pending.takeover)",
+    "final !== true || pending?.state === 'pending'",
   ),
 ]
 

@@ -1,5 +1,5 @@
 // Laws of agents that take a number of runs at a time: no more of them are at work, and none waits while there is room.
-import type { Group } from '#kernel/log/group-commit.ts'
+import type { Group } from '#kernel/log/backend.ts'
 import type { MemoryDisk } from '#stores/memory.ts'
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
 

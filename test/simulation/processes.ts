@@ -8,6 +8,8 @@ import { projects, type ProjectName } from './world.ts'
 
 type Held = { attempt: number; last: number }
 const workers = ['p1', 'p2'] as const
+/** The process of an agent that is told by HTTP. */
+const HOOK = 'webhook'
 const agentsOf = Object.fromEntries(
   Object.entries(projects).flatMap(([project, { agents }]) => agents.map((agent) => [agent, project as ProjectName])),
 )
@@ -20,6 +22,8 @@ export type Processes = {
   answered(plan: Plan, output: any): void
   /** The answer has arrived. */
   heard(plan: Plan, output: any): void
+  /** A message was posted to the agent, and it has it. */
+  told(run: any, attempt: number, message: { readonly number: number; readonly kind: string }): void
   /** The newest attempt that anybody was told of. */
   newest(run_id: string | undefined): number
   /** Whether anybody has ever said, or tried to say, that a message of the run is done. */
@@ -53,7 +57,7 @@ export function createProcesses(random: Random, record: FactRecord, fail: Fail):
       const run = runOf(run_id)
       return run !== undefined && (run.ended_at === null || random.chance(0.1))
     })
-    if (held.length === 0) return takes(as, worker)
+    if (held.length === 0) return takes(as, worker === HOOK ? workers[0] : worker)
     const [run_id, { attempt, last }] = random.pick(held)
     const own = { run_id, attempt }
     const others = projects[agentsOf[as]!].agents
@@ -118,7 +122,7 @@ export function createProcesses(random: Random, record: FactRecord, fail: Fail):
     next(id) {
       const busy = [...record.docs].filter(([key, { value }]) => key.startsWith('delegation.run/') && value.ended_at === null)
       const as = busy.length > 0 && random.chance(0.9) ? random.pick(busy)[1].value.agent_id : random.pick(Object.keys(agentsOf))
-      const worker = random.pick(workers)
+      const worker = holding.has(seatOf(as, HOOK)) && random.chance(0.5) ? HOOK : random.pick(workers)
       return random.weighted<() => Plan>([
         [4, () => takes(as, worker)],
         [9, () => works(id, as, worker)],
@@ -154,6 +158,20 @@ export function createProcesses(random: Random, record: FactRecord, fail: Fail):
         const last = messages.at(-1)?.number ?? 0
         if ((seat.get(run.id)?.attempt ?? 0) <= attempt) seat.set(run.id, { attempt, last })
       }
+    },
+    told(run, attempt, { number, kind }) {
+      handed.add(`${run.id}/${number}`)
+      acknowledged.add(run.id)
+      // Only these begin an attempt; anything else is about the one under way, whoever has it.
+      if (kind !== 'run' && kind !== 'resume') return
+      const seat = seatOf(run.agent_id, HOOK)
+      const of = `${run.id}/${attempt}`
+      if ((holders.get(of) ?? seat) !== seat) fail(`attempt ${attempt} of ${run.id} is with ${holders.get(of)} and with ${seat}`)
+      holders.set(of, seat)
+      newest.set(run.id, Math.max(newest.get(run.id) ?? 0, attempt))
+      const runs = holding.get(seat) ?? new Map<string, Held>()
+      holding.set(seat, runs)
+      if ((runs.get(run.id)?.attempt ?? 0) <= attempt) runs.set(run.id, { attempt, last: number })
     },
     newest: (run_id) => (run_id === undefined ? 0 : (newest.get(run_id) ?? 0)),
     hasAcknowledged: (run_id) => acknowledged.has(run_id),

@@ -2,16 +2,18 @@
 // or answers when nobody listens any more. Its laws: what is said has happened; what has happened is said at least once or given up on
 // the record; and nothing counts as delivered that nobody took.
 import type { Line } from '#kernel/log/hash-chain.ts'
-import type { Group } from '#kernel/log/group-commit.ts'
+import type { Group } from '#kernel/log/backend.ts'
 import type { MemoryDisk } from '#stores/memory.ts'
 import type { WebhookOptions } from '#workers/webhooks/agents.ts'
+import { ATTEMPTS_MAX, fates, GONE, outcomes } from './fates.ts'
+import { createHookedAgents } from './hooked-agents.ts'
+import type { Processes } from './processes.ts'
 import type { Random } from './random.ts'
 import type { Fail, Record as FactRecord } from './record.ts'
 
 /** One history in so many has receivers: the others stay fast. */
 const ONE_IN = 4
 export const hasReceivers = (seed: number): boolean => seed % ONE_IN === 0
-export const ATTEMPTS_MAX = 3
 const NOTICE = 'execution.notice/'
 const CALLBACK = 'execution.callback/'
 const REQUEST = 'execution.request/'
@@ -24,24 +26,6 @@ const tells: Readonly<Record<string, readonly string[]>> = {
   overdue: ['request.expired'],
   released: ['request.released'],
 }
-const GONE = 410
-
-const fates = [
-  [70, 'takes it'],
-  [12, 'refuses'],
-  [8, 'does not answer in time'],
-  [8, 'answers too late'],
-  [2, 'is gone'],
-] as const
-type Fate = (typeof fates)[number][1]
-const outcomes: Readonly<Record<Fate, { readonly status: number | null; readonly error: string | null }>> = {
-  'takes it': { status: 200, error: null },
-  refuses: { status: 503, error: 'it answered 503' },
-  'does not answer in time': { status: null, error: 'there was no whole answer within 10 s' },
-  'answers too late': { status: null, error: 'there was no whole answer within 10 s' },
-  'is gone': { status: GONE, error: 'it answered 410' },
-}
-
 /** The channel or the callback, and which of its notices it is. */
 const partsOf = (id: string): [target: string, order: string] => {
   const [, target, order] = /^msg_([a-z]+_[^_]+)_(.+)$/.exec(id)!
@@ -60,12 +44,14 @@ export type ReceiverOptions = {
   readonly random: Random
   readonly disk: MemoryDisk
   readonly record: FactRecord
+  readonly processes: Processes
   readonly isFaulty: () => boolean
   readonly happened: (what: string) => void
   readonly fail: Fail
 }
 
-export function createReceivers({ random, disk, record, isFaulty, happened, fail }: ReceiverOptions): Receivers {
+export function createReceivers({ random, disk, record, processes, isFaulty, happened, fail }: ReceiverOptions): Receivers {
+  const agents = createHookedAgents(disk, processes, fail)
   const taken = new Set<string>()
   const notices = new Map<string, any>()
   const docOf = (key: string): any => record.docs.get(key)?.value ?? null
@@ -103,14 +89,20 @@ export function createReceivers({ random, disk, record, isFaulty, happened, fail
   return {
     post(_, headers, body) {
       const id = headers['webhook-id']!
-      const { type, data } = JSON.parse(body) as { type: string; data: any }
-      judgeSaid(id, type, data)
+      const { type, data } = JSON.parse(String(body)) as { type: string; data: any }
+      const isOfRun = data.run !== undefined
+      if (isOfRun) agents.judgePost(data)
+      else judgeSaid(id, type, data)
       const fate = isFaulty() ? random.weighted(fates) : 'takes it'
-      happened(`receiver ${fate}`)
-      if (fate === 'takes it') taken.add(partsOf(id).join('/'))
+      happened(`${isOfRun ? 'agent' : 'receiver'} ${fate}`)
+      const isTaken = fate === 'takes it'
+      if (isOfRun && (isTaken || fate === 'answers too late')) agents.take(data, isTaken)
+      if (!isOfRun && isTaken) taken.add(partsOf(id).join('/'))
       return Promise.resolve({ ...outcomes[fate], durationMs: 1 })
     },
-    judgeGroup({ create, update, remove }) {
+    judgeGroup(group) {
+      agents.judgeGroup(group)
+      const { create, update, remove } = group
       for (const { key, text } of [...create, ...update]) {
         if (!key.startsWith(NOTICE)) continue
         const [id, notice] = [key.slice(NOTICE.length), JSON.parse(text!) as object]
@@ -121,6 +113,7 @@ export function createReceivers({ random, disk, record, isFaulty, happened, fail
       for (const key of remove) if (key.startsWith(NOTICE)) notices.set(key.slice(NOTICE.length), { state: 'forgotten' })
     },
     judgeEnd() {
+      agents.judgeEnd()
       for (const [id, { state }] of notices) if (state === 'waiting') fail(`the notice ${id} is neither delivered nor given up`)
       for (const { position, line } of disk.facts) {
         const { action, subject } = JSON.parse(line) as Line

@@ -15,7 +15,8 @@ import { createRandom, type Random } from './random.ts'
 import { createRecord, type Record as FactRecord } from './record.ts'
 import { createAsking, type Asking } from './requests.ts'
 import type { MemoryDisk } from '#stores/memory.ts'
-import { ATTEMPTS_MAX, createReceivers, hasReceivers, type Receivers } from './receivers.ts'
+import { ATTEMPTS_MAX } from './fates.ts'
+import { createReceivers, hasReceivers, type Receivers } from './receivers.ts'
 import { checkRecipients, returning } from './recipient-laws.ts'
 import { createTelling, type Telling } from './telling.ts'
 import { copyOf, projectsOf, type Template } from './world.ts'
@@ -108,7 +109,7 @@ function assemble(seed: number, template: Template, note: (what: string) => void
   const processes = createProcesses(random, record, fail)
   const effects = createEffectLaws(record, fail)
   const laws = createLaws(disk, record, processes.hasAcknowledged, fail)
-  const receivers = createReceivers({ random, disk, record, isFaulty: () => machine.isFaulty(), happened, fail })
+  const receivers = createReceivers({ random, disk, record, processes, isFaulty: () => machine.isFaulty(), happened, fail })
   const machine: Machine = createMachine({
     random,
     disk,
@@ -265,7 +266,8 @@ async function settledAlone(plan: Plan, sim: Simulation): Promise<Intent> {
 }
 
 type Due = { readonly id: string; readonly due: string }
-const isOfNotice = ({ id }: Due): boolean => id.startsWith('notice/')
+/** What is still to be posted: a notice, or a message to an agent. */
+const isOfNotice = ({ id }: Due): boolean => id.startsWith('notice/') || id.startsWith('webhook/')
 
 /** On past everything that waits for a time. */
 async function passTime(sim: Simulation, isMeant: (one: Due) => boolean = () => true): Promise<void> {
@@ -329,7 +331,8 @@ async function endAll(sim: Simulation): Promise<void> {
     if (intent.answer === null) fail(`${task.id} is ${task.state}, and its principal cannot end it`)
   }
   // What is kept for a while after a run has ended goes by itself, and so do the look at who may have its place and what is still to be told.
-  const goes = (one: Due): boolean => /\/(forget|admit)$/.test(one.id) || isOfNotice(one) || one.id.includes('/notice/')
+  const goes = (one: Due): boolean =>
+    /^kernel\.errand\/(forget|admit)\//.test(one.id) || isOfNotice(one) || /^(execution\.notice|delegation\.posting)\//.test(one.id)
   if (sim.violations.length === 0 && due().every(goes)) await passTime(sim)
   if (due().length > 0)
     fail(

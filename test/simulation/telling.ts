@@ -1,4 +1,4 @@
-// Acts of people and agents about being told, and about being away: channels, callbacks, many answers in one call, substitutes.
+// Acts of people and agents about being told, and about being away: channels, callbacks, webhooks of agents, many answers in one call, substitutes.
 import { shownDigest } from '#protocols/execution/answering/shown-request.ts'
 import type { Plan } from './clients.ts'
 import type { Random } from './random.ts'
@@ -42,6 +42,16 @@ export function createTelling(random: Random, record: FactRecord, now: () => num
     return { as, op, input: { channel_id: random.pick(own).id } }
   }
 
+  const isHooked = (agent: string): boolean => record.docs.get(`delegation.card/${agent}`)?.value.reach === 'webhook'
+
+  /** An agent wants its messages by HTTP from now on, or comes for them again; runs that have begun stay as they are. */
+  function card(id: number): Made {
+    const others = agents.filter((agent) => !isHooked(agent))
+    const as = random.pick(others.length > 0 && random.chance(0.8) ? others : agents)
+    const reach = random.chance(0.8) ? { reach: 'webhook', endpoint: 'https://example.com/agent' } : {}
+    return { as, op: 'delegation/agent.publish', input: { name: as, description: words(id), ...reach } }
+  }
+
   function answers(id: number): Made | null {
     const as = random.pick(people)
     const open = ofKind('execution.request/').filter((request) => isUnbound(request) && isOpen(request))
@@ -74,6 +84,8 @@ export function createTelling(random: Random, record: FactRecord, now: () => num
       const make = random.weighted<() => Made | null>([
         [3, () => channel(id)],
         [3, () => callback(id)],
+        // Early, so that many runs begin with it.
+        [agents.some(isHooked) ? 2 : 20, () => card(id)],
         [8, () => answers(id)],
         [3, substitution],
       ])

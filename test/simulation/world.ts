@@ -76,10 +76,12 @@ export async function createTemplate(): Promise<Template> {
   return { disk, tokens }
 }
 
-export const copyOf = ({ facts, images, docs, entries, counts }: MemoryDisk): MemoryDisk => ({
+export const copyOf = ({ facts, images, docs, entries, counts, groups }: MemoryDisk): MemoryDisk => ({
   facts: [...facts],
   images: [...images],
   docs: new Map(docs),
   entries: new Set(entries),
   counts: new Map(counts),
+  groups: [...groups],
+  watching: new Set(),
 })

@@ -101,13 +101,13 @@ test('one that is posted anew while it is being sent is another one, and is sent
   const w = workerWorld()
   const channel = postChannel()
   let again = true
-  const send = async (delivery: Delivery): Promise<void> => {
+  const send: Channel['send'] = async (delivery, as) => {
     if (again) {
       again = false
       w.clock.step(1)
       await post(w, 'a', ['1'])
     }
-    return channel.send(delivery)
+    return channel.send(delivery, as)
   }
   const worker = runOutbox(w.kernel, { ...channel, send }, w.clock, silent)
   await post(w, 'a', ['1'])

@@ -10,9 +10,9 @@ import { END } from '#kernel/declare/schema.ts'
 import { runSweeper } from '#workers/upkeep/reply-sweeper.ts'
 import { runTimers } from '#workers/timers.ts'
 import { alice } from '../support/in-process/toy.ts'
-import { DAY_MS, deliveries, remind, silent, timesOf, workerWorld } from '../support/in-process/worker-world.ts'
+import { DAY_MS, remind, silent, timesOf, waitingIn, workerWorld } from '../support/in-process/worker-world.ts'
 
-test('a timer calls its operation when it is due and not before, and is gone afterwards', async () => {
+test('an operation is called when a document is due and not before, and then it waits no more', async () => {
   const w = workerWorld()
   const worker = runTimers(w.kernel, w.clock, silent)
   await remind(w, 'one', 5_000)
@@ -20,7 +20,7 @@ test('a timer calls its operation when it is due and not before, and is gone aft
   assert.equal(await timesOf(w.store, 'one'), 0)
   await w.clock.advance(200)
   assert.equal(await timesOf(w.store, 'one'), 1)
-  assert.deepEqual(await deliveries(w.store), [])
+  assert.deepEqual(await waitingIn(w.store), [])
   await worker.stop()
 })
 
@@ -32,7 +32,7 @@ test('a timer is a call by the system, and the record names the timer as its bas
   const facts = await w.store.facts({ by: 'position' }, { after: null, limit: 10 })
   const line = JSON.parse(facts.at(-1)!.line) as { actor: string; basis: object }
   assert.equal(line.actor, SYSTEM.id)
-  assert.deepEqual(line.basis, { kind: 'timer', id: 'call/lane/one' })
+  assert.deepEqual(line.basis, { kind: 'timer', id: 'toy.note/one' })
   await worker.stop()
 })
 
@@ -51,11 +51,11 @@ test('nobody sleeps longer than a minute, and a timer of 30 days fires after 30 
   await worker.stop()
 })
 
-test('a timer that waits does not hold another of its lane that is due', async () => {
+test('a document that waits does not hold up another that is due', async () => {
   const w = workerWorld()
   const worker = runTimers(w.kernel, w.clock, silent)
-  await remind(w, 'far', DAY_MS, 'toy/note.keep', 'a')
-  await remind(w, 'near', 1_000, 'toy/note.keep', 'b')
+  await remind(w, 'far', DAY_MS)
+  await remind(w, 'near', 1_000)
   await w.clock.advance(2_000)
   assert.equal(await timesOf(w.store, 'near'), 1)
   await worker.stop()
@@ -74,32 +74,38 @@ test('a clock that steps ahead makes timers due within a minute, one that steps 
   await worker.stop()
 })
 
-test('a refusal of a timer’s operation means that the world has moved on: the timer is done', async () => {
+test('a document may wait for several times, whatever their order, and each is acted on', async () => {
   const w = workerWorld()
-  await w.kernel.call('toy/note.write', { id: 'one' }, alice)
   const worker = runTimers(w.kernel, w.clock, silent)
-  await remind(w, 'one', 0, 'toy/note.burn')
-  await w.clock.advance(1_000)
-  assert.deepEqual(await deliveries(w.store), [])
+  await remind(w, 'one', [60_000, 5_000])
+  assert.deepEqual(await waitingIn(w.store), ['toy.note/one'], 'one entry, for the first of them')
+  await w.clock.advance(6_000)
+  assert.equal(await timesOf(w.store, 'one'), 1)
+  await w.clock.advance(60_000)
+  assert.equal(await timesOf(w.store, 'one'), 2)
+  assert.deepEqual(await waitingIn(w.store), [])
   await worker.stop()
 })
 
-test('a bug in a timer’s operation is tried again later and later, with the reason on the delivery', async () => {
-  const w = workerWorld()
-  const worker = runTimers(w.kernel, w.clock, silent)
-  await remind(w, 'one', 0, 'toy/note.crash')
-  await w.clock.advance(150)
-  const [first] = await deliveries(w.store)
-  assert.equal(first?.attempt, 1)
-  assert.equal(first.error, 'the cause of the trouble')
-  await w.clock.advance(3_600_000)
-  const [later] = await deliveries(w.store)
-  assert.ok(later!.attempt > 60 && later!.attempt < 90, `${later!.attempt} attempts in an hour`)
-  await worker.stop()
-})
+for (const [operation, level] of [
+  ['toy/note.burn', 'debug'],
+  ['toy/note.crash', 'warn'],
+] as const)
+  test(`${operation}, which cannot act on a document, is tried later and later, and said at the level ${level}`, async () => {
+    const w = workerWorld()
+    const said: string[] = []
+    const worker = runTimers(w.kernel, w.clock, { ...silent, [level]: (fields: { call: string }) => void said.push(fields.call) })
+    await remind(w, 'one', 0, operation)
+    await w.clock.advance(150)
+    assert.deepEqual(said, [operation])
+    await w.clock.advance(3_600_000)
+    assert.ok(said.length > 60 && said.length < 90, `${said.length} attempts in an hour`)
+    assert.deepEqual(await waitingIn(w.store), ['toy.note/one'])
+    await worker.stop()
+  })
 
 for (const code of ['BUSY', 'UNAVAILABLE', 'CONFLICT']) {
-  test(`a timer whose call is answered ${code} comes again`, async () => {
+  test(`a document whose operation is answered ${code} comes again`, async () => {
     const w = workerWorld()
     let refusals = 2
     const kernel: Kernel = {
@@ -111,12 +117,12 @@ for (const code of ['BUSY', 'UNAVAILABLE', 'CONFLICT']) {
     await remind(w, 'one', 0)
     await w.clock.advance(5_000)
     assert.equal(await timesOf(w.store, 'one'), 1)
-    assert.deepEqual(await deliveries(w.store), [])
+    assert.deepEqual(await waitingIn(w.store), [])
     await worker.stop()
   })
 }
 
-test('a timer that is set anew while it fires is kept', async () => {
+test('a time that is set anew while it is acted on is kept', async () => {
   const w = workerWorld()
   let again = true
   const kernel: Kernel = {
@@ -133,30 +139,30 @@ test('a timer that is set anew while it fires is kept', async () => {
   const worker = runTimers(kernel, w.clock, silent)
   await remind(w, 'one', 0)
   await w.clock.advance(1_000)
-  assert.equal((await deliveries(w.store)).length, 1, 'the new one waits')
+  assert.equal((await waitingIn(w.store)).length, 1, 'the new one waits')
   await w.clock.advance(70_000)
   assert.equal(await timesOf(w.store, 'one'), 2)
-  assert.deepEqual(await deliveries(w.store), [])
+  assert.deepEqual(await waitingIn(w.store), [])
   await worker.stop()
 })
 
-test('a timer that is moved while it waits behind another of its lane does not fire early', async () => {
+test('a document whose time is moved while those before it are acted on does not come early', async () => {
   const w = workerWorld()
+  const many = Array.from({ length: 64 }, (_, i) => `a${i}`)
   const kernel: Kernel = {
     ...w.kernel,
     async call(name, input, ...rest) {
       const answer: unknown = await w.kernel.call(name, input, ...rest)
-      if (name === 'toy/note.keep' && (input as { id: string }).id === 'first') await remind(w, 'second', 60_000)
+      if (name === 'toy/note.keep' && (input as { id: string }).id === 'a0') await remind(w, 'last', 60_000)
       return answer
     },
   }
-  await remind(w, 'first', 0)
-  await remind(w, 'second', 0)
+  for (const id of [...many, 'last']) await remind(w, id, 0)
   const worker = runTimers(kernel, w.clock, silent)
   await w.clock.advance(30_000)
-  assert.deepEqual([await timesOf(w.store, 'first'), await timesOf(w.store, 'second')], [1, 0])
+  assert.deepEqual([await timesOf(w.store, 'a0'), await timesOf(w.store, 'last')], [1, 0])
   await w.clock.advance(40_000)
-  assert.equal(await timesOf(w.store, 'second'), 1)
+  assert.equal(await timesOf(w.store, 'last'), 1)
   await worker.stop()
 })
 

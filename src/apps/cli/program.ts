@@ -120,8 +120,9 @@ function withGlobals(command: Command): void {
 function describe(command: Command, spec: Spec): void {
   const { summary, positionals, examples } = spec
   command.description(summary).allowExcessArguments(false)
-  for (const one of positionals) command.addArgument(new Argument(`[${fieldOf(one)}]`, wordsFor(one)))
-  const shown = positionals.map((one) => (one.required ? `<${fieldOf(one)}>` : `[${fieldOf(one)}]`))
+  const named = (one: Flag): string => `${fieldOf(one)}${one.shape.rest ? '...' : ''}`
+  for (const one of positionals) command.addArgument(new Argument(`[${named(one)}]`, wordsFor(one)))
+  const shown = positionals.map((one) => (one.required ? `<${named(one)}>` : `[${named(one)}]`))
   command.usage([...shown, '[options]'].join(' '))
   for (const one of allFlags(spec)) for (const option of optionsFor(one, positionals.includes(one))) command.addOption(option)
   withGlobals(command)
@@ -177,8 +178,11 @@ function givenTo(command: Command, { positionals, flags }: Spec): Given {
     if (word === undefined) continue
     if (given.has(one.name)) throw usage(`${fieldOf(one)} is given twice`)
     try {
-      const value = valueFrom(word, one.shape)
-      given.set(one.name, one.shape.many ? [value] : value)
+      if (one.shape.rest) given.set(one.name, command.args.slice(i))
+      else {
+        const value = valueFrom(word, one.shape)
+        given.set(one.name, one.shape.many ? [value] : value)
+      }
     } catch (error) {
       throw usage(`<${fieldOf(one)}> ${(error as Error).message}`)
     }

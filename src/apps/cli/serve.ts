@@ -12,6 +12,14 @@ export const memoryFlags: readonly string[] = [
 ]
 export const memoryEnv: Readonly<Record<string, string>> = { MALLOC_ARENA_MAX: '1' }
 
+/** The words behind `device up`, which is handed over likewise. */
+export function wordsForDevice(argv: readonly string[]): string[] | null {
+  const at = argv.indexOf('device')
+  const before = argv.slice(0, Math.max(0, at))
+  const isFirst = at === 0 || (at === 2 && before[0] === '--data') || (at === 1 && before[0]!.startsWith('--data='))
+  return isFirst && argv[at + 1] === 'up' ? [...before, ...argv.slice(at + 2)] : null
+}
+
 /** The words behind `up`, wherever `up` stands. The server reads its own options. */
 export function wordsForUp(argv: readonly string[]): string[] | null {
   const at = argv.indexOf('up')
@@ -23,8 +31,24 @@ export function wordsForUp(argv: readonly string[]): string[] | null {
 
 const isTuned = (): boolean => /max[-_]semi[-_]space[-_]size/.test([...process.execArgv, process.env['NODE_OPTIONS']].join(' '))
 
+/** Resolves when the daemon runs; the process then ends by a signal. */
+export async function deviceUp(words: readonly string[]): Promise<void> {
+  tune()
+  const { main } = await import('../device/main.ts')
+  await main(words)
+}
+
 /** Resolves when the server runs; the process then ends by a signal. */
 export async function up(words: readonly string[]): Promise<void> {
+  tune()
+  const { main } = await import('../server/main.ts')
+  // What an operator's log collector wants to know is noise at a terminal.
+  const isQuiet = process.stderr.isTTY && !process.env['COUNTERSIGN_LOG'] && !words.some((word) => /^--log(=|$)/.test(word))
+  const client = process.env['npm_command'] === 'exec' ? 'npx countersign' : 'countersign'
+  await main(isQuiet ? [...words, '--log', 'warn'] : words, { server: `${client} up`, client })
+}
+
+function tune(): void {
   // Node sizes its memory before the first line of a program runs, so the process becomes one with the flags: the same id, the same
   // terminal, nobody in between who would have to pass signals on.
   if (!isTuned() && process.platform !== 'win32')
@@ -32,9 +56,4 @@ export async function up(words: readonly string[]): Promise<void> {
       ...memoryEnv,
       ...process.env,
     })
-  const { main } = await import('../server/main.ts')
-  // What an operator's log collector wants to know is noise at a terminal.
-  const isQuiet = process.stderr.isTTY && !process.env['COUNTERSIGN_LOG'] && !words.some((word) => /^--log(=|$)/.test(word))
-  const client = process.env['npm_command'] === 'exec' ? 'npx countersign' : 'countersign'
-  await main(isQuiet ? [...words, '--log', 'warn'] : words, { server: `${client} up`, client })
 }

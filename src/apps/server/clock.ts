@@ -1,12 +1,21 @@
 // The real clock and real chance. Everything else is given these and asks nobody.
 import { randomFillSync } from 'node:crypto'
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Clock, Entropy } from '#kernel/ports/clock.ts'
 
 export const realClock: Clock = {
   now: Date.now,
-  // An aborted sleep is over, not an error.
-  sleep: (ms, signal) => wait(ms, undefined, { signal }).catch(() => undefined),
+  // An aborted sleep is over, not an error: a worker is woken by every commit, and each error would come with a stack.
+  sleep: (ms, signal) =>
+    new Promise((done) => {
+      if (signal.aborted) return done()
+      const over = (): void => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', over)
+        done()
+      }
+      const timer = setTimeout(over, ms)
+      signal.addEventListener('abort', over)
+    }),
 }
 
 // Asking for a few bytes at a time costs a hundred times what the bytes do.

@@ -65,7 +65,7 @@ async function run(config: Config, client: string): Promise<void> {
   const steps = nextSteps({ url: server.url, data: server.folder.path, hasOwner: way.hasLink }, client, process.cwd())
   // In one piece: whoever reads it through a pipe gets all of it with the first line.
   process.stdout.write(`countersign ready ${server.url}\n${way.words}\nThe admin key is in ${server.folder.adminKey}\n${steps}`)
-  log.info({ port: server.port, host: config.host, socket: config.socket, data: server.folder.path, version }, 'ready')
+  log.info({ node: server.node, port: server.port, host: config.host, socket: config.socket, data: server.folder.path, version }, 'ready')
 }
 
 /** How the owner gets in. A disk without room for a link is no reason to answer nobody. */

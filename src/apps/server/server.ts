@@ -1,5 +1,6 @@
 // The server: which parts there are, in which order they start, and in which order they stop.
-import { existsSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http/index.ts'
 import { createMetrics, type Metrics } from '#bindings/shared/call-metrics.ts'
@@ -7,35 +8,35 @@ import type { Tls } from '#bindings/http/connections/tls.ts'
 import { createJsonRpc, type JsonRpcServer } from '#bindings/jsonrpc/index.ts'
 import { createTurns } from '#bindings/shared/read-turns.ts'
 import { createUnsent, type Unsent } from '#bindings/shared/unsent-answers.ts'
+import { hcpArtifacts } from '#bridges/hcp/artifacts.ts'
 import { hxp } from '#bridges/hxp/index.ts'
+import { mailLinks } from '#bridges/mail-links/index.ts'
 import { createCapabilities } from '#capabilities/registry.ts'
 import type { CapabilitySource } from '#capabilities/source.ts'
 import { contracts } from '#contracts/index.ts'
+import type { NodeEpoch } from '#kernel/call/effects.ts'
 import type { Blobs } from '#kernel/ports/blobs.ts'
 import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import type { Difference } from '#kernel/log/hash-chain.ts'
-import type { Found, Store } from '#kernel/log/store.ts'
+import type { Found } from '#kernel/log/store.ts'
 import { grants } from '#protocols/collaboration/task/grants.ts'
 import { directory, people } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
-import { openBlobs } from '#stores/blobs.ts'
-import { sqliteStore, type SqliteOptions } from '#stores/sqlite.ts'
-import { runCollector } from '#workers/upkeep/blob-collector.ts'
 import { concludeUnknown, createEffects } from '#workers/effect-runner.ts'
 import { createExamination } from '#workers/upkeep/examination.ts'
 import { openFindings } from '#workers/upkeep/findings.ts'
 import { jwksOf } from '#workers/keys/key-ring.ts'
-import { createNotary, taggerOf } from '#workers/keys/notary.ts'
-import { runNotices } from '#workers/notices/channel.ts'
+import { createNotary } from '#workers/keys/notary.ts'
+import type { NoticeOptions } from '#workers/notices/channel.ts'
 import { keepPresence } from '#workers/presence.ts'
-import { runProcesses } from '#workers/programs/agents.ts'
-import { runSweeper } from '#workers/upkeep/reply-sweeper.ts'
-import { runTimers } from '#workers/timers.ts'
 import { runVerifier, type RecordState } from '#workers/upkeep/record-verifier.ts'
-import { runWebhooks, type WebhookOptions } from '#workers/webhooks/agents.ts'
-import type { Worker } from '#workers/worker.ts'
+import type { WebhookOptions } from '#workers/webhooks/agents.ts'
+import { ALONE, openLeases, type Duty, type Leases } from '#workers/leases.ts'
+import { statesOf, type Worker, type WorkerState } from '#workers/worker.ts'
+import { harnessTerms, runHarness, type RunningHarness } from './harness.ts'
 import { readAgents } from './settings/agents-file.ts'
 import { readCapabilities } from './settings/capability-file.ts'
 import { realClock, realEntropy } from './clock.ts'
@@ -45,14 +46,19 @@ import { StartError } from './start-error.ts'
 import { setUpDevelopment } from './identity/development.ts'
 import { installationOf } from './folder/installation.ts'
 import { createIssuer } from './identity/issuer.ts'
-import { namesOf, openKeys, replacedIn, SERVER_KEY, watchKeys, type Keys } from './folder/key-files.ts'
+import { namesOf, watchKeys, type Keys } from './folder/key-files.ts'
 import { checkRecord, keysBeside, setUpChecked } from './folder/record-check.ts'
 import { createSessions, type Sessions } from './identity/authenticator.ts'
+import { nodeLines } from './database/figures.ts'
+import { openInDatabase } from './database/shared-storage.ts'
+import { openInFolder, type Storage } from './storage.ts'
 import { streamPaths } from './stream-paths.ts'
 import { ownerLogin, setUp } from './folder/first-start.ts'
 import { version } from '../version.ts'
 import { listenOn } from './socket-file.ts'
 import { readTls, renewTls } from './tls.ts'
+import { LEASES, runWorkers } from './workers.ts'
+import { readPage } from './page-files.ts'
 
 export type ServerOptions = {
   readonly log: Logger
@@ -74,6 +80,7 @@ export type Server = {
   readonly folder: DataFolder
   /** The same for as long as the record lasts, whatever its address and its keys. */
   readonly installation: string
+  readonly node: string
   /** A link that signs the owner in, once; null when the owner was switched off. */
   ownerLink(): Promise<string | null>
   /** Takes up a certificate that was renewed. */
@@ -94,34 +101,39 @@ export async function startServer(config: Config, options: ServerOptions): Promi
 }
 
 async function start(config: Config, options: ServerOptions, undo: (() => unknown)[]): Promise<Server> {
-  const { log, clock = realClock, onFatal, signal = new AbortController().signal } = options
+  const { clock = realClock, onFatal, signal = new AbortController().signal } = options
+  const node = config.node ?? nodeName()
+  // Lines of several servers end up in one place.
+  const log = config.database ? options.log.child({ node }) : options.log
   const agents = config.agents === null ? [] : readAgents(config.agents, process.env)
   const tls = config.tls === null ? undefined : readTls(config.tls, clock.now(), log)
   const folder = openDataFolder(config.data)
   undo.push(folder.release)
-  // Before there is a database: one that was ever written has keys beside it.
-  const keys = await openKeys(folder.keys, !existsSync(folder.database), { now: clock.now, entropy: realEntropy })
   const findings = await openFindings(folder.findings, log)
-  const tags = { tag: taggerOf(keys.server), retags: replacedIn(folder.keys).includes(SERVER_KEY) }
-  const store = openStore(folder, config, { fatal: onFatal, found: findings.add, amiss: folder.lock.amiss, ...tags }, log)
-  undo.push(() => within(store.close(), STORE_MS))
-  folder.lock.keep([folder.database, `${folder.database}-wal`], log)
-  const workers: Worker[] = []
+  const beside = { folder, config, clock, log, findings, onFatal }
+  const storage = config.database ? await openInDatabase(beside, config.database, node) : await openInFolder(beside)
+  const { keys, pushKeys, store, blobs } = storage
+  undo.push(() => within(storage.close(), STORE_MS))
+  const workers: Worker[] = [...storage.workers]
+  const self: Self = { issuer: '', leases: null }
+  // After those who work under them.
+  undo.push(() => self.leases && within(self.leases.stop(), LEASES_MS))
   undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
-  const checked = await checkRecord(store, folder, config, clock, log, signal)
-  const blobs = await openBlobs(folder.blobs, { fatal: onFatal })
+  const checked = await checkRecord(store, { path: folder.path, marker: storage.marker }, config, clock, log, signal)
   const rounds = { findings, begin: () => createExamination({ store, blobs, beside: () => keysBeside(store, keys) }) }
-  const verifier = checked.difference ? null : runVerifier(store, checked.marker, folder.marker, clock, log, rounds)
+  const verifies: Duty = { ...ALONE, holds: () => !store.isShared || self.leases?.duty('verifier').holds() === true }
+  const verifier = checked.difference ? null : runVerifier(store, checked.marker, storage.marker, clock, log, rounds, verifies)
   if (verifier) workers.push(verifier)
   const sources = config.capabilities === null ? [] : readCapabilities(config.capabilities, { clock, log, env: process.env })
-  const capabilities = createCapabilities([...sources, ...(options.capabilities ?? [])], clock, log)
+  const nodeEpoch = (): NodeEpoch | undefined => (self.leases && store.isShared ? { node, epoch: self.leases.epoch } : undefined)
+  const capabilities = createCapabilities([...sources, ...(options.capabilities ?? [])], clock, log, nodeEpoch)
   const effects = createEffects({ capability: capabilities.invoke }, clock, log, EFFECTS_MS)
-  const self = { issuer: '' }
   const kept = await keepPresence(folder.seen, clock, log)
   workers.push(kept.worker)
   const unsent = createUnsent((actor, connections) =>
     log.warn({ actor, connections }, 'connections were cut: they did not read the answers that they had asked for'),
   )
+  const notary = createNotary(keys.server, keys.ring, () => self.issuer)
   const kernel = createKernel({
     store,
     blobs,
@@ -133,7 +145,10 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     findings: () => [...named(verifier?.state().difference ?? checked.difference), ...findings.all()],
     presence: kept.presence,
     perform: effects.perform,
-    notary: createNotary(keys.server, keys.ring, () => self.issuer),
+    doneElsewhere: (_, request) => capabilities.elsewhere(request),
+    node: nodeEpoch,
+    bug: (error) => log.error({ err: error }, 'something that follows the record failed'),
+    notary,
     now: clock.now,
     sleep: clock.sleep,
     entropy: realEntropy,
@@ -144,27 +159,54 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
       criticalPerHourMax: config.criticalPerHourMax,
       defaultSecondsMin: config.defaultSecondsMin,
       publicHooksOnly: !config.webhookPrivate,
+      mails: config.smtp !== null,
+      pushKey: () => pushKeys().current.key,
+      noticesPerHourMax: config.noticesPerHourMax,
+      harness: harnessTerms(config.harness, () => self.issuer.split('#')[0]!),
     },
     readsPerMinute: config.readsPerMinute,
     turns: createTurns(unsent),
     checksAnswers: false,
   })
-  await concludeUnknown(kernel, log)
+  const { isShared } = store
+  const leases = await orRefused(() => openLeases(kernel, { node, names: LEASES, monotonic: () => performance.now() }, clock, log))
+  self.leases = leases
+  // Of a database that others have open as well, what is pending may be under way there.
+  if (!isShared) await concludeUnknown(kernel, log)
   const recordKeys = (): Promise<unknown> => kernel.call('identity/keys.record', namesOf(keys.server, keys.ring()), SYSTEM)
-  await setUpChecked(store, { keys, folder, config, findings, log }, () => setUp(kernel, folder.adminKey), recordKeys)
+  const starting = { keys, folder, config, findings, log }
+  await storage.settingUp(() => setUpChecked(store, starting, () => setUp(kernel, folder.adminKey, isShared), recordKeys))
   const installation = await installationOf(store)
   self.issuer = `${publicOrigin(config, config.port)}#${installation}`
   folder.reserve.keep()
   workers.push(capabilities)
   await capabilities.start(kernel)
   workers.push(watchKeys(keys, clock, log, recordKeys))
-  workers.push(runTimers(kernel, clock, log), runSweeper(kernel, clock, log), runCollector(store, blobs, clock, log))
-  workers.push(runWebhooks(kernel, webhookOptions(config), clock, log), runNotices(kernel, webhookOptions(config), clock, log))
-  workers.push(runProcesses(kernel, blobs, agents, clock, log))
+  const notices = { ...noticeOptions(config, () => self.issuer), pushKeys }
+  workers.push(...runWorkers({ kernel, blobs, agents, clock, log, leases, webhooks: webhookOptions(config), notices, trim: storage.trim }))
+  const harness = runHarness(config.harness, { kernel, clock, notary, log, leases })
+  workers.push(harness)
   const sessions = await sessionsOf(kernel, config, log)
-  const metrics = createMetrics()
+  const metrics = createMetrics(() => [...nodeLines(node, leases), ...storage.figures()])
   const record = (): RecordState => verifier?.record() ?? 'changed'
-  const parts = { kernel, installation, sessions, blobs, keys, metrics, unsent, tls, record, amiss: folder.lock.amiss }
+  const parts = {
+    kernel,
+    installation,
+    sessions,
+    blobs,
+    keys,
+    metrics,
+    unsent,
+    tls,
+    record,
+    harness,
+    storage,
+    node,
+    leases,
+    states: () => statesOf(workers),
+    isNear: () => isNear,
+  }
+  let isNear = false
   const http = httpOf(parts, config, options)
   const rpc = createJsonRpc({ kernel, log, metrics, unsent, authenticate: sessions.authenticate })
   undo.push(() => Promise.all([http.stop(), rpc.stop(), effects.stop()]))
@@ -176,6 +218,9 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   let stopped: Promise<void> | undefined
   async function stop(): Promise<void> {
     log.info({}, 'stopping')
+    // Whoever spreads requests over several servers sees it before the first one is refused.
+    isNear = true
+    if (config.drainMs > 0) await realClock.sleep(config.drainMs, new AbortController().signal)
     for (const step of undo.toReversed()) await step()
     log.info({}, 'stopped')
   }
@@ -186,9 +231,30 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     rpc,
     folder,
     installation,
+    node,
     ownerLink: () => ownerLogin(kernel).then((path) => (path === null ? null : url + path)),
     renew: () => config.tls && renewTls(http, config.tls, clock.now(), log),
     stop: () => (stopped ??= stop()),
+  }
+}
+
+type Self = { issuer: string; leases: Leases | null }
+
+/** A host name may not be one by our rules; the random part tells two processes of one host apart. */
+const nodeName = (): string =>
+  `${
+    hostname()
+      .replaceAll(/[^A-Za-z0-9._-]/g, '-')
+      .replace(/^[^A-Za-z0-9]+/, '')
+      .slice(0, 50) || 'node'
+  }-${randomBytes(4).toString('hex')}`
+
+/** A refusal at the start is told to the operator as it is. */
+async function orRefused<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw error instanceof Refusal ? new StartError(error.message) : error
   }
 }
 
@@ -209,8 +275,16 @@ const webhookOptions = ({ webhookPrivate, webhookAttemptsMax }: Config): Webhook
   random: Math.random,
 })
 
+const originIn = (issuer: string): string => issuer.slice(0, issuer.lastIndexOf('#'))
+function noticeOptions(config: Config, issuer: () => string): NoticeOptions {
+  const origin = (): string => originIn(issuer())
+  const from = config.mailFrom || `countersign@${config.hosts[0]?.replace(/:\d+$/, '') ?? 'localhost'}`
+  return { ...webhookOptions(config), origin, mail: config.smtp === null ? null : { smtp: config.smtp, from } }
+}
+
 /** After the HTTP server's own bound there is one second left; a child that does not end in it is left to its broken pipes. */
 const WORKERS_MS = 500
+const LEASES_MS = 300
 const STORE_MS = 400
 /** What is invoked may take this long to end by itself, and as long again to be recorded. */
 const EFFECTS_MS = 1_000
@@ -221,42 +295,28 @@ async function within(work: Promise<unknown>, ms: number): Promise<void> {
   enough.abort()
 }
 
-type StoreOptions = Required<Pick<SqliteOptions, 'fatal' | 'tag' | 'retags' | 'found' | 'amiss'>>
-
-function openStore(folder: DataFolder, config: Config, options: StoreOptions, log: Logger): Store {
-  const { database, reserve } = folder
-  try {
-    return sqliteStore(database, {
-      ...options,
-      isForced: config.skipVerify,
-      bug: (error) => log.error({ err: error }, 'a listener of the store failed'),
-    })
-  } catch (error) {
-    const words = (error as Error).message
-    const mayBeFull = FULL.has(((error as { errcode?: number }).errcode ?? 0) & 0xff)
-    if (!mayBeFull || !reserve.giveUp()) throw new StartError(`the database cannot be opened: ${words} (${database})`)
-    log.warn({}, `the disk seems to be full (${words}): the reserve in the data folder was given up to open the database`)
-  }
-  return openStore(folder, config, options, log)
-}
-/** IOERR, FULL, CANTOPEN: what SQLite says when it cannot make a file beside the database. */
-const FULL = new Set([10, 13, 14])
-
 type Parts = {
   readonly kernel: Kernel
   readonly installation: string
+  states(): Readonly<Record<string, WorkerState>>
   readonly sessions: Sessions
   readonly blobs: Blobs
   readonly keys: Keys
   readonly metrics: Metrics
   readonly unsent: Unsent
   readonly tls: Tls | undefined
+  readonly storage: Storage
+  readonly node: string
+  readonly leases: Leases
   record(): RecordState
-  amiss(): string | null
+  readonly harness: RunningHarness
+  /** Whether it is about to stop. */
+  isNear(): boolean
 }
 
 function httpOf(parts: Parts, config: Config, options: ServerOptions): HttpServer {
-  const { kernel, installation, sessions, blobs, keys, metrics, unsent, tls, record, amiss } = parts
+  const { kernel, installation, sessions, blobs, keys, metrics, unsent, tls, record, harness, storage, node, leases, states, isNear } =
+    parts
   const { log, clock = realClock, bounds } = options
   const started_at = timestampOf(clock.now())
   return createHttp({
@@ -276,19 +336,24 @@ function httpOf(parts: Parts, config: Config, options: ServerOptions): HttpServe
       recheck: sessions.recheck,
       redeem: sessions.redeem,
     },
-    bridges: [hxp()],
+    bridges: [hxp(keys.server), hcpArtifacts(), mailLinks()],
+    page: readPage(config.web),
     bytes: { blobs, bytesMax: config.blobBytesMax },
     documents: new Map([['/.well-known/jwks.json', () => jwksOf(keys.ring())]]),
     metrics,
     unsent,
-    amiss,
+    amiss: storage.amiss,
+    unready: () => (isNear() ? 'stopping' : storage.isReachable() ? leases.amiss() : 'cut off from the database'),
     ...(bounds ? { bounds } : {}),
     health: () => ({
       installation,
-      store: 'sqlite',
-      durability: 'every answer is on disk (WAL, synchronous=FULL)',
+      store: storage.kind,
+      node,
+      durability: storage.durability(),
       started_at,
       record: record(),
+      harness: harness.health(),
+      workers: states(),
       ...(config.dev ? { mode: 'development' } : {}),
     }),
   })

@@ -1,17 +1,19 @@
 // Live streams on the HTTP server: the hub, and the two ways to reach it.
-import type { FastifyInstance } from 'fastify'
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { sha256 } from '#kernel/log/hash-chain.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
-import { createHub, type HubOptions, type StreamBounds } from '../live/hub.ts'
+import { createHub, type Hub, type HubOptions, type StreamBounds } from '../live/hub.ts'
 import type { Unsent } from '../shared/unsent-answers.ts'
-import { createSockets, SOCKET_PATH, type Identified, type SocketBounds } from '../websocket/index.ts'
-import type { Credential, Guard } from './browser/browser-guard.ts'
-import { registerSse } from './sse.ts'
+import { createSockets, SOCKET_PATH, type SocketBounds } from '../websocket/index.ts'
+import type { Guard } from './browser/browser-guard.ts'
+import { identifiedBy, type Authenticate, type Credential, type Identified } from '../shared/credentials.ts'
+import type { Failed } from '../shared/handle.ts'
+import type { Reply } from './responses.ts'
+import type { Route } from './router.ts'
+import { sseRoutes } from './sse.ts'
 
 export type LiveOptions = {
   /** Further paths: from a path to the stream operation that it stands for. */
@@ -26,7 +28,12 @@ export type LiveOptions = {
   readonly written?: HubOptions['written']
 }
 
-export type Live = { size(): number; stop(): void }
+export type Live = {
+  readonly hub: Hub
+  readonly routes: readonly Route[]
+  attach(server: Server): void
+  stop(): void
+}
 
 type Wiring = {
   readonly kernel: Kernel
@@ -34,7 +41,10 @@ type Wiring = {
   readonly live?: LiveOptions | undefined
   readonly log: { error(fields: object, words: string): void }
   readonly unsent: Unsent
-  authenticate(credential: Credential): Actor | Promise<Actor>
+  /** On every answer. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly authenticate: Authenticate
+  failing(path: string): (error: unknown) => Failed<Reply>
   isStopping(): boolean
 }
 
@@ -42,12 +52,12 @@ type Wiring = {
 export const isSocketRequest = ({ url, headers }: IncomingMessage): boolean =>
   url?.split('?', 1)[0] === SOCKET_PATH && headers.upgrade?.toLowerCase() === 'websocket'
 
-export function registerLive(app: FastifyInstance, { kernel, guard, live = {}, log, unsent, authenticate, isStopping }: Wiring): Live {
+export function createLive({ kernel, guard, live = {}, log, unsent, headers, authenticate, failing, isStopping }: Wiring): Live {
   const { aliases = {}, origins = [], recheck = authenticate, bounds, written } = live
   const bug = (error: unknown): void => log.error({ err: error }, 'a stream failed')
   const hub = createHub({ kernel, bounds, written, bug })
   const lingerMs = bounds?.lingerMs ?? limits.streamLingerMs
-  registerSse(app, { protocols: kernel.protocols, guard, hub, aliases, lingerMs, unsent, authenticate, recheck })
+  const sse = { protocols: kernel.protocols, guard, hub, headers, aliases, lingerMs, unsent, authenticate, recheck, failing }
   let tickets = 0
   const sockets = createSockets({
     hub,
@@ -58,7 +68,7 @@ export function registerLive(app: FastifyInstance, { kernel, guard, live = {}, l
     unsent,
     async identify(credential): Promise<Identified> {
       await authenticate(credential)
-      return { who: sha256(`${credential.kind} ${credential.token}`), caller: () => recheck(credential) }
+      return identifiedBy(recheck, credential)
     },
     async redeem(ticket): Promise<Identified> {
       if (!live.redeem) throw new Refusal('UNAUTHENTICATED', 'this server issues no tickets')
@@ -67,11 +77,14 @@ export function registerLive(app: FastifyInstance, { kernel, guard, live = {}, l
     isStopping,
     bug,
   })
-  app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    if (isSocketRequest(request)) sockets.upgrade(request, socket, head)
-  })
   return {
-    size: hub.size,
+    hub,
+    routes: sseRoutes(sse),
+    attach(server) {
+      server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+        if (isSocketRequest(request)) sockets.upgrade(request, socket, head)
+      })
+    },
     stop() {
       hub.stop()
       sockets.stop()

@@ -1,12 +1,11 @@
 // Public documents, readable without a credential: public keys, the description of the API. Each text stands in memory once, however many
 // clients have not read it yet.
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { OutgoingHttpHeaders } from 'node:http'
 import { limits } from '#kernel/limits.ts'
 import { createMeter } from '#kernel/codec/rate-limit.ts'
 import type { Unsent } from '../shared/unsent-answers.ts'
-import { prepare, transportFailure } from './responses.ts'
-import { endSoon, nobodyAt } from './connections/turn-batching.ts'
+import { nobodyAt } from './connections/ending.ts'
+import { replyOf, transportFailure, type Reply } from './responses.ts'
+import type { Exchange, Route } from './router.ts'
 
 /** By path; each is made anew when it is asked for. */
 export type Documents = ReadonlyMap<string, () => object>
@@ -18,11 +17,11 @@ const headers = {
   'cross-origin-resource-policy': 'cross-origin',
 } as const
 
-export function registerDocuments(app: FastifyInstance, sendDocument: SendDocument, documents: Documents = new Map()): void {
-  for (const [path, document] of documents) {
+export function documentRoutes(giveDocument: GiveDocument, documents: Documents = new Map()): Route[] {
+  return [...documents].map(([path, document]) => {
     const bytesOf = bytesOnce()
-    app.get(path, (request, reply) => sendDocument(request, reply.headers(headers), bytesOf(JSON.stringify(document()))))
-  }
+    return { method: 'GET', path, answer: (exchange) => giveDocument(exchange, bytesOf(JSON.stringify(document())), headers) }
+  })
 }
 
 /** The bytes of a text; the same ones as before where the text is the same. */
@@ -34,20 +33,16 @@ function bytesOnce(): (text: string) => Buffer {
   }
 }
 
-export type SendDocument = (request: FastifyRequest, reply: FastifyReply, bytes: Buffer) => unknown
+export type GiveDocument = (exchange: Exchange, bytes: Buffer, headers?: Reply['headers']) => Reply
 
-/** Sends bytes that stand in memory anyway; who reads them without end, or not at all, is refused. */
-export function documentSender(unsent: Unsent): SendDocument {
+/** Answers with bytes that stand in memory anyway; who reads them without end, or not at all, is refused. */
+export function documentGiver(unsent: Unsent): GiveDocument {
   const meter = createMeter(limits.publicBytesPerMinute, () => performance.now())
   const tooMuch = transportFailure(429, 'QUOTA_EXCEEDED', 'this address has asked for too many documents', { 'retry-after': '10' })
-  return (request, reply, bytes) => {
-    const { raw } = reply
-    const who = nobodyAt(request.raw.socket)
-    if (!meter.take(who) || !unsent.hasRoom(who)) return prepare(reply, tooMuch)
+  return ({ request }, bytes, own = {}) => {
+    const who = nobodyAt(request.socket)
+    if (!meter.take(who) || !unsent.hasRoom(who)) return replyOf(tooMuch)
     meter.charge(who, bytes.length)
-    reply.hijack()
-    raw.writeHead(200, { ...(reply.getHeaders() as OutgoingHttpHeaders), 'content-length': bytes.length })
-    endSoon(raw, request.method === 'HEAD' ? undefined : bytes, unsent)
-    return reply
+    return { status: 200, headers: own, body: bytes }
   }
 }

@@ -1,7 +1,6 @@
 // Statuses, headers and the one shape of an error. Only here does a class of refusal become a status.
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Readable } from 'node:stream'
 import { Refusal, type Fault } from '#kernel/declare/errors.ts'
-import { limits } from '#kernel/limits.ts'
 
 export const statuses: Readonly<Record<Fault, number>> = {
   invalid: 400,
@@ -18,7 +17,7 @@ export const statuses: Readonly<Record<Fault, number>> = {
   internal: 500,
 }
 
-export const JSON_TYPE = 'application/json; charset=utf-8'
+const JSON_TYPE = 'application/json; charset=utf-8'
 
 /** On every answer. An answer is for the one who asked: nothing keeps it, frames it, sniffs it or names where it came from. */
 export const securityHeaders = {
@@ -38,7 +37,16 @@ export type Failure = {
   readonly headers: Readonly<Record<string, string>>
 }
 
-export const bodyOf = ({ code, message, details }: Pick<Failure, 'code' | 'message' | 'details'>): string =>
+/** An answer: its headers stand above those of every answer, and a length is theirs where they name one. `body` null: without one. */
+export type Reply = {
+  readonly status: number
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body: string | Buffer | Readable | null
+}
+
+export const replyOf = (failure: Failure): Reply => ({ status: failure.status, headers: failure.headers, body: bodyOf(failure) })
+
+const bodyOf = ({ code, message, details }: Pick<Failure, 'code' | 'message' | 'details'>): string =>
   JSON.stringify({ error: { code, message, details } })
 
 /** A refusal with a status of its own, thrown. */
@@ -77,10 +85,6 @@ type Failing = {
 export function errorResponse(error: unknown, path: string, { kernel, log }: Failing): Failure {
   const refusal = failureOf(error, kernel.codes)
   if (refusal) return refusal
-  const status = (error as { statusCode?: number }).statusCode
-  if (status === 413) return transportFailure(413, 'TOO_LARGE', `a body has at most ${limits.bodyBytesMax} bytes`)
-  if (status === 415) return transportFailure(415, 'INVALID_REQUEST', 'the body must be application/json')
-  if (status === 400) return transportFailure(400, 'INVALID_REQUEST', 'the body could not be read')
   log.error({ err: error, path }, 'a request failed')
   return internalFailure
 }
@@ -101,23 +105,9 @@ function headersOf(fault: Fault, details: Readonly<Record<string, unknown>>): Re
   return { 'retry-after': String(Math.ceil(seconds)) }
 }
 
-/** Sets status and headers and returns the body. */
-export function prepare(reply: FastifyReply, failure: Failure): string {
-  reply.code(failure.status).headers(failure.headers).header('content-type', JSON_TYPE)
-  return bodyOf(failure)
-}
-
-/** The same for a socket on which no request could be read. Whose path it was for is not known, so that it has a message for both. */
+/** A refusal for a socket on which no request could be read. Whose path it was for is not known, so that it has a message for both. */
 export function rawAnswer({ status, code, message, details }: Failure, reason: string): string {
   const body = bodyOf({ code, message, details }).replace(/\}$/, `,"message":${JSON.stringify(message)}}`)
   const headers = Object.entries({ ...securityHeaders, 'content-length': Buffer.byteLength(body), connection: 'close' })
   return `HTTP/1.1 ${status} ${reason}\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`
-}
-
-/** Nothing stands at that address, or not for that method. */
-export function absence({ url, method }: FastifyRequest, allow: ReadonlyMap<string, string>): Failure {
-  const path = url.split('?', 1)[0]!
-  const methods = allow.get(path)
-  if (methods === undefined) return transportFailure(404, 'NOT_FOUND', `there is nothing at ${path.slice(0, 200)}`)
-  return transportFailure(405, 'INVALID_REQUEST', `${method} is not possible here; use ${methods}`, { allow: methods })
 }

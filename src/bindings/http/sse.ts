@@ -1,30 +1,35 @@
 // Streams as server-sent events: every stream operation of the kernel is a GET that does not end.
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
-import { sha256 } from '#kernel/log/hash-chain.ts'
+import type { ServerResponse } from 'node:http'
 import { Refusal } from '#kernel/declare/errors.ts'
-import type { Actor } from '#kernel/declare/access.ts'
 import { decodeText } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Protocol } from '#kernel/declare/operation.ts'
 import type { Hub, Portion, Sink } from '../live/hub.ts'
+import { identifiedBy, type Authenticate } from '../shared/credentials.ts'
+import { handlerOf, type Failed } from '../shared/handle.ts'
+import { optionsOf } from '../shared/idempotency-key.ts'
 import type { Unsent } from '../shared/unsent-answers.ts'
-import type { Credential, Guard } from './browser/browser-guard.ts'
+import type { Guard } from './browser/browser-guard.ts'
+import type { Reply } from './responses.ts'
+import type { Exchange, Route } from './router.ts'
 
 export type SseOptions = {
   readonly protocols: readonly Protocol[]
   readonly guard: Guard
   readonly hub: Hub
+  /** On every answer. */
+  readonly headers: Readonly<Record<string, string>>
   /** Further paths: from a path to the stream operation that it stands for. */
   readonly aliases: Readonly<Record<string, string>>
   readonly lingerMs: number
   readonly unsent: Unsent
-  authenticate(credential: Credential): Actor | Promise<Actor>
+  readonly authenticate: Authenticate
   /** The same without counting as use: a page that is only open must not keep a session from ending. */
-  recheck(credential: Credential): Actor | Promise<Actor>
+  readonly recheck: Authenticate
+  failing(path: string): (error: unknown) => Failed<Reply>
 }
 
-export function registerSse(app: FastifyInstance, options: SseOptions): void {
+export function sseRoutes(options: SseOptions): Route[] {
   const inputs = new Map<string, Properties>()
   for (const protocol of options.protocols) {
     for (const op of protocol.operations) {
@@ -32,39 +37,41 @@ export function registerSse(app: FastifyInstance, options: SseOptions): void {
     }
   }
   const paths = [...[...inputs.keys()].map((name) => [`/v1/${name}`, name] as const), ...Object.entries(options.aliases)]
-  for (const [path, name] of paths) {
+  return paths.map(([path, name]) => {
     const properties = inputs.get(name)
     if (!properties) throw new Error(`${path} stands for ${name}, which is no stream operation`)
-    app.get(path, { exposeHeadRoute: false }, handlerOf(name, properties, options))
-  }
+    return { method: 'GET', path, head: false, answer: answerOf(path, name, properties, options) }
+  })
 }
 
-function handlerOf(name: string, properties: Properties, { guard, hub, authenticate, recheck, lingerMs, unsent }: SseOptions) {
-  return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-    const { headers } = request.raw
-    const credential = guard.credentialOf(headers)
-    await authenticate(credential)
-    const { after, input } = questionIn(request.url, properties)
-    // A browser that connects again says where it was; the address still says where it began.
-    const seen = headers['last-event-id']
-    const wish = {
-      name,
-      input,
-      after: typeof seen === 'string' && seen !== '' ? seen : after,
-      who: sha256(`${credential.kind} ${credential.token}`),
-      caller: () => recheck(credential),
-    }
-    const subscription = await hub.subscribe(wish, (cursor, actor) => openSink(reply, cursor, lingerMs, actor, unsent))
-    reply.raw.once('close', subscription.close)
-    if (reply.raw.destroyed || request.raw.socket.destroyed) subscription.close()
-    return reply
-  }
+function answerOf(path: string, name: string, properties: Properties, options: SseOptions): Route['answer'] {
+  const { guard, hub, authenticate, recheck, failing } = options
+  return handlerOf<Exchange, Reply | null, Question>({
+    credential: ({ request }) => guard.credentialOf(request.headers),
+    authenticate,
+    input: ({ request }) => questionIn(request.url!, properties),
+    options: () => optionsOf(undefined),
+    async call({ credential, input: { input, after } }, { request, response }) {
+      // A browser that connects again says where it was; the address still says where it began.
+      const seen = request.headers['last-event-id']
+      const from = typeof seen === 'string' && seen !== '' ? seen : after
+      const wish = { name, input, after: from, ...identifiedBy(recheck, credential) }
+      const subscription = await hub.subscribe(wish, (cursor, actor) => openSink(response, cursor, actor, options))
+      response.once('close', subscription.close)
+      if (response.destroyed || request.socket.destroyed) subscription.close()
+      return null
+    },
+    failed: failing(path),
+    // A stream is counted while it is open, not as a call.
+    done: () => undefined,
+  })
 }
 
+type Question = { readonly input: unknown; readonly after: string | null }
 type Properties = Readonly<Record<string, { readonly type?: string }>>
 
 /** The query as an input: a text, or a number or a truth value where the operation declares one. */
-function questionIn(url: string, properties: Properties): { input: unknown; after: string | null } {
+function questionIn(url: string, properties: Properties): Question {
   const fields: [string, unknown][] = []
   let after: string | null = null
   for (const [name, text] of new URL(url, 'http://localhost').searchParams) {
@@ -87,19 +94,16 @@ function valueOf(text: string, type: string | undefined): unknown {
 /** What a client waits before it connects again. */
 const RETRY_MS = 1_000
 
-function openSink(reply: FastifyReply, cursor: string, lingerMs: number, actor: string, unsent: Unsent): Sink {
-  reply.hijack()
-  const { raw } = reply
+function openSink(raw: ServerResponse, cursor: string, actor: string, { headers, lingerMs, unsent }: SseOptions): Sink {
   // A client that is gone is noticed by 'close'.
   raw.on('error', () => undefined)
   raw.shouldKeepAlive = false
-  const headers = reply.getHeaders() as OutgoingHttpHeaders
   raw.writeHead(200, { ...headers, 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' })
   raw.write(`retry: ${RETRY_MS}\nid: ${cursor}\n\n`)
   return {
     send(portion, taken) {
       const frames = framesOf(portion)
-      const { socket } = reply.request.raw
+      const { socket } = raw.req
       raw.write(frames, () => {
         unsent.release(socket, frames.length)
         taken()

@@ -1,13 +1,14 @@
 // Status routes: /health, /metrics and the description of the API.
-import type { FastifyInstance } from 'fastify'
 import type { Socket } from 'node:net'
-import { administrator, installationOwner, type Actor } from '#kernel/declare/access.ts'
+import { administrator, installationOwner } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { openapiOf } from '../openapi.ts'
-import { prepare, transportFailure } from './responses.ts'
-import type { SendDocument } from './public-documents.ts'
-import { isLocal, type Credential, type Guard } from './browser/browser-guard.ts'
-import type { Live, LiveOptions } from './live-routes.ts'
+import { replyOf, transportFailure } from './responses.ts'
+import type { GiveDocument } from './public-documents.ts'
+import type { Route } from './router.ts'
+import { isLocal, type Guard } from './browser/browser-guard.ts'
+import type { Authenticate } from '../shared/credentials.ts'
+import type { LiveOptions } from './live-routes.ts'
 import type { Metrics } from '../shared/call-metrics.ts'
 
 type Figures = {
@@ -23,40 +24,61 @@ type Figures = {
   readonly unwritableAt: number
   amiss?(): string | null
   health(): object
-  authenticate(credential: Credential): Actor | Promise<Actor>
+  /** Why requests are better sent to another server; null: they may come. */
+  unready?(): string | null
+  readonly authenticate: Authenticate
 }
 
 const HEALTH_MEMORY_MS = 10_000
 
-export function registerFigures(app: FastifyInstance, state: Figures, live: Pick<Live, 'size'>, sendDocument: SendDocument): void {
+/** `streams`: how many are open. */
+export function statusRoutes(state: Figures, streams: () => number, giveDocument: GiveDocument): Route[] {
   const { kernel, metrics, guard } = state
   const description = Buffer.from(JSON.stringify(openapiOf(kernel.protocols, state.version, state.live?.aliases)))
-  app.get('/openapi.json', (request, reply) => sendDocument(request, reply, description))
 
-  app.get('/health', (_, reply) => {
+  function health(): { readonly status: 'ok' | 'degraded'; readonly reason?: string } {
     const isRecent = state.unwritableAt !== 0 && performance.now() - state.unwritableAt <= HEALTH_MEMORY_MS
-    const writes = !isRecent && (state.amiss?.() ?? null) === null
-    const told = state.health() as { readonly record?: string }
-    const isChanged = told.record === 'changed'
-    const status = state.stopping || !writes || isChanged ? 'degraded' : 'ok'
-    const why = state.stopping
-      ? { reason: 'stopping' }
-      : !writes
-        ? { reason: 'the store cannot write' }
-        : isChanged
-          ? { reason: 'something differs from the record: see the log' }
-          : {}
-    return reply.code(status === 'ok' ? 200 : 503).send(JSON.stringify({ status, ...why, version: state.version, ...told }))
-  })
+    if (state.stopping) return { status: 'degraded', reason: 'stopping' }
+    if (isRecent || (state.amiss?.() ?? null) !== null) return { status: 'degraded', reason: 'the store cannot write' }
+    if ((state.health() as { readonly record?: string }).record === 'changed')
+      return { status: 'degraded', reason: 'something differs from the record: see the log' }
+    return { status: 'ok' }
+  }
 
-  app.get('/metrics', async ({ raw }, reply) => {
-    if (!isLocal(raw.socket.remoteAddress, raw.headers, state.proxied)) {
-      const actor = await state.authenticate(guard.credentialOf(raw.headers))
-      if (!administrator.is(actor, null) && !installationOwner.is(actor, null)) {
-        return prepare(reply, transportFailure(403, 'UNAUTHORIZED', 'only an administrator or an owner can read the metrics'))
-      }
-    }
-    reply.header('content-type', 'text/plain; version=0.0.4; charset=utf-8')
-    return metrics.text(kernel, state.sockets.size, live.size())
-  })
+  return [
+    { method: 'GET', path: '/openapi.json', answer: (exchange) => giveDocument(exchange, description) },
+    {
+      method: 'GET',
+      path: '/health',
+      answer() {
+        const { status, ...why } = health()
+        const body = JSON.stringify({ status, ...why, version: state.version, ...state.health() })
+        return { status: status === 'ok' ? 200 : 503, body }
+      },
+    },
+    // Whether requests may be sent here, for what spreads them over several servers.
+    {
+      method: 'GET',
+      path: '/ready',
+      answer() {
+        const reason = state.stopping ? 'stopping' : (state.unready?.() ?? null)
+        return reason === null
+          ? { status: 200, body: JSON.stringify({ ready: true }) }
+          : { status: 503, body: JSON.stringify({ ready: false, reason }) }
+      },
+    },
+    {
+      method: 'GET',
+      path: '/metrics',
+      async answer({ request }) {
+        if (!isLocal(request.socket.remoteAddress, request.headers, state.proxied)) {
+          const actor = await state.authenticate(guard.credentialOf(request.headers))
+          if (!administrator.is(actor, null) && !installationOwner.is(actor, null))
+            return replyOf(transportFailure(403, 'UNAUTHORIZED', 'only an administrator or an owner can read the metrics'))
+        }
+        const body = metrics.text(kernel, state.sockets.size, streams())
+        return { status: 200, headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }, body }
+      },
+    },
+  ]
 }

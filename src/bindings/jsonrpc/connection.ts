@@ -1,45 +1,43 @@
-// One JSON-RPC connection: lines in, lines out. Nothing is read that there is no room for: beyond a number of calls under way or of bytes
-// that the other side has not taken, its own buffer fills up and it waits.
+// One connection of lines: JSON messages in, one answer a line out. Nothing is read that there is no room for: beyond a number of calls under
+// way or of bytes that the other side has not taken, its own buffer fills up and it waits. It knows no method and no refusal: whose wire it
+// is says what a message means (`Answering`) and in which words lines are refused (`Wire`).
 import type { Readable, Writable } from 'node:stream'
-import type { Actor } from '#kernel/declare/access.ts'
 import { decode } from '#kernel/codec/strict-json.ts'
-import type { Kernel } from '#kernel/kernel.ts'
 import { createLines, type Lines } from '#kernel/codec/line-reader.ts'
-import type { CallMeter } from '../shared/call-metrics.ts'
 import type { Unsent } from '../shared/unsent-answers.ts'
-import * as answers from './responses.ts'
-import type { Failure } from './responses.ts'
-import { answerTo } from './requests.ts'
-
-export type Credential = { readonly kind: 'bearer'; readonly token: string }
 
 /** What a test may shrink. */
-export type JsonRpcBounds = {
+export type ConnectionBounds = {
   readonly lineBytes: number
-  readonly lineMs: number
-  readonly stallMs: number
+  /** Calls under way. */
   readonly calls: number
-  readonly follows: number
   readonly batch: number
   readonly unsentHigh: number
   readonly unsentMax: number
-  readonly connections: number
-  readonly stopMs: number
 }
 
-export type Method = {
-  readonly meter: CallMeter
-  /** The result as text. */ text(result: unknown): string
-  run(session: Session, params: object): Promise<unknown>
-}
-
-export type Shared = {
-  readonly kernel: Kernel
-  authenticate(credential: Credential): Actor | Promise<Actor>
-  readonly log: { error(fields: object, words: string): void }
+/** One kind of wire. `Failure`: a refusal as it says it. */
+export type Wire<Failure> = {
+  readonly bounds: ConnectionBounds
   readonly unsent: Unsent
-  readonly bounds: JsonRpcBounds
-  readonly methods: ReadonlyMap<string, Method>
+  readonly words: {
+    notJson(message: string): Failure
+    tooLong(bytesMax: number): Failure
+    badBatch(callsMax: number): Failure
+    /** A refusal that answers no call in particular. */
+    line(failure: Failure): string
+  }
+}
+
+/** What the owner of a connection does with it. */
+export type Answering<Failure> = {
+  /** Says the line that answers one message, once; null: none is wanted. A callback: one promise less for each call. */
+  answer(message: unknown, say: (line: string | null) => void): void
+  /** The actor that what this connection does not read is counted for. */
+  actor(): string
+  /** It takes nothing more: whatever is still to be said is sent now. */
+  draining(why: Failure | null): void
+  closed(): void
 }
 
 export type Peer = {
@@ -48,23 +46,13 @@ export type Peer = {
   destroy(): void
 }
 
-export type Session = {
-  readonly shared: Shared
+export type Connection<Failure> = {
+  readonly wire: Wire<Failure>
   readonly peer: Peer
+  readonly own: Answering<Failure>
   readonly openedAt: number
-  readonly follows: Map<number, AbortController>
   /** Ends calls that wait when nobody is there to be answered; made for the first of them. */
   gone: AbortController | null
-  lastFollow: number
-  credential: Credential | null
-  /** A call that comes right behind rpc.authenticate waits for it. */
-  authenticating: Promise<unknown> | null
-  /** Who the connection's credential stands for, for the calls of one portion. */
-  identified: Actor | Promise<Actor> | null
-  /** Somebody has shown a good credential here. */
-  known: boolean
-  /** The last who called: what this connection does not read is theirs. */
-  actor: string
   readonly lines: Lines
   /** When the line began whose end has not come; null while it is not the sender who keeps us waiting. */
   begunAt: number | null
@@ -77,26 +65,19 @@ export type Session = {
   inputOver: boolean
   /** open: reads. draining: answers what it has taken. over: only lets the other side read. closed: gone. */
   state: 'open' | 'draining' | 'over' | 'closed'
-  readonly onClosed: () => void
 }
 
 /** After the last answer, so that one who is still writing reads it before the socket goes away under them. */
 const LINGER_MS = 1_000
 
-export function openSession(shared: Shared, peer: Peer, onClosed: () => void): Session {
-  const session: Session = {
-    shared,
+export function openConnection<F>(wire: Wire<F>, peer: Peer, own: Answering<F>): Connection<F> {
+  const connection: Connection<F> = {
+    wire,
     peer,
+    own,
     openedAt: performance.now(),
-    follows: new Map(),
     gone: null,
-    lastFollow: 0,
-    credential: null,
-    authenticating: null,
-    identified: null,
-    known: false,
-    actor: '',
-    lines: createLines(shared.bounds.lineBytes),
+    lines: createLines(wire.bounds.lineBytes),
     begunAt: null,
     underWay: 0,
     working: false,
@@ -105,195 +86,190 @@ export function openSession(shared: Shared, peer: Peer, onClosed: () => void): S
     waiting: [],
     inputOver: false,
     state: 'open',
-    onClosed,
   }
   const { input, output } = peer
   input.on('data', (chunk: Uint8Array) => {
-    if (session.state !== 'open') return
-    session.lines.push(chunk)
-    work(session)
+    if (connection.state !== 'open') return
+    connection.lines.push(chunk)
+    work(connection)
   })
   input.on('end', () => {
-    session.inputOver = true
-    work(session)
+    connection.inputOver = true
+    work(connection)
   })
-  const gone = (): void => close(session)
+  const gone = (): void => close(connection)
   output.on('error', gone).on('close', gone)
   // Where input and output are two streams, the first is gone as soon as it has ended, and its calls still want their answers.
-  if (input !== (output as unknown)) input.on('error', gone).on('close', () => session.inputOver || gone())
-  return session
+  if (input !== (output as unknown)) input.on('error', gone).on('close', () => connection.inputOver || gone())
+  return connection
 }
 
-const unsent = ({ peer, outChars }: Session): number => peer.output.writableLength + outChars
-const hasRoom = (session: Session): boolean =>
-  session.underWay < session.shared.bounds.calls && unsent(session) <= session.shared.bounds.unsentHigh
+const unsent = <F>({ peer, outChars }: Connection<F>): number => peer.output.writableLength + outChars
+const hasRoom = <F>(connection: Connection<F>): boolean =>
+  connection.underWay < connection.wire.bounds.calls && unsent(connection) <= connection.wire.bounds.unsentHigh
 
-function work(session: Session): void {
-  const { lines, peer, shared } = session
-  session.working = true
+function work<F>(connection: Connection<F>): void {
+  const { lines, peer, wire } = connection
+  connection.working = true
   try {
-    while (session.state === 'open' && hasRoom(session)) {
+    while (connection.state === 'open' && hasRoom(connection)) {
       const line = lines.next()
       if (line === null) break
-      session.begunAt = null
-      receive(session, line)
+      connection.begunAt = null
+      receive(connection, line)
     }
   } finally {
-    session.working = false
+    connection.working = false
   }
-  if (session.state !== 'open') return
-  if (lines.tooLong) return fail(session, answers.tooLarge(`a line has at most ${shared.bounds.lineBytes} bytes`))
-  if (!hasRoom(session)) {
+  if (connection.state !== 'open') return
+  if (lines.tooLong) return fail(connection, wire.words.tooLong(wire.bounds.lineBytes))
+  if (!hasRoom(connection)) {
     peer.input.pause()
-    session.begunAt = null
+    connection.begunAt = null
     return
   }
-  if (session.inputOver) return drain(session, null)
-  session.begunAt = lines.begun === 0 ? null : (session.begunAt ?? performance.now())
+  if (connection.inputOver) return drain(connection, null)
+  connection.begunAt = lines.begun === 0 ? null : (connection.begunAt ?? performance.now())
   if (peer.input.isPaused()) peer.input.resume()
 }
 
 /** Room again, for calls and for streams. */
-function proceed(session: Session): void {
-  if (session.state === 'draining' && session.underWay === 0) return finish(session)
-  if (unsent(session) > session.shared.bounds.unsentHigh) return
-  for (const go of session.waiting.splice(0)) go()
-  work(session)
+function proceed<F>(connection: Connection<F>): void {
+  if (connection.state === 'draining' && connection.underWay === 0) return finish(connection)
+  if (unsent(connection) > connection.wire.bounds.unsentHigh) return
+  for (const go of connection.waiting.splice(0)) go()
+  work(connection)
 }
 
 /** Resolves when there is room for one more item, or when the connection ends. */
-export function room(session: Session): Promise<void> {
-  if (session.state === 'closed' || unsent(session) <= session.shared.bounds.unsentHigh) return Promise.resolve()
-  return new Promise((go) => session.waiting.push(go))
+export function room<F>(connection: Connection<F>): Promise<void> {
+  if (connection.state === 'closed' || unsent(connection) <= connection.wire.bounds.unsentHigh) return Promise.resolve()
+  return new Promise((go) => connection.waiting.push(go))
 }
 
 // --- Lines in --------------------------------------------------------------------------------------------------------------
 
-const CR = 13
-const isBlank = (line: Uint8Array): boolean => line.length === 0 || (line.length === 1 && line[0] === CR)
+const [TAB, CR, SPACE] = [9, 13, 32]
+/** Whitespace of JSON alone. Nearly every line ends the search with its first byte. */
+const isBlank = (line: Uint8Array): boolean => line.every((byte) => byte === SPACE || byte === CR || byte === TAB)
 
-function receive(session: Session, line: Uint8Array): void {
+function receive<F>(connection: Connection<F>, line: Uint8Array): void {
   if (isBlank(line)) return
   let message: unknown
   try {
     message = decode(line)
   } catch (error) {
-    send(session, answers.failureLine(null, answers.notJson((error as Error).message)))
-    return
+    const { words } = connection.wire
+    return send(connection, words.line(words.notJson((error as Error).message)))
   }
-  if (Array.isArray(message)) return receiveBatch(session, message)
-  session.underWay++
-  answerTo(session, message, (answer) => settle(session, 1, answer))
+  if (Array.isArray(message)) return receiveBatch(connection, message)
+  connection.underWay++
+  connection.own.answer(message, (answer) => settle(connection, 1, answer))
 }
 
-function receiveBatch(session: Session, batch: readonly unknown[]): void {
-  const { bounds } = session.shared
-  if (batch.length === 0 || batch.length > bounds.batch) {
-    send(session, answers.failureLine(null, answers.notRequest(`a batch holds 1 to ${bounds.batch} calls`)))
-    return
-  }
-  session.underWay += batch.length
+function receiveBatch<F>(connection: Connection<F>, batch: readonly unknown[]): void {
+  const { bounds, words } = connection.wire
+  if (batch.length === 0 || batch.length > bounds.batch) return send(connection, words.line(words.badBatch(bounds.batch)))
+  connection.underWay += batch.length
   let chars = 0
   // The first answers wait for the last one: all of them are kept meanwhile.
   const kept = (answer: string | null): string | null => {
     chars += answer?.length ?? 0
-    hold(session, answer?.length ?? 0)
+    hold(connection, answer?.length ?? 0)
     return answer
   }
-  const answering = batch.map((message) => new Promise<string | null>((done) => answerTo(session, message, (answer) => done(kept(answer)))))
+  const answering = batch.map(
+    (message) => new Promise<string | null>((done) => connection.own.answer(message, (answer) => done(kept(answer)))),
+  )
   void Promise.all(answering).then((all) => {
     const lines = all.filter((answer) => answer !== null)
-    session.shared.unsent.release(session.peer.output, chars)
-    settle(session, batch.length, lines.length === 0 ? null : `[${lines.join(',')}]`)
+    connection.wire.unsent.release(connection.peer.output, chars)
+    settle(connection, batch.length, lines.length === 0 ? null : `[${lines.join(',')}]`)
   })
 }
 
-function settle(session: Session, calls: number, answer: string | null): void {
-  if (answer !== null) send(session, answer)
-  session.underWay -= calls
-  if (session.working) return
-  if (session.state === 'draining' || session.peer.input.isPaused()) proceed(session)
+function settle<F>(connection: Connection<F>, calls: number, answer: string | null): void {
+  if (answer !== null) send(connection, answer)
+  connection.underWay -= calls
+  if (connection.working) return
+  if (connection.state === 'draining' || connection.peer.input.isPaused()) proceed(connection)
 }
 
 /** Aborts when the connection takes nothing more or is over. */
-export function goneWith(session: Session): AbortSignal {
-  session.gone ??= new AbortController()
-  if (session.state !== 'open') session.gone.abort()
-  return session.gone.signal
+export function goneWith<F>(connection: Connection<F>): AbortSignal {
+  connection.gone ??= new AbortController()
+  if (connection.state !== 'open') connection.gone.abort()
+  return connection.gone.signal
 }
 
 // --- Lines out -------------------------------------------------------------------------------------------------------------
 
-export function send(session: Session, line: string): void {
-  if (session.state === 'over' || session.state === 'closed') return
+export function send<F>(connection: Connection<F>, line: string): void {
+  if (connection.state === 'over' || connection.state === 'closed') return
   // A single answer may be as large as it is; what piles up behind one that is not taken may not.
-  if (unsent(session) > session.shared.bounds.unsentMax) return close(session)
-  session.out.push(line)
-  session.outChars += line.length + 1
+  if (unsent(connection) > connection.wire.bounds.unsentMax) return close(connection)
+  connection.out.push(line)
+  connection.outChars += line.length + 1
   // After everything that can be answered now, so that many answers are one write.
-  if (session.out.length === 1) process.nextTick(flush, session)
+  if (connection.out.length === 1) process.nextTick(flush, connection)
 }
 
-function flush(session: Session): void {
-  if (session.out.length === 0 || session.state === 'closed') return
-  session.out.push('')
-  const text = session.out.join('\n')
-  session.out.length = 0
-  session.outChars = 0
-  const { output } = session.peer
+function flush<F>(connection: Connection<F>): void {
+  if (connection.out.length === 0 || connection.state === 'closed') return
+  connection.out.push('')
+  const text = connection.out.join('\n')
+  connection.out.length = 0
+  connection.outChars = 0
+  const { output } = connection.peer
   let rest = 0
   output.write(text, () => {
-    if (rest > 0) session.shared.unsent.release(output, rest)
-    if (session.state !== 'closed' && (session.waiting.length > 0 || session.peer.input.isPaused())) proceed(session)
+    if (rest > 0) connection.wire.unsent.release(output, rest)
+    if (connection.state !== 'closed' && (connection.waiting.length > 0 || connection.peer.input.isPaused())) proceed(connection)
   })
   rest = Math.min(text.length, output.writableLength)
-  hold(session, rest)
+  hold(connection, rest)
 }
 
 /** So much of what was said waits to be taken. */
-function hold({ shared, peer, actor }: Session, chars: number): void {
-  if (chars > 0) shared.unsent.hold(peer.output, actor, chars)
+function hold<F>({ wire, peer, own }: Connection<F>, chars: number): void {
+  if (chars > 0) wire.unsent.hold(peer.output, own.actor(), chars)
 }
 
 // --- The end ---------------------------------------------------------------------------------------------------------------
 
 /** Says why, answers what was taken, and ends. */
-export function fail(session: Session, failure: Failure): void {
-  if (session.state !== 'open') return
-  send(session, answers.failureLine(null, failure))
-  drain(session, failure)
+export function fail<F>(connection: Connection<F>, failure: F): void {
+  if (connection.state !== 'open') return
+  send(connection, connection.wire.words.line(failure))
+  drain(connection, failure)
 }
 
 /** Takes nothing more; ends when the calls under way are answered. */
-export function drain(session: Session, why: Failure | null): void {
-  if (session.state !== 'open') return
-  session.state = 'draining'
-  session.begunAt = null
-  session.gone?.abort()
-  for (const [id, stop] of session.follows) {
-    stop.abort()
-    send(session, answers.endLine(id, why))
-  }
-  session.peer.input.resume()
-  if (session.underWay === 0) finish(session)
+export function drain<F>(connection: Connection<F>, why: F | null): void {
+  if (connection.state !== 'open') return
+  connection.state = 'draining'
+  connection.begunAt = null
+  connection.gone?.abort()
+  connection.own.draining(why)
+  connection.peer.input.resume()
+  if (connection.underWay === 0) finish(connection)
 }
 
-function finish(session: Session): void {
-  flush(session)
-  session.state = 'over'
-  session.peer.output.end(() => {
-    if (session.inputOver) close(session)
-    else setTimeout(() => close(session), LINGER_MS).unref()
+function finish<F>(connection: Connection<F>): void {
+  flush(connection)
+  connection.state = 'over'
+  connection.peer.output.end(() => {
+    if (connection.inputOver) close(connection)
+    else setTimeout(() => close(connection), LINGER_MS).unref()
   })
 }
 
-export function close(session: Session): void {
-  if (session.state === 'closed') return
-  session.state = 'closed'
-  session.gone?.abort()
-  for (const stop of session.follows.values()) stop.abort()
-  for (const go of session.waiting.splice(0)) go()
-  session.out.length = 0
-  session.peer.destroy()
-  session.onClosed()
+export function close<F>(connection: Connection<F>): void {
+  if (connection.state === 'closed') return
+  connection.state = 'closed'
+  connection.gone?.abort()
+  for (const go of connection.waiting.splice(0)) go()
+  connection.out.length = 0
+  connection.peer.destroy()
+  connection.own.closed()
 }

@@ -3,13 +3,21 @@
 import { createServer, type Socket } from 'node:net'
 import type { Readable, Writable } from 'node:stream'
 import { limits } from '#kernel/limits.ts'
-import { failureLine, notRequest, unavailable } from './responses.ts'
+import { failureLine, notJson, notRequest, tooLarge, unavailable, type Failure } from './responses.ts'
 import type { Metrics } from '../shared/call-metrics.ts'
 import { methodsOf } from './methods.ts'
-import { close, drain, fail, openSession, type JsonRpcBounds, type Session, type Shared } from './connection.ts'
+import { close, drain, fail, type ConnectionBounds, type Wire } from './connection.ts'
+import { openSession, type Session, type Shared } from './session.ts'
 import { createUnsent, type Unsent } from '../shared/unsent-answers.ts'
 
-export type { JsonRpcBounds } from './connection.ts'
+/** What a test may shrink. */
+export type JsonRpcBounds = ConnectionBounds & {
+  readonly lineMs: number
+  readonly stallMs: number
+  readonly follows: number
+  readonly connections: number
+  readonly stopMs: number
+}
 
 const usualBounds: JsonRpcBounds = {
   lineBytes: limits.lineBytesMax,
@@ -31,6 +39,12 @@ export type JsonRpcOptions = Pick<Shared, 'kernel' | 'authenticate' | 'log'> & {
   readonly unsent?: Unsent
   readonly bounds?: Partial<JsonRpcBounds>
 }
+const words: Wire<Failure>['words'] = {
+  notJson,
+  tooLong: (bytesMax) => tooLarge(`a line has at most ${bytesMax} bytes`),
+  badBatch: (callsMax) => notRequest(`a batch holds 1 to ${callsMax} calls`),
+  line: (failure) => failureLine(null, failure),
+}
 const uncounted: Pick<Metrics, 'of'> = { of: () => ({ count() {} }) }
 
 export type JsonRpcServer = {
@@ -51,7 +65,8 @@ export function createJsonRpc({
   bounds: given,
 }: JsonRpcOptions): JsonRpcServer {
   const bounds = { ...usualBounds, ...given }
-  const shared: Shared = { kernel, authenticate, log, unsent, bounds, methods: methodsOf(kernel, metrics) }
+  const wire: Wire<Failure> = { bounds, unsent, words }
+  const shared: Shared = { kernel, authenticate, log, wire, followsMax: bounds.follows, methods: methodsOf(kernel, metrics) }
   const sessions = new Set<Session>()
   const sockets = new Set<Session>()
   // Half open, so that whoever sends its calls and closes its side still gets the answers.
@@ -71,7 +86,7 @@ export function createJsonRpc({
     sockets.add(session)
     // Node looks at the progress of a write as well: this fires only if nothing at all moved.
     socket.setTimeout(bounds.stallMs, () => {
-      if (socket.writableLength > 0) close(session)
+      if (socket.writableLength > 0) close(session.connection)
     })
   }
 
@@ -79,12 +94,13 @@ export function createJsonRpc({
     () => {
       const now = performance.now()
       for (const session of sessions) {
-        const { begunAt, known, openedAt, underWay } = session
+        const { connection, known } = session
+        const { begunAt, openedAt, underWay } = connection
         const seconds = bounds.lineMs / 1_000
         if (begunAt !== null && now - begunAt > bounds.lineMs)
-          fail(session, notRequest(`a line must end within ${seconds} s of its beginning`))
+          fail(connection, notRequest(`a line must end within ${seconds} s of its beginning`))
         else if (!known && underWay === 0 && sockets.has(session) && now - openedAt > bounds.lineMs)
-          fail(session, notRequest(`the connection has not authenticated within ${seconds} s`))
+          fail(connection, notRequest(`the connection has not authenticated within ${seconds} s`))
       }
     },
     Math.min(1_000, bounds.lineMs / 2),
@@ -116,8 +132,8 @@ export function createJsonRpc({
       clearInterval(sweep)
       const closing = new Promise((done) => (server.listening ? server.close(done) : done(undefined)))
       const over = unavailable('the server is stopping')
-      for (const session of sessions) drain(session, over)
-      const deadline = setTimeout(() => sessions.forEach(close), bounds.stopMs)
+      for (const { connection } of sessions) drain(connection, over)
+      const deadline = setTimeout(() => sessions.forEach(({ connection }) => close(connection)), bounds.stopMs)
       while (sessions.size > 0) await new Promise((done) => setTimeout(done, 5))
       clearTimeout(deadline)
       await closing

@@ -1,26 +1,30 @@
 // The methods: every command and query of the kernel under `<protocol>/<operation>`, and those of the connection itself under `rpc.`. No
 // protocol is known by name.
+import { isObject } from '#kernel/codec/strict-json.ts'
+import type { Actor } from '#kernel/declare/access.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import type { CallOptions, Kernel } from '#kernel/kernel.ts'
+import type { Kernel } from '#kernel/kernel.ts'
 import { cursorOf, placeOf } from '#kernel/declare/paging.ts'
 import type { Operation } from '#kernel/declare/operation.ts'
 import { nullable, parse, t } from '#kernel/declare/schema.ts'
 import type { FactsOf } from '#kernel/log/store.ts'
 import { lastPlace } from '#kernel/log/streams.ts'
-import { answerText } from '#kernel/call/answer-texts.ts'
-import { isIdempotencyKey, IDEMPOTENCY_KEY_WORDS } from '../http/browser/browser-guard.ts'
 import type { Metrics } from '../shared/call-metrics.ts'
+import type { Credential } from '../shared/credentials.ts'
+import { handlerOf, type Done } from '../shared/handle.ts'
+import { idempotencyKeyOf, optionsOf } from '../shared/idempotency-key.ts'
 import { endLine, itemLine } from './responses.ts'
-import { callerOf } from './caller.ts'
-import { explain } from './requests.ts'
-import { goneWith, room, send, type Credential, type Method, type Session } from './connection.ts'
-
-type Run = Method['run']
+import { explain, failed, lineOf } from './requests.ts'
+import { goneWith, room, send } from './connection.ts'
+import { actorOf, credentialOf, type Called, type Method, type Parts, type Session } from './session.ts'
 
 export function methodsOf(kernel: Kernel, metrics: Pick<Metrics, 'of'>): Map<string, Method> {
   const methods = new Map<string, Method>()
-  const add = (name: string, run: Run, text: Method['text'] = JSON.stringify): unknown =>
-    methods.set(name, { run, text, meter: metrics.of(name, 'jsonrpc') })
+  const doneOf = (name: string): Done => {
+    const meter = metrics.of(name, 'jsonrpc')
+    return (code, began) => meter.count(code, performance.now() - began)
+  }
+  const add = (name: string, run: Run): unknown => methods.set(name, ownMethod(name, run, doneOf(name)))
   add('rpc.authenticate', authenticate)
   add('rpc.follow', follow)
   add('rpc.unfollow', unfollow)
@@ -28,34 +32,52 @@ export function methodsOf(kernel: Kernel, metrics: Pick<Metrics, 'of'>): Map<str
     for (const op of operations) {
       if (op.kind === 'stream') continue
       const name = `${protocol}/${op.name}`
-      add(name, operationOf(kernel, name, op), op.kind === 'query' ? answerText : JSON.stringify)
+      methods.set(name, operationOf(kernel, name, op, doneOf(name)))
     }
   }
   return methods
 }
 
-const NO_OPTIONS: CallOptions = {}
-
-function operationOf(kernel: Kernel, name: string, op: Operation): Run {
+function operationOf(kernel: Kernel, name: string, op: Operation, done: Done): Method {
   const waits = op.kind === 'command' && op.waits !== undefined
-  return (session, params) => {
-    const more = waits ? { signal: goneWith(session) } : NO_OPTIONS
-    if (!Object.hasOwn(params, '_meta')) return kernel.call(name, params, callerOf(session, undefined), more)
-    const { input, credential, key } = partsOf(params)
-    return kernel.call(name, input, callerOf(session, credential), key === undefined ? more : { ...more, key })
+  return handlerOf<Called, string | null, object>({
+    credential: (called) => (called.parts = partsOf(called.params)).credential ?? credentialOf(called.session),
+    authenticate: (credential, { session }) => actorOf(session, credential),
+    input: ({ parts }) => parts!.input,
+    options: ({ session, parts }) => optionsOf(parts!.key, waits ? goneWith(session.connection) : undefined),
+    call: async ({ input, caller, options }, called) => lineOf(called, JSON.stringify(await kernel.call(name, input, caller, options))),
+    failed: (error, called) => failed(error, called, name),
+    done,
+  })
+}
+
+type Run = (session: Session, params: object) => object | Promise<object>
+
+/** A method of the connection itself: it has no operation, and its credential is its own matter. */
+function ownMethod(name: string, run: Run, done: Done): Method {
+  return async (called) => {
+    const began = performance.now()
+    try {
+      const line = lineOf(called, JSON.stringify(await run(called.session, called.params)))
+      done('OK', began)
+      return line
+    } catch (error) {
+      const { code, answer } = failed(error, called, name)
+      done(code, began)
+      return answer
+    }
   }
 }
 
-type Parts = { readonly input: object; readonly credential: Credential | undefined; readonly key: string | undefined }
-
 /** The input of the operation, and what a header would carry elsewhere. */
 function partsOf(params: object): Parts {
+  if (!Object.hasOwn(params, '_meta')) return { input: params, credential: undefined, key: undefined }
   const { _meta: meta, ...input } = params as { _meta?: unknown }
-  if (typeof meta !== 'object' || meta === null || Array.isArray(meta)) return refuse('_meta', 'must be an object')
-  const { token, idempotency_key: key } = meta as Record<string, unknown>
+  if (!isObject(meta)) return refuse('_meta', 'must be an object')
+  const { token, idempotency_key: key } = meta
   if (token !== undefined && typeof token !== 'string') return refuse('_meta.token', 'must be a string')
-  if (key !== undefined && !isIdempotencyKey(key)) return refuse('_meta.idempotency_key', IDEMPOTENCY_KEY_WORDS)
-  return { input, credential: token === undefined ? undefined : { kind: 'bearer', token }, key }
+  const field = '_meta.idempotency_key'
+  return { input, credential: token === undefined ? undefined : { kind: 'bearer', token }, key: idempotencyKeyOf(key, field, { field }) }
 }
 
 function refuse(field: string, words: string): never {
@@ -90,18 +112,18 @@ const FollowInput = t.Object({
 })
 
 async function follow(session: Session, params: object): Promise<object> {
-  const { shared, follows } = session
-  const { kernel, bounds } = shared
-  const { input: own, credential } = Object.hasOwn(params, '_meta') ? partsOf(params) : { input: params, credential: undefined }
+  const { shared, follows, connection } = session
+  const { kernel, followsMax } = shared
+  const { input: own, credential } = partsOf(params)
   const { stream, after = null } = parse(FollowInput, own)
   // As it came: the stream's own schema decides what it knows.
   const { input = {} } = own as { input?: object }
-  const caller = callerOf(session, credential)
+  const caller = async (): Promise<Actor> => actorOf(session, credential ?? (await credentialOf(session)))
   const admission = await kernel.admit(stream, input, caller)
   const question = { ...admission.input }
   const start = await startOf(kernel, stream, question, admission.of, after)
-  if (follows.size >= bounds.follows) throw new Refusal('QUOTA_EXCEEDED', `a connection follows at most ${bounds.follows} streams`)
-  if (session.state !== 'open') throw new Refusal('UNAVAILABLE', 'the connection is closing')
+  if (follows.size >= followsMax) throw new Refusal('QUOTA_EXCEEDED', `a connection follows at most ${followsMax} streams`)
+  if (connection.state !== 'open') throw new Refusal('UNAVAILABLE', 'the connection is closing')
   const id = ++session.lastFollow
   const stop = new AbortController()
   follows.set(id, stop)
@@ -129,12 +151,12 @@ async function pump(session: Session, id: number, signal: AbortSignal, items: It
     // The answer that names the stream goes first.
     await new Promise((done) => setImmediate(done))
     for await (const { place, item } of items) {
-      await room(session)
+      await room(session.connection)
       if (signal.aborted) break
-      send(session, itemLine(id, cursorAt(place), item))
+      send(session.connection, itemLine(id, cursorAt(place), item))
     }
   } catch (error) {
-    if (!signal.aborted) send(session, endLine(id, explain(session, error, 'rpc.follow')))
+    if (!signal.aborted) send(session.connection, endLine(id, explain(session, error, 'rpc.follow')))
   } finally {
     session.follows.delete(id)
   }
@@ -142,11 +164,11 @@ async function pump(session: Session, id: number, signal: AbortSignal, items: It
 
 const UnfollowInput = t.Object({ id: t.Integer() })
 
-function unfollow(session: Session, params: object): Promise<object> {
+function unfollow(session: Session, params: object): object {
   const { id } = parse(UnfollowInput, params)
   const stop = session.follows.get(id)
-  if (!stop) return Promise.reject(new Refusal('NOT_FOUND', `this connection follows no stream ${id}`))
+  if (!stop) throw new Refusal('NOT_FOUND', `this connection follows no stream ${id}`)
   stop.abort()
   session.follows.delete(id)
-  return Promise.resolve({})
+  return {}
 }

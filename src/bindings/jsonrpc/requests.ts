@@ -1,11 +1,13 @@
 // One message: whether it is a request at all, and the line that answers it.
+import { isObject } from '#kernel/codec/strict-json.ts'
 import * as answers from './responses.ts'
 import type { Failure, Id } from './responses.ts'
-import type { Session } from './connection.ts'
+import type { Failed } from '../shared/handle.ts'
+import type { Called, Session } from './session.ts'
 
 type Request = { readonly method: string; readonly params?: object }
 
-/** Says the line to answer with, null for a notification. A callback: one promise less for each call. */
+/** Says the line to answer with, null for a notification. */
 export function answerTo(session: Session, message: unknown, say: (line: string | null) => void): void {
   const id = idIn(message)
   const problem = problemOf(message)
@@ -13,28 +15,16 @@ export function answerTo(session: Session, message: unknown, say: (line: string 
   const { method, params = {} } = message as Request
   const known = session.shared.methods.get(method)
   if (!known) return say(id === undefined ? null : answers.failureLine(id, answers.noMethod(method)))
-  const began = performance.now()
-  const refused = (error: unknown): void => {
-    const failure = explain(session, error, method)
-    known.meter.count(failure.data.code, performance.now() - began)
-    say(id === undefined ? null : answers.failureLine(id, failure))
-  }
-  const done = (result: unknown): void => {
-    let line: string | null
-    try {
-      line = id === undefined ? null : answers.resultLine(id, known.text(result))
-    } catch (error) {
-      // Longer than a text can be: the call was carried out, and whoever made it still waits for an answer.
-      return refused(error)
-    }
-    known.meter.count('OK', performance.now() - began)
-    say(line)
-  }
-  try {
-    known.run(session, params).then(done, refused)
-  } catch (error) {
-    refused(error)
-  }
+  void known({ session, id, params, parts: null }).then(say)
+}
+
+/** The result as text may be longer than a text can be: the call was carried out, and its caller is told that it failed. */
+export const lineOf = ({ id }: Called, result: string): string | null => (id === undefined ? null : answers.resultLine(id, result))
+
+/** Whatever was thrown, as an answer to a request. */
+export function failed(error: unknown, { session, id }: Called, method: string): Failed<string | null> {
+  const failure = explain(session, error, method)
+  return { code: failure.data.code, answer: id === undefined ? null : answers.failureLine(id, failure) }
 }
 
 /** undefined: there is none, so nobody waits for an answer. */
@@ -45,8 +35,8 @@ function idIn(message: unknown): Id | undefined {
 }
 
 function problemOf(message: unknown): Failure | null {
-  if (typeof message !== 'object' || message === null || Array.isArray(message)) return answers.notRequest('a request is an object')
-  const { jsonrpc, method, params, id } = message as Record<string, unknown>
+  if (!isObject(message)) return answers.notRequest('a request is an object')
+  const { jsonrpc, method, params, id } = message
   if (jsonrpc !== '2.0') return answers.notRequest('jsonrpc must be "2.0"')
   if (typeof method !== 'string') return answers.notRequest('method must be a string')
   if (id !== undefined && id !== null && typeof id !== 'string' && typeof id !== 'number')

@@ -6,13 +6,13 @@ import type { Written } from './topic.ts'
 export function createWriter(bytesMax: number, counted: (name: string, position: number) => void) {
   const kept = new Map<string, Written>()
   let bytes = 0
-  return (name: string, op: Stream, fact: StoredFact): Written => {
-    const key = `${name} ${fact.position}`
+  return (name: string, op: Stream, fact: StoredFact, audience: string): Written => {
+    const key = `${name} ${audience} ${fact.position}`
     const found = kept.get(key)
     if (found) return found
     counted(name, fact.position)
     const { action } = JSON.parse(fact.line) as { action: string }
-    const written = { action: action.slice(action.indexOf('/') + 1), json: Buffer.from(JSON.stringify(op.view(fact))) }
+    const written = { action: action.slice(action.indexOf('/') + 1), json: Buffer.from(JSON.stringify(op.view(fact, audience))) }
     kept.set(key, written)
     bytes += written.json.length
     for (const [oldest, { json }] of kept) {

@@ -5,6 +5,7 @@ import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import type { StoredFact } from '#kernel/log/store.ts'
 import { lastPlace, type Caller } from '#kernel/log/streams.ts'
+import { createCounter } from '../shared/per-actor.ts'
 import { createChannel, type Channel, type ChannelBounds } from './topic.ts'
 import { createSeats } from './permissions.ts'
 import { createSubscriber, type Ending, type Sink, type Subscriber, type SubscriberBounds } from './subscriber.ts'
@@ -49,13 +50,15 @@ export type Wish = {
   /** Names the credential: those who share one are asked about once. */
   readonly who: string
   readonly caller: Caller
+  /** How many one actor may have of these; without it, as many as streams. */
+  readonly perActor?: number
 }
 
 export type Subscription = { readonly actor: string; cursor(): string; close(): void }
 
 export type Hub = {
-  /** Refuses as a call would; `open` is called when nothing can be refused any more. */
-  subscribe(wish: Wish, open: (cursor: string, actor: string) => Sink): Promise<Subscription>
+  /** Refuses as a call would; `sinkAt` is called when nothing can be refused any more. */
+  subscribe(wish: Wish, sinkAt: (cursor: string, actor: string) => Sink): Promise<Subscription>
   size(): number
   /** Ends every stream with its cursor. */
   stop(): void
@@ -78,8 +81,7 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
   const write = createWriter(limits.streamWrittenBytesMax, written)
   const rooms = createRooms()
   const seats = createSeats(bounds.recheckMs, (error) => endingOf(error))
-  const perActor = new Map<string, number>()
-  let total = 0
+  const open = createCounter()
   let stopped = false
 
   function endingOf(error: unknown): Ending {
@@ -88,20 +90,13 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
     return FAILED
   }
 
-  const tail = createTail(store, { ...rooms, failed: bug })
+  const tail = createTail(store, kernel.tail, { ...rooms, failed: bug })
 
-  function refuseTooMany(actor: string): void {
+  function refuseTooMany(actor: string, perActor: number): void {
     if (stopped) throw new Refusal('UNAVAILABLE', 'the server is stopping', { retry_after: 1 })
-    if (total >= bounds.total) throw new Refusal('BUSY', `there are ${bounds.total} streams already`, { retry_after: 5 })
-    if ((perActor.get(actor) ?? 0) >= bounds.perActor)
-      throw new Refusal('QUOTA_EXCEEDED', `one actor has at most ${bounds.perActor} streams open at a time`, { retry_after: 5 })
-  }
-
-  function count(actor: string, by: 1 | -1): void {
-    total += by
-    const left = (perActor.get(actor) ?? 0) + by
-    if (left === 0) perActor.delete(actor)
-    else perActor.set(actor, left)
+    if (open.total() >= bounds.total) throw new Refusal('BUSY', `there are ${bounds.total} streams already`, { retry_after: 5 })
+    if (open.of(actor) >= perActor)
+      throw new Refusal('QUOTA_EXCEEDED', `one actor has at most ${perActor} streams open at a time`, { retry_after: 5 })
   }
 
   async function startOf(channel: Channel, after: string | null): Promise<number> {
@@ -113,25 +108,25 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
   }
 
   async function subscribe(
-    { name, input, after, who, caller }: Wish,
-    open: (cursor: string, actor: string) => Sink,
+    { name, input, after, who, caller, perActor = bounds.perActor }: Wish,
+    sinkAt: (cursor: string, actor: string) => Sink,
   ): Promise<Subscription> {
     const admission = await kernel.admit(name, input, caller)
     const actor = admission.actor.id
     const fresh = createChannel(name, admission, bounds, write)
     const place = await startOf(fresh, after)
-    refuseTooMany(actor)
-    const sink = open(fresh.cursorAt(place), actor)
+    refuseTooMany(actor, perActor)
+    const sink = sinkAt(fresh.cursorAt(place), actor)
     const room = rooms.enter(fresh)
     const { channel } = room
     const seat = seats.take(`${who} ${channel.key}`, admission)
+    const giveBack = open.enter(actor)
     const left = (member: Subscriber): void => {
-      count(actor, -1)
+      giveBack()
       seat.members.delete(member)
       rooms.leave(room, member)
     }
     const member = createSubscriber({ store, channel, seat, sink, place, bounds, endingOf, left })
-    count(actor, 1)
     room.members.add(member)
     seat.members.add(member)
     return { actor, cursor: member.cursor, close: () => member.end(null) }
@@ -151,7 +146,7 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
 
   return {
     subscribe,
-    size: () => total,
+    size: open.total,
     stop() {
       stopped = true
       clearInterval(sweep)
@@ -184,7 +179,7 @@ function createRooms() {
       if (found) return found
       const room = { channel, members: new Set<Subscriber>() }
       rooms.set(channel.key, room)
-      const route = routeOf(channel.of)
+      const route = routeOf(channel)
       routes.set(route, (routes.get(route) ?? new Set()).add(room))
       return room
     },
@@ -193,7 +188,7 @@ function createRooms() {
       tidy(room)
       if (room.members.size > 0) return
       rooms.delete(room.channel.key)
-      const route = routeOf(room.channel.of)
+      const route = routeOf(room.channel)
       routes.get(route)?.delete(room)
       if (routes.get(route)?.size === 0) routes.delete(route)
     },

@@ -25,7 +25,7 @@ export function createSeats(recheckMs: number, endingOf: (error: unknown) => End
         // Half of it: a timer that fires a little early must not make it two.
         if (performance.now() - checkedAt >= recheckMs / 2) renew(await admission.again())
       },
-      sees: (): ((fact: StoredFact) => Promise<boolean>) | null => admission.sees,
+      sees: (): ((fact: StoredFact) => boolean | Promise<boolean>) | null => admission.sees,
     }
   }
 

@@ -20,7 +20,7 @@ export type Sink = {
 export type Seat = {
   /** Resolves when the subscriber's right to read is no older than a second; rejects with the refusal. */
   fresh(): Promise<void>
-  sees(): ((fact: StoredFact) => Promise<boolean>) | null
+  sees(): ((fact: StoredFact) => boolean | Promise<boolean>) | null
 }
 
 export type SubscriberBounds = {
@@ -84,23 +84,30 @@ export function createSubscriber({ store, channel, seat, sink, place: start, bou
     else if (sees === null) {
       next = taken.to
       hand(taken.portion, pump)
-    } else void chooseLive(taken.portion, taken.to, sees)
+    } else chooseLive(taken.portion, taken.to, sees)
   }
 
-  async function chooseLive(portion: Portion, to: number, sees: NonNullable<ReturnType<Seat['sees']>>): Promise<void> {
-    choosing = true
-    try {
-      const chosen = await visible(portion.entries, sees)
-      choosing = false
-      if (mode !== 'live') return
+  function chooseLive(portion: Portion, to: number, sees: NonNullable<ReturnType<Seat['sees']>>): void {
+    const go = (chosen: readonly Entry[]): void => {
       next = to
       if (chosen.length > 0) return hand(chosen.length === portion.entries.length ? portion : portionOf(chosen), pump)
       place = portion.place
       pump()
-    } catch (error) {
-      choosing = false
-      end(endingOf(error))
     }
+    let chosen = portion.chosen.get(sees)
+    if (!chosen) portion.chosen.set(sees, (chosen = visible(portion.entries, sees)))
+    if (!(chosen instanceof Promise)) return go(chosen)
+    choosing = true
+    chosen.then(
+      (all) => {
+        choosing = false
+        if (mode === 'live') go(all)
+      },
+      (error: unknown) => {
+        choosing = false
+        end(endingOf(error))
+      },
+    )
   }
 
   const hasEnded = (): boolean => mode === 'ended'
@@ -172,8 +179,14 @@ export function createSubscriber({ store, channel, seat, sink, place: start, bou
   return subscriber
 }
 
-async function visible(entries: readonly Entry[], sees: (fact: StoredFact) => Promise<boolean>): Promise<Entry[]> {
-  const chosen: Entry[] = []
-  for (const entry of entries) if (await sees(entry.fact)) chosen.push(entry)
-  return chosen
+/** Those that may be seen; a promise only where one of them has to be looked up. */
+function visible(
+  entries: readonly Entry[],
+  sees: (fact: StoredFact) => boolean | Promise<boolean>,
+): readonly Entry[] | Promise<readonly Entry[]> {
+  const verdicts = entries.map(({ fact }) => sees(fact))
+  const chosen = (all: readonly boolean[]): readonly Entry[] => (all.every(Boolean) ? entries : entries.filter((_, i) => all[i]))
+  return verdicts.every((verdict) => typeof verdict === 'boolean')
+    ? chosen(verdicts)
+    : Promise.all(verdicts.map((verdict) => Promise.resolve(verdict))).then(chosen)
 }

@@ -1,18 +1,20 @@
 // The tail of the record: one subscription to the store for everybody. A fact that somebody watches is read once, however many watch it;
 // what nobody watches is not read at all.
 import type { Line } from '#kernel/log/hash-chain.ts'
-import type { FactsOf, Sealed, Store, StoredFact } from '#kernel/log/store.ts'
+import type { FactsOf, Key, Sealed, Store, StoredFact } from '#kernel/log/store.ts'
+import type { Tail as RecordTail } from '#kernel/log/tail.ts'
 
 /** Where a fact goes: each question watches one route, each fact stands on several. */
-type Placed = Pick<Line, 'scope' | 'actor' | 'task' | 'root'>
-function routesIn({ scope, actor, task, root }: Placed): Set<string> {
-  const routes = new Set(['position', `scope ${scope}`, `actor ${scope} ${actor}`])
+type Placed = Pick<Line, 'scope' | 'actor' | 'task' | 'root' | 'subject'>
+function routesIn({ scope, actor, task, root, subject }: Placed): Set<string> {
+  const routes = new Set(['position', `scope ${scope}`, `actor ${scope} ${actor}`, `about ${subject}`])
   if (task !== null) routes.add(`task ${task}`).add(`root ${task}`)
   if (root !== null) routes.add(`root ${root}`)
   return routes
 }
 
-export function routeOf(of: FactsOf): string {
+export function routeOf({ of, about }: { readonly of: FactsOf; readonly about: Key | null }): string {
+  if (about !== null) return `about ${about}`
   if (of.by === 'scope') return `scope ${of.scope}`
   if (of.by === 'actor') return `actor ${of.scope} ${of.actor}`
   if (of.by === 'task') return `task ${of.task}`
@@ -37,14 +39,24 @@ export type TailOptions = {
 
 type Span = { from: number; to: number }
 const PAGE = 128
+const REST_MS_MAX = 50
 /** More gaps than this between what is watched are read as well: a list of them must not grow. */
 const SPANS_MAX = 1_000
 
-export function createTail(store: Store, { isAnyWatched, isWatched, take, flush, failed }: TailOptions): Tail {
+export function createTail(store: Store, record: RecordTail, { isAnyWatched, isWatched, take, flush, failed }: TailOptions): Tail {
   let known = store.stats().position
   let spans: Span[] = []
   let running = false
   let stopped = false
+  let restUntil = 0
+
+  /** Telling many takes its time; for as long again others are served, and what happens meanwhile is told in one go. */
+  function tell(): void {
+    const began = performance.now()
+    flush()
+    const now = performance.now()
+    restUntil = now + Math.min(now - began, REST_MS_MAX)
+  }
 
   function want(from: number, to: number): void {
     const last = spans.at(-1)
@@ -56,11 +68,13 @@ export function createTail(store: Store, { isAnyWatched, isWatched, take, flush,
   function schedule(): void {
     if (running || spans.length === 0) return
     running = true
+    const rest = restUntil - performance.now()
     // Later in this turn: whatever is sealed until then goes out in the same write.
-    setImmediate(() => void run())
+    if (rest <= 0) setImmediate(() => void run())
+    else setTimeout(() => void run(), rest)
   }
 
-  const unsubscribe = store.subscribe((facts: readonly Sealed[]) => {
+  const unsubscribe = record.follow((facts: readonly Sealed[]) => {
     const first = facts[0]!.position
     if (first > known + 1) want(known + 1, first - 1)
     if (!isAnyWatched()) {
@@ -70,7 +84,7 @@ export function createTail(store: Store, { isAnyWatched, isWatched, take, flush,
     for (const { position, scope, fact } of facts) {
       if (position <= known) continue
       known = position
-      for (const route of routesIn({ scope, actor: fact.actor, task: fact.task, root: fact.root })) {
+      for (const route of routesIn({ scope, actor: fact.actor, task: fact.task, root: fact.root, subject: fact.subject })) {
         if (!isWatched(route)) continue
         want(position, position)
         break
@@ -86,20 +100,20 @@ export function createTail(store: Store, { isAnyWatched, isWatched, take, flush,
         for (const fact of page) if (fact.position <= span.to) take(fact, routesIn(JSON.parse(fact.line) as Line))
         span.from = Math.max(span.from, (page.at(-1)?.position ?? span.to) + 1)
         if (span.from > span.to) spans.shift()
-        flush()
+        tell()
+        if (restUntil > performance.now()) break
       }
     } catch (error) {
       // The span is still there: the next look tries again.
       if (!stopped) failed(error)
     }
     running = false
+    if (!stopped && restUntil > performance.now()) schedule()
   }
 
   return {
     look() {
-      const { position } = store.stats()
-      if (position > known) want(known + 1, position)
-      known = Math.max(known, position)
+      record.look()
       schedule()
     },
     stop() {

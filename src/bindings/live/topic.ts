@@ -5,7 +5,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import type { Stream } from '#kernel/declare/operation.ts'
 import { cursorOf, placeOf } from '#kernel/declare/paging.ts'
 import { placeIn, type Admission } from '#kernel/log/streams.ts'
-import type { FactsOf, StoredFact } from '#kernel/log/store.ts'
+import type { FactsOf, Key, StoredFact } from '#kernel/log/store.ts'
 
 /** An item as text, the same bytes for everybody. */
 export type Written = { readonly action: string; readonly json: Buffer }
@@ -16,6 +16,8 @@ export type Portion = {
   readonly cursor: string
   readonly entries: readonly Entry[]
   readonly memo: Map<string, Buffer>
+  /** What of it those may see who share their rights: decided once for all of them. */
+  readonly chosen: Map<unknown, readonly Entry[] | Promise<readonly Entry[]>>
 }
 
 export type ChannelBounds = {
@@ -28,6 +30,7 @@ export type ChannelBounds = {
 export type Channel = {
   readonly key: string
   readonly of: FactsOf
+  readonly about: Key | null
   cursorAt(place: number): string
   /** Where a cursor points to; one that belongs to another question is refused. */
   placeAt(cursor: string): number
@@ -48,15 +51,15 @@ export type Channel = {
   release(number: number): void
 }
 
-type Write = (name: string, op: Stream, fact: StoredFact) => Written
+type Write = (name: string, op: Stream, fact: StoredFact, audience: string) => Written
 type Waiting = Entry & { readonly upTo: number }
 
 export const portionOf = (entries: readonly Entry[]): Portion => {
   const { place, cursor } = entries.at(-1)!
-  return { place, cursor, entries, memo: new Map() }
+  return { place, cursor, entries, memo: new Map(), chosen: new Map() }
 }
 
-export function createChannel(name: string, { op, input, of }: Admission, bounds: ChannelBounds, write: Write): Channel {
+export function createChannel(name: string, { op, input, of, about, audience }: Admission, bounds: ChannelBounds, write: Write): Channel {
   // Twelve bytes are sixteen letters of base 64, so the place can be written behind them by itself.
   const question = cursorOf(name, { ...input }, '')
   const cursorAt = (place: number): string => question + Buffer.from(String(place)).toString('base64url')
@@ -71,7 +74,7 @@ export function createChannel(name: string, { op, input, of }: Admission, bounds
   function entryOf(fact: StoredFact): Entry | null {
     if (op.wants && !op.wants(input, fact)) return null
     const place = placeIn(of, fact)
-    return { place, cursor: cursorAt(place), written: write(name, op, fact), fact }
+    return { place, cursor: cursorAt(place), written: write(name, op, fact, audience), fact }
   }
 
   function release(number: number): void {
@@ -89,8 +92,9 @@ export function createChannel(name: string, { op, input, of }: Admission, bounds
   }
 
   return {
-    key: `${name} ${canonical([input, of])}`,
+    key: `${name} ${audience} ${canonical([input, of])}`,
     of,
+    about,
     cursorAt,
     placeAt(cursor) {
       const text = placeOf(name, { ...input, cursor })!

@@ -14,7 +14,8 @@ export type Metrics = {
 
 type Counted = { ok: number; readonly others: Map<string, number>; readonly buckets: number[]; sumMs: number; total: number }
 
-export function createMetrics(): Metrics {
+/** `more`: further lines, in the same format. */
+export function createMetrics(more: () => readonly string[] = () => []): Metrics {
   const calls = new Map<string, Counted>()
   const delay = monitorEventLoopDelay({ resolution: 20 })
   delay.enable()
@@ -63,6 +64,7 @@ export function createMetrics(): Metrics {
         'Longest delay of the event loop since the last look.',
         delay.max / 1e9,
       ),
+      ...more(),
     ]
     delay.reset()
     return `${lines.join('\n')}\n`

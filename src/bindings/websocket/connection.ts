@@ -9,7 +9,8 @@ import { nullable, parse, t, type Static } from '#kernel/declare/schema.ts'
 import type { Ending, Hub, Portion, Sink, Subscription } from '../live/hub.ts'
 import { failureOf, internalFailure } from '../http/responses.ts'
 import type { Unsent } from '../shared/unsent-answers.ts'
-import type { Identified, SocketBounds } from './index.ts'
+import type { Identified } from '../shared/credentials.ts'
+import type { SocketBounds } from './index.ts'
 
 const Id = t.String({ minLength: 1, maxLength: 64 })
 const commands = {

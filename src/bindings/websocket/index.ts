@@ -4,13 +4,14 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { WebSocketServer, type WebSocket } from 'ws'
 import type { Fault } from '#kernel/declare/errors.ts'
-import type { Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Hub } from '../live/hub.ts'
 import { failureOf, internalFailure, rawAnswer, transportFailure, type Failure } from '../http/responses.ts'
-import type { Credential, Guard } from '../http/browser/browser-guard.ts'
-import { STATUS_CODES } from '../http/connections/status-names.ts'
+import type { Guard } from '../http/browser/browser-guard.ts'
+import type { Credential, Identified } from '../shared/credentials.ts'
+import { STATUS_CODES } from '../http/connections/node-http.ts'
 import type { Unsent } from '../shared/unsent-answers.ts'
+import { createCounter } from '../shared/per-actor.ts'
 import { createTalk, type Talk } from './connection.ts'
 
 export const SOCKET_PATH = '/v1/ws'
@@ -33,9 +34,6 @@ const usualBounds: SocketBounds = {
   lingerMs: limits.streamLingerMs,
   commandsPerMinute: limits.socketCommandsPerMinute,
 }
-
-/** Who is at the other end: asked again for as long as the socket is open. */
-export type Identified = { readonly who: string; caller(): Actor | Promise<Actor> }
 
 export type SocketOptions = {
   readonly hub: Hub
@@ -68,7 +66,7 @@ export function createSockets(options: SocketOptions): Sockets {
     clientTracking: false,
   })
   const talks = new Set<Talk>()
-  const silent = new Map<string, number>()
+  const silent = createCounter()
 
   /** Null: it may go on. The Origin comes before the credential, so that a foreign page learns nothing about it. */
   function refusalOf({ headers }: IncomingMessage, address: string): Failure | null {
@@ -80,7 +78,7 @@ export function createSockets(options: SocketOptions): Sockets {
     if (options.isStopping()) return transportFailure(503, 'UNAVAILABLE', 'the server is stopping', { 'retry-after': '1' })
     if (talks.size >= bounds.sockets) return transportFailure(503, 'BUSY', 'there are too many sockets', { 'retry-after': '5' })
     const isSilent = headers.authorization === undefined
-    if (isSilent && (silent.get(address) ?? 0) >= bounds.silentPerAddress)
+    if (isSilent && silent.of(address) >= bounds.silentPerAddress)
       return transportFailure(429, 'QUOTA_EXCEEDED', 'too many sockets of this address have not authenticated yet', { 'retry-after': '5' })
     return null
   }
@@ -92,12 +90,6 @@ export function createSockets(options: SocketOptions): Sockets {
     return ticket === null ? null : options.redeem(ticket)
   }
 
-  function countSilent(address: string, by: 1 | -1): void {
-    const left = (silent.get(address) ?? 0) + by
-    if (left <= 0) silent.delete(address)
-    else silent.set(address, left)
-  }
-
   async function admit(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     const address = request.socket.remoteAddress ?? ''
     const refused = refusalOf(request, address)
@@ -105,8 +97,7 @@ export function createSockets(options: SocketOptions): Sockets {
     const identified = await identifiedIn(request)
     if (options.isStopping()) return answer(socket, transportFailure(503, 'UNAVAILABLE', 'the server is stopping'))
     server.handleUpgrade(request, socket, head, (ws: WebSocket) => {
-      if (identified === null) countSilent(address, 1)
-      const known = (): void => countSilent(address, -1)
+      const known = identified === null ? silent.enter(address) : (): void => undefined
       const talk = createTalk(ws, socket, identified, { ...options, bounds, known, left: (ended) => void talks.delete(ended) })
       talks.add(talk)
     })

@@ -1,6 +1,8 @@
 // Routes for agents: asking, looking, listing, withdrawing. A person may look as well.
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import type { BridgeHost } from '#bindings/http/mount.ts'
+import { abortOnClose } from '#bindings/shared/abort-on-close.ts'
+import { isObject } from '#kernel/codec/strict-json.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import type { Answer } from './responses.ts'
 import { agentPageIn, offsetIn, waitIn } from './query-string.ts'
@@ -32,7 +34,7 @@ export function requestRoutes({ host, tickets }: Parts) {
       const wait = waitIn(query)
       const got = (await (wait === 0
         ? kernel.call('execution/request.get', { request_id: id }, caller)
-        : kernel.call('execution/request.await', { request_id: id, wait }, caller, { signal: goneWith(response) }))) as Got
+        : kernel.call('execution/request.await', { request_id: id, wait }, caller, { signal: abortOnClose(response) }))) as Got
       return got.receipt ? aboutRequest(200, shapeFor(actor, got), got.request) : stillOpen(got.request, actor)
     },
   }
@@ -88,7 +90,7 @@ const LIST_USUAL = 20
 
 /** The path says which; a body that says otherwise does not count. */
 export const about = (request_id: string, body: Ask['body'], more: object = {}): unknown =>
-  typeof body === 'object' && body !== null && !Array.isArray(body) ? { ...body, ...more, request_id } : body
+  isObject(body) ? { ...body, ...more, request_id } : body
 
 type Page = { readonly next_cursor: string | null } & Readonly<Record<string, unknown>>
 
@@ -115,12 +117,4 @@ function socketHostOf({ headers, socket }: IncomingMessage, { guard, proxied, or
   if (origin !== undefined) return origin.replace(/^http/, 'ws')
   const isSecure = proxied || (socket as { encrypted?: boolean }).encrypted === true
   return `${isSecure ? 'wss' : 'ws'}://${guard.hostOf(headers)}`
-}
-
-/** Aborts when the client goes away. */
-function goneWith(response: ServerResponse): AbortSignal {
-  const gone = new AbortController()
-  if (response.destroyed) gone.abort()
-  else response.once('close', () => gone.abort())
-  return gone.signal
 }

@@ -1,4 +1,5 @@
 // Unknown fields of the draft's clients: ignored, as those clients expect, and named in a header (H31).
+import { isObject } from '#kernel/codec/strict-json.ts'
 import { isClaim } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import type { TSchema } from '#kernel/declare/schema.ts'
@@ -6,7 +7,6 @@ import { unknownFields } from '#kernel/declare/unknown-fields.ts'
 import { Action, payloadInput } from '#protocols/execution/asking/payload.ts'
 
 type Fields = Readonly<Record<string, unknown>>
-const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Many clients write what they do not say as null; what must be said is refused as missing then. */
 const said = (body: Fields): Fields =>
@@ -30,11 +30,11 @@ export function understood(
   operation: string,
   raw: unknown,
 ): { readonly body: unknown; readonly ignored: readonly string[] } {
-  if (!isFields(raw)) return { body: raw, ignored: [] }
+  if (!isObject(raw)) return { body: raw, ignored: [] }
   let body = said(raw)
   const unknown = Array.from(unknownFields(inputOf(kernel, operation), body), ({ path }) => path)
   const { action, payload } = body
-  if (operation === create && isFields(payload) && isAction(action))
+  if (operation === create && isObject(payload) && isAction(action))
     for (const { path } of unknownFields(payloadInput(action), { payload: said(payload) })) unknown.push(path)
   const ignored = unknown.filter((path) => path.length > 1 || !isClaim(path[0]!))
   if (operation !== create && OURS.some((name) => Object.hasOwn(body, name)))

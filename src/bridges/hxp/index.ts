@@ -1,12 +1,13 @@
 // The draft's HTTP binding (HXP 0.1, 5.1 and 5.3): from a bare request to an answer, for every path below /hxp.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { whenRead, type BridgeHost, type MakeBridge } from '#bindings/http/mount.ts'
-import { callerOf, idempotencyKeyIn } from '#bindings/http/browser/browser-guard.ts'
-import type { Done } from '#bindings/http/operations.ts'
-import { askedBy } from '#bindings/http/connections/turn-batching.ts'
+import type { BridgeHost, MakeBridge } from '#bindings/http/mount.ts'
+import { idempotencyKeyIn } from '#bindings/http/browser/browser-guard.ts'
+import { whenRead } from '#bindings/http/request-body.ts'
+import { handlerOf, type Steps } from '#bindings/shared/handle.ts'
+import { optionsOf } from '#bindings/shared/idempotency-key.ts'
+import { askedBy } from '#bindings/http/connections/ending.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import { decode } from '#kernel/codec/strict-json.ts'
-import type { CallOptions } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { isProjectKey } from '#protocols/execution/access.ts'
 import { failureAnswer, notASocket, notFound, notForMethod, notJson, send, tooLarge, wrongKind, type Answer } from './responses.ts'
@@ -17,90 +18,99 @@ import { isForeign } from './foreign-pages.ts'
 import { answerOf, type Route } from './route.ts'
 import { routesOf, type Found } from './routes.ts'
 import { createSockets, socketIdIn } from './sockets/index.ts'
+import { createSharedTickets } from './sockets/shared-tickets.ts'
 import { createTickets } from './sockets/tickets.ts'
 
 const PATH = '/hxp'
-const NO_OPTIONS: CallOptions = {}
 
-export const hxp = (): MakeBridge => (host) => {
-  const tickets = createTickets(host.kernel.now)
-  const find = routesOf({ host, tickets })
-  const serve = serverOf(host)
-  const sockets = createSockets(host, tickets)
-  const about = answerOf(200, aboutServer(host.version))
+/** `secret`: what all servers of a shared store have. */
+export const hxp =
+  (secret: Uint8Array | null): MakeBridge =>
+  (host) => {
+    const { kernel } = host
+    const tickets = secret && kernel.store.isShared ? createSharedTickets(kernel, secret) : createTickets(kernel.now)
+    const find = routesOf({ host, tickets })
+    const serve = serverOf(host)
+    const sockets = createSockets(host, tickets)
+    const about = answerOf(200, aboutServer(host.version))
 
-  function answer(request: IncomingMessage, response: ServerResponse): void {
-    const reply = (made: Answer): void => send(request, response, host.headersFor(request), made, host.unsent)
-    const refused = host.refusalOf(request)
-    if (refused) return reply(failureAnswer(refused, false))
-    const url = request.url!
-    const mark = url.indexOf('?')
-    const path = withoutSlashes(mark === -1 ? url : url.slice(0, mark))
-    const method = request.method!
-    if (path === PATH) return reply(method === 'GET' || method === 'HEAD' ? about : elsewise(method, 'GET'))
-    const found = find(path)
-    if (found === null) return reply(socketIdIn(url) === null ? notFound(`there is nothing at ${path.slice(0, 200)}`) : notASocket)
-    const route = found.methods[(method === 'HEAD' ? 'GET' : method) as 'GET']
-    if (!route) return reply(elsewise(method, Object.keys(found.methods).join(', ')))
-    const query = mark === -1 ? '' : url.slice(mark + 1)
-    const go = (body: Buffer | undefined): void =>
-      void serve(route, found, query, body, request, response).then(reply, (error: unknown) => {
-        host.bug(error)
-        response.destroy()
-      })
-    if (method === 'GET' || method === 'HEAD' || route.bytes) return go(undefined)
-    whenRead(request, limits.bodyBytesMax, (body) => (body === null ? reply(tooLarge(limits.bodyBytesMax)) : go(body)))
+    function answer(request: IncomingMessage, response: ServerResponse): void {
+      const reply = (made: Answer): void => send(request, response, host.headersFor(request), made, host.unsent)
+      const refused = host.refusalOf(request)
+      if (refused) return reply(failureAnswer(refused, false))
+      const url = request.url!
+      const mark = url.indexOf('?')
+      const path = withoutSlashes(mark === -1 ? url : url.slice(0, mark))
+      const method = request.method!
+      if (path === PATH) return reply(method === 'GET' || method === 'HEAD' ? about : elsewise(method, 'GET'))
+      const found = find(path)
+      if (found === null) return reply(socketIdIn(url) === null ? notFound(`there is nothing at ${path.slice(0, 200)}`) : notASocket)
+      const route = found.methods[(method === 'HEAD' ? 'GET' : method) as 'GET']
+      if (!route) return reply(elsewise(method, Object.keys(found.methods).join(', ')))
+      const query = mark === -1 ? '' : url.slice(mark + 1)
+      const go = (body: Buffer | undefined): void =>
+        void serve(route, { found, query, bytes: body, request, response, isPage: false, ignored: [] }).then(reply, (error: unknown) => {
+          host.bug(error)
+          response.destroy()
+        })
+      if (method === 'GET' || method === 'HEAD' || route.bytes) return go(undefined)
+      whenRead(request, limits.bodyBytesMax, (body) => (body === null ? reply(tooLarge(limits.bodyBytesMax)) : go(body)))
+    }
+    return {
+      path: PATH,
+      exposes: ['HXP-Status', 'HXP-Request-Id', 'HXP-Ignored'],
+      answer,
+      isSocket: ({ url }) => socketIdIn(url!) !== null,
+      upgrade: sockets.upgrade,
+      stop: sockets.stop,
+    }
   }
-  return { path: PATH, answer, isSocket: ({ url }) => socketIdIn(url!) !== null, upgrade: sockets.upgrade, stop: sockets.stop }
+
+/** A request that has found its route. `isPage`, `ignored`: known as soon as it was looked into. */
+type Routed = {
+  readonly found: Found
+  readonly query: string
+  readonly bytes: Buffer | undefined
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  isPage: boolean
+  ignored: readonly string[]
 }
 
-/** Never rejects but by a bug of its own. */
-function serverOf(host: BridgeHost) {
-  const { guard, authenticate } = host
-  const meters = new Map<Route, Done>()
-  const meterOf = (route: Route): Done => {
-    const found = meters.get(route) ?? host.meter(route.operation, route.changes)
-    meters.set(route, found)
-    return found
+function serverOf(host: BridgeHost): (route: Route, routed: Routed) => Promise<Answer> {
+  const handlers = new Map<Route, (routed: Routed) => Promise<Answer>>()
+  return (route, routed) => {
+    let handle = handlers.get(route)
+    if (!handle) handlers.set(route, (handle = handlerOf(stepsOf(route, host))))
+    return handle(routed)
   }
-  return async (
-    route: Route,
-    { id, isObject }: Found,
-    query: string,
-    bytes: Buffer | undefined,
-    request: IncomingMessage,
-    response: ServerResponse,
-  ): Promise<Answer> => {
-    const began = performance.now()
-    const done = meterOf(route)
-    const { headers } = request
-    let isPage = false
-    try {
-      const credential = guard.credentialOf(headers, route.changes)
-      const asked = authenticate(credential)
-      const actor = asked instanceof Promise ? await asked : asked
-      isPage = actor.kind === 'human' && isForeign(headers, guard)
+}
+
+function stepsOf(route: Route, { kernel, guard, authenticate, failed, meter }: BridgeHost): Steps<Routed, Answer> {
+  const { operation, changes, who } = route
+  return {
+    credential: ({ request }) => guard.credentialOf(request.headers, changes),
+    authenticate,
+    input(routed, actor) {
+      const { request, response, bytes } = routed
+      routed.isPage = actor.kind === 'human' && isForeign(request.headers, guard)
       askedBy(response, actor.id)
-      if (!isOfKind(route.who, actor)) {
-        done('UNAUTHORIZED', began)
-        return wrongKind(route.who as 'agent' | 'human')
-      }
-      if (bytes !== undefined && !isJson(headers['content-type'])) {
-        done('INVALID_REQUEST', began)
-        return notJson
-      }
-      const { body, ignored } = understood(host.kernel, route.operation, bytes === undefined ? {} : decode(bytes))
-      const key = route.changes ? idempotencyKeyIn(headers) : undefined
-      const options = key === undefined ? NO_OPTIONS : { key }
-      const caller = callerOf(authenticate, credential, actor)
-      const made = await route.run({ request, response, id, query, body, credential, actor, caller, options, isPage })
-      done('OK', began)
+      if (!isOfKind(who, actor)) throw wrongKind(who as 'agent' | 'human')
+      if (bytes !== undefined && !isJson(request.headers['content-type'])) throw notJson()
+      const { body, ignored } = understood(kernel, operation, bytes === undefined ? {} : decode(bytes))
+      routed.ignored = ignored
+      return body
+    },
+    options: ({ request }) => optionsOf(changes ? idempotencyKeyIn(request.headers) : undefined),
+    async call({ input: body, ...ask }, { request, response, found, query, isPage, ignored }) {
+      const made = await route.run({ ...ask, request, response, id: found.id, query, body, isPage })
       return forReader(ignored.length === 0 ? made : { ...made, headers: [...made.headers, 'HXP-Ignored', ignoredIn(ignored)] }, isPage)
-    } catch (error) {
-      const failure = host.failed(error, request.url!.split('?', 1)[0]!)
-      done(failure.code, began)
-      return forReader(failureAnswer(failure, isObject), isPage)
-    }
+    },
+    failed(error, { request, found, isPage }) {
+      const failure = failed(error, request.url!.split('?', 1)[0]!)
+      return { code: failure.code, answer: forReader(failureAnswer(failure, found.isObject), isPage) }
+    },
+    done: meter(operation, changes),
   }
 }
 

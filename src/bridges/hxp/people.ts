@@ -36,11 +36,11 @@ export function peopleRoutes({ host: { kernel, receive } }: Parts) {
     operation: 'execution/file.add',
     changes: true,
     bytes: true,
-    async run({ id, query, request, response, caller, actor }) {
+    async run({ id, query, request, response, caller, actor, options }) {
       const name = new URLSearchParams(query).get('name') ?? 'file'
       const media_type = request.headers['content-type']
       const input = { request_id: id, name, ...(media_type === undefined ? {} : { media_type }) }
-      return answerOf(201, await receive('execution/file.add', input, request, response, caller, actor.id))
+      return answerOf(201, await receive('execution/file.add', { input, caller, actor, options }, { request, response }))
     },
   }
   return {

@@ -1,9 +1,9 @@
 // Statuses and words of the draft (HXP 0.1, 5.3), and the one shape of an error: error, message, details.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
-import type { Failure } from '#bindings/http/responses.ts'
+import { TransportRefusal, type Failure } from '#bindings/http/responses.ts'
 import { endSoon } from '#bindings/http/connections/turn-batching.ts'
-import { STATUS_CODES } from '#bindings/http/connections/status-names.ts'
+import { STATUS_CODES } from '#bindings/http/connections/node-http.ts'
 import type { Unsent } from '#bindings/shared/unsent-answers.ts'
 
 export type Answer = { readonly status: number; readonly text: string; readonly headers: readonly string[] }
@@ -41,17 +41,16 @@ export function errorAnswer(
   return { status, text: JSON.stringify({ error, message, details }), headers }
 }
 
-export const wrongKind = (kind: 'agent' | 'human'): Answer =>
-  errorAnswer(
+export const wrongKind = (kind: 'agent' | 'human'): TransportRefusal =>
+  new TransportRefusal(
     401,
-    'unauthorized',
+    'UNAUTHORIZED',
     kind === 'agent' ? 'this is for agents: an API key of an agent is required' : 'this is for people: the token of a person is required',
-    {},
-    ASK_FOR_CREDENTIAL,
+    { 'www-authenticate': ASK_FOR_CREDENTIAL[1] },
   )
+export const notJson = (): TransportRefusal => new TransportRefusal(415, 'INVALID_REQUEST', 'the body must be application/json')
 export const notFound = (words: string): Answer => errorAnswer(404, 'not_found', words, {}, [])
 export const tooLarge = (bytesMax: number): Answer => errorAnswer(413, 'too_large', `a body has at most ${bytesMax} bytes`, {}, [])
-export const notJson: Answer = errorAnswer(415, 'invalid_request', 'the body must be application/json', {}, [])
 export const notForMethod = (method: string, allow: string): Answer =>
   errorAnswer(405, 'method_not_allowed', `${method} is not possible here; use ${allow}`, {}, ['allow', allow])
 export const notASocket: Answer = errorAnswer(426, 'upgrade_required', 'this address is for WebSockets', {}, [

@@ -1,7 +1,7 @@
 // The type of a route: its callers, its operation, and its answer.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { BridgeHost } from '#bindings/http/mount.ts'
-import type { Credential } from '#bindings/http/browser/browser-guard.ts'
+import type { Credential } from '#bindings/shared/credentials.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import type { Caller, CallOptions } from '#kernel/kernel.ts'
 import type { Answer } from './responses.ts'

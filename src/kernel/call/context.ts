@@ -11,7 +11,7 @@ export type Given = Pick<Context, 'newId' | 'secret' | 'notary' | 'terms'>
 
 export function givenBy({ now, entropy, notary = noNotary, terms }: KernelOptions): Given & { readonly newId: NewId } {
   const { asksOpenMax, criticalPerHourMax, defaultSecondsMin } = limits
-  const usual: Terms = { asksOpenMax, criticalPerHourMax, defaultSecondsMin, publicHooksOnly: false }
+  const usual: Terms = { asksOpenMax, criticalPerHourMax, defaultSecondsMin, publicHooksOnly: false, harness: null }
   return {
     newId: createIds(now, entropy),
     secret: () => Buffer.from(entropy(32)).toString('base64url'),

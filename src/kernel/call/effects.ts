@@ -6,7 +6,13 @@ import { Refusal } from '../declare/errors.ts'
 import { SYSTEM, SYSTEM_SCOPE, type Actor } from '../declare/access.ts'
 import type { Read } from '../declare/operation.ts'
 import { doc, keyOf, nullable, t, type Static } from '../declare/schema.ts'
-import type { Value } from '../log/store.ts'
+import type { Clock } from '../ports/clock.ts'
+import { limits } from '../limits.ts'
+import type { Store, Value } from '../log/store.ts'
+import type { Tail } from '../log/tail.ts'
+
+/** A process among several: its server's name, and the epoch of its lease. */
+export type NodeEpoch = { readonly node: string; readonly epoch: number }
 
 /** `outcome`: what is still to be done before there is an answer. */
 export type Answer = { readonly output: unknown; readonly outcome?: () => Promise<unknown> }
@@ -31,6 +37,8 @@ export const Pending = doc(
     behalf: t.String(),
     reply: nullable(t.Object({ id: t.String(), digest: t.String() })), // the remembered answer that the outcome replaces
     at: t.String(),
+    node: t.Optional(t.String()), // the server that does it, and the epoch of its lease
+    epoch: t.Optional(t.Integer()),
   }),
   { scopeOf: () => SYSTEM_SCOPE },
 )
@@ -82,8 +90,15 @@ export function createEffects(perform: Perform | undefined, call: (name: string,
 type Remembered = { readonly id: string; readonly digest: string }
 
 /** The intent goes into the batch of the call, and with it the note that its outcome is open. */
-export function beginIn(draft: Draft, { id }: Wanted, { conclude }: EffectOf, actor: Actor, reply: Remembered | null): Pending {
-  const pending: Pending = { id, conclude, behalf: actor.id, reply, at: draft.at }
+export function beginIn(
+  draft: Draft,
+  { id }: Wanted,
+  { conclude }: EffectOf,
+  actor: Actor,
+  reply: Remembered | null,
+  node: NodeEpoch | undefined,
+): Pending {
+  const pending: Pending = { id, conclude, behalf: actor.id, reply, at: draft.at, ...node }
   draft.after.set(keyOf(Pending, id), pending)
   draft.puts.add(keyOf(Pending, id))
   return pending
@@ -100,4 +115,28 @@ export async function concludeIn(draft: Draft, read: Read, id: string, output: V
   const about = (await read.raw(Reply, reply.id))?.about
   draft.after.set(keyOf(Reply, reply.id), { ...reply, output, at: draft.at, ...(about ? { about } : {}) })
   draft.puts.add(keyOf(Reply, reply.id))
+}
+
+type Around = { readonly store: Store; readonly tail: Tail; readonly sleep: Clock['sleep'] | undefined }
+const LOOKS_MAX = 20
+
+/** The answer to a call that another process works on: waited for as long as a call may wait, then as it stands. */
+export async function outcomeElsewhere({ store, tail, sleep }: Around, id: string, replyId: string): Promise<unknown> {
+  const key = keyOf(Pending, id)
+  let woken = new AbortController()
+  const leave = tail.hear(({ keys }) => void ((keys === 'all' || keys.includes(key)) && woken.abort('woken')))
+  try {
+    for (let look = 1; sleep !== undefined && look <= LOOKS_MAX; look++) {
+      woken = new AbortController()
+      await store.fresh()
+      const [open] = await store.read([key])
+      if (open === undefined) break
+      await sleep(limits.waitMsMax / LOOKS_MAX, woken.signal)
+    }
+    await store.fresh()
+    const [reply] = await store.read([keyOf(Reply, replyId)])
+    return reply?.value['output'] ?? null
+  } finally {
+    leave()
+  }
 }

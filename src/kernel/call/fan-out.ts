@@ -7,7 +7,7 @@ import { SYSTEM, type Actor } from '../declare/access.ts'
 import type { Notary } from '../ports/notary.ts'
 import type { Command, Came, Fan } from '../declare/operation.ts'
 import { parse, type Static, type TSchema } from '../declare/schema.ts'
-import { narrowingOf } from './registry.ts'
+import { replyIdOf } from './registry.ts'
 
 type Own = 'kind' | 'requires' | 'audit' | 'load' | 'decide' | 'fan'
 /** `each`: the calls; `gather`: their answers and refusals as one answer, in the same order. */
@@ -52,7 +52,7 @@ export async function callEach(
 
 /** Each call has a key of its own, so that the key came before with other calls is known only by this. What is asked may be secret. */
 async function claim({ call, notary }: Parts, name: string, asked: unknown, actor: Actor, key: string): Promise<void> {
-  const own = `${actor.id}/${narrowingOf(actor)}${key}`
+  const own = replyIdOf(actor, key)
   await call('kernel/fan.begin', { asked: notary.commit(`${name} ${canonical(asked)}`) }, SYSTEM, { key: own })
 }
 

@@ -61,6 +61,8 @@ export function createQueries({ options, given, denials, reading, readerAs }: Pa
   const actorOf = (caller: Caller): Actor | Promise<Actor> => (typeof caller === 'function' ? caller() : caller)
 
   return async function ask(name: string, op: Query, raw: unknown, caller: Caller): Promise<unknown> {
+    const barrier = options.store.fresh()
+    if (barrier) await barrier
     const draft = readingAt(timestampOf(options.now()))
     const asked = actorOf(caller)
     let actor = asked instanceof Promise ? await asked : asked

@@ -3,6 +3,8 @@ import { Refusal } from '../declare/errors.ts'
 import { limits } from '../limits.ts'
 import { createMeter } from '../codec/rate-limit.ts'
 import type { Command } from '../declare/operation.ts'
+import type { Store } from '../log/store.ts'
+import { createSharedMeter } from './shared-quota.ts'
 
 export type QuotaOptions = {
   /** Questions to people. null: no quota, for development and tests. */
@@ -12,10 +14,12 @@ export type QuotaOptions = {
   /** What one actor may read, of whatever kind it is. */
   readonly readsPerMinute?: number | null
   now(): number
+  /** Where several servers share it, what agents change and ask is counted over all of them. */
+  readonly store?: Store
 }
 export type Quota = {
-  /** An agent changes something. */
-  take(op: Command, agent: string): void
+  /** An agent changes something. A promise where other servers count as well. */
+  take(op: Command, agent: string): Promise<void> | undefined
   /** Somebody reads: refused where what they have read so far is not paid. */
   read(actor: string): void
   /** The same for somebody whose turn has come: what they read while they waited is to be paid first. */
@@ -24,22 +28,29 @@ export type Quota = {
   charge(actor: string, units: number): void
 }
 
+type Paying = (agent: string) => Promise<void> | undefined
+
 /** What it cost to read so much, in units: a small answer is one. */
 export const unitsOf = (rows: number, chars: number): number =>
   1 + Math.floor(rows / limits.readUnitRows) + Math.floor(chars / limits.readUnitChars)
 
-export function createQuota({ asksPerMinute, changesPerMinute = null, readsPerMinute = null, now }: QuotaOptions): Quota {
-  const metered = (perMinute: number | null, words: string): ((agent: string) => void) => {
+export function createQuota({ asksPerMinute, changesPerMinute = null, readsPerMinute = null, now, store }: QuotaOptions): Quota {
+  const metered = (what: string, perMinute: number | null, words: string): Paying => {
     if (perMinute === null) return () => undefined
-    const meter = createMeter(perMinute, now)
     // One more is let through every so many seconds.
     const details = { retry_after: Math.ceil(60 / perMinute) }
-    return (agent) => {
-      if (!meter.take(agent)) throw new Refusal('QUOTA_EXCEEDED', `an agent may ${words} at most ${perMinute} times a minute`, details)
+    const refuse = (): never => {
+      throw new Refusal('QUOTA_EXCEEDED', `an agent may ${words} at most ${perMinute} times a minute`, details)
     }
+    if (store?.isShared) {
+      const take = createSharedMeter(store, what, perMinute, now)
+      return async (agent) => void ((await take(agent)) || refuse())
+    }
+    const meter = createMeter(perMinute, now)
+    return (agent) => (meter.take(agent) ? undefined : refuse())
   }
-  const change = metered(changesPerMinute, 'change something')
-  const ask = metered(asksPerMinute, 'ask people')
+  const change = metered('changes', changesPerMinute, 'change something')
+  const ask = metered('questions', asksPerMinute, 'ask people')
   const reads = readsPerMinute === null ? null : createMeter(readsPerMinute, now)
   const unpaid = (actor: string): Refusal =>
     new Refusal(
@@ -49,8 +60,9 @@ export function createQuota({ asksPerMinute, changesPerMinute = null, readsPerMi
     )
   return {
     take(op, agent) {
-      change(agent)
-      if (op.asks) ask(agent)
+      const paid = change(agent)
+      if (!op.asks) return paid
+      return paid ? paid.then(() => ask(agent)) : ask(agent)
     },
     read(actor) {
       if (reads && !reads.take(actor)) throw unpaid(actor)

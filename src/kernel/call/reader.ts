@@ -4,6 +4,7 @@ import type { Draft } from './unit-of-work.ts'
 import { isIn, type Actor, type PeopleSought, type Subject } from '../declare/access.ts'
 import { limits } from '../limits.ts'
 import type { Granted, ListPage, Listed, Read } from '../declare/operation.ts'
+import type { Ports } from '../ports/between-protocols.ts'
 import { seenBy, type Presence } from '../ports/presence.ts'
 import { END, holdsEntry, idIn, keyOf, prefixOf, type AnyDoc, type Part } from '../declare/schema.ts'
 import type { FactsOf, FactsPage, Found, Key, Store, Value, Versioned } from '../log/store.ts'
@@ -33,10 +34,11 @@ export type Outside = {
 }
 
 /** Made for every call, so it is light: one function of its own; the others are shared, and given one by one, which costs the least. */
-export function readerOf(store: Store, outside: Outside, draft: Draft, actor: Actor): Read {
+export function readerOf(store: Store, outside: Outside, ports: Ports, draft: Draft, actor: Actor): Read {
   const at: At = { store, outside, draft, actor }
   const read = (kind: AnyDoc, id: string): Promise<Value> => lookIn(at, kind, id, true) as Promise<Value>
   read.at = at
+  read.ports = ports
   read.maybe = shared.maybe
   read.raw = shared.raw
   read.list = shared.list

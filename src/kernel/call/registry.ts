@@ -36,9 +36,9 @@ export function registryOf(protocols: readonly Protocol[], contracts: readonly C
 export const effectsIn = (registry: Registry): Set<string> =>
   new Set([...registry.values()].flatMap(({ op }) => (op.kind === 'command' && op.effect ? [op.effect.conclude] : [])))
 
-/** A key for some projects only has answers of its own. */
-export const narrowingOf = ({ narrowed, projects }: Actor): string =>
-  narrowed && projects !== 'all' ? `${[...projects.keys()].join()}/` : ''
+/** Whose remembered answer it is. A credential for some projects only has answers of its own. */
+export const replyIdOf = ({ id, narrowed, projects }: Actor, key: string): string =>
+  `${id}/${narrowed && projects !== 'all' ? `${[...projects.keys()].join()}/` : ''}${key}`
 
 export function inputOf(op: Operation, raw: unknown, actor: Actor): unknown {
   const input: unknown = parse(op.input, raw)
@@ -58,7 +58,8 @@ export function asLeftByTheBatch(draft: Draft, { facts, output }: Decision<unkno
 
 export function asContractsSee(draft: Draft, made: DraftFact, { via }: Actor): ContractFact {
   const { action, detail, actor, basis } = made
-  return { action, subject: draft.after.get(made.subject), detail, actor, basis, via: via ?? null }
+  const cause = made.cause === null ? null : draft.facts[made.cause]!.action
+  return { action, subject: draft.after.get(made.subject), detail, cause, actor, basis, via: via ?? null }
 }
 
 /** What a call asks for, whoever repeats it: a repeated call must be the same in it. */

@@ -129,7 +129,7 @@ export function batchOf(draft: Draft): Batch {
     if (text === undefined) texts.set(value, (text = canonical(value)))
     return text
   }
-  const { add, drop, count, create } = indexChanges(draft)
+  const { add, drop, count, create, wakes } = indexChanges(draft)
   const facts = draft.facts.map((fact): Fact => ({
     ...fact,
     images: fact.images.map(({ key, value }): Image => ({ key, value, text: textOf(value) })),
@@ -145,10 +145,11 @@ export function batchOf(draft: Draft): Batch {
     retry_after,
     decidesAgain,
   }))
-  return { scope: draft.scope ?? '', at: draft.at, expect: draft.expect, create, facts, puts, add, drop, count, atMost }
+  return { scope: draft.scope ?? '', at: draft.at, expect: draft.expect, create, facts, puts, add, drop, count, wakes, atMost }
 }
 
-function indexChanges(draft: Draft): Pick<Batch, 'add' | 'drop' | 'count' | 'create'> {
+function indexChanges(draft: Draft): Pick<Batch, 'add' | 'drop' | 'count' | 'create' | 'wakes'> {
+  const wakes: string[] = []
   const add: string[] = []
   const drop: string[] = []
   const create = new Set<Key>()
@@ -160,6 +161,8 @@ function indexChanges(draft: Draft): Pick<Batch, 'add' | 'drop' | 'count' | 'cre
     const kind = kindOf(key)
     const was = entriesOf(kind, idOf(key), draft.before.get(key) ?? null)
     const is = entriesOf(kind, idOf(key), value)
+    const bell = value === null ? null : kind.wakes(value)
+    if (bell !== null) wakes.push(bell)
     for (const { entry, counted } of was) {
       if (is.some((other) => other.entry === entry)) continue
       drop.push(entry)
@@ -176,5 +179,5 @@ function indexChanges(draft: Draft): Pick<Batch, 'add' | 'drop' | 'count' | 'cre
       create.add(key)
     }
   }
-  return { add, drop, count, create }
+  return { add, drop, count, create, wakes }
 }

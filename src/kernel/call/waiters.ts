@@ -4,8 +4,7 @@ import type { Clock } from '../ports/clock.ts'
 import { Refusal } from '../declare/errors.ts'
 import { limits } from '../limits.ts'
 import type { Wish } from '../declare/operation.ts'
-import { kindOf } from '../declare/schema.ts'
-import type { Key, Value } from '../log/store.ts'
+import type { Hint } from '../log/store.ts'
 
 export type Seat = {
   /** Before it looks, so that nothing that comes while it looks is missed. */
@@ -17,8 +16,8 @@ export type Seat = {
 
 export type Waiting = {
   seat(signal: AbortSignal | undefined): Seat
-  /** Of documents as they are now, durably. */
-  ring(written: ReadonlyMap<Key, Value | null>): void
+  /** By the names of what was committed. */
+  ring(wakes: Hint['wakes']): void
   /** Everybody is answered, and nobody waits any more. */
   stop(): void
   stats(): { readonly waiting: number; readonly woken: number }
@@ -58,7 +57,7 @@ export function createWaiting(now: () => number, sleep: Clock['sleep'] | undefin
 
   /** Resolves when rung, when the time has come, or when nobody is there to be answered any more. */
   async function rest(ms: number, signal: AbortSignal | undefined, wake: AbortController): Promise<void> {
-    const over: Ring = () => wake.abort()
+    const over: Ring = () => wake.abort('over')
     stopping.add(over)
     signal?.addEventListener('abort', over)
     try {
@@ -75,7 +74,7 @@ export function createWaiting(now: () => number, sleep: Clock['sleep'] | undefin
     let wake: AbortController | null = null
     const ring: Ring = () => {
       isRung = true
-      wake?.abort()
+      wake?.abort('woken')
     }
     function leave(): void {
       if (sits) unhang(sits.bell, ring)
@@ -115,12 +114,9 @@ export function createWaiting(now: () => number, sleep: Clock['sleep'] | undefin
 
   return {
     seat,
-    ring(written) {
+    ring(wakes) {
       if (bells.size === 0) return
-      for (const [key, value] of written) {
-        const bell = value === null ? null : kindOf(key).wakes(value)
-        if (bell !== null) for (const ring of bells.get(bell) ?? []) ring()
-      }
+      for (const bell of wakes === 'all' ? bells.keys() : wakes) for (const ring of bells.get(bell) ?? []) ring()
     },
     stop() {
       stopped = true

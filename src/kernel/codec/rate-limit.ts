@@ -8,6 +8,8 @@ export type Meter = {
   take(name: string): boolean
   /** So many more, whether they are there or not: what is missing is paid back before the next one is given. */
   charge(name: string, tokens: number): void
+  /** How many there are; below nothing where more was charged. */
+  left(name: string): number
   /** Whether more was charged than there was. */
   owes(name: string): boolean
   /** How long until there is a token again. */
@@ -42,8 +44,9 @@ export function createMeter(perMinute: number, now: () => number): Meter {
     charge(name, tokens) {
       const at = now()
       // One answer may cost more than a minute brings, but nobody owes more than a minute.
-      keep(name, Math.max(-perMinute, left(name, at) - tokens), at)
+      keep(name, Math.max(-perMinute, Math.min(perMinute, left(name, at) - tokens)), at)
     },
+    left: (name) => left(name, now()),
     owes: (name) => left(name, now()) < 0,
     seconds: (name) => Math.max(0, Math.ceil(((1 - left(name, now())) * 60) / perMinute)),
   }

@@ -8,6 +8,10 @@ const refuse = (words: string): never => {
   throw new Refusal('INVALID_REQUEST', words)
 }
 
+/** An object with fields: neither null nor a list. */
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
 export function decode(bytes: Uint8Array): unknown {
   let text: string
   try {

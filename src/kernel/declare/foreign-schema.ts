@@ -1,4 +1,5 @@
 // Schemas and patches that come from outside. Patterns run on a linear-time engine: a hostile one must not hold the process.
+import { isObject } from '../codec/strict-json.ts'
 import { Ajv, type ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { RE2JS } from 're2js'
@@ -30,6 +31,8 @@ const isOlder = (dialect: unknown): boolean => typeof dialect === 'string' && /\
 
 function compileAs(whole: object): ValidateFunction {
   const { $schema: dialect, ...rest }: Record<string, unknown> = isObject(whole) ? whole : {}
+  // Such a schema answers later, and a promise is not a yes.
+  if (rest['$async'] !== undefined) throw new Error('$async is not supported')
   const Dialect = isOlder(dialect) ? Ajv : Ajv2020
   // A new one for each schema: ids and definitions of one must not be visible to another.
   return new Dialect({ strict: false, allErrors: false, validateFormats: false, code: { regExp: linear } }).compile(
@@ -183,4 +186,3 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
   }
   return merged
 }
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)

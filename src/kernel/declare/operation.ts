@@ -1,4 +1,5 @@
 // An operation is one plain object. Routes, methods, help, types, OpenAPI and a suite of tests are derived from it.
+import type { Ports } from '../ports/between-protocols.ts'
 import type { Received } from '../ports/blobs.ts'
 import type { EffectOf, Wanted } from '../call/effects.ts'
 import type { Fault, Refusal } from './errors.ts'
@@ -8,7 +9,7 @@ import type { Notary } from '../ports/notary.ts'
 import type { Seen } from '../ports/presence.ts'
 import type { LooksAt } from '../call/due-on-read.ts'
 import type { AnyDoc, Doc, Part, Static, TSchema } from './schema.ts'
-import type { Basis, FactsOf, FactsPage, Found, Place, StoredFact, Value } from '../log/store.ts'
+import type { Basis, FactsOf, FactsPage, Found, Key, Place, StoredFact, Value } from '../log/store.ts'
 
 /** What a decision may know beyond the documents. Clock and chance are given, never taken. */
 export type Context = {
@@ -35,6 +36,27 @@ export type Terms = {
   readonly defaultSecondsMin: number | null
   /** Posts go to public addresses by https alone. */
   readonly publicHooksOnly: boolean
+  /** E-mail can be sent. */
+  readonly mails?: boolean
+  /** The public key that browsers subscribe to pushes with; null: there are none. */
+  readonly pushKey?: () => string | null
+  /** Messages to one person in an hour, apart from what is critical. */
+  readonly noticesPerHourMax?: number | null
+  /** This installation among other harnesses; null: it speaks to none. */
+  readonly harness: HarnessTerms | null
+}
+
+export type HarnessTerms = {
+  readonly id: string
+  /** How long a submission waits for an answer before it is sent again, and an event for those before it. */
+  readonly replyMs: number
+  readonly gapMs: number
+  /** Messages are hidden from others on their way: TLS, or a broker on this machine. */
+  readonly isPrivate: boolean
+  /** Senders are known by the broker's word for them. */
+  readonly checksSenders: boolean
+  /** Where artifacts can be fetched by HTTP; null: nowhere. */
+  readonly origin: (() => string) | null
 }
 
 /** What somebody decided beforehand about a scope. `left`: how often it may still be used; null: at will. */
@@ -66,6 +88,8 @@ export type Read = {
   people(sought: PeopleSought): Promise<readonly Subject[]>
   /** The grant of a task that speaks for a scope now, whoever asks; null when nobody decided beforehand. */
   grant(task_id: string, scope: string, now: string): Promise<Granted | null>
+  /** What other protocols let be known of their documents. */
+  readonly ports: Ports
   /** Bytes that are stored here; null when they are not. */
   blob(checksum: string): Promise<{ readonly size: number } | null>
   /** When an agent was last there, as far as is known. */
@@ -228,11 +252,15 @@ export type Stream<I extends TSchema = TSchema, O extends TSchema = TSchema, S =
   /** Run again and again while the stream is open, so that who may not read any more gets no more. */
   load(read: Read, input: Static<I>, context: Context): Promise<S>
   of(state: S): FactsOf
+  /** The one document that it is about, so that nothing else of `of` need be looked at while it is followed. */
+  about?(state: S): Key
+  /** Those who are told the same, by a name that `view` is given; without it, everybody. */
+  audience?(actor: Actor): string
   /** Whether the question asks for this fact; without it, for all of them. */
   wants?(input: Static<I>, fact: StoredFact): boolean
   /** Which of the facts this subscriber may see, where `load` alone cannot say so for all of them; null: it can. */
-  sees?(state: S): ((fact: StoredFact) => Promise<boolean>) | null
-  view(fact: StoredFact): Static<O>
+  sees?(state: S): ((fact: StoredFact) => boolean | Promise<boolean>) | null
+  view(fact: StoredFact, audience: string): Static<O>
 }
 // oxlint-disable-next-line typescript/no-explicit-any -- a list of operations of many shapes
 export type Operation = Command<any, any, any> | Query<any, any, any> | Stream<any, any, any>
@@ -264,6 +292,8 @@ export type Protocol = {
   readonly codes: Readonly<Record<string, Fault>>
   /** Named states of the world that examples and derived tests start from. */
   readonly scenes: Readonly<Record<string, readonly Step[]>>
+  /** What other protocols may know of its documents. */
+  readonly ports?: Partial<Ports>
 }
 
 /** A fact of one protocol calls an operation of another (or of its own), in the same batch. */
@@ -287,6 +317,8 @@ export type ContractFact = {
   // oxlint-disable-next-line typescript/no-explicit-any -- the subject of whichever protocol made the fact
   readonly subject: any
   readonly detail: Value | null
+  /** The action of the fact that led to it; null: it is the call's own. */
+  readonly cause: string | null
   /** Who made it, by what right, and how they had proven who they are. */
   readonly actor: string
   readonly basis: Basis

@@ -26,6 +26,14 @@ export const index = <V>(rows: Index<V>['rows'], counted = 0): Index<V> => ({ ro
 
 /** What the system does with a document at a time, if it is still like this then. */
 export type Due = { readonly at: string; readonly call: string; readonly input: object }
+type Times = { readonly at: string | null; readonly call: string; readonly input: object }
+
+/** The earliest; of two at one time, the one that is named first. What is done then changes the document, and the next one comes up. */
+function firstOf(times: readonly Times[]): Due | null {
+  let first: Due | null = null
+  for (const one of times) if (one.at !== null && (first === null || one.at < first.at)) first = one as Due
+  return first
+}
 
 /** A stored document kind. What grows without bound is never inside a document. */
 export type Doc<S extends TSchema = TSchema> = {
@@ -41,15 +49,12 @@ export type Doc<S extends TSchema = TSchema> = {
   visibleTo(value: Static<S>, actor: Actor): boolean
   /** Whether somebody outside its scope sees it all the same. */
   reaches(value: Static<S>, actor: Actor): boolean
-  /** What is put, marked each time with another mark, where one put must be told from the next. */
-  stamp(value: Static<S>, mark: string): Static<S>
   /** The document whose readers are the readers of this one; null: it speaks for itself. */
   within(value: Static<S>): { readonly doc: AnyDoc; readonly id: string } | null
   /** Whom it concerns that the document is like this now: calls that wait for them look again. */
   wakes(value: Static<S>): string | null
-  /** What is done with it when nothing else happens first: a timer that no document of its own stands for. */
+  /** The first of its times; null: it waits for none. */
   due(value: Static<S>): Due | null
-  readonly timed: boolean
 }
 // oxlint-disable-next-line typescript/no-explicit-any -- a kind of any shape; its functions take what its own schema describes
 export type AnyDoc = Doc<any>
@@ -63,10 +68,10 @@ type DocOptions<S extends TSchema> = {
   readonly rootOf?: (value: Static<S>) => string | null
   readonly visibleTo?: (value: Static<S>, actor: Actor) => boolean
   readonly reaches?: (value: Static<S>, actor: Actor) => boolean
-  readonly stamp?: (value: Static<S>, mark: string) => Static<S>
   readonly within?: (value: Static<S>) => { readonly doc: AnyDoc; readonly id: string } | null
   readonly wakes?: (value: Static<S>) => string | null
-  readonly due?: (value: Static<S>) => Due | null
+  /** Everything that is done with it at a time when nothing else happens first; `at` null: not now. */
+  readonly due?: (value: Static<S>) => readonly Times[]
 }
 
 const kinds = new Map<string, AnyDoc>()
@@ -84,11 +89,9 @@ export function doc<S extends TSchema>(kind: string, schema: S, options: DocOpti
     rootOf: options.rootOf ?? options.taskOf ?? nothing,
     visibleTo: options.visibleTo ?? (() => true),
     reaches: options.reaches ?? (() => false),
-    stamp: options.stamp ?? ((value) => value),
     within: options.within ?? nothing,
     wakes: options.wakes ?? nothing,
-    due: options.due ?? nothing,
-    timed: options.due !== undefined,
+    due: options.due === undefined ? nothing : (value) => firstOf(options.due!(value)),
   }
   kinds.set(kind, made)
   return made
@@ -99,8 +102,6 @@ export function kindOf(key: string): AnyDoc {
   if (!found) throw new Error(`no document kind for ${key}`)
   return found
 }
-/** The kinds whose documents are due at times. */
-export const kindsWithDue = (): AnyDoc[] => [...kinds.values()].filter(({ timed }) => timed)
 export const keyOf = (kind: { readonly kind: string }, id: string): string => `${kind.kind}/${id}`
 export const idOf = (key: string): string => key.slice(key.indexOf('/') + 1)
 
@@ -114,15 +115,20 @@ export function prefixOf(kind: { readonly kind: string }, name: string, parts: r
   for (const part of parts) prefix += partOf(part) + SEPARATOR
   return prefix
 }
-/** No index of a kind is called so. */
+/** The index of all documents that wait for a time, whatever their kind; what stands for the id in its entries is the key. */
 export const DUE = '~due'
+export const duePrefix = `${DUE}${SEPARATOR}`
+const dueEntry = (at: string, key: string): string => `${duePrefix}${at}${SEPARATOR}${key}`
+/** After every entry that is due at this time, before every later one. */
+export const dueUntil = (now: string): string => `${duePrefix}${now}\u{1}`
+export const dueIn = (entry: string): string => entry.slice(duePrefix.length, entry.indexOf(SEPARATOR, duePrefix.length))
 export const idIn = (entry: string): string => entry.slice(entry.lastIndexOf(SEPARATOR) + 1)
 
 export function entriesOf(kind: AnyDoc, id: string, value: object | null): { entry: string; counted: string | null }[] {
   const made: { entry: string; counted: string | null }[] = []
   if (value === null) return made
-  const due = kind.timed ? kind.due(value) : null
-  if (due) made.push({ entry: prefixOf(kind, DUE, [due.at]) + id, counted: null })
+  const due = kind.due(value)
+  if (due !== null) made.push({ entry: dueEntry(due.at, keyOf(kind, id)), counted: null })
   for (const name in kind.indexes) {
     const { rows, counted } = kind.indexes[name]!
     for (const row of rows(value)) {

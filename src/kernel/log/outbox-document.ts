@@ -1,11 +1,11 @@
-// The outbox document: everything that leaves the process or waits for a time is one kind of document with one index and one loop behind
-// it. A timer is a delivery to ourselves, on the channel `call`.
+// The outbox document: everything that leaves the process is one kind of document with one index and one loop behind it.
 import type { Draft } from '../call/unit-of-work.ts'
 import { Refusal } from '../declare/errors.ts'
 import { put } from '../declare/facts.ts'
 import { system, SYSTEM_SCOPE } from '../declare/access.ts'
 import { limits } from '../limits.ts'
-import { command, type Change, type Protocol, type Read } from '../declare/operation.ts'
+import { leaseOperations } from './leases.ts'
+import { command, type Protocol, type Read } from '../declare/operation.ts'
 import { doc, idOf, index, kindOf, nullable, t, type Static } from '../declare/schema.ts'
 
 export const Delivery = doc(
@@ -18,21 +18,10 @@ export const Delivery = doc(
     attempt: t.Integer(),
     body: t.Unknown(),
     error: nullable(t.String()), // why the last attempt failed
-    mark: t.Optional(t.String()), // another one each time that it is put
   }),
-  { scopeOf: () => SYSTEM_SCOPE, indexes: { due: index((d) => [[d.channel, d.due]]) }, stamp: (d, mark) => ({ ...d, mark }) },
+  { scopeOf: () => SYSTEM_SCOPE, indexes: { due: index((d) => [[d.channel, d.due]]) } },
 )
 export type Delivery = Static<typeof Delivery.schema>
-
-export const CALL_CHANNEL = 'call'
-const timerId = (lane: string, name: string): string => `${CALL_CHANNEL}/${lane}/${name}`
-
-/** Calls an operation at a time, as the system. Setting it again under the same name moves it. */
-export function timer(lane: string, name: string, due: string, call: string, input: object): Change {
-  const id = timerId(lane, name)
-  return put(Delivery, id, { id, channel: CALL_CHANNEL, lane, due, attempt: 0, body: { call, input }, error: null })
-}
-export const noTimer = (lane: string, name: string): Change => put(Delivery, timerId(lane, name), null)
 
 export const deliveryId = (channel: string, lane: string, order: string): string => `${channel}/${lane}/${order}`
 
@@ -61,7 +50,7 @@ export async function refuseHidden(read: Read, draft: Draft, about: readonly str
 
 const Outcome = t.Object({
   id: t.String(),
-  /** The mark of the delivery as it was taken: one that was set anew in the meantime, for the same time even, is another one, and stays. */
+  /** When it was due as it was taken: one that was deferred meanwhile stays. */
   taken: t.Optional(t.String()),
   ok: t.Boolean(),
   due: t.Optional(t.String()),
@@ -82,11 +71,9 @@ const settle = command({
   },
   decide({ all }, _, { now }) {
     const puts = all.flatMap(({ outcome, delivery }) => {
-      if (delivery === null || (outcome.taken !== undefined && outcome.taken !== delivery.mark)) return []
-      // A clock that stepped back after the timer was taken: its call was refused as too early, so it stays, and never earlier.
-      const early = delivery.channel === CALL_CHANNEL && delivery.due > now ? delivery.due : null
-      if (outcome.ok) return early === null ? [put(Delivery, delivery.id, null)] : []
-      const again = { ...delivery, attempt: delivery.attempt + 1, due: early ?? outcome.due ?? now, error: outcome.error ?? null }
+      if (delivery === null || (outcome.taken ?? delivery.due) !== delivery.due) return []
+      if (outcome.ok) return [put(Delivery, delivery.id, null)]
+      const again = { ...delivery, attempt: delivery.attempt + 1, due: outcome.due ?? now, error: outcome.error ?? null }
       return [put(Delivery, delivery.id, again)]
     })
     return { facts: [], puts, output: { settled: puts.length } }
@@ -135,7 +122,7 @@ export const bookkeeping: Protocol = {
   name: 'kernel',
   title: 'Bookkeeping of the kernel',
   version: '1',
-  operations: [settle, forget, begin],
+  operations: [settle, forget, begin, ...leaseOperations],
   codes: {},
   scenes: { empty: [] },
 }

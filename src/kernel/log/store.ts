@@ -40,6 +40,7 @@ export type Batch = {
   readonly add: readonly string[] // index entries
   readonly drop: readonly string[]
   readonly count: ReadonlyMap<string, number> // by how much the number of entries under a counted prefix changes
+  readonly wakes: readonly string[] // whom it concerns, by the names that those who wait listen to
   readonly atMost: readonly {
     readonly prefix: string
     readonly max: number
@@ -108,21 +109,32 @@ export type FactsPage = {
 /** Something that differs from the record, and how. */
 export type Found = { readonly what: string; readonly how: string }
 
-/** `puts`: whether something was written that no fact describes, such as a timer. */
-export type Listener = (facts: readonly Sealed[], puts: boolean) => void
+/**
+ * Something was committed, by this process or another one: up to which position, which documents changed, and whom it wakes. It carries no
+ * data and may come late: what must not be lost is read from `facts`. `all`: too much to list, or not known.
+ */
+export type Hint = { readonly position: number; readonly keys: readonly Key[] | 'all'; readonly wakes: readonly string[] | 'all' }
+export type Listener = (hint: Hint) => void
 
 /** For whoever examines everything: each answer is about one moment. */
 export type AtRestStore = {
   /** Keys that have a document or an image, in byte order. */
-  keys(after: Key, limit: number): Key[]
+  keys(after: Key, limit: number): Promise<Key[]>
   /** Prefixes that are counted, in byte order. */
-  prefixes(after: string, limit: number): string[]
-  document(key: Key): Found[]
-  entry(entry: string): Found[]
-  count(prefix: string): Found[]
+  prefixes(after: string, limit: number): Promise<string[]>
+  document(key: Key): Promise<Found[]>
+  entry(entry: string): Promise<Found[]>
+  count(prefix: string): Promise<Found[]>
 }
 
 export interface Store {
+  /** Other processes may have it open at the same time. */
+  readonly isShared: boolean
+  /**
+   * A barrier: once it is over, reads see whatever was acknowledged anywhere before it was called. Undefined: they do so already, as with a
+   * store that one process alone has open.
+   */
+  fresh(): Promise<void> | undefined
   /** Refused as Damaged where one of them is not what the record says. */
   read(keys: readonly Key[]): Promise<(Versioned | undefined)[]>
   /** The same for one that lies at hand, without waiting; undefined says nothing. A store that has to ask somebody has no such thing. */
@@ -133,7 +145,10 @@ export interface Store {
   keys(after: Key, end: Key, limit: number): Promise<Key[]>
   /** How many entries there are under a counted prefix. */
   count(prefix: string): Promise<number>
-  /** Resolves when the batch is durable and sealed. Throws Conflict when something that was read has moved. */
+  /**
+   * Resolves when the batch is durable and sealed. Throws Conflict when something that was read has moved, and UNAVAILABLE when the database
+   * cannot be written to; with `outcome: 'unknown'` among its details it may be there all the same.
+   */
   commit(batch: Batch): Promise<readonly Sealed[]>
   facts(of: FactsOf, page: FactsPage): Promise<StoredFact[]>
   /** The first seq of a scope whose time is not before `at`; one past the last when there is none. */
@@ -147,9 +162,13 @@ export interface Store {
   /** Something that was read is not what the record says: it is told to whoever runs the store. */
   report(difference: Found): void
   readonly atRest: AtRestStore
-  /** Called after durability, in order. A hint: what must not be lost reads `facts` from a cursor. */
+  /** The position of the last fact that there is. */
+  position(): Promise<number>
+  /** Facts behind a position that this process has sealed just now, which spares reading them; null: `facts` has them. */
+  lately(after: number): readonly Sealed[] | null
+  /** Told after durability, in order, of what this process and others have committed. */
   subscribe(listener: Listener): () => void
-  /** Figures for operators. */
+  /** Figures for operators. `position`: of the last fact that this process knows of. */
   stats(): { readonly groups: number; readonly batches: number; readonly waiting: number; readonly position: number }
   close(): Promise<void>
 }

@@ -6,7 +6,8 @@ import { Refusal } from '../declare/errors.ts'
 import type { Actor } from '../declare/access.ts'
 import type { Stream } from '../declare/operation.ts'
 import type { Presence } from '../ports/presence.ts'
-import type { FactsOf, Sealed, Store, StoredFact } from './store.ts'
+import type { FactsOf, Key, Store, StoredFact } from './store.ts'
+import type { Tail } from './tail.ts'
 
 /** The actor, or how to find out who it is: asked again with every attempt, so that a revoked credential cannot win a race. */
 export type Caller = Actor | (() => Actor | Promise<Actor>)
@@ -17,8 +18,12 @@ export type Admission = {
   readonly op: Stream
   readonly input: object
   readonly of: FactsOf
+  /** The one document that it is about; null: there is none. */
+  readonly about: Key | null
+  /** Those who are told the same have the same. */
+  readonly audience: string
   /** Whether this subscriber may see the fact; null: all that the stream holds. */
-  readonly sees: ((fact: StoredFact) => Promise<boolean>) | null
+  readonly sees: ((fact: StoredFact) => boolean | Promise<boolean>) | null
   /** The same for the present: who calls is found out anew, what they may read is loaded anew. */
   again(): Promise<Admission>
 }
@@ -46,7 +51,7 @@ type Wiring = {
   readonly presence: Presence | undefined
 }
 
-export function createStreams(store: Store, { now, streamOf, load, denied, presence }: Wiring): Streams {
+export function createStreams(store: Store, tail: Tail, { now, streamOf, load, denied, presence }: Wiring): Streams {
   function opOf(name: string): Stream {
     const op = streamOf(name)
     if (!op) throw new Refusal('NOT_FOUND', `there is no stream ${name}`)
@@ -55,13 +60,23 @@ export function createStreams(store: Store, { now, streamOf, load, denied, prese
 
   async function admit(name: string, raw: unknown, caller: Caller, isFirst: boolean): Promise<Admission> {
     const op = opOf(name)
+    await store.fresh()
     const draft = draftAt(timestampOf(now()))
     const actor = typeof caller === 'function' ? await caller() : caller
     if (actor.kind === 'agent') presence?.heard(actor.id)
     try {
       const { input, state } = await load(draft, op, raw, actor)
       const sees = op.sees?.(state) ?? null
-      return { actor, op, input: input as object, of: op.of(state), sees, again: () => admit(name, raw, caller, false) }
+      return {
+        actor,
+        op,
+        input: input as object,
+        of: op.of(state),
+        about: op.about?.(state) ?? null,
+        audience: op.audience?.(actor) ?? '',
+        sees,
+        again: () => admit(name, raw, caller, false),
+      }
     } catch (error) {
       // A right that ended is no reach for what is somebody else's.
       if (isFirst && error instanceof Refusal) denied(draft, name, actor, error)
@@ -74,7 +89,7 @@ export function createStreams(store: Store, { now, streamOf, load, denied, prese
     follow(name, raw, caller, options) {
       opOf(name)
       const listens = ({ id, kind }: Actor): (() => void) | undefined => (kind === 'agent' ? presence?.listens(id) : undefined)
-      return followStream(store, options, (isFirst) => admit(name, raw, caller, isFirst), listens)
+      return followStream(store, tail, options, (isFirst) => admit(name, raw, caller, isFirst), listens)
     },
   }
 }
@@ -85,30 +100,31 @@ export const placeIn = (of: FactsOf, fact: { readonly seq: number; readonly posi
 
 /** The place of the last fact that there is. */
 export const lastPlace = async (store: Store, of: FactsOf): Promise<number> =>
-  of.by === 'scope' || of.by === 'actor' ? (await store.head(of.scope)).seq : store.stats().position
+  of.by === 'scope' || of.by === 'actor' ? (await store.head(of.scope)).seq : await store.position()
 
 const PORTION = 100
 
 async function* followStream(
   store: Store,
+  tail: Tail,
   { after, signal }: FollowOptions,
   admit: (isFirst: boolean) => Promise<Admission>,
   listens: (actor: Actor) => (() => void) | undefined,
 ): AsyncIterable<Followed> {
-  const wake = createWake(store, signal)
+  const wake = createWake(tail, signal)
   let leave: (() => void) | undefined
   try {
     let place = after
     for (let isFirst = true; !signal.aborted; isFirst = false) {
       const seen = wake.generation()
-      const { actor, op, of, input, sees } = await admit(isFirst)
+      const { actor, op, of, input, audience, sees } = await admit(isFirst)
       leave ??= listens(actor)
       const portion = await store.facts(of, { after: place, limit: PORTION })
       for (const stored of portion) {
         if (signal.aborted) return
         place = placeIn(of, stored)
         if (op.wants && !op.wants(input, stored)) continue
-        if (sees === null || (await sees(stored))) yield { place, item: op.view(stored) }
+        if (sees === null || (await sees(stored))) yield { place, item: op.view(stored, audience) }
       }
       if (portion.length < PORTION) await wake.since(seen)
     }
@@ -119,7 +135,7 @@ async function* followStream(
 }
 
 /** Counts hints, so that one that comes while the subscriber is busy is not missed. */
-function createWake(store: Store, signal: AbortSignal): { generation(): number; since(seen: number): Promise<void>; close(): void } {
+function createWake(tail: Tail, signal: AbortSignal): { generation(): number; since(seen: number): Promise<void>; close(): void } {
   let generation = 0
   let waiting: (() => void) | null = null
   const ring = (): void => {
@@ -127,7 +143,7 @@ function createWake(store: Store, signal: AbortSignal): { generation(): number; 
     waiting?.()
     waiting = null
   }
-  const unsubscribe = store.subscribe((_: readonly Sealed[]) => ring())
+  const unsubscribe = tail.hear(ring)
   signal.addEventListener('abort', ring)
   return {
     generation: () => generation,

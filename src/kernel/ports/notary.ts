@@ -6,7 +6,7 @@ import type { Value } from '../log/store.ts'
 export type Notary = {
   /** Which server it is: `<public origin>#<installation id>` (X30). */
   issuer(): string
-  /** HXP 0.1, 4.2: SHA-256 over the text and a secret of this server, in hexadecimal digits. */
+  /** SHA-256 over the text and a secret of this server, in hexadecimal digits. */
   evidence(text: string): string
   /** Always the same for the same person, and nobody can tell from it who that is. */
   pseudonym(id: string): string
@@ -16,6 +16,10 @@ export type Notary = {
   attest(claims: Value): Promise<string>
   /** The claims of a receipt that one of this server's keys has signed, whenever that was; null: none has. */
   verify(jws: string): Promise<Value | null>
+  /** A session token: signed like a receipt, under a type of its own, so that neither passes for the other. */
+  grant(claims: Value): Promise<string>
+  /** The claims of a session token of this server; null: it is none. */
+  granted(jws: string): Promise<Value | null>
   /** Encrypted to a public key (a JWK), or under a key of this server where there is none. */
   seal(text: string, to: Value | null): Promise<string>
   /** What was encrypted under the server's own key. */
@@ -32,6 +36,8 @@ export const noNotary: Notary = {
   commit: absent,
   attest: absent,
   verify: absent,
+  grant: absent,
+  granted: absent,
   seal: absent,
   open: absent,
 }

@@ -2,6 +2,7 @@
 import type { Protocol } from '#kernel/declare/operation.ts'
 import { scenes } from './examples.ts'
 import { artifactOperations } from './operations/artifact.ts'
+import { auditExportOperations } from './operations/audit-export.ts'
 import { auditCheckOperations } from './operations/audit-check.ts'
 import { auditOperations } from './operations/audit.ts'
 import { blobOperations } from './operations/blob.ts'
@@ -15,6 +16,7 @@ import { reviewOperations } from './operations/review.ts'
 import { taskControlOperations } from './operations/task-control.ts'
 import { taskOperations } from './operations/task.ts'
 import { codes } from './codes.ts'
+import { tasks } from './task/port.ts'
 
 const operations = [
   ...taskOperations,
@@ -30,6 +32,7 @@ const operations = [
   ...ledgerOperations,
   ...auditOperations,
   ...auditCheckOperations,
+  ...auditExportOperations,
 ]
 export type CollaborationOperation = (typeof operations)[number]
 
@@ -40,4 +43,5 @@ export const collaboration: Protocol = {
   operations,
   codes,
   scenes,
+  ports: { tasks },
 }

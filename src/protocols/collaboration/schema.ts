@@ -1,5 +1,6 @@
 // The seven objects of the draft. Field names are the draft's; what is ours says so.
 import { ORG_SCOPE, ownsProject, speaksFor, type Actor } from '#kernel/declare/access.ts'
+import { activeUntil } from '#kernel/codec/timestamps.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, refusedAs, t, type Static } from '#kernel/declare/schema.ts'
 import { isTerminal, taskStates } from './states.ts'
@@ -8,6 +9,8 @@ const text = (maxLength: number, description?: string) => t.String({ maxLength, 
 const someText = (maxLength: number) => t.String({ minLength: 1, maxLength })
 export const Id = text(limits.idCharsMax)
 export const Timestamp = text(40, 'an RFC 3339 time')
+/** Of the item in the inbox: whoever closes the item holds it against that. */
+export const Digest = t.Optional(text(100, 'answer only if the item in the inbox still has this digest'))
 export const Duration = text(40, 'an ISO 8601 duration such as PT30M')
 const ActorId = Id
 
@@ -108,12 +111,22 @@ export const Task = doc('collaboration.task', TaskSchema, {
     party: index((task) => partiesOf(task).map((who) => [who, task.project_id, task.state])),
     root: index((task) => (task.root_task_id === task.id ? [] : [[task.root_task_id]]), 1),
     // Here and not on the checkpoint: who may answer changes with the task's reviewers and its executor.
-    waiting: index(({ pending_checkpoint, ...task }) =>
-      pending_checkpoint === null ? [] : judgesOf(task).map((who) => [who, pending_checkpoint]),
-    ),
+    waiting: index((task) => {
+      const { pending_checkpoint } = task
+      return pending_checkpoint === null ? [] : judgesOf(task).map((who) => [who, pending_checkpoint])
+    }),
     // Versions of other tasks that its executor may read.
     input: index(({ executor, spec }) => (executor === null ? [] : versionsIn(spec).map((version) => [executor, version]))),
   },
+  // Once it is late, a person was asked.
+  due: (task) =>
+    isTerminal(task.state) || task.overdue
+      ? []
+      : [task.deadline, task.active_since === null ? null : activeUntil(task, task.active_since)].map((at) => ({
+          at,
+          call: 'collaboration/task.overdue',
+          input: { task_id: task.id },
+        })),
 })
 
 const versionsIn = ({ inputs }: Task['spec']): string[] => [
@@ -219,6 +232,13 @@ export const Checkpoint = doc(
       task: index((checkpoint) => [[checkpoint.task_id]]),
       open: index((checkpoint) => (checkpoint.state === 'pending' ? [[checkpoint.raised_by]] : []), 1),
     },
+    due: ({ id, state, overdue, expires_at, on_expiry }) => [
+      {
+        at: state === 'pending' && !overdue ? expires_at : null,
+        call: `collaboration/checkpoint.${on_expiry === 'hold' ? 'overdue' : 'expire'}`,
+        input: { checkpoint_id: id },
+      },
+    ],
   },
 )
 export type Checkpoint = Static<typeof Checkpoint.schema>
@@ -438,10 +458,17 @@ export const Grant = doc(
     taskOf: (grant) => grant.task_id,
     rootOf: (grant) => grant.root_task_id,
     within: (grant) => ({ doc: Task, id: grant.task_id }),
-    indexes: { task: index((grant) => [[grant.task_id]], 1) },
+    indexes: {
+      task: index((grant) => [[grant.task_id]], 1),
+      // Those that were not taken back and are not used up come first.
+      giver: index((grant) => [[grant.granted_by, isSpent(grant) ? 'over' : 'live', grant.granted_at]]),
+    },
   },
 )
 export type Grant = Static<typeof Grant.schema>
+/** It says nothing any more, whatever the time is. */
+type Spending = { readonly revoked_at: string | null; readonly uses: number | null; readonly used: number }
+export const isSpent = ({ revoked_at, uses, used }: Spending): boolean => revoked_at !== null || (uses !== null && used >= uses)
 /** Which grants speak for a scope: the last allow, and every deny. */
 export const GrantHead = doc(
   'collaboration.grant_head',

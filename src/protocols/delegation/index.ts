@@ -16,6 +16,7 @@ import { retireOperations } from './operations/retire.ts'
 import { runOperations } from './operations/run.ts'
 import { webhookOperations } from './operations/webhook.ts'
 import { codes } from './codes.ts'
+import { runs } from './runs/port.ts'
 
 const operations = [
   ...cardOperations,
@@ -41,4 +42,5 @@ export const delegation: Protocol = {
   operations,
   codes,
   scenes,
+  ports: { runs },
 }

@@ -1,6 +1,7 @@
 // Agent cards, runs and what is kept for them. Field names are the draft's; what is ours says so.
 import { ownsProject, speaksFor, SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
+import { timestampOf } from '#kernel/ports/clock.ts'
 import { doc, either, index, kindOf, nullable, t, type AnyDoc, type Static } from '#kernel/declare/schema.ts'
 import { isActive, runStates } from './states.ts'
 
@@ -17,7 +18,7 @@ export const Open = t.Object({}, { additionalProperties: true })
 export const CapabilityRef = t.Object({ capability_id: someText(200), version: someText(40) })
 export type CapabilityRef = Static<typeof CapabilityRef>
 export const Tag = t.String({ pattern: '^[a-z0-9][a-z0-9._:-]{0,63}$', description: 'up to 64 small letters, digits, . _ : or -' })
-export const Reach = either('pull', 'webhook', 'process', 'local')
+export const Reach = either('pull', 'webhook', 'process', 'local', 'hcp')
 
 const CardSchema = t.Object({
   id: Id,
@@ -32,6 +33,7 @@ const CardSchema = t.Object({
   concurrency: nullable(t.Integer()), // runs that it works on at a time; null: as many as come
   reach: Reach, // how messages get to it
   available: t.Boolean(),
+  declared: t.Optional(t.Array(Open)), // what it does for other harnesses, as the operator has declared it
   owner: nullable(Id),
   projects: t.Array(Id), // as its registration says: where it can be found
   disabled: t.Boolean(),
@@ -99,6 +101,7 @@ const RunSchema = t.Object({
   continues: nullable(Id), // the run whose work it takes up: after a review, a failure, or handed off
   capability: nullable(CapabilityRef),
   delegable: t.Boolean(),
+  session_id: t.Optional(Id), // of another harness, whose task it executes
   started_at: nullable(Timestamp),
   ended_at: nullable(Timestamp),
   checkpoint_id: nullable(Id), // what a blocked run waits for
@@ -164,6 +167,7 @@ export const Request = doc(
     input: Open,
     parent_run: nullable(Id),
     context: nullable(Open), // ours: what came along when it was handed off
+    sealed: t.Optional(t.Record(t.String(), t.String())), // what is confidential of the input: opened when it is handed out
   }),
   {
     scopeOf: (request) => request.project_id,
@@ -293,6 +297,9 @@ export const Posting = doc(
       run: index((posting) => [[posting.run_id, posting.first_at]]),
       agent: index((posting) => [[posting.agent_id, posting.first_at]]),
     },
+    due: ({ id, first_at }) => [
+      { at: timestampOf(Date.parse(first_at) + limits.deliveryLogMs), call: 'delegation/delivery.forget', input: { id } },
+    ],
   },
 )
 export type Posting = Static<typeof Posting.schema>

@@ -3,24 +3,17 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { heldBy, installationOwner, isIn, role, speaksFor, type Actor } from '#kernel/declare/access.ts'
 import { rule, type Read } from '#kernel/declare/operation.ts'
 import { agoInWords } from '#kernel/codec/timestamps.ts'
-import { shownDigest, type Surface } from './answering/shown-request.ts'
-import { isInPool, isOpen, isTimedOut, Request, taskDoc } from './schema.ts'
+import { keyOf } from '#kernel/declare/schema.ts'
+import type { KnownTask } from '#kernel/ports/tasks.ts'
+import { cardOf, shownDigest, type Surface } from './answering/shown-request.ts'
+import { isInPool, isOpen, isTimedOut, Request } from './schema.ts'
 
-/** What is known of the task behind an item. */
-export type TaskBehind = {
-  readonly id: string
-  readonly project_id: string
-  readonly root_task_id: string
-  readonly executor: string | null
-  readonly reviewers: readonly string[]
-  readonly ownership: { readonly principal: string }
-  readonly pending_checkpoint: string | null
-  readonly state: string
-}
+/** The task behind an item. */
+export type TaskBehind = KnownTask
 export type OfRequest = { readonly request: Request; readonly task: TaskBehind | null }
 
 export const taskBehind = async (read: Read, id: string | undefined): Promise<TaskBehind | null> =>
-  id === undefined ? null : ((await read.raw(taskDoc(), id)) as TaskBehind | null)
+  id === undefined ? null : read.ports.tasks.task(read, id)
 
 export async function requestOf(read: Read, request_id: string): Promise<OfRequest> {
   const request = await read(Request, request_id)
@@ -61,7 +54,7 @@ export const judgesOf = ({ ownership, reviewers, executor }: TaskBehind): string
 export function answersAs(actor: Actor, { request, task }: OfRequest): string | null {
   if (actor.kind !== 'human') return null
   if (task !== null && actor.id === task.executor && actor.id !== task.ownership.principal) return null
-  const named = task === null ? (request.quorum?.of ?? [request.owner, ...request.people]) : judgesOf(task)
+  const named = task === null ? (request.quorum?.of ?? request.approvers ?? [request.owner, ...request.people]) : judgesOf(task)
   const spoken = named.filter((who) => speaksFor(actor, who, request.project_id))
   const isFree = (who: string): boolean => !request.votes?.some(({ by, in_place_of = by }) => in_place_of === who)
   return spoken.find((who) => who === actor.id) ?? spoken.find(isFree) ?? spoken[0] ?? null
@@ -81,7 +74,8 @@ export const chief = heldBy(
   'an owner of the installation',
   role<OfRequest>(
     'owner',
-    (actor, { request, task }) => task === null && request.quorum === undefined && installationOwner.is(actor, null),
+    (actor, { request, task }) =>
+      task === null && request.quorum === undefined && request.approvers === undefined && installationOwner.is(actor, null),
   ),
 )
 
@@ -123,9 +117,32 @@ export const isStillOpen = rule<OfRequest>(
 )
 
 /** Nobody answers what they have not seen. */
-export function refuseChanged(digest: string | undefined, request: Request, surface?: Surface): void {
+export function refuseChanged(digest: string | undefined, request: Request, surface?: Surface, changed: readonly string[] = []): void {
   if (digest === undefined) return
   const present = shownDigest(request, surface)
-  if (digest !== present)
-    throw new Refusal('CHANGED', 'the request has changed since you were shown it: fetch it again', { digest: present })
+  if (digest === present) return
+  const what = changed.length === 0 ? '' : ` (${changed.join(', ')})`
+  throw new Refusal('CHANGED', `the request has changed since you were shown it${what}: fetch it again`, { digest: present, changed })
+}
+
+/** The request with fewer remarks: they are only ever added, so somebody may have been shown each of these. */
+function* withFewerRemarks(request: Request): Iterable<Request> {
+  const { thread = [], ...rest } = request
+  for (let count = thread.length - 1; count > 0; count--) yield { ...request, thread: thread.slice(0, count) }
+  if (thread.length > 0) yield rest
+}
+
+/** What differs between the request as it was shown with this digest and as it is; none: it is the same, or that was longer ago. */
+export async function changedSince(read: Read, request: Request, digest: string | undefined, surface?: Surface): Promise<string[]> {
+  if (digest === undefined || digest === shownDigest(request, surface)) return []
+  const place = await read.place(Request, request.id)
+  const [last] = place === null ? [] : await read.facts({ by: 'scope', scope: place.scope }, { after: place.seq - 1, limit: 1 })
+  const text = last?.images.find(({ key }) => key === keyOf(Request, request.id))?.before ?? null
+  if (text === null) return []
+  const previous = JSON.parse(text) as Request
+  const before = [previous, ...withFewerRemarks(previous)].find((one) => shownDigest(one, surface) === digest)
+  if (before === undefined) return []
+  const [was, is]: Record<string, unknown>[] = [cardOf(before, surface), cardOf(request, surface)]
+  const names = [...new Set([...Object.keys(was!), ...Object.keys(is!)])]
+  return names.filter((name) => JSON.stringify(was![name]) !== JSON.stringify(is![name]))
 }

@@ -1,8 +1,6 @@
-// The next due time of a request. It stands in the index of the request itself: a document for each timer would cost as much as the
-// request.
+// Times at which a request is due, each with the operation that is called then.
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
-import type { Due } from '#kernel/declare/schema.ts'
 import type { Request } from './schema.ts'
 
 export const secondsAfter = (at: string, seconds: number): string => timestampOf(Date.parse(at) + seconds * 1_000)
@@ -19,8 +17,8 @@ export const escalatedNext = ({ escalation, created_at }: Request): string | nul
 const wakesNext = ({ snoozed }: Request): string | null =>
   snoozed === undefined ? null : snoozed.reduce((first, { until }) => (until < first ? until : first), snoozed[0]!.until)
 
-/** Everything that may be due, and what is called then. */
-const timesOf: readonly (readonly [call: string, at: (request: Request) => string | null])[] = [
+/** Everything that may be due, and the operation that is called then. */
+const times: readonly (readonly [call: string, at: (request: Request) => string | null])[] = [
   // What another protocol asks has a timer there.
   ['request.expire', ({ kind, overdue, expires_at }) => (overdue || kind !== 'request' ? null : expires_at)],
   ['request.unclaim', ({ claimed_until }) => claimed_until ?? null],
@@ -29,13 +27,7 @@ const timesOf: readonly (readonly [call: string, at: (request: Request) => strin
   ['request.wake', wakesNext],
 ]
 
-/** The first of its times. What is done then changes the request, and the next one comes up. */
-export function dueOf(request: Request): Due | null {
-  if (request.status !== 'pending' && request.status !== 'assigned') return null
-  let first: Due | null = null
-  for (const [call, atOf] of timesOf) {
-    const at = atOf(request)
-    if (at !== null && (first === null || at < first.at)) first = { at, call: `execution/${call}`, input: { request_id: request.id } }
-  }
-  return first
-}
+export const timesOf = (request: Request): { at: string | null; call: string; input: object }[] =>
+  request.status !== 'pending' && request.status !== 'assigned'
+    ? []
+    : times.map(([call, atOf]) => ({ at: atOf(request), call: `execution/${call}`, input: { request_id: request.id } }))

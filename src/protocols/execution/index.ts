@@ -18,6 +18,7 @@ import { poolOperations } from './operations/pool.ts'
 import { routingOperations } from './operations/routing.ts'
 import { ruleOperations } from './operations/rules.ts'
 import { statsOperations } from './operations/stats.ts'
+import { trendOperations } from './operations/trends.ts'
 import { threadOperations } from './operations/thread.ts'
 import { timeOperations } from './operations/deadline.ts'
 import { channelOperations } from './operations/channel.ts'
@@ -25,6 +26,7 @@ import { fileOperations } from './operations/file.ts'
 import { noticeOperations } from './operations/notice.ts'
 import { secretOperations } from './operations/secret.ts'
 import { codes } from './codes.ts'
+import { requests } from './answering/port.ts'
 
 const operations = [
   ...requestOperations,
@@ -33,6 +35,7 @@ const operations = [
   ...receiptOperations,
   ...readingOperations,
   ...statsOperations,
+  ...trendOperations,
   ...inboxOperations,
   ...followOperations,
   ...snoozeOperations,
@@ -60,4 +63,5 @@ export const execution: Protocol = {
   operations,
   codes,
   scenes,
+  ports: { requests },
 }

@@ -2,8 +2,10 @@
 import { ownsProject, speaksFor, SYSTEM_ID, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, kindOf, nullable, t, type AnyDoc, type Part, type Static } from '#kernel/declare/schema.ts'
+import { sha256 } from '#kernel/log/hash-chain.ts'
 import { Action, Fallback, Payload } from './asking/payload.ts'
-import { dueOf } from './deadlines.ts'
+import { timesOf } from './deadlines.ts'
+import { TREND_PARTS, trendRows } from './inbox/trends.ts'
 
 const text = (maxLength: number, description?: string) => t.String({ maxLength, ...(description ? { description } : {}) })
 export const Id = text(limits.idCharsMax)
@@ -16,6 +18,7 @@ export type Priority = Static<typeof Priority>
 export const Status = either('pending', 'assigned', 'completed', 'failed', 'cancelled')
 export type Status = Static<typeof Status>
 export const Risk = either('R1', 'R2', 'R3', 'R4', 'R5')
+export type Risk = Static<typeof Risk>
 /** Ours: what stands in the inbox. `request`: an agent asked through HXP itself; the others come from other protocols. */
 export const Kind = either('request', 'approval', 'choice', 'input', 'escalation', 'interrupt', 'review')
 export type Kind = Static<typeof Kind>
@@ -39,10 +42,11 @@ export const Receipt = t.Object({
   basis: Basis,
   request_digest: t.String(),
   shown_digest: t.String(),
+  edited: t.Optional(Open), // X33: the details as the person approved them
 })
 export type Receipt = Static<typeof Receipt>
 
-const Vote = t.Object({
+export const Vote = t.Object({
   by: Id,
   in_place_of: t.Optional(Id), // whose vote it is, where a substitute gave it
   result: t.Unknown(),
@@ -52,7 +56,7 @@ const Vote = t.Object({
   at: Timestamp,
 })
 export type Vote = Static<typeof Vote>
-const Remark = t.Object({ by: Id, kind: either('question', 'reply'), text: text(limits.textCharsMax), at: Timestamp })
+export const Remark = t.Object({ by: Id, kind: either('question', 'reply'), text: text(limits.textCharsMax), at: Timestamp })
 export type Remark = Static<typeof Remark>
 export const Quorum = t.Object({ n: t.Integer({ minimum: 1, maximum: 20 }), of: t.Array(Id, { minItems: 1, maxItems: 20 }) })
 export const Escalation = t.Object({
@@ -109,13 +113,16 @@ const RequestSchema = t.Object({
   gone: t.Optional(t.Array(Id)), // who is to answer and cannot: switched off, or not in the project any more
   no_decider: t.Optional(t.Boolean()), // nobody can answer it at present: the project's owners see it
   asked_with: t.Optional(Id), // the key of a project, where the agent did not ask with its own
-  risk: t.Optional(Risk),
+  risk: t.Optional(Risk), // by what the agent said, or by a floor where that is greater
+  // X34: the floor that applied when it was asked; `said`: what the agent had said.
+  floor: t.Optional(t.Object({ said: nullable(Risk), risk: Risk, rule: text(limits.promptCharsMax) })),
   quorum: t.Optional(Quorum),
   votes: t.Optional(t.Array(Vote)),
   claimed_until: t.Optional(Timestamp), // a pool's item is somebody's until then
   escalation: t.Optional(t.Object({ ...Escalation.properties, at: t.Optional(Timestamp) })), // as it was asked for; `at`: it was done
   escalated_at: t.Optional(Timestamp),
   escalated_to: t.Optional(t.Array(Id)), // who came to it by escalation, and stays
+  called: t.Optional(t.Array(t.Object({ group: text(limits.labelCharsMax), people: t.Array(Id) }))), // the groups among them, with their people then
   remind_seconds: t.Optional(t.Integer()),
   reminders: t.Optional(t.Integer()),
   reminded_at: t.Optional(Timestamp),
@@ -125,6 +132,8 @@ const RequestSchema = t.Object({
   callback: t.Optional(Id),
   task_id: t.Optional(Id),
   root_task_id: t.Optional(Id),
+  session_id: t.Optional(Id), // of another harness, whose work waits for an approval
+  approvers: t.Optional(t.Array(Id)), // who alone may approve it, with their substitutes
   checkpoint_id: t.Optional(Id),
   artifact: t.Optional(Reviewed), // what a review is about
   asked_by: t.Optional(either('person', 'system')), // absent: an agent
@@ -179,6 +188,43 @@ function openRows(request: Request): Part[][] {
   })
 }
 
+/** Whose turn it is, seen from one inbox: its reader's, nobody's, or another person's. */
+const turnIn = ({ assigned_to }: Request, who: string): Turn => (assigned_to === null ? 'none' : assigned_to === who ? 'mine' : 'other')
+export const turns = ['mine', 'none', 'other'] as const
+export type Turn = (typeof turns)[number]
+
+/** Critical first, then the greater risk, the earlier deadline, the greater age. What has no risk or no deadline comes after what has one. */
+export const urgencyOf = ({ priority, risk, expires_at, created_at }: Request): Part[] => [
+  priority === 'critical' ? '0' : '1',
+  risk === undefined ? '9' : String(9 - Number(risk.slice(1))),
+  expires_at ?? '~',
+  created_at,
+]
+/** By urgency, without what was put off. */
+function urgentRows(request: Request): Part[][] {
+  const listed = inboxesOf(request).filter((who) => snoozedUntil(request, who) === null)
+  return listed.map((who) => [who, turnIn(request, who), ...urgencyOf(request)])
+}
+/** With whom it stands because their group was called in. */
+function calledRows({ called = [], ...request }: Request): Part[][] {
+  const there = inboxesOf(request)
+  const isThere = (who: string): boolean => there.includes(who) && snoozedUntil(request, who) === null
+  return called.flatMap(({ group, people }) => people.filter(isThere).map((who) => [who, group, ...urgencyOf(request)]))
+}
+
+/** The same case: the same agent asks the same thing, by its scope where it names one. */
+export function caseOf({ action, payload }: Pick<Request, 'action' | 'payload'>): string {
+  const { scope, item, question, prompt } = payload as { scope?: string; item?: string; question?: string; prompt?: string }
+  // A scope as it is: grant.preview finds those of a family beside one another.
+  return scope === undefined ? sha256(`${action}\0${item ?? question ?? prompt ?? ''}`) : `scope ${scope}`
+}
+/** What people answered, the latest last. */
+function caseRows(request: Request): Part[][] {
+  const { receipt, requester, project_id } = request
+  if (receipt?.status !== 'completed' || receipt.by === SYSTEM_ID || receipt.basis.kind !== 'role') return []
+  return [[project_id, requester, caseOf(request), receipt.completed_at]]
+}
+
 /** In the pool, and with those who were called in besides. */
 function twiceRows(request: Request): Part[][] {
   const { people } = request
@@ -228,7 +274,7 @@ export const Request = doc('execution.request', RequestSchema, {
   within: (request) => (request.task_id === undefined || request.no_decider === true ? null : { doc: taskDoc(), id: request.task_id }),
   // Who waits for the answer, and who waits for something to answer.
   wakes: (request) => request.id,
-  due: dueOf,
+  due: timesOf,
   indexes: {
     open: index((request) => (isOpen(request) ? openRows(request) : []), 2),
     closed: index(closedRows, 2),
@@ -242,6 +288,10 @@ export const Request = doc('execution.request', RequestSchema, {
     critical: index((request) => (request.priority === 'critical' ? [[request.requester, request.created_at.slice(0, 13)]] : []), 2),
     gone: index((request) => (isOpen(request) ? (request.gone ?? []).map((who) => [who]) : [])),
     task: index((request) => (request.task_id === undefined || !isOpen(request) ? [] : [[request.task_id]])),
+    urgent: index((request) => (isOpen(request) ? urgentRows(request) : []), 2),
+    called: index((request) => (isOpen(request) ? calledRows(request) : []), 2),
+    cases: index(caseRows),
+    trends: index(trendRows, TREND_PARTS),
   },
 })
 

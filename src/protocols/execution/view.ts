@@ -3,7 +3,7 @@ import type { Actor } from '#kernel/declare/access.ts'
 import { t, type Static } from '#kernel/declare/schema.ts'
 import { Request } from './schema.ts'
 
-const { people, snoozed, votes, receipt: _, owner, escalated_to, gone, ...fields } = Request.schema.properties
+const { people, snoozed, votes, receipt: _, owner, escalated_to, called, floor, gone, ...fields } = Request.schema.properties
 /** `receipt` stands beside it, signed. */
 export const RequestView = t.Object({
   ...fields,
@@ -12,6 +12,8 @@ export const RequestView = t.Object({
   snoozed,
   votes,
   escalated_to,
+  called,
+  floor,
   gone,
   voted: t.Optional(t.Integer()),
 })
@@ -31,7 +33,18 @@ export function viewOf(request: Request, actor: Actor): RequestView {
     const { receipt: _, ...whole } = request
     return whole
   }
-  const { receipt: _, people: __, snoozed: ___, votes, owner: ____, escalated_to: _____, gone: ______, ...rest } = request
+  const {
+    receipt: _,
+    people: __,
+    snoozed: ___,
+    votes,
+    owner: ____,
+    escalated_to: _____,
+    gone: ______,
+    called: _7,
+    floor: _8,
+    ...rest
+  } = request
   const shown: RequestView = rest
   if (votes) shown.voted = votes.length
   if (request.role !== 'pool') return shown

@@ -11,6 +11,7 @@ import { substituteOperations } from './operations/substitute.ts'
 import { ticketOperations } from './operations/ticket.ts'
 import { userOperations } from './operations/user.ts'
 import { codes } from './codes.ts'
+import { names } from './names.ts'
 
 const operations = [
   ...userOperations,
@@ -32,4 +33,5 @@ export const identity: Protocol = {
   operations,
   codes,
   scenes,
+  ports: { names },
 }

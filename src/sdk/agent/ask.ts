@@ -130,6 +130,7 @@ const CHOICE_CHARS_MAX = 80
 const ofRequest = new Set([
   'context',
   'details',
+  'details_schema',
   'reject_requires_reason',
   'scope',
   'default_option',
@@ -159,10 +160,25 @@ function isPlain({ kind, prompt, choices, more }: Question): boolean {
 const given = <T extends object>(fields: T): T => Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T
 
 function requestOf({ kind, prompt, choices, more }: Question): Create {
-  const { context, details, reject_requires_reason, scope, default_option, input_type, placeholder, validation, sensitive, ...rest } =
-    more as AnyOptions & { context?: string }
+  const {
+    context,
+    details,
+    details_schema,
+    reject_requires_reason,
+    scope,
+    default_option,
+    input_type,
+    placeholder,
+    validation,
+    sensitive,
+    ...rest
+  } = more as AnyOptions & { context?: string }
   if (kind === 'approval')
-    return { ...rest, action: 'APPROVE', payload: given({ item: prompt, details: details ?? {}, context, reject_requires_reason, scope }) }
+    return {
+      ...rest,
+      action: 'APPROVE',
+      payload: given({ item: prompt, details: details ?? {}, details_schema, context, reject_requires_reason, scope }),
+    }
   if (kind === 'choice')
     return { ...rest, action: 'DECIDE', payload: given({ question: prompt, options: [...choices], context, default_option }) }
   const payload = { prompt, input_type: input_type ?? 'text', context, placeholder, validation, sensitive }
@@ -207,7 +223,7 @@ function ofCheckpoint(checkpoint_id: string, resolution: Resolution, kind: Quest
   const results = { approval: action === 'approve' ? 'approved' : undefined, choice, input }
   const result = results[kind]
   if (result === undefined) throw new Error(`the question was answered with ${action}, without ${words[kind]}`)
-  return { result, reason: comment, receipt: null, request: null, verified: false, resolution }
+  return { result, reason: comment, edited: null, receipt: null, request: null, verified: false, resolution }
 }
 const words = { approval: 'a yes', choice: 'a choice', input: 'any input' }
 

@@ -1,6 +1,7 @@
 // The HTTP transport, on fetch alone: the same file serves Node and browsers. In a browser that is signed in it needs no key.
 import { closedError, timeoutError } from '../errors.ts'
 import { failureOf, jsonIn, refusalIn, type Http, type Request } from './request.ts'
+import { socketStreams } from './socket.ts'
 import { followEvents } from './stream.ts'
 import { newKey, withRetries, usualRetry, type Retry, type RetryOptions, type Transport } from './transport.ts'
 import { downloadBytes, uploadBytes } from './upload.ts'
@@ -11,10 +12,15 @@ export type HttpTransportOptions = RetryOptions & {
   /** An API key; without one the cookie of a browser's session speaks. */
   readonly key?: string | undefined
   readonly fetch?: typeof globalThis.fetch
+  /**
+   * How streams are carried: `socket`, one WebSocket for all of them, or `events`, a connection for each. A browser has six connections to a
+   * server, so it takes the socket unless it is told otherwise.
+   */
+  readonly streams?: 'socket' | 'events'
 }
 
 export function httpTransport(options: HttpTransportOptions): Transport {
-  const { url, key, fetch: send = (input, init) => globalThis.fetch(input, init), ...rest } = options
+  const { url, key, fetch: send = (input, init) => globalThis.fetch(input, init), streams = usualStreams(), ...rest } = options
   const retry: Retry = { ...usualRetry, ...rest }
   const headers = key === undefined ? {} : { authorization: `Bearer ${key}` }
   const base = url.replace(/\/+$/, '')
@@ -43,6 +49,11 @@ export function httpTransport(options: HttpTransportOptions): Transport {
   }
 
   const http: Http = { request, retry, base, headers }
+  const sockets = streams === 'socket' ? socketStreams(base, retry, ticket) : null
+  async function ticket(): Promise<string> {
+    const more = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}', timeoutMs: retry.timeoutMs } as const
+    return ((await jsonIn(await request('identity/ticket.issue', more))) as { ticket: string }).ticket
+  }
   return {
     call(operation, input, { idempotencyKey = newKey(), signal, timeoutMs = retry.timeoutMs } = {}) {
       const body = JSON.stringify(input)
@@ -58,7 +69,8 @@ export function httpTransport(options: HttpTransportOptions): Transport {
         }
       })
     },
-    follow: (operation, input, followOptions = {}) => followEvents(http, operation, input, followOptions),
+    follow: (operation, input, followOptions = {}) =>
+      sockets?.follow(operation, input, followOptions) ?? followEvents(http, operation, input, followOptions),
     upload: (operation, input, bytes, uploadOptions = {}) => uploadBytes(http, operation, input, bytes, uploadOptions),
     download: (operation, input, bytesOptions = {}) => downloadBytes(http, operation, input, bytesOptions),
     keys: () =>
@@ -66,8 +78,11 @@ export function httpTransport(options: HttpTransportOptions): Transport {
         jsonIn(await request('.well-known/jwks.json', { method: 'GET', timeoutMs: retry.timeoutMs })),
       ),
     close() {
+      sockets?.close()
       closing.abort()
       return Promise.resolve()
     },
   }
 }
+
+const usualStreams = (): 'socket' | 'events' => ('document' in globalThis && 'WebSocket' in globalThis ? 'socket' : 'events')

@@ -5,6 +5,7 @@ import { CompactEncrypt, compactDecrypt, importJWK } from 'jose'
 import { createCache } from '#kernel/log/document-cache.ts'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
+import { limits } from '#kernel/limits.ts'
 import type { Notary } from '#kernel/ports/notary.ts'
 import { claimsOf, isAfter, jwsOf, RECEIPT_ALGORITHM, RECEIPT_TYPE } from '#protocols/execution/answering/receipt-format.ts'
 import type { Value } from '#kernel/log/store.ts'
@@ -99,6 +100,15 @@ export function createNotary(serverKey: Uint8Array, ring: () => KeyRing, issuer 
       const claims = (await verified(null, Buffer.from(read.signed), key, read.signature)) ? claimsOf(read) : null
       return claims === null || ('retired_at' in found && isAfter(found.retired_at, claims)) ? null : claims
     },
+    async grant(claims) {
+      const { tokenHeader, key } = signer()
+      const text = `${tokenHeader}.${base64url(canonical(claims))}`
+      return `${text}.${(await signed(text, key)).toString('base64url')}`
+    },
+    async granted(jws) {
+      const { current, retired } = ring()
+      return tokenClaims(jws, [current, ...retired])
+    },
     seal: (text, to) => (to === null ? sealedHere(text, seals) : sealedTo(text, to)),
     async open(sealed) {
       const opened = await compactDecrypt(sealed, seals, {
@@ -113,18 +123,43 @@ export function createNotary(serverKey: Uint8Array, ring: () => KeyRing, issuer 
 }
 
 /** The present key, ready to sign with, and the header that names it; made once for each ring. */
-function signerIn(ring: () => KeyRing): () => { readonly header: string; readonly key: KeyObject } {
+type Signer = { readonly header: string; readonly tokenHeader: string; readonly key: KeyObject }
+function signerIn(ring: () => KeyRing): () => Signer {
   let of: KeyRing | undefined
-  let made: { header: string; key: KeyObject }
+  let made: Signer
   return () => {
     const present = ring()
     if (present !== of) {
       const { kid, jwk } = present.current
-      const header = base64url(JSON.stringify({ alg: RECEIPT_ALGORITHM, kid, typ: RECEIPT_TYPE }))
-      made = { header, key: createPrivateKey({ key: jwk, format: 'jwk' }) }
+      const headerOf = (typ: string): string => base64url(JSON.stringify({ alg: RECEIPT_ALGORITHM, kid, typ }))
+      made = { header: headerOf(RECEIPT_TYPE), tokenHeader: headerOf(TOKEN_TYPE), key: createPrivateKey({ key: jwk, format: 'jwk' }) }
       of = present
     }
     return made
+  }
+}
+
+/** Of a session between harnesses: no receipt passes for one, and none for a receipt. */
+const TOKEN_TYPE = 'hcp-session+jwt'
+
+/** A key that was retired since still proves what it signed: a token ends by its own time. */
+async function tokenClaims(
+  jws: string,
+  keys: readonly { readonly kid: string; readonly jwk: KeyRing['retired'][number]['jwk'] }[],
+): Promise<Value | null> {
+  const parts = jws.length > limits.sessionTokenCharsMax ? [] : jws.split('.')
+  const [head, body, signature] = parts
+  if (parts.length !== 3 || !head || !body || !signature) return null
+  try {
+    const { alg, kid, typ } = JSON.parse(Buffer.from(head, 'base64url').toString()) as Record<string, unknown>
+    const found = keys.find((one) => one.kid === kid)
+    if (alg !== RECEIPT_ALGORITHM || typ !== TOKEN_TYPE || !found) return null
+    const { kty, crv, x } = found.jwk
+    const key = createPublicKey({ key: { kty, crv, x }, format: 'jwk' })
+    if (!(await verified(null, Buffer.from(`${head}.${body}`), key, Buffer.from(signature, 'base64url')))) return null
+    return JSON.parse(Buffer.from(body, 'base64url').toString()) as Value
+  } catch {
+    return null
   }
 }
 

@@ -1,35 +1,105 @@
-// The channel of notices: people are told by signed webhooks that something waits for them, and agents that their requests were answered.
-// The outbox tries again; here is one attempt, what it means, and when it was the last. Another way to tell people is another `Channel`
-// beside this one.
+// The channel of notices: people are told by signed webhooks, pushes or e-mail that something waits for them, and agents by webhooks that their
+// requests were answered. The outbox tries again; here is one attempt, what it means, and when it was the last.
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Delivery } from '#kernel/log/outbox-document.ts'
-import { SYSTEM } from '#kernel/declare/access.ts'
+import type { Caller } from '#kernel/log/streams.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { keyOf } from '#kernel/declare/schema.ts'
-import { Hook, NOTICE_CHANNEL, type Event } from '#protocols/execution/notices/notice.ts'
+import { Channel as Told, Hook, linkToken, Notice, NOTICE_CHANNEL, noticeId, type Event } from '#protocols/execution/notices/notice.ts'
+import { pushKeyNamed, type PushRing } from '../keys/push-keys.ts'
+import { createMailer, type MailOptions } from './mail.ts'
+import { digestOf, mailFor, type Item } from './message-words.ts'
+import { encrypted, PUSH_BYTES_MAX, pushHeaders, vapidHeader } from './push.ts'
 import { watchRequests } from './planner.ts'
 import { runOutbox, type Channel } from '../outbox.ts'
 import { signedHeaders, webhookBackoffMs, type WebhookOptions } from '../webhooks/agents.ts'
 import { post, type Posted } from '../webhooks/post.ts'
-import type { Worker, WorkerLog } from '../worker.ts'
+import { ALONE, type Duty } from '../leases.ts'
+import { workersAsOne, type Worker, type WorkerLog } from '../worker.ts'
 
 type Body = { readonly target: string; readonly order: string; readonly event: Event; readonly request_id: string | null }
-type Composed = { readonly data: object | null; readonly until: string | null; readonly why: string | null }
+type Composed = {
+  readonly data: Item | null
+  readonly until: string | null
+  readonly why: string | null
+  readonly is_held?: boolean
+  readonly kind: 'webhook' | 'push' | 'email'
+  readonly state?: string
+  readonly along: readonly { readonly order: string; readonly data: Item }[]
+  readonly gone: readonly { readonly order: string; readonly why: string }[]
+}
+
+export type NoticeOptions = WebhookOptions & {
+  /** Under which address people reach this server: links in messages begin with it. */
+  origin?(): string
+  readonly mail?: MailOptions | null | undefined
+  pushKeys?(): PushRing
+}
 
 /** Posts to one address at a time that may be under way. */
 const WINDOW = 4
+const removed: Posted = { status: null, error: 'it was removed', durationMs: 0 }
 
-export function notices(kernel: Kernel, options: WebhookOptions): Channel {
-  const call = (operation: string, input: object): Promise<unknown> => kernel.call(`execution/notice.${operation}`, input, SYSTEM)
+export function notices(kernel: Kernel, options: NoticeOptions): Channel & { close(): void } {
+  const { origin = () => '', mail, pushKeys } = options
+  const mailer = mail ? createMailer(mail) : null
+  /** Of one channel, one message at a time: it takes along what else waits. */
+  const turns = new Map<string, Promise<void>>()
 
-  async function attempt({ target, order, event }: Body, data: object): Promise<Posted> {
+  const senders = {
+    webhook(hook: Hook, { target, order, event }: Body, items: readonly Item[]): Promise<Posted> {
+      const [type, nowMs] = [event === 'receipt' ? 'receipt' : 'inbox.item', kernel.now()]
+      const body = JSON.stringify({ type, timestamp: new Date(nowMs).toISOString(), data: digestOf(items) })
+      return (options.post ?? post)(hook.endpoint, signedHeaders(hook, `msg_${target}_${order}`, body, nowMs), body, options)
+    },
+    async push({ endpoint, push }: Hook, _: Body, items: readonly Item[]): Promise<Posted> {
+      const key = pushKeys && push ? pushKeyNamed(pushKeys(), push.key) : null
+      // No key of this server would be taken for it any more: the browser has to subscribe anew.
+      if (key === null) return { status: 410, error: 'it was made with a key that this server does not have any more', durationMs: 0 }
+      const whole = JSON.stringify(digestOf(items))
+      const text =
+        Buffer.byteLength(whole) <= PUSH_BYTES_MAX ? whole : JSON.stringify({ event: 'digest', count: items.length, link: '/inbox' })
+      const headers = pushHeaders(vapidHeader(endpoint, key, origin(), kernel.now()), items[0]!.priority)
+      return (options.post ?? post)(endpoint, headers, encrypted(text, push!), options)
+    },
+    async email(hook: Hook, { target, order }: Body, items: readonly Item[]): Promise<Posted> {
+      if (mailer === null) return { status: null, error: 'this server sends no mail any more: --smtp', durationMs: 0 }
+      const linkTo = (purpose: 'confirm' | 'stop'): string => `${origin()}/mail/${purpose}?token=${linkToken(hook, purpose)}`
+      const links = { confirm: linkTo('confirm'), stop: linkTo('stop') }
+      const stop = items[0]!.event === 'confirm' ? null : links.stop
+      return mailer.send({ to: hook.endpoint, ...mailFor(items, origin(), links), stop, id: `${target}_${order}` }, options.timeoutMs)
+    },
+  }
+
+  async function isGathering({ target, order }: Body): Promise<boolean> {
+    const [channel, notice] = await kernel.store.read([keyOf(Told, target), keyOf(Notice, noticeId(target, order))])
+    return channel !== undefined && (channel.value['kind'] !== 'webhook' || notice?.value['held'] !== undefined)
+  }
+
+  async function told(what: Body, tries: number, as: Caller): Promise<void> {
+    const call = (operation: string, input: object): Promise<unknown> => kernel.call(`execution/notice.${operation}`, input, as)
+    const { target, order } = what
+    const { data, until, why, is_held, kind, state, along, gone } = (await call('compose', what)) as Composed
+    // It was told along with another one.
+    if (state !== undefined && state !== 'waiting') return
+    if (until !== null) return void (await call('defer', { target, order, until, ...(is_held === true ? { is_held } : {}) }))
+    const none = { target, status: null, duration_ms: 0 }
+    for (const one of gone) await call('record', { ...none, order: one.order, state: 'dropped', error: one.why })
+    if (data === null) return void (await call('record', { ...none, order, state: 'dropped', error: why }))
     const [hook] = await kernel.store.read([keyOf(Hook, target)])
-    if (!hook) return { status: null, error: 'it was removed', durationMs: 0 }
-    const [type, nowMs] = [event === 'receipt' ? 'receipt' : 'inbox.item', kernel.now()]
-    const body = JSON.stringify({ type, timestamp: new Date(nowMs).toISOString(), data })
-    const { endpoint, ...secrets } = hook.value as Hook
-    return (options.post ?? post)(endpoint, signedHeaders(secrets, `msg_${target}_${order}`, body, nowMs), body, options)
+    const items = [data, ...along.map((one) => one.data)]
+    const { status, error, durationMs } = hook ? await senders[kind](hook.value as Hook, what, items) : removed
+    if (options.signal?.aborted && error !== null) throw new Error(error)
+    // What is gone for good says so; anything else may pass.
+    const isGone = status === 410 || (kind === 'push' && status === 404)
+    const isLast = error !== null && (tries + 1 >= options.attemptsMax || isGone)
+    const next = error === null ? 'accepted' : isLast ? 'given_up' : 'waiting'
+    await call('record', { target, order, state: next, status, duration_ms: durationMs, error })
+    if (next === 'accepted')
+      for (const one of along)
+        await call('record', { target, order: one.order, state: next, status, duration_ms: durationMs, error, along: order })
+    if (next === 'waiting') throw new Error(error!)
   }
 
   return {
@@ -38,32 +108,41 @@ export function notices(kernel: Kernel, options: WebhookOptions): Channel {
     window: WINDOW,
     lanesMax: limits.webhooksMax,
     backoffMs: (count) => webhookBackoffMs(count, options.random),
-    async send({ body, attempt: tries }: Delivery) {
+    async send({ body, attempt: tries }: Delivery, as) {
       const what = body as Body
-      const { target, order, event, request_id } = what
-      const { data, until, why } = (await call('compose', { target, event, request_id })) as Composed
-      if (until !== null) return void (await call('defer', { target, order, until }))
-      const none = { target, order, status: null, duration_ms: 0 }
-      if (data === null) return void (await call('record', { ...none, state: 'dropped', error: why }))
-      const { status, error, durationMs } = await attempt(what, data)
-      if (options.signal?.aborted && error !== null) throw new Error(error)
-      // What is gone for good says so (410); anything else may pass.
-      const isLast = error !== null && (tries + 1 >= options.attemptsMax || status === 410)
-      const state = error === null ? 'accepted' : isLast ? 'given_up' : 'waiting'
-      await call('record', { target, order, state, status, duration_ms: durationMs, error })
-      if (state === 'waiting') throw new Error(error!)
+      // A webhook gets each by itself, several at a time.
+      if (!(await isGathering(what))) return told(what, tries, as)
+      const before = turns.get(what.target)
+      const turn = (before ?? Promise.resolve()).catch(() => undefined).then(() => told(what, tries, as))
+      turns.set(what.target, turn)
+      try {
+        await turn
+      } finally {
+        if (turns.get(what.target) === turn) turns.delete(what.target)
+      }
     },
+    close: () => mailer?.close(),
   }
 }
 
-export function runNotices(kernel: Kernel, options: WebhookOptions, clock: Clock, log: WorkerLog): Worker {
+export type NoticeDuties = { readonly planner: Duty; readonly outbox: Duty }
+
+export function runNotices(
+  kernel: Kernel,
+  options: NoticeOptions,
+  clock: Clock,
+  log: WorkerLog,
+  { planner, outbox }: NoticeDuties = { planner: ALONE, outbox: ALONE },
+): Worker {
   const stopping = new AbortController()
-  const outbox = runOutbox(kernel, notices(kernel, { ...options, signal: stopping.signal }), clock, log)
-  const watch = watchRequests(kernel, clock, log, outbox.wake)
+  const channel = notices(kernel, { ...options, signal: stopping.signal })
+  const both = workersAsOne(runOutbox(kernel, channel, clock, log, outbox), watchRequests(kernel, clock, log, planner))
   return {
+    ...both,
     async stop() {
       stopping.abort()
-      await Promise.all([watch.stop(), outbox.stop()])
+      await both.stop()
+      channel.close()
     },
   }
 }

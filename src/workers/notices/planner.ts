@@ -2,7 +2,6 @@
 // they become durable, and after a stop, a crash or a jam it reads them from where it was. What it puts down and how far it came go into
 // one batch, so nothing is lost and nothing is said twice.
 import type { Clock } from '#kernel/ports/clock.ts'
-import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { END, idIn, keyOf, prefixOf } from '#kernel/declare/schema.ts'
@@ -11,6 +10,8 @@ import { Channel, CURSOR, NoticeCursor, type Event } from '#protocols/execution/
 import { inboxesOf, isOpen, poolOf, type Request } from '#protocols/execution/schema.ts'
 import { User } from '#protocols/identity/schema.ts'
 import { readSound } from '../upkeep/sound-documents.ts'
+import { ALONE, type Duty } from '../leases.ts'
+import { runLoop } from '../loop.ts'
 import type { Worker, WorkerLog } from '../worker.ts'
 
 type Planned = {
@@ -40,9 +41,8 @@ const PAGE = 200
 const NOTED_MS = 30_000
 const PAUSE_MS = 1_000
 
-export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, planned: () => void): Worker {
-  const { store } = kernel
-  const stopping = new AbortController()
+export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
+  const { store, tail } = kernel
   /** People who have a channel: nobody else costs anything. */
   const watched = new Set<string>()
   /** Those of them who stand in for somebody, or once did, by whom: whether they do now is asked when it is put down. */
@@ -52,12 +52,8 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, plan
   let waiting: Planned[] = []
   let seen = 0
   let noted = { position: 0, at: 0 }
+  let hasBegun = false
   let isLive = false
-  let waker = new AbortController()
-
-  function wake(): void {
-    waker.abort()
-  }
 
   function look(position: number, action: string, value: () => Value): void {
     seen = position
@@ -118,16 +114,17 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, plan
 
   function listen(facts: readonly Sealed[]): void {
     if (!isLive) return
+    // Another server looks on from here, and what it has done is found out when it is this one's turn again.
+    if (!duty.holds()) hasBegun = isLive = false
     // Whoever cannot keep up reads later from the store: what waits here stays bounded.
-    if (facts[0]!.position !== seen + 1 || waiting.length > limits.noticesWaitingMax) isLive = false
+    else if (facts[0]!.position !== seen + 1 || waiting.length > limits.noticesWaitingMax) isLive = false
     else for (const one of facts) heard(one)
-    if (!isLive || waiting.length > 0 || unread.size > 0) wake()
+    if (!isLive || waiting.length > 0 || unread.size > 0) loop.wake()
   }
 
   async function note(cursor: number, items: readonly Planned[]): Promise<void> {
-    const answer = (await kernel.call('execution/notice.plan', { cursor, items }, SYSTEM)) as { planned: number }
+    await kernel.call('execution/notice.plan', { cursor, items }, duty.as())
     noted = { position: cursor, at: clock.now() }
-    if (answer.planned > 0) planned()
   }
 
   async function flush(): Promise<void> {
@@ -142,17 +139,18 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, plan
   }
 
   async function catchUp(): Promise<void> {
-    while (!stopping.signal.aborted) {
-      const { position } = store.stats()
+    while (!loop.signal.aborted) {
+      const position = await store.position()
       const page = await store.facts({ by: 'position' }, { after: seen, limit: PAGE })
       for (const one of page) stored(one)
       // The last ones may be left out, because they differ from the record.
       if (page.length < PAGE) seen = Math.max(seen, position)
       await flush()
-      if (page.length === 0 && store.stats().position <= seen) {
-        isLive = true
-        return
-      }
+      if (page.length > 0) continue
+      // First it listens, then it looks whether something came before: in between nothing is missed.
+      isLive = true
+      if ((await store.position()) <= seen) return
+      isLive = false
     }
   }
 
@@ -170,43 +168,40 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, plan
       after = entries.at(-1)!
     }
     const [row] = await readSound(store, [keyOf(NoticeCursor, CURSOR)])
-    const { position: last } = store.stats()
+    const last = await store.position()
     seen = Math.min(last, (row?.value as { position: number } | undefined)?.position ?? last)
+    waiting = []
     await note(seen, [])
     await readUp()
   }
 
-  async function loop(): Promise<void> {
-    let hasBegun = false
-    while (!stopping.signal.aborted) {
-      waker = new AbortController()
-      try {
-        if (!hasBegun) await begin()
-        hasBegun = true
-        if (!isLive) await catchUp()
-        await flush()
-        await readUp()
-        if (!stopping.signal.aborted) await clock.sleep(NOTED_MS, waker.signal)
-      } catch (error) {
-        log.warn({ error: String(error) }, 'notices could not be recorded; trying again')
-        await clock.sleep(PAUSE_MS, stopping.signal)
-      }
-    }
-    // Less to read at the next start.
-    if (hasBegun && seen > noted.position)
+  const loop = runLoop({
+    name: 'notices',
+    clock,
+    log,
+    duty,
+    failed: 'notices could not be recorded; trying again',
+    failedMs: PAUSE_MS,
+    async turn() {
+      if (!hasBegun) await begin()
+      hasBegun = true
+      if (!isLive) await catchUp()
       await flush()
-        .then(() => note(seen, []))
-        .catch(() => undefined)
-  }
-
-  const unsubscribe = store.subscribe(listen)
-  const running = loop()
+      await readUp()
+      return NOTED_MS
+    },
+  })
+  const leave = tail.follow(listen, () => isLive)
   return {
+    ...loop,
     async stop() {
-      unsubscribe()
-      stopping.abort()
-      wake()
-      await running
+      leave()
+      await loop.stop()
+      // Less to read at the next start.
+      if (hasBegun && duty.holds() && seen > noted.position)
+        await flush()
+          .then(() => note(seen, []))
+          .catch(() => undefined)
     },
   }
 }

@@ -3,13 +3,14 @@ import type { Blobs } from '#kernel/ports/blobs.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Delivery } from '#kernel/log/outbox-document.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
+import type { Actor } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { authenticateSubject } from '#protocols/identity/authenticate.ts'
 import type { Plan, Port } from './run.ts'
 import { runOutbox, type Channel } from '../outbox.ts'
 import { runShift, type Shift } from './run-loop.ts'
+import { ALONE, type Duty } from '../leases.ts'
 import type { Worker, WorkerLog } from '../worker.ts'
 
 export type ProcessAgent = { readonly agent_id: string; readonly plan: Plan; readonly concurrency: number; readonly tries: number }
@@ -59,13 +60,15 @@ const bell = (kernel: Kernel, shifts: ReadonlyMap<string, Shift>): Channel => ({
   window: 1,
   lanesMax: 64,
   backoffMs: (attempt) => Math.min(60_000, 500 * 2 ** attempt),
-  async send({ body, attempt }: Delivery) {
+  async send({ body, attempt }: Delivery, as) {
     const { agent_id, run_id } = body as { agent_id: string; run_id: string }
     const shift = shifts.get(agent_id)
     if (shift) return shift.ring()
+    // A program of another server finds it in the mailbox, for which it waits.
+    if (kernel.store.isShared) return
     const error = `no program is configured for ${agent_id} on this server`
     if (attempt + 1 < RINGS_MAX) throw new Error(error)
-    await kernel.call('delegation/run.fail', { run_id, reason: 'unreachable', error }, SYSTEM).catch((refused: unknown) => {
+    await kernel.call('delegation/run.fail', { run_id, reason: 'unreachable', error }, as).catch((refused: unknown) => {
       if (!(refused instanceof Refusal) || refused.code !== 'INVALID_TRANSITION') throw refused
     })
   },
@@ -80,14 +83,22 @@ function onceEach(say: (words: string) => void): (words: string) => void {
   }
 }
 
-export function runProcesses(kernel: Kernel, blobs: Blobs, agents: readonly ProcessAgent[], clock: Clock, log: WorkerLog): Worker {
+/** `worker`: the name of this server, under which its programs hold their runs. */
+export function runProcesses(
+  kernel: Kernel,
+  blobs: Blobs,
+  agents: readonly ProcessAgent[],
+  clock: Clock,
+  log: WorkerLog,
+  { worker, duty }: { readonly worker: string; readonly duty: Duty } = { worker: 'server', duty: ALONE },
+): Worker {
   const shifts = new Map(
     agents.slice(0, limits.childAgentsMax).map(({ agent_id, ...own }) => [
       agent_id,
       runShift({
         ...own,
         port: portAs(kernel, blobs, agent_id),
-        worker: 'server',
+        worker,
         clock,
         againMs: AGAIN_MS,
         note: (run_id, words) => log.debug({ agent: agent_id, run: run_id }, words),
@@ -95,8 +106,9 @@ export function runProcesses(kernel: Kernel, blobs: Blobs, agents: readonly Proc
       }),
     ]),
   )
-  const ringing = runOutbox(kernel, bell(kernel, shifts), clock, log)
+  const ringing = runOutbox(kernel, bell(kernel, shifts), clock, log, duty)
   return {
+    ...ringing,
     async stop() {
       await Promise.all([ringing.stop(), ...[...shifts.values()].map((shift) => shift.stop())])
     },

@@ -163,7 +163,7 @@ export function runShift(options: ShiftOptions): Shift {
   }
 
   function ring(): void {
-    waker.abort()
+    waker.abort('woken')
     waker = new AbortController()
   }
   async function served(): Promise<void> {

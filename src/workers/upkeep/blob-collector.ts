@@ -6,36 +6,30 @@ import { prefixOf, type AnyDoc } from '#kernel/declare/schema.ts'
 import type { Store } from '#kernel/log/store.ts'
 import { Upload } from '#protocols/collaboration/artifact/uploads.ts'
 import { File } from '#protocols/execution/answering/file.ts'
+import { ALONE, type Duty } from '../leases.ts'
+import { runLoop } from '../loop.ts'
 import { SLEEP_MS_MAX, type Worker, type WorkerLog } from '../worker.ts'
 
 /** Six hours, counted in sleeps and not by the clock: one that steps back must not stop the collecting. */
-const SLEEPS = 360
+const EVERY_MS = 360 * SLEEP_MS_MAX
 const SLICE = 100
 /** Between two slices: collecting must never be what others wait for. */
 const REST_MS = 20
 
-export function runCollector(store: Store, blobs: Blobs, clock: Clock, log: WorkerLog): Worker {
-  const stopping = new AbortController()
-  const { signal } = stopping
-
-  async function loop(): Promise<void> {
-    while (!signal.aborted) {
-      // Whatever went wrong, the next round brings the next attempt.
-      await collect(store, blobs, clock, signal).then(
-        (removed) => removed > 0 && log.info({ removed }, 'bytes that nothing refers to were removed'),
-        (error: unknown) => log.warn({ error: String(error) }, 'bytes that nothing refers to could not be removed'),
-      )
-      for (let i = 0; i < SLEEPS && !signal.aborted; i++) await clock.sleep(SLEEP_MS_MAX, signal)
-    }
-  }
-
-  const running = loop()
-  return {
-    async stop() {
-      stopping.abort()
-      await running
+export function runCollector(store: Store, blobs: Blobs, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
+  return runLoop({
+    name: 'collector',
+    clock,
+    log,
+    duty,
+    failed: 'bytes that nothing refers to could not be removed',
+    failedMs: EVERY_MS,
+    async turn(signal) {
+      const removed = await collect(store, blobs, clock, signal)
+      if (removed > 0) log.info({ removed }, 'bytes that nothing refers to were removed')
+      return EVERY_MS
     },
-  }
+  })
 }
 
 /** One round over all bytes; answers how many blobs went. */

@@ -59,18 +59,22 @@ async function* stepsOf({ store, blobs, beside }: Examined, taking: Taking) {
   if (beside) take(await beside())
   yield* factsIn(store, taking)
   const { atRest } = store
-  for (let keys = atRest.keys('', PORTION); keys.length > 0; keys = atRest.keys(keys.at(-1)!, PORTION)) {
-    for (const key of keys) take(atRest.document(key))
+  for (let keys = await atRest.keys('', PORTION); keys.length > 0; keys = await atRest.keys(keys.at(-1)!, PORTION)) {
+    for (const key of keys) take(await atRest.document(key))
     say(`documents: ${keys.at(-1)!}`)
     yield
   }
   for (let entries = await store.scan('', END, PORTION); entries.length > 0; entries = await store.scan(entries.at(-1)!, END, PORTION)) {
-    for (const entry of entries) take(atRest.entry(entry))
+    for (const entry of entries) take(await atRest.entry(entry))
     say(`index entries: ${entries.at(-1)!.replaceAll('\0', ' ')}`)
     yield
   }
-  for (let prefixes = atRest.prefixes('', PORTION); prefixes.length > 0; prefixes = atRest.prefixes(prefixes.at(-1)!, PORTION)) {
-    for (const prefix of prefixes) take(atRest.count(prefix))
+  for (
+    let prefixes = await atRest.prefixes('', PORTION);
+    prefixes.length > 0;
+    prefixes = await atRest.prefixes(prefixes.at(-1)!, PORTION)
+  ) {
+    for (const prefix of prefixes) take(await atRest.count(prefix))
     yield
   }
   if (blobs) for (const kind of [Upload, File]) yield* bytesOf(store, blobs, kind, take)
@@ -85,7 +89,7 @@ async function* factsIn(store: Store, { take, say, learn }: Taking) {
     if (difference) take([{ what: `project ${difference.scope}, number ${difference.seq}`, how: difference.what }])
     if (stoppedAt) verification = createVerification(store, stoppedAt)
     else if (facts === 0) return
-    say(`facts: ${marker.position} of ${store.stats().position}`)
+    say(`facts: ${marker.position} of ${await store.position()}`)
     yield
   }
 }

@@ -5,7 +5,9 @@ import type { Clock } from '#kernel/ports/clock.ts'
 import type { Store, StoredFact } from '#kernel/log/store.ts'
 import type { Examination } from './examination.ts'
 import type { Findings } from './findings.ts'
-import { SLEEP_MS_MAX, type Worker, type WorkerLog } from '../worker.ts'
+import { ALONE, type Duty } from '../leases.ts'
+import { runLoop } from '../loop.ts'
+import { SLEEP_MS_MAX, workersAsOne, type Worker, type WorkerLog } from '../worker.ts'
 
 /** The last fact that was found in order. Its hash tells a record that was exchanged as a whole. */
 export type Marker = { readonly position: number; readonly hash: string; readonly chains?: Chains }
@@ -127,7 +129,7 @@ export async function verifyNow(
   bounds: Partial<Bounds> = {},
 ): Promise<Checked> {
   const { factsMax, msMax } = { ...AT_START, ...bounds }
-  const last = store.stats().position
+  const last = await store.position()
   const [skipped] =
     last - from.position > factsMax ? await store.facts({ by: 'position' }, { after: last - factsMax - 1, limit: 1, asStored: true }) : []
   const difference = skipped && from.position > 0 ? await differenceAt(store, from) : null
@@ -165,9 +167,15 @@ export type Rounds = { readonly findings: Findings; begin(): Examination; readon
 const ROUND_REST_MS = 300_000
 const EXAMINED_MS = 5
 
-export function runVerifier(store: Store, from: Marker, file: MarkerFile, clock: Clock, log: WorkerLog, rounds?: Rounds): Verifier {
-  const stopping = new AbortController()
-  const { signal } = stopping
+export function runVerifier(
+  store: Store,
+  from: Marker,
+  file: MarkerFile,
+  clock: Clock,
+  log: WorkerLog,
+  rounds?: Rounds,
+  duty: Duty = ALONE,
+): Verifier {
   const verification = createVerification(store, from)
   const before = store.stats().position
   let state: Checked = { marker: from, difference: null }
@@ -186,9 +194,9 @@ export function runVerifier(store: Store, from: Marker, file: MarkerFile, clock:
   }
 
   /** A clock that steps must not make it sleep for a day, nor never. */
-  function restAfter(began: number): number {
+  async function restAfter(began: number): Promise<number> {
     const tookMs = Math.min(1_000, Math.max(0, clock.now() - began))
-    const { position } = store.stats()
+    const position = await store.position()
     const duty = position === seen ? DUTY_IDLE : DUTY
     seen = position
     return Math.min(SLEEP_MS_MAX, Math.max(REST_MS_MIN, tookMs * duty))
@@ -203,37 +211,44 @@ export function runVerifier(store: Store, from: Marker, file: MarkerFile, clock:
     return caughtUp ? CAUGHT_UP_MS : restAfter(began)
   }
 
-  async function loop(): Promise<void> {
-    for (let count = 1; !signal.aborted && !state.difference; count++) {
-      const ms = await step(count).catch((error: unknown) => {
-        log.error({ error: String(error) }, 'the record could not be verified; trying again')
-        return SLEEP_MS_MAX
-      })
-      await clock.sleep(ms, signal)
-    }
-  }
+  let count = 0
+  const verifying = runLoop({
+    name: 'verifier',
+    clock,
+    log,
+    duty,
+    failed: 'the record could not be verified; trying again',
+    failedMs: SLEEP_MS_MAX,
+    turn: () => (state.difference ? Promise.resolve(SLEEP_MS_MAX) : step(++count)),
+  })
 
   /** One round, in portions of a few milliseconds. */
-  async function round({ findings, begin }: Rounds): Promise<void> {
+  async function round({ findings, begin }: Rounds, signal: AbortSignal): Promise<void> {
     const examination = begin()
     for (let done = false; !done && !signal.aborted;) {
       const began = clock.now()
       done = await examination.next(EXAMINED_MS, clock)
       for (const difference of examination.found()) findings.add(difference)
-      await clock.sleep(restAfter(began), signal)
+      await clock.sleep(await restAfter(began), signal)
     }
     if (signal.aborted) return
     verification.learn(examination.chains())
     await findings.replace(examination.found())
   }
 
-  async function examine(some: Rounds): Promise<void> {
-    while (!signal.aborted) {
-      await round(some).catch((error: unknown) => log.error({ error: String(error) }, 'the store could not be examined; trying again'))
-      for (let ms = some.restMs ?? ROUND_REST_MS; ms > 0 && !signal.aborted; ms -= SLEEP_MS_MAX)
-        await clock.sleep(Math.min(ms, SLEEP_MS_MAX), signal)
-    }
-  }
+  const examine = (some: Rounds): Worker =>
+    runLoop({
+      name: 'examiner',
+      clock,
+      log,
+      duty,
+      failed: 'the store could not be examined; trying again',
+      failedMs: some.restMs ?? ROUND_REST_MS,
+      async turn(signal) {
+        await round(some, signal)
+        return some.restMs ?? ROUND_REST_MS
+      },
+    })
 
   async function finish(): Promise<void> {
     const last = state.difference ? null : await advance(verification, AT_STOP, clock, () => false)
@@ -242,14 +257,14 @@ export function runVerifier(store: Store, from: Marker, file: MarkerFile, clock:
     await rounds?.findings.save()
   }
 
-  const running = Promise.all([loop(), rounds ? examine(rounds) : null])
+  const running = workersAsOne(verifying, ...(rounds ? [examine(rounds)] : []))
   const isChanged = (): boolean => state.difference !== null || (rounds?.findings.all().length ?? 0) > 0
   return {
+    ...running,
     state: () => state,
     record: () => (isChanged() ? 'changed' : state.marker.position < before ? 'verifying' : 'verified'),
     async stop() {
-      stopping.abort()
-      await running
+      await running.stop()
       await finish().catch((error: unknown) => log.warn({ error: String(error) }, 'how far the record is verified could not be noted'))
     },
   }

@@ -4,13 +4,14 @@ import { createHmac } from 'node:crypto'
 import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
 import type { Delivery } from '#kernel/log/outbox-document.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { SYSTEM } from '#kernel/declare/access.ts'
+import type { Caller } from '#kernel/log/streams.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { keyOf } from '#kernel/declare/schema.ts'
 import { Card, Endpoint, Signing, type Message, type Request, type Run } from '#protocols/delegation/schema.ts'
 import { runOutbox, type Channel } from '../outbox.ts'
 import { post, type Posted, type PostOptions } from './post.ts'
+import { ALONE, type Duty } from '../leases.ts'
 import type { Worker, WorkerLog } from '../worker.ts'
 
 export type WebhookOptions = PostOptions & {
@@ -79,9 +80,9 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
   }
 
   /** The people of the task are asked; a run that has ended, or waits for a delegate, is left as it is. */
-  async function giveUp(run: Run, words: string): Promise<void> {
+  async function giveUp(run: Run, words: string, as: Caller): Promise<void> {
     try {
-      await kernel.call('delegation/run.fail', { run_id: run.id, reason: 'unreachable', error: words }, SYSTEM)
+      await kernel.call('delegation/run.fail', { run_id: run.id, reason: 'unreachable', error: words }, as)
     } catch (error) {
       if (!(error instanceof Refusal) || error.code !== 'INVALID_TRANSITION') throw error
       log.warn({ run: run.id }, 'a message to a webhook is given up')
@@ -94,9 +95,9 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
     window: 1,
     lanesMax: limits.webhooksMax,
     backoffMs: (count) => webhookBackoffMs(count, options.random),
-    async send({ body, attempt: tries }: Delivery) {
+    async send({ body, attempt: tries }: Delivery, as) {
       const { run_id, number } = body as { run_id: string; number: number }
-      const { item } = (await kernel.call('delegation/mailbox.push', { run_id, number }, SYSTEM)) as { item: Item | null }
+      const { item } = (await kernel.call('delegation/mailbox.push', { run_id, number }, as)) as { item: Item | null }
       if (item === null) return
       const { status, error, durationMs } = await attempt(item)
       if (options.signal?.aborted && error !== null) throw new Error(error)
@@ -104,18 +105,19 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
       const isLast = error !== null && (tries + 1 >= options.attemptsMax || status === 410)
       const state = error === null ? 'accepted' : isLast ? 'given_up' : 'waiting'
       // First the run, then the log that settles the message: who stops in between begins here again.
-      if (isLast) await giveUp(item.run, `${item.run.agent_id} was not reached in ${tries + 1} attempts: ${error}`)
+      if (isLast) await giveUp(item.run, `${item.run.agent_id} was not reached in ${tries + 1} attempts: ${error}`, as)
       const outcome = { run_id, number, attempt: item.attempt, state, status, duration_ms: durationMs, error }
-      await kernel.call('delegation/delivery.record', outcome, SYSTEM)
+      await kernel.call('delegation/delivery.record', outcome, as)
       if (state === 'waiting') throw new Error(error!)
     },
   }
 }
 
-export function runWebhooks(kernel: Kernel, options: WebhookOptions, clock: Clock, log: WorkerLog): Worker {
+export function runWebhooks(kernel: Kernel, options: WebhookOptions, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
   const stopping = new AbortController()
-  const worker = runOutbox(kernel, webhooks(kernel, { ...options, signal: stopping.signal }, log), clock, log)
+  const worker = runOutbox(kernel, webhooks(kernel, { ...options, signal: stopping.signal }, log), clock, log, duty)
   return {
+    ...worker,
     stop() {
       // Nobody waits ten seconds for a receiver: what it does not confirm is delivered after the next start.
       stopping.abort()

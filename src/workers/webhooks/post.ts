@@ -7,7 +7,7 @@ import { isIP } from 'node:net'
 import { limits } from '#kernel/limits.ts'
 import { isPublic } from './address.ts'
 
-// Not imported: see src/bindings/http/connections/status-names.ts.
+// Not imported: see src/bindings/http/connections/node-http.ts.
 const { request: requestHttp } = process.getBuiltinModule('node:http')
 
 export type Posted = { readonly status: number | null; readonly error: string | null; readonly durationMs: number }
@@ -48,7 +48,7 @@ const checkedLookup =
       return options.all ? done(null, found) : done(null, found[0]!.address, found[0]!.family)
     })
 
-export function post(endpoint: string, headers: Record<string, string>, body: string, options: PostOptions): Promise<Posted> {
+export function post(endpoint: string, headers: Record<string, string>, body: string | Buffer, options: PostOptions): Promise<Posted> {
   const { allowsPrivate, timeoutMs = limits.webhookMsMax } = options
   const began = performance.now()
   const { promise, resolve: done } = Promise.withResolvers<Posted>()

@@ -172,7 +172,7 @@ describe('what people see', () => {
   test('who they are, and that the administrator key is used where there is no other', async () => {
     assert.equal(
       masked((await run(['whoami'])).out),
-      'id        user_owner\nkind      human\nowner     yes\nprojects  project_id=project_default role=owner\nserver    URL\nkey_from  COUNTERSIGN_KEY\n',
+      'id        user_owner\nname      Owner\nkind      human\nowner     yes\nprojects  project_id=project_default role=owner\nserver    URL\nkey_from  COUNTERSIGN_KEY\n',
     )
     const { out, err } = await run(['whoami'], { as: null })
     assert.match(out, /^id +service_admin$/m)

@@ -140,7 +140,7 @@ test('actions are approved for the item that they were chosen in, though new one
   const [sent] = world.sent
   assert.deepEqual(sent, {
     operation: 'collaboration/checkpoint.resolve',
-    input: { checkpoint_id: 'ckpt_199', action: 'approve', approved_actions: ['act_199'] },
+    input: { checkpoint_id: 'ckpt_199', action: 'approve', digest: 'digest_199', approved_actions: ['act_199'] },
   })
 })
 

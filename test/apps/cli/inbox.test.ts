@@ -8,7 +8,7 @@ import { stripVTControlCharacters } from 'node:util'
 import type { Client } from '#sdk/index.ts'
 import { until } from '../../support/as-processes/agents.ts'
 import { runInTerminal, runPiped, runShellInTerminal, type Press, type Ran } from '../../support/as-processes/cli.ts'
-import { openProxy } from '../../support/as-processes/crash-proxy.ts'
+import { openProxy } from '../../support/faults/crash-proxy.ts'
 import { openInbox, type Who } from '../../support/as-processes/inbox-people.ts'
 
 const { home, server, owner, agent, envFor, run, close } = await openInbox('cli-inbox', { COUNTERSIGN_DEFAULT_AFTER: '1' })
@@ -334,12 +334,12 @@ describe('inbox at a terminal', () => {
     const first = await approving('Mine')
     const ran = await live([
       ['Mine', () => owner.execution.request.resolve({ request_id: first, result: 'rejected' })],
-      ['completed by user_owner', 'a'],
-      ['It is completed by user_owner already', () => asked({ priority: 'critical', payload: { item: 'Fresh' } })],
+      ['completed by Owner', 'a'],
+      ['It is completed by Owner already', () => asked({ priority: 'critical', payload: { item: 'Fresh' } })],
       ['Fresh', 'q'],
     ])
     assert.equal(ran.code, 0, lastFrame(ran))
-    assert.match(lastFrame(ran), /\n> {4}approve {4}Mine .*completed by user_owner *\n {2}!! approve {4}Fresh /, 'where it was, and chosen')
+    assert.match(lastFrame(ran), /\n> {4}approve {4}Mine .*completed by Owner *\n {2}!! approve {4}Fresh /, 'where it was, and chosen')
     assert.equal((await receiptOf(first)).result, 'rejected')
   })
 

@@ -35,6 +35,14 @@ test('settings come from flags, then the environment, then the defaults', () => 
     agents: null,
     webhookPrivate: false,
     webhookAttemptsMax: 20,
+    database: null,
+    node: null,
+    drainMs: 0,
+    harness: null,
+    smtp: null,
+    mailFrom: '',
+    noticesPerHourMax: 60,
+    web: 'on',
     skipVerify: false,
   })
   const env = {
@@ -51,6 +59,18 @@ test('settings come from flags, then the environment, then the defaults', () => 
   )
   assert.equal(started(['--proxy', 'trusted', '--host', '0.0.0.0']).proxied, true)
   assert.equal(started(['--quota', '50']).quota, 50)
+})
+
+test('a database comes with its secret, by flag or from the environment', () => {
+  const url = 'postgres://u:p@db.example.com/countersign'
+  assert.deepEqual(started(['--database', url, '--secret-file', '/s', '--blobs', '/b', '--require-replicated', '--node', 'n-1']), {
+    ...started([]),
+    database: { url, secret: { name: '--secret-file', file: '/s' }, blobs: '/b', isReplicatedOnly: true },
+    node: 'n-1',
+  })
+  const env = { COUNTERSIGN_DATABASE: url, COUNTERSIGN_SECRET: 'x', COUNTERSIGN_NODE: 'n-2', COUNTERSIGN_DRAIN: '30' }
+  const { database, node, drainMs } = started([], env)
+  assert.deepEqual([database?.secret, node, drainMs], [{ name: 'COUNTERSIGN_SECRET', text: 'x' }, 'n-2', 30_000])
 })
 
 test('without a quota there are no others either, unless they are given', () => {
@@ -86,6 +106,20 @@ for (const [argv, words] of [
   [['--port'], /--port needs a value/],
   [['--webhook-attempts', '0'], /--webhook-attempts must be a number from 1 to 100, not "0"/],
   [['--webhook-attempts', '1e9'], /--webhook-attempts must be a number/],
+  [['--drain', '31'], /--drain must be a number of seconds from 0 to 30, not "31"/],
+  [['--drain', '-1'], /--drain must be a number of seconds/],
+  [['--node', 'a b'], /--node must be a name/],
+  [['--smtp', 'mail.example.com'], /--smtp must be an address such as smtp:/],
+  [['--smtp', 'https://mail.example.com'], /--smtp must be an address such as smtp:/],
+  [['--mail-from', 'Countersign'], /--mail-from must be one e-mail address/],
+  [['--mail-from', 'a@example.com,b@example.com'], /--mail-from must be one e-mail address/],
+  [['--notices-per-hour', '0'], /--notices-per-hour must be a number/],
+  [['--database', 'mysql://h/d', '--secret', 'x'], /--database must be a URL such as postgres:/],
+  [['--database', 'postgres://u:hush@h/d'], /--database needs COUNTERSIGN_SECRET or COUNTERSIGN_SECRET_FILE/],
+  [['--database', 'postgres://h/d', '--secret', 'x', '--secret-file', 'y'], /--secret and --secret-file are both given/],
+  [['--secret', 'x'], /--secret needs --database/],
+  [['--blobs', 'x'], /--blobs needs --database/],
+  [['--require-replicated'], /--require-replicated needs --database/],
   [['--webhook-private', 'yes'], /--webhook-private must be on, off/],
   [['--port', '--log'], /--port needs a value/],
   [['--port', '1', '--port', '2'], /--port is given twice/],
@@ -147,7 +181,7 @@ test('a bad variable is named as it is spelled', () => {
 
 test('the help is a table whose words begin in one column, and its examples start', () => {
   const [, table] = /\[options\]\n\n(.*?)\n\nExamples:/s.exec(helpText())!
-  const isFlagAlone = (line: string): boolean => /^ {2}--\S+ \S+$/.test(line)
+  const isFlagAlone = (line: string): boolean => /^ {2}--\S+( \S+)?$/.test(line)
   for (const line of table!.split('\n')) assert.ok(isFlagAlone(line) || /^( {2}--.{17} | {22})\S/.test(line), line)
   const examples = [...helpText('run').matchAll(/^ {2}run (.*)$/gm)].map(([, words]) => words!)
   assert.ok(examples.length >= 3 && examples.length <= 6, 'a few')

@@ -54,7 +54,7 @@ test('a first start makes a private folder, an owner, a project and an admin key
 })
 
 test('the link signs the owner in once; a second use is refused; signing out ends the session', async (t) => {
-  const { port, link } = await start(t, ['--data', dataFolder(t)])
+  const { port, link } = await start(t, ['--data', dataFolder(t), '--web', 'off'])
   assert.equal((await send(port, link, { method: 'HEAD' })).status, 200)
   const answer = await send(port, link, { method: 'GET' })
   assert.equal(answer.status, 303)
@@ -372,7 +372,7 @@ test('a session lasts while it is used and ends for idleness', async (t) => {
   assert.equal(await me(), 401)
 })
 
-test('the page behind a login link says how many items wait and how to answer them; without a login, how to get a link', async (t) => {
+test('without the page, the one behind a login link says how many items wait and how to answer them; without a login, how to get a link', async (t) => {
   const data = dataFolder(t)
   const server = await inProcess(t, data)
   const { port } = server
@@ -394,7 +394,7 @@ test('the page behind a login link says how many items wait and how to answer th
 })
 
 async function inProcess(t: TestContext, data: string, clock?: Clock): Promise<Server> {
-  const { config } = readConfig(['--data', data, '--port', '0', '--log', 'silent'], {}) as { config: Config }
+  const { config } = readConfig(['--data', data, '--port', '0', '--log', 'silent', '--web', 'off'], {}) as { config: Config }
   const onFatal = (error: unknown): void => assert.fail(String(error))
   const server = await startServer(config, { log: createLog(config.log), onFatal, ...(clock ? { clock } : {}) })
   t.after(server.stop)

@@ -4,9 +4,11 @@ import { randomBytes } from 'node:crypto'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import { eventsOf, frameOf, framesOf } from '#bridges/hxp/sockets/frames.ts'
+import { bytesOf, frameOf, framesOf } from '#bridges/hxp/sockets/frames.ts'
+import type { Portion } from '#bindings/live/hub.ts'
 import { createTickets } from '#bridges/hxp/sockets/tickets.ts'
 import { limits } from '#kernel/limits.ts'
+import { eventsOf } from '#protocols/execution/answering/request-events.ts'
 import type { Store } from '#kernel/log/store.ts'
 import type { Request } from '#protocols/execution/schema.ts'
 import { memoryStore } from '#stores/memory.ts'
@@ -369,42 +371,46 @@ test('people hear what an agent replies as every surface shows it, the agent as 
     { by: 'agent_devin', kind: 'reply', text: 'kcab\u202E', at: 'now' },
   ] as const
   const asked = { role: 'owner', assigned_to: 'user_bob', expires_at: null, thread: [remarks[0]] } as unknown as Request
-  const { agent, person } = framesOf(asked, [{ ...asked, thread: [...remarks] }], null)
-  assert.match(agent.toString(), /kcab\u202E/)
-  assert.match(person.toString(), /kcab\\\\u\{202E\}/)
+  const heardBy = (listening: 'agent' | 'person'): string => framesOf(asked, { ...asked, thread: [...remarks] }, null, listening).toString()
+  assert.match(heardBy('agent'), /kcab\u202E/)
+  assert.match(heardBy('person'), /kcab\\\\u\{202E\}/)
 })
 
 test('a claim, a release, a question, a reply and more time are heard; in a pool an agent hears no name', () => {
   const claimed: Request = { ...request, status: 'assigned', assigned_to: 'user_bob' }
-  assert.deepEqual(eventsOf(request, claimed, null, 'person'), [{ event: 'assigned', assigned_to: 'user_bob' }])
-  assert.deepEqual(eventsOf(request, claimed, null, 'agent'), [{ event: 'assigned', assigned_to: null }])
-  assert.deepEqual(eventsOf(claimed, request, null, 'agent'), [{ event: 'released' }])
+  assert.deepEqual(eventsOf(request, claimed, 'person'), [{ event: 'assigned', assigned_to: 'user_bob' }])
+  assert.deepEqual(eventsOf(request, claimed, 'agent'), [{ event: 'assigned', assigned_to: null }])
+  assert.deepEqual(eventsOf(claimed, request, 'agent'), [{ event: 'released' }])
   const question = { by: 'user_bob', kind: 'question', text: 'Which account?', at: 'now' } as const
   const reply = { by: 'agent_devin', kind: 'reply', text: 'The second.', at: 'later' } as const
   const asked: Request = { ...claimed, thread: [question] }
   const replied: Request = { ...claimed, thread: [question, reply] }
-  assert.deepEqual(eventsOf(claimed, asked, null, 'agent'), [{ event: 'question', text: 'Which account?', at: 'now' }])
-  assert.deepEqual(eventsOf(asked, replied, null, 'agent'), [{ event: 'reply', text: 'The second.', at: 'later' }])
-  assert.deepEqual(eventsIn(eventsOf(null, asked, null, 'agent')), ['assigned', 'question'], 'an open question is told to who comes late')
-  assert.deepEqual(eventsIn(eventsOf(null, replied, null, 'agent')), ['assigned'])
-  assert.deepEqual(eventsOf(request, { ...request, expires_at: '2026-01-02T00:00:00.000Z' }, null, 'agent'), [
+  assert.deepEqual(eventsOf(claimed, asked, 'agent'), [{ event: 'question', text: 'Which account?', at: 'now' }])
+  assert.deepEqual(eventsOf(asked, replied, 'agent'), [{ event: 'reply', text: 'The second.', at: 'later' }])
+  assert.deepEqual(eventsIn(eventsOf(null, asked, 'agent')), ['assigned', 'question'], 'an open question is told to who comes late')
+  assert.deepEqual(eventsIn(eventsOf(null, replied, 'agent')), ['assigned'])
+  assert.deepEqual(eventsOf(request, { ...request, expires_at: '2026-01-02T00:00:00.000Z' }, 'agent'), [
     { event: 'extended', expires_at: '2026-01-02T00:00:00.000Z' },
   ])
-  assert.deepEqual(eventsOf(request, request, null, 'agent'), [])
+  assert.deepEqual(eventsOf(request, request, 'agent'), [])
 })
 
-test('many events of one turn are one piece of bytes, each a frame of its own', () => {
+test('many events of one turn are one piece of bytes, each a frame of its own, made once for all who hear it alike', () => {
   const claimed: Request = { ...request, status: 'assigned', assigned_to: 'user_bob' }
-  const { agent, person } = framesOf(request, [claimed, request, claimed], null)
+  const states = [request, claimed, request, claimed]
+  const entries = states.slice(1).map((after, i) => {
+    const key = 'execution.request/hxp_1'
+    const image = { key, version: i + 2, text: JSON.stringify(after), before: JSON.stringify(states[i]) }
+    return { fact: { line: JSON.stringify({ subject: key }), images: [image] } }
+  })
+  const portion = { entries, memo: new Map() } as unknown as Portion
   const text = (assigned_to: string | null): Buffer => {
     const assigned = frameOf({ event: 'assigned', assigned_to })
     return Buffer.concat([assigned, frameOf({ event: 'released' }), assigned])
   }
-  assert.deepEqual(agent, text(null))
-  assert.deepEqual(person, text('user_bob'))
-  const routed: Request = { ...request, role: 'owner' }
-  const same = framesOf(routed, [{ ...routed, overdue: true }], null)
-  assert.equal(same.agent, same.person, 'written once for everybody')
+  assert.deepEqual(bytesOf(portion, 'agent'), text(null))
+  assert.deepEqual(bytesOf(portion, 'person'), text('user_bob'))
+  assert.equal(bytesOf(portion, 'agent'), bytesOf(portion, 'agent'))
 })
 
 test('frames have the three lengths of the standard', () => {

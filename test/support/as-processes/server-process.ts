@@ -8,7 +8,7 @@ import type { TestContext } from 'node:test'
 
 const MAIN = join(import.meta.dirname, '../../../src/apps/server/main.ts')
 
-export function dataFolder(t: TestContext): string {
+export function dataFolder(t: Pick<TestContext, 'after'>): string {
   const folder = mkdtempSync(join(tmpdir(), 'countersign-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
   return join(folder, 'data')
@@ -33,7 +33,7 @@ type Options = {
   readonly first?: string
 }
 
-function launch(t: TestContext, args: readonly string[], { env = {}, node = [], first = ':' }: Options) {
+function launch(t: Pick<TestContext, 'after'>, args: readonly string[], { env = {}, node = [], first = ':' }: Options) {
   const words = ['-c', `${first}; exec "$0" "$@"`, process.execPath, ...node, MAIN, ...args]
   const child = spawn('sh', words, { env: { PATH: process.env['PATH'], ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
   let stdout = ''
@@ -47,10 +47,11 @@ function launch(t: TestContext, args: readonly string[], { env = {}, node = [], 
 }
 
 /** Runs it to its end. */
-export const runToEnd = (t: TestContext, args: readonly string[], options: Options = {}): Promise<Ended> => launch(t, args, options).ended()
+export const runToEnd = (t: Pick<TestContext, 'after'>, args: readonly string[], options: Options = {}): Promise<Ended> =>
+  launch(t, args, options).ended()
 
 /** Starts it on a free port and waits until it says that it is ready. */
-export async function start(t: TestContext, args: readonly string[], options: Options = {}): Promise<Running> {
+export async function start(t: Pick<TestContext, 'after'>, args: readonly string[], options: Options = {}): Promise<Running> {
   const { child, closed, ended, stdout, stderr } = launch(t, ['--port', '0', ...args], options)
   let over = false
   void closed.then(() => (over = true))

@@ -28,6 +28,17 @@ export const testNotary: Notary = {
     const isOurs = read.ok && verify(null, Buffer.from(read.signed), createPublicKey(key), read.signature)
     return Promise.resolve(isOurs ? (claimsOf(read) as Value | null) : null)
   },
+  grant(claims) {
+    const signed = `${encoded({ alg: 'EdDSA', kid: 'test', typ: 'hcp-session+jwt' })}.${encoded(claims)}`
+    return Promise.resolve(`${signed}.${sign(null, Buffer.from(signed), key).toString('base64url')}`)
+  },
+  granted(jws) {
+    const [head = '', body = '', signature = ''] = jws.split('.')
+    const isOurs =
+      Buffer.from(head, 'base64url').includes('hcp-session+jwt') &&
+      verify(null, Buffer.from(`${head}.${body}`), createPublicKey(key), Buffer.from(signature, 'base64url'))
+    return Promise.resolve(isOurs ? (JSON.parse(Buffer.from(body, 'base64url').toString()) as Value) : null)
+  },
   seal: (text, to) => Promise.resolve(`sealed ${to === null ? 'here' : 'for the agent'} ${Buffer.from(text).toString('base64url')}`),
   open: (sealed) => Promise.resolve(Buffer.from(sealed.split(' ').at(-1)!, 'base64url').toString()),
 }

@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict'
 import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
 import type { Step } from '#kernel/declare/operation.ts'
-import { DUE, END, idIn, prefixOf, type Due } from '#kernel/declare/schema.ts'
+import { duePrefix, dueUntil, END, idIn, type Due } from '#kernel/declare/schema.ts'
 import { Request } from '#protocols/execution/schema.ts'
-import { dueOf } from '#protocols/execution/deadlines.ts'
 import { again, linesOf, stage, type Stage } from './stage.ts'
 
 export const DECIDE = { action: 'DECIDE', payload: { question: 'Which plan?', options: ['Small', 'Large', 'None'] } }
@@ -55,10 +54,9 @@ function askedOn(on: Stage): Asked {
     return (await linesOf(world)).slice(before).map((line) => line.action.slice('execution/'.length))
   }
   async function first(): Promise<Due | null> {
-    const prefix = prefixOf(Request, DUE, [])
-    const now = new Date(world.kernel.now()).toISOString()
-    const [entry] = await world.store.scan(prefix, `${prefix}${now}\u{1}`, 1)
-    return entry === undefined ? null : dueOf(await asked.stored(idIn(entry)))
+    const entries = await world.store.scan(duePrefix, dueUntil(new Date(world.kernel.now()).toISOString()), 1_000)
+    const key = entries.map(idIn).find((one) => one.startsWith(`${Request.kind}/`))
+    return key === undefined ? null : Request.due(await asked.stored(key.slice(Request.kind.length + 1)))
   }
 
   const asked: Asked = {
@@ -81,10 +79,10 @@ function askedOn(on: Stage): Asked {
       return ring()
     },
     async waiting(id) {
-      const due = dueOf(await asked.stored(id))
-      const prefix = prefixOf(Request, DUE, [])
-      const entries = (await world.store.scan(prefix, prefix + END, 1_000)).filter((entry) => idIn(entry) === id)
-      assert.deepEqual(entries, due === null ? [] : [`${prefix}${due.at}\0${id}`], 'the index says the same')
+      const due = Request.due(await asked.stored(id))
+      const key = `${Request.kind}/${id}`
+      const entries = (await world.store.scan(duePrefix, duePrefix + END, 1_000)).filter((entry) => idIn(entry) === key)
+      assert.deepEqual(entries, due === null ? [] : [`${duePrefix}${due.at}\0${key}`], 'the index says the same')
       return due === null ? {} : { [due.call.slice('execution/request.'.length)]: due.at }
     },
     restarted: async () => askedOn(await again(on)),

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import type { Refusal } from '#kernel/declare/errors.ts'
 import type { Refs, Step } from '#kernel/declare/operation.ts'
 import type { Store } from '#kernel/log/store.ts'
-import { DUE, END, idIn, keyOf, kindsWithDue, prefixOf } from '#kernel/declare/schema.ts'
+import { duePrefix, dueUntil, idIn, kindOf } from '#kernel/declare/schema.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
 import { memoryDisk, memoryStore, type MemoryDisk } from '#stores/memory.ts'
 import { createWorld, settled, stateHash, type World } from './world.ts'
@@ -45,11 +45,14 @@ export async function enlist({ world, call }: Stage, ...names: string[]): Promis
   }
 }
 
+/** Another store may be filled with it. */
+type Opening = (disk: MemoryDisk) => Store | Promise<Store>
+
 /** The same scene once more, without playing it: a copy of its disk under a new kernel. */
-export async function again({ world, refs, disk }: Stage): Promise<Stage> {
+export async function again({ world, refs, disk }: Stage, open: Opening = (copy) => memoryStore({ disk: copy })): Promise<Stage> {
   const copy = structuredClone(disk)
   // Ids are made from time and seeded chance: a later start keeps them apart from those on the disk.
-  const other = await createWorld({ store: memoryStore({ disk: copy }), populated: false, startMs: world.kernel.now() + 1, seed: 2 })
+  const other = await createWorld({ store: await open(copy), populated: false, startMs: world.kernel.now() + 1, seed: 2 })
   return stageOf(other, structuredClone(refs), copy)
 }
 
@@ -78,24 +81,13 @@ function stageOf(world: World, refs: Refs, disk: MemoryDisk): Stage {
     async ring() {
       const called: string[] = []
       const now = new Date(world.kernel.now()).toISOString()
-      for (const key of await world.store.keys('kernel.delivery/call/', `kernel.delivery/call/${END}`, 1_000)) {
-        const [found] = await world.store.read([key])
-        const timer = found?.value as { id: string; due: string; mark: string; body: { call: string; input: object } } | undefined
-        if (!timer || timer.due > now) continue
-        await call('system', timer.body.call, timer.body.input)
-        await call('system', 'kernel/delivery.settle', { outcomes: [{ id: timer.id, taken: timer.mark, ok: true }] })
+      for (const entry of await world.store.scan(duePrefix, dueUntil(now), 1_000)) {
+        const [found] = await world.store.read([idIn(entry)])
+        const due = found && kindOf(idIn(entry)).due(found.value)
+        if (!due || due.at > now) continue
+        await call('system', due.call, due.input)
         // Left by whoever joined before the scene began.
-        if (timer.body.call !== 'execution/recipient.check') called.push(timer.body.call)
-      }
-      for (const kind of kindsWithDue()) {
-        const prefix = prefixOf(kind, DUE, [])
-        for (const entry of await world.store.scan(prefix, `${prefix}${now}\u{1}`, 1_000)) {
-          const [found] = await world.store.read([keyOf(kind, idIn(entry))])
-          const due = found && kind.due(found.value)
-          if (!due || due.at > now) continue
-          await call('system', due.call, due.input)
-          called.push(due.call)
-        }
+        if (due.call !== 'execution/recipient.check') called.push(due.call)
       }
       return called
     },

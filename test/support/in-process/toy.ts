@@ -1,5 +1,5 @@
 // A protocol that is as small as it can be and meets every kind of answer, for tests of bindings and workers.
-import { Delivery, deliveryId, timer } from '#kernel/log/outbox-document.ts'
+import { Delivery, deliveryId } from '#kernel/log/outbox-document.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image, put } from '#kernel/declare/facts.ts'
 import { anyone, human, system, type Actor } from '#kernel/declare/access.ts'
@@ -9,7 +9,11 @@ import { doc, t, type Static } from '#kernel/declare/schema.ts'
 import type { Store } from '#kernel/log/store.ts'
 
 const SCOPE = 'project_toy'
-export const Note = doc('toy.note', t.Object({ id: t.String(), text: t.String(), times: t.Integer() }), { scopeOf: () => SCOPE })
+const Times = t.Array(t.Object({ at: t.String(), call: t.String() }))
+export const Note = doc('toy.note', t.Object({ id: t.String(), text: t.String(), times: t.Integer(), due: t.Optional(Times) }), {
+  scopeOf: () => SCOPE,
+  due: ({ id, due = [] }) => due.map((one) => ({ ...one, input: { id } })),
+})
 type Note = Static<typeof Note.schema>
 
 const Id = t.String({ minLength: 1, maxLength: 80 })
@@ -19,7 +23,11 @@ const example = { given: 'empty', as: 'alice', input: { id: 'one', text: 'hello'
 const draft = 'ours: a toy'
 
 type Held = { readonly note: Note | null }
-const written = ({ note }: Held, { id, text = '' }: { id: string; text?: string }): Note => ({ id, text, times: (note?.times ?? 0) + 1 })
+/** What is written by the clock is done with the first of its times. */
+const written = ({ note }: Held, { id, text = '' }: { id: string; text?: string }): Note => {
+  const [, ...later] = (note?.due ?? []).toSorted((a, b) => (a.at < b.at ? -1 : 1))
+  return { id, text, times: (note?.times ?? 0) + 1, ...(later.length > 0 ? { due: later } : {}) }
+}
 
 const write = command({
   name: 'note.write',
@@ -87,17 +95,17 @@ const odd = command({
 
 const remind = command({
   name: 'note.remind',
-  summary: 'Call an operation later.',
+  summary: 'Call operations later.',
   draft,
-  input: t.Object({ lane: Id, name: Id, due: t.String(), call: t.String(), input: t.Object({ id: Id }) }),
+  input: t.Object({ id: Id, due: Times }),
   output: t.Object({}),
   callers: [anyone],
   requires: [],
   audit: 'note.reminded',
-  load: async (read, { input }) => ({ note: await read.maybe(Note, input.id) }),
-  decide({ note }, { lane, name, due, call, input }) {
-    const next = { id: input.id, text: 'reminder', times: note?.times ?? 0 }
-    return { facts: [fact('note.reminded', [image(Note, next)])], puts: [timer(lane, name, due, call, input)], output: {} }
+  load: async (read, { id }) => ({ note: await read.maybe(Note, id) }),
+  decide({ note }, { id, due }) {
+    const next = { id, text: 'reminder', times: note?.times ?? 0, due }
+    return { facts: [fact('note.reminded', [image(Note, next)])], output: {} }
   },
   example,
 })

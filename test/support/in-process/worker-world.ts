@@ -2,7 +2,7 @@
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Delivery } from '#kernel/log/outbox-document.ts'
 import type { Kernel } from '#kernel/kernel.ts'
-import { END, keyOf } from '#kernel/declare/schema.ts'
+import { duePrefix, END, idIn, keyOf } from '#kernel/declare/schema.ts'
 import type { Store } from '#kernel/log/store.ts'
 import { memoryStore, type MemoryOptions } from '#stores/memory.ts'
 import { manualClock, type ManualClock } from './manual-clock.ts'
@@ -24,5 +24,7 @@ export const deliveries = async (store: Store): Promise<Delivery[]> => {
 }
 export const timesOf = async (store: Store, id: string): Promise<number> =>
   ((await store.read([keyOf(Note, id)]))[0]?.value['times'] as number | undefined) ?? 0
-export const remind = ({ kernel, clock }: WorkerWorld, id: string, inMs: number, call = 'toy/note.keep', name = id): Promise<unknown> =>
-  kernel.call('toy/note.remind', { lane: 'lane', name, due: timestampOf(clock.now() + inMs), call, input: { id } }, alice)
+export const remind = ({ kernel, clock }: WorkerWorld, id: string, inMs: number | number[], call = 'toy/note.keep'): Promise<unknown> =>
+  kernel.call('toy/note.remind', { id, due: [inMs].flat().map((ms) => ({ at: timestampOf(clock.now() + ms), call })) }, alice)
+/** Keys of the documents that wait for a time. */
+export const waitingIn = async (store: Store): Promise<string[]> => (await store.scan(duePrefix, duePrefix + END, 1_000)).map(idIn)

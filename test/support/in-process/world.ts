@@ -9,6 +9,7 @@ import { SYSTEM, type Actor, type ProjectRole } from '#kernel/declare/access.ts'
 import { createKernel, type Kernel, type KernelOptions } from '#kernel/kernel.ts'
 import type { Operation, Protocol, Refs, Step } from '#kernel/declare/operation.ts'
 import type { Notary } from '#kernel/ports/notary.ts'
+import { canonical } from '#kernel/log/canonical-json.ts'
 import { END } from '#kernel/declare/schema.ts'
 import type { Store, Versioned } from '#kernel/log/store.ts'
 import { grants } from '#protocols/collaboration/task/grants.ts'
@@ -79,6 +80,16 @@ export type WorldOptions = {
   sleep?: KernelOptions['sleep']
 }
 
+/** The installation as a harness among others. */
+export const testHarness: NonNullable<NonNullable<KernelOptions['terms']>['harness']> = {
+  id: 'lab-own',
+  replyMs: 30_000,
+  gapMs: 30_000,
+  isPrivate: true,
+  checksSenders: true,
+  origin: () => 'http://127.0.0.1:3402',
+}
+
 function frozen<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
   Object.values(value).forEach(frozen)
@@ -111,7 +122,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     grants,
     presence: createPresence(clock).presence,
     notary: options.notary ?? testNotary,
-    ...(options.terms ? { terms: options.terms } : {}),
+    terms: { harness: testHarness, ...options.terms },
     ...(options.perform === null ? {} : { perform: options.perform ?? usualOutcome }),
     // Each look at the clock is a little later, so that no two events share an instant by accident.
     now: options.now ?? (() => ++now),
@@ -207,7 +218,7 @@ export async function stateHash(store: Store): Promise<string> {
   for (let after = ''; ;) {
     const keys = await store.keys(after, END, 500)
     const rows = await store.read(keys)
-    for (const [i, key] of keys.entries()) hash.update(`${key} ${rows[i]!.version} ${JSON.stringify(rows[i]!.value)}\n`)
+    for (const [i, key] of keys.entries()) hash.update(`${key} ${rows[i]!.version} ${canonical(rows[i]!.value)}\n`)
     if (keys.length < 500) return hash.digest('hex')
     after = keys.at(-1)!
   }

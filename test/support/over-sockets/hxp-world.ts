@@ -64,7 +64,7 @@ export async function hxpWorld(t: Pick<TestContext, 'after'>, options: Options =
     hosts: ['hxp.example.com'],
     proxied: false,
     health: () => ({}),
-    bridges: [hxp()],
+    bridges: [hxp(null)],
     ...options.http,
     live: { recheck: sessions.recheck, redeem: sessions.redeem, bounds: { recheckMs: 50 }, ...options.http?.live },
   })

@@ -4,7 +4,7 @@ import { durationMs } from '#kernel/codec/timestamps.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { NotAnswered, ReceiptDoubted, type Answer, type AskedRequest } from '#sdk/await-answer.ts'
 import { CliError, exits, Interrupted, usage, type Exit } from '../exit-codes.ts'
-import { flag, jsonFrom, type Flag, type Given } from '../derive/flags.ts'
+import { flag, objectIn, type Flag, type Given } from '../derive/flags.ts'
 import type { Remote } from '../remote/remote.ts'
 import { writeJson } from '../output/render.ts'
 import { spec, type Context, type Spec } from '../derive/command.ts'
@@ -59,6 +59,7 @@ const approve = spec('ask approve', 'Ask a person for a yes; `approved` or `reje
   positionals: [first('item', 'the thing to approve')],
   flags: [
     flag('details', 'json', 'everything that they should know, as a JSON object'),
+    flag('details-schema', 'json', 'a JSON Schema: they may edit the details within it; --json shows those as receipt.edited'),
     flag('reject-requires-reason', null, 'a no must say why'),
     flag('scope', 'text', 'the scope of a grant that may answer it'),
     ...common,
@@ -70,7 +71,8 @@ const approve = spec('ask approve', 'Ask a person for a yes; `approved` or `reje
   run: (context, given) =>
     ask(context, given, 'APPROVE', {
       item: given.get('item'),
-      details: detailsOf(given.get('details') as string | undefined),
+      details: objectIn(given, 'details'),
+      details_schema: objectIn(given, 'details-schema'),
       reject_requires_reason: given.get('reject-requires-reason'),
       scope: given.get('scope'),
     }),
@@ -126,18 +128,6 @@ export const askSpecs: readonly Spec[] = [decide, approve, provide, wait]
 const valuesOf = (given: Given): (string | number)[] | undefined => {
   const values = given.get('value') as string[] | undefined
   return given.get('type') === 'number' ? values?.map(Number) : values
-}
-
-function detailsOf(text: string | undefined): object | undefined {
-  if (text === undefined) return undefined
-  let value: unknown
-  try {
-    value = jsonFrom(text)
-  } catch (error) {
-    throw usage(`--details ${(error as Error).message}`)
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw usage('--details must be a JSON object')
-  return value
 }
 
 function secondsOf(text: string | undefined): number | undefined {
@@ -205,11 +195,13 @@ async function outcome(context: Context, given: Given, remote: Remote, id: strin
   }
 }
 
-function answered(context: Context, { result, reason, receipt, request, verified }: Answer, isQuiet: boolean): Exit {
+function answered(context: Context, { result, reason, edited, receipt, request, verified }: Answer, isQuiet: boolean): Exit {
   const { io, paintErr } = context
   const isNo = request.action === 'APPROVE' && result === 'rejected'
   // X29: said before the result, and not to be silenced.
   if (receipt.basis.kind === 'default') io.err.write(`${paintErr('yellow', '!')} nobody answered in time: the default was taken\n`)
+  if (edited !== null && !context.json)
+    io.err.write(`${paintErr('yellow', '!')} the details were edited before they were approved: --json shows them as receipt.edited\n`)
   if (context.json) writeJson(context, { request_id: request.id, status: receipt.status, result, reason, verified, receipt })
   else {
     const text = typeof result === 'string' ? result : JSON.stringify(result)

@@ -37,15 +37,25 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
     ...derived,
     summary: 'Verify the hash chain of a project from its first event to its last; with --all everything that is stored.',
     flags: [
-      ...derived.flags.filter(({ name }) => name !== 'cursor'),
+      // Of its one field nobody needs a file.
+      ...derived.flags.filter(({ name }) => name !== 'cursor' && name !== 'file'),
+      flag('file', 'path', 'a record that `audit export` wrote, - for standard input: it is checked without a server'),
       flag(
         'all',
         null,
         'every project, the record of people and keys, and what the server has found elsewhere; with --data all of it is examined now',
       ),
     ],
-    examples: ['countersign audit verify', 'countersign audit verify --all', 'countersign audit verify --all --data ./data'],
+    examples: [
+      'countersign audit verify',
+      'countersign audit verify --all',
+      'countersign audit verify --all --data ./data',
+      'countersign audit verify --file record.ndjson',
+    ],
     async run(context, given) {
+      const file = given.get('file') as string | undefined
+      // Without any server, and without this one's word.
+      if (file !== undefined) return told(context, [await (await import('./exported-record.ts')).checkExported(context.io, file)], [])
       const { project_id = 'project_default' } = (await inputOf(context, op, made, given)) as { project_id?: string }
       const remote = await context.remote()
       const isAll = given.get('all') === true
@@ -137,6 +147,36 @@ function sentenceOf({ project_id, verified: count, head, valid, difference }: Ve
   return `${paint('red', '✖')} ${escapeControl(project_id)}: number ${difference?.seq ?? '?'} is not what was recorded: ${escapeControl(difference?.what ?? '')}`
 }
 
+type Exported = { readonly ndjson: string; readonly to_seq: number; readonly head: Stretch['head']; readonly next_cursor: string | null }
+
+export function exportSpec(protocol: Protocol, op: Operation): Spec {
+  const derived = derivedSpec(protocol, op)
+  const made: Spec = {
+    ...derived,
+    summary:
+      'Export the record of a project as NDJSON, from its first event to its last; `audit verify --file` checks it without a server.',
+    flags: derived.flags.filter(({ name }) => name !== 'cursor'),
+    examples: ['countersign audit export > record.ndjson', 'countersign audit export --project-id project_a > record.ndjson'],
+    async run(context, given) {
+      const input = await inputOf(context, op, made, given)
+      const remote = await context.remote()
+      const progress = startProgress(context.io.err, 'exporting the record')
+      try {
+        for (let cursor: string | null = null; ;) {
+          const page: Exported = await remote.call(derived.operation!, { ...input, ...(cursor === null ? {} : { cursor }) })
+          context.io.out.write(page.ndjson)
+          if (page.next_cursor === null) break
+          progress.say(`exporting: ${page.to_seq} of ${page.head.seq}`)
+          cursor = page.next_cursor
+        }
+      } finally {
+        progress.stop()
+      }
+    },
+  }
+  return made
+}
+
 type Replayed = {
   readonly events: Record<string, unknown>[]
   next_cursor: string | null
@@ -163,7 +203,7 @@ export function replaySpec(protocol: Protocol, op: Operation): Spec {
       if (context.json) writeJson(context, answer)
       else {
         const { io, paint } = context
-        const steps = listings.find(({ marks }) => marks.includes('seq'))!
+        const steps = listings.find(({ marks }) => marks.includes('seq') && marks.includes('actor'))!
         io.out.write(await tableFor(context, answer.events, steps))
         const words = answer.matches
           ? `${paint('green', '✔')} rebuilt from ${answer.replayed} events: all ${answer.documents.length} documents are as they are stored`

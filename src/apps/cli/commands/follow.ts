@@ -28,7 +28,10 @@ type RunEvent = {
   readonly agent_id: string | null
   readonly payload: Answer
 }
-const isOfRun = (event: Event | RunEvent): event is RunEvent => 'run_id' in event
+/** An event of a session with another harness. */
+type SessionEvent = { readonly at: string; readonly sequence: number; readonly event_type: string; readonly data: Answer }
+const isOfSession = (event: Event | RunEvent | SessionEvent): event is SessionEvent => 'event_type' in event
+const isOfRun = (event: Event | RunEvent | SessionEvent): event is RunEvent => 'run_id' in event
 
 /** A stream operation as a command. */
 export function streamSpec(protocol: Protocol, op: Operation): Spec {
@@ -41,7 +44,9 @@ export function streamSpec(protocol: Protocol, op: Operation): Spec {
       const after = (given.get('after') as string | undefined) ?? null
       // Who follows one run has seen all of it when it ends.
       const ofOne = (input as { run_id?: unknown }).run_id !== undefined
-      return follow(context, derived.operation!, input, after, (event) => ofOne && isOfRun(event) && endings.includes(event.type))
+      return follow(context, derived.operation!, input, after, (event) =>
+        isOfSession(event) ? event.event_type === 'session_closed' : ofOne && isOfRun(event) && endings.includes(event.type),
+      )
     },
   }
   return made
@@ -57,8 +62,8 @@ export const taskFollow = spec('task follow', 'Watch a task live, from its first
   ],
   run: (context, given) => {
     const task_id = given.get('task-id') as string
-    const isOver = (event: Event | RunEvent): boolean =>
-      given.get('keep') !== true && !isOfRun(event) && event.changes.some((change) => endedIn(change, task_id))
+    const isOver = (event: Event | RunEvent | SessionEvent): boolean =>
+      given.get('keep') !== true && !isOfRun(event) && !isOfSession(event) && event.changes.some((change) => endedIn(change, task_id))
     return follow(context, 'collaboration/audit.follow', { task_id }, (given.get('after') as string | undefined) ?? null, isOver)
   },
 })
@@ -71,7 +76,7 @@ async function follow(
   operation: string,
   input: object,
   after: string | null,
-  isOver: (event: Event | RunEvent) => boolean,
+  isOver: (event: Event | RunEvent | SessionEvent) => boolean,
 ): Promise<Exit> {
   const remote = await context.remote()
   const leaving = new AbortController()
@@ -80,9 +85,9 @@ async function follow(
   process.once('SIGTERM', leave)
   try {
     for await (const { cursor, item } of remote.follow(operation, input, { after, signal: leaving.signal })) {
-      const event = (item['event'] ?? item) as Event | RunEvent
+      const event = (item['event'] ?? item) as Event | RunEvent | SessionEvent
       if (context.json) writeJson(context, { cursor, ...item }, 0)
-      else context.io.out.write(`${isOfRun(event) ? runLineOf(event, context) : lineOf(event, context)}\n`)
+      else context.io.out.write(`${shownLine(event, context)}\n`)
       if (isOver(event)) return exits.ok
     }
   } finally {
@@ -91,6 +96,9 @@ async function follow(
   }
   return exits.interrupted
 }
+
+const shownLine = (event: Event | RunEvent | SessionEvent, context: Context): string =>
+  isOfSession(event) ? sessionLineOf(event, context) : isOfRun(event) ? runLineOf(event, context) : lineOf(event, context)
 
 function lineOf({ at, action, actor, subject, behalf, changes, detail }: Event, { paint }: Context): string {
   const who = behalf === null ? escapeControl(actor) : `${escapeControl(actor)} for ${escapeControl(behalf)}`
@@ -126,13 +134,39 @@ function runLineOf({ at, type, run_id, agent_id, payload }: RunEvent, { paint }:
     .join('  ')
 }
 
+function sessionLineOf({ at, sequence, event_type, data }: SessionEvent, { paint }: Context): string {
+  const type = padToWidth(escapeControl(event_type), 20)
+  const shown = event_type === 'error' || event_type === 'warning' ? paint(event_type === 'error' ? 'red' : 'yellow', type) : type
+  return [paint('dim', escapeControl(at)), String(sequence).padStart(5), shown, saidInSession(event_type, data)]
+    .filter((part) => part !== '')
+    .join('  ')
+}
+function saidInSession(event_type: string, data: Answer): string {
+  const { stage, percent, message, from_state, to_state, final_state, reason, level, code } = data
+  const words = (...all: unknown[]): string =>
+    all
+      .filter((word) => typeof word === 'string' && word !== '')
+      .map((word) => escapeControl(word as string))
+      .join('  ')
+  if (event_type === 'checkpoint_created') return words(data['description'], data['checkpoint_id'])
+  if (event_type === 'progress') return `${barOf(percent)}${words(stage, message)}`
+  if (event_type === 'state_changed') return words(`${String(from_state)} to ${String(to_state)}`, reason)
+  if (event_type === 'session_closed') return words(final_state, reason)
+  if (event_type === 'log' || event_type === 'warning' || event_type === 'error') return words(level, code, message)
+  return Object.keys(data).length === 0 ? '' : escapeControl(JSON.stringify(data))
+}
+
+function barOf(percent: unknown): string {
+  if (typeof percent !== 'number') return ''
+  const done = Math.round((percent / 100) * BAR)
+  return `[${'#'.repeat(done)}${'-'.repeat(BAR - done)}] ${Math.round(percent)} %  `
+}
+
 /** What an event of a run has to say, in a few words. */
 function told(type: string, payload: Answer): string {
   const { message, percent, checkpoint_id, reason, error } = payload
   if (type === 'run.progress') {
-    const done = typeof percent === 'number' ? Math.round((percent / 100) * BAR) : null
-    const bar = done === null ? '' : `[${'#'.repeat(done)}${'-'.repeat(BAR - done)}] ${Math.round(percent as number)} %  `
-    return `${bar}${typeof message === 'string' ? escapeControl(message) : ''}`.trimEnd()
+    return `${barOf(percent)}${typeof message === 'string' ? escapeControl(message) : ''}`.trimEnd()
   }
   const words = [reason, error, checkpoint_id].filter((word) => typeof word === 'string').map((word) => escapeControl(word))
   if (words.length > 0) return words.join('  ')

@@ -8,7 +8,7 @@ import { sentFile } from './artifact.ts'
 import { derivedSpec, inputFlags, inputOf, keyIn } from '../derive/from-operation.ts'
 import { deliveredOf } from '../inbox/deliverable.ts'
 import { exits, usage } from '../exit-codes.ts'
-import { flag, jsonFrom, type Flag, type Given } from '../derive/flags.ts'
+import { flag, jsonFrom, objectIn, type Flag, type Given } from '../derive/flags.ts'
 import { cardIn, cardLines } from '../inbox/card.ts'
 import { liveInbox } from '../inbox/live.ts'
 import { readInput } from '../input/read-input.ts'
@@ -125,11 +125,13 @@ const answer = spec('inbox answer', 'Answer one item: approve or reject it, choo
   ],
   flags: [
     flag('file', 'path', 'the file that was asked for, instead of a result'),
+    flag('edited', 'json', 'with approve: the whole details as you approve them, where the agent gave a schema for them'),
     flag('reason', 'text', 'why; the agent and the record get it'),
     flag('digest', 'text', 'answer only if the item still has this digest; `inbox show` prints it'),
   ],
   examples: [
     'countersign inbox answer hxp_1 approve',
+    `countersign inbox answer hxp_1 approve --edited '{"amount":40}'`,
     "countersign inbox answer hxp_1 reject --reason 'Not today.'",
     "countersign inbox answer hxp_1 changes --reason 'Handle the empty list.'",
     'countersign inbox answer hxp_1 - < secret.txt',
@@ -140,11 +142,13 @@ const answer = spec('inbox answer', 'Answer one item: approve or reject it, choo
     const request_id = await itemIdOf(remote, given.get('request-id') as string)
     const { item }: { item: Item } = await remote.call('execution/inbox.get', { request_id })
     const reason = given.get('reason') as string | undefined
+    const edited = objectIn(given, 'edited')
     const input = {
       request_id,
       result: await resultFrom(context, given, item),
       digest: (given.get('digest') as string | undefined) ?? item.digest,
       ...(reason === undefined ? {} : { reason }),
+      ...(edited === undefined ? {} : { edited }),
     }
     const done: Resolved = await remote.call('execution/request.resolve', input)
     if (context.json) return writeJson(context, done)

@@ -17,17 +17,37 @@ import { escapeControl } from '../output/safe-text.ts'
 type Me = { readonly id: string; readonly kind: string }
 
 const login = spec('login', 'Log in at a server: its address and your key are stored, readable by you alone.', {
-  flags: [flag('as', 'id', "on the server's machine: log in as this person, with a key that the admin key of its data folder issues")],
+  flags: [
+    flag('as', 'id', "on the server's machine: log in as this person, with a key that the admin key of its data folder issues"),
+    flag('link', null, 'print a link that signs a browser in, once, and store nothing; for administrators and owners'),
+    flag('next', 'path', 'with --link: the page to open then, such as /inbox'),
+  ],
   examples: [
     'countersign login --as user_owner',
+    'countersign login --link --next /inbox',
     'countersign login --url https://tasks.example.com',
     'countersign login --url https://tasks.example.com < my.key',
   ],
   async run(context, given) {
     const as = given.get('as') as string | undefined
+    const next = given.get('next') as string | undefined
+    if (given.get('link') === true) return link(context, as === undefined || as.includes('_') ? as : `user_${as}`, next)
+    if (next !== undefined) throw usage('--next goes with --link')
     return as === undefined ? withKey(context) : asPerson(context, as.includes('_') ? as : `user_${as}`)
   },
 })
+
+/** For a browser: with the stored login, for oneself or somebody else. */
+async function link(context: Context, as: string | undefined, next: string | undefined): Promise<void> {
+  if (next !== undefined && !/^\/(?!\/)/.test(next)) throw usage('--next is a path of the server, such as /inbox')
+  const remote = await context.remote()
+  const user_id = as ?? ((await remote.call('identity/me.get', {})) as Me).id
+  const { token, expires_at }: { token: string; expires_at: string } = await remote.call('identity/login.issue', { user_id })
+  const base = remote.isOffline ? await urlFor(context) : remote.where
+  const url = `${base.replace(/\/+$/, '')}/login?token=${token}${next === undefined ? '' : `&next=${encodeURIComponent(next)}`}`
+  if (context.json) return writeJson(context, { user_id, url, expires_at })
+  context.io.out.write(`${url}\n`)
+}
 
 async function withKey(context: Context): Promise<void> {
   const url = await urlFor(context)

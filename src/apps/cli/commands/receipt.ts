@@ -12,6 +12,7 @@ import { unreachable } from '../remote/http.ts'
 import { readInput } from '../input/read-input.ts'
 import { dataFolder, targetOf } from '../remote/credentials.ts'
 import { writeJson } from '../output/render.ts'
+import { databaseIn, rotateInDatabase, rotatePushesInDatabase } from './database.ts'
 import { spec, type Context, type Spec } from '../derive/command.ts'
 import { tableOf } from '../terminal.ts'
 import { escapeControl } from '../output/safe-text.ts'
@@ -158,13 +159,29 @@ const rotate = spec(
   'receipt rotate',
   'Sign receipts with a new key from now on; the old one stays published, its private half is destroyed.',
   {
-    flags: [flag('lost', null, 'make missing or broken keys anew; data that was sealed with them stays sealed')],
+    flags: [
+      flag('lost', null, 'make missing or broken keys anew; data that was sealed with them stays sealed'),
+      flag('push', null, 'the key of pushes to browsers instead: new subscriptions are made with a new one, earlier ones go on'),
+    ],
     examples: ['countersign receipt rotate --data /var/lib/countersign', 'countersign receipt rotate --lost --data ./data'],
     async run(context, given) {
       const { io, globals, paint } = context
       const { keysIn, replaceLost, rotateKeys } = await import('../../server/folder/key-files.ts')
       const keys = keysIn(dataFolder(io, globals))
+      const database = globals.data === undefined ? databaseIn(io) : null
+      if (given.get('push') === true) {
+        if (database) throw usage('the key of pushes follows from the keys of a shared database: there is none of its own to rotate')
+        const { rotatePushKeys } = await import('../../server/folder/push-key-file.ts')
+        const { current } = database
+          ? await rotatePushesInDatabase(database)
+          : await fromFolder(() => rotatePushKeys(keys, realClock.now()))
+        if (context.json) return writeJson(context, { key: current.key })
+        return void io.out.write(
+          `${paint('green', '✔')} new subscriptions are made with ${current.key}; a running server takes it within seconds\n`,
+        )
+      }
       if (given.get('lost') === true) {
+        if (database) throw usage('keys in a shared database are restored from a backup of it', 'leave --lost away')
         const made = await fromFolder(() => replaceLost(keys, { now: realClock.now, entropy: realEntropy }))
         if (context.json) return writeJson(context, { made })
         return void io.out.write(
@@ -173,11 +190,12 @@ const rotate = spec(
             : made.map((file) => `${paint('yellow', '!')} made anew: ${escapeControl(file)}\n`).join(''),
         )
       }
-      const ring: KeyRing = await fromFolder(() => rotateKeys(keys, realClock.now()))
+      const ring: KeyRing = database ? await rotateInDatabase(database) : await fromFolder(() => rotateKeys(keys, realClock.now()))
       if (context.json) return writeJson(context, jwksOf(ring))
       const { kid } = ring.current
       io.out.write(`${paint('green', '✔')} receipts are signed with ${kid} now; a running server takes it within seconds\n`)
-      io.out.write(`  ${paint('dim', `${ring.retired[0]!.kid} stays published; keep backups of ${join(keys, 'signing.json')}`)}\n`)
+      const where = database ? 'the database' : join(keys, 'signing.json')
+      io.out.write(`  ${paint('dim', `${ring.retired[0]!.kid} stays published; keep backups of ${where}`)}\n`)
     },
   },
 )

@@ -10,7 +10,13 @@ export const positionals: Readonly<Record<string, readonly string[]>> = {
   'filter.remove': ['name'],
   'filter.save': ['name'],
   'grant.add': ['task_id', 'scope'],
+  'grant.list': ['task_id'],
+  'grant.preview': ['task_id', 'scope'],
   'grant.use': ['task_id', 'scope'],
+  'harness.allow': ['caller_id'],
+  'harness.disallow': ['caller_id'],
+  'harness.withdraw': ['capability'],
+  'harness.submit': ['callee_id', 'capability', 'intent'],
   'key.issue': ['subject'],
   'key.list': ['subject'],
   'ledger.history': ['key'],
@@ -51,9 +57,65 @@ export type Listing = {
   readonly columns: readonly (readonly [title: string, path: string, read?: (item: Readonly<Record<string, unknown>>) => unknown])[]
   /** Of what happened: exact times, and ids, since names change. */
   readonly isRecord?: boolean
+  /** One item is several rows. */
+  rows?(item: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>>[]
 }
 
+type Quiet = { readonly from: string; readonly to: string; readonly zone?: string; readonly days?: string }
+const quietWords = (quiet: Quiet | undefined): string | null =>
+  quiet === undefined ? null : [`${quiet.from}-${quiet.to}`, quiet.zone, quiet.days].filter((word) => word !== undefined).join(' ')
+
 export const listings: readonly Listing[] = [
+  {
+    marks: ['jwk', 'agent_id', 'registered_at'],
+    columns: [
+      ['DEVICE', 'id'],
+      ['NAME', 'name'],
+      ['STATE', 'state'],
+      ['AGENT', 'agent_id'],
+      ['REGISTERED', 'registered_at'],
+    ],
+  },
+  {
+    marks: ['line', 'fact_id', 'seq'],
+    columns: [
+      ['SEQ', 'seq'],
+      ['FACT', 'fact_id'],
+      ['LINE', 'line'],
+    ],
+    isRecord: true,
+  },
+  {
+    marks: ['callee_id', 'submit_id', 'state'],
+    columns: [
+      ['SESSION', 'id'],
+      ['ROLE', 'role'],
+      ['STATE', 'state'],
+      ['RISK', 'risk_level'],
+      ['CAPABILITY', 'capability'],
+      ['CALLER', 'caller_id'],
+      ['CALLEE', 'callee_id'],
+      ['CREATED', 'created_at'],
+    ],
+  },
+  {
+    marks: ['caller_id', 'risk_max', 'data_max'],
+    columns: [
+      ['CALLER', 'caller_id'],
+      ['CAPABILITIES', 'capabilities'],
+      ['RISK', 'risk_max'],
+      ['DATA', 'data_max'],
+    ],
+  },
+  {
+    marks: ['risk_rules', 'approvers', 'declared_at'],
+    columns: [
+      ['CAPABILITY', 'id'],
+      ['VERSION', 'capability.version'],
+      ['AGENT', 'agent_id'],
+      ['DECLARED', 'declared_at'],
+    ],
+  },
   {
     marks: ['spec', 'ownership', 'state'],
     columns: [
@@ -86,10 +148,49 @@ export const listings: readonly Listing[] = [
     ],
   },
   {
-    marks: ['request_id', 'title', 'effects'],
+    marks: ['key', 'name', 'days'],
+    rows: ({ key, name, days }) => (days as object[]).map((day) => ({ key: name ?? key, ...day })),
+    columns: [
+      ['OF', 'key'],
+      ['DAY', 'day'],
+      ['ASKED', 'asked'],
+      ['APPROVED', 'approved'],
+      ['REJECTED', 'rejected'],
+      ['EXPIRED', 'expired'],
+      ['P50 (S)', 'p50_seconds'],
+      ['P90 (S)', 'p90_seconds'],
+    ],
+  },
+  {
+    marks: ['person', 'kind', 'min_priority'],
+    columns: [
+      ['CHANNEL', 'id'],
+      ['KIND', 'kind'],
+      ['LABEL', 'label'],
+      ['MIN PRIORITY', 'min_priority'],
+      ['CONFIRMED', 'confirmed'],
+      ['QUIET', 'quiet_hours', ({ quiet_hours }) => quietWords(quiet_hours as Quiet | undefined)],
+      ['GONE', 'disabled'],
+    ],
+  },
+  {
+    marks: ['target', 'whose', 'attempts'],
+    columns: [
+      ['AT', 'first_at'],
+      ['EVENT', 'event'],
+      ['STATE', 'state'],
+      ['REQUEST', 'request_id'],
+      ['TRIED', 'attempts'],
+      ['WHY', 'why', ({ why, recent }) => why ?? (recent as { error: string | null }[]).at(-1)?.error],
+      ['CHANNEL', 'target'],
+    ],
+  },
+  {
+    marks: ['request_id', 'title', 'through'],
     columns: [
       ['REQUEST', 'request_id'],
       ['PRIORITY', 'priority'],
+      ['RISK', 'risk'],
       ['KIND', 'kind', ({ kind, action }) => (kind === 'request' ? String(action).toLowerCase() : kind)],
       ['FROM', 'agent.id'],
       ['ASKED', 'created_at'],
@@ -151,6 +252,8 @@ export const listings: readonly Listing[] = [
       ['USED', 'used'],
       ['BY', 'granted_by'],
       ['REVOKED', 'revoked_at'],
+      ['LIVE', 'is_live'],
+      ['GOAL', 'task_goal'],
     ],
   },
   {

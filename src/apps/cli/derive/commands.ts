@@ -2,12 +2,15 @@
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
 import { agentRun } from '../commands/agent-run.ts'
 import { askSpecs } from '../commands/ask.ts'
-import { replaySpec, verifySpec } from '../commands/audit.ts'
+import { exportSpec, replaySpec, verifySpec } from '../commands/audit.ts'
 import { committingSpec, downloadSpec, uploadSpec } from '../commands/artifact.ts'
 import { completionSpec } from './completion.ts'
 import { derivedSpec } from './from-operation.ts'
+import { databaseSpecs } from '../commands/database.ts'
+import { deviceSpecs } from '../device/commands.ts'
 import { doctorSpec } from '../commands/doctor.ts'
 import { streamSpec, taskFollow } from '../commands/follow.ts'
+import { permissionsSpec } from '../harness/permissions.ts'
 import { firstWords } from './help.ts'
 import { inboxAnswers, inboxGetSpec, inboxResolveSpec, inboxSpecs } from '../commands/inbox.ts'
 import { loginSpecs } from '../commands/login.ts'
@@ -51,7 +54,10 @@ export const nouns: Readonly<Record<string, string>> = {
   key: 'API keys',
   subject: 'people who log in with an OAuth or OpenID Connect issuer',
   substitute: 'deputies, with dates',
+  harness: 'tasks to and from other harnesses: declare, allow, submit, follow, abort',
   session: 'browsers that are logged in',
+  device: 'hardware: the daemon of a board, its tools and its audit; devices that are linked to the server',
+  event: "lines of a device's audit, as the server has recorded them",
   me: 'your own identity',
   ticket: 'one-time tokens that open a WebSocket',
   login: 'log in; `login list` shows your logins, `login issue` makes a link for a browser',
@@ -61,6 +67,7 @@ type Special = (protocol: Protocol, op: Operation) => Spec | Spec[]
 const special: Readonly<Record<string, Special>> = {
   'collaboration/artifact.commit': committingSpec,
   'collaboration/artifact.edit': committingSpec,
+  'collaboration/audit.export': exportSpec,
   'collaboration/audit.replay': replaySpec,
   'collaboration/audit.verify': verifySpec,
   'execution/inbox.get': inboxGetSpec,
@@ -89,6 +96,9 @@ export function specsOf(protocols: readonly Protocol[]): Spec[] {
     ...inboxAnswers,
     ...reviewSpecs,
     ...receiptSpecs,
+    ...databaseSpecs,
+    ...deviceSpecs,
+    permissionsSpec,
   ]
   all.push(completionSpec(() => all))
   const placeOf = ({ words }: Spec): number => (firstWords.includes(words[0]!) ? firstWords.indexOf(words[0]!) : firstWords.length)

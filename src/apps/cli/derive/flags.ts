@@ -24,6 +24,8 @@ export type Shape = {
   readonly nullable: boolean
   /** The fields of a record. */
   readonly keys: readonly string[]
+  /** Without a name it takes all words that are left. */
+  readonly rest?: boolean
 }
 
 export type Flag = {
@@ -59,6 +61,9 @@ export const kebab = (name: string): string => name.replaceAll('_', '-')
 /** Shorter words for long names. */
 const shorter: Readonly<Record<string, string>> = { acceptance_criteria: 'criteria' }
 
+/** Other words for names that every command takes already (`globalFlags`), so that these are no other names for the field either. */
+const instead: Readonly<Record<string, string>> = { data: 'event-data' }
+
 const isRefused = ({ type, anyOf, description }: Node): boolean =>
   type === undefined && anyOf === undefined && description?.startsWith('refused') === true
 
@@ -80,8 +85,8 @@ function walk(node: Node, path: readonly string[], isRequired: boolean, isShort:
     const bare = bareOf(inner)
     // The fields of what must be given are as close at hand as the outer ones; those of an option are named by their path.
     if (hasFields(bare)) return walk(bare, here, required, path.length === 0 ? required : isShort)
-    const name = isShort ? kebab(shorter[field] ?? field) : dotted(here)
-    const also = isShort ? [kebab(field), dotted(here)].filter((other) => other !== name) : []
+    const name = isShort ? kebab(instead[field] ?? shorter[field] ?? field) : dotted(here)
+    const also = isShort ? [kebab(field), dotted(here)].filter((other) => other !== name && instead[other] === undefined) : []
     const shape = shapeOf(inner)
     const placeholder = placeholderOf(field, bare.description ?? '', shape)
     return [{ name, also: [...new Set(also)], path: here, shape, required, placeholder, words: wordsOf(field, inner, shape) }]
@@ -150,6 +155,20 @@ export function jsonFrom(text: string): unknown {
   } catch (error) {
     throw new Error(`is no JSON: ${(error as Error).message}`, { cause: error })
   }
+}
+
+/** The JSON object that a flag of a command holds; undefined: it was not given. */
+export function objectIn(given: Given, name: string): object | undefined {
+  const text = given.get(name) as string | undefined
+  if (text === undefined) return undefined
+  let value: unknown
+  try {
+    value = jsonFrom(text)
+  } catch (error) {
+    throw usage(`--${name} ${(error as Error).message}`)
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw usage(`--${name} must be a JSON object`)
+  return value
 }
 
 /** `5`, `true`, `{"a":1}` are JSON; `hello` is text; what begins like an object, a list or a string must be one. */

@@ -12,10 +12,11 @@ export const NOUN_USAGE = '<verb> [arguments] [options]'
 const groups: Readonly<Record<string, readonly string[]>> = {
   Work: ['task', 'artifact', 'review', 'grant', 'ledger', 'ownership', 'reviewer'],
   Decide: ['inbox', 'request', 'checkpoint', 'filter', 'rule', 'policy', 'group', 'file', 'channel', 'notice'],
-  Agents: ['agent', 'ask', 'run', 'capability', 'memo', 'secret', 'mailbox', 'webhook', 'delivery'],
+  Agents: ['agent', 'ask', 'run', 'capability', 'memo', 'secret', 'mailbox', 'webhook', 'delivery', 'harness'],
+  Hardware: ['device', 'event'],
   Record: ['audit', 'receipt'],
   People: ['login', 'logout', 'whoami', 'me', 'user', 'project', 'key', 'substitute', 'session', 'subject', 'ticket'],
-  Server: ['up', 'doctor', 'completion'],
+  Server: ['up', 'doctor', 'admin-key', 'migrate', 'completion'],
 }
 export const firstWords: readonly string[] = Object.values(groups).flat()
 export const groupOf = (word: string): string => `${Object.entries(groups).find(([, words]) => words.includes(word))?.[0] ?? 'Others'}:`

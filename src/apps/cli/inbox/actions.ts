@@ -2,7 +2,7 @@
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import { cardIn, choicesOf, isOpen, riskOf, type Style } from './card.ts'
-import { verdictOf } from './keyboard-help.ts'
+import { scopeIn, verdictOf } from './keyboard-help.ts'
 import type { Items } from './list.ts'
 import type { Line } from '../input/line-editor.ts'
 import type { Remote } from '../remote/remote.ts'
@@ -32,6 +32,8 @@ export type Answers = {
   answer(item: Item, key: string): void
   question(item: Item): void
   snooze(item: Item): void
+  /** Allows a scope beforehand for the task of the item, after a look at what that would have answered. The item itself stays open. */
+  grant(item: Item): void
   /** It has changed, or is not open any more: it is shown as it is now. */
   shownAgain(item: Item, error: CliError): Promise<void>
 }
@@ -52,8 +54,16 @@ export function reasonFor(item: Item, result: string): string | null {
 /** What cannot be taken back is asked twice. */
 export function sure({ ask, tell }: Stage, warning: string | null, question: string, then: () => Promise<void>): void {
   if (warning === null) return void then()
-  ask(`${warning} ${question} (y or n)`, (text) => (/^y(es)?$/i.test(text.trim()) ? then() : tell('Nothing was answered')))
+  ask(`${warning} ${question} (y or n)`, (text) => (isYes(text) ? then() : tell('Nothing was answered')))
 }
+export const isYes = (text: string): boolean => /^y(es)?$/i.test(text.trim())
+
+const PREVIEW_DAYS = 30
+type Preview = { readonly would_answer: number; readonly approved: number; readonly rejected: number }
+const previewWords = ({ would_answer, approved, rejected }: Preview): string =>
+  would_answer === 0
+    ? `In the last ${PREVIEW_DAYS} days it would have answered nothing that this agent asked.`
+    : `In the last ${PREVIEW_DAYS} days it would have answered ${would_answer} of this agent's questions: people approved ${approved} and rejected ${rejected} of them.`
 
 export function createAnswers(remote: Remote, stage: Stage): Answers {
   const { items, tell, ask, attempt, answered } = stage
@@ -143,6 +153,31 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
           await remote.call('execution/request.question', { request_id, text })
           await items.reload(request_id)
           tell('Asked: the reply appears here', 'green')
+        })
+      })
+    },
+    grant(item) {
+      const { task_id } = item
+      const offered = scopeIn(item)
+      const words = offered === null ? 'such as deploy:staging' : `${offered} when left empty`
+      ask(`Allow which scope beforehand, for this task? ${words}`, (typed) => {
+        const scope = typed.trim() || offered
+        if (scope === null) return tell('Nothing was granted')
+        return attempt(async () => {
+          const preview: Preview = await remote.call('collaboration/grant.preview', { task_id, scope, days: PREVIEW_DAYS })
+          ask(
+            `${previewWords(preview)}\nAllow ${scope} until: task, session, 2h, 1d, or a time; nothing is granted when left empty`,
+            (text) => {
+              const [asked] = text.trim().toLowerCase().split(' ') as [string]
+              if (asked === '') return tell('Nothing was granted')
+              const until = asked === 'task' || asked === 'session' ? asked : untilOf(text, Date.now())
+              if (until === null) return tell('Not a valid time: task, session, 2h, 1d, tomorrow, or 2026-12-24T09:00:00Z', 'red')
+              return attempt(async () => {
+                await remote.call('collaboration/grant.add', { task_id, scope, decision: 'allow', until })
+                tell(`✔ granted: ${scope} until ${until}; this item still waits for your answer`, 'green')
+              })
+            },
+          )
         })
       })
     },

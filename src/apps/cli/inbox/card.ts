@@ -82,7 +82,7 @@ const named = ({ id, name }: { readonly id: string; readonly name: string | null
   name === null || name === id ? escapeControl(id) : `${word(name)} (${escapeControl(id)})`
 
 /** Fields that have a place of their own, or that only repeat one. */
-const PLACED = ['question', 'item', 'prompt', 'options', 'option_ids', 'context', 'details']
+const PLACED = ['question', 'item', 'prompt', 'options', 'option_ids', 'context', 'details', 'details_schema']
 const PLACED_DETAILS = ['proposed_actions', 'delivered']
 
 type Writing = {
@@ -217,6 +217,7 @@ function fate(item: Item, { own, theirs }: Writing, now: number): void {
     own(`Task ${facts.task.id} is ${facts.task.state}; its goal:`, 'dim')
     theirs(facts.task.goal, 'dim')
   }
+  known(item, own)
   if (!isOpen(item)) return own(endOf(item), 'green')
   const isJudged = item.action === 'APPROVE' || item.kind === 'review'
   own(`${isJudged ? 'Approve' : 'Answer'}: ${effects.approve}`)
@@ -224,9 +225,26 @@ function fate(item: Item, { own, theirs }: Writing, now: number): void {
   own(`${item.expires_at === null ? 'No deadline' : 'Without an answer'}: ${effects.timeout}`)
 }
 
+/** Who acts for whom, by which rule it is so grave, and what people said before. */
+function known({ facts }: Item, own: Writing['own']): void {
+  // A server of an earlier version does not say all of it.
+  const { chain = [], risk = { said: null, floor: null, rule: null }, precedents = [] } = facts as Partial<Item['facts']>
+  if (risk.floor !== null)
+    own(
+      `Risk: ${risk.said === null ? 'the agent says none' : `the agent says ${riskOf(risk.said)}`}; a rule: ${word(risk.rule ?? '')}`,
+      'yellow',
+    )
+  if (chain.length > 1)
+    own(`Chain: ${chain.map(({ kind, ...who }) => `${kind === 'target' ? 'target ' : ''}${named(who)}`).join(' → ')}`, 'dim')
+  for (const { at, by, result, reason } of precedents) {
+    const answer = typeof result === 'string' ? result : JSON.stringify(result)
+    own(`Before: ${word(answer.slice(0, 60))} by ${named(by)}, ${at.slice(0, 10)}${reason === null ? '' : ', with a reason'}`, 'dim')
+  }
+}
+
 export function endOf({ status, ended }: Item): string {
   if (ended?.by_default === true) return `Nobody answered in time, its default was taken: ${status} at ${ended.at}`
-  return ended === null ? `Ended: ${status}` : `Ended: ${status} by ${word(ended.by)} at ${ended.at}`
+  return ended === null ? `Ended: ${status}` : `Ended: ${status} by ${named(ended.by)} at ${ended.at}`
 }
 
 const isEmpty = (value: unknown): boolean => typeof value === 'object' && value !== null && Object.keys(value).length === 0

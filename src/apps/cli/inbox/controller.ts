@@ -8,7 +8,7 @@ import { isOpen, proposedIn } from './card.ts'
 import { choosingAfter, type Choosing } from './choose-actions.ts'
 import { approveSome, editAndApprove } from './edit.ts'
 import { filterFrom, whoseIn } from './filter.ts'
-import { answersOf, answersWith, stepOf } from './keyboard-help.ts'
+import { answersOf, answersWith, stepOf, isGrantable } from './keyboard-help.ts'
 import type { Items } from './list.ts'
 import type { Terminal } from './live.ts'
 import { answerMany } from './marked-items.ts'
@@ -197,6 +197,7 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
     if (mark !== undefined || !isOpen(item)) return tell(`It is ${mark ?? item.status} already: Ctrl-L refreshes the list`)
     if (key === 'm') return answers.question(item)
     if (key === 's') return answers.snooze(item)
+    if (key === '+') return isGrantable(item) ? answers.grant(item) : tell('A grant is for what an agent wants to do in a task')
     if (!answersWith(item, key)) {
       const words = answersOf(item).map(([one, does]) => `${one} ${does}`).join(', ') // prettier-ignore
       return tell(
@@ -269,7 +270,7 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
     else if (name === '/') filtering()
     else if (name === 'ctrl-l') void search(items.filter.text)
     // Several keys at once are no single-key answer.
-    else if (isAlone && /^[1-9aArRcxepms]$/.test(name)) answering(name)
+    else if (isAlone && /^[1-9aArRcxepms+]$/.test(name)) answering(name)
   }
   const open = (next: View['mode']): void => void ([mode, scroll] = [next, 0])
   function filtering(): void {

@@ -1,8 +1,11 @@
 // Approving a checkpoint in part or with changes: some of the proposed actions, or the state or the artifact as the person left it.
+import { isObject } from '#kernel/codec/strict-json.ts'
 import { spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { cutTo } from '#kernel/codec/cut-text.ts'
+import { refuseMismatch } from '#kernel/declare/foreign-schema.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Artifact, Checkpoint } from '#protocols/collaboration/schema.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
@@ -10,9 +13,9 @@ import { checkpointOf } from '#protocols/execution/mirror/ids.ts'
 import { deliveredOf, isTooLong } from './deliverable.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import { jsonFrom } from '../derive/flags.ts'
-import { sure, warningFor, type Answers, type Stage } from './actions.ts'
+import { isYes, sure, warningFor, type Answers, type Stage } from './actions.ts'
 import { stateIn } from './card.ts'
-import { evidenceIn, type EditedArtifact } from './keyboard-help.ts'
+import { evidenceIn, hasSchema, type EditedArtifact } from './keyboard-help.ts'
 import type { Remote } from '../remote/remote.ts'
 import { inertJson } from '../output/safe-text.ts'
 
@@ -48,6 +51,7 @@ async function approve(
         await remote.call('collaboration/checkpoint.resolve', {
           checkpoint_id: checkpoint.id,
           action: 'approve',
+          digest: item.digest,
           ...(await how(checkpoint)),
         })
         items.mark(item.request_id, words)
@@ -75,6 +79,7 @@ export function approveSome(remote: Remote, stage: Stage, answers: Answers, item
 /** Opens the state, or else the artifact, in the person's editor. */
 export async function editAndApprove(remote: Remote, stage: Stage, answers: Answers, item: Item, env: NodeJS.ProcessEnv): Promise<void> {
   const { tell, aside, attempt } = stage
+  if (hasSchema(item)) return editDetails(remote, stage, answers, item, env)
   await attempt(async () => {
     const evidence = evidenceIn(item)
     const checkpoint = await checkpointBehind(remote, item)
@@ -89,6 +94,73 @@ export async function editAndApprove(remote: Remote, stage: Stage, answers: Answ
     )
   })
 }
+
+type Editable = { readonly details?: Record<string, unknown>; readonly details_schema: object }
+
+/** X33: the details in the editor, held against the schema there and then; each field that changed is shown before anything is sent. */
+async function editDetails(remote: Remote, stage: Stage, answers: Answers, item: Item, env: NodeJS.ProcessEnv): Promise<void> {
+  const { tell, ask, aside, attempt, items, answered } = stage
+  const { request_id, digest } = item
+
+  async function send(edited: unknown): Promise<void> {
+    try {
+      await remote.call('execution/request.resolve', { request_id, result: 'approved', edited, digest })
+      items.mark(request_id, 'approved with edited details')
+      answered(item, 'approved with edited details')
+      await items.reload(request_id)
+    } catch (error) {
+      if (!(error instanceof CliError) || error.exit !== exits.refused) throw error
+      await answers.shownAgain(item, error)
+    }
+  }
+
+  /** What was typed is not lost: it can be gone on with. */
+  async function edit(text: string, { details = {}, details_schema }: Editable): Promise<void> {
+    const left = await aside(() => editedIn(env, text, 'details.json'))
+    const { edited, problem } = fitting(left, details_schema)
+    if (problem !== null)
+      return ask(`Not sent: ${problem}. Edit again? (y or n)`, (said) =>
+        isYes(said) ? attempt(() => edit(left, { details, details_schema })) : tell('Nothing was answered'),
+      )
+    const changes = changesIn(details, edited)
+    if (changes.length === 0) return tell('Nothing was changed, and nothing was answered')
+    const more = changes.length > CHANGES_SHOWN_MAX ? [`and ${changes.length - CHANGES_SHOWN_MAX} more fields`] : []
+    const lines = [...changes.slice(0, CHANGES_SHOWN_MAX), ...more, ...[warningFor(item, 'approved')].filter((one) => one !== null)]
+    sure(stage, `Changed:\n${lines.join('\n')}\n`, 'Approve so?', () => attempt(() => answers.busily(() => send(edited))))
+  }
+
+  await attempt(async () => {
+    const { request }: { request: { payload: Editable } } = await remote.call('execution/request.get', { request_id })
+    await edit(`${inertJson(request.payload.details ?? {}, 2)}\n`, request.payload)
+  })
+}
+const CHANGES_SHOWN_MAX = 8
+
+/** What was typed, and why it cannot be sent; null: it can. */
+function fitting(text: string, schema: object): { edited: unknown; problem: string | null } {
+  try {
+    const edited = jsonFrom(text)
+    if (!isObject(edited)) return { edited, problem: 'the details are one object, in braces' }
+    refuseMismatch(schema, edited, 'INVALID_REQUEST', 'details')
+    return { edited, problem: null }
+  } catch (error) {
+    return { edited: null, problem: (error as Error).message }
+  }
+}
+
+/** `amount: 99 → 40`, `to.iban: removed`: each field that differs, by its path. */
+export function changesIn(before: unknown, after: unknown, path = ''): string[] {
+  const [was, is] = [isObject(before) ? before : {}, isObject(after) ? after : {}]
+  const short = (value: unknown): string => cutTo(inertJson(value, 0), VALUE_CHARS_MAX)
+  return [...new Set([...Object.keys(was), ...Object.keys(is)])].flatMap((name) => {
+    const here = `${path}${/^[\w-]{1,60}$/.test(name) ? name : inertJson(name, 0)}`
+    if (isSame(was[name], is[name])) return []
+    if (!Object.hasOwn(is, name)) return [`${here}: removed`]
+    if (isObject(was[name]) && isObject(is[name])) return changesIn(was[name], is[name], `${here}.`)
+    return [`${here}: ${Object.hasOwn(was, name) ? short(was[name]) : 'none'} → ${short(is[name])}`]
+  })
+}
+const VALUE_CHARS_MAX = 80
 
 async function artifactText(remote: Remote, { artifact_id, version }: EditedArtifact): Promise<string> {
   const { text, artifact } = await deliveredOf(remote, artifact_id, version)
@@ -109,7 +181,6 @@ function parsed(text: string): unknown {
   }
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
 const isSame = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other)
 
 /** A JSON Merge Patch (RFC 7396), in which null removes a field: so no field can be set to null by one. */

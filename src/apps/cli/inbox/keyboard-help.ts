@@ -18,7 +18,10 @@ export function verdictOf(item: Item, key: string): string | undefined {
 
 /** A checkpoint that is approved may be approved with a state, or an artifact, as the person left it. */
 export const isEditable = (item: Item): boolean =>
-  item.action === 'APPROVE' && item.kind !== 'request' && (stateIn(item) !== undefined || evidenceIn(item) !== undefined)
+  item.action === 'APPROVE' && (item.kind === 'request' ? hasSchema(item) : stateIn(item) !== undefined || evidenceIn(item) !== undefined)
+/** X33: its details may be edited within the schema that the agent gave. */
+export const hasSchema = (item: Item): boolean =>
+  item.kind === 'request' && item.quorum === null && cardIn(item).payload['details_schema'] !== undefined
 
 export type EditedArtifact = { readonly artifact_id: string; readonly version: string }
 /** The artifact that a checkpoint is about. */
@@ -26,6 +29,14 @@ export function evidenceIn(item: Item): EditedArtifact | undefined {
   const { context } = (cardIn(item).payload['details'] ?? {}) as { context?: unknown }
   if (item.kind === 'request' || !Array.isArray(context)) return undefined
   return context.find((evidence: { kind?: unknown }) => evidence.kind === 'artifact') as EditedArtifact | undefined
+}
+
+/** What an approval is asked for in a task can be allowed beforehand. */
+export const isGrantable = ({ action, task_id }: Item): boolean => action === 'APPROVE' && task_id !== null
+/** The scope that the agent names, where it is one; what it wrote else is not repeated in a line of ours. */
+export function scopeIn(item: Item): string | null {
+  const named = item.kind === 'request' ? cardIn(item).payload['scope'] : proposedIn(item)[0]?.kind
+  return typeof named === 'string' && /^[A-Za-z0-9_.-]+(:[A-Za-z0-9_.*-]+)+$/.test(named) && named.length <= 100 ? named : null
 }
 
 /** Which keys answer an item; the server has the last word. */
@@ -109,7 +120,7 @@ export function hintsOf(view: View, columns: number): string {
   }
   const item = view.list.all[view.chosen]
   const isFree = item !== undefined && isOpen(item) && !view.list.marks.has(item.request_id)
-  const answers = isFree ? answersOf(item) : []
+  const answers: readonly Hint[] = isFree ? [...answersOf(item), ...(isGrantable(item) ? [['+', 'grant'] as const] : [])] : []
   const general = GENERAL.filter(([key]) => isFree || !['m', 's', 'space'].includes(key))
   if (view.mode === 'open') return fitting([...answers, ['↑↓', 'scroll'], ['esc', 'back'], ['m', 'ask agent']], columns, ALWAYS)
   return fitting([...answers, ...general], columns, ALWAYS)
@@ -124,9 +135,10 @@ export const HELP: readonly string[] = [
   'a r          approve, reject;  A R  with a reason',
   'c            request changes (reviews)',
   'x            approve some of the proposed actions; the rest is denied',
-  'e            edit the state or the artifact, and approve it so',
+  'e            edit the details, the state or the artifact, and approve it so',
   '1-9          choose that option',
   'p            provide a value; a secret is not shown',
+  '+            allow a scope beforehand for the task; a preview comes first',
   'm            ask the agent something before you decide',
   's            snooze: 30m, 2h, 1d, tomorrow, or a time',
   'space        mark several; a or r answers them all',

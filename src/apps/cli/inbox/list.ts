@@ -123,7 +123,8 @@ export function createItems(remote: Remote, first: Filter, changed: () => void):
   async function reload(request_id: string): Promise<Item | null> {
     try {
       const { item }: { item: Item } = await remote.call('execution/inbox.get', { request_id })
-      if (!isOpen(item) && !marks.has(request_id)) marks.set(request_id, `${item.status} by ${escapeControl(item.ended?.by ?? '?')}`)
+      if (!isOpen(item) && !marks.has(request_id))
+        marks.set(request_id, `${item.status} by ${escapeControl(item.ended?.by.name ?? item.ended?.by.id ?? '?')}`)
       is.all = is.all.map((one) => (one.request_id === request_id ? item : one))
       return item
     } catch (error) {

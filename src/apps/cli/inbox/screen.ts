@@ -113,6 +113,7 @@ function footerOf(view: View, columns: number): Line[] {
 }
 
 const CURSOR = '▏'
+const LABEL_LINES_MAX = 12
 /** The label, and the part of the line around the cursor. */
 function typingLines({ label, line, hidden }: Typing, columns: number): Line[] {
   const characters = charactersOf(line.text).map((one) => (hidden ? '•' : escapeControl(one)))
@@ -121,8 +122,10 @@ function typingLines({ label, line, hidden }: Typing, columns: number): Line[] {
   while (widthOf(before.join('')) > Math.max(room / 2, room - widthOf(after.join(''))) && before.length > 0) before.shift()
   const text = cutToWidth(`> ${before.join('')}${CURSOR}${after.join('')}`, columns)
   return [
-    ...ownLines(label, columns)
-      .slice(0, 3)
+    ...label
+      .split('\n')
+      .flatMap((one) => ownLines(one, columns))
+      .slice(0, LABEL_LINES_MAX)
       .map((one): Line => ({ text: one, style: 'bold' })),
     { text },
   ]

@@ -38,8 +38,18 @@ const fieldsIn = (value: unknown): string => (isValue(value) ? Object.keys(value
 
 export async function show(context: Context, operation: string, answer: unknown): Promise<void> {
   if (context.json) return writeJson(context, answer)
-  if (isList(answer)) return showList(context, answer)
+  if (isList(answer)) {
+    context.io.out.write(besides(answer, context.paint))
+    return showList(context, answer)
+  }
   if (isValue(answer)) context.io.out.write(cardsOf(answer, operation.split('.')[0]!, columnsOf(context.io.out), context.paint))
+}
+
+/** The words and numbers that an answer has beside its list, on one line: what it is about, and what it comes to. */
+function besides(answer: Value, paint: Paint): string {
+  const said = Object.entries(answer).filter(([name, value]) => name !== 'next_cursor' && /^(string|number)$/.test(typeof value))
+  const words = said.map(([name, value]) => `${paint('dim', name.replaceAll('_', ' '))} ${escapeControl(cellOf(value))}`)
+  return words.length === 0 ? '' : `${words.join('  ')}\n`
 }
 
 // --- Lists -----------------------------------------------------------------------------------------------------------------
@@ -71,7 +81,10 @@ async function showList(context: Context, { items, next_cursor }: { items: Value
   const { io, paintErr } = context
   const first = items[0]
   if (!first) io.err.write(`${paintErr('dim', 'nothing there')}\n`)
-  else io.out.write(await tableFor(context, items, listingOf(first)))
+  else {
+    const listing = listingOf(first)
+    io.out.write(await tableFor(context, listing.rows === undefined ? items : items.flatMap(listing.rows), listing))
+  }
   if (next_cursor) io.err.write(`${paintErr('dim', `there is more: add --cursor ${escapeControl(next_cursor)}`)}\n`)
 }
 

@@ -55,7 +55,7 @@ export function openDataFolder(path: string): DataFolder {
 }
 
 /** One level after the other: Node's own recursion never ends below a folder such as /proc, where nothing can be made. */
-function makeFolder(path: string): void {
+export function makeFolder(path: string): void {
   const isThere = (): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
   if (isThere()) return
   if (dirname(path) !== path) makeFolder(dirname(path))
@@ -130,21 +130,26 @@ function reserveIn(path: string): Reserve {
 
 export const markerIn = (path: string): string => join(path, 'verified.json')
 
+/** Null: a marker that cannot be read costs a verification from the start, nothing else. */
+export function markerFrom(text: string): Marker | null {
+  try {
+    const { position, hash, chains } = JSON.parse(text) as Marker
+    const isMarker = Number.isSafeInteger(position) && position >= 0 && typeof hash === 'string'
+    return isMarker ? { position, hash, ...(typeof chains === 'object' ? { chains } : {}) } : null
+  } catch {
+    return null
+  }
+}
+export const textOfMarker = ({ position, hash, chains }: Marker): string =>
+  JSON.stringify({ position, hash, ...(chains ? { chains } : {}) })
+
 export function markerFile(path: string): MarkerFile {
   return {
     async read() {
       const text = await readText(path)
-      if (text === null) return null
-      try {
-        const { position, hash, chains } = JSON.parse(text) as Marker
-        const isMarker = Number.isSafeInteger(position) && position >= 0 && typeof hash === 'string'
-        return isMarker ? { position, hash, ...(typeof chains === 'object' ? { chains } : {}) } : null
-      } catch {
-        // A marker that cannot be read costs a verification from the start, nothing else.
-        return null
-      }
+      return text === null ? null : markerFrom(text)
     },
-    write: ({ position, hash, chains }) => writeAtomically(path, `${JSON.stringify({ position, hash, ...(chains ? { chains } : {}) })}\n`),
+    write: (marker) => writeAtomically(path, `${textOfMarker(marker)}\n`),
   }
 }
 

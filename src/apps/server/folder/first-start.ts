@@ -12,7 +12,8 @@ import { closeToOthers } from './key-files.ts'
 
 export const OWNER = 'user_owner'
 
-export async function setUp(kernel: Kernel, adminKey: string): Promise<void> {
+/** `isShared`: other servers have an admin key of their own folder, and all of them count. */
+export async function setUp(kernel: Kernel, adminKey: string, isShared = false): Promise<void> {
   const find = async (doc: { kind: string }, id: string) => (await kernel.store.read([keyOf(doc, id)]))[0]
   if (!(await find(Project, DEFAULT_PROJECT))) await kernel.call('identity/project.add', { id: DEFAULT_PROJECT, name: 'Default' }, SYSTEM)
   if (!(await find(User, OWNER))) await kernel.call('identity/user.add', { id: OWNER, name: 'Owner', role: 'owner' }, SYSTEM)
@@ -20,19 +21,34 @@ export async function setUp(kernel: Kernel, adminKey: string): Promise<void> {
   if ((await find(User, OWNER))?.version === 1) {
     await kernel.call('identity/project.join', { project_id: DEFAULT_PROJECT, subject: OWNER, role: 'owner' }, SYSTEM)
   }
-  await ensureAdminKey(kernel, adminKey)
+  if (isShared) await ensureSharedAdminKey(kernel, adminKey)
+  else await ensureAdminKey(kernel, adminKey)
+}
+
+/** The first server makes one; `countersign admin-key` makes another. No start takes one away. */
+async function ensureSharedAdminKey(kernel: Kernel, path: string): Promise<void> {
+  if ((await idOfGoodKey(kernel, path)) !== null) return closeToOthers(path, 0o600)
+  if ((await adminKeys(kernel)).length === 0) await issueAdminKey(kernel, path)
+}
+
+const adminKeys = async (kernel: Kernel): Promise<readonly { readonly id: string }[]> =>
+  ((await kernel.call('identity/key.list', { subject: ADMIN_SERVICE, limit: limits.pageMax }, SYSTEM)) as { items: { id: string }[] }).items
+
+export async function revokeAdminKeys(kernel: Kernel): Promise<void> {
+  for (const { id } of await adminKeys(kernel)) await kernel.call('identity/key.revoke', { key_id: id }, SYSTEM)
+}
+
+export async function issueAdminKey(kernel: Kernel, path: string): Promise<void> {
+  const { key } = (await kernel.call('identity/key.issue', { subject: ADMIN_SERVICE, label: 'admin.key' }, SYSTEM)) as { key: string }
+  return writeAtomically(path, `${key}\n`)
 }
 
 async function ensureAdminKey(kernel: Kernel, path: string): Promise<void> {
   const good = await idOfGoodKey(kernel, path)
-  const { items } = (await kernel.call('identity/key.list', { subject: ADMIN_SERVICE, limit: limits.pageMax }, SYSTEM)) as {
-    items: { id: string }[]
-  }
+  const items = await adminKeys(kernel)
   // Only the server issues these: any other one is left from a file that is gone or from a start that did not finish.
   for (const { id } of items) if (id !== good) await kernel.call('identity/key.revoke', { key_id: id }, SYSTEM)
-  if (good !== null) return closeToOthers(path, 0o600)
-  const { key } = (await kernel.call('identity/key.issue', { subject: ADMIN_SERVICE, label: 'admin.key' }, SYSTEM)) as { key: string }
-  return writeAtomically(path, `${key}\n`)
+  return good === null ? issueAdminKey(kernel, path) : closeToOthers(path, 0o600)
 }
 
 async function idOfGoodKey(kernel: Kernel, path: string): Promise<string | null> {

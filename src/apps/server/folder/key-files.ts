@@ -14,9 +14,9 @@ import { StartError } from '../start-error.ts'
 
 export const keysIn = (data: string): string => join(data, 'keys')
 export const ringFile = (keys: string): string => join(keys, 'signing.json')
-const serverFile = (keys: string): string => join(keys, 'server.key')
+export const serverFile = (keys: string): string => join(keys, 'server.key')
 
-const SERVER_KEY_BYTES = 32
+export const SERVER_KEY_BYTES = 32
 const FILE_BYTES_MAX = 1024 * 1024
 
 export type Keys = {

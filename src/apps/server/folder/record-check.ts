@@ -67,7 +67,7 @@ export async function setUpChecked(
 
 export async function checkRecord(
   store: Store,
-  folder: DataFolder,
+  folder: Pick<DataFolder, 'path' | 'marker'>,
   config: Config,
   clock: Clock,
   log: Logger,

@@ -76,12 +76,20 @@ export function createSessions(kernel: Kernel, { issuer = null, dev = false }: S
     return true
   }
 
+  function byAny(credential: Credential): Actor | Promise<Actor> {
+    if (credential.kind === 'session') return bySession(credential)
+    return isOthers ? byOthers(credential).then((actor) => actor ?? byKey(credential)) : byKey(credential)
+  }
+
   return {
     authenticate(credential) {
-      if (credential.kind === 'session') return bySession(credential)
-      return isOthers ? byOthers(credential).then((actor) => actor ?? byKey(credential)) : byKey(credential)
+      const barrier = kernel.store.fresh()
+      return barrier ? barrier.then(() => byAny(credential)) : byAny(credential)
     },
-    recheck: async (credential) => (await byOthers(credential)) ?? authenticate(kernel.store, credential, kernel.now()),
+    async recheck(credential) {
+      await kernel.store.fresh()
+      return (await byOthers(credential)) ?? authenticate(kernel.store, credential, kernel.now())
+    },
     async redeem(ticket) {
       const bearer = (await kernel.call('identity/ticket.redeem', { ticket }, SYSTEM)) as Bearer
       return async () => ({ ...(await authenticateAgain(kernel.store, bearer, kernel.now())), via: 'ticket' })

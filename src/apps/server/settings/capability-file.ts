@@ -1,5 +1,6 @@
 // The operator's file of capability sources. An entry that is not understood is an error with a sentence, never ignored.
 import { readFileSync } from 'node:fs'
+import { hacpSource } from '#capabilities/hacp.ts'
 import { localSource, skillOf, type Skill } from '#capabilities/local.ts'
 import { mcpSource, type McpSettings } from '#capabilities/mcp.ts'
 import type { CapabilitySource, SourceLog } from '#capabilities/source.ts'
@@ -11,6 +12,7 @@ import { parse, t, type Static, type TSchema } from '#kernel/declare/schema.ts'
 import { CapabilityManifest, Permission, SourceName } from '#protocols/delegation/capabilities/manifest.ts'
 import { CapabilityRef } from '#protocols/delegation/schema.ts'
 import { StartError } from '../start-error.ts'
+import { version as own } from '../../version.ts'
 
 const Texts = t.Array(t.String({ maxLength: 10_000 }), { maxItems: 200 })
 const Dictionary = t.Record(t.String(), t.String({ maxLength: 10_000 }))
@@ -43,6 +45,7 @@ const SkillEntry = t.Object({
   required_permissions: t.Optional(rest.required_permissions),
   tools: t.Optional(t.Array(CapabilityRef, { maxItems: limits.capabilitiesMax })),
 })
+const DeviceEntry = t.Object({ projects: Projects, socket: t.String({ minLength: 1, maxLength: 4_096 }) })
 const Skills = t.Object({ projects: Projects, skills: t.Array(SkillEntry, { maxItems: 1_000 }) })
 
 const DEFAULT_PROJECTS = ['project_default']
@@ -73,10 +76,9 @@ export function readCapabilities(path: string, making: Making): CapabilitySource
 class Misunderstood extends Error {}
 
 function sourcesIn(value: unknown, making: Making): CapabilitySource[] {
-  const all = dictionary(value, 'the file')
-  const { mcpServers = {}, skills = {}, ...others } = all
+  const { mcpServers = {}, skills = {}, devices = {}, ...others } = dictionary(value, 'the file')
   for (const field of Object.keys(others))
-    throw new Misunderstood(`unknown setting ${JSON.stringify(field)}: there are mcpServers and skills`)
+    throw new Misunderstood(`unknown setting ${JSON.stringify(field)}: there are mcpServers, skills and devices`)
   const servers = Object.entries(dictionary(mcpServers, 'mcpServers')).map(([source, entry]) =>
     mcpSource(settingsOf(nameIn('mcpServers', source), entry, making.env), making.clock, making.log),
   )
@@ -88,10 +90,15 @@ function sourcesIn(value: unknown, making: Making): CapabilitySource[] {
       listed.map((skill) => skillOf(skill as Skill)),
     )
   })
-  const names = [...servers, ...packages].map((source) => source.name)
+  const boards = Object.entries(dictionary(devices, 'devices')).map(([source, entry]) => {
+    const { projects = DEFAULT_PROJECTS, socket } = understood(DeviceEntry, entry, `devices.${source}`)
+    return hacpSource({ name: nameIn('devices', source), projects, socket }, own, making.clock, making.log)
+  })
+  const all = [...servers, ...packages, ...boards]
+  const names = all.map((source) => source.name)
   const twice = names.find((one, i) => names.indexOf(one) !== i)
   if (twice !== undefined) throw new Misunderstood(`there are two sources named ${twice}`)
-  return [...servers, ...packages]
+  return all
 }
 
 function settingsOf(source: string, entry: unknown, env: Env): McpSettings {

@@ -1,8 +1,11 @@
 // The configuration of a server: each setting by flag or environment variable, the flag wins. A value that is not understood is an error
 // with a sentence, never a default.
+import { harnessSettings, type HarnessSettings } from './harness-settings.ts'
 import { isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
 import { distanceOf } from '#kernel/codec/spelling.ts'
+import { ConfigError, type Named } from './config-error.ts'
+import { databaseOf, nodeOf, type DatabaseSettings } from './database-settings.ts'
 import { settings, startExamples } from './settings.ts'
 
 /** Where the server is unless somebody says otherwise. */
@@ -42,7 +45,22 @@ export type Config = {
   readonly agents: string | null
   /** Webhooks may be at loopback, private and link-local addresses. */
   readonly webhookPrivate: boolean
+  /** null: no e-mail. */
+  readonly smtp: string | null
+  /** Empty: after the host of this server. */
+  readonly mailFrom: string
+  readonly noticesPerHourMax: number | null
   readonly webhookAttemptsMax: number
+  /** The database that several servers may share; null: the data folder of this one. */
+  readonly database: DatabaseSettings | null
+  /** The name of this server among several; null: one is made up. */
+  readonly node: string | null
+  /** For how long a server that stops says so before it closes. */
+  readonly drainMs: number
+  /** Whether people get the page in the browser. */
+  readonly web: 'on' | 'off'
+  /** The broker to other harnesses; null: none. */
+  readonly harness: HarnessSettings | null
   readonly skipVerify: boolean
 }
 
@@ -54,12 +72,10 @@ export type IssuerSettings = {
   readonly audience: string
 }
 
-export class ConfigError extends Error {
-  override name = 'ConfigError'
-}
-
 type Flag = (typeof settings)[number]['flag']
 type Given = ReadonlyMap<string, string>
+
+export { ConfigError } from './config-error.ts'
 
 export type Wish = { readonly kind: 'start'; readonly config: Config } | { readonly kind: 'help' } | { readonly kind: 'version' }
 
@@ -108,6 +124,17 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
       agents: of('agents').value === '' ? null : resolve(of('agents').value),
       webhookPrivate: oneOf(of('webhook-private'), ['on', 'off']) === 'on',
       webhookAttemptsMax: countOf(of('webhook-attempts'), 100),
+      database: databaseOf(of, flags.has('require-replicated')),
+      node: nodeOf(of('node')),
+      drainMs: drainOf(of('drain')) * 1_000,
+      smtp: smtpOf(of('smtp')),
+      mailFrom: senderOf(of('mail-from')),
+      noticesPerHourMax: quotaOf(of('notices-per-hour')),
+      web: oneOf(of('web'), ['on', 'off']),
+      harness: harnessSettings(
+        (flag) => of(flag as 'amqp'),
+        (words) => new ConfigError(words),
+      ),
       skipVerify: flags.has('skip-verify'),
     },
   }
@@ -136,8 +163,6 @@ function suggestion(name: string): string {
   return nearest.distance <= 3 ? `: did you mean --${nearest.flag}?` : ''
 }
 
-type Named = { readonly value: string; readonly name: string }
-
 function oneOf<const W extends string>({ value, name }: Named, words: readonly W[]): W {
   const found = words.find((word) => word === value)
   if (found === undefined)
@@ -161,6 +186,30 @@ function countOf({ value, name }: Named, max: number): number {
   const count = /^\d{1,4}$/.test(value) ? Number(value) : 0
   if (!(count >= 1 && count <= max)) throw new ConfigError(`${name} must be a number from 1 to ${max}, not ${JSON.stringify(value)}`)
   return count
+}
+
+const DRAIN_SECONDS_MAX = 30
+
+function drainOf({ value, name }: Named): number {
+  const seconds = /^\d{1,2}$/.test(value) ? Number(value) : Number.NaN
+  if (!(seconds <= DRAIN_SECONDS_MAX))
+    throw new ConfigError(`${name} must be a number of seconds from 0 to ${DRAIN_SECONDS_MAX}, not ${JSON.stringify(value)}`)
+  return seconds
+}
+
+function smtpOf({ value, name }: Named): string | null {
+  if (value === '') return null
+  const url = URL.parse(value)
+  if (url === null || !['smtp:', 'smtps:'].includes(url.protocol) || url.hostname === '')
+    throw new ConfigError(`${name} must be an address such as smtp://name:password@mail.example.com:587`)
+  return value
+}
+
+/** Also of a host of one's own network, which has no dot. */
+function senderOf({ value, name }: Named): string {
+  if (value !== '' && !/^[^\s@<>,;"]+@[^\s@<>,;"]+$/.test(value))
+    throw new ConfigError(`${name} must be one e-mail address such as countersign@example.com`)
+  return value
 }
 
 /** The system keeps a socket's path in 108 bytes, the last of which is NUL. */

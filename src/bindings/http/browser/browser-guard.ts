@@ -2,11 +2,8 @@
 // and with a cookie the page is ours as well (CSRF).
 import type { IncomingHttpHeaders } from 'node:http'
 import { Refusal } from '#kernel/declare/errors.ts'
-import type { Actor } from '#kernel/declare/access.ts'
-import type { Caller } from '#kernel/kernel.ts'
-import { limits } from '#kernel/limits.ts'
-
-export type Credential = { readonly kind: 'bearer' | 'session'; readonly token: string }
+import type { Credential } from '../../shared/credentials.ts'
+import { idempotencyKeyOf } from '../../shared/idempotency-key.ts'
 
 export type Guard = {
   readonly cookieName: string
@@ -90,28 +87,11 @@ function cookieIn(header: string | undefined, name: string): string | undefined 
   return undefined
 }
 
-export function idempotencyKeyIn(headers: IncomingHttpHeaders): string | undefined {
-  const key = headers['idempotency-key']
-  if (key === undefined) return undefined
-  if (isIdempotencyKey(key)) return key
-  throw new Refusal('INVALID_REQUEST', `Idempotency-Key ${IDEMPOTENCY_KEY_WORDS}`)
-}
-export const isIdempotencyKey = (key: unknown): key is string =>
-  typeof key === 'string' && key.length <= limits.idempotencyKeyCharsMax && /^[\x21-\x7e]+$/.test(key)
-export const IDEMPOTENCY_KEY_WORDS = `must be 1 to ${limits.idempotencyKeyCharsMax} visible ASCII characters`
+export const idempotencyKeyIn = (headers: IncomingHttpHeaders): string | undefined =>
+  idempotencyKeyOf(headers['idempotency-key'], 'Idempotency-Key')
 
 /** A client on this machine that no proxy stands in front of. */
 export function isLocal(address: string | undefined, headers: IncomingHttpHeaders, proxied: boolean): boolean {
   const isLoopback = address !== undefined && /^(127\.|::1$|::ffff:127\.)/.test(address)
   return isLoopback && !proxied && headers['x-forwarded-for'] === undefined && headers.forwarded === undefined
-}
-
-/** The actor that was just authenticated serves the first attempt; every further one asks again. */
-export function callerOf(authenticate: (credential: Credential) => Actor | Promise<Actor>, credential: Credential, actor: Actor): Caller {
-  let known: Actor | null = actor
-  return () => {
-    const first = known
-    known = null
-    return first ?? authenticate(credential)
-  }
 }

@@ -13,15 +13,11 @@ export type CorsOptions = {
 export type Cors = CorsOptions & {
   /** On every answer. */
   readonly headers: Readonly<Record<string, string>>
+  /** Headers besides Retry-After that a page may read. */
+  readonly exposed: readonly string[]
   /** Whether a request may be taken at all; what may not is refused like any other, without these headers. */
   isWelcome(headers: IncomingHttpHeaders): boolean
 }
-
-const allowed = {
-  'access-control-expose-headers': 'HXP-Status, HXP-Request-Id, HXP-Ignored, Retry-After',
-  // A resource for pages of other origins must not be one for pages of our own only.
-  'cross-origin-resource-policy': 'cross-origin',
-} as const
 
 const preflight = {
   'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE',
@@ -30,7 +26,12 @@ const preflight = {
 } as const
 
 /** Answers preflights for these paths and marks every other answer there; all requests but preflights go on to `next`. */
-export function withCors({ prefixes, origins, anyOrigin, headers, isWelcome }: Cors, next: RequestListener): RequestListener {
+export function withCors({ prefixes, origins, anyOrigin, headers, exposed, isWelcome }: Cors, next: RequestListener): RequestListener {
+  const allowed = {
+    'access-control-expose-headers': [...exposed, 'Retry-After'].join(', '),
+    // A resource for pages of other origins must not be one for pages of our own only.
+    'cross-origin-resource-policy': 'cross-origin',
+  }
   const known = new Set(origins)
   const isBelow = (url: string): boolean =>
     prefixes.some((prefix) => url.startsWith(prefix) && (url.length === prefix.length || '/?'.includes(url[prefix.length]!)))

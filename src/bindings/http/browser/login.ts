@@ -1,8 +1,10 @@
 // Signing in and out with a browser: a one-time link becomes a cookie.
-import type { FastifyInstance } from 'fastify'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Actor } from '#kernel/declare/access.ts'
-import type { Credential, Guard } from './browser-guard.ts'
+import type { Guard } from './browser-guard.ts'
+import type { Authenticate } from '../../shared/credentials.ts'
+import type { Reply } from '../responses.ts'
+import type { Exchange, Route } from '../router.ts'
 import { badLinkPage, homePage, pageHeaders } from './pages.ts'
 
 /** How one-time links become sessions, and how sessions end. */
@@ -19,16 +21,28 @@ type Signing = {
   readonly logins: Logins
   readonly secure: boolean
   now(): number
-  authenticate(credential: Credential): Actor | Promise<Actor>
+  readonly authenticate: Authenticate
 }
 
 const isUnauthenticated = (error: unknown): boolean => error instanceof Refusal && error.code === 'UNAUTHENTICATED'
 /** A token that was never one of ours need not even have the right shape. */
 const isBadLink = (error: unknown): boolean => isUnauthenticated(error) || (error instanceof Refusal && error.code === 'INVALID_REQUEST')
 
-export function registerLogin(app: FastifyInstance, { guard, logins, secure, now, authenticate }: Signing): void {
+const NEXT_CHARS_MAX = 500
+/** A path of this server, as a browser would read it; anything that leads elsewhere is the start page. */
+export function ownPath(next: string | null): string {
+  // A backslash is a slash to browsers, and two slashes are another host.
+  if (next === null || next.length > NEXT_CHARS_MAX || !/^\/(?!\/)[!-~]*$/.test(next) || next.includes('\\')) return '/'
+  const url = URL.parse(next, 'http://own.invalid')
+  // Dots are gone now: what stood behind them may begin with two slashes.
+  return url?.origin === 'http://own.invalid' && !url.pathname.startsWith('//') ? `${url.pathname}${url.search}` : '/'
+}
+
+export function loginRoutes({ guard, logins, secure, now, authenticate }: Signing): Route[] {
   const cookie = (value: string, seconds: number): string =>
     `${guard.cookieName}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`
+  const home = (cookieText: string, location = '/'): Reply => ({ status: 303, headers: { location, 'set-cookie': cookieText }, body: '' })
+  const page = (status: number, text: string): Reply => ({ status, headers: pageHeaders, body: text })
 
   async function whose(session: string): Promise<Actor | null> {
     try {
@@ -39,45 +53,41 @@ export function registerLogin(app: FastifyInstance, { guard, logins, secure, now
     }
   }
 
-  app.get('/', async (request, reply) => {
+  async function showHome({ request }: Exchange): Promise<Reply> {
     const session = guard.sessionOf(request.headers)
     const actor = session === undefined ? null : await whose(session)
     const waiting = actor === null ? null : ((await logins.waiting?.(actor)) ?? null)
-    reply.headers(pageHeaders)
-    return homePage(actor === null ? null : { id: actor.id, waiting })
-  })
+    return page(200, homePage(actor === null ? null : { id: actor.id, waiting }))
+  }
 
-  // A program that looks at a link before a person does (HEAD) must not use it up.
-  app.head('/login', (_, reply) => {
-    reply.headers(pageHeaders).send('')
-  })
-
-  app.get('/login', async (request, reply) => {
-    const token = new URL(request.url, 'http://localhost').searchParams.get('token') ?? ''
+  async function signIn({ request }: Exchange): Promise<Reply> {
+    const { searchParams } = new URL(request.url!, 'http://localhost')
+    const token = searchParams.get('token') ?? ''
+    const next = ownPath(searchParams.get('next'))
     try {
       const { session, expiresAt } = await logins.open(token)
-      const seconds = Math.max(0, Math.floor((Date.parse(expiresAt) - now()) / 1_000))
-      reply.code(303).headers({ location: '/', 'set-cookie': cookie(session, seconds) })
-      return ''
+      return home(cookie(session, Math.max(0, Math.floor((Date.parse(expiresAt) - now()) / 1_000))), next)
     } catch (error) {
       if (!isBadLink(error)) throw error
-      reply.code(401).headers(pageHeaders)
-      return badLinkPage()
+      return page(401, badLinkPage())
     }
-  })
+  }
 
-  // In a scope of its own: a form sends no JSON, and what it sends does not matter.
-  void app.register((scope, _, done) => {
-    scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, _body, parsed) => parsed(null, undefined))
-    scope.post('/logout', async (request, reply) => {
-      const session = guard.sessionOf(request.headers)
-      if (session !== undefined) {
-        guard.refuseForeign(request.headers)
-        await logins.close(session)
-      }
-      reply.code(303).headers({ location: '/', 'set-cookie': cookie('', 0) })
-      return ''
-    })
-    done()
-  })
+  async function signOut({ request }: Exchange): Promise<Reply> {
+    const session = guard.sessionOf(request.headers)
+    if (session !== undefined) {
+      guard.refuseForeign(request.headers)
+      await logins.close(session)
+    }
+    return home(cookie('', 0))
+  }
+
+  return [
+    { method: 'GET', path: '/', answer: showHome },
+    // A program that looks at a link before a person does (HEAD) must not use it up.
+    { method: 'HEAD', path: '/login', answer: () => page(200, '') },
+    { method: 'GET', path: '/login', answer: signIn },
+    // A form sends no JSON, and what it sends does not matter.
+    { method: 'POST', path: '/logout', body: 'ignored', answer: signOut },
+  ]
 }

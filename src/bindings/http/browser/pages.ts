@@ -53,8 +53,8 @@ const whereToLook = html`<h2>For programs</h2>
   </p>`
 
 const howToAnswer = html`<p>
-  Answer at a terminal: <code>countersign inbox</code> shows each item and takes your answer. An inbox on this page comes with a later
-  version.
+  Answer at a terminal: <code>countersign inbox</code> shows each item and takes your answer. The inbox in the browser is switched off here,
+  or was not built.
 </p>`
 
 const howToSignIn = html`<p>You are not signed in. A login link signs you in; it works once.</p>
@@ -80,6 +80,15 @@ export function homePage(person: { readonly id: string; readonly waiting: number
       ${whereToLook}`,
   )
 }
+
+/** One thing to do, and a button that does it: the form goes to the address of the page itself. */
+export const buttonPage = (title: string, words: string, button: string): string =>
+  page(
+    title,
+    html`<p>${words}</p>
+      <form method="post"><button>${button}</button></form>`,
+  )
+export const wordsPage = (title: string, words: string): string => page(title, html`<p>${words}</p>`)
 
 export const badLinkPage = (): string =>
   page(

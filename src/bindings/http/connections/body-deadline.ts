@@ -5,7 +5,7 @@ import type { Socket } from 'node:net'
 import { limits } from '#kernel/limits.ts'
 import { rawAnswer, transportFailure, type Failure } from '../responses.ts'
 import type { Guard } from '../browser/browser-guard.ts'
-import { STATUS_CODES } from './status-names.ts'
+import { STATUS_CODES } from './node-http.ts'
 
 /** The request that a connection sends at present, and until when its body may take. */
 type Arrival = { raw: IncomingMessage | null; until: number }

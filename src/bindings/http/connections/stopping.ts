@@ -1,19 +1,19 @@
 // The stop of the HTTP server: nothing new is accepted, calls under way are answered, and connections that do not end in time are closed.
-import type { FastifyInstance } from 'fastify'
+import type { Server } from 'node:http'
 import type { Metrics } from '../../shared/call-metrics.ts'
 
 type Stopping = { readonly metrics: Metrics; readonly handshakes: { end(): void } | null; readonly sockets: ReadonlySet<unknown> }
 /** For so long every request is answered with 503: one whose connection is closed meanwhile would see a reset. */
 const TELLING_MS = 500
 
-export async function stop(app: FastifyInstance, state: Stopping, stopMs: number): Promise<void> {
-  const deadline = setTimeout(() => app.server.closeAllConnections(), stopMs)
+export async function stop(server: Server, state: Stopping, stopMs: number): Promise<void> {
+  const deadline = setTimeout(() => server.closeAllConnections(), stopMs)
   const until = performance.now() + Math.min(TELLING_MS, stopMs / 4)
   while (state.sockets.size > 0 && performance.now() < until) await new Promise((done) => setTimeout(done, 10))
-  const closing = app.close()
+  const closing = new Promise((closed) => server.close(closed))
   state.handshakes?.end()
   // A connection that is kept alive becomes idle only when its answer is out.
-  const sweep = setInterval(() => app.server.closeIdleConnections(), 20)
+  const sweep = setInterval(() => server.closeIdleConnections(), 20)
   await closing
   clearInterval(sweep)
   clearTimeout(deadline)

@@ -1,25 +1,36 @@
-// One WebSocket connection. It only receives; frames from the client are ignored.
+// One WebSocket connection: a sink of the hub. It only receives; frames from the client are ignored.
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
+import type { Ending, Portion, Sink } from '#bindings/live/hub.ts'
 import type { Unsent } from '#bindings/shared/unsent-answers.ts'
 import { limits } from '#kernel/limits.ts'
 import { createMeter } from '#kernel/codec/rate-limit.ts'
-import type { Member, Seat } from './subscriptions.ts'
+import { changeIn } from '#protocols/execution/answering/request-events.ts'
+import type { SignedReceipt } from '#protocols/execution/answering/receipt.ts'
+import type { Request } from '#protocols/execution/schema.ts'
+import { bytesOf, bytesOfEntry, framesOf, type Listening } from './frames.ts'
 
 type Bounds = {
   readonly lingerMs: number
   readonly unsentBytes: number
-  readonly stuckMs: number
   readonly framesPerMinute: number
 }
 
-export type Listener = {
-  readonly member: Member
-  /** Whether it takes what it is sent. */
-  watch(): void
-  beat(): void
+export type Connection = Sink & {
+  /** Tells how it stands; what has come meanwhile, and is newer than that, follows. */
+  begin(request: Request, version: number): Promise<void>
+  beatSocket(): void
   fail(): void
-  stop(): void
+}
+
+type Parts = {
+  readonly listening: Listening
+  readonly actor: string
+  readonly bounds: Bounds
+  readonly unsent: Unsent
+  /** The receipt of a request that has ended: asked once for all who hear of it. */
+  receiptOf(id: string): Promise<SignedReceipt>
+  left(): void
 }
 
 /** RFC 6455 leaves 4000 to 4999 to us; the last digits are those of the status that HTTP would have answered. */
@@ -34,12 +45,15 @@ const closings = {
   request: 4403,
 } as const
 
-export function createListener(ws: WebSocket, socket: Duplex, seat: Seat, bounds: Bounds, unsent: Unsent, left: () => void): Listener {
+const LOST = 'you have no access to this request any more'
+
+export function createConnection(ws: WebSocket, socket: Duplex, { listening, actor, bounds, unsent, receiptOf, left }: Parts): Connection {
   const meter = createMeter(bounds.framesPerMinute, () => performance.now())
+  const { promise: begun, resolve: letOn } = Promise.withResolvers<void>()
+  /** The version of the request that was told; null: nothing was told yet. */
+  let told: number | null = null
   let alive = true
   let isOver = false
-  /** Since when something waits to be taken; 0: nothing does. */
-  let fullSince = 0
   let linger: NodeJS.Timeout | undefined
 
   function close(code: number, reason: string, lingerMs = bounds.lingerMs): void {
@@ -50,25 +64,42 @@ export function createListener(ws: WebSocket, socket: Duplex, seat: Seat, bounds
   }
 
   /** The frame is ready: what the library would do with it is done, once for everybody who gets it. */
-  function write(bytes: Buffer): void {
-    if (isOver || !socket.writable) return
+  function write(bytes: Buffer, taken?: () => void): void {
+    if (isOver || !socket.writable || bytes.length === 0) return taken?.()
     if (socket.writableLength + bytes.length > bounds.unsentBytes) return close(closings.slow, 'the client does not read its events', 1)
-    socket.write(bytes, () => unsent.release(socket, bytes.length))
-    if (socket.writableLength > 0) unsent.hold(socket, seat.actor.id, bytes.length)
+    socket.write(bytes, () => {
+      unsent.release(socket, bytes.length)
+      taken?.()
+    })
+    if (socket.writableLength > 0) unsent.hold(socket, actor, bytes.length)
   }
 
-  const member: Member = {
-    seat,
-    isLive: false,
-    hasMissed: false,
-    write,
-    finish(bytes) {
-      socket.cork()
-      write(bytes)
-      close(closings.done, '')
-      socket.uncork()
-    },
-    refuse: (why) => close(closings[why], 'you have no access to this request any more'),
+  /** The last bytes; then it is over. */
+  async function finish(before: Request | null, after: Request): Promise<void> {
+    const bytes = framesOf(before, after, await receiptOf(after.id), listening)
+    socket.cork()
+    write(bytes)
+    close(closings.done, '')
+    socket.uncork()
+  }
+
+  async function deliver(portion: Portion, taken: () => void): Promise<void> {
+    for (const entry of portion.entries) {
+      const { version, before, after } = changeIn(entry.fact)!
+      if (version <= told!) continue
+      told = version
+      if (after.receipt) await finish(before, after)
+      else write(bytesOfEntry(entry, listening))
+    }
+    taken()
+  }
+
+  /** Most portions are new to everybody, and end nothing. */
+  const isPlain = ({ entries }: Portion): boolean =>
+    told !== null && changeIn(entries[0]!.fact)!.version > told && changeIn(entries.at(-1)!.fact)!.after.receipt === undefined
+
+  function fail(): void {
+    close(closings.failed, 'an internal error occurred; it was logged')
   }
 
   // It is let through and not looked at, but not without end.
@@ -86,18 +117,29 @@ export function createListener(ws: WebSocket, socket: Duplex, seat: Seat, bounds
   })
 
   return {
-    member,
-    watch() {
-      if (socket.writableLength === 0) fullSince = 0
-      else if (fullSince === 0) fullSince = performance.now()
-      else if (performance.now() - fullSince > bounds.stuckMs) ws.terminate()
+    async begin(request, version) {
+      if (request.receipt) await finish(null, request)
+      else write(framesOf(null, request, null, listening))
+      told = version
+      letOn()
     },
-    beat() {
+    send(portion, taken) {
+      if (!isPlain(portion)) return void begun.then(() => deliver(portion, taken)).catch(fail)
+      told = changeIn(portion.entries.at(-1)!.fact)!.version
+      write(bytesOf(portion, listening), taken)
+    },
+    beat: () => undefined,
+    end({ reason, code }: Ending) {
+      if (reason === 'stopping') return close(closings.stopping, 'the server is stopping', Math.min(bounds.lingerMs, limits.streamStopMs))
+      if (reason === 'slow') return close(closings.slow, 'the client does not read its events', 1)
+      if (reason === 'failed') return fail()
+      close(code === 'UNAUTHENTICATED' ? closings.credential : closings.request, LOST)
+    },
+    beatSocket() {
       if (!alive) return ws.terminate()
       alive = false
       if (ws.readyState === ws.OPEN) ws.ping()
     },
-    fail: () => close(closings.failed, 'an internal error occurred; it was logged'),
-    stop: () => close(closings.stopping, 'the server is stopping', Math.min(bounds.lingerMs, limits.streamStopMs)),
+    fail,
   }
 }

@@ -1,17 +1,19 @@
 // Sockets for one request each: /hxp/ws/{request_id} and /hxp/ws?request_id=. They come with a key in the header or with a ticket in the
 // address; a cookie counts for nothing here, since any page could have it sent along.
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { WebSocketServer, type WebSocket } from 'ws'
 import type { BridgeHost } from '#bindings/http/mount.ts'
-import type { Credential } from '#bindings/http/browser/browser-guard.ts'
-import { sha256 } from '#kernel/log/hash-chain.ts'
+import type { Sink } from '#bindings/live/hub.ts'
+import { identifiedBy, type Identified } from '#bindings/shared/credentials.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import type { Actor } from '#kernel/declare/access.ts'
+import { SYSTEM } from '#kernel/declare/access.ts'
+import { keyOf } from '#kernel/declare/schema.ts'
 import { limits } from '#kernel/limits.ts'
+import type { SignedReceipt } from '#protocols/execution/answering/receipt.ts'
+import { Request } from '#protocols/execution/schema.ts'
 import { errorAnswer, failureAnswer, foreignPage, sendRaw, type Answer } from '../responses.ts'
-import { createListener, type Listener } from './connection.ts'
-import { createRooms, type Member, type Seat } from './subscriptions.ts'
+import { createConnection, type Connection } from './connection.ts'
 import { isForeign } from '../foreign-pages.ts'
 import type { Tickets } from './tickets.ts'
 
@@ -28,18 +30,14 @@ export function socketIdIn(url: string): string | null {
 }
 const queryIn = (url: string): URLSearchParams => new URLSearchParams(url.includes('?') ? url.slice(url.indexOf('?') + 1) : '')
 
-type Identified = { readonly who: string; caller(): Actor | Promise<Actor> }
-
 export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
-  const { kernel, guard, live, bug } = host
+  const { kernel, guard, hub, live, bug } = host
   const { origins = [], recheck = host.authenticate } = live
   const bounds = {
     sockets: live.bounds?.sockets ?? limits.socketsMax,
-    recheckMs: live.bounds?.recheckMs ?? limits.streamRecheckMs,
     beatMs: live.bounds?.beatMs ?? limits.streamBeatMs,
     lingerMs: live.bounds?.lingerMs ?? limits.streamLingerMs,
     unsentBytes: live.bounds?.unsentBytes ?? limits.streamUnsentBytesMax,
-    stuckMs: live.bounds?.stuckMs ?? limits.streamStuckMs,
     framesPerMinute: live.bounds?.commandsPerMinute ?? limits.socketCommandsPerMinute,
   }
   const server = new WebSocketServer({
@@ -53,10 +51,7 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
   server.on('wsClientError', (error, socket, request) =>
     sendRaw(socket, host.headersFor(request), errorAnswer(400, 'invalid_request', error.message, {}, [])),
   )
-  const rooms = createRooms(kernel, bug)
-  const listeners = new Set<Listener>()
-  const seats = new Map<string, Seat>()
-  const perActor = new Map<string, number>()
+  const connections = new Set<Connection>()
   let stopped = false
   let redeemed = 0
 
@@ -66,115 +61,75 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
     if (refused) return failureAnswer(refused, false)
     if (isForeign(request.headers, guard) && !host.anyOrigin && !origins.includes(request.headers.origin!)) return foreignPage
     if (stopped) return errorAnswer(503, 'unavailable', 'the server is stopping', {}, ['retry-after', '1'])
-    return listeners.size < bounds.sockets ? null : errorAnswer(503, 'unavailable', 'there are too many sockets', {}, ['retry-after', '5'])
+    return connections.size < bounds.sockets
+      ? null
+      : errorAnswer(503, 'unavailable', 'there are too many sockets', {}, ['retry-after', '5'])
   }
 
   async function identifiedIn({ headers, url }: IncomingMessage, id: string): Promise<Identified> {
-    const known = (credential: Credential): Identified => ({
-      who: sha256(`${credential.kind} ${credential.token}`),
-      caller: () => recheck(credential),
-    })
     if (headers.authorization !== undefined) {
       const credential = guard.credentialOf(headers)
       await host.authenticate(credential)
-      return known(credential)
+      return identifiedBy(recheck, credential)
     }
     const ticket = queryIn(url!).get('ticket')
     if (ticket === null) throw new Refusal('UNAUTHENTICATED', 'a key in the header or a ticket in the address is required')
-    const credential = tickets.redeem(ticket, id)
-    if (credential) return known(credential)
+    const credential = await tickets.redeem(ticket, id)
+    if (credential) return identifiedBy(recheck, credential)
     // Pages get theirs from identity/ticket.issue.
     if (!live.redeem) throw new Refusal('UNAUTHENTICATED', 'this ticket was used before, has expired, or never existed')
     return { who: `ticket ${++redeemed}`, caller: await live.redeem(ticket) }
   }
 
-  async function seatOf({ who: known, caller }: Identified, headers: IncomingHttpHeaders): Promise<Seat> {
-    const actor = await caller()
-    const audience = actor.kind !== 'human' ? 'agent' : isForeign(headers, guard) ? 'page' : 'person'
-    const who = `${known} ${audience}`
-    const seat = seats.get(who) ?? {
-      audience,
-      actor,
-      caller,
-      members: new Set<Member>(),
-      opening: 0,
-    }
-    seat.actor = actor
-    seat.opening++
-    seats.set(who, seat)
-    return seat
-  }
-
-  function count({ id }: Actor, by: 1 | -1): void {
-    const left = (perActor.get(id) ?? 0) + by
-    if (left === 0) perActor.delete(id)
-    else perActor.set(id, left)
-  }
+  const receiptOf = sharedFor(RECEIPT_MS, async (id: string) => {
+    const { receipt } = (await kernel.call('execution/request.get', { request_id: id }, SYSTEM)) as { receipt: SignedReceipt }
+    return receipt
+  })
 
   async function admit(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     const refused = refusalOf(request)
     if (refused) return sendRaw(socket, host.headersFor(request), refused)
     const id = socketIdIn(request.url!)!
-    const seat = await seatOf(await identifiedIn(request, id), request.headers)
-    try {
-      await open(request, socket, head, id, seat)
-    } finally {
-      seat.opening--
-    }
-  }
-
-  async function open(request: IncomingMessage, socket: Duplex, head: Buffer, id: string, seat: Seat): Promise<void> {
+    const { who, caller } = await identifiedIn(request, id)
+    const { kind } = await caller()
     if (id === '') throw new Refusal('INVALID_REQUEST', 'request_id is required', { field: 'request_id' })
-    // Whether it is theirs to hear is asked in the same way as whether it is theirs to read.
-    await kernel.call('execution/request.get', { request_id: id }, seat.actor)
-    if ((perActor.get(seat.actor.id) ?? 0) >= limits.bridgeSocketsPerActorMax)
-      throw new Refusal('QUOTA_EXCEEDED', `one actor has at most ${limits.bridgeSocketsPerActorMax} sockets open at a time`, {
-        retry_after: 5,
-      })
-    const again = refusalOf(request)
-    if (again) return sendRaw(socket, host.headersFor(request), again)
-    server.handleUpgrade(request, socket, head, (ws: WebSocket) => {
-      const listener = createListener(ws, socket, seat, bounds, host.unsent, () => {
-        listeners.delete(listener)
-        seat.members.delete(listener.member)
-        rooms.leave(id, listener.member)
-        count(seat.actor, -1)
-      })
-      listeners.add(listener)
-      seat.members.add(listener.member)
-      count(seat.actor, 1)
-      rooms.enter(id, listener.member)
-      rooms.begin(id, listener.member).catch((error: unknown) => {
-        bug(error)
-        listener.fail()
-      })
+    const listening = kind !== 'human' ? 'agent' : isForeign(request.headers, guard) ? 'page' : 'person'
+    const input = { request_id: id }
+    const wish = { name: 'execution/request.follow', input, after: 'latest', who, caller, perActor: limits.bridgeSocketsPerActorMax }
+    let opened: Connection | undefined
+    let leave = (): void => undefined
+    const subscription = await hub.subscribe(wish, (_, actor) => {
+      const again = refusalOf(request)
+      if (again) sendRaw(socket, host.headersFor(request), again)
+      else
+        server.handleUpgrade(request, socket, head, (ws: WebSocket) => {
+          const left = (): void => {
+            if (opened) connections.delete(opened)
+            leave()
+          }
+          opened = createConnection(ws, socket, { listening, actor, bounds, unsent: host.unsent, receiptOf, left })
+          connections.add(opened)
+        })
+      return opened ?? nobody
     })
+    leave = subscription.close
+    if (!opened) return subscription.close()
+    await begin(opened, id)
   }
 
-  /** What was revoked hears nothing any more, within a second. */
-  async function checkSeats(): Promise<void> {
-    for (const [who, seat] of seats) {
-      if (seat.members.size + seat.opening === 0) seats.delete(who)
-      else await checkSeat(seat)
-    }
-  }
-  async function checkSeat(seat: Seat): Promise<void> {
+  /** How it stands is read after it is followed: what happens in between is told by one of the two. */
+  async function begin(connection: Connection, id: string): Promise<void> {
     try {
-      seat.actor = await seat.caller()
-    } catch {
-      seat.members.forEach((member) => member.refuse('credential'))
+      const [found] = await kernel.store.read([keyOf(Request, id)])
+      await connection.begin(found!.value as Request, found!.version)
+    } catch (error) {
+      bug(error)
+      connection.fail()
     }
   }
-  let checking = false
-  const sweep = setInterval(() => {
-    rooms.look()
-    for (const listener of listeners) listener.watch()
-    if (checking) return
-    checking = true
-    void checkSeats().finally(() => (checking = false))
-  }, bounds.recheckMs)
+
   const beat = setInterval(() => {
-    for (const listener of listeners) listener.beat()
+    for (const connection of connections) connection.beatSocket()
   }, bounds.beatMs)
 
   return {
@@ -186,10 +141,24 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
     },
     stop() {
       stopped = true
-      clearInterval(sweep)
       clearInterval(beat)
-      rooms.stop()
-      for (const listener of listeners) listener.stop()
     },
+  }
+}
+
+/** Where the handshake was none: nobody is there to be told. */
+const nobody: Sink = { send: (_, taken) => taken(), beat: () => undefined, end: () => undefined }
+
+const RECEIPT_MS = 1_000
+/** One asking for all who want the same within a moment. */
+function sharedFor<T>(ms: number, ask: (id: string) => Promise<T>): (id: string) => Promise<T> {
+  const asking = new Map<string, Promise<T>>()
+  return (id) => {
+    let asked = asking.get(id)
+    if (!asked) {
+      asking.set(id, (asked = ask(id)))
+      setTimeout(() => asking.delete(id), ms).unref()
+    }
+    return asked
   }
 }

@@ -1,7 +1,7 @@
 // Tickets: `ws_url` is an address that works once, for who asked and for this one request. A commit for each would be half the cost of
 // asking, so they live in memory: after a restart a key in the header opens the socket all the same.
 import { randomBytes } from 'node:crypto'
-import type { Credential } from '#bindings/http/browser/browser-guard.ts'
+import type { Credential } from '#bindings/shared/credentials.ts'
 import { limits } from '#kernel/limits.ts'
 
 type Ticket = { readonly request_id: string; readonly credential: Credential; readonly until: number }
@@ -9,7 +9,7 @@ type Ticket = { readonly request_id: string; readonly credential: Credential; re
 export type Tickets = {
   issue(request_id: string, credential: Credential): string
   /** Uses it up. */
-  redeem(ticket: string, request_id: string): Credential | null
+  redeem(ticket: string, request_id: string): Credential | null | Promise<Credential | null>
 }
 
 const BYTES = 18

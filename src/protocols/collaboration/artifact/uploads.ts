@@ -1,9 +1,8 @@
 // Bytes that were sent for a task. An artifact that names them keeps them; what no artifact names is forgotten after a while.
 import { checksumIn, isCasUri } from '#kernel/ports/blobs.ts'
-import { noTimer, timer } from '#kernel/log/outbox-document.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'
-import type { Change, Read } from '#kernel/declare/operation.ts'
+import type { Read } from '#kernel/declare/operation.ts'
 import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { Checksum, Id, MediaType, FileName, Task, Timestamp } from '../schema.ts'
 
@@ -33,21 +32,19 @@ export const Upload = doc(
       task: index((upload) => (upload.state === 'expired' ? [] : [[upload.task_id]]), 1),
       open: index((upload) => (upload.state === 'open' ? [[upload.by]] : []), 1),
     },
+    due: (upload) => [
+      {
+        at: upload.state === 'open' ? expiryOf(upload) : null,
+        call: 'collaboration/upload.expire',
+        input: { task_id: upload.task_id, checksum: upload.checksum },
+      },
+    ],
   },
 )
 export type Upload = Static<typeof Upload.schema>
 export const uploadId = (task_id: string, checksum: string): string => `${task_id}/${checksum}`
 
-const timerName = (checksum: string): string => `upload/${checksum}`
-export const expiryOf = ({ at }: Upload): string => new Date(Date.parse(at) + limits.uploadMs).toISOString()
-
-/** An open upload waits for its end; any other has none. */
-export function uploadTimer(upload: Upload): Change {
-  const { task_id, checksum } = upload
-  return upload.state === 'open'
-    ? timer(task_id, timerName(checksum), expiryOf(upload), 'collaboration/upload.expire', { task_id, checksum })
-    : noTimer(task_id, timerName(checksum))
-}
+export const expiryOf = ({ at }: { readonly at: string }): string => new Date(Date.parse(at) + limits.uploadMs).toISOString()
 
 /** The upload that a cas: URI names, if its bytes were sent for this task and are here. */
 export async function uploadFor(read: Read, task_id: string, uri: string): Promise<Upload | null> {
@@ -58,8 +55,5 @@ export async function uploadFor(read: Read, task_id: string, uri: string): Promi
 }
 
 /** What a commit that names the upload does to it: from now on it stays. */
-export function commitUpload(upload: Upload | null): { images: ReturnType<typeof image>[]; puts: Change[] } {
-  if (upload?.state !== 'open') return { images: [], puts: [] }
-  const next: Upload = { ...upload, state: 'committed' }
-  return { images: [image(Upload, next)], puts: [uploadTimer(next)] }
-}
+export const commitUpload = (upload: Upload | null): ReturnType<typeof image>[] =>
+  upload?.state === 'open' ? [image(Upload, { ...upload, state: 'committed' })] : []

@@ -1,14 +1,14 @@
 // Artifacts: many versions under one id, each immutable; references lock id and version.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
-import { anyone } from '#kernel/declare/access.ts'
+import { anyone, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import type { NewId } from '#kernel/codec/ids.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
-import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
-import { refusedAs, t, type Static } from '#kernel/declare/schema.ts'
+import { cursorOf, nextCursor, pageIn, pageInput, pageOf, pageSize, placeOf } from '#kernel/declare/paging.ts'
+import { nullable, refusedAs, t, type Static } from '#kernel/declare/schema.ts'
 import { answeredAlong, broughtBy, type Resolving } from '../task/answering.ts'
-import { checkpointTimers, moveTask, taskTimers } from '../task/ownership.ts'
+import { moveTask } from '../task/ownership.ts'
 import { payloadOf, PayloadInput } from '../artifact/payload.ts'
 import {
   allows,
@@ -64,19 +64,20 @@ const commit = command({
     ...ByRun,
   }),
   output: t.Object({ artifact: Artifact, task: Task.schema }),
-  callers: [executor],
+  // The system delivers for an executor that is another harness.
+  callers: [executor, system],
   requires: [isNewVersion, isInTime, allows('artifact.commit'), isNotReadOnly, hasPlanFirst],
   audit: 'artifact.committed',
   besides: ['attempt'],
   load: (read, input) => committing(read, input),
   decide({ task, ...known }, input, { actor, now, newId }) {
-    const { made, head, listed } = nextVersion({ task, ...known }, input, actor.id, newId, now)
+    const by = actor.kind === 'system' ? (task.executor ?? actor.id) : actor.id
+    const { made, head, listed } = nextVersion({ task, ...known }, input, by, newId, now)
     const kept = commitUpload(known.upload)
     const next = input.final === false ? listed : delivering(listed, made, 'artifact.commit', now)
-    const images = [image(ArtifactVersion, made), image(ArtifactHead, head), image(Task, next), ...kept.images] as const
+    const images = [image(ArtifactVersion, made), image(ArtifactHead, head), image(Task, next), ...kept] as const
     return {
       facts: [fact('artifact.committed', images, byRun(input))],
-      puts: [...taskTimers(task, next), ...kept.puts],
       output: { artifact: artifactOf(made, []), task: next },
     }
   },
@@ -208,23 +209,17 @@ const edit = command({
     if (input.final !== true) {
       const listing = state.head === null ? [image(Task, listed)] : []
       return {
-        facts: [fact('artifact.edited', [...version, ...listing, ...kept.images])],
-        puts: kept.puts,
+        facts: [fact('artifact.edited', [...version, ...listing, ...kept])],
         output: { artifact, task: listed },
       }
     }
     const task: Task = { ...delivering(listed, made, 'artifact.edit/final', now), pending_checkpoint: null }
     const done = endedBy(pending!, made, actor.id, now)
     const own = [
-      fact('artifact.edited', [...version, image(Task, task), ...kept.images]),
+      fact('artifact.edited', [...version, image(Task, task), ...kept]),
       fact('task.checkpoint.resolved', [image(Checkpoint, done)], { cause: 0 }),
     ]
-    const { facts, puts } = answeredAlong(brought, own, actor.id, now)
-    return {
-      facts,
-      puts: [...taskTimers(state.task, task), ...checkpointTimers(pending, done), ...kept.puts, ...puts],
-      output: { artifact, task },
-    }
+    return { facts: answeredAlong(brought, own, actor.id, now), output: { artifact, task } }
   },
   example: {
     given: 'blocked_with_artifact',
@@ -332,4 +327,63 @@ const reference = command({
   },
 })
 
-export const artifactOperations = [commit, edit, get, reference]
+const { uri: _, ...payloadFields } = ArtifactVersion.schema.properties.payload.properties
+const ListedVersion = t.Object({
+  version: ArtifactVersion.schema.properties.version,
+  parent_version: ArtifactVersion.schema.properties.parent_version,
+  kind: ArtifactVersion.schema.properties.kind,
+  produced_at: t.String(),
+  actor: Id,
+  actor_name: nullable(t.String()),
+  payload: t.Object(payloadFields),
+})
+const ListedArtifact = t.Object({
+  id: Id,
+  type: ArtifactVersion.schema.properties.type,
+  version: t.String({ description: 'the newest' }),
+  delivered: nullable(t.String({ description: 'the version that was delivered for review last' })),
+  versions: t.Array(ListedVersion, { description: 'the newest first' }),
+})
+
+async function listedAs(read: Read, head: ArtifactHead, task: Task): Promise<Static<typeof ListedArtifact>> {
+  const versions: Static<typeof ListedVersion>[] = []
+  let type = ''
+  for (let next: string | null = head.version; next !== null && versions.length < limits.versionsPerArtifactMax;) {
+    const found: ArtifactVersion | null = await read.raw(ArtifactVersion, versionId(head.id, next))
+    if (found === null) break
+    const { version, kind, provenance, payload } = found
+    const { uri: __, ...delivered } = payload
+    const { produced_at, actor } = provenance
+    const actor_name = (await read.ports.names.named(read, actor))?.name ?? null
+    next = found.parent_version
+    versions.push({ version, parent_version: next, kind, produced_at, actor, actor_name, payload: delivered })
+    type ||= found.type
+  }
+  const delivered = task.delivered?.artifact_id === head.id ? task.delivered.version : null
+  return { id: head.id, type, version: head.version, delivered, versions }
+}
+
+const list = query({
+  name: 'artifact.list',
+  summary: 'List the artifacts of a task with their versions, without the bytes.',
+  draft: 'ours: reading',
+  input: t.Object({ task_id: Id, ...pageInput }),
+  output: t.Object({ items: t.Array(ListedArtifact), next_cursor: nextCursor }),
+  callers: [anyone],
+  load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
+  async view({ task }, input, _, read) {
+    // In their order on the task, which only grows.
+    const from = Number(placeOf('artifact.list', input) ?? 0)
+    const items: Static<typeof ListedArtifact>[] = []
+    for (let at = from; at < task.artifacts.length; at++) {
+      const head = await read.raw(ArtifactHead, task.artifacts[at]!)
+      if (head !== null) items.push(await listedAs(read, head, task))
+      const isFull = items.length === pageSize(input) || read.isFull()
+      if (isFull && at + 1 < task.artifacts.length) return { items, next_cursor: cursorOf('artifact.list', input, String(at + 1)) }
+    }
+    return { items, next_cursor: null }
+  },
+  example: { given: 'review_ready', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
+})
+
+export const artifactOperations = [commit, edit, get, list, reference]

@@ -8,7 +8,7 @@ import { cursorOf, nextCursor, pageInput, placeOf } from '#kernel/declare/paging
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import type { Found, StoredFact } from '#kernel/log/store.ts'
 import { numberIn, PORTION, recordKeeper, refuseForeignProject } from '../record/readers.ts'
-import { AuditEvent, subjectIn } from '../record/audit-view.ts'
+import { AuditEvent, named, namesBy, subjectIn } from '../record/audit-view.ts'
 import { againstStored, createFolding, createPage } from '../record/replay.ts'
 import { Id, Task } from '../schema.ts'
 
@@ -60,9 +60,12 @@ const replay = query({
     const { images, task } = folding
     const last = shownPage.goesOnAfter()
     const difference = folding.difference() ?? (await againstStored(read, images))
+    const nameOf = namesBy(read)
+    const events: AuditEvent[] = []
+    for (const event of shownPage.events) events.push(await named(event, nameOf))
     return {
       task: task(),
-      events: shownPage.events,
+      events,
       next_cursor: last === null ? null : cursorOf('audit.replay', input, String(last)),
       replayed: folding.taken(),
       documents: [...images].map(([key, { version }]) => ({ ...subjectIn(key), version })),

@@ -9,7 +9,7 @@ import { either, idOf, t, type Static } from '#kernel/declare/schema.ts'
 import { parseTimestamp } from '#kernel/codec/timestamps.ts'
 import type { FactsOf, StoredFact } from '#kernel/log/store.ts'
 import { numberIn, PORTION, recordKeeper, refuseForeignProject, taskReader } from '../record/readers.ts'
-import { actionIn, AuditEvent, bytesOf, eventOf, lineIn, subjectIn } from '../record/audit-view.ts'
+import { actionIn, AuditEvent, bytesOf, eventOf, lineIn, named, namesBy, subjectIn } from '../record/audit-view.ts'
 import { Id, Task, Timestamp } from '../schema.ts'
 
 const QueryInput = t.Object({
@@ -50,13 +50,15 @@ const auditQuery = query({
     const items: AuditEvent[] = []
     let bytes = 0
     const mayRead = taskGate(read)
+    const nameOf = namesBy(read)
     for (let examined = 0; examined < limits.examinedMax;) {
       const page = await read.facts(of, { after, limit: PORTION, reverse })
       for (const stored of page) {
         after = of.by === 'scope' || of.by === 'actor' ? stored.seq : stored.position
         const line = lineIn(stored)
         if (reverse ? from !== null && line.at < from : to !== null && line.at > to) return { items, next_cursor: null }
-        if (fits(stored, line, input, from, to) && (project_id !== null || (await mayRead(line.task)))) items.push(eventOf(stored))
+        if (fits(stored, line, input, from, to) && (project_id !== null || (await mayRead(line.task))))
+          items.push(await named(eventOf(stored), nameOf))
         // Images may be large: a page also ends when it has enough of them.
         if (items.at(-1)?.seq === stored.seq) bytes += bytesOf(stored)
         if (items.length === pageSize(input) || bytes > limits.pageBytesMax)

@@ -8,7 +8,7 @@ import { command, query, rule } from '#kernel/declare/operation.ts'
 import { nullable, t } from '#kernel/declare/schema.ts'
 import { executor, isActive, isFreeToChange, isInTime, principal, reviewer } from '../access.ts'
 import { Checksum, FileName, Id, MediaType, Task } from '../schema.ts'
-import { expiryOf, Upload, uploadId, uploadTimer } from '../artifact/uploads.ts'
+import { expiryOf, Upload, uploadId } from '../artifact/uploads.ts'
 import { versionFor } from '../artifact/versions.ts'
 
 type Uploading = { readonly task: Task; readonly known: Upload | null; readonly open: number; readonly ofTask: number }
@@ -65,7 +65,6 @@ const upload = command({
     const made: Upload = { id, task_id, project_id, root_task_id, checksum, size, media_type, name, by: actor.id, at: now, state }
     return {
       facts: [fact('artifact.uploaded', [image(Upload, made)])],
-      puts: [uploadTimer(made)],
       atMost: [
         { doc: Upload, index: 'task', prefix: [task_id], max: limits.uploadsPerTaskMax, words: 'the task keeps too many uploads' },
         { doc: Upload, index: 'open', prefix: [actor.id], max: limits.uploadsOpenMax, words: 'too many uploads that no artifact names' },
@@ -123,7 +122,7 @@ const expire = command({
     rule<{ upload: Upload }>(
       'PRECONDITION_FAILED',
       'no artifact names the upload, and its time is over',
-      ({ upload: { state, ...rest } }, _, { now }) => state === 'open' && expiryOf({ state, ...rest }) <= now,
+      ({ upload }, _, { now }) => upload.state === 'open' && expiryOf(upload) <= now,
       'the upload is named by an artifact, or its time is not over yet',
     ),
   ],
@@ -131,7 +130,7 @@ const expire = command({
   load: async (read, { task_id, checksum }) => ({ upload: await read(Upload, uploadId(task_id, checksum)) }),
   decide({ upload: known }) {
     const next: Upload = { ...known, state: 'expired' }
-    return { facts: [fact('artifact.upload_expired', [image(Upload, next)])], puts: [uploadTimer(next)], output: { upload: next } }
+    return { facts: [fact('artifact.upload_expired', [image(Upload, next)])], output: { upload: next } }
   },
   example: { given: 'upload_forgotten', as: 'system', input: ({ task, checksum }) => ({ task_id: task.id, checksum }) },
 })

@@ -10,7 +10,6 @@ import { t, type Static } from '#kernel/declare/schema.ts'
 import { durationMs, futureTimestamp } from '#kernel/codec/timestamps.ts'
 import { ByRun, byRun } from '#kernel/declare/run-fence.ts'
 import { fittingDefault, raisedOn, type Asked } from '../task/checkpoints.ts'
-import { checkpointTimers, taskTimers } from '../task/ownership.ts'
 import { allows, executor, isInTime, refuseBlank } from '../access.ts'
 import {
   Answer,
@@ -70,7 +69,6 @@ export const raise = command({
     const words = `at most ${max} questions of one agent may be open`
     return {
       facts: [fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint), image(Task, raised.task)], byRun(input))],
-      puts: [...checkpointTimers(null, raised.checkpoint), ...taskTimers(task, raised.task)],
       atMost: max === null ? [] : [{ doc: Checkpoint, index: 'open', prefix: [actor.id], max, words }],
       output: raised,
     }

@@ -4,11 +4,11 @@ import { fact, image } from '#kernel/declare/facts.ts'
 import { system, SYSTEM_ID } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
-import { either, kindOf, t } from '#kernel/declare/schema.ts'
+import { either, t } from '#kernel/declare/schema.ts'
+import type { KnownRequest } from '#kernel/ports/requests.ts'
 import { ByRun, byRun } from '#kernel/declare/run-fence.ts'
 import { applyAnswer } from '../task/answering.ts'
 import { plainQuestion, raisedOn } from '../task/checkpoints.ts'
-import { checkpointTimers, taskTimers } from '../task/ownership.ts'
 import { allows, isPending, isWithinTime, principal, reviewer } from '../access.ts'
 import { Checkpoint, CheckpointOption, Id, Task, type Answer } from '../schema.ts'
 
@@ -61,7 +61,6 @@ export const ask = command({
     const words = `at most ${max} questions of one agent may be open`
     return {
       facts: [fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint), image(Task, raised.task)], byRun(run))],
-      puts: taskTimers(task, raised.task),
       atMost: max === null ? [] : [{ doc: Checkpoint, index: 'open', prefix: [raised_by], max, words }],
       output: raised,
     }
@@ -80,8 +79,7 @@ export const ask = command({
   },
 })
 
-type Ended = { readonly status: string } | null
-type Answering = { readonly checkpoint: Checkpoint; readonly task: Task; readonly request: Ended }
+type Answering = { readonly checkpoint: Checkpoint; readonly task: Task; readonly request: KnownRequest | null }
 
 export const answer = command({
   name: 'checkpoint.settle',
@@ -116,8 +114,7 @@ export const answer = command({
     const checkpoint = await read(Checkpoint, checkpoint_id)
     const task = await read(Task, checkpoint.task_id)
     const { request_id } = checkpoint
-    // Protocols know one another's documents by name only.
-    const request = request_id === undefined ? null : ((await read.raw(kindOf('execution.request/'), request_id)) as Ended)
+    const request = request_id === undefined ? null : await read.ports.requests.request(read, request_id)
     return { checkpoint, task, request }
   },
   decide({ checkpoint, task }, { checkpoint_id: _, ...said }, { actor, now }) {
@@ -133,7 +130,6 @@ export const answer = command({
           : { basis: { kind: 'timer', id: 'fallback/fail' } as const }
     return {
       facts: [fact('task.checkpoint.resolved', [image(Checkpoint, done.checkpoint), image(Task, done.task)], right)],
-      puts: [...checkpointTimers(checkpoint, done.checkpoint), ...taskTimers(task, done.task)],
       output: done,
     }
   },

@@ -10,9 +10,8 @@ import { applyAnswer, answeredAlong, broughtBy, type Resolving } from '../task/a
 import { expireCheckpoint, familyOf, withoutChildren } from '../task/cancellation.ts'
 import { fitAnswer, peopleAfter, successorOf } from '../task/checkpoints.ts'
 import { askAbout } from '../task/ask-people.ts'
-import { checkpointTimers, taskTimers } from '../task/ownership.ts'
 import { agentFor, hasTimeToTryAgain, isNotExpired, isPending, principal, reviewer } from '../access.ts'
-import { Answer, ArtifactHead, ArtifactVersion, Checkpoint, Id, Task, versionId } from '../schema.ts'
+import { Answer, ArtifactHead, ArtifactVersion, Checkpoint, Digest, Id, Task, versionId } from '../schema.ts'
 import { raise } from './checkpoint-raise.ts'
 
 async function checkpointAndTask(read: Read, checkpoint_id: string): Promise<Resolving> {
@@ -24,7 +23,7 @@ const resolve = command({
   name: 'checkpoint.resolve',
   summary: 'Answer a pending checkpoint: the task goes on, or ends if it is rejected.',
   draft: 'HACP 0.1.0, Checkpoint; Operation Preconditions',
-  input: t.Object({ checkpoint_id: Id, ...Answer.properties }),
+  input: t.Object({ checkpoint_id: Id, ...Answer.properties, digest: Digest }),
   output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
   callers: [principal, reviewer],
   requires: [isNotExpired, isPending, hasTimeToTryAgain],
@@ -51,14 +50,14 @@ const resolve = command({
       brought: isEnd ? [] : await broughtBy(read, loaded.checkpoint),
     }
   },
-  decide({ family, brought, ...state }, { checkpoint_id: _, ...answer }, { actor, now }) {
+  decide({ family, brought, ...state }, { checkpoint_id: _, digest, ...answer }, { actor, now }) {
     const { checkpoint, task } = applyAnswer(state, fitAnswer(state.checkpoint, answer), actor.id, now)
-    const facts = [fact('task.checkpoint.resolved', [image(Checkpoint, checkpoint), image(Task, task)])]
+    const facts = [
+      fact('task.checkpoint.resolved', [image(Checkpoint, checkpoint), image(Task, task)], digest ? { detail: { digest } } : {}),
+    ]
     if (task.outcome) facts.push(fact('task.completed', [image(Task, task)], { detail: { outcome: task.outcome }, cause: 0 }))
-    const rest = family ? withoutChildren(family, facts, now) : answeredAlong(brought, facts, actor.id, now)
     return {
-      facts: rest.facts,
-      puts: [...checkpointTimers(state.checkpoint, checkpoint), ...taskTimers(state.task, task), ...rest.puts],
+      facts: family ? withoutChildren(family, facts, now) : answeredAlong(brought, facts, actor.id, now),
       output: { checkpoint, task },
     }
   },
@@ -114,18 +113,17 @@ const expire = command({
           behalf: task.ownership.principal,
         }),
       ]
-      return { facts, puts: [...checkpointTimers(checkpoint, done.checkpoint), ...taskTimers(task, done.task)], output: done }
+      return { facts, output: done }
     }
     const over = expireCheckpoint(checkpoint)
     const freed: Task = { ...task, pending_checkpoint: null }
     const detail = { on_expiry: policy }
     const ended = fact('task.checkpoint.expired', [image(Checkpoint, over), image(Task, freed)], { ...right, detail })
     // With `fail` a contract cancels the task in the same batch.
-    if (policy === 'fail') return { facts: [ended], puts: checkpointTimers(checkpoint, over), output: { checkpoint: over, task: freed } }
+    if (policy === 'fail') return { facts: [ended], output: { checkpoint: over, task: freed } }
     const next = successorOf(checkpoint, freed, people, newId('ckpt'), now)
     return {
       facts: [ended, fact('task.checkpoint.raised', [image(Checkpoint, next.checkpoint), image(Task, next.task)], { ...right, cause: 0 })],
-      puts: [...checkpointTimers(checkpoint, over), ...checkpointTimers(null, next.checkpoint)],
       output: { checkpoint: over, task: next.task },
     }
   },
@@ -160,7 +158,6 @@ const overdue = command({
     const next: Checkpoint = { ...checkpoint, overdue: true }
     return {
       facts: [fact('task.checkpoint.overdue', [image(Checkpoint, next)])],
-      puts: checkpointTimers(checkpoint, next),
       output: { checkpoint: next },
     }
   },
@@ -191,7 +188,6 @@ const escalate = command({
     const asked = askAbout(task, pending, prompt, newId('ckpt'), now, null)
     return {
       facts: asked.facts,
-      puts: [...taskTimers(task, asked.task), ...asked.puts],
       output: { checkpoint: asked.checkpoint!, task: asked.task },
     }
   },

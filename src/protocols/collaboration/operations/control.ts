@@ -8,7 +8,6 @@ import { t } from '#kernel/declare/schema.ts'
 import { applyAnswer, answeredAlong, broughtBy } from '../task/answering.ts'
 import { familyOf, type Family } from '../task/cancellation.ts'
 import { plainQuestion, raisedOn, type Asked } from '../task/checkpoints.ts'
-import { checkpointTimers, taskTimers } from '../task/ownership.ts'
 import { allows, principal } from '../access.ts'
 import { Amendment, Checkpoint, Id, Intent, Task } from '../schema.ts'
 
@@ -26,10 +25,7 @@ const atWorkBelow = ({ children }: Family): Task[] =>
  * stop as well, in the same batch: a tree is bounded.
  */
 function interrupted(family: Family, action: string, words: string, takeover: boolean, { actor, now, newId }: Context) {
-  const raise = (task: Task, asked: Asked, isBounded: boolean) => ({
-    before: task,
-    ...raisedOn(task, newId('ckpt'), asked, now, 'task.interrupt', isBounded),
-  })
+  const raise = (task: Task, asked: Asked, isBounded: boolean) => raisedOn(task, newId('ckpt'), asked, now, 'task.interrupt', isBounded)
   const below = atWorkBelow(family).map((task) => raise(task, plainQuestion('interrupt', WITH_ANOTHER, actor.id), false))
   const brings = below.length > 0 ? { brings: below.map(({ checkpoint }) => checkpoint.id) } : {}
   const own = raise(family.task, { ...plainQuestion('interrupt', words, actor.id), takeover, ...brings }, true)
@@ -39,7 +35,6 @@ function interrupted(family: Family, action: string, words: string, takeover: bo
   ]
   return {
     facts: [...factsOf(own, action, 0), ...below.flatMap((one, i) => factsOf(one, 'task.interrupted', 2 * (i + 1)))],
-    puts: [own, ...below].flatMap(({ before, task }) => taskTimers(before, task)),
     output: { task: own.task, checkpoint: own.checkpoint },
   }
 }
@@ -115,8 +110,7 @@ const giveBack = command({
       fact('task.checkpoint.resolved', [image(Checkpoint, done.checkpoint), image(Task, done.task)]),
       fact('task.returned', [image(Task, done.task)], { cause: 0 }),
     ]
-    const { facts, puts } = answeredAlong(brought, own, actor.id, now)
-    return { facts, puts: [...checkpointTimers(checkpoint, done.checkpoint), ...taskTimers(task, done.task), ...puts], output: done }
+    return { facts: answeredAlong(brought, own, actor.id, now), output: done }
   },
   example: { given: 'taken_over', as: 'alice', input: ({ task }) => ({ task_id: task.id, comment: 'The config is fixed; go on.' }) },
 })

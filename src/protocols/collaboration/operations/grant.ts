@@ -2,14 +2,18 @@
 // allow, the last allow for a scope over those before it; every use is recorded with the grant as its basis.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
-import { anyone } from '#kernel/declare/access.ts'
+import { anyone, spokenFor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule } from '#kernel/declare/operation.ts'
+import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
-import { either, nullable, refusedAs, t } from '#kernel/declare/schema.ts'
+import { timestampOf } from '#kernel/ports/clock.ts'
+import { cutTo } from '#kernel/codec/cut-text.ts'
+import { either, nullable, refusedAs, t, type Static } from '#kernel/declare/schema.ts'
+import type { KnownAnswer } from '#kernel/ports/requests.ts'
 import { futureTimestamp } from '#kernel/codec/timestamps.ts'
-import { sessionOf, speakingFor } from '../task/grants.ts'
-import { executor, isActive, isInTime, principal } from '../access.ts'
+import { isTerminal } from '../states.ts'
+import { isInForce, sessionOf, speakingFor } from '../task/grants.ts'
+import { executor, isActive, isInTime, principal, reviewer } from '../access.ts'
 import { Grant, GrantHead, grantHeadId, GrantScope, GrantUntil, Id, Task } from '../schema.ts'
 
 const add = command({
@@ -140,20 +144,143 @@ const use = command({
   example: { given: 'granted', as: 'devin', input: ({ task, grant }) => ({ task_id: grant.task_id ?? task.id, scope: 'deploy:staging' }) },
 })
 
+const GrantView = t.Object({
+  ...Grant.schema.properties,
+  granted_by_name: nullable(t.String()),
+  task_goal: t.String(),
+  is_live: t.Boolean({ description: 'it speaks now: not taken back, not used up, its time not over, its task not ended' }),
+})
+
+/** null: nobody is registered so, as a pseudonym is not. */
+const personName = async (read: Read, id: string): Promise<string | null> => (await read.ports.names.named(read, id))?.name ?? null
+
+async function viewed(read: Read, grant: Grant, now: string): Promise<Static<typeof GrantView>> {
+  const task = await read.raw(Task, grant.task_id)
+  const is_live = task !== null && !isTerminal(task.state) && isInForce(grant, await sessionOf(read, task), now)
+  return { ...grant, granted_by_name: await personName(read, grant.granted_by), task_goal: task?.spec.goal ?? '', is_live }
+}
+
+/** Two stretches of one index, one after the other: those that may still speak, then the others, each from the newest on. */
+async function givenBy(read: Read, people: readonly string[], { after, limit }: { after: string | undefined; limit: number }) {
+  const [first, row] = after === undefined ? ['live', undefined] : [after.slice(0, 4), after.slice(4) || undefined]
+  const found: { id: string; at: string }[] = []
+  for (const state of first === 'over' ? ['over'] : ['live', 'over']) {
+    const page = { after: state === first ? row : undefined, limit: limit - found.length, reverse: true }
+    const listed =
+      page.limit === 0
+        ? []
+        : await read.list(
+            Grant,
+            'giver',
+            people.map((who) => [who, state]),
+            page,
+          )
+    found.push(...listed.map(({ id, at }) => ({ id, at: `${state}${at}` })))
+  }
+  return found
+}
+
 const list = query({
   name: 'grant.list',
-  summary: 'List the grants of a task, oldest first.',
+  summary: 'List the grants of a task, oldest first; without a task those that you gave, the newest first, and what is over last.',
   draft: 'continuous control: constraints.grants',
-  input: t.Object({ task_id: Id, ...pageInput }),
-  output: t.Object({ items: t.Array(Grant.schema), next_cursor: nextCursor }),
+  input: t.Object({ task_id: t.Optional(Id), ...pageInput }),
+  output: t.Object({ items: t.Array(GrantView), next_cursor: nextCursor }),
   callers: [anyone],
-  async load(read, input) {
-    await read(Task, input.task_id)
-    const listed = await read.list(Grant, 'task', [[input.task_id]], pageIn('grant.list', input))
-    return { listed, items: await Promise.all(listed.map(({ id }) => read(Grant, id))) }
+  async load(read, input, { actor }) {
+    const page = pageIn('grant.list', input)
+    if (input.task_id !== undefined) {
+      await read(Task, input.task_id)
+      return { listed: await read.list(Grant, 'task', [[input.task_id]], page) }
+    }
+    if (actor.kind !== 'human')
+      throw new Refusal('INVALID_REQUEST', 'task_id is missing: without a task, people list the grants that they gave', {
+        field: 'task_id',
+      })
+    return { listed: await givenBy(read, spokenFor(actor), page) }
   },
-  view: ({ listed, items }, input) => pageOf('grant.list', input, listed, items),
+  async view({ listed }, input, { now }, read) {
+    const found = await Promise.all(listed.map(({ id }) => read.maybe(Grant, id)))
+    const items = await Promise.all(found.filter((grant) => grant !== null).map((grant) => viewed(read, grant, now)))
+    return pageOf('grant.list', input, listed, items)
+  },
   example: { given: 'granted', as: 'devin', input: ({ task }) => ({ task_id: task.id }) },
 })
 
-export const grantOperations = [add, revoke, use, list]
+/** As many questions as one preview looks at. */
+const LOOKS_MAX = 1_000
+const SHOWN_MAX = 20
+const DAY_MS = 86_400_000
+
+/** The questions of the task's agent about a scope that people answered since, the oldest first within each scope. */
+async function answeredIn(read: Read, task: Task, scope: string, since: string): Promise<{ found: KnownAnswer[]; isCut: boolean }> {
+  const isFamily = scope.endsWith(':*')
+  const begin = `scope ${isFamily ? scope.slice(0, -1) : `${scope}\0${since}`}`
+  const found: KnownAnswer[] = []
+  if (task.executor === null) return { found, isCut: false }
+  const { requests } = read.ports
+  const listed = await requests.cases(read, task.project_id, task.executor, { after: begin, limit: LOOKS_MAX })
+  for (const { id, at } of listed) {
+    if (!at.startsWith(isFamily ? begin : `scope ${scope}\0`)) return { found, isCut: false }
+    const answer = await requests.answer(read, id)
+    if (answer !== null && answer.at >= since) found.push(answer)
+  }
+  return { found, isCut: listed.length === LOOKS_MAX }
+}
+
+const preview = query({
+  name: 'grant.preview',
+  summary: 'Show what a grant would have answered in the last days, and what people answered.',
+  draft: 'ours: nobody should allow beforehand without seeing what that would have meant',
+  input: t.Object({
+    task_id: Id,
+    scope: GrantScope,
+    days: t.Optional(t.Integer({ minimum: 1, maximum: 365, description: 'how many days back; 30 by default' })),
+  }),
+  output: t.Object({
+    scope: t.String(),
+    days: t.Integer(),
+    would_answer: t.Integer({ description: 'the questions of the agent of the task that such a grant would have answered' }),
+    approved: t.Integer({ description: 'of those, how many people approved' }),
+    rejected: t.Integer({ description: 'of those, how many people rejected' }),
+    is_cut: t.Boolean({ description: 'there were more than one preview looks at' }),
+    items: t.Array(
+      t.Object({
+        request_id: Id,
+        at: t.String(),
+        title: t.String(),
+        scope: t.String(),
+        result: t.Unknown(),
+        by: t.String(),
+        by_name: nullable(t.String()),
+      }),
+      { description: 'the latest of them' },
+    ),
+  }),
+  callers: [principal, reviewer],
+  load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
+  async view({ task }, { scope, days = 30 }, { now }, read) {
+    const { found, isCut } = await answeredIn(read, task, scope, timestampOf(Date.parse(now) - days * DAY_MS))
+    const of = (result: string): number => found.filter((answer) => answer.result === result).length
+    const latest = found.toSorted((a, b) => (a.at < b.at ? 1 : -1)).slice(0, SHOWN_MAX)
+    return {
+      scope,
+      days,
+      would_answer: found.length,
+      approved: of('approved'),
+      rejected: of('rejected'),
+      is_cut: isCut,
+      items: await Promise.all(
+        latest.map(async ({ id, title, ...answer }) => ({
+          request_id: id,
+          title: cutTo(title, limits.labelCharsMax),
+          ...answer,
+          by_name: await personName(read, answer.by),
+        })),
+      ),
+    }
+  },
+  example: { given: 'in_progress', as: 'alice', input: ({ task }) => ({ task_id: task.id, scope: 'deploy:staging' }) },
+})
+
+export const grantOperations = [add, revoke, use, list, preview]

@@ -5,7 +5,7 @@ import { administrator, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { refusedAs, t, type Static } from '#kernel/declare/schema.ts'
-import { moveTask, taskTimers, withExecutor } from '../task/ownership.ts'
+import { moveTask, withExecutor } from '../task/ownership.ts'
 import { agentFor, executingAgent, isActive, isInTime, workerFor } from '../access.ts'
 import { Id, Task, TaskSpecInput, Timestamp, Via } from '../schema.ts'
 import { narrowSpec, refuseUnknownInputs } from '../task/spec.ts'
@@ -41,7 +41,6 @@ const transfer = command({
     const next = withExecutor(given, to, { via, reason: 'ownership.transfer', now })
     return {
       facts: [fact('ownership.transferred', [image(Task, next)], { detail: { to } })],
-      puts: taskTimers(task, next),
       output: { task: next },
     }
   },
@@ -101,7 +100,6 @@ const delegate = command({
     }
     return {
       facts: [fact('ownership.delegated', [image(Task, next)], { detail: { to: input.to } })],
-      puts: taskTimers(task, next),
       output: { task: next, child: null },
     }
   },
@@ -143,7 +141,6 @@ function childOf(
       fact('task.created', [image(Task, created)], { id: event, cause: 0 }),
       fact('task.assigned', [image(Task, child)], { cause: 1 }),
     ],
-    puts: taskTimers(null, child),
     atMost: [treeBound(child.root_task_id)],
     output: { task, child },
   }

@@ -7,9 +7,21 @@ import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
 import { t } from '#kernel/declare/schema.ts'
 import { familyOf, hasEndedAbove, isNotTakenUpAgain, withoutChildren } from '../task/cancellation.ts'
-import { moveTask, taskTimers } from '../task/ownership.ts'
+import { moveTask } from '../task/ownership.ts'
 import { principal, refuseBlank, reviewer } from '../access.ts'
-import { ArtifactHead, ArtifactVersion, Comment, Id, Review, ReviewComment, ReviewKind, Task, Verdict, versionId } from '../schema.ts'
+import {
+  ArtifactHead,
+  ArtifactVersion,
+  Comment,
+  Digest,
+  Id,
+  Review,
+  ReviewComment,
+  ReviewKind,
+  Task,
+  Verdict,
+  versionId,
+} from '../schema.ts'
 
 type Reviewing = { readonly task: Task; readonly artifact_version: string; readonly taken: boolean }
 
@@ -42,6 +54,7 @@ const submit = command({
     verdict: Verdict,
     comments: t.Optional(t.Array(ReviewComment, { maxItems: limits.commentsMax })),
     requested_changes: t.Optional(t.Array(t.String({ minLength: 1, maxLength: limits.textCharsMax }), { maxItems: limits.changesMax })),
+    digest: Digest,
   }),
   output: t.Object({ review: Review.schema, task: Task.schema }),
   callers: [principal, reviewer],
@@ -107,9 +120,12 @@ const submit = command({
     const next: Task =
       verdict === 'rejected' ? { ...ended, outcome: 'rejected_in_review', outcome_reason: comments[0]?.body ?? null } : ended
     const path = [...new Set([task.state, begun.state, next.state])]
-    const facts = [fact('review.submitted', [image(Review, review), image(Task, next)], { detail: { path, verdict, kind } })]
-    const rest = family ? withoutChildren(family, facts, now) : { facts, puts: [] }
-    return { facts: rest.facts, puts: [...taskTimers(task, next), ...rest.puts], output: { review, task: next } }
+    const facts = [
+      fact('review.submitted', [image(Review, review), image(Task, next)], {
+        detail: { path, verdict, kind, ...(input.digest === undefined ? {} : { digest: input.digest }) },
+      }),
+    ]
+    return { facts: family ? withoutChildren(family, facts, now) : facts, output: { review, task: next } }
   },
   example: {
     given: 'review_ready',

@@ -9,7 +9,6 @@ import { either, t, type Static } from '#kernel/declare/schema.ts'
 import { durationMs, futureTimestamp, hasTime } from '#kernel/codec/timestamps.ts'
 import { familyOf, type Family } from '../task/cancellation.ts'
 import { askAbout } from '../task/ask-people.ts'
-import { taskTimers } from '../task/ownership.ts'
 import { isActive, principal, reviewerFor } from '../access.ts'
 import { Checkpoint, Duration, Id, isTerminal, Task, Timestamp } from '../schema.ts'
 import { taskStates } from '../states.ts'
@@ -121,9 +120,8 @@ const extend = command({
     return {
       facts: [
         fact('task.extended', [image(Task, next)]),
-        ...inherited.map(({ after }) => fact('task.extended', [image(Task, after)], { cause: 0 })),
+        ...inherited.map((after) => fact('task.extended', [image(Task, after)], { cause: 0 })),
       ],
-      puts: [...taskTimers(task, next), ...inherited.flatMap(({ before, after }) => taskTimers(before, after))],
       output: { task: next },
     }
   },
@@ -131,13 +129,13 @@ const extend = command({
 })
 
 /** Parts that an agent passed on with the deadline of the whole: they have it for as long as the whole has it. */
-function heirsOf({ task, children }: Family, deadline: string | null, now: string): { before: Task; after: Task }[] {
+function heirsOf({ task, children }: Family, deadline: string | null, now: string): Task[] {
   return children.flatMap((child) => {
     const { task: before } = child
     const isHeir = before.delegators.length > 0 && before.deadline === task.deadline && task.deadline !== null
     if (!isHeir || isTerminal(before.state)) return []
     const after: Task = { ...before, deadline }
-    return [{ before, after: { ...after, overdue: before.overdue && !hasTime(after, now) } }, ...heirsOf(child, deadline, now)]
+    return [{ ...after, overdue: before.overdue && !hasTime(after, now) }, ...heirsOf(child, deadline, now)]
   })
 }
 
@@ -170,7 +168,7 @@ const overdue = command({
     const facts: Made[] = [fact('task.overdue', [image(Task, late)], { detail: { limit } })]
     const words = `The task's ${limit} has passed. Extend it and go on, or end it: without more time it comes back to you.`
     const asked = askAbout(late, pending, words, newId('ckpt'), now, 0)
-    return { facts: [...facts, ...asked.facts], puts: [...taskTimers(task, asked.task), ...asked.puts], output: { task: asked.task } }
+    return { facts: [...facts, ...asked.facts], output: { task: asked.task } }
   },
   example: { given: 'late', as: 'system', input: ({ task }) => ({ task_id: task.id }) },
 })

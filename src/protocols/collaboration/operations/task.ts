@@ -4,10 +4,10 @@ import { fact, image } from '#kernel/declare/facts.ts'
 import { anyone, heldBy, role, system, type Actor, type Subject } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Bound, type Read } from '#kernel/declare/operation.ts'
-import { kindOf, nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { futureTimestamp } from '#kernel/codec/timestamps.ts'
 import { cancelFamily, familyOf, hasEndedAbove, withoutChildren } from '../task/cancellation.ts'
-import { moveTask, taskTimers, workedOnBy } from '../task/ownership.ts'
+import { moveTask, workedOnBy } from '../task/ownership.ts'
 import { allows, executor, isInTime, leavesSpecAlone, principal, reviewerFor, workerFor } from '../access.ts'
 import { Id, isTerminal, Task, TaskSpecInput, Timestamp } from '../schema.ts'
 import { refuseUnknownInputs, specOf } from '../task/spec.ts'
@@ -88,7 +88,6 @@ const create = command({
     const adopted = parent ? [fact('task.child_added', [image(Task, addChild(parent, id))], { detail: { child: id }, cause: 0 })] : []
     return {
       facts: [fact('task.created', [image(Task, task)], { id: event }), ...adopted],
-      puts: taskTimers(null, task),
       atMost: parent ? [treeBound(task.root_task_id)] : [],
       output: { task },
     }
@@ -195,15 +194,15 @@ const assign = command({
     const hand = { via: 'assign', reason: 'task.assign', now } as const
     const given = { ...task, ownership: { ...task.ownership, delegable } }
     const next = moveTask(workedOnBy(given, assignee), 'task.assign', hand)
-    return { facts: [fact('task.assigned', [image(Task, next)])], puts: taskTimers(task, next), output: { task: next, connected } }
+    return { facts: [fact('task.assigned', [image(Task, next)])], output: { task: next, connected } }
   },
   example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id, assignee: 'agent_devin' }) },
 })
 
-/** The card is another protocol's, which is known here by its name only. An agent without one comes for its messages. */
+/** An agent without one comes for its messages. */
 async function isConnected(read: Read, { id, kind }: Subject): Promise<boolean | null> {
   if (kind !== 'agent') return null
-  const card = (await read.raw(kindOf('delegation.card/'), id)) as { readonly reach: string } | null
+  const card = await read.ports.runs.card(read, id)
   return card === null || card.reach === 'pull' ? read.seen(id).connected : null
 }
 
@@ -213,13 +212,13 @@ const start = command({
   draft: 'HACP 0.1.0, Task State Machine ("Agent starts work"); the 21st operation',
   input: t.Object({ task_id: Id, ...untouchedSpec }),
   output: t.Object({ task: Task.schema }),
-  callers: [executor],
+  callers: [executor, system],
   requires: [leavesSpecAlone, isInTime, allows('task.start')],
   audit: 'task.started',
   load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
   decide({ task }, _, { now }) {
     const next = moveTask(task, 'task.start', { via: 'handoff', reason: 'task.start', now })
-    return { facts: [fact('task.started', [image(Task, next)])], puts: taskTimers(task, next), output: { task: next } }
+    return { facts: [fact('task.started', [image(Task, next)])], output: { task: next } }
   },
   example: { given: 'assigned', as: 'devin', input: ({ task }) => ({ task_id: task.id }) },
 })
@@ -238,8 +237,8 @@ const cancel = command({
     return { task, family: await familyOf(read, task) }
   },
   decide({ family }, { reason = null }, { now }) {
-    const { facts, puts, ended } = cancelFamily(family, reason, now)
-    return { facts, puts, output: { task: ended } }
+    const { facts, ended } = cancelFamily(family, reason, now)
+    return { facts, output: { task: ended } }
   },
   example: { given: 'in_progress', as: 'alice', input: ({ task }) => ({ task_id: task.id, reason: 'not needed any more' }) },
 })
@@ -260,8 +259,8 @@ const complete = command({
   decide({ task, family }, _, { now }) {
     const done = moveTask(task, 'task.complete', { via: 'approve', reason: 'task.complete', now })
     const next: Task = { ...done, outcome: 'accepted' }
-    const rest = withoutChildren(family, [fact('task.completed', [image(Task, next)], { detail: { outcome: 'accepted' } })], now)
-    return { facts: rest.facts, puts: [...taskTimers(task, next), ...rest.puts], output: { task: next } }
+    const completed = fact('task.completed', [image(Task, next)], { detail: { outcome: 'accepted' } })
+    return { facts: withoutChildren(family, [completed], now), output: { task: next } }
   },
   // `accepted` never stands by itself: the same batch that reaches it leaves it.
   example: { given: 'in_progress', as: 'system', input: ({ task }) => ({ task_id: task.id }), refused: 'PRECONDITION_FAILED' },

@@ -1,5 +1,6 @@
 // Audit events as the draft shows them, with their documents before and after.
 import type { Line } from '#kernel/log/hash-chain.ts'
+import type { Read } from '#kernel/declare/operation.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import type { StoredFact } from '#kernel/log/store.ts'
 import { Id, Timestamp } from '../schema.ts'
@@ -18,6 +19,8 @@ export const AuditEvent = t.Object({
   before: Shown,
   after: Shown,
   // Ours, from here on.
+  actor_name: t.Optional(nullable(t.String())), // in audit.query and audit.replay; a stream has ids alone
+  behalf_name: t.Optional(nullable(t.String())),
   project_id: t.String(),
   root_task_id: nullable(Id),
   protocol: t.String(),
@@ -73,6 +76,20 @@ export function eventOf(stored: StoredFact): AuditEvent {
     changes,
     hash: stored.hash,
   }
+}
+
+/** Names as they are now, beside the ids that the record keeps; of services and the system there are none. */
+export function namesBy(read: Read): (id: string) => Promise<string | null> {
+  const known = new Map<string, Promise<string | null>>()
+  return (id) => {
+    const found = known.get(id) ?? read.ports.names.named(read, id).then((named) => named?.name ?? null)
+    known.set(id, found)
+    return found
+  }
+}
+export async function named(event: AuditEvent, nameOf: ReturnType<typeof namesBy>): Promise<AuditEvent> {
+  const { actor, behalf } = event
+  return { ...event, actor_name: await nameOf(actor), behalf_name: behalf === null ? null : await nameOf(behalf) }
 }
 
 /** How much text the documents of an event have. */

@@ -4,8 +4,8 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
 import { mergePatch, refuseMismatch } from '#kernel/declare/foreign-schema.ts'
 import { limits } from '#kernel/limits.ts'
-import type { Change, Made, Read } from '#kernel/declare/operation.ts'
-import { checkpointTimers, moveTask, taskTimers, withExecutor } from './ownership.ts'
+import type { Made, Read } from '#kernel/declare/operation.ts'
+import { moveTask, withExecutor } from './ownership.ts'
 import { Checkpoint, Task, type Answer } from '../schema.ts'
 
 export type Resolving = { readonly checkpoint: Checkpoint; readonly task: Task }
@@ -58,15 +58,11 @@ export async function broughtBy(read: Read, checkpoint: Checkpoint | null): Prom
  * They end with it, in the same batch: each goes on where it stopped. One that has changed hands as often as it may waits for its own
  * people, so that it does not hold up the rest. `before` are the facts of the answer.
  */
-export function answeredAlong(brought: readonly Resolving[], before: readonly Made[], by: string, now: string) {
+export function answeredAlong(brought: readonly Resolving[], before: readonly Made[], by: string, now: string): Made[] {
   const free = brought.filter(({ task }) => task.ownership.chain.length < limits.transfersPerTaskMax)
-  const done = free.map((one) => ({ one, next: applyAnswer(one, { action: 'approve' }, by, now) }))
-  const facts: Made[] = done.map(({ next }) =>
+  const done = free.map((one) => applyAnswer(one, { action: 'approve' }, by, now))
+  const facts = done.map((next) =>
     fact('task.checkpoint.resolved', [image(Checkpoint, next.checkpoint), image(Task, next.task)], { cause: 0 }),
   )
-  const puts: Change[] = done.flatMap(({ one, next }) => [
-    ...checkpointTimers(one.checkpoint, next.checkpoint),
-    ...taskTimers(one.task, next.task),
-  ])
-  return { facts: [...before, ...facts], puts }
+  return [...before, ...facts]
 }

@@ -3,13 +3,13 @@ import { fact, image } from '#kernel/declare/facts.ts'
 import { SYSTEM_ID } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
-import type { Change, Made } from '#kernel/declare/operation.ts'
+import type { Made } from '#kernel/declare/operation.ts'
 import { expireCheckpoint } from './cancellation.ts'
 import { plainQuestion, raisedOn, supersededBy } from './checkpoints.ts'
-import { checkpointTimers, moveTask } from './ownership.ts'
+import { moveTask } from './ownership.ts'
 import { Checkpoint, Task } from '../schema.ts'
 
-export type Escalated = { readonly facts: Made[]; readonly puts: Change[]; readonly task: Task; readonly checkpoint: Checkpoint | null }
+export type Escalated = { readonly facts: Made[]; readonly task: Task; readonly checkpoint: Checkpoint | null }
 
 /** `cause` is the fact of the same decision that led to it; null: there is none. */
 export function askAbout(task: Task, pending: Checkpoint | null, words: string, id: string, now: string, cause: number | null): Escalated {
@@ -23,18 +23,16 @@ export function askAbout(task: Task, pending: Checkpoint | null, words: string, 
         fact('task.checkpoint.expired', [image(Checkpoint, over)], { ...more, detail: { reason: 'superseded' } }),
         fact('task.checkpoint.raised', [image(Checkpoint, next.checkpoint), image(Task, next.task)], more),
       ],
-      puts: [...checkpointTimers(pending, over), ...checkpointTimers(null, next.checkpoint)],
       ...next,
     }
   }
   // Nobody works on it, or it is with a person already: there is nothing to decide now.
-  if (task.state !== 'assigned' && task.state !== 'in_progress') return { facts: [], puts: [], task, checkpoint: null }
+  if (task.state !== 'assigned' && task.state !== 'in_progress') return { facts: [], task, checkpoint: null }
   const started = task.state === 'assigned' ? moveTask(task, 'task.start', { via: 'handoff', reason: 'task.start', now }) : task
   const raised = raisedOn(started, id, question, now)
   const start = task.state === 'assigned' ? [fact('task.started', [image(Task, started)], more)] : []
   return {
     facts: [...start, fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint), image(Task, raised.task)], more)],
-    puts: checkpointTimers(null, raised.checkpoint),
     ...raised,
   }
 }

@@ -1,9 +1,9 @@
 // Ending a task with everything that hangs on it: its pending question expires, its active descendants end with it, and nothing is
 // begun or taken up again below it.
 import { fact, image } from '#kernel/declare/facts.ts'
-import { rule, type Change, type Made, type Read } from '#kernel/declare/operation.ts'
+import { rule, type Made, type Read } from '#kernel/declare/operation.ts'
 import { canMove } from '#kernel/declare/transitions.ts'
-import { checkpointTimers, moveTask, taskTimers } from './ownership.ts'
+import { moveTask } from './ownership.ts'
 import { Checkpoint, isTerminal, Task } from '../schema.ts'
 import { taskMoves } from '../states.ts'
 
@@ -22,33 +22,30 @@ export function expireCheckpoint(checkpoint: Checkpoint): Checkpoint {
 }
 
 /** Facts in the order in which one led to the other. */
-export function cancelFamily(family: Family, reason: string | null, now: string): { facts: Made[]; puts: Change[]; ended: Task } {
+export function cancelFamily(family: Family, reason: string | null, now: string): { facts: Made[]; ended: Task } {
   const ending = createEnding([], 'parent_cancelled', now)
   const ended = ending.end(family, reason, null)
-  return { ...ending, ended }
+  return { facts: ending.facts, ended }
 }
 
 /** The rest of a task that ended otherwise: its active descendants end as well. `before` are the facts that ended it. */
-export function withoutChildren(family: Family, before: readonly Made[], now: string): { facts: Made[]; puts: Change[] } {
+export function withoutChildren(family: Family, before: readonly Made[], now: string): Made[] {
   const ending = createEnding(before, 'parent_ended', now)
   ending.endChildren(family.children, before.length - 1)
-  return ending
+  return ending.facts
 }
 
 function createEnding(before: readonly Made[], why: 'parent_cancelled' | 'parent_ended', now: string) {
   const facts: Made[] = [...before]
-  const puts: Change[] = []
-  return { facts, puts, end, endChildren }
+  return { facts, end, endChildren }
 
   function end({ task, pending, children }: Family, reason: string | null, cause: number | null): Task {
     const moving = moveTask(task, 'task.cancel', { via: 'handoff', reason: 'task.cancel', now })
     const next: Task = { ...moving, outcome: 'cancelled', outcome_reason: reason, pending_checkpoint: null }
     const own = facts.push(fact('task.cancelled', [image(Task, next)], cause === null ? {} : { cause })) - 1
-    puts.push(...taskTimers(task, next))
     if (pending?.state === 'pending') {
       const over = expireCheckpoint(pending)
       facts.push(fact('task.checkpoint.expired', [image(Checkpoint, over)], { cause: own }))
-      puts.push(...checkpointTimers(pending, over))
     }
     endChildren(children, own)
     return next

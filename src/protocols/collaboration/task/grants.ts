@@ -1,7 +1,6 @@
 // The grant of a task that speaks for a scope now.
 import type { Granted, Read } from '#kernel/declare/operation.ts'
-import { kindOf } from '#kernel/declare/schema.ts'
-import { Grant, GrantHead, grantHeadId, Task } from '../schema.ts'
+import { Grant, GrantHead, grantHeadId, isSpent, Task } from '../schema.ts'
 
 /** The grant that speaks for a scope: the task's own, unless a task above denies it. An allow holds for the task alone that it was given on. */
 export async function speakingFor(read: Read, task: Task, scope: string, now: string): Promise<Grant | null> {
@@ -49,20 +48,19 @@ function familiesOf(scope: string): string[] {
 
 /** Who works on the task now, in which run, and which run was before it. */
 export type Session = { readonly executor: string | null; readonly run: string | null; readonly after_run: string | null }
-type Work = { readonly root_run: string | null; readonly current_run: string | null; readonly last_run: string }
 
-/** Protocols know one another's documents by name only. */
 export async function sessionOf(read: Read, { id, executor }: Task): Promise<Session> {
-  const work = (await read.raw(kindOf('delegation.work/'), id)) as Work | null
+  const { runs } = read.ports
+  const work = await runs.work(read, id)
   const run = work?.current_run ?? null
   if (run === null) return { executor, run, after_run: work?.last_run ?? null }
-  const { continues } = (await read.raw(kindOf('delegation.run/'), run)) as { continues: string | null }
+  const continues = (await runs.run(read, run))?.continues ?? null
   // A run that another one delegated to is not the next one: that one waits for it.
   return { executor, run, after_run: continues ?? (work?.root_run === run ? null : run) }
 }
 
-function isInForce(grant: Grant, session: Session, now: string): boolean {
-  if (grant.revoked_at !== null || (grant.uses !== null && grant.used >= grant.uses)) return false
+export function isInForce(grant: Grant, session: Session, now: string): boolean {
+  if (isSpent(grant)) return false
   if (grant.until === 'session') return isOfSession(grant, session)
   return grant.until === 'task' || grant.until > now
 }

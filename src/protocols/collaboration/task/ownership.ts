@@ -1,11 +1,8 @@
 // Moves of a task: state by the table, holder by the state, one entry in the chain for each change of hands, time accounted.
-import { noTimer, timer } from '#kernel/log/outbox-document.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
-import type { Change } from '#kernel/declare/operation.ts'
-import { activeUntil } from '#kernel/codec/timestamps.ts'
 import { move } from '#kernel/declare/transitions.ts'
-import { isTerminal, type Checkpoint, type Task, type Via } from '../schema.ts'
+import type { Task, Via } from '../schema.ts'
 import { holderIn, taskMoves, type TaskState } from '../states.ts'
 
 type Hand = { readonly via: Via; readonly reason: string; readonly now: string }
@@ -24,7 +21,7 @@ function holderOf({ executor, ownership: { principal } }: Task, state: TaskState
 export function inState(task: Task, state: TaskState, hand: Hand): Task {
   const holder = holderOf(task, state)
   const ownership = handed(task.ownership, holder, hand)
-  // An agent that gets a late task may do nothing with it: its timer is set again, so that the person is asked again. Whoever was
+  // An agent that gets a late task may do nothing with it: its time counts again, so that the person is asked again. Whoever was
   // named before the task was assigned gets it now.
   const isGiven = ownership !== task.ownership || (task.state === 'created' && holder !== ownership.principal)
   const isHandedOut = holderIn[state] === 'executor' && isGiven
@@ -60,29 +57,4 @@ function clocked(task: Task, state: TaskState, now: string): Pick<Task, 'active_
   if (state === 'in_progress') return { active_ms: task.active_ms, active_since: task.active_since ?? now }
   if (!wasActive) return { active_ms: task.active_ms, active_since: null }
   return { active_ms: task.active_ms + Math.max(0, Date.parse(now) - Date.parse(task.active_since!)), active_since: null }
-}
-
-const OVERDUE = 'collaboration/task.overdue'
-
-/** The timers that the task needs now, where they differ from those it had. */
-export function taskTimers(before: Task | null, after: Task): Change[] {
-  const deadlineOf = (task: Task): string | null => (isTerminal(task.state) || task.overdue ? null : task.deadline)
-  const durationOf = (task: Task): string | null =>
-    task.active_since === null || task.overdue ? null : activeUntil(task, task.active_since)
-  return [
-    ...changed(after.id, 'deadline', before && deadlineOf(before), deadlineOf(after), OVERDUE, { task_id: after.id }),
-    ...changed(after.id, 'max_duration', before && durationOf(before), durationOf(after), OVERDUE, { task_id: after.id }),
-  ]
-}
-
-export function checkpointTimers(before: Checkpoint | null, after: Checkpoint): Change[] {
-  const dueOf = (checkpoint: Checkpoint): string | null =>
-    checkpoint.state === 'pending' && !checkpoint.overdue ? checkpoint.expires_at : null
-  const call = after.on_expiry === 'hold' ? 'collaboration/checkpoint.overdue' : 'collaboration/checkpoint.expire'
-  return changed(after.id, 'expiry', before && dueOf(before), dueOf(after), call, { checkpoint_id: after.id })
-}
-
-function changed(lane: string, name: string, was: string | null, is: string | null, call: string, input: object): Change[] {
-  if (was === is) return []
-  return [is === null ? noTimer(lane, name) : timer(lane, name, is, call, input)]
 }

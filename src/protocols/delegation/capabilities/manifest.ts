@@ -68,6 +68,30 @@ export const Capability = doc(
 export type Capability = Static<typeof Capability.schema>
 export const capabilityKey = ({ capability_id, version }: CapabilityRef): string => `${capability_id}@${version}`
 
+/**
+ * The server that has a source, where several share a store, and the epoch of its lease: what a server says counts until another process of
+ * its name has begun.
+ */
+export const OfferedBy = t.Object({
+  node: t.String({ minLength: 1, maxLength: 200, description: 'the server that offers it, by its name' }),
+  epoch: t.Integer({ description: 'which start of that server' }),
+})
+export type OfferedBy = Static<typeof OfferedBy>
+
+/** What a source of one server offers. A capability is withdrawn when no server has it any more. */
+export const Offering = doc(
+  'delegation.offering',
+  t.Object({
+    id: t.String(), // `${node}/${source}`
+    node: t.String(),
+    epoch: t.Integer(),
+    source: SourceName,
+    capabilities: t.Array(t.String()), // by their keys
+  }),
+  { scopeOf: () => SYSTEM_SCOPE, indexes: { all: index(() => [['all']]) } },
+)
+export type Offering = Static<typeof Offering.schema>
+
 export function manifestOf({
   id: _,
   source: __,
@@ -148,6 +172,7 @@ export type Invocation = Static<typeof Invocation.schema>
 /** What the port is asked to do. */
 export type InvokeRequest = {
   readonly invocation_id: string
+  readonly run_id: string
   readonly source: string
   readonly ref: CapabilityRef
   readonly input: unknown

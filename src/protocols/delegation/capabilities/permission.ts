@@ -4,9 +4,9 @@ import { canonical } from '#kernel/log/canonical-json.ts'
 import { decodeText } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Granted, Read } from '#kernel/declare/operation.ts'
-import { kindOf } from '#kernel/declare/schema.ts'
+import type { KnownCheckpoint } from '#kernel/ports/tasks.ts'
 import { Invocation, type Approval, type Capability } from './manifest.ts'
-import { taskDoc, type Run } from '../schema.ts'
+import { type Run } from '../schema.ts'
 
 type Permitted = { readonly scope: string; readonly grant: Granted | null; readonly isNeeded: boolean }
 /** `approval`: the approved action that it is, where no grant speaks for the capability itself. */
@@ -44,15 +44,6 @@ export function objectionTo({ scopes }: PermissionSource): { readonly scope: str
 /** The scopes whose grants it uses, one after the other. */
 export const usedScopes = ({ scopes }: PermissionSource): string[] => scopes.filter(({ isNeeded }) => isNeeded).map(({ scope }) => scope)
 
-type Proposed = { readonly id: string; readonly kind: string; readonly detail?: string }
-type Checkpoint = {
-  readonly raised_by: string
-  readonly escalates?: string
-  readonly succeeds: string | null
-  readonly proposed_actions: readonly Proposed[]
-  readonly resolution: { readonly approved_actions?: readonly string[] } | null
-}
-
 /** An approved action that names this capability and shows this input, and was not carried out yet. It is good for one invocation. */
 async function approvalOf(
   read: Read,
@@ -61,11 +52,12 @@ async function approvalOf(
   { capability_id, version }: Capability,
   input: unknown,
 ): Promise<Approval | null> {
-  const task = (await read.raw(taskDoc(), task_id)) as { readonly checkpoints: readonly string[] } | null
+  const { tasks } = read.ports
+  const task = await tasks.task(read, task_id)
   const names = [capability_id, `${capability_id}@${version}`]
   const wanted = canonical(input)
   for (const checkpoint_id of task?.checkpoints.slice(-limits.approvalsLookedAt).toReversed() ?? []) {
-    const asked = (await read.raw(kindOf('collaboration.checkpoint/'), checkpoint_id)) as Checkpoint | null
+    const asked = await tasks.checkpoint(read, checkpoint_id)
     if (asked === null || (await askerOf(read, asked)) !== agent_id) continue
     for (const { id: action_id, kind, detail } of asked.proposed_actions) {
       const isMeant = names.includes(kind) && asked.resolution?.approved_actions?.includes(action_id) && shownIn(detail) === wanted
@@ -77,10 +69,10 @@ async function approvalOf(
 }
 
 /** A question that the system only put to the next person is still that of the agent which asked it first. */
-async function askerOf(read: Read, checkpoint: Checkpoint): Promise<string> {
+async function askerOf(read: Read, checkpoint: KnownCheckpoint): Promise<string> {
   let first = checkpoint
   while (first.escalates !== undefined && first.succeeds !== null) {
-    const before = (await read.raw(kindOf('collaboration.checkpoint/'), first.succeeds)) as Checkpoint | null
+    const before = await read.ports.tasks.checkpoint(read, first.succeeds)
     if (before === null) break
     first = before
   }

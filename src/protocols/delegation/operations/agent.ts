@@ -23,6 +23,8 @@ const DelegateInput = t.Object({
   context: t.Optional(Open),
   root_task_id: t.Optional(Id),
   continues: t.Optional(nullable(Id)),
+  session_id: t.Optional(Id),
+  sealed: t.Optional(t.Record(t.String(), t.String())),
 })
 type DelegateInput = Static<typeof DelegateInput>
 type Delegating = {
@@ -139,6 +141,8 @@ const delegate = command({
         ended_parts,
         input: input.input ?? {},
         context: input.context ?? null,
+        ...(isRuntime && input.session_id !== undefined ? { session_id: input.session_id } : {}),
+        ...(isRuntime && input.sealed !== undefined ? { sealed: input.sealed } : {}),
         now,
       },
       work,
@@ -242,6 +246,8 @@ const handoff = command({
         amendments,
         ended_parts,
         input: request?.input ?? {},
+        ...(run.session_id === undefined ? {} : { session_id: run.session_id }),
+        ...(request?.sealed === undefined ? {} : { sealed: request.sealed }),
         context: context ?? request?.context ?? null,
         now,
       },

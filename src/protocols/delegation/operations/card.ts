@@ -7,7 +7,7 @@ import { hookSecretOf, isHookAddress } from '#kernel/declare/webhook-address.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
-import { nullable, t } from '#kernel/declare/schema.ts'
+import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { serves } from '../capabilities/compatibility.ts'
 import { queueOf } from '../runs/places.ts'
 import { AgentCard, CapabilityRef, Card, Endpoint, Id, Open, Reach, Signing, Tag } from '../schema.ts'
@@ -76,11 +76,11 @@ const publish = command({
   async load(read, { agent_id }, { actor }) {
     const agent = await seenAgent(read, agent_id, actor)
     // The card that is replaced is a condition of the commit, as everything that was read.
-    await read.raw(Card, agent.id)
+    const before = await read.raw(Card, agent.id)
     const [reached, signing] = [await read.raw(Endpoint, agent.id), await read.raw(Signing, agent.id)]
-    return { agent, reached, signing, queue: await queueOf(read, agent.id) }
+    return { agent, before, reached, signing, queue: await queueOf(read, agent.id) }
   },
-  decide({ agent, reached, signing, queue }, input, { now, secret }) {
+  decide({ agent, before, reached, signing, queue }, input, { now, secret }) {
     const manifest = input.manifest ?? {}
     if (Buffer.byteLength(canonical(manifest)) > limits.manifestBytesMax)
       throw new Refusal('INVALID_REQUEST', `manifest is at most ${limits.manifestBytesMax} bytes`, { field: 'manifest' })
@@ -90,13 +90,14 @@ const publish = command({
       agent_id: id,
       name: input.name,
       description: input.description ?? '',
-      capabilities: input.capabilities ?? [],
+      capabilities: withDeclared(input.capabilities ?? [], before?.declared ?? []),
       protocol: input.protocol ?? 'countersign',
       tags: [...new Set(input.tags ?? [])],
       manifest,
       concurrency: input.concurrency ?? null,
       reach: input.reach ?? 'pull',
       available: input.available ?? true,
+      ...(before?.declared === undefined ? {} : { declared: before.declared }),
       owner,
       projects: [...projects.keys()],
       disabled,
@@ -217,4 +218,62 @@ const sync = command({
   example: { given: 'offered', as: 'system', input: { agent_id: 'agent_robin' } },
 })
 
-export const cardOperations = [publish, get, discover, sync]
+/** The name and the version are shown among the capabilities of the card; the rest is the operator's own. */
+const Declaration = t.Object(
+  { name: CapabilityRef.properties.capability_id, version: CapabilityRef.properties.version },
+  { additionalProperties: true, description: 'null: it does this no longer' },
+)
+type DeclaredRef = Static<typeof Declaration>
+/** Other harnesses find what the operator has declared, whatever the agent says of itself. */
+function withDeclared(own: readonly CapabilityRef[], declared: readonly object[]): CapabilityRef[] {
+  const refs = (declared as readonly DeclaredRef[]).map(({ name, version }) => ({ capability_id: name, version }))
+  return [...own.filter((one) => !refs.some(({ capability_id }) => capability_id === one.capability_id)), ...refs]
+}
+
+const declare = command({
+  name: 'card.declare',
+  summary: 'Show on the card of an agent what it does for other harnesses. The system calls it when that is declared or withdrawn.',
+  draft: 'ours: HCP 1.0 leaves open where capabilities are found',
+  input: t.Object({
+    agent_id: Id,
+    name: t.String({ maxLength: limits.labelCharsMax }),
+    declaration: nullable(Declaration),
+  }),
+  output: t.Object({ card: Card.schema }),
+  callers: [system],
+  requires: [],
+  audit: 'agent.card_synced',
+  load: async (read, { agent_id }, { actor }) => ({ card: await read.raw(Card, agent_id), agent: await seenAgent(read, agent_id, actor) }),
+  decide({ card, agent }, { name, declaration }, { now }) {
+    const { id, owner, projects, disabled } = agent
+    const known: Card = card ?? {
+      id,
+      agent_id: id,
+      name: id,
+      description: '',
+      capabilities: [],
+      protocol: 'countersign',
+      tags: [],
+      manifest: {},
+      concurrency: null,
+      reach: 'pull',
+      available: true,
+      owner,
+      projects: [...projects.keys()],
+      disabled,
+      updated_at: now,
+    }
+    const others = (known.declared ?? []).filter((one) => (one as DeclaredRef).name !== name)
+    const declared = declaration === null ? others : [...others, declaration]
+    const own = known.capabilities.filter(({ capability_id }) => capability_id !== name)
+    const next: Card = { ...known, declared, capabilities: withDeclared(own, declared), updated_at: now }
+    return { facts: [fact('agent.card_synced', [image(Card, next)])], output: { card: next } }
+  },
+  example: {
+    given: 'offered',
+    as: 'system',
+    input: { agent_id: 'agent_robin', name: 'synthesis', declaration: { name: 'synthesis', version: '1.0.0' } },
+  },
+})
+
+export const cardOperations = [publish, get, discover, sync, declare]

@@ -198,7 +198,17 @@ const invoke = command({
         fact('capability.invoked', [image(Invocation, begun)], { detail: { ...detail, ...begun.approval }, ...basis }),
       ]),
       atMost: boundsOf(run, begun.approval),
-      effect: { id, request: { invocation_id: id, source: capability.source, ref: begun.ref, input, timeout_ms } satisfies InvokeRequest },
+      effect: {
+        id,
+        request: {
+          invocation_id: id,
+          run_id: run.id,
+          source: capability.source,
+          ref: begun.ref,
+          input,
+          timeout_ms,
+        } satisfies InvokeRequest,
+      },
       output: failed('EXECUTION_FAILED', UNKNOWN, of),
     }
   },

@@ -1,6 +1,6 @@
 // The mailbox of an agent that pulls: it takes waiting messages for the time of a lease, and settles them when it is done.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { put } from '#kernel/declare/facts.ts'
+import { fact, image, put } from '#kernel/declare/facts.ts'
 import { isIn, role, system, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule, type Read } from '#kernel/declare/operation.ts'
@@ -20,6 +20,7 @@ import {
   takeMailbox,
 } from '../runs/mailbox.ts'
 import { Attempt, runAgent, runOf, type OfRun } from '../access.ts'
+import { openedRequest } from '../runs/sealed-input.ts'
 import { Id, Mailbox, Message, Request, Run, Timestamp } from '../schema.ts'
 import { isActive } from '../states.ts'
 
@@ -88,7 +89,7 @@ const take = command({
     if (wait === undefined) return null
     return { bell: agent_id ?? actor.id, ms: Math.min(limits.waitMsMax, durationMs(wait, 'INVALID_REQUEST', 'wait')) }
   },
-  async load(read, { agent_id: whose, run_id, limit = limits.takenMax, ...taking }, { actor, now }) {
+  async load(read, { agent_id: whose, run_id, limit = limits.takenMax, ...taking }, { actor, now, notary }) {
     const agent_id = whose ?? actor.id
     const found: { mailbox: Mailbox; run: Run; request: Request }[] = []
     if (agent_id !== actor.id && actor.kind !== 'system') return { agent_id, found, again: null }
@@ -105,7 +106,7 @@ const take = command({
         continue
       }
       const [run, request] = await Promise.all([read.raw(Run, id), read.raw(Request, id)])
-      found.push({ mailbox: mailbox!, run: run!, request: request! })
+      found.push({ mailbox: mailbox!, run: run!, request: await openedRequest(request!, notary) })
       if (found.length === limit) break
     }
     return { agent_id, found, again }
@@ -151,7 +152,10 @@ const ack = command({
   decide({ run, mailbox }, { number }) {
     if (mailbox === null) return { facts: [], output: { settled: 0 } }
     const count = mailbox.messages.length - settleMessages(mailbox, number).messages.length
-    return { facts: [], puts: [ackMailbox(mailbox, number, !isActive(run.state))], output: { settled: count } }
+    // Another harness waits for the word that the work was put down.
+    const isPutDown = run.session_id !== undefined && mailbox.messages.some((one) => one.kind === 'cancel' && one.number <= number)
+    const facts = isPutDown ? [fact('run.put_down', [image(Run, run)])] : []
+    return { facts, puts: [ackMailbox(mailbox, number, !isActive(run.state))], output: { settled: count } }
   },
   example: { given: 'taken', as: 'robin', input: ({ run }) => ({ run_id: run.id, attempt: 1, number: 1 }) },
 })

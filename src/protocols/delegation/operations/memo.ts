@@ -1,12 +1,13 @@
 // Notes of a run: what a handler has finished, so that one that is started anew does not do it again.
 import { canonical } from '#kernel/log/canonical-json.ts'
+import { Errand, errandDone } from '#kernel/log/errand.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { put } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule } from '#kernel/declare/operation.ts'
 import { nullable, t } from '#kernel/declare/schema.ts'
-import { cancelForgetting } from '../runs/mailbox.ts'
+import { forgetting, forgettingId } from '../runs/mailbox.ts'
 import { Attempt, isNotEnded, isPresentAttempt, runAgent, runOf, type OfRun } from '../access.ts'
 import { Id, Mailbox, Memo, memoId, Run } from '../schema.ts'
 import { isActive } from '../states.ts'
@@ -78,11 +79,13 @@ const forget = command({
     const run = await read.maybe(Run, run_id)
     if (!run) throw new Refusal('RUN_NOT_FOUND', `there is no run ${run_id}`)
     const listed = await read.list(Memo, 'run', [[run_id]], { limit: PORTION })
-    return { run, mailbox: await read.raw(Mailbox, run_id), ids: listed.map(({ id }) => id) }
+    const own = await read.raw(Errand, forgettingId(run_id))
+    return { run, own, mailbox: await read.raw(Mailbox, run_id), ids: listed.map(({ id }) => id) }
   },
-  decide({ run, mailbox, ids }) {
+  decide({ run, own, mailbox, ids }, _, { now }) {
     const more = ids.length === PORTION
-    const rest = [...(mailbox ? [put(Mailbox, run.id, null)] : []), ...(more ? [] : [cancelForgetting(run.id)])]
+    const next = more ? [forgetting(run.id, now)] : own ? [errandDone(own.id)] : []
+    const rest = [...(mailbox ? [put(Mailbox, run.id, null)] : []), ...next]
     return { facts: [], puts: [...ids.map((id) => put(Memo, id, null)), ...rest], output: { forgotten: ids.length, more } }
   },
   example: { given: 'ended', as: 'system', input: ({ run }) => ({ run_id: run.id }) },

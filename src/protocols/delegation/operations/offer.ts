@@ -1,13 +1,13 @@
 // Offers of capability sources, recorded by the server when it learns of them. Only a change leaves a fact, so a start costs nothing.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { fact, image, put } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command } from '#kernel/declare/operation.ts'
+import { command, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
 import { t } from '#kernel/declare/schema.ts'
-import { Capability, CapabilityManifest, capabilityKey, SourceName } from '../capabilities/manifest.ts'
+import { Capability, CapabilityManifest, capabilityKey, OfferedBy, Offering, SourceName } from '../capabilities/manifest.ts'
 import { Id } from '../schema.ts'
 
 /** Offered at once: their images make one batch. */
@@ -21,15 +21,19 @@ const offer = command({
     source: SourceName,
     projects: t.Array(Id, { minItems: 1, maxItems: limits.projectsPerSubjectMax }),
     manifests: t.Array(CapabilityManifest, { maxItems: OFFERED_MAX }),
+    offered_by: t.Optional(OfferedBy),
   }),
   output: t.Object({ changed: t.Integer(), taken: t.Array(t.String({ description: 'capabilities that another source offers already' })) }),
   callers: [system],
   requires: [],
   audit: 'capability.offered',
-  async load(read, { manifests }) {
-    return { before: await Promise.all(manifests.map((one) => read.raw(Capability, capabilityKey(one)))) }
+  async load(read, { source, manifests, offered_by }) {
+    return {
+      before: await Promise.all(manifests.map((one) => read.raw(Capability, capabilityKey(one)))),
+      own: offered_by ? await read.raw(Offering, `${offered_by.node}/${source}`) : null,
+    }
   },
-  decide({ before }, { source, projects, manifests }, { now }) {
+  decide({ before, own }, { source, projects, manifests, offered_by }, { now }) {
     const taken: string[] = []
     const changed = manifests.flatMap((manifest, i) => {
       const id = capabilityKey(manifest)
@@ -46,8 +50,10 @@ const offer = command({
       return was && canonical(was) === canonical(next) ? [] : [image(Capability, { ...next, updated_at: now })]
     })
     const [first, ...others] = changed
+    const offered = manifests.map(capabilityKey).filter((id) => !taken.includes(id))
     return {
       facts: first ? [fact('capability.offered', [first, ...others], { detail: { source, count: changed.length } })] : [],
+      puts: offered_by ? claimedBy(offered_by, source, own, offered) : [],
       output: { changed: changed.length, taken },
     }
   },
@@ -75,6 +81,22 @@ const offer = command({
   },
 })
 
+/** Of an earlier process of this name nothing is left. */
+function claimedBy({ node, epoch }: OfferedBy, source: string, own: Offering | null, offered: readonly string[]) {
+  const id = `${node}/${source}`
+  const capabilities = new Set([...(own?.epoch === epoch ? own.capabilities : []), ...offered])
+  return [put(Offering, id, { id, node, epoch, source, capabilities: [...capabilities].toSorted() })]
+}
+
+/** So many servers and sources of them are looked at. */
+const OFFERINGS_MAX = 1_000
+
+async function offeringsIn(read: Read): Promise<Offering[]> {
+  const listed = await read.list(Offering, 'all', [['all']], { limit: OFFERINGS_MAX })
+  const found = await Promise.all(listed.map(({ id }) => read.raw(Offering, id)))
+  return found.filter((one) => one !== null)
+}
+
 const withdraw = command({
   name: 'capability.withdraw',
   summary: 'Withdraw capabilities that a source offers no more, or whose source is gone. The server calls it, page by page.',
@@ -85,6 +107,7 @@ const withdraw = command({
       t.Array(t.String(), { maxItems: limits.capabilitiesPerSourceMax, description: 'with a source its capabilities, else sources' }),
     ),
     projects: t.Optional(t.Array(Id)),
+    offered_by: t.Optional(OfferedBy),
     ...pageInput,
   }),
   output: t.Object({ withdrawn: t.Integer(), next_cursor: nextCursor }),
@@ -92,24 +115,40 @@ const withdraw = command({
   requires: [],
   audit: 'capability.withdrawn',
   async load(read, input) {
-    const { source, keep, projects } = input
+    const { source, keep, projects, offered_by } = input
     const listed = await read.list(Capability, 'source', [source === undefined ? [] : [source]], pageIn('capability.withdraw', input))
     const kept = keep === undefined ? null : new Set(keep)
     const found = await Promise.all(listed.map(({ id }) => read.raw(Capability, id)))
+    const isOwn = ({ node, epoch }: Offering): boolean => node === offered_by?.node && epoch <= offered_by.epoch
+    const offerings = offered_by ? await offeringsIn(read) : []
+    const elsewhere = new Set(offerings.filter((one) => !isOwn(one)).flatMap(({ capabilities }) => capabilities))
     const isGone = (one: Capability): boolean =>
-      kept?.has(source === undefined ? one.source : one.id) === false ||
-      (projects !== undefined && canonical(projects) !== canonical(one.projects))
-    return { listed, gone: found.filter((one): one is Capability => one !== null && isGone(one)) }
+      !elsewhere.has(one.id) &&
+      (kept?.has(source === undefined ? one.source : one.id) === false ||
+        (projects !== undefined && canonical(projects) !== canonical(one.projects)))
+    return { listed, gone: found.filter((one): one is Capability => one !== null && isGone(one)), own: offerings.filter(isOwn) }
   },
-  decide({ listed, gone }, input, { now }) {
+  decide({ listed, gone, own }, input, { now }) {
     const [first, ...others] = gone.map((one) => image(Capability, { ...one, withdrawn: true, updated_at: now }))
     const { next_cursor } = pageOf('capability.withdraw', input, listed, [])
     return {
       facts: first ? [fact('capability.withdrawn', [first, ...others], { detail: { count: gone.length } })] : [],
+      puts: keptOf(own, input).map(({ id, value }) => put(Offering, id, value)),
       output: { withdrawn: gone.length, next_cursor },
     }
   },
   example: { given: 'offering', as: 'system', input: { source: 'web', keep: ['cap:other@1.0.0'] } },
 })
+
+/** What the server itself offers from now on. */
+function keptOf(own: readonly Offering[], { source, keep }: { readonly source?: string; readonly keep?: readonly string[] }) {
+  if (keep === undefined) return []
+  return own.flatMap<{ readonly id: string; readonly value: Offering | null }>((one) => {
+    if (source === undefined) return keep.includes(one.source) ? [] : [{ id: one.id, value: null }]
+    if (one.source !== source) return []
+    const capabilities = one.capabilities.filter((id) => keep.includes(id))
+    return capabilities.length === one.capabilities.length ? [] : [{ id: one.id, value: { ...one, capabilities } }]
+  })
+}
 
 export const offerOperations = [offer, withdraw]

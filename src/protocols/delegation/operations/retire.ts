@@ -1,6 +1,6 @@
 // An agent that was switched off or left a project: its runs there end, and the people of their tasks are asked. A batch belongs to one
-// project, so each run ends in a batch of its own, by timer.
-import { timer } from '#kernel/log/outbox-document.ts'
+// project, so each run ends in a batch of its own, by an errand.
+import { Errand, errand, errandDone } from '#kernel/log/errand.ts'
 import { system, type Subject } from '#kernel/declare/access.ts'
 import { command } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
@@ -15,11 +15,12 @@ const RETIRE = 'delegation/agent.retire'
 
 const retire = command({
   name: 'agent.retire',
-  summary: 'See to the active runs of an agent that was switched off or left a project. The system calls it, then page by page by timer.',
+  summary:
+    'See to the active runs of an agent that was switched off or left a project. The system calls it, then page by page by an errand.',
   draft: 'ours: nobody works on what such an agent had',
   input: t.Object({
     agent_id: Id,
-    after: t.Optional(t.String({ maxLength: 400, description: 'the place to go on from; without one, a timer begins' })),
+    after: t.Optional(t.String({ maxLength: 400, description: 'the place to go on from; without one, an errand begins' })),
   }),
   output: t.Object({ found: t.Integer() }),
   callers: [system],
@@ -27,15 +28,16 @@ const retire = command({
   audit: null,
   async load(read, { agent_id, after }) {
     // Only after the agent is off for good can no other run of it begin; until then a list would miss some.
-    if (after === undefined) return { listed: null }
+    if (after === undefined) return { own: null, listed: null }
+    const own = await read.raw(Errand, `retire/${agent_id}`)
     const states = ['running', 'blocked'].map((state) => [agent_id, state])
-    return { listed: await read.list(Run, 'agent', states, { after, limit: PORTION }) }
+    return { own, listed: await read.list(Run, 'agent', states, { after, limit: PORTION }) }
   },
-  decide({ listed }, { agent_id }, { now }) {
-    const goingOn = (from: string) => timer(agent_id, 'retire', now, RETIRE, { agent_id, after: from })
+  decide({ own, listed }, { agent_id }, { now }) {
+    const goingOn = (from: string) => errand(`retire/${agent_id}`, now, RETIRE, { agent_id, after: from })
     if (listed === null) return { facts: [], puts: [goingOn('')], output: { found: 0 } }
-    const each = listed.map(({ id }) => timer(id, 'abandon', now, 'delegation/run.abandon', { run_id: id }))
-    const rest = listed.length === PORTION ? [goingOn(listed.at(-1)!.at)] : []
+    const each = listed.map(({ id }) => errand(`abandon/${id}`, now, 'delegation/run.abandon', { run_id: id }))
+    const rest = listed.length === PORTION ? [goingOn(listed.at(-1)!.at)] : own ? [errandDone(own.id)] : []
     return { facts: [], puts: [...each, ...rest], output: { found: listed.length } }
   },
   example: { given: 'switched_off', as: 'system', input: { agent_id: 'agent_robin' } },
@@ -49,7 +51,7 @@ const whyGone = (agent: Subject | null, { agent_id, project_id }: Run): string |
 const abandon = command({
   name: 'run.abandon',
   summary:
-    'Fail a run whose agent was switched off or left the project. The system calls it by timer; an agent that is back keeps its run.',
+    'Fail a run whose agent was switched off or left the project. The system calls it by an errand; an agent that is back keeps its run.',
   draft: 'ours: nobody works on what such an agent had',
   input: t.Object({ run_id: Id }),
   output: t.Object({ run: Run.schema }),
@@ -57,16 +59,18 @@ const abandon = command({
   requires: [],
   audit: 'run.failed',
   async load(read, { run_id }, { actor }) {
+    const waiting = await read.raw(Errand, `abandon/${run_id}`)
     const own = await runOf(read, run_id, actor)
     const agent = await read.subject(own.run.agent_id)
-    return { ...own, agent, line: own.run.task_id === null ? await familyOf(read, own) : [own] }
+    return { ...own, agent, line: own.run.task_id === null ? await familyOf(read, own) : [own], waiting }
   },
-  decide({ run, work, line, agent }, _, { now }) {
+  decide({ run, work, line, agent, waiting }, _, { now }) {
     const why = isActive(run.state) ? whyGone(agent, run) : null
-    if (why === null) return { facts: [], output: { run } }
+    const done = waiting ? [errandDone(waiting.id)] : []
+    if (why === null) return { facts: [], puts: done, output: { run } }
     const reason = 'agent_unavailable'
     const { runs, facts, puts } = endingsOf(line, work, { event: 'run.fail', reason, error: why, word: { reason, why }, now })
-    return { facts, puts, atMost: run.task_id === null ? boundsAgainstNewRuns(line) : [], output: { run: runs[0]! } }
+    return { facts, puts: [...puts, ...done], atMost: run.task_id === null ? boundsAgainstNewRuns(line) : [], output: { run: runs[0]! } }
   },
   example: { given: 'switched_off', as: 'system', input: ({ run }) => ({ run_id: run.id }) },
 })

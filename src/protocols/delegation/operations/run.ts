@@ -67,7 +67,7 @@ const progress = command({
     percent: t.Optional(t.Number({ minimum: 0, maximum: 100 })),
   }),
   output,
-  callers: [runAgent],
+  callers: [system, runAgent],
   requires: [
     isRunning,
     isPresentAttempt,

@@ -1,6 +1,5 @@
 // Agents that are told by HTTP: the secret that messages are signed with, the hand-over of one message, and the log of deliveries.
 import { timestampOf } from '#kernel/ports/clock.ts'
-import { timer } from '#kernel/log/outbox-document.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image, put } from '#kernel/declare/facts.ts'
 import { administrator, installationOwner, isIn, role, system, type Actor } from '#kernel/declare/access.ts'
@@ -57,6 +56,14 @@ const rotate = command({
   example: { given: 'hooked', as: 'robin', input: { agent_id: 'agent_robin' } },
 })
 
+/** Its run ended between two attempts: the log does not say that one more comes. */
+function withdrawn(logged: Posting | null, now: string): Change[] {
+  if (logged?.state !== 'waiting') return []
+  const last = { at: now, status: null, duration_ms: 0, error: 'the message was withdrawn before it was delivered' }
+  const recent = [...logged.recent, last].slice(-limits.deliveryAttemptsKept)
+  return [put(Posting, logged.id, { ...logged, state: 'given_up', last_at: now, recent })]
+}
+
 const push = command({
   name: 'mailbox.push',
   summary:
@@ -70,10 +77,11 @@ const push = command({
   async load(read, { run_id, number }) {
     const [mailbox, run, request] = await Promise.all([read.raw(Mailbox, run_id), read.raw(Run, run_id), read.raw(Request, run_id)])
     const message = mailbox?.messages.find((one) => one.number === number)
-    return mailbox && run && request && message ? { held: { mailbox, run, request, message } } : { held: null }
+    if (mailbox && run && request && message) return { held: { mailbox, run, request, message }, logged: null }
+    return { held: null, logged: await read.raw(Posting, postingId(run_id, number)) }
   },
-  decide({ held }, _, { now }) {
-    if (held === null) return { facts: [], output: { item: null } }
+  decide({ held, logged }, _, { now }) {
+    if (held === null) return { facts: [], puts: withdrawn(logged, now), output: { item: null } }
     const { run, request, message } = held
     const lease_until = leaseEnd(now, undefined)
     const mailbox = pushMessage(held.mailbox, message, lease_until)
@@ -96,7 +104,7 @@ const Outcome = t.Object({
   error: nullable(t.String({ maxLength: limits.deliveryErrorCharsMax })),
 })
 
-/** The log of one message with one more attempt, and the timer that forgets it. */
+/** The log of one message with one more attempt. */
 function noted(found: Posting | null, run: Run, mailbox: Mailbox | null, outcome: Static<typeof Outcome>, now: string): Change[] {
   const { number, state, status, duration_ms, error } = outcome
   const id = postingId(run.id, number)
@@ -106,8 +114,7 @@ function noted(found: Posting | null, run: Run, mailbox: Mailbox | null, outcome
   const recent = [...(found?.recent ?? []), { at: now, status, duration_ms, error }].slice(-limits.deliveryAttemptsKept)
   const attempts = (found?.attempts ?? 0) + 1
   const next: Posting = { id, run_id: run.id, agent_id, project_id, number, kind, state, attempts, first_at, last_at: now, recent }
-  const forgets = timer(run.id, `posting/${number}`, later(first_at, limits.deliveryLogMs), 'delegation/delivery.forget', { id })
-  return [put(Posting, id, next), ...(found ? [] : [forgets])]
+  return [put(Posting, id, next)]
 }
 
 const record = command({

@@ -1,7 +1,8 @@
 // Messages to an agent, in the order of each run. Who takes them holds the run for the time of a lease; who takes what nobody holds
 // begins a new attempt, and what came from an older one is refused from then on.
 import { timestampOf } from '#kernel/ports/clock.ts'
-import { Delivery, deliveryId, noTimer, timer } from '#kernel/log/outbox-document.ts'
+import { errand } from '#kernel/log/errand.ts'
+import { Delivery, deliveryId } from '#kernel/log/outbox-document.ts'
 import { put } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Change } from '#kernel/declare/operation.ts'
@@ -76,7 +77,8 @@ function bounded(messages: Message[]): Message[] {
 
 /** An agent that does not come for its messages is told by a channel of the outbox, in the order of the run. */
 function rung({ id: run_id, reach, agent_id }: Mailbox, number: number, now: string): Change[] {
-  if (reach === 'pull') return []
+  // Another harness is told by its own protocol.
+  if (reach === 'pull' || reach === 'hcp') return []
   const id = deliveryId(reach, run_id, String(number).padStart(9, '0'))
   return [put(Delivery, id, { id, channel: reach, lane: run_id, due: now, attempt: 0, body: { agent_id, run_id, number }, error: null })]
 }
@@ -159,8 +161,7 @@ export function closeMailbox(mailbox: Mailbox | null, memos: number, word: Body 
   // Nobody has ever taken it, and nobody was sent it: there is nobody to tell.
   const isTold = word !== null && (mailbox.attempt > 0 || mailbox.reach !== 'pull')
   const rest = isTold ? postMessage({ ...withoutPlace(mailbox), messages: [] }, 'cancel', word, now) : [put(Mailbox, mailbox.id, null)]
-  const forget = timer(mailbox.id, 'forget', timestampOf(Date.parse(now) + limits.memoMs), FORGET, { run_id: mailbox.id })
-  return memos > 0 || isTold ? [...rest, forget] : rest
+  return memos > 0 || isTold ? [...rest, forgetting(mailbox.id, timestampOf(Date.parse(now) + limits.memoMs))] : rest
 }
-
-export const cancelForgetting = (run_id: string): Change => noTimer(run_id, 'forget')
+export const forgettingId = (run_id: string): string => `forget/${run_id}`
+export const forgetting = (run_id: string, at: string): Change => errand(forgettingId(run_id), at, FORGET, { run_id })

@@ -1,6 +1,6 @@
 // Places of an agent: the runs that it works on at a time. A run that goes on, or begins, while all places are taken waits for one: it is
 // running and queued, and its messages are handed over when it has a place. Those that waited longest come first.
-import { timer } from '#kernel/log/outbox-document.ts'
+import { errand } from '#kernel/log/errand.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Bound, Change, Read } from '#kernel/declare/operation.ts'
 import { Card, Mailbox, Run } from '../schema.ts'
@@ -58,4 +58,5 @@ export async function queueOf(read: Read, agent_id: string): Promise<Queue> {
 
 const ADMIT = 'delegation/run.admit'
 /** Whoever may get a place is looked for in a batch of its own: only what is committed can be counted. */
-export const admission = (agent_id: string, now: string): Change => timer(agent_id, 'admit', now, ADMIT, { agent_id })
+export const admission = (agent_id: string, now: string): Change => errand(admissionId(agent_id), now, ADMIT, { agent_id })
+export const admissionId = (agent_id: string): string => `admit/${agent_id}`

@@ -32,6 +32,8 @@ export type NewRun = {
   readonly ended_parts: readonly object[]
   readonly input: Request['input']
   readonly context: Request['context']
+  readonly session_id?: string
+  readonly sealed?: Record<string, string>
   readonly now: string
 }
 
@@ -50,6 +52,7 @@ export function made(given: NewRun, work: Work | null, card: Card | null, room: 
     input: given.input,
     parent_run,
     context: contextOf(given),
+    ...(given.sealed === undefined ? {} : { sealed: given.sealed }),
   }
   const place = placed(work, run, given.parent)
   const images = [image(Run, run), image(Request, request), ...(place === null ? [] : [image(Work, place)])] as const
@@ -94,6 +97,7 @@ function runFrom(given: NewRun): Run {
     continues,
     capability,
     delegable,
+    ...(given.session_id === undefined ? {} : { session_id: given.session_id }),
     started_at: null,
     ended_at: null,
     checkpoint_id: null,

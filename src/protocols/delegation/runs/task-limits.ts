@@ -1,13 +1,11 @@
-// Limits that a task's people have set on its agent. Protocols know one another's documents by name only.
+// Limits that a task's people have set on its agent.
 import { rule, type Context, type Read } from '#kernel/declare/operation.ts'
-import { hasTime, type TimeLimits } from '#kernel/codec/timestamps.ts'
-import { taskDoc } from '../schema.ts'
+import { hasTime } from '#kernel/codec/timestamps.ts'
 
 export type Restraint = { readonly autonomy: string | null; readonly isLate: boolean }
-type TaskLimits = TimeLimits & { readonly spec: { readonly constraints: { readonly autonomy?: string } } }
 
 export async function restraintOf(read: Read, task_id: string | null, { now }: Pick<Context, 'now'>): Promise<Restraint> {
-  const task = task_id === null ? null : ((await read.raw(taskDoc(), task_id)) as TaskLimits | null)
+  const task = task_id === null ? null : await read.ports.tasks.task(read, task_id)
   return { autonomy: task?.spec.constraints.autonomy ?? null, isLate: task !== null && !hasTime(task, now) }
 }
 

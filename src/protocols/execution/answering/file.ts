@@ -1,8 +1,6 @@
 // Files that people give as answers. One that the answer names stays; any other is forgotten after a while, and its bytes with it.
 import { timestampOf } from '#kernel/ports/clock.ts'
-import { noTimer, timer } from '#kernel/log/outbox-document.ts'
 import { limits } from '#kernel/limits.ts'
-import type { Change } from '#kernel/declare/operation.ts'
 import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { Id, Request, Timestamp } from '../schema.ts'
 
@@ -39,6 +37,9 @@ export const File = doc(
       request: index((file) => (file.state === 'expired' ? [] : [[file.request_id]]), 1),
       open: index((file) => (file.state === 'open' ? [[file.by]] : []), 1),
     },
+    due: (file) => [
+      { at: file.state === 'open' ? fileExpiry(file) : null, call: 'execution/file.expire', input: { artifact_id: file.id } },
+    ],
   },
 )
 export type File = Static<typeof File.schema>
@@ -61,10 +62,4 @@ export const referenceTo = ({ id, version, name, media_type, size, checksum }: F
   sha256: checksum.slice('sha256:'.length),
 })
 
-export const fileExpiry = ({ at }: File): string => timestampOf(Date.parse(at) + limits.uploadMs)
-
-/** An open file waits for its end; any other has none. */
-export const fileTimer = (file: File): Change =>
-  file.state === 'open'
-    ? timer(file.id, 'expire', fileExpiry(file), 'execution/file.expire', { artifact_id: file.id })
-    : noTimer(file.id, 'expire')
+export const fileExpiry = ({ at }: { readonly at: string }): string => timestampOf(Date.parse(at) + limits.uploadMs)

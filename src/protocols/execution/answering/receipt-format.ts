@@ -21,6 +21,8 @@ export type Claims = {
   /** What stands for a result that must not be written down. */
   readonly result_ref?: unknown
   readonly reason?: string | null
+  /** The details as the person approved them, where they edited them first. */
+  readonly edited?: unknown
   /** Who, under a name that tells nobody who that is, and how they proved it. */
   readonly completed_by?: string
   readonly decided_by: { readonly sub: string | null; readonly kind: string; readonly via: string | null }

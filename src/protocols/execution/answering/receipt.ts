@@ -15,6 +15,8 @@ export type Ending = {
   readonly by: string | null
   readonly via?: string | null | undefined
   readonly basis: Basis
+  /** The whole details, where the person edited them before they approved (X33). */
+  readonly edited?: Readonly<Record<string, unknown>> | undefined
   /** Where the person saw it. */
   readonly surface?: Surface | undefined
   /** Who completed it, as the receipt says, where nobody did: `system:fallback`. */
@@ -52,6 +54,7 @@ export function endedWith(request: Request, ending: Ending, { now, newId, notary
     basis,
     request_digest: requestDigest(request),
     shown_digest: shownDigest(request, ending.surface),
+    ...(ending.edited === undefined ? {} : { edited: ending.edited }),
   }
   const { snoozed: _, claimed_until: __, ...rest } = request
   return { ...rest, status, receipt }
@@ -63,6 +66,7 @@ export const SignedReceipt = t.Object({
   status: t.String(),
   result: t.Unknown(),
   reason: t.Optional(t.String()),
+  edited: t.Optional(t.Object({}, { additionalProperties: true, description: 'ours: the details as the person approved them' })),
   completed_by: t.String(),
   completed_at: Timestamp,
   duration_seconds: t.Integer(),
@@ -109,7 +113,7 @@ function keyIn(jws: string): string {
 
 type Place = { readonly scope: string; readonly seq: number; readonly hash: string }
 function claimsOf(request: Request, { scope, seq, hash }: Place, notary: Context['notary']) {
-  const { by, via, basis, result, reason, status, receipt_id, completed_by, completed_at, duration_seconds, evidence_hash, ...digests } =
+  const { by, via, basis, result, reason, edited, status, receipt_id, completed_by, completed_at, duration_seconds, ...digests } =
     request.receipt!
   return {
     v: 1,
@@ -124,6 +128,7 @@ function claimsOf(request: Request, { scope, seq, hash }: Place, notary: Context
     status,
     result: result ?? null,
     ...(reason === undefined ? {} : { reason }),
+    ...(edited === undefined ? {} : { edited }),
     completed_by,
     decided_by: { sub: nameIn(request, by, notary), kind: by === SYSTEM_ID ? 'system' : 'human', via },
     created_at: request.created_at,
@@ -131,7 +136,7 @@ function claimsOf(request: Request, { scope, seq, hash }: Place, notary: Context
     duration_seconds,
     basis,
     ...votesOf(request, notary),
-    evidence_hash,
+    evidence_hash: digests.evidence_hash,
     log: { project_id: scope, seq, hash },
   }
 }

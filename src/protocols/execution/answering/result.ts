@@ -138,6 +138,8 @@ function isEmail(value: unknown): string | null {
   return isFit && more.length === 0 && shown(text) === text ? null : 'must be an e-mail address such as name@example.com'
 }
 
+export const isEmailAddress = (text: string): boolean => text.length <= limits.emailCharsMax && isEmail(text) === null
+
 function isSelection(value: unknown, payload: ProvidePayload): string | null {
   if (payload.validation?.multiple !== true) return isAllowed(value, payload)
   const allowed = payload.validation.allowed_values!

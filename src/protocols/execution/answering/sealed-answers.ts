@@ -1,24 +1,58 @@
 // Answers that a receipt holds by reference: files and secrets, whose content is kept elsewhere. They are prepared while the request is
 // read, because sealing takes time and looking for bytes does too.
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { sha256 } from '#kernel/log/hash-chain.ts'
+import { decodeText } from '#kernel/codec/strict-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { image } from '#kernel/declare/facts.ts'
+import { image, put } from '#kernel/declare/facts.ts'
 import type { Change, Context, Made, Read } from '#kernel/declare/operation.ts'
 import type { Value } from '#kernel/log/store.ts'
-import { File, FILE_VERSION, fileTimer, referenceTo } from './file.ts'
+import { File, FILE_VERSION, referenceTo } from './file.ts'
 import type { ProvidePayload } from '../asking/payload.ts'
 import { resultOf, type FileResult, type Resolution, type Result } from './result.ts'
 import { isOpen, type Request } from '../schema.ts'
-import { commitmentTo, keptSecret, type Secret, type SecretReference } from './secret.ts'
+import { commitmentTo, Secret, type SecretReference } from './secret.ts'
 
 /** The reference that stands in the receipt, and what is written along with it. */
 export type Given = { readonly result: Value; readonly images: Made['images']; readonly puts: readonly Change[] }
-type Answer = { readonly result: unknown; readonly reason?: string | null | undefined }
+type Answer = { readonly result?: unknown; readonly sealed?: string | undefined; readonly reason?: string | null | undefined }
+
+const refuseSeal = (words: string): never => {
+  throw new Refusal('INVALID_REQUEST', `sealed ${words}`, { field: 'sealed' })
+}
+/** What a person sealed where they sit is taken as it is, for the key that the agent has now. */
+export function refuseOddSeal({ action, payload }: Request, { result, sealed }: Answer, given: Given | null): void {
+  if (sealed === undefined) return
+  if (result !== undefined) refuseSeal('stands in place of result: send one of them')
+  if (action !== 'PROVIDE' || (payload as ProvidePayload).sensitive !== true) refuseSeal('is for secrets: the request asks for none')
+  if (given === null)
+    refuseSeal('is no compact JWE with ECDH-ES+A256KW and A256GCM for the present seal_key of the agent: fetch the item again')
+}
+/** The answer before it is held by reference: its value is known to the person and the agent alone. */
+export function sealedAnswer(reason: string | null): Resolution {
+  return reason === null || reason.trim() === '' ? { result: '' } : { result: '', reason }
+}
+
+/** RFC 7638. */
+const thumbprintOf = ({ crv, kty, x }: Value): string => sha256(canonical({ crv, kty, x }))
+const JWE = /^([A-Za-z0-9_-]{1,2000})\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+$/
+function isSealedFor(sealed: string, key: Value): boolean {
+  const [, first] = JWE.exec(sealed) ?? []
+  if (first === undefined) return false
+  try {
+    const { alg, enc, kid } = decodeText(Buffer.from(first, 'base64url').toString()) as Readonly<Record<string, unknown>>
+    return alg === 'ECDH-ES+A256KW' && enc === 'A256GCM' && kid === (key['kid'] ?? thumbprintOf(key))
+  } catch {
+    return false
+  }
+}
 
 /** null: the answer stands in the receipt as it is, or it is none; deciding says which. */
 export async function givenFor(read: Read, request: Request, answer: Answer, context: Context): Promise<Given | null> {
   if (request.action !== 'PROVIDE' || !isOpen(request) || context.actor.kind !== 'human') return null
   const { input_type, sensitive } = request.payload as ProvidePayload
   if (input_type !== 'file' && sensitive !== true) return null
+  if (answer.sealed !== undefined) return sensitive === true ? sealedByPerson(read, request, answer.sealed, context) : null
   const said = validOf(request, answer)
   if (said === null) return null
   return input_type === 'file' ? fileFor(read, request, said.result as FileResult) : secretFor(read, request, said.result, context)
@@ -38,7 +72,7 @@ async function fileFor(read: Read, request: Request, { artifact_id, version }: F
   if (file === null || file.request_id !== request.id || file.state !== 'open' || (version ?? FILE_VERSION) !== FILE_VERSION) return null
   if ((await read.blob(file.checksum))?.size !== file.size) return null
   const kept: File = { ...file, state: 'kept' }
-  return { result: referenceTo(kept), images: [image(File, kept)], puts: [fileTimer(kept)] }
+  return { result: referenceTo(kept), images: [image(File, kept)], puts: [] }
 }
 
 async function secretFor(read: Read, { id, requester, project_id }: Request, value: Result, context: Context): Promise<Given> {
@@ -49,7 +83,16 @@ async function secretFor(read: Read, { id, requester, project_id }: Request, val
   const sealed = await sealedWith(context, { value, salt }, key)
   const secret: Secret = { id: newId('sec'), request_id: id, requester, project_id, sealed, to, at: now }
   const result: SecretReference = { secret_id: secret.id, commitment: commitmentTo(value, salt), sealed_to: to }
-  return { result, images: [], puts: keptSecret(secret) }
+  return { result, images: [], puts: [put(Secret, secret.id, secret)] }
+}
+
+/** The commitment is to what was sealed: nobody here can look into it. */
+async function sealedByPerson(read: Read, { id, requester, project_id }: Request, sealed: string, context: Context): Promise<Given | null> {
+  const key = (await read.subject(requester))?.sealKey ?? null
+  if (key === null || !isSealedFor(sealed, key)) return null
+  const secret: Secret = { id: context.newId('sec'), request_id: id, requester, project_id, sealed, to: 'agent', at: context.now }
+  const result: SecretReference = { secret_id: secret.id, commitment: sha256(sealed), sealed_to: 'agent', sealed_by: 'person' }
+  return { result, images: [], puts: [put(Secret, secret.id, secret)] }
 }
 
 /** What cannot be sealed is not taken; why is nothing to be told, since it may quote what it failed on. */

@@ -2,10 +2,7 @@
 // once and erased. A commitment without its salt says nothing, not even how long the secret is.
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
-import { noTimer, timer } from '#kernel/log/outbox-document.ts'
-import { put } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'
-import type { Change } from '#kernel/declare/operation.ts'
 import { doc, either, t, type Static } from '#kernel/declare/schema.ts'
 import { resultText, type Result } from './result.ts'
 import { Id, Request, Timestamp } from '../schema.ts'
@@ -16,7 +13,11 @@ export const SealedTo = either('agent', 'server')
 export const Secret = doc(
   'execution.secret',
   t.Object({ id: Id, request_id: Id, requester: Id, project_id: Id, sealed: t.String(), to: SealedTo, at: Timestamp }),
-  { scopeOf: (secret) => secret.project_id, visibleTo: () => false },
+  {
+    scopeOf: (secret) => secret.project_id,
+    visibleTo: () => false,
+    due: (secret) => [{ at: secretExpiry(secret), call: 'execution/secret.expire', input: { request_id: secret.request_id } }],
+  },
 )
 export type Secret = Static<typeof Secret.schema>
 
@@ -29,7 +30,12 @@ export const SecretEnd = doc(
 export type SecretEnd = Static<typeof SecretEnd.schema>
 
 /** What the receipt says in place of the answer. */
-export const SecretReference = t.Object({ secret_id: Id, commitment: t.String(), sealed_to: SealedTo })
+export const SecretReference = t.Object({
+  secret_id: Id,
+  commitment: t.String(),
+  sealed_to: SealedTo,
+  sealed_by: t.Optional(either('person')), // the commitment is the SHA-256 of what the person sealed themself
+})
 export type SecretReference = Static<typeof SecretReference>
 
 /** Whoever is told the value and the salt can check that the receipt is about this value. */
@@ -40,10 +46,4 @@ export function secretIn({ receipt, payload }: Request): SecretReference | null 
   return isSecret ? (receipt.result as SecretReference) : null
 }
 
-export const secretExpiry = ({ at }: Secret): string => timestampOf(Date.parse(at) + limits.secretMs)
-
-export const keptSecret = (secret: Secret): Change[] => [
-  put(Secret, secret.id, secret),
-  timer(secret.id, 'expire', secretExpiry(secret), 'execution/secret.expire', { request_id: secret.request_id }),
-]
-export const eraseSecret = ({ id }: Secret): Change[] => [put(Secret, id, null), noTimer(id, 'expire')]
+export const secretExpiry = ({ at }: { readonly at: string }): string => timestampOf(Date.parse(at) + limits.secretMs)

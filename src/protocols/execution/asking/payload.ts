@@ -1,7 +1,8 @@
 // The payload of a request, for each of the three actions: its shape, and the rules that a shape cannot say.
+import { isObject } from '#kernel/codec/strict-json.ts'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { linearPattern } from '#kernel/declare/foreign-schema.ts'
+import { linearPattern, refuseMismatch, schemaProblem } from '#kernel/declare/foreign-schema.ts'
 import { limits } from '#kernel/limits.ts'
 import { either, parse, t, type Static, type TSchema } from '#kernel/declare/schema.ts'
 import { refuseUnknown, unknownFields } from '#kernel/declare/unknown-fields.ts'
@@ -27,6 +28,9 @@ export const ApprovePayload = t.Object({
   details: t.Object({}, { additionalProperties: true }),
   context: Context,
   reject_requires_reason: t.Optional(t.Boolean()),
+  details_schema: t.Optional(
+    t.Object({}, { additionalProperties: true, description: 'ours: a JSON Schema; the person may edit the details within it and approve' }),
+  ),
   scope: t.Optional(
     t.String({ minLength: 1, maxLength: limits.nameCharsMax, description: 'ours: the scope of a grant that may answer it' }),
   ),
@@ -94,8 +98,6 @@ function readAs(action: Action, input: { readonly payload: unknown }, fallback: 
   return action === 'APPROVE' ? approved(parse(ApproveInput, input).payload) : provided(parse(ProvideInput, input).payload)
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
-
 /** Many clients write what they do not say as null. */
 function withoutNulls(raw: Record<string, unknown>): Record<string, unknown> {
   if (!Object.values(raw).includes(null) && !isObject(raw['validation'])) return raw
@@ -139,9 +141,24 @@ function refuseAlike(labels: readonly string[], place: string): void {
 function approved({ details = {}, ...payload }: Omit<ApprovePayload, 'details'> & { details?: object }): ApprovePayload {
   refuseUnreadable(payload.item, 'item')
   if (payload.scope !== undefined) refuseUnreadable(payload.scope, 'scope', refuseHostileLabel)
-  if (isDeeper(details, limits.detailsDepthMax)) refuse(`is nested more than ${limits.detailsDepthMax} deep`, 'details')
-  if (bytesIn(details) > limits.detailsBytesMax) refuse(`is larger than ${limits.detailsBytesMax} bytes`, 'details')
+  refuseOddDetails(details, 'payload.details')
+  const { details_schema } = payload
+  if (details_schema !== undefined) {
+    if (bytesIn(details_schema) > limits.detailsBytesMax) refuse(`is larger than ${limits.detailsBytesMax} bytes`, 'details_schema')
+    const problem = schemaProblem(details_schema, 'payload.details')
+    if (problem !== null) throw new Refusal('INVALID_REQUEST', problem, { field: 'payload.details_schema' })
+    // A schema that its own details do not fit would let nobody edit them.
+    refuseMismatch(details_schema, details, 'INVALID_REQUEST', 'payload.details')
+  }
   return { ...payload, details }
+}
+/** Not larger and not deeper than what people can be asked to approve. */
+export function refuseOddDetails(details: object, field: string): void {
+  const wrong = (words: string): never => {
+    throw new Refusal('INVALID_REQUEST', `${field} ${words}`, { field })
+  }
+  if (isDeeper(details, limits.detailsDepthMax)) wrong(`is nested more than ${limits.detailsDepthMax} deep`)
+  if (bytesIn(details) > limits.detailsBytesMax) wrong(`is larger than ${limits.detailsBytesMax} bytes`)
 }
 
 const isDeeper = (value: unknown, levels: number): boolean =>

@@ -1,5 +1,5 @@
-// Preferences of people for future requests: a substitute who answers, whether time may decide, and the members of a group.
-import { SYSTEM_SCOPE } from '#kernel/declare/access.ts'
+// Preferences of people for future requests: a substitute who answers, whether time may decide, floors under the risk, and the members of a group.
+import { isIn, SYSTEM_SCOPE } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { Action } from './payload.ts'
@@ -44,17 +44,36 @@ export function ruleFor(rules: readonly Rule[], asked: Asked): Rule | null {
   return found
 }
 
+/** X34: the least risk of what agents ask; what is left out matches everything. `target` is `details.target`. */
+export const Floor = t.Object({
+  agent_id: t.Optional(Id),
+  tag: t.Optional(label),
+  scope: t.Optional(
+    t.String({ minLength: 1, maxLength: limits.nameCharsMax, description: 'a scope, or a family of scopes such as deploy:*' }),
+  ),
+  target: t.Optional(t.String({ minLength: 1, maxLength: limits.nameCharsMax, description: 'details.target of the request' })),
+  risk: Risk,
+})
+export type Floor = Static<typeof Floor>
+
 /** X4: whether a timeout may decide for the agents of a person. Whoever says nothing allows it. */
 export const PolicyFields = {
   defaults: either('allow', 'forbid'),
   forbid: t.Array(t.Object({ action: t.Optional(Action), risk: t.Optional(Risk) }), { maxItems: limits.policyEntriesMax }),
+  floors: t.Array(Floor, { maxItems: limits.floorsMax }),
 }
-export const Policy = doc('execution.policy', t.Object({ id: Id, ...PolicyFields, updated_at: nullable(Timestamp) }), {
-  scopeOf: () => SYSTEM_SCOPE,
-  visibleTo: ({ id }, actor) => id === actor.id,
-})
+/** Of a person for their own agents, under their id; of a project, under the id of the project, with floors alone. */
+const { floors } = PolicyFields
+export const Policy = doc(
+  'execution.policy',
+  t.Object({ id: Id, ...PolicyFields, floors: t.Optional(floors), updated_at: nullable(Timestamp) }), // old ones have no floors
+  {
+    scopeOf: () => SYSTEM_SCOPE,
+    visibleTo: ({ id }, actor) => id === actor.id || (actor.kind !== 'agent' && isIn(actor, id)),
+  },
+)
 export type Policy = Static<typeof Policy.schema>
-export const usualPolicy = (id: string): Policy => ({ id, defaults: 'allow', forbid: [], updated_at: null })
+export const usualPolicy = (id: string): Policy => ({ id, defaults: 'allow', forbid: [], floors: [], updated_at: null })
 
 /** `risk` forbids it for this risk and for every greater one. */
 export const forbidsDefault = ({ defaults, forbid }: Policy, asked: { action: Action; risk?: Static<typeof Risk> | undefined }): boolean =>

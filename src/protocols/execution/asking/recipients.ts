@@ -130,6 +130,8 @@ export async function lookedAt(
   now: string,
 ): Promise<{ next: Request; reach: Reach | null }> {
   if (task !== null) return same(request, rerouteToPeople(request, await reachOfTask(read, task, now), now), null)
+  if (request.quorum === undefined && request.approvers !== undefined)
+    return same(request, rerouteToPeople(request, await reachOf(read, request.approvers, request.project_id, now), now), null)
   if (request.quorum === undefined) return same(request, await handed(read, request, now), null)
   const reach = await reachOf(read, request.quorum.of, request.project_id, now)
   return same(request, rerouteToPeople(request, reach, now), reach)

@@ -15,7 +15,8 @@ export type Routed = Pick<Request, 'owner' | 'people' | 'assigned_to'> & {
   /** Who was meant and cannot answer. */
   readonly instead_of?: string
 }
-export type Asking = Pick<Request, 'action' | 'role' | 'project_id' | 'tags' | 'requester' | 'quorum' | 'risk'> & {
+export type Asking = Pick<Request, 'action' | 'role' | 'project_id' | 'tags' | 'requester' | 'quorum'> & {
+  readonly risk?: Request['risk'] | undefined
   readonly label?: string | undefined
   readonly fallback?: Static<typeof Fallback> | undefined
   readonly escalate?: Static<typeof Escalation> | undefined
@@ -48,6 +49,20 @@ export async function routedByTask(read: Read, task: TaskBehind, turn: string, n
   const [people, gone] = [peopleIn(reach), goneIn(reach)]
   const assigned_to = people.includes(turn) ? turn : (people[0] ?? null)
   return { people, assigned_to, ...(gone.length > 0 ? { gone } : {}), ...(people.length === 0 ? { no_decider: true } : {}) }
+}
+
+/** Of the people who may approve the work of a session those who can; where none can, it waits, and the project's owners see it. */
+export async function routedToApprovers(
+  read: Read,
+  approvers: readonly string[],
+  project_id: string,
+  now: string,
+  isQuorum: boolean,
+): Promise<Omit<Routed, 'owner'>> {
+  const reach = await reachOf(read, approvers, project_id, now)
+  const [people, gone] = [peopleIn(reach), goneIn(reach)]
+  const assigned_to = isQuorum ? null : (people[0] ?? null)
+  return { people, assigned_to, ...(gone.length > 0 ? { gone } : {}), ...(people.length === 0 && !isQuorum ? { no_decider: true } : {}) }
 }
 
 async function ownerOf(read: Read, requester: string): Promise<string> {
@@ -107,10 +122,13 @@ async function refuseOddEscalation(
   if (others.length > 0) throw wrong('escalate', `escalate.to: ${others.join(', ')} cannot decide on the task behind it`)
 }
 
-export type Named = { readonly people: readonly string[]; readonly unknown: readonly string[] }
+/** `groups`: those among the names, each with its people. */
+export type Named = { readonly people: readonly string[]; readonly groups: readonly Called[]; readonly unknown: readonly string[] }
+export type Called = { readonly group: string; readonly people: string[] }
 /** The people whom names of people and of groups mean at present. */
 export async function peopleNamed(read: Read, names: readonly string[], project_id: string): Promise<Named> {
   const people = new Set<string>()
+  const groups: Called[] = []
   const unknown: string[] = []
   for (const name of names) {
     const group = name.startsWith(GROUP) ? await read.raw(Group, groupId(project_id, name.slice(GROUP.length))) : null
@@ -118,8 +136,9 @@ export async function peopleNamed(read: Read, names: readonly string[], project_
     for (const id of group?.members ?? [name]) if (await isPersonOf(read, id, project_id)) active.push(id)
     for (const id of active) people.add(id)
     if (active.length === 0) unknown.push(name)
+    else if (group !== null) groups.push({ group: name, people: active })
   }
-  return { people: [...people], unknown }
+  return { people: [...people], groups, unknown }
 }
 
 // --- From one person to another -----------------------------------------------------------------------------------------------
@@ -128,7 +147,8 @@ export async function peopleNamed(read: Read, names: readonly string[], project_
 function handedTo(request: Request, who: string, now: string): Request {
   const { claimed_until: _, snoozed, ...rest } = request
   // With a task behind it, those who decide on the task decide (H8): it is only shown as this one's.
-  const people = request.task_id === undefined ? [...new Set([who, ...(request.escalated_to ?? [])])] : request.people
+  const isFree = request.task_id === undefined && request.approvers === undefined
+  const people = isFree ? [...new Set([who, ...(request.escalated_to ?? [])])] : request.people
   const kept = snoozed?.filter(({ by }) => people.includes(by) && by !== who) ?? []
   return { ...rest, people, assigned_to: who, assigned_at: now, ...(kept.length > 0 ? { snoozed: kept } : {}) }
 }

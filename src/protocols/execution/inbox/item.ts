@@ -1,23 +1,51 @@
 // One item of an inbox: who asks and for whom, what the server itself knows, and the consequence of each answer. Text of the agent stands
 // apart from that, as its claim, and nowhere unescaped.
-import { speaksFor, type Actor } from '#kernel/declare/access.ts'
+import { speaksFor, SYSTEM_ID, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Read } from '#kernel/declare/operation.ts'
-import { kindOf, nullable, t, type Static } from '#kernel/declare/schema.ts'
-import { cardOf, shownDigest } from '../answering/shown-request.ts'
+import { either, nullable, t, type Static } from '#kernel/declare/schema.ts'
+import type { Registered } from '#kernel/ports/names.ts'
+import { cardOf, shownDigest, visible } from '../answering/shown-request.ts'
 import { Effects, effectsOf } from './consequences.ts'
 import { type Payload, Action } from '../asking/payload.ts'
 import { taskBehind, type TaskBehind } from '../access.ts'
-import { Id, Kind, Priority, Request, Risk, snoozedUntil, Status, Timestamp } from '../schema.ts'
+import { throughOf } from './readers.ts'
+import { caseOf, Id, Kind, Priority, Request, Risk, snoozedUntil, Status, Timestamp } from '../schema.ts'
 import { shown, warningsOf } from '../asking/hostile-text.ts'
 
 const Named = t.Object({ id: Id, name: nullable(t.String()) })
 
+/** A decision of people in the same case: the same agent asked the same thing. */
+const Precedent = t.Object({ request_id: Id, at: Timestamp, by: Named, result: t.Unknown(), reason: nullable(t.String()) })
+/** From the person who answers for it, through each agent that passed it on, to what it is done to. */
+const Link = t.Object({ kind: either('person', 'agent', 'system', 'target'), ...Named.properties })
+
 /** What the server knows by itself, whatever the agent says. */
 const Facts = t.Object({
-  agent: t.Object({ registered_at: nullable(Timestamp), owner: nullable(Id), open_requests: t.Integer() }),
+  agent: t.Object({
+    registered_at: nullable(Timestamp),
+    owner: nullable(Id),
+    owner_name: nullable(t.String()),
+    open_requests: t.Integer(),
+  }),
   project: Named,
-  task: nullable(t.Object({ id: Id, goal: t.String(), state: t.String(), deadline: nullable(Timestamp), principal: Id })),
+  task: nullable(
+    t.Object({
+      id: Id,
+      goal: t.String(),
+      state: t.String(),
+      deadline: nullable(Timestamp),
+      principal: Id,
+      principal_name: nullable(t.String()),
+    }),
+  ),
+  chain: t.Array(Link),
+  risk: t.Object({
+    said: nullable(t.Union([Risk], { description: 'the risk as the agent gives it' })),
+    floor: nullable(t.Union([Risk], { description: 'the least risk that a rule of people gives it' })),
+    rule: nullable(t.String({ description: 'that rule, and whose it is' })),
+  }),
+  precedents: t.Array(Precedent),
   flagged: t.Array(t.String()),
 })
 
@@ -32,6 +60,9 @@ export const Item = t.Object({
   task_id: nullable(Id),
   agent: t.Object({ ...Named.properties, label: t.String() }),
   acts_for: Named,
+  through: nullable(
+    t.String({ description: 'why it is before you: you, pool, group:<name>, or the id of the person in whose place you answer' }),
+  ),
   risk: nullable(Risk),
   reason: nullable(t.Object({ text: t.String(), by_agent: t.Literal(true) })),
   facts: Facts,
@@ -42,14 +73,28 @@ export const Item = t.Object({
   expires_at: nullable(Timestamp),
   overdue: t.Boolean(),
   assignee: nullable(Id),
+  assignee_name: nullable(t.String()),
   people: t.Integer(),
   no_decider: t.Boolean(),
   snoozed_until: nullable(Timestamp),
   remarks: t.Integer(),
   quorum: nullable(t.Object({ n: t.Integer(), of: t.Integer(), voted: t.Integer(), yours: t.Boolean() })),
-  ended: nullable(t.Object({ at: Timestamp, by: t.String(), by_default: t.Boolean() })),
+  ended: nullable(
+    t.Object({
+      at: Timestamp,
+      by: Named,
+      result: t.Unknown(),
+      reason: nullable(t.String()),
+      via: nullable(t.String({ description: 'how the person had proven who they are' })),
+      by_default: t.Boolean(),
+    }),
+  ),
 })
 export type Item = Static<typeof Item>
+const { card, facts, effects, ...inRow } = Item.properties
+/** One of a list: as a row it comes without what takes long to read. */
+export const ListedItem = t.Object({ ...inRow, card: t.Optional(card), facts: t.Optional(facts), effects: t.Optional(effects) })
+export type ListedItem = Static<typeof ListedItem>
 
 const questionIn = (payload: Payload): string =>
   'question' in payload ? payload.question : 'item' in payload ? payload.item : payload.prompt
@@ -69,39 +114,92 @@ function flaggedIn({ payload, agent_id }: Request): string[] {
   return warningsOf(texts.every((text) => PLAIN.test(text)) ? labels : texts)
 }
 
-type Registered = { readonly name: string; readonly created_at?: string; readonly owner?: string }
-type Task = TaskBehind & { readonly spec: { readonly goal: string }; readonly deadline: string | null }
-
 /** What the items of one page have in common is asked for once. */
 export type Knowing = {
-  registered(kind: 'user' | 'agent' | 'project', id: string): Promise<Registered | null>
+  named(id: string): Promise<Registered | null>
   openOf(requester: string): Promise<number>
-  task(id: string | undefined): Promise<Task | null>
+  task(id: string | undefined): Promise<TaskBehind | null>
+  /** The latest answers in the same case, of those that the reader may see. */
+  precedents(request: Request): Promise<readonly Request[]>
 }
+/** As many as are looked at, and as many as are shown. */
+const [CASES_SEEN, CASES_SHOWN] = [20, 5] as const
+
 export function knowingBy(read: Read): Knowing {
   const counts = new Map<string, Promise<number>>()
+  const cases = new Map<string, Promise<readonly Request[]>>()
+  async function answered(prefix: readonly string[]): Promise<readonly Request[]> {
+    const listed = await read.list(Request, 'cases', [prefix], { limit: CASES_SEEN, reverse: true })
+    const found = await Promise.all(listed.map(({ id }) => read.maybe(Request, id)))
+    return found.filter((one) => one !== null)
+  }
   return {
     // Whoever asks: who is before them is theirs to know.
-    registered: async (kind, id) => (await read.raw(kindOf(`identity.${kind}/`), id)) as Registered | null,
+    named: (id) => read.ports.names.named(read, id),
     openOf(requester) {
       const found = counts.get(requester) ?? read.count(Request, 'asker', [requester, 'open'])
       counts.set(requester, found)
       return found
     },
-    task: async (id) => (await taskBehind(read, id)) as Task | null,
+    task: (id) => taskBehind(read, id),
+    async precedents(request) {
+      const prefix = [request.project_id, request.requester, caseOf(request)]
+      const name = prefix.join('\0')
+      const found = cases.get(name) ?? answered(prefix)
+      cases.set(name, found)
+      return (await found).filter(({ id }) => id !== request.id).slice(0, CASES_SHOWN)
+    },
   }
 }
 
 const nameOf = (found: Registered | null): string | null => (found === null ? null : lineOf(found.name))
+const isPerson = (id: string): boolean => id.startsWith('user_')
+/** Of a person or of an agent; null: it is neither, such as a pseudonym. */
+export const nameFor = async (id: string, knowing: Knowing): Promise<string | null> => nameOf(await knowing.named(id))
+async function personNamed(id: string, knowing: Knowing): Promise<Static<typeof Named>> {
+  return { id, name: isPerson(id) ? nameOf(await knowing.named(id)) : null }
+}
 
-async function factsOf(request: Request, task: Task | null, knowing: Knowing): Promise<Item['facts']> {
-  const { requester, project_id } = request
-  const agent = await knowing.registered('agent', requester)
-  const project = await knowing.registered('project', project_id)
+/** What an operator would look for first: it stands in the details by this name. */
+function targetIn({ payload }: Request): string | null {
+  const { details } = payload as { details?: { target?: unknown } }
+  return typeof details?.target === 'string' && details.target !== '' ? lineOf(details.target) : null
+}
+
+async function chainOf(request: Request, task: TaskBehind | null, knowing: Knowing): Promise<Item['facts']['chain']> {
+  const { owner, requester } = request
+  const links: Item['facts']['chain'] = [{ kind: 'person', ...(await personNamed(owner, knowing)) }]
+  for (const id of new Set([...(task?.delegators ?? []), requester])) {
+    if (id === owner) continue
+    if (isPerson(id)) links.push({ kind: 'person', ...(await personNamed(id, knowing)) })
+    else if (id === SYSTEM_ID) links.push({ kind: 'system', id, name: null })
+    else links.push({ kind: 'agent', id, name: nameOf(await knowing.named(id)) })
+  }
+  const target = targetIn(request)
+  return target === null ? links : [...links, { kind: 'target', id: target, name: null }]
+}
+
+async function precedentsOf(request: Request, knowing: Knowing): Promise<Item['facts']['precedents']> {
+  const found = await knowing.precedents(request)
+  return Promise.all(
+    found.map(async ({ id, receipt }) => {
+      const { completed_at: at, completed_by, result, reason } = receipt!
+      const by = await personNamed(completed_by, knowing)
+      return { request_id: id, at, by, result: visible(result), reason: reason === undefined ? null : shown(reason) }
+    }),
+  )
+}
+
+async function factsOf(request: Request, task: TaskBehind | null, knowing: Knowing): Promise<Item['facts']> {
+  const { requester, project_id, floor, risk } = request
+  const agent = await knowing.named(requester)
+  const project = await knowing.named(project_id)
+  const owner = agent?.owner ?? null
   return {
     agent: {
       registered_at: agent?.created_at ?? null,
-      owner: agent?.owner ?? null,
+      owner,
+      owner_name: owner === null ? null : (await personNamed(owner, knowing)).name,
       open_requests: await knowing.openOf(requester),
     },
     project: { id: project_id, name: nameOf(project) },
@@ -111,35 +209,56 @@ async function factsOf(request: Request, task: Task | null, knowing: Knowing): P
       state: task.state,
       deadline: task.deadline,
       principal: task.ownership.principal,
+      principal_name: (await personNamed(task.ownership.principal, knowing)).name,
     },
+    chain: await chainOf(request, task, knowing),
+    risk:
+      floor === undefined
+        ? { said: risk ?? null, floor: null, rule: null }
+        : { said: floor.said, floor: floor.risk, rule: shown(floor.rule) },
+    precedents: await precedentsOf(request, knowing),
     flagged: flaggedIn(request),
   }
 }
 
-export async function itemOf(request: Request, actor: Actor, now: string, knowing: Knowing): Promise<Item> {
-  const { id, requester, agent_id, owner, payload, quorum, votes = [], receipt, created_at, people } = request
-  const task = await knowing.task(request.task_id)
+async function endOf({ receipt }: Request, knowing: Knowing): Promise<Item['ended']> {
+  if (receipt === undefined) return null
+  const { completed_at: at, completed_by, result, reason, via, basis } = receipt
+  return {
+    at,
+    by: await personNamed(completed_by, knowing),
+    result: visible(result),
+    reason: reason === undefined ? null : shown(reason),
+    via,
+    by_default: basis.kind === 'default',
+  }
+}
+
+type Row = Omit<Item, 'card' | 'facts' | 'effects'>
+
+/** The item without what takes long to read and to write. */
+export async function rowOf(request: Request, actor: Actor, now: string, knowing: Knowing): Promise<Row> {
+  const { id, requester, agent_id, owner, payload, quorum, votes = [], created_at, people, assigned_to } = request
   return {
     request_id: id,
     kind: request.kind,
     action: request.action,
     status: request.status,
     title: titleOf(request),
-    card: cardOf(request),
     digest: shownDigest(request),
     task_id: request.task_id ?? null,
-    agent: { id: requester, name: nameOf(await knowing.registered('agent', requester)), label: shown(agent_id) },
-    acts_for: { id: owner, name: nameOf(await knowing.registered('user', owner)) },
+    agent: { id: requester, name: nameOf(await knowing.named(requester)), label: shown(agent_id) },
+    acts_for: await personNamed(owner, knowing),
+    through: throughOf(actor, request),
     risk: request.risk ?? null,
     reason: payload.context === undefined ? null : { text: shown(payload.context), by_agent: true },
-    facts: await factsOf(request, task, knowing),
-    effects: effectsOf(request, task),
     priority: request.priority,
     created_at,
     age_seconds: Math.max(0, Math.floor((Date.parse(now) - Date.parse(created_at)) / 1_000)),
     expires_at: request.expires_at,
     overdue: request.overdue,
-    assignee: request.assigned_to,
+    assignee: assigned_to,
+    assignee_name: assigned_to === null ? null : (await personNamed(assigned_to, knowing)).name,
     people: people.length,
     no_decider: request.no_decider === true,
     snoozed_until: snoozedUntil(request, actor.id),
@@ -147,6 +266,16 @@ export async function itemOf(request: Request, actor: Actor, now: string, knowin
     quorum: quorum
       ? { n: quorum.n, of: quorum.of.length, voted: votes.length, yours: votes.some(({ by }) => speaksFor(actor, by, request.project_id)) }
       : null,
-    ended: receipt ? { at: receipt.completed_at, by: receipt.completed_by, by_default: receipt.basis.kind === 'default' } : null,
+    ended: await endOf(request, knowing),
+  }
+}
+
+export async function itemOf(request: Request, actor: Actor, now: string, knowing: Knowing): Promise<Item> {
+  const task = await knowing.task(request.task_id)
+  return {
+    ...(await rowOf(request, actor, now, knowing)),
+    card: cardOf(request),
+    facts: await factsOf(request, task, knowing),
+    effects: effectsOf(request, task),
   }
 }

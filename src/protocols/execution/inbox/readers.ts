@@ -1,7 +1,7 @@
 // Readers of inboxes: the inboxes that an actor reads, and the requests there that are before that actor: one rule for every list, number
 // and stream.
 import { isIn, speaksFor, spokenFor, type Actor } from '#kernel/declare/access.ts'
-import { namesOf, poolOf, undecidedFor, type Request } from '../schema.ts'
+import { isInPool, namesOf, poolOf, UNDECIDED, undecidedFor, type Request } from '../schema.ts'
 
 export type Inboxes = {
   /** The actor and everybody in whose place they decide somewhere. */
@@ -30,6 +30,19 @@ export function isBefore(actor: Actor, request: Request): boolean {
   const shared = request.no_decider === true ? undecidedFor(actor) : isIn(actor, project_id) ? [poolOf(project_id)] : []
   return namesOf(request).some((name) => shared.includes(name) || speaksFor(actor, name, project_id))
 }
+
+/** Why it is before the actor: as themself, in somebody's place (their id), by a group, out of a pool; null: it is in no inbox of theirs. */
+export function throughOf(actor: Actor, request: Request): string | null {
+  const { people, assigned_to, called = [], project_id } = request
+  if (assigned_to === actor.id) return YOU
+  const group = called.find((one) => one.people.includes(actor.id))
+  if (people.includes(actor.id)) return group?.group ?? YOU
+  const absent = namesOf(request).find((name) => speaksFor(actor, name, project_id))
+  if (absent !== undefined) return absent
+  if (isInPool(request) && isIn(actor, project_id)) return 'pool'
+  return request.no_decider === true ? UNDECIDED : null
+}
+const YOU = 'you'
 
 /** The inbox of one person, as an owner of the installation looks into it. */
 export const inboxOf = (person: string): Inboxes => ({ people: [person], pools: [], undecided: [], isPartly: false, holds: () => true })

@@ -5,7 +5,8 @@ import { limits } from '#kernel/limits.ts'
 import type { Read } from '#kernel/declare/operation.ts'
 import { doc, either, t, type Static } from '#kernel/declare/schema.ts'
 import { Action } from '../asking/payload.ts'
-import { Id, Kind, Priority, Timestamp } from '../schema.ts'
+import { GROUP } from '../asking/preferences.ts'
+import { Id, Kind, Priority, Risk, Timestamp } from '../schema.ts'
 
 export const State = either('open', 'closed', 'completed', 'failed', 'cancelled')
 const fields = {
@@ -18,6 +19,14 @@ const fields = {
   assignee: t.Optional(t.String({ maxLength: limits.idCharsMax, description: 'whose turn it is' })),
   status: t.Optional(State),
   snoozed: t.Optional(t.Boolean({ description: 'only those that you have snoozed' })),
+  risk: t.Optional({ ...Risk, description: 'only what has this risk' }),
+  unassigned: t.Optional(t.Boolean({ description: 'true: only what is nobody’s turn yet; false: only what is somebody’s' })),
+  group: t.Optional(
+    t.String({
+      pattern: `^(${GROUP})?[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`,
+      description: 'the name of a group: only what came to you because it was called in',
+    }),
+  ),
   text: t.Optional(
     t.String({
       minLength: 1,

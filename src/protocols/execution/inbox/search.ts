@@ -1,5 +1,6 @@
 // Searching the inbox for words: an item fits when every word stands somewhere in its text, whatever the case and the form of the
 // letters. The text is what people are shown of the item, and the names and ids of who asks.
+import { Refusal } from '#kernel/declare/errors.ts'
 import type { Knowing } from './item.ts'
 import type { Request } from '../schema.ts'
 
@@ -22,6 +23,19 @@ function textsIn(value: unknown): string[] {
   return Object.entries(value).flatMap(([name, inner]) => [name, ...textsIn(inner)])
 }
 
+/** A request never changes, there is another one then: its text is made once, as long as it lies at hand. */
+const texts = new WeakMap<Request, string>()
+function textOf(request: Request): string {
+  let text = texts.get(request)
+  if (text === undefined) {
+    const { id, requester, agent_id, payload, thread = [], tags, task_id = '', owner } = request
+    const said = thread.map((remark) => remark.text)
+    text = plain([id, requester, agent_id, owner, task_id, ...tags, ...textsIn(payload), ...said].join('\n'))
+    texts.set(request, text)
+  }
+  return text
+}
+
 export type Search = {
   fits(request: Request): Promise<boolean>
   /** How many characters it has looked at. */
@@ -30,19 +44,24 @@ export type Search = {
 
 export function searchFor(text: string, knowing: Knowing): Search {
   const words = wordsIn(text)
+  if (words.length === 0)
+    throw new Refusal('INVALID_REQUEST', 'text has no character that people see: give at least one word', { field: 'text' })
+  const names = new Map<string, string>()
   let searched = 0
+  async function nameOf(requester: string): Promise<string> {
+    let name = names.get(requester)
+    if (name === undefined) names.set(requester, (name = plain((await knowing.named(requester))?.name ?? '')))
+    return name
+  }
   return {
     get searched() {
       return searched
     },
     async fits(request) {
-      const { id, requester, agent_id, payload, thread = [], tags, task_id = '', owner } = request
-      const agent = await knowing.registered('agent', requester)
-      const said = thread.map((remark) => remark.text)
-      const texts = [id, requester, agent?.name ?? '', agent_id, owner, task_id, ...tags, ...textsIn(payload), ...said].join('\n')
-      searched += texts.length
-      const found = plain(texts)
-      return words.every((word) => found.includes(word))
+      const found = textOf(request)
+      searched += found.length
+      const name = await nameOf(request.requester)
+      return words.every((word) => found.includes(word) || name.includes(word))
     },
   }
 }

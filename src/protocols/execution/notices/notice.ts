@@ -1,6 +1,8 @@
 // Notices: where a person is told that something waits and an agent that it was answered, and the outcome of each attempt.
-import { deliveryId, Delivery, timer } from '#kernel/log/outbox-document.ts'
+import { deliveryId, Delivery } from '#kernel/log/outbox-document.ts'
+import { QuietHours } from './quiet-hours.ts'
 import { hookSecretOf } from '#kernel/declare/webhook-address.ts'
+import { sha256 } from '#kernel/log/hash-chain.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { put } from '#kernel/declare/facts.ts'
@@ -12,16 +14,9 @@ import { Id, Priority, Timestamp, type Request } from '../schema.ts'
 
 export const Label = t.String({ maxLength: limits.labelCharsMax, description: 'a label, to tell it from the others' })
 export const HookAddress = t.String({ minLength: 1, maxLength: limits.linkCharsMax, description: 'an http or https address' })
-const TimeOfDay = t.String({ pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$', description: 'a time of day such as 22:00' })
-/** Between the two nothing is said but what is critical; the offset is that of the person's clock from UTC. */
-export const QuietHours = t.Object({
-  from: TimeOfDay,
-  to: TimeOfDay,
-  offset_minutes: t.Integer({ minimum: -12 * 60, maximum: 14 * 60, description: 'of your clock from UTC, such as 60' }),
-})
-export type QuietHours = Static<typeof QuietHours>
-
 const isOf = (actor: Actor, id: string): boolean => actor.id === id || actor.owner === true
+
+export const ChannelKind = either('webhook', 'push', 'email')
 
 /** A person is told about what comes into their inbox. */
 export const Channel = doc(
@@ -29,8 +24,9 @@ export const Channel = doc(
   t.Object({
     id: Id,
     person: Id,
-    kind: either('webhook'),
+    kind: ChannelKind,
     label: Label,
+    confirmed: t.Optional(t.Boolean()), // of an e-mail address: its owner has followed the link
     min_priority: Priority,
     quiet_hours: t.Optional(QuietHours),
     disabled: t.Boolean(), // the other side said that it is gone for good
@@ -40,7 +36,11 @@ export const Channel = doc(
   {
     scopeOf: () => SYSTEM_SCOPE,
     visibleTo: (channel, actor) => isOf(actor, channel.person),
-    indexes: { person: index((channel) => (channel.removed_at === null ? [[channel.person]] : []), 1) },
+    indexes: {
+      person: index((channel) => (channel.removed_at === null ? [[channel.person]] : []), 1),
+      // Each is a mail to an address that nobody has confirmed yet.
+      mailed: index((channel) => (channel.kind === 'email' ? [[channel.person, channel.created_at.slice(0, 13)]] : []), 2),
+    },
   },
 )
 export type Channel = Static<typeof Channel.schema>
@@ -73,25 +73,46 @@ export async function refuseForeignCallback(read: Read, id: string, requester: s
     throw new Refusal('INVALID_REQUEST', 'callback names no channel of the agent: add one with channel.add', { field: 'callback' })
 }
 
+const bytes = (count: number, description: string) => t.String({ pattern: `^[A-Za-z0-9_-]{${Math.ceil((count * 4) / 3)}}=*$`, description })
+/** As a browser gives them with a subscription (RFC 8291). */
+export const PushInput = t.Object({
+  p256dh: bytes(65, 'the public key of the subscription, 65 bytes in base64url'),
+  auth: bytes(16, 'the secret of the subscription, 16 bytes in base64url'),
+})
+/** `key`: the key of this server that the subscription was made with; only posts that it signs are taken. */
+const PushKeys = t.Object({ ...PushInput.properties, key: t.String() })
+
 /** Where a channel is, and what is signed with. No fact describes it, and no answer but the one that it was made for. */
 export const Hook = doc(
   'execution.hook',
-  t.Object({ id: Id, endpoint: HookAddress, secret: t.String(), before: nullable(t.String()), before_until: nullable(Timestamp) }),
+  t.Object({
+    id: Id,
+    endpoint: HookAddress, // or an e-mail address
+    secret: t.String(),
+    before: nullable(t.String()),
+    before_until: nullable(Timestamp),
+    push: t.Optional(PushKeys),
+  }),
   { scopeOf: () => SYSTEM_SCOPE, visibleTo: () => false },
 )
 export type Hook = Static<typeof Hook.schema>
 
-export const newHook = (id: string, endpoint: string, random: string): Hook => ({
+export const newHook = (id: string, endpoint: string, random: string, push?: Hook['push']): Hook => ({
   id,
   endpoint,
   secret: hookSecretOf(random),
   before: null,
   before_until: null,
+  ...(push === undefined ? {} : { push }),
 })
+
+/** What stands in the links of a mail: whoever has it may do that one thing with the channel. */
+export const linkToken = ({ id, secret }: Pick<Hook, 'id' | 'secret'>, purpose: 'confirm' | 'stop'): string =>
+  `${id}.${sha256(`${secret} ${purpose}`)}`
 
 // --- What is said, and what became of it -----------------------------------------------------------------------------------
 
-export const Event = either('created', 'assigned', 'escalated', 'reminded', 'overdue', 'released', 'receipt', 'test')
+export const Event = either('created', 'assigned', 'escalated', 'reminded', 'overdue', 'released', 'receipt', 'test', 'confirm')
 export type Event = Static<typeof Event>
 
 const Tried = t.Object({
@@ -115,12 +136,22 @@ export const Notice = doc(
     first_at: Timestamp,
     last_at: Timestamp,
     why: t.Optional(t.String()), // it was dropped
+    held: t.Optional(either('cap')), // it waits because there were many in the hour
+    along: t.Optional(t.String()), // it was told together with this one
     recent: t.Array(Tried),
   }),
   {
     scopeOf: () => SYSTEM_SCOPE,
     visibleTo: (notice, actor) => isOf(actor, notice.whose),
-    indexes: { whose: index((notice) => [[notice.whose, notice.first_at]]) },
+    indexes: {
+      whose: index((notice) => [[notice.whose, notice.first_at]]),
+      waiting: index((notice) => (notice.state === 'waiting' ? [[notice.target, notice.first_at]] : [])),
+      // Each message once, however much it tells.
+      sent: index((notice) => (notice.state === 'accepted' && notice.along === undefined ? [[notice.whose, notice.last_at]] : [])),
+    },
+    due: ({ id, first_at }) => [
+      { at: timestampOf(Date.parse(first_at) + limits.deliveryLogMs), call: 'execution/notice.forget', input: { id } },
+    ],
   },
 )
 export type Notice = Static<typeof Notice.schema>
@@ -147,15 +178,14 @@ type Said = {
   readonly request_id: string | null
 }
 
-/** A notice that is to be delivered: its place in the log, its place in the outbox, and when it is forgotten. */
-export function planNotice({ target, whose, order, event, request_id }: Said, now: string): [Notice, Change[]] {
+/** A notice that is to be delivered: its place in the log, from which it is forgotten after a while, and in the outbox. */
+export function planNotice({ target, whose, order, event, request_id }: Said, now: string, due = now): [Notice, Change[]] {
   const [id, delivery] = [noticeId(target, order), noticeDelivery(target, order)]
   const body = { target, order, event, request_id }
   const notice: Notice = { id, target, whose, event, request_id, state: 'waiting', attempts: 0, first_at: now, last_at: now, recent: [] }
   const puts = [
     put(Notice, id, notice),
-    put(Delivery, delivery, { id: delivery, channel: NOTICE_CHANNEL, lane: target, due: now, attempt: 0, body, error: null }),
-    timer(target, `notice/${order}`, timestampOf(Date.parse(now) + limits.deliveryLogMs), 'execution/notice.forget', { id }),
+    put(Delivery, delivery, { id: delivery, channel: NOTICE_CHANNEL, lane: target, due, attempt: 0, body, error: null }),
   ]
   return [notice, puts]
 }
@@ -163,20 +193,7 @@ export function planNotice({ target, whose, order, event, request_id }: Said, no
 // --- Whom, and when --------------------------------------------------------------------------------------------------------
 
 const ranks = ['critical', 'high', 'normal', 'low'] as const
-export const isWanted = ({ min_priority, disabled }: Channel, { priority }: Request): boolean =>
-  !disabled && ranks.indexOf(priority) <= ranks.indexOf(min_priority)
-
-const MINUTE_MS = 60_000
-const DAY_MINUTES = 24 * 60
-const minutesIn = (time: string): number => Number(time.slice(0, 2)) * 60 + Number(time.slice(3))
-
-/** When the quiet hours that it is in now are over; null: it is in none. */
-export function quietUntil(quiet: QuietHours | undefined, now: string): string | null {
-  if (quiet === undefined) return null
-  const ms = Date.parse(now)
-  const clock = (((Math.floor(ms / MINUTE_MS) + quiet.offset_minutes) % DAY_MINUTES) + DAY_MINUTES) % DAY_MINUTES
-  // Counted from the beginning of the quiet hours, whether or not there is a midnight between.
-  const since = (clock - minutesIn(quiet.from) + DAY_MINUTES) % DAY_MINUTES
-  const length = (minutesIn(quiet.to) - minutesIn(quiet.from) + DAY_MINUTES) % DAY_MINUTES
-  return since < length ? timestampOf((Math.floor(ms / MINUTE_MS) + length - since) * MINUTE_MS) : null
-}
+/** An address that nobody has confirmed is written to once, and that is to confirm it. */
+export const isReady = ({ kind, confirmed, disabled }: Channel): boolean => !disabled && (kind !== 'email' || confirmed === true)
+export const isWanted = (channel: Channel, { priority }: Request): boolean =>
+  isReady(channel) && ranks.indexOf(priority) <= ranks.indexOf(channel.min_priority)

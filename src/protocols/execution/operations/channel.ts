@@ -1,13 +1,30 @@
-// Channels: signed webhooks. A person's channel says that something waits for them, an agent's gets the receipts of its requests.
+// Channels: signed webhooks, pushes to a browser, and e-mail. A person's channel says that something waits for them, an agent's gets the receipts of its requests.
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image, put } from '#kernel/declare/facts.ts'
-import { administrator, heldBy, human, installationOwner, role } from '#kernel/declare/access.ts'
+import { administrator, anyone, heldBy, human, installationOwner, role, system } from '#kernel/declare/access.ts'
 import { hookSecretOf, isHookAddress } from '#kernel/declare/webhook-address.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type Change, type Made, type Read } from '#kernel/declare/operation.ts'
-import { either, nullable, t, type Static } from '#kernel/declare/schema.ts'
-import { AgentChannel, Channel, Hook, HookAddress, isOfAgent, Label, newHook, Notice, planNotice, QuietHours } from '../notices/notice.ts'
+import { command, query, rule, type Bound, type Change, type Context, type Made, type Read } from '#kernel/declare/operation.ts'
+import { nullable, t, type Static } from '#kernel/declare/schema.ts'
+import {
+  AgentChannel,
+  Channel,
+  ChannelKind,
+  Hook,
+  HookAddress,
+  isOfAgent,
+  isReady,
+  Label,
+  linkToken,
+  newHook,
+  Notice,
+  planNotice,
+  PushInput,
+} from '../notices/notice.ts'
+import { isOnCurve } from '../notices/push-point.ts'
+import { QuietHours, quietProblem } from '../notices/quiet-hours.ts'
+import { isEmailAddress } from '../answering/result.ts'
 import { Id, Priority } from '../schema.ts'
 
 const DRAFT = 'ours: HXP 0.1 leaves open how people learn of requests, and knows polling and WebSocket only for agents'
@@ -25,7 +42,7 @@ const Secret = nullable(t.String({ description: 'shown once' }))
 type Either = Channel | AgentChannel
 const isPersons = (channel: Either): channel is Channel => 'person' in channel
 const ownerOf = (channel: Either): string => (isPersons(channel) ? channel.person : channel.agent_id)
-const shownAs = (channel: Either): Shown => ({ ...channel, kind: 'webhook' })
+const shownAs = (channel: Either): Shown => ({ ...channel, kind: channel.kind ?? 'webhook' })
 const changed = (action: string, channel: Either): Made =>
   fact(action, [isPersons(channel) ? image(Channel, channel) : image(AgentChannel, channel)])
 
@@ -42,24 +59,80 @@ const agent = heldBy(
   role<unknown>('agent', (actor) => actor.kind === 'agent'),
 )
 
+type Added = {
+  readonly kind?: Static<typeof ChannelKind>
+  readonly endpoint?: string
+  readonly address?: string
+  readonly keys?: Static<typeof PushInput>
+}
+/** What each kind needs, and nothing of the others. */
+const fieldsOf = { webhook: ['endpoint'], push: ['endpoint', 'keys'], email: ['address'] } as const
+const hasItsFields = ({ kind = 'webhook', ...given }: Added): boolean => {
+  const needed: readonly string[] = fieldsOf[kind]
+  return (['endpoint', 'address', 'keys'] as const).every((name) => (given[name] !== undefined) === needed.includes(name))
+}
+
 const add = command({
   name: 'channel.add',
-  summary: 'Add a channel: a signed webhook that tells a person of new items in their inbox, or gets the receipts of an agent.',
+  summary:
+    'Add a channel: a signed webhook, pushes to a browser or e-mail that tell a person of new items in their inbox; or a webhook that gets the receipts of an agent.',
   draft: DRAFT,
   input: t.Object({
-    endpoint: HookAddress,
+    endpoint: t.Optional(HookAddress),
+    address: t.Optional(
+      t.String({ minLength: 3, maxLength: limits.emailCharsMax, description: 'an e-mail address; a link sent there confirms it' }),
+    ),
+    keys: t.Optional(PushInput),
     label: t.Optional(Label),
-    kind: t.Optional(either('webhook')),
+    kind: t.Optional(ChannelKind),
     min_priority: t.Optional(Priority),
     quiet_hours: t.Optional(QuietHours),
   }),
   output: t.Object({ channel: Shown, secret: Secret }),
   callers: [human, agent],
   requires: [
-    rule<unknown, { readonly endpoint: string }>(
+    rule<unknown, Added>(
+      'INVALID_REQUEST',
+      'a webhook has an endpoint, a push an endpoint and keys, e-mail an address',
+      (_, given) => hasItsFields(given),
+      'the fields do not fit the kind: a webhook takes endpoint, a push endpoint and keys, e-mail takes address',
+    ),
+    rule<unknown, Added>(
+      'INVALID_REQUEST',
+      'an agent has webhooks alone',
+      (_, { kind = 'webhook' }, { actor }) => kind === 'webhook' || actor.kind === 'human',
+      'pushes and e-mail are for people: an agent has webhooks',
+    ),
+    rule<unknown, Added>(
+      'PRECONDITION_FAILED',
+      'this server can send what is asked for',
+      (_, { kind = 'webhook' }, { terms }) =>
+        kind === 'email' ? terms.mails === true : kind !== 'push' || (terms.pushKey?.() ?? null) !== null,
+      'this server cannot send that: e-mail needs --smtp, and pushes need its key files',
+    ),
+    rule<unknown, Added>(
+      'INVALID_REQUEST',
+      'address is an e-mail address',
+      (_, { address }) => address === undefined || isEmailAddress(address),
+      'address is no e-mail address such as name@example.com',
+    ),
+    rule<unknown, Added>(
+      'INVALID_REQUEST',
+      'keys are those of a subscription',
+      (_, { keys }) => keys === undefined || isOnCurve(keys.p256dh),
+      'keys.p256dh is no key of a subscription: give those that the browser gave with it',
+    ),
+    rule<unknown, { readonly quiet_hours?: QuietHours }>(
+      'INVALID_REQUEST',
+      'quiet_hours are hours of a zone that there is',
+      (_, { quiet_hours }) => quiet_hours === undefined || quietProblem(quiet_hours) === null,
+      'quiet_hours cannot be used: give from, to and a zone such as Europe/Berlin',
+      (_, { quiet_hours }) => quietProblem(quiet_hours!) ?? '',
+    ),
+    rule<unknown, Added>(
       'INVALID_REQUEST',
       'endpoint is an http or https address without a name, a password or a fragment',
-      (_, { endpoint }, { terms }) => isHookAddress(endpoint, terms.publicHooksOnly),
+      (_, { endpoint }, { terms }) => endpoint === undefined || isHookAddress(endpoint, terms.publicHooksOnly),
       'endpoint cannot be called: give an https address of the public Internet (or http and others, where the operator allows it with --webhook-private), without a name, a password or a fragment',
     ),
     rule<unknown, { readonly min_priority?: unknown; readonly quiet_hours?: unknown }>(
@@ -73,23 +146,103 @@ const add = command({
   once: ['secret'],
   hides: true, // an address may hold a secret, as many of them do
   load: () => Promise.resolve({}),
-  decide(_, { endpoint, label = '', min_priority = 'low', quiet_hours }, { actor, now, newId, secret }) {
-    const common = { kind: 'webhook', label, disabled: false, created_at: now, removed_at: null } as const
+  decide(_, { kind = 'webhook', endpoint, address, keys, label = '', min_priority = 'low', quiet_hours }, context) {
+    const { actor, now, newId, secret, terms } = context
+    const common = { label, disabled: false, created_at: now, removed_at: null } as const
     const isPerson = actor.kind === 'human'
     const channel: Either = isPerson
-      ? { id: newId('chn'), person: actor.id, ...common, min_priority, ...(quiet_hours ? { quiet_hours } : {}) }
-      : { id: newId('cb'), agent_id: actor.id, ...common }
-    const hook = newHook(channel.id, endpoint, secret())
+      ? {
+          id: newId('chn'),
+          person: actor.id,
+          kind,
+          ...common,
+          ...(kind === 'email' ? { confirmed: false } : {}),
+          min_priority,
+          ...(quiet_hours ? { quiet_hours } : {}),
+        }
+      : { id: newId('cb'), agent_id: actor.id, kind: 'webhook', ...common }
+    const hook = newHook(channel.id, (endpoint ?? address)!, secret(), keys && { ...keys, key: terms.pushKey!()! })
     const max = limits.hooksPerSubjectMax
     const bound = { prefix: [actor.id], max, words: `${isPerson ? 'a person' : 'an agent'} has at most ${max} channels` }
     return {
       facts: [changed('channel.added', channel)],
-      puts: [put(Hook, hook.id, hook)],
-      atMost: [isPerson ? { doc: Channel, index: 'person', ...bound } : { doc: AgentChannel, index: 'agent', ...bound }],
-      output: { channel: shownAs(channel), secret: hook.secret },
+      puts: [put(Hook, hook.id, hook), ...(kind === 'email' ? confirmation(channel, context) : [])],
+      atMost: [
+        isPerson ? { doc: Channel, index: 'person', ...bound } : { doc: AgentChannel, index: 'agent', ...bound },
+        ...(kind === 'email' ? [mailBound(actor.id, now)] : []),
+      ],
+      // Only who receives posts needs it.
+      output: { channel: shownAs(channel), secret: kind === 'webhook' ? hook.secret : null },
     }
   },
   example: { given: 'empty', as: 'alice', input: { endpoint: 'https://example.com/inbox-hook', label: 'phone' } },
+})
+
+function confirmation(channel: Either, { now, newId }: Pick<Context, 'now' | 'newId'>): Change[] {
+  const said = { target: channel.id, whose: ownerOf(channel), order: newId('try'), event: 'confirm', request_id: null } as const
+  return planNotice(said, now)[1]
+}
+/** Nobody has this server write to strangers at will. */
+function mailBound(person: string, now: string): Bound {
+  const max = limits.confirmationsPerHourMax
+  const words = `at most ${max} addresses an hour can be confirmed by one person`
+  return { doc: Channel, index: 'mailed', prefix: [person, now.slice(0, 13)], max, words }
+}
+
+/** The link of a mail: who has it may do the one thing that it is for. */
+async function linkedChannel(read: Read, token: string, purpose: 'confirm' | 'stop'): Promise<{ channel: Channel }> {
+  const id = token.slice(0, token.indexOf('.'))
+  const [channel, hook] = [await read.raw(Channel, id), await read.raw(Hook, id)]
+  if (channel === null || hook === null || channel.removed_at !== null || linkToken(hook, purpose) !== token)
+    throw new Refusal('NOT_FOUND', 'this link does not work any more: its channel was removed, or it is not whole')
+  return { channel }
+}
+const Token = t.String({ minLength: 1, maxLength: 200, description: 'the end of a link in a mail' })
+
+const confirm = command({
+  name: 'channel.confirm',
+  summary: 'Confirm an e-mail address with the token of the link that was sent to it.',
+  draft: DRAFT,
+  input: t.Object({ token: Token }),
+  output: t.Object({ channel: Shown }),
+  callers: [system, itsOwner],
+  requires: [],
+  audit: 'channel.confirmed',
+  load: (read, { token }) => linkedChannel(read, token, 'confirm'),
+  decide({ channel }) {
+    const next: Channel = { ...channel, confirmed: true }
+    return { facts: [changed('channel.confirmed', next)], output: { channel: shownAs(next) } }
+  },
+  example: { given: 'empty', as: 'system', input: { token: 'chn_1.x' }, refused: 'NOT_FOUND' },
+})
+
+const stop = command({
+  name: 'channel.stop',
+  summary: 'Stop the mails to an address, with the token of the link at their end.',
+  draft: DRAFT,
+  input: t.Object({ token: Token }),
+  output: t.Object({ channel: Shown }),
+  callers: [system, itsOwner],
+  requires: [],
+  audit: 'channel.removed',
+  load: (read, { token }) => linkedChannel(read, token, 'stop'),
+  decide({ channel }, _, { now }) {
+    const next: Channel = { ...channel, removed_at: now }
+    return { facts: [changed('channel.removed', next)], puts: [put(Hook, channel.id, null)], output: { channel: shownAs(next) } }
+  },
+  example: { given: 'empty', as: 'system', input: { token: 'chn_1.x' }, refused: 'NOT_FOUND' },
+})
+
+const pushKey = query({
+  name: 'channel.push_key',
+  summary: 'Show the public key that a browser subscribes to pushes with.',
+  draft: 'ours: RFC 8292, voluntary application server identification',
+  input: t.Object({}),
+  output: t.Object({ key: nullable(t.String({ description: '65 bytes in base64url; null: this server sends no pushes' })) }),
+  callers: [anyone],
+  load: () => Promise.resolve({}),
+  view: (_, __, { terms }) => ({ key: terms.pushKey?.() ?? null }),
+  example: { given: 'empty', as: 'alice', input: {} },
 })
 
 const list = query({
@@ -175,7 +328,14 @@ const test = command({
   input: t.Object({ channel_id: Id }),
   output: t.Object({ notice: Notice.schema }),
   callers: [itsOwner],
-  requires: [],
+  requires: [
+    rule<OfChannel>(
+      'PRECONDITION_FAILED',
+      'an e-mail address is confirmed before anything else is sent to it',
+      ({ channel }) => !isPersons(channel) || isReady({ ...channel, disabled: false }),
+      'the address is not confirmed yet: follow the link in the mail that was sent to it',
+    ),
+  ],
   audit: 'channel.tested',
   load: (read, { channel_id }) => channelOf(read, channel_id),
   decide({ channel }, _, { now, newId }) {
@@ -188,4 +348,4 @@ const test = command({
   example: { given: 'told', as: 'alice', input: ({ channel }) => ({ channel_id: channel.id }) },
 })
 
-export const channelOperations = [add, list, remove, rotate, test]
+export const channelOperations = [add, confirm, stop, pushKey, list, remove, rotate, test]

@@ -6,7 +6,7 @@ import { anyone, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule } from '#kernel/declare/operation.ts'
 import { nullable, t } from '#kernel/declare/schema.ts'
-import { Checksum, fileExpiry, File, FILE_VERSION, FileName, FileReference, fileTimer, MediaType, referenceTo } from '../answering/file.ts'
+import { Checksum, fileExpiry, File, FILE_VERSION, FileName, FileReference, MediaType, referenceTo } from '../answering/file.ts'
 import type { ProvidePayload } from '../asking/payload.ts'
 import { answerer, chief, isNotLate, isUnresolved, poolMember, requestOf, type OfRequest } from '../access.ts'
 import { Id } from '../schema.ts'
@@ -107,7 +107,6 @@ const add = command({
     }
     return {
       facts: [fact('file.added', [image(File, file)])],
-      puts: [fileTimer(file)],
       atMost: [
         { doc: File, index: 'request', prefix: [request_id], max: limits.filesPerRequestMax, words: 'the request has too many files' },
         { doc: File, index: 'open', prefix: [actor.id], max: limits.uploadsOpenMax, words: 'too many files that no answer names' },
@@ -173,7 +172,7 @@ const expire = command({
   load: async (read, { artifact_id }) => ({ file: await read(File, artifact_id) }),
   decide({ file }) {
     const next: File = { ...file, state: 'expired' }
-    return { facts: [fact('file.expired', [image(File, next)])], puts: [fileTimer(next)], output: { file: next } }
+    return { facts: [fact('file.expired', [image(File, next)])], output: { file: next } }
   },
   example: { given: 'file_forgotten', as: 'system', input: ({ artifact_id }) => ({ artifact_id }) },
 })

@@ -1,14 +1,16 @@
-// The inbox as it changes. A fact is written once for everybody; whom it concerns stands in its own image, so that it costs nothing
+// Streams: the inbox as it changes, and one request as it changes. A fact is written once for everybody; whom it concerns stands in its own image, so that it costs nothing
 // to leave it out for the others.
-import { human, isIn, type Actor } from '#kernel/declare/access.ts'
+import { anyone, human, isIn, type Actor } from '#kernel/declare/access.ts'
 import { stream, type Read } from '#kernel/declare/operation.ts'
-import { keyOf, t } from '#kernel/declare/schema.ts'
+import { keyOf, nullable, t } from '#kernel/declare/schema.ts'
 import type { StoredFact } from '#kernel/log/store.ts'
-import { shownDigest } from '../answering/shown-request.ts'
+import { changeIn as requestChangeIn, eventsOf, type Audience } from '../answering/request-events.ts'
+import { shownDigest, visible } from '../answering/shown-request.ts'
 import { titleOf } from '../inbox/item.ts'
 import { isBefore } from '../inbox/readers.ts'
 import { Action } from '../asking/payload.ts'
-import { Id, Kind, Priority, Request, Status, taskDoc, Timestamp } from '../schema.ts'
+import { shown } from '../asking/hostile-text.ts'
+import { Id, Kind, Priority, Request, Risk, Status, taskDoc, Timestamp } from '../schema.ts'
 
 type Change = { readonly event: string; readonly at: string; readonly after: Request; readonly before: Request | null }
 
@@ -59,6 +61,12 @@ const follow = stream({
       digest: t.String(),
       expires_at: Request.schema.properties.expires_at,
       overdue: t.Boolean(),
+      risk: nullable(Risk),
+      task_id: nullable(Id),
+      agent: t.Object({ id: Id, label: t.String() }),
+      assignee: nullable(Id),
+      by: nullable(t.String({ description: 'the person or agent that answered or ended it; null: it is open' })),
+      result: t.Unknown({ description: 'the answer; null: there is none, or it was given out of a pool' }),
     }),
   }),
   callers: [human],
@@ -71,11 +79,74 @@ const follow = stream({
       concerns(fact, actor, read),
   view(fact) {
     const { event, at, after } = changeIn(fact)
-    const { id, kind, action, status, priority, expires_at, overdue } = after
-    const item = { kind, action, status, priority, title: titleOf(after), digest: shownDigest(after), expires_at, overdue }
+    const { id, kind, action, status, priority, expires_at, overdue, risk, role, task_id, requester, agent_id, assigned_to, receipt } =
+      after
+    const item = {
+      kind,
+      action,
+      status,
+      priority,
+      title: titleOf(after),
+      digest: shownDigest(after),
+      expires_at,
+      overdue,
+      risk: risk ?? null,
+      task_id: task_id ?? null,
+      agent: { id: requester, label: shown(agent_id) },
+      assignee: assigned_to,
+      by: receipt?.completed_by ?? null,
+      // In a pool, that somebody was faster is no secret; the answer is.
+      result: role === 'pool' ? null : visible(receipt?.result ?? null),
+    }
     return { event, request_id: id, at, item }
   },
   example: { given: 'asked', as: 'alice', input: {} },
 })
 
-export const followOperations = [follow]
+const followRequest = stream({
+  name: 'request.follow',
+  summary: 'Follow one request until it has ended: taken, released, asked back, given more time, answered.',
+  draft: 'HXP 0.1, 5.2: events, of which the sockets of /hxp/ws are made',
+  input: t.Object({ request_id: Id }),
+  output: t.Object({
+    request_id: Id,
+    at: Timestamp,
+    status: Status,
+    events: t.Array(
+      t.Object({
+        event: t.String({ description: 'assigned, released, question, reply, extended, expired, completed, failed, cancelled' }),
+        assigned_to: t.Optional(nullable(t.String({ description: 'null: somebody of the pool' }))),
+        text: t.Optional(t.String()),
+        at: t.Optional(Timestamp),
+        expires_at: t.Optional(Request.schema.properties.expires_at),
+      }),
+      { description: 'the receipt of one that has ended is fetched with request.get' },
+    ),
+  }),
+  callers: [anyone],
+  load: async (read, { request_id }, { actor }) => ({ request: await read(Request, request_id), read, actor }),
+  of: ({ request }) => ({ by: 'scope', scope: request.project_id }),
+  about: ({ request }) => keyOf(Request, request.id),
+  audience: ({ kind }) => (kind === 'human' || kind === 'system' ? 'person' : 'agent'),
+  wants: ({ request_id }, fact) => requestChangeIn(fact)?.after.id === request_id,
+  sees:
+    ({ read, actor }) =>
+    (fact) =>
+      mayHear(requestChangeIn(fact)!.after, actor, read),
+  view(fact, audience) {
+    const { before, after } = requestChangeIn(fact)!
+    return { request_id: after.id, at: fact.at, status: after.status, events: eventsOf(before, after, audience as Audience) }
+  },
+  example: { given: 'asked', as: 'devin', input: ({ request }) => ({ request_id: request.id }) },
+})
+
+/** As the reader of a call would say of this state. */
+function mayHear(request: Request, actor: Actor, read: Read): boolean | Promise<boolean> {
+  if (!isIn(actor, request.project_id)) return Request.reaches(request, actor)
+  if (actor.projects === 'all') return true
+  if (!Request.visibleTo(request, actor)) return false
+  if (request.task_id === undefined || request.no_decider === true) return true
+  return read.maybe(taskDoc(), request.task_id).then((task) => task !== null)
+}
+
+export const followOperations = [follow, followRequest]

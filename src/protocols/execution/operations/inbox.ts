@@ -4,11 +4,12 @@ import { heldBy, human, installationOwner, isIn, role, speaksFor, type Actor } f
 import { limits } from '#kernel/limits.ts'
 import { query, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
-import { t, type Part, type Static } from '#kernel/declare/schema.ts'
+import { either, END, nullable, t, type Part, type Static } from '#kernel/declare/schema.ts'
 import { FilterName, queryFields, withSaved, type Query } from '../inbox/saved-filters.ts'
-import { Item, itemOf, knowingBy, type Knowing } from '../inbox/item.ts'
-import { inboxesReadBy, inboxOf, type Inboxes } from '../inbox/readers.ts'
-import { Id, isInPool, isOpen, poolOf, rankOf, Request, SNOOZED, snoozedUntil } from '../schema.ts'
+import { Item, itemOf, knowingBy, ListedItem, nameFor, rowOf, type Knowing } from '../inbox/item.ts'
+import { allOf, inboxesReadBy, inboxOf, type Inboxes } from '../inbox/readers.ts'
+import { Id, isInPool, isOpen, poolOf, rankOf, Remark, Request, SNOOZED, snoozedUntil, turns, Vote } from '../schema.ts'
+import { GROUP } from '../asking/preferences.ts'
 import { searchFor } from '../inbox/search.ts'
 import { shown } from '../asking/hostile-text.ts'
 
@@ -17,7 +18,15 @@ const whatFields = {
   filter: t.Optional({ ...FilterName, description: 'a saved filter; other fields override it' }),
   person: t.Optional(t.String({ maxLength: limits.idCharsMax, description: "another person's inbox (installation owners only)" })),
 }
-const ListInput = t.Object({ ...whatFields, ...pageInput })
+const ListInput = t.Object({
+  ...whatFields,
+  view: t.Optional({ ...either('whole', 'row'), description: 'row: without card, facts and effects; whole by default' }),
+  order: t.Optional({
+    ...either('priority', 'urgency'),
+    description: 'urgency: critical, then by risk, deadline and age; by priority and age otherwise. For what is open and not snoozed',
+  }),
+  ...pageInput,
+})
 type ListInput = Static<typeof ListInput>
 
 type OfPerson = { readonly person: string | null }
@@ -32,19 +41,19 @@ const list = query({
     'List the items that wait for you, the most urgent first and the oldest first among those; or items that have ended, newest first.',
   draft: 'HXP 0.1, published OpenAPI: inbox; ours: one list for everything that waits on a person',
   input: ListInput,
-  output: t.Object({ items: t.Array(Item), next_cursor: nextCursor }),
+  output: t.Object({ items: t.Array(ListedItem), next_cursor: nextCursor }),
   callers: [themself, installationOwner],
   load: async (read, input, { actor }) => ({ person: input.person ?? null, asked: await withSaved(read, input, actor) }),
   async view({ person, asked }, _, { actor, now }, read) {
     const knowing = knowingBy(read)
-    const items: Item[] = []
+    const items: ListedItem[] = []
     let bytes = 0
     for await (const { request, at } of found(read, asked, seenBy(actor, person), knowing)) {
       if (request === null) return { items, next_cursor: at === null ? null : cursorOf('inbox.list', asked, at) }
-      const item = await itemOf(request, actor, now, knowing)
+      const item: ListedItem = await (asked.view === 'row' ? rowOf : itemOf)(request, actor, now, knowing)
       items.push(item)
       // What agents write may be long: a page also ends when it has enough of it.
-      bytes += JSON.stringify(item.card).length
+      bytes += item.card === undefined ? 0 : JSON.stringify(item.card).length
       if (items.length === pageSize(asked) || bytes > limits.pageBytesMax) return { items, next_cursor: cursorOf('inbox.list', asked, at!) }
     }
     return { items, next_cursor: null }
@@ -79,19 +88,26 @@ async function* found(read: Read, asked: ListInput, inbox: Inboxes, knowing: Kno
 }
 const PORTION = 50
 
-type Rows = { readonly index: 'open' | 'closed'; readonly prefixes: readonly (readonly Part[])[]; readonly reverse: boolean }
-function rowsOf({ status = 'open', priority, snoozed, project_id }: Query, { people, pools, undecided }: Inboxes): Rows {
+type Rows = { readonly index: 'open' | 'urgent' | 'closed'; readonly prefixes: readonly (readonly Part[])[]; readonly reverse: boolean }
+function rowsOf(asked: Pick<ListInput, keyof Query | 'order'>, { people, pools, undecided }: Inboxes): Rows {
+  const { status = 'open', priority, snoozed, project_id, order, unassigned } = asked
   if (status !== 'open') {
     const states = status === 'closed' ? ['completed', 'failed', 'cancelled'] : [status]
     return { index: 'closed', prefixes: people.flatMap((who) => states.map((state) => [who, state])), reverse: true }
   }
   if (snoozed === true) return { index: 'open', prefixes: people.map((who) => [who, SNOOZED]), reverse: false }
-  const asked = project_id === undefined ? pools : pools.filter((pool) => pool === poolOf(project_id))
+  const meant = project_id === undefined ? pools : pools.filter((pool) => pool === poolOf(project_id))
+  const names = [...people, ...meant, ...undecided]
+  if (order === 'urgency') {
+    const wanted = turns.filter((turn) => unassigned === undefined || unassigned === (turn === 'none'))
+    return { index: 'urgent', prefixes: names.flatMap((who) => wanted.map((turn) => [who, turn])), reverse: false }
+  }
   const rank = priority === undefined ? [] : [rankOf[priority]]
-  return { index: 'open', prefixes: [...people, ...asked, ...undecided].map((who) => [who, ...rank]), reverse: false }
+  return { index: 'open', prefixes: names.map((who) => [who, ...rank]), reverse: false }
 }
 
-function fits(request: Request, { status = 'open', kind, action, priority, project_id, task_id, agent_id, assignee }: Query): boolean {
+function fits(request: Request, query: Query): boolean {
+  const { status = 'open', kind, action, priority, project_id, task_id, agent_id, assignee, risk, unassigned, group } = query
   return (
     // Its row may be older than the request itself.
     isOpen(request) === (status === 'open') &&
@@ -101,30 +117,59 @@ function fits(request: Request, { status = 'open', kind, action, priority, proje
     (project_id === undefined || request.project_id === project_id) &&
     (task_id === undefined || request.task_id === task_id) &&
     (agent_id === undefined || request.requester === agent_id || request.agent_id === agent_id) &&
-    (assignee === undefined || request.assigned_to === assignee)
+    (assignee === undefined || request.assigned_to === assignee) &&
+    (risk === undefined || request.risk === risk) &&
+    (unassigned === undefined || unassigned === (request.assigned_to === null)) &&
+    (group === undefined || request.called?.some((one) => one.group === groupNamed(group)) === true)
   )
 }
 
-const { thread, votes } = Request.schema.properties
+const groupNamed = (name: string): string => (name.startsWith(GROUP) ? name : GROUP + name)
+
+const WithName = { by_name: nullable(t.String()) }
 const get = query({
   name: 'inbox.get',
   looksAt: { doc: Request, field: 'request_id' },
   summary: 'Fetch one item of your inbox, with its remarks and votes.',
   draft: 'ours: the inbox',
   input: t.Object({ request_id: Id }),
-  output: t.Object({ item: Item, thread, votes }),
+  output: t.Object({
+    item: Item,
+    thread: t.Optional(t.Array(t.Object({ ...Remark.properties, ...WithName }))),
+    votes: t.Optional(t.Array(t.Object({ ...Vote.properties, ...WithName }))),
+    seal_key: nullable(
+      t.Object(
+        {},
+        {
+          additionalProperties: true,
+          description: 'where a secret is asked for: the key (JWK) that it can be sealed to before it is sent',
+        },
+      ),
+    ),
+  }),
   callers: [human],
   load: async (read, { request_id }) => ({ request: await read(Request, request_id) }),
   async view({ request }, _, { actor, now }, read) {
-    const { thread: said = [], votes: cast = [] } = request
+    const { thread = [], votes = [] } = request
+    const knowing = knowingBy(read)
+    const named = async <T extends { readonly by: string }>(said: T) => ({ ...said, by_name: await nameFor(said.by, knowing) })
     return {
-      item: await itemOf(request, actor, now, knowingBy(read)),
-      thread: said.map((remark) => ({ ...remark, text: shown(remark.text) })),
-      votes: cast.map((vote) => (vote.reason === undefined ? vote : { ...vote, reason: shown(vote.reason) })),
+      item: await itemOf(request, actor, now, knowing),
+      thread: await Promise.all(thread.map((remark) => named({ ...remark, text: shown(remark.text) }))),
+      votes: await Promise.all(
+        votes.map(({ reason, ...vote }) => named({ ...vote, ...(reason === undefined ? {} : { reason: shown(reason) }) })),
+      ),
+      seal_key: (await sealKeyFor(read, request)) as Record<string, unknown> | null,
     }
   },
   example: { given: 'asked', as: 'alice', input: ({ request }) => ({ request_id: request.id }) },
 })
+
+/** Only for what is to be sealed. */
+async function sealKeyFor(read: Read, { action, payload, requester }: Request): Promise<object | null> {
+  const isSecret = action === 'PROVIDE' && (payload as { sensitive?: boolean }).sensitive === true
+  return isSecret ? ((await read.subject(requester))?.sealKey ?? null) : null
+}
 
 /** Counters are kept for the whole inbox: a key for some projects would learn of the others from them. */
 const wholePerson = role<OfCount>(
@@ -140,6 +185,11 @@ const Count = t.Object({
   pool: t.Integer({ description: 'of those, how many nobody has taken yet' }),
   no_decider: t.Integer({ description: 'of those, how many nobody can answer until you name a substitute' }),
   snoozed: t.Integer(),
+  mine: t.Integer({ description: 'of those, how many are your turn' }),
+  unassigned: t.Integer({ description: 'of those, how many are nobody’s turn yet' }),
+  groups: t.Array(t.Object({ group: t.String(), open: t.Integer() }), {
+    description: 'those that came to you because a group was called in',
+  }),
   acting_for: t.Array(t.Object({ person: Id, open: t.Integer() })),
   next_cursor: t.Union([t.String(), t.Null()], {
     description: 'with a filter: there is more to count; add up the pages. null: that was all',
@@ -184,14 +234,30 @@ async function countedBy(read: Read, actor: Actor): Promise<Count> {
     low: own.low + pool.low + undecided.low - twice.low,
   }
   const others = inboxes.people.filter((who) => who !== actor.id)
+  const free = await Promise.all(allOf({ ...inboxes, people: [actor.id] }).map((who) => read.count(Request, 'urgent', [who, 'none'])))
   return {
     open: sumOf(by_priority),
     by_priority,
+    mine: await read.count(Request, 'urgent', [actor.id, 'mine']),
+    unassigned: free.reduce((sum, one) => sum + one, 0) - sumOf(twice),
+    groups: await groupsOf(read, actor.id),
     pool: sumOf(pool),
     no_decider: sumOf(undecided),
     snoozed: await read.count(Request, 'open', [actor.id, SNOOZED]),
     acting_for: await Promise.all(others.map(async (person) => ({ person, open: await waitingFor(read, actor, person) }))),
     next_cursor: null,
+  }
+}
+
+/** Each group under a person, from one name to the next. */
+async function groupsOf(read: Read, who: string): Promise<Count['groups']> {
+  const groups: Count['groups'] = []
+  for (let after: string | undefined; ;) {
+    const [row] = await read.list(Request, 'called', [[who]], { after, limit: 1 })
+    if (row === undefined) return groups
+    const [group] = row.at.split('\0') as [string]
+    groups.push({ group, open: await read.count(Request, 'called', [who, group]) })
+    after = `${group}\0${END}`
   }
 }
 
@@ -209,7 +275,9 @@ async function waitingFor(read: Read, actor: Actor, person: string): Promise<num
 /** One by one: exactly what inbox.list would show, as far as one call looks. */
 async function countedIn(read: Read, asked: ListInput, actor: Actor, person: string | null): Promise<Count> {
   const by_priority = { critical: 0, high: 0, normal: 0, low: 0 }
-  const counted = { pool: 0, no_decider: 0, snoozed: 0 }
+  const whose = person ?? actor.id
+  const counted = { mine: 0, unassigned: 0, pool: 0, no_decider: 0, snoozed: 0 }
+  const groups = new Map<string, number>()
   let next: string | null = null
   for await (const { request, at } of found(read, asked, seenBy(actor, person), knowingBy(read), 'inbox.count')) {
     if (request === null) {
@@ -217,11 +285,15 @@ async function countedIn(read: Read, asked: ListInput, actor: Actor, person: str
       continue
     }
     by_priority[request.priority]++
+    if (request.assigned_to === whose) counted.mine++
+    if (request.assigned_to === null) counted.unassigned++
+    for (const { group, people } of request.called ?? []) if (people.includes(whose)) groups.set(group, (groups.get(group) ?? 0) + 1)
     if (isInPool(request)) counted.pool++
     if (request.no_decider === true) counted.no_decider++
-    if (snoozedUntil(request, person ?? actor.id) !== null) counted.snoozed++
+    if (snoozedUntil(request, whose) !== null) counted.snoozed++
   }
-  return { open: sumOf(by_priority), by_priority, ...counted, acting_for: [], next_cursor: next }
+  const called = [...groups].map(([group, open]) => ({ group, open }))
+  return { open: sumOf(by_priority), by_priority, ...counted, groups: called, acting_for: [], next_cursor: next }
 }
 
 const sumOf = ({ critical, high, normal, low }: ByPriority): number => critical + high + normal + low

@@ -3,16 +3,17 @@
 import { fact, image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, rule } from '#kernel/declare/operation.ts'
+import { command, rule, type Read } from '#kernel/declare/operation.ts'
 import type { Basis } from '#kernel/log/store.ts'
 import { either, nullable, t } from '#kernel/declare/schema.ts'
 import { answeredElsewhere } from '../answering/sealed-answers.ts'
 import { endedWith } from '../answering/receipt.ts'
+import { raisedRisk } from '../asking/floors.ts'
 import { rerouteToPeople, reachOfTask } from '../asking/recipients.ts'
-import { routedByTask } from '../asking/routing.ts'
-import { isNotLate, isOver, isStillOpen, requestOf, type OfRequest, type TaskBehind } from '../access.ts'
+import { routedByTask, routedToApprovers } from '../asking/routing.ts'
+import { changedSince, isNotLate, isOver, isStillOpen, type OfRequest, refuseChanged, requestOf } from '../access.ts'
 import { Action, Fallback } from '../asking/payload.ts'
-import { Id, Kind, MirroredPayload, Priority, Request, Reviewed, Risk, taskDoc, Timestamp } from '../schema.ts'
+import { Id, Kind, MirroredPayload, Priority, Quorum, Request, Reviewed, Risk, Timestamp } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 
 const { asked_by, on_expiry } = Request.schema.properties
@@ -30,8 +31,12 @@ const mirror = command({
     requester: Id,
     asked_by,
     project_id: Id,
-    task_id: Id,
-    root_task_id: Id,
+    task_id: t.Optional(Id),
+    root_task_id: t.Optional(Id),
+    session_id: t.Optional(Id),
+    approvers: t.Optional(t.Array(Id, { maxItems: 20, description: 'the people who may answer, where there is no task' })),
+    quorum: t.Optional(Quorum),
+    agent_id: t.Optional(t.String({ maxLength: limits.labelCharsMax })),
     owner: Id,
     assigned_to: t.Optional(Id), // whose turn it is by the task
     timeout_seconds: t.Integer({ minimum: 0 }),
@@ -52,14 +57,28 @@ const mirror = command({
       (_, { kind }) => kind !== 'request',
       'kind request is what agents ask here: use request.create',
     ),
+    rule<unknown, { task_id?: string; session_id?: string; approvers?: readonly string[] }>(
+      'INVALID_REQUEST',
+      'it is bound to a task, or to a session with its approvers',
+      (_, { task_id, session_id, approvers }) => (task_id === undefined) === (session_id !== undefined && approvers !== undefined),
+      'give task_id, or session_id and approvers',
+    ),
   ],
   audit: 'request.created',
-  async load(read, { request_id, task_id, owner, assigned_to = owner }, { now }) {
-    const task = (await read(taskDoc(), task_id)) as TaskBehind
-    const routed = await routedByTask(read, task, assigned_to, now)
-    return { taken: request_id !== undefined && (await read.maybe(Request, request_id)) !== null, routed }
+  async load(read, input, { now }) {
+    const { request_id, task_id, owner, assigned_to = owner, approvers = [], project_id, quorum } = input
+    const task = task_id === undefined ? null : await read.ports.tasks.seenTask(read, task_id)
+    const routed =
+      task === null
+        ? await routedToApprovers(read, approvers, project_id, now, quorum !== undefined)
+        : await routedByTask(read, task, assigned_to, now)
+    return {
+      taken: request_id !== undefined && (await read.maybe(Request, request_id)) !== null,
+      routed,
+      ...(await raisedFor(read, input)),
+    }
   },
-  decide({ routed: { gone, ...routed } }, { request_id, assigned_to: _, ...mirrored }, { actor, now, newId }) {
+  decide({ routed: { gone, ...routed }, risk, floor }, { request_id, assigned_to: _, ...mirrored }, { actor, now, newId }) {
     const request: Request = {
       id: request_id ?? newId('hxp'),
       role: 'owner',
@@ -72,6 +91,8 @@ const mirror = command({
       overdue: false,
       ...mirrored,
       ...routed,
+      ...(risk === undefined ? {} : { risk }),
+      ...(floor === undefined ? {} : { floor }),
       ...(gone === undefined ? {} : { gone: [...gone] }),
     }
     return { facts: [fact('request.created', [image(Request, request)])], output: { request: viewOf(request, actor) } }
@@ -97,11 +118,24 @@ const mirror = command({
   },
 })
 
+type Mirrored = Pick<Request, 'kind' | 'requester' | 'project_id'> & {
+  readonly payload: MirroredPayload
+  readonly session_id?: string
+  readonly risk?: Risk
+}
+/** X34: floors hold for what an agent asks at a checkpoint as for its requests. A gate has said the risk of a session; a delivery has none. */
+async function raisedFor(read: Read, { kind, session_id, requester, project_id, payload, risk }: Mirrored) {
+  if (kind === 'review' || session_id !== undefined) return { risk, floor: undefined }
+  const { proposed_actions: actions } = (payload as { details?: { proposed_actions?: readonly { kind: string }[] } }).details ?? {}
+  const scopes = actions?.map((action) => action.kind) ?? []
+  return raisedRisk(read, { requester, project_id, said: risk, tags: [], scopes, target: null })
+}
+
 const isMirrored = rule<OfRequest>(
   'PRECONDITION_FAILED',
-  'a task stands behind it',
-  ({ request }) => request.task_id !== undefined,
-  'the request has no task behind it',
+  'a task or a session stands behind it',
+  ({ request }) => request.task_id !== undefined || request.session_id !== undefined,
+  'the request has no task and no session behind it',
 )
 
 const reroute = command({
@@ -172,6 +206,7 @@ const close = command({
     as: t.Optional(t.String({ maxLength: limits.idCharsMax })),
     via: t.Optional(nullable(t.String({ maxLength: 40 }))),
     basis: t.Object({ kind: t.String({ maxLength: 40 }), id: t.String({ maxLength: limits.labelCharsMax }) }),
+    digest: t.Optional(t.String({ maxLength: 100, description: 'only if the item still has this digest' })),
   }),
   output: t.Object({ request: RequestView }),
   callers: [system],
@@ -188,8 +223,12 @@ const close = command({
     ),
   ],
   audit: 'request.completed',
-  load: async (read, { request_id }) => requestOf(read, request_id),
-  decide({ request }, { request_id: _, result = null, by = null, basis, as = 'system', ...ending }, context) {
+  async load(read, { request_id, digest }) {
+    const state = await requestOf(read, request_id)
+    return { ...state, changed: await changedSince(read, state.request, digest) }
+  },
+  decide({ request, changed }, { request_id: _, digest, result = null, by = null, basis, as = 'system', ...ending }, context) {
+    refuseChanged(digest, request, undefined, changed)
     const told = ending.status === 'completed' ? answeredElsewhere(request, { ...ending, result }) : result
     const done = endedWith(request, { ...ending, result: told, by, as, basis: basis as Basis }, context)
     return {

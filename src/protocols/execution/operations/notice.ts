@@ -6,11 +6,13 @@ import { administrator, installationOwner, role, system, type Subject } from '#k
 import { limits } from '#kernel/limits.ts'
 import { command, query, type Change, type Context, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
-import { nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { END, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import {
   AgentChannel,
   Channel,
+  ChannelKind,
   CURSOR,
+  Hook,
   Event,
   isWanted,
   Notice,
@@ -19,8 +21,12 @@ import {
   noticeDelivery,
   noticeId,
   orderOf,
-  quietUntil,
+  isReady,
 } from '../notices/notice.ts'
+import { quietUntil } from '../notices/quiet-hours.ts'
+import { titleOf } from '../inbox/item.ts'
+import { shownDigest } from '../answering/shown-request.ts'
+import { cutTo } from '#kernel/codec/cut-text.ts'
 import { signReceipt } from '../answering/receipt.ts'
 import { Id, inboxesOf, isOpen, poolOf, Request, Timestamp } from '../schema.ts'
 import { shown } from '../asking/hostile-text.ts'
@@ -37,7 +43,8 @@ const Planned = t.Object({
   callback: t.Optional(Id),
 })
 type Planned = Static<typeof Planned>
-type Told = { readonly target: string; readonly whose: string; readonly planned: Planned }
+/** `due`: null for at once. */
+type Told = { readonly target: string; readonly whose: string; readonly planned: Planned; readonly due: string | null }
 
 /** It stands in their inbox: with those whom it names, with who stands in for one of them, or in the pool of a project that they are in. */
 async function isBefore(read: Read, request: Request, person: string, now: string): Promise<boolean> {
@@ -63,13 +70,18 @@ const standsInNow = (subject: Subject | null, people: readonly string[], { proje
 async function targetsOf(read: Read, planned: Planned, now: string): Promise<Told[]> {
   const request = await read.raw(Request, planned.request_id)
   if (request === null) return []
-  if (planned.callback !== undefined) return [{ target: planned.callback, whose: request.requester, planned }]
+  if (planned.callback !== undefined) return [{ target: planned.callback, whose: request.requester, planned, due: null }]
   const { person } = planned
   if (person === undefined || !isOpen(request) || !(await isBefore(read, request, person, now))) return []
   if (planned.event === 'assigned' && !(await isGivenTo(read, request, person, now))) return []
   const listed = await read.list(Channel, 'person', [[person]], { limit: limits.hooksPerSubjectMax })
   const channels = await Promise.all(listed.map(({ id }) => read.raw(Channel, id)))
-  return channels.flatMap((one) => (one && isWanted(one, request) ? [{ target: one.id, whose: person, planned }] : []))
+  // A mail waits a little for what comes with it.
+  const later = timestampOf(Date.parse(now) + limits.mailBurstMs)
+  return channels.flatMap((one) => {
+    if (one === null || !isWanted(one, request)) return []
+    return [{ target: one.id, whose: person, planned, due: one.kind === 'email' && request.priority !== 'critical' ? later : null }]
+  })
 }
 
 const plan = command({
@@ -90,8 +102,8 @@ const plan = command({
     return { fresh: told.filter((_, i) => known[i] === null), cursor: await read.raw(NoticeCursor, CURSOR) }
   },
   decide({ fresh, cursor }, input, { now }) {
-    const puts = fresh.flatMap(({ target, whose, planned: { position, event, request_id } }) => {
-      const [, changes] = planNotice({ target, whose, order: orderOf(position), event, request_id }, now)
+    const puts = fresh.flatMap(({ target, whose, due, planned: { position, event, request_id } }) => {
+      const [, changes] = planNotice({ target, whose, order: orderOf(position), event, request_id }, now, due ?? now)
       return changes
     })
     const position = Math.max(input.cursor, cursor?.position ?? 0)
@@ -106,7 +118,7 @@ const plan = command({
 
 // --- What it says ----------------------------------------------------------------------------------------------------------
 
-type Composed = { readonly data: object | null; readonly until: string | null; readonly why: string | null }
+type Composed = { readonly data: object | null; readonly until: string | null; readonly why: string | null; readonly is_held?: boolean }
 const dropped = (why: string): Composed => ({ data: null, until: null, why })
 const said = (data: object): Composed => ({ data, until: null, why: null })
 
@@ -123,21 +135,61 @@ function itemFor({ id, kind, action, priority, agent_id, requester, created_at }
     priority,
     age_seconds: Math.max(0, Math.floor((Date.parse(now) - Date.parse(created_at)) / 1_000)),
     path: `/hxp/v1/requests/${id}`,
+    link: `/inbox/${id}`,
   }
 }
 
-async function forPerson(read: Read, channel: Channel, event: string, request: Request | null, now: string): Promise<Composed> {
+/** Beside that, for people's own devices and mail: the title, escaped and cut, and who answers for the agent. */
+function itemOn(channel: Channel, request: Request, event: string, now: string): object {
+  const item = itemFor(request, event, now)
+  if (channel.kind === 'webhook') return item
+  const title = cutTo(titleOf(request), limits.noticeTitleCharsMax)
+  const answers =
+    channel.kind === 'push' && isAnsweredByTitle(request) ? { actions: ['approve', 'reject'], digest: shownDigest(request) } : {}
+  return { ...item, title, risk: request.risk ?? null, ...answers }
+}
+
+/** A push asks for an answer only where there is nothing to read but the title, and little at stake. */
+function isAnsweredByTitle(request: Request): boolean {
+  const { kind, action, risk, payload, quorum, thread, notice } = request
+  if (kind !== 'request' || action !== 'APPROVE' || (risk !== 'R1' && risk !== 'R2')) return false
+  const { item = '', details = {}, ...more } = payload as { item?: string; details?: object }
+  const isBare = Object.keys(details).length === 0 && Object.keys(more).length === 0
+  const isWhole = titleOf(request) === item && item.length <= limits.noticeTitleCharsMax
+  return isBare && isWhole && quorum === undefined && thread === undefined && notice === undefined
+}
+
+const HOUR_MS = 3_600_000
+/** Until when a person has had enough for this hour; null: there is room. */
+async function cappedUntil(read: Read, person: string, max: number | null | undefined, now: string): Promise<string | null> {
+  if (max === null || max === undefined) return null
+  const since = timestampOf(Date.parse(now) - HOUR_MS)
+  // What was sent an hour ago to the millisecond counts no more: else it would be waited for until now.
+  const sent = await read.list(Notice, 'sent', [[person]], { after: `${since}\0${END}`, limit: max })
+  const first = sent.length < max ? null : await read.raw(Notice, sent[0]!.id)
+  return first === null ? null : timestampOf(Date.parse(first.last_at) + HOUR_MS)
+}
+
+async function forPerson(read: Read, channel: Channel, event: string, request: Request | null, context: Context): Promise<Composed> {
+  const { now, terms } = context
   const person = await read.subject(channel.person)
   if (person === null || person.disabled) return dropped('the person is switched off')
   if (channel.disabled || channel.removed_at !== null) return dropped('the channel was removed, or is gone')
+  if (event === 'confirm') return channel.confirmed === true ? dropped('the address is confirmed') : said({ event })
+  if (!isReady(channel)) return dropped('the address was never confirmed')
   if (event === 'test') return said({ event })
   if (request === null || !isOpen(request)) return dropped('the item is decided')
   if (!(await isBefore(read, request, channel.person, now))) return dropped('the item is not in their inbox any more')
   if (event === 'assigned' && !(await isGivenTo(read, request, channel.person, now))) return dropped('the item was given to another person')
   const { priority, snoozed } = request
   const aside = snoozed?.find(({ by, until }) => by === channel.person && until > now)?.until ?? null
-  const until = priority === 'critical' ? null : (aside ?? quietUntil(channel.quiet_hours, now))
-  return until === null ? said(itemFor(request, event, now)) : { data: null, until, why: null }
+  if (priority !== 'critical') {
+    const until = aside ?? quietUntil(channel.quiet_hours, now)
+    if (until !== null) return { data: null, until, why: null }
+    const capped = await cappedUntil(read, channel.person, terms.noticesPerHourMax, now)
+    if (capped !== null) return { data: null, until: capped, why: null, is_held: true }
+  }
+  return said(itemOn(channel, request, event, now))
 }
 
 async function forAgent(read: Read, channel: AgentChannel, event: string, request: Request | null, context: Context): Promise<Composed> {
@@ -153,20 +205,41 @@ const compose = query({
   name: 'notice.compose',
   summary: 'Compose a notice as things are now, or say until when it waits or why it is dropped. The system calls it.',
   draft: 'ours: notices',
-  input: t.Object({ target: Id, event: Event, request_id: nullable(Id) }),
+  input: t.Object({ target: Id, event: Event, request_id: nullable(Id), order: t.Optional(Order) }),
   output: t.Object({
     data: nullable(t.Object({}, { additionalProperties: true })),
     until: nullable(Timestamp),
     why: nullable(t.String()),
+    is_held: t.Optional(t.Boolean({ description: 'it waits because there were many in the hour' })),
+    kind: ChannelKind,
+    state: t.Optional(Notice.schema.properties.state),
+    along: t.Array(t.Object({ order: Order, data: t.Object({}, { additionalProperties: true }) }), {
+      description: 'others that wait for the same channel, to be told with it',
+    }),
+    gone: t.Array(t.Object({ order: Order, why: t.String() })),
   }),
   callers: [system],
-  async load(read, { target, request_id }) {
+  async load(read, { target, request_id, order }) {
     const [channel, ofAgent] = await Promise.all([read.raw(Channel, target), read.raw(AgentChannel, target)])
-    return { channel, ofAgent, request: request_id === null ? null : await read.raw(Request, request_id) }
+    const notice = order === undefined ? null : await read.raw(Notice, noticeId(target, order))
+    return { channel, ofAgent, notice, request: request_id === null ? null : await read.raw(Request, request_id) }
   },
-  view({ channel, ofAgent, request }, { event }, context, read) {
-    if (channel) return forPerson(read, channel, event, request, context.now)
-    return ofAgent ? forAgent(read, ofAgent, event, request, context) : dropped('it was removed')
+  async view({ channel, ofAgent, notice, request }, { event, order }, context, read) {
+    const common = { kind: channel?.kind ?? ('webhook' as const), ...(notice === null ? {} : { state: notice.state }) }
+    if (channel === null)
+      return {
+        ...(ofAgent ? await forAgent(read, ofAgent, event, request, context) : dropped('it was removed')),
+        ...common,
+        along: [],
+        gone: [],
+      }
+    const composed = await forPerson(read, channel, event, request, context)
+    const isAlone = composed.data === null || request === null || order === undefined
+    return {
+      ...composed,
+      ...common,
+      ...(isAlone ? { along: [], gone: [] } : await gathered(read, channel, { order, held: notice?.held }, context)),
+    }
   },
   example: {
     given: 'told',
@@ -174,6 +247,25 @@ const compose = query({
     input: ({ channel, request }) => ({ target: channel.id, event: 'created', request_id: request.id }),
   },
 })
+
+type First = { readonly order: string; readonly held: 'cap' | undefined }
+/** What else waits for this channel, and would be said now: a burst is one message. A webhook has each by itself, but for what was held back. */
+async function gathered(read: Read, channel: Channel, { order, held }: First, context: Context) {
+  const along: { order: string; data: object }[] = []
+  const gone: { order: string; why: string }[] = []
+  if (channel.kind === 'webhook' && held === undefined) return { along, gone }
+  const listed = await read.list(Notice, 'waiting', [[channel.id]], { limit: limits.pageMax })
+  for (const { id } of listed) {
+    const other = await read.raw(Notice, id)
+    if (other === null || other.request_id === null || id === noticeId(channel.id, order)) continue
+    if (channel.kind === 'webhook' && other.held === undefined) continue
+    const { data, why } = await forPerson(read, channel, other.event, await read.raw(Request, other.request_id), context)
+    const its = id.slice(channel.id.length + 1)
+    if (data !== null) along.push({ order: its, data })
+    else if (why !== null) gone.push({ order: its, why })
+  }
+  return { along, gone }
+}
 
 // --- What became of it -----------------------------------------------------------------------------------------------------
 
@@ -184,14 +276,16 @@ const Outcome = t.Object({
   status: nullable(t.Integer()),
   duration_ms: t.Integer(),
   error: nullable(t.String({ maxLength: limits.deliveryErrorCharsMax })),
+  along: t.Optional(Order), // told together with this one
 })
 /** Standard Webhooks: whoever answers this is not to be called again. */
-const GONE = 410
+const [GONE, MISSING] = [410, 404] as const
 
-function noted(notice: Notice, { state, status, duration_ms, error }: Static<typeof Outcome>, now: string): Change {
+function noted(notice: Notice, { state, status, duration_ms, error, along }: Static<typeof Outcome>, now: string): Change {
   if (state === 'dropped') return put(Notice, notice.id, { ...notice, state, last_at: now, ...(error === null ? {} : { why: error }) })
   const recent = [...notice.recent, { at: now, status, duration_ms, error }].slice(-limits.deliveryAttemptsKept)
-  return put(Notice, notice.id, { ...notice, state, attempts: notice.attempts + 1, last_at: now, recent })
+  const told = along === undefined ? {} : { along }
+  return put(Notice, notice.id, { ...notice, state, attempts: notice.attempts + 1, last_at: now, recent, ...told })
 }
 
 const record = command({
@@ -204,13 +298,22 @@ const record = command({
   requires: [],
   audit: null,
   async load(read, { target, order, status }) {
-    const [channel, ofAgent] = status === GONE ? [await read.raw(Channel, target), await read.raw(AgentChannel, target)] : [null, null]
+    const isGone = status === GONE || status === MISSING
+    const [channel, ofAgent] = isGone ? [await read.raw(Channel, target), await read.raw(AgentChannel, target)] : [null, null]
     return { notice: await read.raw(Notice, noticeId(target, order)), channel, ofAgent }
   },
   decide({ notice, channel, ofAgent }, outcome, { now }) {
+    // RFC 8030, 7.3: a subscription that is over answers 404 or 410, and is never there again.
+    if (channel?.kind === 'push' && channel.removed_at === null)
+      return {
+        facts: [fact('channel.removed', [image(Channel, { ...channel, removed_at: now })])],
+        puts: [...(notice ? [noted(notice, outcome, now)] : []), put(Hook, channel.id, null)],
+        output: { recorded: notice !== null },
+      }
+    const isGone = outcome.status === GONE
     const facts = [
-      ...(channel && !channel.disabled ? [fact('channel.disabled', [image(Channel, { ...channel, disabled: true })])] : []),
-      ...(ofAgent && !ofAgent.disabled ? [fact('channel.disabled', [image(AgentChannel, { ...ofAgent, disabled: true })])] : []),
+      ...(isGone && channel && !channel.disabled ? [fact('channel.disabled', [image(Channel, { ...channel, disabled: true })])] : []),
+      ...(isGone && ofAgent && !ofAgent.disabled ? [fact('channel.disabled', [image(AgentChannel, { ...ofAgent, disabled: true })])] : []),
     ]
     return { facts, puts: notice ? [noted(notice, outcome, now)] : [], output: { recorded: notice !== null } }
   },
@@ -230,15 +333,27 @@ const defer = command({
   name: 'notice.defer',
   summary: 'Let a notice wait: it is night where it would go. The system calls it.',
   draft: 'ours: quiet hours',
-  input: t.Object({ target: Id, order: Order, until: Timestamp }),
+  input: t.Object({
+    target: Id,
+    order: Order,
+    until: Timestamp,
+    is_held: t.Optional(t.Boolean({ description: 'there were many in the hour' })),
+  }),
   output: t.Object({ deferred: t.Boolean() }),
   callers: [system],
   requires: [],
   audit: null,
-  load: async (read, { target, order }) => ({ delivery: await read.raw(Delivery, noticeDelivery(target, order)) }),
-  decide: ({ delivery }, { until }) => ({
+  load: async (read, { target, order }) => ({
+    delivery: await read.raw(Delivery, noticeDelivery(target, order)),
+    notice: await read.raw(Notice, noticeId(target, order)),
+  }),
+  decide: ({ delivery, notice }, { until, is_held }, { now }) => ({
     facts: [],
-    puts: delivery ? [put(Delivery, delivery.id, { ...delivery, due: until })] : [],
+    puts: [
+      // Always to another time than the one it was taken at: by that the outbox knows that it is still to be sent.
+      ...(delivery ? [put(Delivery, delivery.id, { ...delivery, due: until > now ? until : timestampOf(Date.parse(now) + 1) })] : []),
+      ...(notice && is_held === true ? [put(Notice, notice.id, { ...notice, held: 'cap' as const })] : []),
+    ],
     output: { deferred: delivery !== null },
   }),
   example: {

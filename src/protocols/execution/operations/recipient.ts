@@ -1,6 +1,6 @@
 // Somebody is switched off, leaves a project, comes back, or gets a substitute: what is open for them is looked at again (X27, X28). Their
-// registration belongs to another chain than the requests, so a timer stands between the two.
-import { timer } from '#kernel/log/outbox-document.ts'
+// registration belongs to another chain than the requests, so an errand stands between the two.
+import { Errand, errand, errandDone } from '#kernel/log/errand.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
@@ -33,8 +33,8 @@ const note = command({
     return {
       facts: [],
       puts: [
-        timer(person, 'recipient', now, CHECK, { person }),
-        ...times.map((time) => timer(person, `recipient/${time}`, time, CHECK, { person })),
+        errand(errandOf({ person }), now, CHECK, { person }),
+        ...times.map((time) => errand(errandOf({ person, at: time }), time, CHECK, { person, at: time })),
       ],
       output: {},
     }
@@ -89,19 +89,27 @@ async function factOf(read: Read, request: Request, making: Making): Promise<Mad
   return fact(isAssigned ? 'request.assigned' : 'request.rerouted', [image(Request, next)], isAssigned ? { detail } : {})
 }
 
+type Checking = { readonly person: string; readonly at?: string; readonly from?: object }
+/** One for now, one for the rest of a look that is under way, and one for each time that was noted. */
+const errandOf = ({ person, at, from }: Checking): string => `recipient/${person}/${at ?? (from === undefined ? 'now' : 'next')}`
+
 const check = command({
   name: 'recipient.check',
   summary: 'Find for each open request of a person somebody who can answer it, where they cannot. The system calls it.',
   draft: 'ours: X27, X28',
-  input: t.Object({ person: Whose, from: t.Optional(Place) }),
+  input: t.Object({ person: Whose, at: t.Optional(Timestamp), from: t.Optional(Place) }),
   output: t.Object({ changed: t.Integer() }),
   callers: [system],
   requires: [],
   audit: null,
-  load: (read, { person, from = { index: 0 } }, context) => looked(read, person, from, context),
-  decide({ facts, next }, { person }, { now }) {
-    const puts = next === null ? [] : [timer(person, 'recipient/next', now, CHECK, { person, from: next })]
-    return { facts, puts, output: { changed: facts.length } }
+  async load(read, input, context) {
+    // First: whatever changes after this is looked at again.
+    const own = await read.raw(Errand, errandOf(input))
+    return { own, ...(await looked(read, input.person, input.from ?? { index: 0 }, context)) }
+  },
+  decide({ own, facts, next }, { person }, { now }) {
+    const rest = next === null ? [] : [errand(errandOf({ person, from: next }), now, CHECK, { person, from: next })]
+    return { facts, puts: [...(own ? [errandDone(own.id)] : []), ...rest], output: { changed: facts.length } }
   },
   example: { given: 'asked', as: 'system', input: { person: 'user_alice' } },
 })

@@ -13,6 +13,7 @@ import { payloadOf, Action, Fallback } from '../asking/payload.ts'
 import { endedWith, SignedReceipt, withReceipt } from '../answering/receipt.ts'
 import { asker, isProjectKey, taskBehind, type TaskBehind } from '../access.ts'
 import { checkpointOf } from '../mirror/ids.ts'
+import { raisedRisk } from '../asking/floors.ts'
 import { CANNOT_ANSWER } from '../asking/recipients.ts'
 import { routedTo, type Routed } from '../asking/routing.ts'
 import { Escalation, Id, isOpen, Priority, Quorum, Request, Risk, RoleName } from '../schema.ts'
@@ -50,6 +51,9 @@ type Asking = {
   readonly task: TaskBehind | null
   readonly routed: Routed
   readonly grant: Granted | null
+  /** The agent's word, or a floor above it. */
+  readonly risk: Risk | undefined
+  readonly floor: Request['floor']
 }
 
 /** X14: an agent's key asks for itself, a project's key for the agents of the project; the development key under any name. */
@@ -83,6 +87,8 @@ async function taskOf(read: Read, { metadata }: CreateInput, requester: string):
   return task?.executor === requester ? task : null
 }
 
+const textIn = (value: unknown): string | null => (typeof value === 'string' ? value : null)
+
 const create = command({
   name: 'request.create',
   summary: 'Ask a person to decide, to approve or to provide something.',
@@ -101,12 +107,14 @@ const create = command({
     const task = await taskOf(read, input, requester)
     const where = task === null ? projectOf(input, actor) : { project_id: task.project_id, label: input.project_id }
     const { action, role = 'owner', tags = [] } = input
-    const routed = await routedTo(read, { ...input, action, role, tags, requester, ...where }, task, now)
-    const scope = (input.payload as { scope?: unknown } | null)?.scope
+    const { scope, details } = (input.payload ?? {}) as { scope?: unknown; details?: { target?: unknown } | null }
+    const about = { tags, scopes: typeof scope === 'string' ? [scope] : [], target: textIn(details?.target) }
+    const raised = await raisedRisk(read, { requester, project_id: where.project_id, said: input.risk, ...about })
+    const routed = await routedTo(read, { ...input, risk: raised.risk, action, role, tags, requester, ...where }, task, now)
     // A grant is used by whoever works on the task, with a key of its own.
     const mayUse = task !== null && actor.id === requester && action === 'APPROVE'
     const grant = mayUse && typeof scope === 'string' ? await read.grant(task.id, scope, now) : null
-    return { requester, ...where, task, routed, grant }
+    return { requester, ...where, task, routed, grant, ...raised }
   },
   decide(state, input, context) {
     const request = requestFor(state, input, context)
@@ -168,10 +176,12 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor, term
   const payload = payloadOf(action, input.payload, fallback)
   if (Buffer.byteLength(canonical(metadata)) > limits.metadataBytesMax)
     throw new Refusal('INVALID_REQUEST', `metadata has at most ${limits.metadataBytesMax} bytes`, { field: 'metadata' })
-  if (fallback === 'default' && (input.risk ?? 'R1') >= 'R3')
-    throw new Refusal('INVALID_REQUEST', 'a timeout never decides a request with a risk of R3 or more: choose pause or fail', {
+  if (fallback === 'default' && (state.risk ?? 'R1') >= 'R3') {
+    const why = state.floor === undefined ? '' : ` (people have given it at least ${state.floor.risk})`
+    throw new Refusal('INVALID_REQUEST', `a timeout never decides a request with a risk of R3 or more${why}: choose pause or fail`, {
       field: 'fallback',
     })
+  }
   refuseHastyDefault(fallback, timeout_seconds, terms)
   refuseOddQuorum(input)
   const request: Request = {
@@ -202,7 +212,8 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor, term
   if (routed.no_decider !== undefined) request.no_decider = routed.no_decider
   if (label !== undefined) request.label = label
   if (actor.id !== requester) request.asked_with = actor.id
-  if (input.risk !== undefined) request.risk = input.risk
+  if (state.risk !== undefined) request.risk = state.risk
+  if (state.floor !== undefined) request.floor = state.floor
   if (input.quorum !== undefined) request.quorum = input.quorum
   if (input.escalate !== undefined) request.escalation = input.escalate
   if (input.remind_seconds !== undefined) request.remind_seconds = input.remind_seconds

@@ -1,10 +1,12 @@
 // Answering, and the other ways in which a request ends. Whoever is first wins; everybody else sees it decided.
+import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { either, nullable, t } from '#kernel/declare/schema.ts'
-import { givenFor, heldAs } from '../answering/sealed-answers.ts'
+import { editedFor } from '../answering/edited.ts'
+import { givenFor, heldAs, refuseOddSeal, sealedAnswer } from '../answering/sealed-answers.ts'
 import { endedWith, SignedReceipt, receiptOf, withReceipt } from '../answering/receipt.ts'
 import { castVote } from '../answering/quorum.ts'
 import { reachOf } from '../asking/recipients.ts'
@@ -13,6 +15,7 @@ import { resultOf } from '../answering/result.ts'
 import { takenBy } from '../asking/routing.ts'
 import {
   answerer,
+  changedSince,
   chief,
   isNotLate,
   isStillOpen,
@@ -35,7 +38,20 @@ const resolve = command({
   draft: 'HXP 0.1, 5.1: Resolve Request; 2: results',
   input: t.Object({
     request_id: Id,
-    result: t.Unknown({ description: 'an option, approved or rejected, or the value that was asked for' }),
+    result: t.Optional(t.Unknown({ description: 'an option, approved or rejected, or the value that was asked for' })),
+    edited: t.Optional(
+      t.Object(
+        {},
+        { additionalProperties: true, description: 'with approved: the whole details as you approve them, within details_schema' },
+      ),
+    ),
+    sealed: t.Optional(
+      t.String({
+        minLength: 1,
+        maxLength: limits.sealedCharsMax,
+        description: 'in place of result, for a secret: a compact JWE of {value, salt} for the seal_key that inbox.get shows',
+      }),
+    ),
     reason: Reason,
     digest: t.Optional(t.String({ maxLength: 100, description: 'answer only if the request still has this digest' })),
     surface: t.Optional({ ...either('page'), description: 'where the request was shown to you: on a page of another origin' }),
@@ -49,19 +65,26 @@ const resolve = command({
     const state = await poolItemOf(read, request_id, context.actor)
     const { quorum, project_id } = state.request
     const reach = quorum === undefined ? null : await reachOf(read, quorum.of, project_id, context.now)
-    return { ...state, reach, given: await givenFor(read, state.request, answer, context) }
+    const changed = await changedSince(read, state.request, answer.digest, answer.surface)
+    return { ...state, reach, changed, given: await givenFor(read, state.request, answer, context) }
   },
-  decide(state, { result, reason, digest, surface }, context) {
+  decide(state, { result, edited, sealed, reason, digest, surface }, context) {
     const { request, given } = state
-    refuseChanged(digest, request, surface)
+    refuseChanged(digest, request, surface, state.changed)
+    if (result === undefined && sealed === undefined) throw new Refusal('INVALID_REQUEST', 'result is required', { field: 'result' })
+    refuseOddSeal(request, { result, sealed }, given)
     const { actor, now } = context
-    const said = resultOf(request.action, request.payload, { result: namedOption(request, result), reason: reason ?? null })
+    const said =
+      sealed === undefined
+        ? resultOf(request.action, request.payload, { result: namedOption(request, result), reason: reason ?? null })
+        : sealedAnswer(reason ?? null)
+    const approved = editedFor(request, said.result, edited as Record<string, unknown> | undefined)
     if (state.reach !== null) return castVote(state, state.reach, { ...said, surface }, context)
     const answer = heldAs(request, given, said)
     const basis = { kind: 'role', id: 'answered by a person' } as const
     const done = endedWith(
       takenBy(request, actor.id, now),
-      { status: 'completed', ...answer, by: actor.id, via: actor.via ?? null, basis, surface },
+      { status: 'completed', ...answer, by: actor.id, via: actor.via ?? null, basis, surface, edited: approved },
       context,
     )
     return {
@@ -89,8 +112,8 @@ const cancel = command({
     rule<OfRequest>(
       'TASK_BOUND',
       'no task stands behind the request',
-      ({ task }) => task === null,
-      'a task stands behind the request: its person ends it, or task.cancel does',
+      ({ task, request }) => task === null && request.session_id === undefined,
+      'a task or a session stands behind the request: its person ends it, or task.cancel does',
     ),
   ],
   audit: 'request.cancelled',

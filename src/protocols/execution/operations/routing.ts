@@ -6,7 +6,7 @@ import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
 import { isPersonOf } from '../asking/recipients.ts'
-import { assignedTo, peopleNamed, type Named } from '../asking/routing.ts'
+import { assignedTo, peopleNamed, type Called, type Named } from '../asking/routing.ts'
 import { answerer, chief, isNotLate, isUnresolved, judgesOf, poolMember, requestOf, type OfRequest } from '../access.ts'
 import { Id, isOpen, Request } from '../schema.ts'
 import { escalatedNext } from '../deadlines.ts'
@@ -21,8 +21,11 @@ const hasNoQuorum = rule<OfRequest>(
 )
 
 /** H8: routing never makes somebody a judge of a task. */
-function refuseOutsiders({ task }: OfRequest, people: readonly string[]): void {
-  const outsider = task === null ? undefined : people.find((who) => !judgesOf(task).includes(who))
+function refuseOutsiders({ task, request }: OfRequest, people: readonly string[]): void {
+  const judges = task === null ? request.approvers : judgesOf(task)
+  const outsider = judges === undefined ? undefined : people.find((who) => !judges.includes(who))
+  if (outsider !== undefined && task === null)
+    throw new Refusal('TASK_BOUND', `${outsider} is no approver of the capability behind the request`, { field: 'to' })
   if (outsider !== undefined)
     throw new Refusal('TASK_BOUND', `${outsider} cannot decide on the task behind the request: reviewer.add lets them`, { field: 'to' })
 }
@@ -91,7 +94,7 @@ const escalate = command({
   },
   decide({ named, ...state }, { to }, { actor, now }) {
     if (actor.kind !== 'system') refuseOddPeople(state, named, to)
-    const next = escalated(state, named.people, actor, now)
+    const next = escalated(state, named, actor, now)
     return {
       facts: [fact('request.escalated', [image(Request, next)], { detail: { to: [...named.people], priority: next.priority } })],
       output: { request: viewOf(next, actor) },
@@ -117,9 +120,9 @@ function refuseOddPeople(state: OfRequest, { people, unknown }: Named, to: reado
 const above = { low: 'normal', normal: 'high', high: 'critical', critical: 'critical' } as const
 
 /** X24: what an agent may call critical is rationed, so its own plan raises a request to high at most. People may do more. */
-function escalated({ request, task }: OfRequest, people: readonly string[], actor: Actor, now: string): Request {
+function escalated({ request, task }: OfRequest, { people, groups }: Named, actor: Actor, now: string): Request {
   const isPlanned = actor.kind === 'system'
-  const judges = task === null ? null : judgesOf(task)
+  const judges = task === null ? (request.approvers ?? null) : judgesOf(task)
   const may = judges === null ? people : people.filter((who) => judges.includes(who))
   const all = [...new Set([...request.people, ...may])].slice(0, limits.peoplePerRequestMax)
   const added = all.filter((who) => may.includes(who))
@@ -130,8 +133,16 @@ function escalated({ request, task }: OfRequest, people: readonly string[], acto
     priority: isPlanned && raised === 'critical' ? request.priority : raised,
     escalated_at: now,
     escalated_to: [...new Set([...(request.escalated_to ?? []), ...added])],
+    ...calledIn(request, groups),
     ...(isPlanned && request.escalation ? { escalation: { ...request.escalation, at: now } } : {}),
   }
+}
+
+/** Each group once, with its people as they were called in last. */
+function calledIn({ called = [] }: Request, groups: readonly Called[]): Pick<Request, 'called'> {
+  const others = called.filter(({ group }) => !groups.some((one) => one.group === group))
+  const all = [...others, ...groups]
+  return all.length === 0 ? {} : { called: all }
 }
 
 export const routingOperations = [assign, escalate]

@@ -1,12 +1,12 @@
 // Standing rules of a person for their own agents: a substitute who answers (HXP 0.1, 6.2), and whether time may decide (X4).
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
-import { human, role, type Actor, type Subject } from '#kernel/declare/access.ts'
+import { human, ownsProject, role, type Actor, type Subject } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { t, type Static } from '#kernel/declare/schema.ts'
 import { Id } from '../schema.ts'
-import { Policy, PolicyFields, Rule, Rules, usualPolicy } from '../asking/preferences.ts'
+import { Policy, PolicyFields, Rule, Rules, usualPolicy, type Floor } from '../asking/preferences.ts'
 
 /**
  * As with a substitute: a key that carries less than the whole of a person does not decide who decides. A token of an issuer ends as
@@ -122,20 +122,63 @@ const order = command({
   example: { given: 'ruled', as: 'alice', input: ({ rule }) => ({ order: [rule.id] }) },
 })
 
+type OfPolicy = { readonly project_id: string | null }
+const forThemself = role<OfPolicy>('the person themself', (actor, { project_id }) => project_id === null && themself.is(actor, null))
+const forProject = role<OfPolicy>(
+  'an owner of the project',
+  (actor, { project_id }) => project_id !== null && actor.kind === 'human' && isWhole(actor) && ownsProject(actor, project_id),
+)
+const InProject = t.Optional(
+  t.String({ maxLength: limits.idCharsMax, description: 'floors for all agents of this project, by an owner of it' }),
+)
+
+/** A floor is for agents that somebody answers for: a person for their own, a project for those in it. */
+function refuseForeignAgents(floors: readonly Floor[], agents: readonly (Subject | null)[], project_id: string | null, who: string): void {
+  for (const [i, { agent_id }] of floors.entries()) {
+    const agent = agents[i]
+    const isTheirs = agent?.kind === 'agent' && (project_id === null ? agent.owner === who : agent.projects.has(project_id))
+    if (agent_id === undefined || isTheirs) continue
+    const words = project_id === null ? `you answer for no agent ${agent_id}` : `there is no agent ${agent_id} in ${project_id}`
+    throw new Refusal('INVALID_REQUEST', `floors.${i}.agent_id: ${words}`, { field: `floors.${i}.agent_id` })
+  }
+}
+
 const set = command({
   name: 'policy.set',
-  summary: 'Set whether requests of your agents may take their default at a timeout: never, or not for some actions and risks.',
+  summary:
+    'Set rules for what your agents ask: whether a timeout may take their default, and floors under the risk that they say. Fields left out stay as they are.',
   draft: 'ours: HXP 0.1, 3.3 lets time decide; the person who answers for the agent may not want that',
-  input: t.Object({ defaults: PolicyFields.defaults, forbid: t.Optional(PolicyFields.forbid) }),
+  input: t.Object({
+    defaults: t.Optional(PolicyFields.defaults),
+    forbid: t.Optional(PolicyFields.forbid),
+    floors: t.Optional({
+      ...PolicyFields.floors,
+      description: 'the least risk by agent, tag, scope and target; it raises what an agent says, and never lowers it',
+    }),
+    project_id: InProject,
+  }),
   output: t.Object({ policy: Policy.schema }),
-  callers: [themself],
+  callers: [forThemself, forProject],
   requires: [],
   audit: 'policy.set',
-  load: async (read, _, { actor }) => ({ policy: await read.maybe(Policy, actor.id) }),
-  decide(_, { defaults, forbid = [] }, { actor, now }) {
+  async load(read, { project_id = null, floors = [] }, { actor }) {
+    if (project_id !== null) refuseForeignProject(project_id, actor)
+    const agents = await Promise.all(floors.map(async ({ agent_id }) => (agent_id === undefined ? null : read.subject(agent_id))))
+    return { project_id, agents, policy: await read.raw(Policy, project_id ?? actor.id) }
+  },
+  decide({ project_id, agents, policy: before }, { project_id: _, ...asked }, { actor, now }) {
+    if (Object.keys(asked).length === 0)
+      throw new Refusal('INVALID_REQUEST', 'nothing is set: give defaults, forbid or floors', { field: 'defaults' })
+    if (project_id !== null && (asked.defaults !== undefined || asked.forbid !== undefined))
+      throw new Refusal('INVALID_REQUEST', 'a project has floors alone: people set defaults and forbid for their own agents', {
+        field: asked.defaults === undefined ? 'forbid' : 'defaults',
+      })
+    refuseForeignAgents(asked.floors ?? [], agents, project_id, actor.id)
+    const id = project_id ?? actor.id
+    const { defaults, forbid, floors = [] } = { ...(before ?? usualPolicy(id)), ...asked }
     if (forbid.some(({ action, risk }) => action === undefined && risk === undefined))
       throw new Refusal('INVALID_REQUEST', 'forbid: each entry names an action or a risk', { field: 'forbid' })
-    const policy: Policy = { id: actor.id, defaults, forbid, updated_at: now }
+    const policy: Policy = { id, defaults, forbid, floors, updated_at: now }
     return { facts: [fact('policy.set', [image(Policy, policy)])], output: { policy } }
   },
   example: { given: 'empty', as: 'alice', input: { defaults: 'allow', forbid: [{ action: 'DECIDE', risk: 'R2' }] } },
@@ -143,14 +186,21 @@ const set = command({
 
 const get = query({
   name: 'policy.get',
-  summary: 'Show whether requests of your agents may take their default at a timeout.',
+  summary: 'Show the rules for what your agents ask: defaults at a timeout, and floors under the risk.',
   draft: 'ours: see policy.set',
-  input: t.Object({}),
+  input: t.Object({ project_id: InProject }),
   output: t.Object({ policy: Policy.schema }),
   callers: [human],
-  load: async (read, _, { actor }) => ({ policy: await read.maybe(Policy, actor.id) }),
-  view: ({ policy }, _, { actor }) => ({ policy: policy ?? usualPolicy(actor.id) }),
+  async load(read, { project_id }, { actor }) {
+    if (project_id !== undefined) refuseForeignProject(project_id, actor)
+    return { policy: await read.maybe(Policy, project_id ?? actor.id) }
+  },
+  view: ({ policy }, { project_id }, { actor }) => ({ policy: { ...usualPolicy(project_id ?? actor.id), ...policy } }),
   example: { given: 'empty', as: 'alice', input: {} },
 })
+
+function refuseForeignProject(project_id: string, actor: Actor): void {
+  if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+}
 
 export const ruleOperations = [add, list, remove, order, set, get]

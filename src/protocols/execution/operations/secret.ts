@@ -1,11 +1,11 @@
 // Secrets are handed over once, to whoever asked, and erased with that or when nobody came for them.
-import { fact, image } from '#kernel/declare/facts.ts'
+import { fact, image, put } from '#kernel/declare/facts.ts'
 import { role, system } from '#kernel/declare/access.ts'
 import { command, rule, type Read } from '#kernel/declare/operation.ts'
 import { nullable, t } from '#kernel/declare/schema.ts'
 import { requestOf, type OfRequest } from '../access.ts'
 import { Id, Request } from '../schema.ts'
-import { eraseSecret, secretExpiry, Secret, SecretEnd, secretIn, SealedTo } from '../answering/secret.ts'
+import { secretExpiry, Secret, SecretEnd, secretIn, SealedTo } from '../answering/secret.ts'
 
 type Taking = OfRequest & { readonly secret: Secret | null; readonly opened: { value: unknown; salt: string } | null }
 
@@ -69,7 +69,7 @@ const take = command({
     const secret = held!
     return {
       facts: [fact('secret.taken', [image(SecretEnd, endOf(secret, 'taken', now))])],
-      puts: eraseSecret(secret),
+      puts: [put(Secret, secret.id, null)],
       output: {
         request_id: request.id,
         secret_id: secret.id,
@@ -102,7 +102,7 @@ const expire = command({
   load: async (read, { request_id }) => ({ secret: await secretOf(read, await read(Request, request_id)) }),
   decide: ({ secret }, _, { now }) => ({
     facts: [fact('secret.expired', [image(SecretEnd, endOf(secret!, 'expired', now))])],
-    puts: eraseSecret(secret!),
+    puts: [put(Secret, secret!.id, null)],
     output: { expired: true },
   }),
   example: { given: 'secret_forgotten', as: 'system', input: ({ request }) => ({ request_id: request.id }) },

@@ -10,7 +10,7 @@ import { nullable, t } from '#kernel/declare/schema.ts'
 import { futureTimestamp } from '#kernel/codec/timestamps.ts'
 import { isGoodKey, tokenOf } from '../authenticate.ts'
 import { administrators, keeper, mayPassOn, subjectOf, type Subject } from '../access.ts'
-import { ADMIN_SERVICE, Key, KeyView, ProjectId, SubjectId, Timestamp, withoutDigest } from '../schema.ts'
+import { ADMIN_SERVICE, Agent, Key, KeyView, ProjectId, SubjectId, Timestamp, User, withoutDigest } from '../schema.ts'
 
 type OfSubject = { readonly subject: Subject }
 const isAdminService = ({ subject }: OfSubject): boolean => subject.id === ADMIN_SERVICE
@@ -137,16 +137,20 @@ const me = query({
   input: t.Object({}),
   output: t.Object({
     id: t.String(),
+    name: nullable(t.String()),
     kind: t.String(),
     owner: t.Boolean(),
     projects: t.Array(t.Object({ project_id: t.String(), role: t.String() })),
     all_projects: t.Boolean(),
   }),
   callers: [anyone],
-  load: () => Promise.resolve({}),
-  view(_, __, { actor }) {
+  async load(read, _, { actor }) {
+    const doc = actor.kind === 'human' ? User : actor.kind === 'agent' ? Agent : null
+    return { name: doc === null ? null : ((await read.raw<typeof User.schema | typeof Agent.schema>(doc, actor.id))?.name ?? null) }
+  },
+  view({ name }, __, { actor }) {
     const projects = actor.projects === 'all' ? [] : [...actor.projects].map(([project_id, its]) => ({ project_id, role: its }))
-    return { id: actor.id, kind: actor.kind, owner: actor.owner ?? false, projects, all_projects: actor.projects === 'all' }
+    return { id: actor.id, name, kind: actor.kind, owner: actor.owner ?? false, projects, all_projects: actor.projects === 'all' }
   },
   example: { given: 'empty', as: 'alice', input: {} },
 })

@@ -5,8 +5,8 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
 import { installationOwner, ownsProject, role, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, rule, type Read } from '#kernel/declare/operation.ts'
-import { t } from '#kernel/declare/schema.ts'
+import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
+import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { futureTimestamp, parseTimestamp } from '#kernel/codec/timestamps.ts'
 import { administrators, shownTo } from '../access.ts'
 import { ProjectId, Timestamp, User, UserId } from '../schema.ts'
@@ -117,4 +117,51 @@ const remove = command({
   example: { given: 'substituted', as: 'alice', input: { person: 'user_alice', substitute: 'user_bob' } },
 })
 
-export const substituteOperations = [add, remove]
+const Substitution = t.Object({
+  person: UserId,
+  person_name: t.String(),
+  substitute: UserId,
+  substitute_name: t.String(),
+  from: Timestamp,
+  until: Timestamp,
+  project_id: nullable(ProjectId),
+  granted_by: t.String(),
+  is_active: t.Boolean({ description: 'the substitute decides in their place now' }),
+})
+type Substitution = Static<typeof Substitution>
+
+/** Theirs to see: those who decide in the place of somebody, and in whose place they themself do. */
+const whoseItIs = role<{ readonly whose: string }>(
+  'the person themself',
+  (actor, { whose }) => actor.kind === 'human' && actor.id === whose,
+)
+
+const list = query({
+  name: 'substitute.list',
+  summary: 'List who decides in your place, and in whose place you decide, from when until when.',
+  draft: 'ours: substitution',
+  input: t.Object({ person: t.Optional(UserId) }),
+  output: t.Object({ items: t.Array(Substitution) }),
+  callers: [whoseItIs, ...administrators],
+  async load(read, { person }, { actor }) {
+    const whose = person ?? actor.id
+    if (!whoseItIs.is(actor, { whose })) await read(User, whose)
+    const listed = await read.list(User, 'substitute', [[whose]], { limit: limits.peopleSoughtMax })
+    const substitutes = await Promise.all([...new Set([...listed.map(({ id }) => id), whose])].map((id) => read.raw(User, id)))
+    return { whose, substitutes: substitutes.filter((one) => one !== null) }
+  },
+  async view({ whose, substitutes }, _, { now }, read) {
+    const items: Substitution[] = []
+    for (const one of substitutes)
+      for (const { user_id, from, until, granted_by, project_id = null } of one.acts_for) {
+        if (user_id !== whose && one.id !== whose) continue
+        const person = (await read.raw(User, user_id))?.name ?? user_id
+        const named = { person: user_id, person_name: person, substitute: one.id, substitute_name: one.name }
+        items.push({ ...named, from, until, project_id, granted_by, is_active: !one.disabled && from <= now && now < until })
+      }
+    return { items: items.toSorted((a, b) => (a.until < b.until ? -1 : a.until > b.until ? 1 : 0)) }
+  },
+  example: { given: 'substituted', as: 'alice', input: { person: 'user_alice' } },
+})
+
+export const substituteOperations = [add, remove, list]

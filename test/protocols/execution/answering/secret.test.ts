@@ -1,14 +1,15 @@
 // Answers that are secrets: sealed, handed over once to whoever asked, erased; everything else holds a commitment.
+import { sealAnswer, type SealKey } from '#sdk/seal.ts'
 import assert from 'node:assert/strict'
 import { createHash, generateKeyPairSync, randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import { compactDecrypt } from 'jose'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
-import { Delivery, Reply } from '#kernel/log/outbox-document.ts'
+import { Reply } from '#kernel/log/outbox-document.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Notary } from '#kernel/ports/notary.ts'
-import { END } from '#kernel/declare/schema.ts'
+import { duePrefix, END, idIn } from '#kernel/declare/schema.ts'
 import { Secret } from '#protocols/execution/answering/secret.ts'
 import { newRing } from '#workers/keys/key-ring.ts'
 import { createNotary } from '#workers/keys/notary.ts'
@@ -32,7 +33,7 @@ const take = (world: World, request_id: string, as = 'devin', key?: string): Pro
 const commitment = (salt: string, text: string): string => createHash('sha256').update(`${salt}${text}`).digest('base64url')
 const kept = async (world: World): Promise<number> => (await world.store.keys(`${Secret.kind}/`, `${Secret.kind}/${END}`, 10)).length
 const timers = async (world: World): Promise<string[]> =>
-  (await world.store.keys(`${Delivery.kind}/call/sec_`, `${Delivery.kind}/call/sec_${END}`, 10)).map(String)
+  (await world.store.scan(duePrefix, duePrefix + END, 100)).filter((entry) => idIn(entry).startsWith(`${Secret.kind}/`))
 /** Every document and every image of the record. */
 async function everything(world: World): Promise<string> {
   const keys = await world.store.keys('', END, 10_000)
@@ -102,6 +103,31 @@ test('to an agent with a key it is sealed in a form that this server cannot open
   assert.equal(value, SECRET)
   assert.equal(commitment(salt, value), receipt.result.commitment)
   await assert.rejects(take(world, request_id), { code: 'GONE' })
+})
+
+test('what a person seals themself, this server never sees: it takes it for the present key of the agent alone', async () => {
+  const world = await worldWith(realNotary())
+  const { publicKey, privateKey } = generateKeyPairSync('x25519')
+  const early = await asked(world)
+  await assert.rejects(world.call('alice', 'execution/request.resolve', { request_id: early, sealed: 'a.b.c.d.e' }), {
+    code: 'INVALID_REQUEST',
+  })
+  const jwk = publicKey.export({ format: 'jwk' })
+  await world.call('devin', 'identity/agent.seal_key', { agent_id: 'agent_devin', jwk })
+  const request_id = await asked(world)
+  const { seal_key } = await world.call('alice', 'execution/inbox.get', { request_id })
+  assert.equal(seal_key.x, jwk.x)
+  const sealed = await sealAnswer(seal_key, SECRET)
+  const other = await sealAnswer(generateKeyPairSync('x25519').publicKey.export({ format: 'jwk' }) as SealKey, SECRET)
+  for (const odd of [{ sealed: other }, { sealed: 'x' }, { sealed, result: SECRET }, {}])
+    await assert.rejects(world.call('alice', 'execution/request.resolve', { request_id, ...odd }), { code: 'INVALID_REQUEST' })
+  const { receipt } = await world.call('alice', 'execution/request.resolve', { request_id, sealed })
+  assert.deepEqual([receipt.result.sealed_to, receipt.result.sealed_by], ['agent', 'person'])
+  assert.ok(!(await everything(world)).includes('hunter2'))
+  const taken = await take(world, request_id)
+  const { plaintext } = await compactDecrypt(taken.sealed, privateKey)
+  assert.equal(JSON.parse(new TextDecoder().decode(plaintext)).value, SECRET)
+  assert.equal(sha256(taken.sealed), receipt.result.commitment)
 })
 
 test('a repeated call with the same key answers that it was taken, without the secret', async () => {

@@ -70,13 +70,13 @@ describe('a request for a delegate', () => {
     await ask(DECIDE)
     assert.deepEqual(
       read.filter((kind) => kind !== 'execution.request'),
-      ['identity.agent', 'identity.user'],
+      ['identity.agent', 'execution.policy', 'execution.policy', 'identity.user'],
     )
     read.length = 0
     await ask({ ...DECIDE, ...delegate })
     assert.deepEqual(
       read.filter((kind) => kind !== 'execution.request'),
-      ['identity.agent', 'execution.rules', 'identity.user'],
+      ['identity.agent', 'execution.policy', 'execution.policy', 'execution.rules', 'identity.user'],
     )
   })
 
@@ -197,7 +197,13 @@ describe('whether a timeout may decide', () => {
 
   test('is the word of the person who answers for the agent', async () => {
     const { call, ask, refused } = await requests()
-    assert.deepEqual((await call('alice', 'policy.get')).policy, { id: 'user_alice', defaults: 'allow', forbid: [], updated_at: null })
+    assert.deepEqual((await call('alice', 'policy.get')).policy, {
+      id: 'user_alice',
+      defaults: 'allow',
+      forbid: [],
+      floors: [],
+      updated_at: null,
+    })
     await ask({ ...byDefault, payload })
     await call('alice', 'policy.set', { defaults: 'forbid' })
     const refusal = await refused('INVALID_REQUEST', 'devin', 'request.create', { ...byDefault, payload })
@@ -218,7 +224,7 @@ describe('whether a timeout may decide', () => {
     await refused('INVALID_REQUEST', 'devin', 'request.create', { ...byDefault, payload, risk: 'R2' })
     await call('alice', 'policy.set', { defaults: 'allow', forbid: [{ action: 'DECIDE' }] })
     await refused('INVALID_REQUEST', 'devin', 'request.create', { ...byDefault, payload })
-    await call('alice', 'policy.set', { defaults: 'allow' })
+    await call('alice', 'policy.set', { forbid: [] })
     await ask({ ...byDefault, payload, risk: 'R2' })
     for (const risk of ['R3', 'R4', 'R5']) await refused('INVALID_REQUEST', 'devin', 'request.create', { ...byDefault, payload, risk })
   })

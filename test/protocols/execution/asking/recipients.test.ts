@@ -1,24 +1,20 @@
 // X27 and X28: every open question has somebody who can answer it and who sees it, whoever is switched off or leaves.
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
-import { CALL_CHANNEL, Delivery } from '#kernel/log/outbox-document.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { idIn, keyOf, prefixOf, END } from '#kernel/declare/schema.ts'
+import { duePrefix, dueUntil, idIn, kindOf } from '#kernel/declare/schema.ts'
 import { hxpWorld, QUESTION, type HxpWorld } from '../../../support/over-sockets/hxp-world.ts'
 import { createWorld } from '../../../support/in-process/world.ts'
 
 /** Makes the calls that are due by now, as the worker does. */
 async function settle({ kernel, store }: HxpWorld): Promise<void> {
-  const prefix = prefixOf(Delivery, 'due', [CALL_CHANNEL])
   for (let round = 0; round < 50; round++) {
-    const rows = await store.read((await store.scan(prefix, prefix + END, 100)).map((entry) => keyOf(Delivery, idIn(entry))))
-    const due = rows.map((row) => row!.value as Delivery).filter((one) => one.due <= new Date(kernel.now()).toISOString())
+    const due = (await store.scan(duePrefix, dueUntil(new Date(kernel.now()).toISOString()), 100)).map(idIn)
     if (due.length === 0) return
-    for (const { id, mark, body } of due) {
-      const { call, input } = body as { call: string; input: object }
+    for (const key of due) {
+      const { call, input } = kindOf(key).due((await store.read([key]))[0]!.value)!
       await kernel.call(call, input, SYSTEM)
-      await kernel.call('kernel/delivery.settle', { outcomes: [{ id, taken: mark, ok: true }] }, SYSTEM)
     }
   }
 }

@@ -18,7 +18,7 @@ async function seenBy(world: World, caller: Actor, from: number | null = null): 
   const { sees, op } = await world.kernel.admit(FOLLOW, {}, caller)
   const seen: Seen[] = []
   for (const fact of await world.store.facts({ by: 'position' }, { after: from, limit: 1_000 }))
-    if (op.wants!({}, fact) && (await sees!(fact))) seen.push({ place: fact.position, item: op.view(fact) as Seen['item'] })
+    if (op.wants!({}, fact) && (await sees!(fact))) seen.push({ place: fact.position, item: op.view(fact, '') as Seen['item'] })
   return seen
 }
 const wordsOf = (seen: readonly Seen[]): string[] => seen.map(({ item: { event, item: about } }) => `${event} ${about.title}`)

@@ -25,6 +25,9 @@ for (const maker of storeMakers()) {
       assert.deepEqual(await world.call('alice', COUNT), {
         open: 9,
         by_priority: { critical: 2, high: 2, normal: 3, low: 2 },
+        mine: 9,
+        unassigned: 0,
+        groups: [],
         pool: 0,
         no_decider: 0,
         snoozed: 0,
@@ -75,7 +78,7 @@ for (const maker of storeMakers()) {
       assert.deepEqual(titlesOf(await allOf(world, 'alice', { status: 'failed' })), [])
       const [answered] = await allOf(world, 'bob', { status: 'closed' })
       assert.equal(answered.title, 'three')
-      assert.match(answered.ended.by, /^person_/, 'a pool names nobody')
+      assert.match(answered.ended.by.id, /^person_/, 'a pool names nobody')
       await world.close()
     })
 
@@ -309,6 +312,7 @@ describe('an item', () => {
       task_id: null,
       agent: { id: 'agent_devin', name: 'Devin', label: 'agent_devin' },
       acts_for: { id: 'user_alice', name: 'Alice' },
+      through: 'you',
       risk: 'R3',
       reason: { text: context, by_agent: true },
       priority: 'high',
@@ -317,6 +321,7 @@ describe('an item', () => {
       expires_at: request.expires_at,
       overdue: false,
       assignee: 'user_alice',
+      assignee_name: 'Alice',
       people: 1,
       no_decider: false,
       snoozed_until: null,

@@ -4,7 +4,7 @@ import { test, type TestContext } from 'node:test'
 import { realClock } from '#apps/server/clock.ts'
 import { limits } from '#kernel/limits.ts'
 import { END } from '#kernel/declare/schema.ts'
-import { quietUntil } from '#protocols/execution/notices/notice.ts'
+import { quietUntil } from '#protocols/execution/notices/quiet-hours.ts'
 import { runNotices } from '#workers/notices/channel.ts'
 import type { WebhookOptions } from '#workers/webhooks/agents.ts'
 import { answering, isSigned, receiver, until, type Got } from '../../../support/over-sockets/receiver.ts'
@@ -62,6 +62,7 @@ test('whoever has a request before them is told, signed, that an agent asks and 
       priority: 'high',
       age_seconds: 0,
       path: `/hxp/v1/requests/${request_id}`,
+      link: `/inbox/${request_id}`,
     },
   )
   for (const word of ['Wire', '40,000', 'DE89', 'Private']) assert.ok(!first!.text.includes(word), word)

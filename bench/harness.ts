@@ -1,0 +1,214 @@
+// Two harnesses at a private RabbitMQ, durable on both sides, beside a bare loop of the client library: persistent, confirmed, window 100, acked.
+// The callee is a process of its own.
+//
+//   node bench/harness.ts [events]
+import { fork, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Connection } from 'rabbitmq-client'
+import { createCallee, createCaller, type Caller, type CalleeSession } from '#apps/harness.ts'
+import { startBroker, type Broker } from '../scripts/broker.ts'
+import { freePort } from '#test/support/harness/broker.ts'
+import { median, ms, rate, tableOf, times, type Bench, type Row } from './report.ts'
+
+const EVENTS = Number(process.env['BENCH_EVENTS'] ?? 20_000)
+const SESSIONS = Number(process.env['BENCH_SESSIONS'] ?? 1_000)
+const WINDOW = 100
+/** Sessions that talk at the same time: what one of them says is one commit after the other. */
+const TALKS = 64
+const TRIPS = 50
+const [SHARE_MIN, TRIPS_MAX, BACK_MS_MAX, MEMORY_MB_MAX] = [0.3, 5, 6_000, 150]
+
+export const harness: Bench = {
+  name: 'harness',
+  words: `tasks between two harnesses over RabbitMQ, ${EVENTS.toLocaleString('en')} events, ${SESSIONS.toLocaleString('en')} open sessions`,
+  async run(say) {
+    const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-harness-'))
+    const broker = await startBroker({ folder, port: await freePort(), users: ['lab-a', 'lab-b', 'bare'] })
+    const callee = fork(import.meta.filename, ['callee', broker.urlOf('lab-b'), join(folder, 'b')])
+    try {
+      await told(callee, 'ready')
+      const caller = await createCaller({ id: 'lab-a', url: broker.urlOf('lab-a'), data: join(folder, 'a'), prefetch: 100, log: 'error' })
+      try {
+        return await measured(broker, caller, callee, say)
+      } finally {
+        await caller.stop()
+      }
+    } finally {
+      callee.kill('SIGKILL')
+      await broker.stop()
+      rmSync(folder, { recursive: true, force: true })
+    }
+  },
+}
+
+/** The next message of a child that is called so. */
+async function told(child: ChildProcess, what: string): Promise<Record<string, number>> {
+  for (;;) {
+    const [message] = (await once(child, 'message')) as [Record<string, number> & { what: string }]
+    if (message.what === what) return message
+  }
+}
+
+async function measured(broker: Broker, caller: Caller, callee: ChildProcess, say: (line: string) => void): Promise<Row[]> {
+  const bare = await bareLoop(broker)
+  say(`the bare loop: ${rate(bare.perSecond)}, one confirmed round trip ${ms(bare.tripMs)}`)
+  const accepted: number[] = []
+  for (let i = 0; i < TRIPS; i++) {
+    const began = performance.now()
+    const submitted = await caller.submit('lab-b', { capability: 'talk', intent: 'Talk.', inputs: { lines: 0 } })
+    await submitted.accepted
+    accepted.push(performance.now() - began)
+    await submitted.result
+  }
+  const began = performance.now()
+  const lines = Math.ceil(EVENTS / TALKS)
+  const talks = await Promise.all(
+    Array.from({ length: TALKS }, () => caller.submit('lab-b', { capability: 'talk', intent: 'Talk.', inputs: { lines } })),
+  )
+  await Promise.all(talks.map(({ result }) => result))
+  const perSecond = (lines * TALKS) / ((performance.now() - began) / 1_000)
+  const ended = await Promise.all(talks.map((talk) => talk.session()))
+  const came = ended.reduce((sum, { last_processed_sequence }) => sum + last_processed_sequence, 0)
+  say(`${came} events came, ${ended.reduce((sum, { missing_sequences }) => sum + missing_sequences.length, 0)} are missing`)
+  const trips = median(accepted) / bare.tripMs
+  const share = perSecond / bare.perSecond
+  const back = await afterRestart(broker, caller)
+  const [own, theirs] = await openSessions(caller, callee)
+  return [
+    { what: 'bare loop of the client library', value: rate(bare.perSecond) },
+    { what: 'events, durable on both sides', value: rate(perSecond) },
+    { what: 'events against the bare loop', value: times(share), goal: { words: `>= ${SHARE_MIN}x`, met: share >= SHARE_MIN } },
+    { what: 'one confirmed round trip of the bare loop (p50)', value: ms(bare.tripMs) },
+    {
+      what: 'submit to accepted (p50)',
+      value: ms(median(accepted)),
+      more: `${times(trips)} of a round trip`,
+      goal: { words: `<= ${TRIPS_MAX} round trips`, met: trips <= TRIPS_MAX },
+    },
+    {
+      what: 'events flow again after a restarted broker opens its port',
+      value: ms(back),
+      goal: { words: `<= ${BACK_MS_MAX / 1_000} s`, met: back <= BACK_MS_MAX },
+    },
+    ...[['caller', own] as const, ['callee', theirs] as const].map(([side, mb]) => ({
+      what: `${SESSIONS.toLocaleString('en')} open sessions, memory of the ${side}`,
+      value: `${Math.round(mb)} MB`,
+      goal: { words: `<= ${MEMORY_MB_MAX} MB`, met: mb <= MEMORY_MB_MAX },
+    })),
+  ]
+}
+
+/** A publisher and a consumer on a connection of their own, with messages of the size of an event. */
+async function bareLoop(broker: Broker): Promise<{ perSecond: number; tripMs: number }> {
+  const connection = new Connection({ url: broker.urlOf('bare'), noDelay: true })
+  connection.on('error', (error) => console.error(String(error)))
+  const queue = 'bench.bare'
+  await connection.queueDeclare({ queue, durable: true })
+  let came = 0
+  let tell = (): void => undefined
+  const consumer = connection.createConsumer({ queue, queueOptions: { durable: true }, qos: { prefetchCount: 10 } }, () => {
+    came++
+    tell()
+  })
+  await once(consumer, 'ready')
+  const publisher = connection.createPublisher({ confirm: true })
+  const body = Buffer.alloc(400, 'x')
+  const send = (): Promise<void> => publisher.send({ routingKey: queue, durable: true, mandatory: true, contentEncoding: 'utf-8' }, body)
+  const trips: number[] = []
+  for (let i = 0; i < TRIPS; i++) {
+    const began = performance.now()
+    await send()
+    trips.push(performance.now() - began)
+  }
+  const all = TRIPS + EVENTS
+  const done = new Promise<void>((ended) => (tell = () => came >= all && ended()))
+  const began = performance.now()
+  let sent = 0
+  await Promise.all(
+    Array.from({ length: WINDOW }, async () => {
+      while (sent++ < EVENTS) await send()
+    }),
+  )
+  await done
+  const perSecond = EVENTS / ((performance.now() - began) / 1_000)
+  await consumer.close()
+  await publisher.close()
+  await connection.close()
+  return { perSecond, tripMs: median(trips) }
+}
+
+/** From the moment at which the broker takes connections again to the next event. */
+async function afterRestart(broker: Broker, caller: Caller): Promise<number> {
+  const submitted = await caller.submit('lab-b', { capability: 'chatter', intent: 'Talk on.' })
+  await submitted.accepted
+  await broker.kill()
+  const before = (await submitted.session()).last_processed_sequence
+  await broker.start()
+  const began = performance.now()
+  while ((await submitted.session()).last_processed_sequence === before) await new Promise((done) => setTimeout(done, 20))
+  const took = performance.now() - began
+  await submitted.abort()
+  await submitted.result.catch(() => undefined)
+  return took
+}
+
+/** Megabytes that open sessions add to either side. */
+async function openSessions(caller: Caller, callee: ChildProcess): Promise<[number, number]> {
+  const memory = async (): Promise<[number, number]> => {
+    globalThis.gc?.()
+    callee.send('memory')
+    return [process.memoryUsage().rss / 1e6, (await told(callee, 'memory'))['mb']!]
+  }
+  const before = await memory()
+  const open = await Promise.all(Array.from({ length: SESSIONS }, () => caller.submit('lab-b', { capability: 'wait', intent: 'Wait.' })))
+  for (const one of open) await one.accepted
+  const after = await memory()
+  return [after[0] - before[0], after[1] - before[1]]
+}
+
+async function serveCallee(url: string, data: string): Promise<void> {
+  await createCallee({
+    id: 'lab-b',
+    url,
+    data,
+    log: 'error',
+    prefetch: 100,
+    concurrency: SESSIONS + 10,
+    callers: { 'lab-a': {} },
+    capabilities: [
+      {
+        declaration: { name: 'talk', version: '1.0.0' },
+        async run(session: CalleeSession<{ lines: number }>) {
+          for (let said = 0; said < session.inputs.lines; said++)
+            await session.log('info', 'a line of about the usual length of one in a log')
+          return {}
+        },
+      },
+      {
+        declaration: { name: 'chatter', version: '1.0.0' },
+        async run({ signal, log }) {
+          while (!signal.aborted) {
+            await log('info', 'a line')
+            await new Promise((done) => setTimeout(done, 50))
+          }
+          return {}
+        },
+      },
+      {
+        declaration: { name: 'wait', version: '1.0.0' },
+        run: ({ signal }) => new Promise((done) => signal.addEventListener('abort', () => done({}), { once: true })),
+      },
+    ],
+  })
+  process.on('message', () => {
+    globalThis.gc?.()
+    process.send!({ what: 'memory', mb: process.memoryUsage().rss / 1e6 })
+  })
+  process.send!({ what: 'ready' })
+}
+
+if (process.argv[2] === 'callee') await serveCallee(process.argv[3]!, process.argv[4]!)
+else if (import.meta.main) console.log(tableOf(await harness.run((line) => console.log(line))))

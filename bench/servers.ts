@@ -1,0 +1,204 @@
+// Several servers on one PostgreSQL beside one server on SQLite: creates and gets, alone and at many connections, and how soon another server hears.
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startPostgres, type PostgresServer } from '#test/support/as-processes/postgres.ts'
+import { createCaller, enroll, spawnServer, startServer, type ServerProcess } from '#test/support/as-processes/server.ts'
+import { SECRET } from '#test/support/as-processes/servers.ts'
+import { body } from './http.ts'
+import { load, requestBytes, type Load } from './load.ts'
+import { median, ms, rate, times, usageOf, type Bench, type Row } from './report.ts'
+
+const MAIN = join(import.meta.dirname, '../src/apps/server/main.ts')
+const CONNECTIONS = 64
+const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 3)
+const ROUND_MS = 3_000
+const WARM_MS = 3_000
+const HEARD = 40
+
+type Node = Omit<ServerProcess, 'adminKey'>
+/** One way to run it: its servers, and whose CPU counts. */
+type Place = {
+  readonly name: string
+  readonly nodes: readonly Node[]
+  readonly bearer: string
+  readonly task: string
+  databasePids(): number[]
+}
+type Kind = 'create' | 'get'
+type Measured = Load & { readonly cpuUs: number; readonly databaseUs: number }
+
+const startNode = (data: string, url: string, name: string): Promise<Node> =>
+  spawnServer([MAIN], {
+    COUNTERSIGN_DATA: data,
+    COUNTERSIGN_PORT: '0',
+    COUNTERSIGN_LOG: 'error',
+    COUNTERSIGN_QUOTA: 'off',
+    COUNTERSIGN_DATABASE: url,
+    COUNTERSIGN_SECRET: SECRET,
+    COUNTERSIGN_NODE: name,
+  })
+
+/** The processes of a PostgreSQL: its first one and those that serve a connection each. */
+function pidsOf({ pid }: PostgresServer): number[] {
+  const parentOf = (of: string): number => {
+    try {
+      const stat = readFileSync(`/proc/${of}/stat`, 'utf8')
+      return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1])
+    } catch {
+      return 0
+    }
+  }
+  const all = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
+  return [pid, ...all.filter((of) => parentOf(of) === pid).map(Number)]
+}
+
+const cpuOf = (pids: readonly number[]): number => pids.reduce((sum, pid) => sum + (usageOf(pid)?.cpuSeconds ?? 0), 0)
+
+const requestOf = ({ bearer, task }: Place, kind: Kind): Buffer =>
+  kind === 'create'
+    ? requestBytes('/v1/collaboration/task.create', bearer, body)
+    : requestBytes('/v1/collaboration/task.get', bearer, JSON.stringify({ task_id: task }))
+
+async function measure(place: Place, kind: Kind, connections: number, forMs: number): Promise<Measured> {
+  const pids = place.nodes.map(({ pid }) => pid)
+  const [server, database] = [cpuOf(pids), cpuOf(place.databasePids())]
+  const each = Math.max(1, Math.round(connections / place.nodes.length))
+  const all = await Promise.all(place.nodes.map(({ port }) => load(port, each, requestOf(place, kind), forMs)))
+  const answers = all.reduce((sum, one) => sum + one.answers, 0)
+  return {
+    answers,
+    perSecond: all.reduce((sum, one) => sum + one.perSecond, 0),
+    p50: median(all.map(({ p50 }) => p50)),
+    p99: Math.max(...all.map(({ p99 }) => p99)),
+    cpuUs: ((cpuOf(pids) - server) * 1e6) / answers,
+    databaseUs: ((cpuOf(place.databasePids()) - database) * 1e6) / answers,
+  }
+}
+
+/** From a commit on one server to the answer of a call that waits on another, in milliseconds. */
+async function heard(from: Node, at: Node, alice: string, devin: string): Promise<number[]> {
+  const [one, other] = [createCaller(from.port), createCaller(at.port)]
+  const all: number[] = []
+  for (let i = 0; i < HEARD; i++) {
+    const { body: made } = await one.call(alice, 'collaboration/task.create', { spec: { goal: `Hear ${i}` } })
+    const waiting = other.call(devin, 'delegation/mailbox.take', { wait: 'PT10S', limit: 1 })
+    await new Promise((done) => setTimeout(done, 20))
+    await one.call(alice, 'collaboration/task.assign', { task_id: made.task.id, assignee: 'agent_devin' })
+    const began = performance.now()
+    await waiting
+    all.push(performance.now() - began)
+  }
+  one.close()
+  other.close()
+  return all
+}
+const p95 = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length * 0.95)]!
+
+async function taskOf(port: number, bearer: string): Promise<string> {
+  const { call, close } = createCaller(port)
+  const { body: made } = await call(bearer, 'collaboration/task.create', JSON.parse(body) as object)
+  close()
+  return made.task.id as string
+}
+
+export const servers: Bench = {
+  name: 'servers',
+  words: `one and three servers on one PostgreSQL on this machine, beside one on SQLite, at 1 and ${CONNECTIONS} connections`,
+  async run(say) {
+    const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
+    const database = await startPostgres()
+    const ended: (() => Promise<void>)[] = []
+    try {
+      const sqlite = await startServer(join(folder, 'sqlite'))
+      ended.push(() => sqlite.end('SIGTERM'))
+      const nodes: Node[] = []
+      for (const name of ['a', 'b', 'c']) {
+        const node = await startNode(join(folder, name), database.url, name)
+        nodes.push(node)
+        ended.push(() => node.end('SIGTERM'))
+      }
+      const own = await enroll(sqlite.port, sqlite.adminKey)
+      const shared = await enroll(nodes[0]!.port, readFileSync(join(folder, 'a', 'admin.key'), 'utf8').trim())
+      const databasePids = (): number[] => pidsOf(database)
+      const task = await taskOf(nodes[0]!.port, shared.alice)
+      const places: readonly [Place, Place, Place] = [
+        { name: 'SQLite', nodes: [sqlite], bearer: own.alice, task: await taskOf(sqlite.port, own.alice), databasePids: () => [] },
+        { name: 'one server', nodes: nodes.slice(0, 1), bearer: shared.alice, task, databasePids },
+        { name: 'three servers', nodes, bearer: shared.alice, task, databasePids },
+      ]
+      const rows = await rowsOf(places, say)
+      const [near, far] = [
+        await heard(nodes[0]!, nodes[0]!, shared.alice, shared.devin),
+        await heard(nodes[0]!, nodes[1]!, shared.alice, shared.devin),
+      ]
+      const later = p95(far) - p95(near)
+      return [
+        ...rows,
+        { what: 'a call that waits on the same server, p95', value: ms(p95(near)) },
+        {
+          what: 'a call that waits on another server, p95',
+          value: ms(p95(far)),
+          goal: { words: 'at most 50 ms more', met: later <= 50 },
+        },
+      ]
+    } finally {
+      for (const end of ended) await end()
+      await database.stop()
+      rmSync(folder, { recursive: true, force: true })
+    }
+  },
+}
+
+async function rowsOf(places: readonly [Place, Place, Place], say: (line: string) => void): Promise<Row[]> {
+  const rows: Row[] = []
+  for (const kind of ['create', 'get'] as const)
+    for (const connections of [1, CONNECTIONS]) {
+      const all = connections === 1 ? places.slice(0, 2) : places
+      const measured = new Map<Place, Measured[]>(all.map((place) => [place, []]))
+      for (const place of all) await measure(place, kind, connections, WARM_MS)
+      for (let round = 1; round <= ROUNDS; round++)
+        for (const place of all) measured.get(place)!.push(await measure(place, kind, connections, ROUND_MS))
+      const of = (place: Place, figure: keyof Measured): number => median(measured.get(place)!.map((one) => one[figure]))
+      for (const place of all) {
+        const more = [`p50 ${ms(of(place, 'p50'))}`, `${Math.round(of(place, 'cpuUs'))} us CPU of servers`]
+        if (place !== places[0]) more.push(`${Math.round(of(place, 'databaseUs'))} us of PostgreSQL`)
+        rows.push({ what: `${kind}, ${connections}: ${place.name}`, value: rate(of(place, 'perSecond')), more: more.join(', ') })
+      }
+      say(`${kind} at ${connections}: ${all.map((place) => `${place.name} ${rate(of(place, 'perSecond'))}`).join(', ')}`)
+      rows.push(...goalsOf(kind, connections, places, of))
+    }
+  return rows
+}
+
+function goalsOf(
+  kind: Kind,
+  connections: number,
+  places: readonly [Place, Place, Place],
+  of: (place: Place, figure: keyof Measured) => number,
+): Row[] {
+  const [sqlite, one, three] = places
+  const ratio = (what: string, value: number, least: number): Row => ({
+    what,
+    value: times(value),
+    goal: { words: `>= ${least}x`, met: value >= least },
+  })
+  const most = (what: string, value: number, max: number): Row => ({
+    what,
+    value: times(value),
+    goal: { words: `<= ${max}x`, met: value <= max },
+  })
+  if (connections === 1) {
+    const slower = of(one, 'p50') / of(sqlite, 'p50')
+    return kind === 'create' ? [most('a lone create against SQLite, by its time', slower, 4)] : []
+  }
+  const against = of(one, 'perSecond') / of(sqlite, 'perSecond')
+  const spread = of(three, 'perSecond') / of(one, 'perSecond')
+  return kind === 'create'
+    ? [
+        ratio('create: one server against SQLite', against, 0.4),
+        most('create: CPU of the server against SQLite', of(one, 'cpuUs') / of(sqlite, 'cpuUs'), 1.7),
+        ratio('create: three servers against one', spread, 0.6),
+      ]
+    : [ratio('get: one server against SQLite', against, 0.7), ratio('get: three servers against one', spread, 0.8)]
+}

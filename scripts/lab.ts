@@ -1,0 +1,48 @@
+// The hardware lab: the daemon on real Linux kernels without any hardware, in QEMU. An x86 machine with simulated chips, and a Raspberry Pi 3B with
+// its own pin controller, bus and serial port. `npm run lab` runs both, `npm run lab -- x86` or `pi` one of them.
+import { spawnSync } from 'node:child_process'
+import { boot, type Outcome } from './lab/boot.ts'
+import { assemble, isCached, prepare, type MachineName } from './lab/machines.ts'
+
+const hasProgram = (name: string): boolean => spawnSync('sh', ['-c', `command -v ${name}`]).status === 0
+const NEEDED = ['qemu-system-x86_64', 'xz', 'strip', 'dpkg-deb', 'apt-get']
+const HELP = 'apt-get install --no-install-recommends qemu-system-x86 xz-utils binutils'
+
+/** Why the lab cannot run here; null: it can. */
+export function missing(): string | null {
+  const absent = NEEDED.filter((name) => !hasProgram(name))
+  return absent.length === 0 ? null : `the lab needs ${absent.join(', ')} (on Debian: ${HELP})`
+}
+
+export async function runMachine(name: MachineName, says: (words: string) => void): Promise<Outcome> {
+  prepare(name, says)
+  says(`${name}: building what it boots`)
+  const machine = await assemble(name)
+  says(`${name}: booting`)
+  return boot(machine, says)
+}
+export { isCached }
+
+async function main(words: readonly string[]): Promise<number> {
+  const unknown = words.find((name) => name !== 'x86' && name !== 'pi')
+  if (unknown !== undefined) {
+    console.error(`there is no machine ${unknown}: x86 or pi`)
+    return 2
+  }
+  const problem = missing()
+  if (problem !== null) {
+    console.error(problem)
+    return 1
+  }
+  const names = (words.length === 0 ? ['x86', 'pi'] : words) as MachineName[]
+  let isGood = true
+  for (const name of names) {
+    const began = performance.now()
+    const { ok, passed, failed, info } = await runMachine(name, console.log)
+    console.log(`${name}: ${info}; ${passed} passed, ${failed.length} failed, ${Math.round((performance.now() - began) / 1_000)} s`)
+    isGood &&= ok
+  }
+  return isGood ? 0 : 1
+}
+
+if (import.meta.main) process.exitCode = await main(process.argv.slice(2))

@@ -1,0 +1,51 @@
+// `device link`: the device is registered at a server with the key of an agent, and the daemon finds both in its data folder.
+import { join } from 'node:path'
+import { LINK_FILE } from '../../device/link.ts'
+import { identityIn, writePrivately } from '../../device/folder.ts'
+import { httpTransport } from '#sdk/transport/http.ts'
+import { CliError, exits, refusedBy, usage } from '../exit-codes.ts'
+import type { Context } from '../derive/command.ts'
+import { openDeviceFolder } from '../../device/folder.ts'
+
+const KEY_CHARS_MAX = 1_000
+
+async function keyOn(input: NodeJS.ReadStream): Promise<string> {
+  let text = ''
+  for await (const part of input) {
+    text += String(part)
+    if (text.length > KEY_CHARS_MAX) throw usage('the key on stdin is too long')
+  }
+  const key = text.trim()
+  if (key === '') throw usage("the agent's key must come on stdin", 'countersign device link --url URL < agent.key')
+  return key
+}
+
+/** Of a daemon that runs, or of one that was never started. */
+function identityOf(data: string): NonNullable<ReturnType<typeof identityIn>> {
+  const there = identityIn(data)
+  if (there) return there
+  const folder = openDeviceFolder(data)
+  folder.release()
+  return folder
+}
+
+export async function linkDevice(context: Context, data: string, name: string | null): Promise<void> {
+  const { globals, io } = context
+  if (globals.url === undefined) throw usage('--url is missing: it names the server')
+  const key = globals.apiKey ?? (await keyOn(io.input))
+  const { device_id, key: own } = identityOf(data)
+  const url = globals.url.replace(/\/+$/, '')
+  const input = { device_id, name: name ?? device_id, jwk: own.jwk }
+  const transport = httpTransport({ url, key })
+  try {
+    await transport.call('hardware/device.register', input)
+  } catch (error) {
+    const { code, message } = error as { code?: unknown; message: string }
+    if (typeof code === 'string' && code !== 'UNREACHABLE') throw refusedBy(code, message)
+    throw new CliError(exits.unreachable, 'UNREACHABLE', `the server cannot be reached: ${message}`)
+  } finally {
+    await transport.close?.()
+  }
+  writePrivately(join(data, LINK_FILE), `${JSON.stringify({ url, key })}\n`)
+  io.out.write(`${device_id} is linked to ${url}; a running daemon takes it up within a second\n`)
+}

@@ -1,0 +1,31 @@
+// The link of a device as its data folder names it: read again when it changes, so that a running daemon takes up a new one.
+import { readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { httpTransport } from '#sdk/transport/http.ts'
+import type { Uplink } from '#workers/hardware/link.ts'
+
+export const LINK_FILE = 'link.json'
+
+/** Null while there is none. The same object as long as the file is the same. */
+export function uplinkIn(data: string): () => Uplink | null {
+  const path = join(data, LINK_FILE)
+  let seen: string | null = null
+  let uplink: Uplink | null = null
+  return () => {
+    const found = statSync(path, { throwIfNoEntry: false })
+    const mark = found ? `${found.mtimeMs} ${found.ino} ${found.size}` : null
+    if (mark === seen) return uplink
+    seen = mark
+    uplink = null
+    try {
+      if (mark !== null) {
+        const { url, key } = JSON.parse(readFileSync(path, 'utf8')) as { url: string; key: string }
+        uplink = httpTransport({ url, key, attempts: 1 })
+      }
+    } catch {
+      // Half a file is no link; the next look finds the whole one.
+      seen = null
+    }
+    return uplink
+  }
+}

@@ -1,0 +1,89 @@
+// Plug-ins: modules of the operator's own in a folder, read once at the start. Each exports `tools`; their names are in reverse-DNS form.
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { Plugin } from '#devices/device.ts'
+import { fields, FileProblem, flag, integer, list, shaped, text } from '#devices/file-reader.ts'
+import type { Value } from '#kernel/log/store.ts'
+import type { RiskLevel, Tool } from '#protocols/hardware/daemon/tools.ts'
+import { ConfigError } from '../server/settings/config.ts'
+
+/** `com.acme.modbus.read`, and `com.acme.modbus.read.v2` for a breaking change. */
+const NAME = /^[a-z][a-z0-9-]*(?:\.[a-z0-9][a-z0-9_-]*){2,}$/
+const RESERVED = ['hw', 'gpio', 'i2c', 'uart', 'file', 'sys', 'proc', 'sensor']
+
+type Function = (...args: readonly unknown[]) => unknown
+const callable = (value: unknown, place: string): Function => {
+  if (typeof value !== 'function') throw new FileProblem(`${place} must be a function`)
+  return value as Function
+}
+const Exported = shaped({
+  name: text,
+  version: integer(1, 1_000),
+  risk_level: integer(0, 3),
+  timeout_ms: integer(1, 600_000),
+  description: text,
+  params_schema: fields,
+  flag: text,
+  personal: flag,
+  execute: callable,
+  resource: callable,
+})
+
+function pluginOf(value: unknown, place: string): Plugin {
+  const said = Exported(value, place)
+  const { name, risk_level, execute, resource, description, params_schema } = said
+  if (name === undefined || !NAME.test(name) || RESERVED.includes(name.split('.')[0]!))
+    throw new FileProblem(`${place}.name must be in reverse-DNS form, such as com.acme.modbus.read`)
+  if (risk_level === undefined || !execute || !description || !params_schema)
+    throw new FileProblem(`${place} needs name, risk_level, description, params_schema and execute`)
+  // A microphone is never a pure read.
+  if (said.personal && risk_level < 1) throw new FileProblem(`${place}.risk_level must be at least 1 for personal data`)
+  const tool: Tool = {
+    name,
+    version: said.version ?? 1,
+    risk_level: risk_level as RiskLevel,
+    timeout_ms: said.timeout_ms ?? 5_000,
+    supports_rollback: false,
+    flag: said.flag ?? `CAP_${name.split('.').slice(0, -1).join('_').toUpperCase().replaceAll('-', '_')}`,
+    description,
+    params_schema,
+    ...(said.personal ? { personal: true } : {}),
+  }
+  const act = async (args: Value, context: object): Promise<Value> => {
+    const result = await execute(args, context)
+    return typeof result === 'object' && result !== null ? (result as Value) : { value: result ?? null }
+  }
+  return {
+    tool,
+    execute: act,
+    resource(args) {
+      const found = resource?.(args)
+      return typeof found === 'string' ? found.slice(0, 200) : null
+    },
+  }
+}
+
+export async function readPlugins(folder: string): Promise<Plugin[]> {
+  let files: string[]
+  try {
+    files = readdirSync(folder)
+      .filter((name) => /\.(?:ts|js)$/.test(name))
+      .toSorted()
+  } catch (error) {
+    throw new ConfigError(`the plug-ins cannot be read: ${(error as Error).message} (see --plugins)`)
+  }
+  const plugins: Plugin[] = []
+  for (const file of files) {
+    try {
+      const { tools } = (await import(pathToFileURL(join(folder, file)).href)) as { tools?: unknown }
+      plugins.push(...list(pluginOf)(tools, 'tools'))
+    } catch (error) {
+      throw new ConfigError(`${join(folder, file)}: ${(error as Error).message}`)
+    }
+  }
+  const names = plugins.map(({ tool }) => tool.name)
+  const twice = names.find((name, i) => names.indexOf(name) !== i)
+  if (twice !== undefined) throw new ConfigError(`two plug-ins are called ${twice}`)
+  return plugins
+}

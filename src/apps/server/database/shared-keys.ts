@@ -1,0 +1,125 @@
+// The keys of an installation whose servers share a database: they stand in it, wrapped under the secret, and the first server makes them.
+import { timestampOf } from '#kernel/ports/clock.ts'
+import { OtherSecret, type WrappedValues } from '#stores/postgres/wrapped-values.ts'
+import { newRing, ringFrom, rotateRing, type KeyRing } from '#workers/keys/key-ring.ts'
+import { newPushRing, pushRingFrom, rotatePushRing, type PushRing } from '#workers/keys/push-keys.ts'
+import type { MarkerFile } from '#workers/upkeep/record-verifier.ts'
+import { markerFrom, textOfMarker } from '../folder/data-folder.ts'
+import { SERVER_KEY_BYTES, type KeyMaker, type Keys } from '../folder/key-files.ts'
+import { textOfPushRing } from '../folder/push-key-file.ts'
+import { StartError } from '../start-error.ts'
+
+/** What they are called in the database. */
+export const SERVER_KEY_NAME = 'server key'
+export const RING_NAME = 'signing keys'
+export const PUSH_NAME = 'push keys'
+const MARKER_NAME = 'verified'
+/** There while a move into the database is under way. */
+export const MOVE_NAME = 'move'
+
+/** `secretName`: how the secret was given, for what is said about another one. */
+export async function openSharedKeys(values: WrappedValues, secretName: string, { now, entropy }: KeyMaker): Promise<Keys> {
+  if (await orOther(secretName, () => values.read(MOVE_NAME)))
+    throw new StartError('a move into this database is not finished: run `countersign migrate` again, it goes on where it ended')
+  const made = await orOther(secretName, async () => ({
+    server: await readOrMake(values, SERVER_KEY_NAME, () => Buffer.from(entropy(SERVER_KEY_BYTES)).toString('base64url')),
+    ring: await readOrMake(values, RING_NAME, () => JSON.stringify(newRing(timestampOf(now())))),
+  }))
+  const server = Buffer.from(made.server.text, 'base64url')
+  if (server.length !== SERVER_KEY_BYTES) throw new StartError('the server key in the database is broken: restore a backup')
+  let { version } = made.ring
+  let ring = ringFrom(made.ring.text)
+  return {
+    server,
+    ring: () => ring,
+    async refresh() {
+      const next = await values.read(RING_NAME)
+      if (!next || next.version === version) return false
+      const found = ringFrom(next.text)
+      if (![found.current, ...found.retired].some(({ kid }) => kid === ring.current.kid))
+        throw new StartError(`the key ring in the database is another one: it does not hold the key ${ring.current.kid}, which is in use`)
+      ring = found
+      version = next.version
+      return true
+    },
+  }
+}
+
+async function readOrMake(values: WrappedValues, name: string, make: () => string): Promise<{ version: number; text: string }> {
+  const found = await values.read(name)
+  if (found) return found
+  // Several servers may start at once: one of them writes, and all use what it wrote.
+  await values.write(name, make(), 0)
+  return (await values.read(name))!
+}
+
+export async function orOther<T>(secretName: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof OtherSecret)) throw error
+    throw new StartError(
+      `${secretName} is not the secret that the keys in this database were wrapped under: give every server the same one, or check --database`,
+    )
+  }
+}
+
+/** A new key to sign with; running servers take it within seconds. */
+export async function rotateSharedKeys(values: WrappedValues, secretName: string, now: number): Promise<KeyRing> {
+  return orOther(secretName, async () => {
+    for (;;) {
+      const found = await values.read(RING_NAME)
+      if (!found) throw new StartError('there are no keys in the database: start a server first')
+      const ring = rotateRing(ringFrom(found.text), timestampOf(now))
+      if (await values.write(RING_NAME, JSON.stringify(ring), found.version)) return ring
+    }
+  })
+}
+
+/** How often it is looked whether they were rotated. */
+const LOOK_MS = 5_000
+
+/** As they are now, at most some seconds late. */
+export async function openSharedPushKeys(values: WrappedValues, now: () => number): Promise<() => PushRing> {
+  const made = await readOrMake(values, PUSH_NAME, () => textOfPushRing(newPushRing(timestampOf(now()))))
+  let ring = pushRingFrom(made.text)
+  let looked = now()
+  async function look(): Promise<void> {
+    const found = await values.read(PUSH_NAME)
+    if (found) ring = pushRingFrom(found.text)
+  }
+  return () => {
+    if (Math.abs(now() - looked) >= LOOK_MS) {
+      looked = now()
+      // One that cannot be read at present is not taken up.
+      look().catch(() => undefined)
+    }
+    return ring
+  }
+}
+
+export async function rotateSharedPushKeys(values: WrappedValues, secretName: string, now: number): Promise<PushRing> {
+  return orOther(secretName, async () => {
+    for (;;) {
+      const found = await values.read(PUSH_NAME)
+      const ring = found ? rotatePushRing(pushRingFrom(found.text), timestampOf(now)) : newPushRing(timestampOf(now))
+      if (await values.write(PUSH_NAME, textOfPushRing(ring), found?.version ?? 0)) return ring
+    }
+  })
+}
+
+/** How far the record is verified, for all servers. */
+export function sharedMarker(values: WrappedValues): MarkerFile {
+  return {
+    async read() {
+      const found = await values.read(MARKER_NAME)
+      return found && markerFrom(found.text)
+    },
+    async write(marker) {
+      const found = await values.read(MARKER_NAME)
+      // Another server may have come further meanwhile.
+      if (found && (markerFrom(found.text)?.position ?? 0) >= marker.position) return
+      await values.write(MARKER_NAME, textOfMarker(marker), found?.version ?? 0)
+    },
+  }
+}

@@ -1,0 +1,206 @@
+// Storage in a PostgreSQL that several servers share. What the database must be is checked before anything is answered.
+import pg from 'pg'
+import { postgresBlobs } from '#stores/postgres/blobs.ts'
+import { SCHEMA, wordsFor } from '#stores/postgres/link.ts'
+import { blobPool, createPins } from '#stores/postgres/pins.ts'
+import { wrappedValues } from '#stores/postgres/wrapped-values.ts'
+import { openBlobs } from '#stores/blobs.ts'
+import { postgresStore, type PostgresStore } from '#stores/postgres.ts'
+import { taggerOf } from '#workers/keys/notary.ts'
+import type { Worker } from '#workers/worker.ts'
+import { realEntropy } from '../clock.ts'
+import type { DatabaseSettings } from '../settings/database-settings.ts'
+import { StartError } from '../start-error.ts'
+import type { Storage, StorageParts } from '../storage.ts'
+import { createDatabaseFigures } from './figures.ts'
+import { secretFrom } from './secret.ts'
+import { openSharedKeys, openSharedPushKeys, sharedMarker } from './shared-keys.ts'
+
+export type Durability = 'single' | 'replicated'
+
+/** How often it is asked again whether a standby confirms commits. */
+const LOOK_MS = 10_000
+/** For so long servers can catch up with what others did; one that missed more forgets its cache. */
+const KEPT_SECONDS = 600
+const CONNECT_MS = 5_000
+
+export async function openInDatabase(parts: StorageParts, settings: DatabaseSettings, node: string): Promise<Storage> {
+  const { clock, log, findings, onFatal } = parts
+  const secret = secretFrom(settings.secret)
+  let durability = await orStartError(() => checked(settings))
+  const figures = createDatabaseFigures()
+  // The tag needs a key that stands in the database, and the first question needs no tag.
+  let tag = (_: string): string => ''
+  const store = await orStartError(() =>
+    postgresStore(settings.url, {
+      node,
+      fatal: onFatal,
+      found: findings.add,
+      tag: (text) => tag(text),
+      bug: (error) => log.error({ err: error }, 'a listener of the store failed'),
+      committed: figures.commit.add,
+      asked: figures.barrier.add,
+      unknown: figures.unknown,
+    }),
+  )
+  const pool = blobPool(settings.url, node)
+  const close = async (): Promise<void> => {
+    await store.close()
+    await pool.end()
+  }
+  try {
+    const values = wrappedValues(store.query, secret)
+    const keys = await openSharedKeys(values, settings.secret.name, { now: clock.now, entropy: realEntropy })
+    tag = taggerOf(keys.server)
+    const pins = createPins(pool)
+    const look = every(LOOK_MS, async () => {
+      durability = await durabilityOf(store)
+    })
+    return {
+      kind: 'postgres',
+      keys,
+      pushKeys: await openSharedPushKeys(values, clock.now),
+      store,
+      blobs: settings.blobs === null ? postgresBlobs(pool, pins) : await openBlobs(settings.blobs, { fatal: onFatal, pins }),
+      marker: sharedMarker(values),
+      durability: () => durability,
+      amiss: () => null,
+      isReachable: store.isReachable,
+      trim: () => store.trim(KEPT_SECONDS),
+      workers: [look],
+      figures: () => figures.lines(store.foreign()),
+      settingUp: (work) => alone(pool, work),
+      close,
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** One server after the other: the first makes what the others find. */
+async function alone<T>(pool: pg.Pool, work: () => Promise<T>): Promise<T> {
+  const client = await pool.connect()
+  try {
+    await client.query('BEGIN')
+    await client.query(`SELECT n FROM ${SCHEMA}.migrations WHERE n = 1 FOR UPDATE`)
+    return await work()
+  } finally {
+    await client.query('ROLLBACK').catch(() => undefined)
+    client.release()
+  }
+}
+
+/** What fails is asked again. */
+function every(ms: number, work: () => Promise<void>): Worker {
+  const timer = setInterval(() => void work().catch(() => undefined), ms)
+  timer.unref()
+  return {
+    stop() {
+      clearInterval(timer)
+      return Promise.resolve()
+    },
+  }
+}
+
+async function durabilityOf(store: PostgresStore): Promise<Durability> {
+  const text = `SELECT current_setting('synchronous_standby_names', TRUE) AS names, current_setting('synchronous_commit', TRUE) AS commit`
+  const [row] = await store.query<{ names: string | null; commit: string | null }>('durability', text, [])
+  return durabilityBy(row!.names, row!.commit)
+}
+
+/** A standby has it on its disk before anything is acknowledged; with `remote_write` or less it may not. */
+const durabilityBy = (names: string | null | undefined, commit: string | null | undefined): Durability =>
+  names && ['on', 'remote_apply'].includes(commit ?? '') ? 'replicated' : 'single'
+
+const NEEDED = 130_000
+
+/** What would lose acknowledged work, or stop later in the midst of it, is said at the start. */
+async function checked({ url, isReplicatedOnly }: DatabaseSettings): Promise<Durability> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_MS })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    const names = [
+      'server_version_num',
+      'server_encoding',
+      'fsync',
+      'full_page_writes',
+      'synchronous_standby_names',
+      'synchronous_commit',
+      'transaction_read_only',
+    ]
+    const { rows } = await client.query<{ name: string; value: string }>(
+      'SELECT name, current_setting(name, TRUE) AS value FROM unnest($1::text[]) AS name',
+      [names],
+    )
+    const of = new Map(rows.map(({ name, value }) => [name, value]))
+    const refuse = (words: string): never => {
+      throw new StartError(`the database ${hostIn(url)} cannot be used: ${words}`)
+    }
+    if (Number(of.get('server_version_num')) < NEEDED) refuse('it is older than PostgreSQL 13')
+    if (of.get('server_encoding') !== 'UTF8')
+      refuse(`its encoding is ${of.get('server_encoding')}, not UTF8: create it with ENCODING 'UTF8'`)
+    if (of.get('transaction_read_only') === 'on') refuse('it can only be read: it is a standby, or was made read-only')
+    if (of.get('fsync') === 'off') refuse('its fsync is off, so a power cut loses what was acknowledged: set fsync = on')
+    if (of.get('full_page_writes') === 'off') refuse('its full_page_writes is off, so a power cut may break it: set full_page_writes = on')
+    const [standbys, commit] = [of.get('synchronous_standby_names'), of.get('synchronous_commit')]
+    const durability = durabilityBy(standbys, commit)
+    if (isReplicatedOnly && durability === 'single')
+      refuse(
+        `no standby confirms its commits (${standbys ? `synchronous_commit is ${commit}` : 'synchronous_standby_names is empty'}), and --require-replicated was given`,
+      )
+    await refusePooler(client, url)
+    return durability
+  } finally {
+    await client.end().catch(() => undefined)
+  }
+}
+
+/** A pooler that gives each transaction another session loses settings and notifications. */
+async function refusePooler(first: pg.Client, url: string): Promise<void> {
+  const second = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_MS })
+  second.on('error', () => undefined)
+  await second.connect()
+  const sessionOf = async (client: pg.Client): Promise<number> =>
+    (await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')).rows[0]!.pid
+  try {
+    // Both at once have a session each; what is given back last is given out first, or last.
+    for (const order of [
+      [first, second],
+      [second, first],
+    ]) {
+      const before = new Map<pg.Client, number>()
+      for (const client of [first, second]) {
+        await client.query('BEGIN')
+        before.set(client, await sessionOf(client))
+      }
+      for (const client of order) await client.query('COMMIT')
+      for (const client of [first, second]) {
+        await client.query('BEGIN')
+        if ((await sessionOf(client)) !== before.get(client))
+          throw new StartError(
+            `${hostIn(url)} is a pooler that gives each transaction another session: connect to PostgreSQL itself, or set the pooler to sessions`,
+          )
+      }
+      for (const client of [first, second]) await client.query('COMMIT')
+    }
+  } finally {
+    await second.end().catch(() => undefined)
+  }
+}
+
+/** Without its password. */
+function hostIn(url: string): string {
+  const { host, pathname } = new URL(url)
+  return `${host}${pathname}`
+}
+
+async function orStartError<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof StartError) throw error
+    throw new StartError(`the database cannot be used: ${wordsFor(error)} (see --database)`)
+  }
+}

@@ -1,0 +1,8 @@
+// A setting that cannot be understood, and the setting as it was given.
+
+export class ConfigError extends Error {
+  override name = 'ConfigError'
+}
+
+/** A value with the name under which it was given, for what is said about it. */
+export type Named = { readonly value: string; readonly name: string }

@@ -1,0 +1,59 @@
+// Settings of a database that several servers share: where it is, and what wraps the keys that stand in it.
+import { resolve } from 'node:path'
+import { ConfigError, type Named } from './config-error.ts'
+
+export type DatabaseSettings = {
+  readonly url: string
+  readonly secret: SecretSettings
+  /** The folder that all servers share for bytes; null: they stand in the database. */
+  readonly blobs: string | null
+  /** Only a database that confirms a commit once a standby has it will do. */
+  readonly isReplicatedOnly: boolean
+}
+/** The secret itself, or the file that it stands in; `name` is what it was given as. */
+export type SecretSettings = { readonly name: string; readonly text: string } | { readonly name: string; readonly file: string }
+
+type Flag = 'database' | 'secret' | 'secret-file' | 'blobs'
+
+export function databaseOf(of: (flag: Flag) => Named, isReplicatedOnly: boolean): DatabaseSettings | null {
+  const [database, secret, file, blobs] = [of('database'), of('secret'), of('secret-file'), of('blobs')]
+  if (database.value === '') {
+    const stray = [secret, file, blobs].find(({ value }) => value !== '')
+    if (stray) throw new ConfigError(`${stray.name} needs --database: without one everything stands in the data folder`)
+    if (isReplicatedOnly) throw new ConfigError('--require-replicated needs --database: a data folder is on one disk')
+    return null
+  }
+  return {
+    url: urlOf(database),
+    secret: secretOf(secret, file, database.name),
+    blobs: blobs.value === '' ? null : resolve(blobs.value),
+    isReplicatedOnly,
+  }
+}
+
+function urlOf({ value, name }: Named): string {
+  const url = URL.canParse(value) ? new URL(value) : null
+  // Not repeated: a password may stand in it.
+  if (url === null || !['postgres:', 'postgresql:'].includes(url.protocol))
+    throw new ConfigError(`${name} must be a URL such as postgres://user@host:5432/database`)
+  return value
+}
+
+function secretOf(secret: Named, file: Named, database: string): SecretSettings {
+  if (secret.value !== '' && file.value !== '') throw new ConfigError(`${secret.name} and ${file.name} are both given: choose one of them`)
+  if (file.value !== '') return { name: file.name, file: resolve(file.value) }
+  if (secret.value !== '') return { name: secret.name, text: secret.value }
+  throw new ConfigError(`${database} needs COUNTERSIGN_SECRET or COUNTERSIGN_SECRET_FILE: ${SECRET_WORDS}`)
+}
+
+export const SECRET_WORDS =
+  "32 bytes in base64url, the same on every server, such as `openssl rand -base64 32 | tr '+/' '-_' | tr -d '='` makes"
+
+export function nodeOf({ value, name }: Named): string | null {
+  if (value === '') return null
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/.test(value))
+    throw new ConfigError(
+      `${name} must be a name of at most 63 letters, digits, dots, dashes and underscores, not ${JSON.stringify(value)}`,
+    )
+  return value
+}

@@ -1,0 +1,105 @@
+// Storage of an installation: its store, its keys and its bytes, in the data folder of one server or in a database that several share.
+import { existsSync } from 'node:fs'
+import type { Logger } from 'pino'
+import type { Blobs } from '#kernel/ports/blobs.ts'
+import type { Clock } from '#kernel/ports/clock.ts'
+import type { Store } from '#kernel/log/store.ts'
+import { openBlobs } from '#stores/blobs.ts'
+import { sqliteStore, type SqliteOptions } from '#stores/sqlite.ts'
+import type { PushRing } from '#workers/keys/push-keys.ts'
+import { taggerOf } from '#workers/keys/notary.ts'
+import type { Findings } from '#workers/upkeep/findings.ts'
+import type { MarkerFile } from '#workers/upkeep/record-verifier.ts'
+import type { Worker } from '#workers/worker.ts'
+import { realEntropy } from './clock.ts'
+import type { DataFolder } from './folder/data-folder.ts'
+import { openKeys, replacedIn, SERVER_KEY, type Keys } from './folder/key-files.ts'
+import { openPushKeys } from './folder/push-key-file.ts'
+import type { Config } from './settings/config.ts'
+import { StartError } from './start-error.ts'
+
+export type Storage = {
+  readonly kind: 'sqlite' | 'postgres'
+  readonly keys: Keys
+  /** Which pushes to browsers are signed with. */
+  readonly pushKeys: () => PushRing
+  readonly store: Store
+  readonly blobs: Blobs
+  /** How far the record is verified. */
+  readonly marker: MarkerFile
+  /** What an answer promises. */
+  durability(): string
+  /** Why nothing can be written at the moment; null: it can. */
+  amiss(): string | null
+  /** Whether it can be asked; a server that is cut off from it is not ready. */
+  isReachable(): boolean
+  /** Forgets what servers were told long ago; null: nobody is told anything. */
+  readonly trim: (() => Promise<unknown>) | null
+  /** What runs beside the store for as long as it is open. */
+  readonly workers: readonly Worker[]
+  /** Figures of it alone, for /metrics. */
+  figures(): readonly string[]
+  /** The first start, while no other server does the same. */
+  settingUp<T>(work: () => Promise<T>): Promise<T>
+  close(): Promise<void>
+}
+
+export type StorageParts = {
+  readonly folder: DataFolder
+  readonly config: Pick<Config, 'skipVerify'>
+  readonly clock: Clock
+  readonly log: Logger
+  readonly findings: Findings
+  readonly onFatal: (error: unknown) => void
+}
+
+/** The data folder holds everything, and one server has it. */
+export async function openInFolder({ folder, config, clock, log, findings, onFatal }: StorageParts): Promise<Storage> {
+  // Before there is a database: one that was ever written has keys beside it.
+  const keys = await openKeys(folder.keys, !existsSync(folder.database), { now: clock.now, entropy: realEntropy })
+  const tags = { tag: taggerOf(keys.server), retags: replacedIn(folder.keys).includes(SERVER_KEY) }
+  const store = openStore(folder, config, { fatal: onFatal, found: findings.add, amiss: folder.lock.amiss, ...tags }, log)
+  folder.lock.keep([folder.database, `${folder.database}-wal`], log)
+  try {
+    return {
+      kind: 'sqlite',
+      keys,
+      pushKeys: await openPushKeys(folder.keys, clock.now),
+      store,
+      blobs: await openBlobs(folder.blobs, { fatal: onFatal }),
+      marker: folder.marker,
+      durability: () => 'every answer is on disk (WAL, synchronous=FULL)',
+      amiss: folder.lock.amiss,
+      isReachable: () => true,
+      trim: null,
+      workers: [],
+      figures: () => [],
+      settingUp: (work) => work(),
+      close: store.close,
+    }
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
+
+type StoreOptions = Required<Pick<SqliteOptions, 'fatal' | 'tag' | 'retags' | 'found' | 'amiss'>>
+
+function openStore(folder: DataFolder, config: StorageParts['config'], options: StoreOptions, log: Logger): Store {
+  const { database, reserve } = folder
+  try {
+    return sqliteStore(database, {
+      ...options,
+      isForced: config.skipVerify,
+      bug: (error) => log.error({ err: error }, 'a listener of the store failed'),
+    })
+  } catch (error) {
+    const words = (error as Error).message
+    const mayBeFull = FULL.has(((error as { errcode?: number }).errcode ?? 0) & 0xff)
+    if (!mayBeFull || !reserve.giveUp()) throw new StartError(`the database cannot be opened: ${words} (${database})`)
+    log.warn({}, `the disk seems to be full (${words}): the reserve in the data folder was given up to open the database`)
+  }
+  return openStore(folder, config, options, log)
+}
+/** IOERR, FULL, CANTOPEN: what SQLite says when it cannot make a file beside the database. */
+const FULL = new Set([10, 13, 14])

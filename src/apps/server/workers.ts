@@ -1,0 +1,96 @@
+// The workers of a server: each of them under its lease, where several servers share a store.
+import { withdrawEnded } from '#capabilities/registry.ts'
+import type { Blobs } from '#kernel/ports/blobs.ts'
+import type { Clock } from '#kernel/ports/clock.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import { runConcluder } from '#workers/effect-runner.ts'
+import type { Duty, Leases } from '#workers/leases.ts'
+import { runLoop } from '#workers/loop.ts'
+import { runNotices, type NoticeOptions } from '#workers/notices/channel.ts'
+import { runProcesses, type ProcessAgent } from '#workers/programs/agents.ts'
+import { runTimers } from '#workers/timers.ts'
+import { runCollector } from '#workers/upkeep/blob-collector.ts'
+import { runSweeper } from '#workers/upkeep/reply-sweeper.ts'
+import { runWebhooks, type WebhookOptions } from '#workers/webhooks/agents.ts'
+import type { Worker, WorkerLog } from '#workers/worker.ts'
+
+/** What one server at a time does, whichever has the lease. */
+export const LEASES = [
+  'timers',
+  'outbox/webhook',
+  'outbox/notice',
+  'outbox/process',
+  'outbox/amqp',
+  'notices',
+  'sweeper',
+  'collector',
+  'verifier',
+  'effects',
+  'capabilities',
+  'groups',
+]
+
+type Crew = {
+  readonly kernel: Kernel
+  readonly blobs: Blobs
+  readonly agents: readonly ProcessAgent[]
+  readonly clock: Clock
+  readonly log: WorkerLog
+  readonly leases: Leases
+  readonly webhooks: WebhookOptions
+  readonly notices: NoticeOptions
+  /** Forgets what servers were told long ago; null: nobody is told anything. */
+  readonly trim: (() => Promise<unknown>) | null
+}
+
+const TRIM_MS = 10_000
+
+export function runWorkers({ kernel, blobs, agents, clock, log, leases, webhooks, notices, trim }: Crew): Worker[] {
+  const { duty } = leases
+  return [
+    ...(kernel.store.isShared ? [runConcluder(kernel, clock, log, leases), runWithdrawing(kernel, clock, log, leases)] : []),
+    ...(trim ? [runTrimming(trim, clock, log, duty('groups'))] : []),
+    runTimers(kernel, clock, log, duty('timers')),
+    runSweeper(kernel, clock, log, duty('sweeper')),
+    runCollector(kernel.store, blobs, clock, log, duty('collector')),
+    runWebhooks(kernel, webhooks, clock, log, duty('outbox/webhook')),
+    runNotices(kernel, notices, clock, log, { planner: duty('notices'), outbox: duty('outbox/notice') }),
+    // A process alone keeps one name, so that after a restart its programs go on with their runs at once.
+    runProcesses(kernel, blobs, agents, clock, log, {
+      worker: kernel.store.isShared ? leases.node : 'server',
+      duty: duty('outbox/process'),
+    }),
+  ]
+}
+
+const WITHDRAW_MS = 2_000
+
+/** Takes back what servers offered that have ended. */
+function runWithdrawing(kernel: Kernel, clock: Clock, log: WorkerLog, { duty, isEnded }: Leases): Worker {
+  const own = duty('capabilities')
+  return runLoop({
+    name: 'capabilities',
+    clock,
+    log,
+    duty: own,
+    failed: 'the capabilities of servers that ended could not be withdrawn; trying again',
+    async turn() {
+      const withdrawn = await withdrawEnded(kernel, isEnded, own.as())
+      if (withdrawn > 0) log.info({ withdrawn }, 'no server offers these capabilities any more')
+      return WITHDRAW_MS
+    },
+  })
+}
+
+const runTrimming = (trim: () => Promise<unknown>, clock: Clock, log: WorkerLog, duty: Duty): Worker =>
+  runLoop({
+    name: 'groups',
+    clock,
+    log,
+    duty,
+    failed: 'old notes between servers could not be removed; trying again',
+    async turn() {
+      await trim()
+      return TRIM_MS
+    },
+  })

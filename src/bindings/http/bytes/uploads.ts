@@ -1,0 +1,154 @@
+// Uploads: PUT streams bytes into the blob store before the operation that is marked for them is called. The rest of the input stands in the
+// query.
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { Held } from '#kernel/ports/blobs.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import { limits } from '#kernel/limits.ts'
+import { handlerOf, type Ask } from '../../shared/handle.ts'
+import { optionsOf } from '../../shared/idempotency-key.ts'
+import { idempotencyKeyIn } from '../browser/browser-guard.ts'
+import { createSlots, queryIn, type ByteStore, type Query, type Slots } from './shared.ts'
+import { takesItsTime } from '../connections/body-deadline.ts'
+import type { Serving } from '../operations.ts'
+import { TransportRefusal, type Reply } from '../responses.ts'
+import type { Exchange, Route } from '../router.ts'
+
+export const uploadSlots = (): Slots => createSlots(limits.uploadsPerActorMax, limits.uploadsMax, 'uploads')
+
+/** `requestMs`: how long a sender may bring less than `limits.uploadProgressBytesMin`. */
+export function uploadRoutes({ kernel, guard, authenticate, failing, meter }: Serving, receiving: Receiving): Route[] {
+  return kernel.protocols.flatMap((protocol) =>
+    protocol.operations.flatMap((op): Route[] => {
+      if (op.kind !== 'command' || !op.upload) return []
+      const name = `${protocol.name}/${op.name}`
+      const path = `/v1/${name}`
+      const handle = handlerOf<Exchange, Reply, Query>({
+        credential: ({ request }) => guard.credentialOf(request.headers, true),
+        authenticate,
+        input({ request }) {
+          refuseOtherThanOctets(request.headers)
+          return queryIn(request.url!, op)
+        },
+        options: ({ request }) => optionsOf(idempotencyKeyIn(request.headers)),
+        async call(ask, exchange) {
+          return { status: 200, body: JSON.stringify(await receiveBytes(receiving, name, ask, exchange)) }
+        },
+        failed: failing(path),
+        done: meter(name, true),
+      })
+      return [{ method: 'PUT', path, body: 'own', answer: handle }]
+    }),
+  )
+}
+
+export type Receiving = ByteStore & { readonly kernel: Kernel; readonly requestMs: number; readonly slots: Slots }
+
+/** The body of a request for an operation that takes bytes: first it is asked whether it could be done at all. */
+export async function receiveBytes(
+  { kernel, blobs, bytesMax, requestMs, slots }: Receiving,
+  operation: string,
+  { input, caller, actor, options }: Pick<Ask<object>, 'input' | 'caller' | 'actor' | 'options'>,
+  { request: raw, response }: Pick<Exchange, 'request' | 'response'>,
+): Promise<unknown> {
+  const announced = announcedBy(raw.headers, input as Query)
+  if (announced.size !== undefined && announced.size > bytesMax)
+    throw new Refusal('TOO_LARGE', `at most ${bytesMax} bytes are taken at once`, { max: bytesMax })
+  await kernel.check(operation, input, caller, options)
+  const leave = slots.enter(actor.id)
+  try {
+    takesItsTime(raw)
+    if (raw.headers.expect !== undefined) response.writeContinue()
+    const held = await blobs.put(paced(raw, requestMs), announced, bytesMax)
+    return await refer(held, (received) => kernel.call(operation, input, caller, { ...options, received }))
+  } catch (error) {
+    // What still comes is read and thrown away for as long as any body may take, so that the sender gets to read the answer.
+    takesItsTime(raw, requestMs)
+    raw.resume()
+    throw error
+  } finally {
+    leave()
+  }
+}
+
+/** The bytes are held until something refers to them, or goes wrong. */
+async function refer<T>(held: Held, call: (received: { checksum: string; size: number }) => Promise<T>): Promise<T> {
+  try {
+    return await call({ checksum: held.checksum, size: held.size })
+  } catch (error) {
+    // Only a refusal is certain to have changed nothing.
+    if (error instanceof Refusal) await held.discard()
+    throw error
+  } finally {
+    held.release()
+  }
+}
+
+function refuseOtherThanOctets(headers: IncomingHttpHeaders): void {
+  if (headers['content-type']?.split(';')[0]!.trim().toLowerCase() !== 'application/octet-stream')
+    throw new TransportRefusal(415, 'INVALID_REQUEST', 'the body must be application/octet-stream')
+  if (headers['content-encoding'] !== undefined)
+    throw new TransportRefusal(415, 'INVALID_REQUEST', 'the bytes are taken as they are: leave Content-Encoding out')
+}
+
+function announcedBy(headers: IncomingHttpHeaders, { checksum, size }: Query): { checksum?: string; size?: number } {
+  const length = headers['content-length'] === undefined ? undefined : Number(headers['content-length'])
+  if (typeof size === 'number' && length !== undefined && size !== length)
+    throw new Refusal('INVALID_REQUEST', `size is ${size}, but Content-Length says ${length}`, { field: 'size' })
+  const known = length ?? (typeof size === 'number' ? size : undefined)
+  return { ...(typeof checksum === 'string' ? { checksum } : {}), ...(known === undefined ? {} : { size: known }) }
+}
+
+const wakers = ['end', 'error', 'close'] as const
+/** What may wait here while the store writes. */
+const AHEAD_BYTES = 512 * 1024
+
+/** The body, as long as it keeps coming. The time that we take to write is not the sender's. */
+async function* paced(raw: IncomingMessage, idleMs: number): AsyncIterable<Uint8Array> {
+  const came: Buffer[] = []
+  let ahead = 0
+  let wake = (): void => undefined
+  const ring = (): void => wake()
+  const take = (chunk: Buffer): void => {
+    came.push(chunk)
+    ahead += chunk.length
+    if (ahead >= AHEAD_BYTES) raw.pause()
+    wake()
+  }
+  for (const event of wakers) raw.on(event, ring)
+  raw.on('data', take)
+  try {
+    for (let waitedMs = 0, bytes = 0; ;) {
+      const chunk = came.shift()
+      if (chunk !== undefined) {
+        bytes += chunk.length
+        ahead -= chunk.length
+        if (bytes >= limits.uploadProgressBytesMin) bytes = waitedMs = 0
+        yield chunk
+        release(chunk)
+        if (came.length === 0) raw.resume()
+        continue
+      }
+      if (raw.readableEnded) return
+      if (raw.destroyed) throw new Refusal('INVALID_REQUEST', 'the upload was cut')
+      if (waitedMs >= idleMs) throw new TransportRefusal(408, 'INVALID_REQUEST', 'the bytes come too slowly')
+      const began = performance.now()
+      const { promise, resolve } = Promise.withResolvers<void>()
+      wake = resolve
+      const timer = setTimeout(resolve, idleMs - waitedMs)
+      await promise
+      clearTimeout(timer)
+      waitedMs += performance.now() - began
+    }
+  } finally {
+    // Whether the rest flows away is for others to say.
+    raw.pause()
+    raw.off('data', take)
+    for (const event of wakers) raw.off(event, ring)
+  }
+}
+
+/** Gives memory back at once that Node took for this chunk alone: left to the collector, it costs more than the hashing. */
+function release({ buffer, byteLength }: Buffer): void {
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0)
+}

@@ -1,0 +1,26 @@
+// The end of an answer: its last bytes, and the account of what its reader has not taken.
+import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Unsent } from '../../shared/unsent-answers.ts'
+
+/** Those who have not said who they are, by where they are. */
+export const nobodyAt = ({ remoteAddress }: Socket): string => `address ${remoteAddress}`
+
+/** A response that knows for whom it is. */
+type Asked = ServerResponse & { askedBy?: string }
+
+/** Who is answered, known once the credential was looked at: what they do not read is theirs. */
+export function askedBy(response: Asked, actor: string): void {
+  response.askedBy = actor
+}
+
+/** Ends an answer whose head is written. Most are gone at once; of one that is not, the rest is kept until it is read. */
+export function endAnswer(response: Asked, body: string | Buffer | undefined, unsent: Unsent | undefined): void {
+  const before = response.writableLength
+  response.end(body)
+  const bytes = response.writableLength - before
+  if (!unsent || bytes <= 0) return
+  const { socket } = response.req
+  unsent.hold(socket, response.askedBy ?? nobodyAt(socket), bytes)
+  response.once('finish', () => unsent.release(socket, bytes))
+}

@@ -1,0 +1,76 @@
+// The server of Node, with the bounds of ours: how long a head, a handshake, a silence may take, and how many connections there are.
+import type { IncomingMessage, RequestListener, Server } from 'node:http'
+import { createServer, type AddressInfo, type Server as NetServer, type Socket } from 'node:net'
+import { limits } from '#kernel/limits.ts'
+import { refuseSocket } from './connections/body-deadline.ts'
+import type { HttpBounds } from './connections/bounds.ts'
+import { createPlainServer, createTlsServer } from './connections/node-http.ts'
+import { inTurn } from './connections/pipelining.ts'
+import { tlsServerOptions, type Tls } from './connections/tls.ts'
+
+export type ServerParts = {
+  readonly tls: Tls | undefined
+  readonly bounds: HttpBounds
+  /** Every open connection. */
+  readonly sockets: Set<Socket>
+  /** Requests that expect what nobody here can do. */
+  readonly unmet: WeakSet<IncomingMessage>
+  /** Whether this may become a socket; what may not is answered as if it had not asked for one. */
+  isSocket(request: IncomingMessage): boolean
+  readonly listener: RequestListener
+}
+
+export function createNodeServer({ tls, bounds, sockets, unmet, isSocket, listener }: ServerParts): Server {
+  const options = {
+    maxHeaderSize: limits.headerBytesMax,
+    headersTimeout: bounds.requestMs,
+    requestTimeout: 0, // bodies are bounded one by one
+    keepAliveTimeout: bounds.keepAliveMs,
+    connectionsCheckingInterval: Math.min(1_000, bounds.requestMs / 2),
+    requireHostHeader: false, // Node would answer without a body
+    shouldUpgradeCallback: isSocket,
+  }
+  const server: Server = tls ? createTlsServer({ ...options, ...tlsServerOptions(tls, bounds.requestMs) }) : createPlainServer(options)
+  server.setTimeout(bounds.stuckMs)
+  server.maxConnections = bounds.connections
+  server.on(tls ? 'secureConnection' : 'connection', (socket: Socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
+  server.on('clientError', refuseSocket)
+  server.on('request', inTurn(listener))
+  // Whoever asks before sending a large body is answered when it is known whether it is wanted.
+  server.on('checkContinue', (request: IncomingMessage, response) => {
+    if (request.method !== 'PUT') response.writeContinue()
+    server.emit('request', request, response)
+  })
+  // Node would answer without a body. Only it knows which versions of HTTP may expect anything.
+  server.on('checkExpectation', (request: IncomingMessage, response) => {
+    unmet.add(request)
+    server.emit('request', request, response)
+  })
+  return server
+}
+
+export async function listenOn(server: Server, port: number, host: string): Promise<number> {
+  await listening(server, port, host === 'localhost' ? '127.0.0.1' : host)
+  const taken = (server.address() as AddressInfo).port
+  // This name is two addresses.
+  if (host === 'localhost') {
+    const second = createServer((socket) => server.emit('connection', socket))
+    server.once('close', () => second.close())
+    // Not every machine has the other one.
+    await listening(second, taken, '::1').catch(() => undefined)
+  }
+  return taken
+}
+
+function listening(server: NetServer, port: number, host: string): Promise<void> {
+  return new Promise((done, failed) => {
+    server.once('error', failed)
+    server.listen(port, host, () => {
+      server.off('error', failed)
+      done()
+    })
+  })
+}

@@ -1,0 +1,117 @@
+// A session: one connection of the JSON-RPC binding, with the credential that it has shown and the streams that it follows.
+import { Refusal } from '#kernel/declare/errors.ts'
+import type { Actor } from '#kernel/declare/access.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import type { Authenticate, Credential } from '../shared/credentials.ts'
+import { openConnection, send, type Connection, type Peer, type Wire } from './connection.ts'
+import { answerTo } from './requests.ts'
+import { endLine, type Failure, type Id } from './responses.ts'
+
+/** One request. `id` undefined: a notification, and nobody waits for an answer. */
+export type Called = {
+  readonly session: Session
+  readonly id: Id | undefined
+  readonly params: object
+  /** What stands in `params`, once it was looked into. */
+  parts: Parts | null
+}
+export type Parts = { readonly input: object; readonly credential: Credential | undefined; readonly key: string | undefined }
+
+/** The line that answers a request, null for a notification. Never rejects. */
+export type Method = (called: Called) => Promise<string | null>
+
+export type Shared = {
+  readonly kernel: Kernel
+  readonly authenticate: Authenticate
+  readonly log: { error(fields: object, words: string): void }
+  readonly wire: Wire<Failure>
+  readonly followsMax: number
+  readonly methods: ReadonlyMap<string, Method>
+}
+
+export type Session = {
+  readonly shared: Shared
+  readonly connection: Connection<Failure>
+  readonly follows: Map<number, AbortController>
+  lastFollow: number
+  credential: Credential | null
+  /** A call that comes right behind rpc.authenticate waits for it. */
+  authenticating: Promise<unknown> | null
+  /** Who the connection's credential stands for, for the calls of one portion. */
+  identified: Actor | Promise<Actor> | null
+  /** A good credential was shown here. */
+  known: boolean
+  /** The last who called: what this connection does not read is theirs. */
+  actor: string
+}
+
+export function openSession(shared: Shared, peer: Peer, closed: () => void): Session {
+  const follows = new Map<number, AbortController>()
+  const session: Session = {
+    shared,
+    connection: openConnection(shared.wire, peer, {
+      answer: (message, say) => answerTo(session, message, say),
+      actor: () => session.actor,
+      draining(why) {
+        for (const [id, stop] of follows) {
+          stop.abort()
+          send(session.connection, endLine(id, why))
+        }
+      },
+      closed() {
+        for (const stop of follows.values()) stop.abort()
+        closed()
+      },
+    }),
+    follows,
+    lastFollow: 0,
+    credential: null,
+    authenticating: null,
+    identified: null,
+    known: false,
+    actor: '',
+  }
+  return session
+}
+
+/** The credential of the connection; a call that comes right behind rpc.authenticate waits for what becomes of that. */
+export function credentialOf(session: Session): Credential | Promise<Credential> {
+  return session.authenticating?.then(() => shownBy(session)) ?? shownBy(session)
+}
+
+function shownBy({ credential }: Session): Credential {
+  if (credential !== null) return credential
+  throw new Refusal('UNAUTHENTICATED', 'call rpc.authenticate with a token first, or put one into params._meta')
+}
+
+/** Asked with every attempt of a call and before each portion of a stream, so that what was revoked stops at once. */
+export function actorOf(session: Session, credential: Credential): Actor | Promise<Actor> {
+  if (credential !== session.credential) return identify(session, credential)
+  return session.identified ?? identifiedNow(session, credential)
+}
+
+function identify(session: Session, credential: Credential): Actor | Promise<Actor> {
+  const asked = session.shared.authenticate(credential)
+  if (asked instanceof Promise) return identifiedLater(session, asked)
+  session.known = true
+  session.actor = asked.id
+  return asked
+}
+
+async function identifiedLater(session: Session, asked: Promise<Actor>): Promise<Actor> {
+  const actor = await asked
+  session.known = true
+  session.actor = actor.id
+  return actor
+}
+
+/** Calls that arrive in one portion ask in one breath: nothing can be revoked between the first of them and the last. */
+function identifiedNow(session: Session, credential: Credential): Actor | Promise<Actor> {
+  process.nextTick(forget, session)
+  const asking = identify(session, credential)
+  session.identified = asking
+  return asking
+}
+const forget = (session: Session): void => {
+  session.identified = null
+}

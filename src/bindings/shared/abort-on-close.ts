@@ -1,0 +1,9 @@
+// A signal that aborts when the client goes away before it was answered.
+import type { ServerResponse } from 'node:http'
+
+export function abortOnClose(response: ServerResponse): AbortSignal {
+  const gone = new AbortController()
+  if (response.destroyed) gone.abort()
+  else response.once('close', () => gone.abort())
+  return gone.signal
+}

@@ -1,0 +1,61 @@
+// One call, as every binding makes it: the seven steps from a credential to an answer, each once and in this order. A binding says how a step
+// is done on its wire; that none is left out, and that each call is counted once however it ends, is said here.
+import type { Actor } from '#kernel/declare/access.ts'
+import type { Caller, CallOptions } from '#kernel/kernel.ts'
+import { callerOf, type Credential } from './credentials.ts'
+
+/** A call that has come as far as its operation. */
+export type Ask<Input = unknown> = {
+  readonly credential: Credential
+  readonly actor: Actor
+  readonly input: Input
+  /** With the idempotency key, where there is one. */
+  readonly options: CallOptions
+  /** The actor for the first attempt; asked again for each further one. */
+  readonly caller: Caller
+}
+
+/** Told of every answer: its code, and when its call began. */
+export type Done = (code: string, began: number) => void
+
+/** A failure as its wire says it; `code` is for the figures. */
+export type Failed<Answer> = { readonly code: string; readonly answer: Answer }
+
+export type Steps<Request, Answer, Input = unknown> = {
+  /** 1. The credential that came along. Refuses where there is none, or where it may not be used like this. */
+  credential(request: Request): Credential | Promise<Credential>
+  /** 2. Who it stands for. */
+  authenticate(credential: Credential, request: Request): Actor | Promise<Actor>
+  /** 3. The input, decoded: nothing is read of somebody who is nobody. */
+  input(request: Request, actor: Actor): Input
+  /** 4. The idempotency key, and the end of a wait. */
+  options(request: Request): CallOptions
+  /** 6. The operation, and its answer as this wire says it. (5 is the caller.) */
+  call(ask: Ask<Input>, request: Request): Promise<Answer>
+  /** 7. Whatever was thrown, as an answer; what is not expected is logged. */
+  failed(error: unknown, request: Request): Failed<Answer>
+  readonly done: Done
+}
+
+/** Never rejects, but by a bug in `failed` or `done`. */
+export function handlerOf<Request, Answer, Input>(steps: Steps<Request, Answer, Input>): (request: Request) => Promise<Answer> {
+  return async (request) => {
+    const began = performance.now()
+    try {
+      const shown = steps.credential(request)
+      const credential = shown instanceof Promise ? await shown : shown
+      const asked = steps.authenticate(credential, request)
+      const actor = asked instanceof Promise ? await asked : asked
+      const input = steps.input(request, actor)
+      const options = steps.options(request)
+      const caller = callerOf(() => steps.authenticate(credential, request), actor)
+      const answer = await steps.call({ credential, actor, input, options, caller }, request)
+      steps.done('OK', began)
+      return answer
+    } catch (error) {
+      const { code, answer } = steps.failed(error, request)
+      steps.done(code, began)
+      return answer
+    }
+  }
+}

@@ -1,0 +1,52 @@
+// Denials in the audit (W6, W41): so many a minute for each session and word get a line of their own; what is beyond is one line with a count.
+import { limits } from '#kernel/limits.ts'
+
+export type Denial = {
+  readonly code: string
+  readonly method: string
+  readonly tool?: string
+  readonly policy: string
+  readonly session_id?: string
+  readonly count?: number
+}
+type Window = { readonly from: number; count: number; last: Denial | null }
+
+export type Denials = {
+  /** `whose`: the session, or the connection where there is none. */
+  note(whose: string, denial: Denial): void
+  /** What was only counted and whose minute is over. */
+  sweep(): void
+}
+
+const MINUTE_MS = 60_000
+const WINDOWS_MAX = 10_000
+
+export function createDenials(now: () => number, record: (denial: Denial) => void): Denials {
+  const windows = new Map<string, Window>()
+  const settle = ({ count, last }: Window): void => {
+    const beyond = count - limits.deviceDenialsPerMinute
+    if (last && beyond > 0) record({ ...last, count: beyond })
+  }
+  return {
+    note(whose, denial) {
+      const name = `${whose} ${denial.code}`
+      const at = now()
+      let window = windows.get(name)
+      if (!window || at - window.from >= MINUTE_MS) {
+        if (window) settle(window)
+        if (windows.size >= WINDOWS_MAX) windows.delete(windows.keys().next().value!)
+        windows.set(name, (window = { from: at, count: 0, last: null }))
+      }
+      window.count++
+      window.last = denial
+      if (window.count <= limits.deviceDenialsPerMinute) record(denial)
+    },
+    sweep() {
+      for (const [name, window] of windows) {
+        if (now() - window.from < MINUTE_MS) continue
+        settle(window)
+        windows.delete(name)
+      }
+    },
+  }
+}

@@ -1,0 +1,203 @@
+// The HACP bridge: the draft's wire over any pair of streams. Whoever accepts a connection says which policy, and which subject, it has.
+import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import type { Tail } from '#kernel/log/tail.ts'
+import { limits } from '#kernel/limits.ts'
+import {
+  close,
+  drain,
+  fail,
+  openConnection,
+  type Connection,
+  type ConnectionBounds,
+  type Peer,
+  type Wire,
+} from '#bindings/jsonrpc/connection.ts'
+import { createUnsent } from '#bindings/shared/unsent-answers.ts'
+import { principalOf } from '#protocols/hardware/daemon/desk.ts'
+import { createDenials, type Denials } from './denials.ts'
+import { createTaskEvents, type TaskEvents } from './events.ts'
+import * as failures from './failures.ts'
+import type { Failure, Id } from './failures.ts'
+import { methodsOf, type Run } from './methods.ts'
+import { createSessions, type Sessions } from './sessions.ts'
+
+export type HacpOptions = {
+  readonly device_id: string
+  readonly version: string
+  readonly key: { readonly jwk: object; sign(claims: object): string }
+  readonly audit: { isSound(): boolean; head(): { readonly seq: number; readonly hash: string } }
+  readonly log: { error(fields: object, words: string): void }
+  hasWork(session_id: string): boolean
+  released(session_id: string): Promise<void>
+  idleMsOf(policy: string): number
+  readonly bounds?: Partial<ConnectionBounds & Times>
+}
+type Times = { readonly lineMs: number; readonly connections: number; readonly stopMs: number }
+
+export type Caller = { readonly connection: Connection<Failure>; readonly actor: Actor; readonly policy: string; readonly name: string }
+export type Hacp = {
+  readonly kernel: Kernel
+  readonly options: HacpOptions
+  readonly sessions: Sessions
+  readonly events: TaskEvents
+}
+
+export type HacpServer = {
+  accept(peer: Peer, policy: string, subject: string | null): void
+  progress(task_id: string, index: number): void
+  readonly stats: { connections(): number; sessions(): number }
+  /** Accepts nothing new, and answers what is under way. */
+  stop(): Promise<void>
+}
+
+const usual: ConnectionBounds & Times = {
+  lineBytes: limits.deviceLineBytesMax,
+  calls: limits.callsPerConnectionMax,
+  batch: limits.batchMax,
+  unsentHigh: limits.unsentBytesHigh,
+  unsentMax: limits.unsentBytesMax,
+  lineMs: limits.requestMsMax,
+  connections: limits.deviceConnectionsMax,
+  stopMs: 500,
+}
+
+export function createHacp(kernel: Kernel, tail: Tail, options: HacpOptions): HacpServer {
+  const bounds = { ...usual, ...options.bounds }
+  const words = {
+    notJson: failures.notJson,
+    tooLong: failures.tooLarge,
+    badBatch: failures.badBatch,
+    line: (failure: Failure) => failures.failureLine(null, failure),
+  }
+  const wire: Wire<Failure> = { bounds, unsent: createUnsent(), words }
+  const sessions = createSessions(kernel.now, options.hasWork)
+  const events = createTaskEvents(kernel, tail)
+  const methods = methodsOf({ kernel, options, sessions, events })
+  const open = new Set<Connection<Failure>>()
+  let accepted = 0
+  const denials = createDenials(kernel.now, (denial) => {
+    kernel.call('hardware/denial.record', denial, SYSTEM).catch(() => undefined)
+  })
+
+  async function reap(): Promise<void> {
+    denials.sweep()
+    for (const session_id of sessions.idle(kernel.now())) {
+      try {
+        await kernel.call('hardware/session.end', { session_id, reason: 'idle' }, SYSTEM)
+        sessions.closed(session_id)
+      } catch (error) {
+        // A disk that is full now is not full forever.
+        if (!(error instanceof Refusal)) options.log.error({ err: error }, 'an idle session could not be ended')
+        else if (error.code === 'SESSION_INVALID') sessions.closed(session_id)
+      }
+    }
+  }
+  function sweep(): void {
+    const now = performance.now()
+    for (const connection of open)
+      if (connection.begunAt !== null && now - connection.begunAt > bounds.lineMs)
+        fail(connection, failures.notRequest(`a line must end within ${bounds.lineMs / 1_000} s of its beginning`))
+    void reap()
+  }
+  const sweeping = setInterval(sweep, Math.min(SWEEP_MS, bounds.lineMs / 2))
+  sweeping.unref()
+
+  return {
+    accept(peer, policy, subject) {
+      if (open.size >= bounds.connections) {
+        peer.output.on('error', () => undefined)
+        peer.output.end(`${words.line(failures.connectionsFull(bounds.connections))}\n`, () => peer.destroy())
+        return
+      }
+      const actor: Actor = { id: principalOf(policy, subject), kind: 'agent', projects: 'all' }
+      const name = `connection-${++accepted}`
+      const connection: Connection<Failure> = openConnection(wire, peer, {
+        answer: (message, say) => answer(message, { connection, actor, policy, name }, { methods, denials, log: options.log }, say),
+        actor: () => name,
+        draining() {},
+        closed() {
+          open.delete(connection)
+          events.disconnected(connection)
+          sessions.disconnected(connection)
+        },
+      })
+      open.add(connection)
+    },
+    progress: events.progress,
+    stats: { connections: () => open.size, sessions: () => sessions.all().length },
+    async stop() {
+      clearInterval(sweeping)
+      for (const connection of open) drain(connection, failures.stopping)
+      const deadline = setTimeout(() => open.forEach(close), bounds.stopMs)
+      while (open.size > 0) await new Promise((done) => setTimeout(done, 5))
+      clearTimeout(deadline)
+      events.stop()
+    },
+  }
+}
+const SWEEP_MS = 500
+
+type Means = { readonly methods: ReadonlyMap<string, Run>; readonly denials: Denials; readonly log: HacpOptions['log'] }
+
+/** W1: an id that is null or absent wants no answer. */
+function answer(message: unknown, caller: Caller, { methods, denials, log }: Means, say: (line: string | null) => void): void {
+  const problem = problemOf(message)
+  const id = idIn(message)
+  if (problem) return say(failures.failureLine(id ?? null, problem))
+  const { method, params = {} } = message as { method: string; params?: object }
+  const run = methods.get(method)
+  if (!run) return say(id === null ? null : failures.failureLine(id, failures.noMethod(method)))
+  const refused = (error: unknown): void => {
+    let failure = failures.failureOf(error)
+    if (!failure) {
+      log.error({ err: error, method }, 'a call failed')
+      failure = failures.internal
+    }
+    note(failure, method, params, caller, denials)
+    say(id === null ? null : failures.failureLine(id, failure))
+  }
+  const done = (result: unknown): void => say(id === null ? null : failures.resultLine(id, result))
+  try {
+    run(caller, params).then(done, refused)
+  } catch (error) {
+    refused(error)
+  }
+}
+
+/** Integers only: 1.5 is no id of the draft's. Null: there is none, or it wants no answer. */
+function idIn(message: unknown): Id {
+  if (typeof message !== 'object' || message === null) return null
+  const { id } = message as { id?: unknown }
+  return typeof id === 'string' || (typeof id === 'number' && Number.isInteger(id)) ? id : null
+}
+
+function problemOf(message: unknown): Failure | null {
+  if (typeof message !== 'object' || message === null || Array.isArray(message)) return failures.notRequest('a request is an object')
+  const { jsonrpc, method, params, id } = message as Record<string, unknown>
+  if (jsonrpc !== '2.0') return failures.notRequest('jsonrpc must be "2.0"')
+  if (typeof method !== 'string') return failures.notRequest('method must be a string')
+  if (id !== undefined && id !== null && idIn(message) === null) return failures.notRequest('id must be a string, an integer or null')
+  if (params === undefined) return null
+  if (typeof params !== 'object' || params === null) return failures.badParams('params must be an object')
+  return Array.isArray(params) ? failures.badParams('params must be an object, not an array') : null
+}
+
+/** W6: who reached for what is not theirs stands in the audit. */
+function note(failure: Failure, method: string, params: object, caller: Caller, denials: Denials): void {
+  if (!isDenial(failure.code)) return
+  const { session_id } = params as { session_id?: unknown }
+  // Only a session of its own: anybody could name another's, and fill its minute.
+  const own = typeof session_id === 'string' && failure.data.code !== 'session_invalid' ? session_id : undefined
+  const { tool } = failure.data as { tool?: unknown }
+  denials.note(own ?? caller.name, {
+    code: failure.data.code,
+    method,
+    policy: caller.policy,
+    ...(typeof tool === 'string' ? { tool: tool.slice(0, 200) } : {}),
+    ...(own === undefined ? {} : { session_id: own }),
+  })
+}
+/** Sessions and tools that are not there, what is not allowed, busy, too often, full. What is merely malformed is nobody's attempt. */
+const isDenial = (code: number): boolean => code === -32_000 || (code <= -32_002 && code >= -32_008 && code !== -32_007)

@@ -1,0 +1,50 @@
+// Sessions of the wire and their connections (W19): one may be used by the connection that opened it while that is open, then the first of the same principal that names it.
+// Idle sessions are ended; one with a task that runs or waits is not idle.
+import type { Connection } from '#bindings/jsonrpc/connection.ts'
+import { invalidSession } from '#protocols/hardware/operations/session.ts'
+import type { Failure } from './failures.ts'
+
+type Held = { readonly principal: string; connection: Connection<Failure> | null; usedAt: number; readonly idleMs: number }
+
+export type Sessions = {
+  opened(session_id: string, principal: string, connection: Connection<Failure>, idleMs: number): void
+  /** Refused as unknown for everybody else. */
+  use(session_id: unknown, principal: string, connection: Connection<Failure>): void
+  closed(session_id: string): void
+  /** Its sessions wait for another connection to take them over. */
+  disconnected(connection: Connection<Failure>): void
+  /** Sessions that have been silent for too long. */
+  idle(now: number): string[]
+  all(): string[]
+}
+
+export function createSessions(now: () => number, hasWork: (session_id: string) => boolean): Sessions {
+  const held = new Map<string, Held>()
+  return {
+    opened: (session_id, principal, connection, idleMs) =>
+      void held.set(session_id, { principal, connection: connection.state === 'closed' ? null : connection, usedAt: now(), idleMs }),
+    use(session_id, principal, connection) {
+      const found = typeof session_id === 'string' ? held.get(session_id) : undefined
+      if (found?.principal !== principal || (found.connection !== null && found.connection !== connection)) throw invalidSession()
+      found.connection = connection
+      found.usedAt = now()
+    },
+    closed: (session_id) => void held.delete(session_id),
+    disconnected(connection) {
+      for (const one of held.values()) {
+        if (one.connection !== connection) continue
+        one.connection = null
+        one.usedAt = now()
+      }
+    },
+    idle(at) {
+      const found: string[] = []
+      for (const [session_id, one] of held) {
+        if (hasWork(session_id)) one.usedAt = at
+        else if (at - one.usedAt > one.idleMs) found.push(session_id)
+      }
+      return found
+    },
+    all: () => [...held.keys()],
+  }
+}

@@ -1,0 +1,28 @@
+// A harness at its broker: the link, what comes in over it, and a publisher for what goes out. The outbox itself is a worker, which the app
+// gives `publish`.
+import type { Kernel } from '#kernel/kernel.ts'
+import type { Clock } from '#kernel/ports/clock.ts'
+import { inbound } from './inbound.ts'
+import { connect, type Link, type LinkOptions } from './link.ts'
+
+export type HarnessOptions = Omit<LinkOptions, 'log'> & {
+  readonly kernel: Kernel
+  readonly clock: Clock
+  readonly gapMs: number
+  readonly log: LinkOptions['log'] & { error(fields: object, words: string): void }
+}
+export type Harness = Pick<Link, 'state' | 'publish'> & { stop(): Promise<void> }
+
+export function startHarness({ kernel, clock, gapMs, log, ...options }: HarnessOptions): Harness {
+  const link = connect({ ...options, log })
+  const handle = inbound({ id: options.id, kernel, clock, link, gapMs, log })
+  link.consume(handle)
+  return {
+    state: link.state,
+    publish: link.publish,
+    async stop() {
+      handle.stop()
+      await link.stop()
+    },
+  }
+}

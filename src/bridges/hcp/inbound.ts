@@ -1,0 +1,123 @@
+// Messages from the broker: each is read, taken in one batch and acknowledged after it, in the order of its session. One that can never be
+// taken goes to the dead letters first, with the reason.
+import { Refusal } from '#kernel/declare/errors.ts'
+import { SYSTEM } from '#kernel/declare/access.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import type { Clock } from '#kernel/ports/clock.ts'
+import { limits } from '#kernel/limits.ts'
+import { commandQueue, DEAD, type Envelope } from '#protocols/harness/envelope.ts'
+import { read, type DeadReason } from '#protocols/harness/wire.ts'
+import type { Arrived, Handler, Link, Verdict } from './link.ts'
+
+type Log = { warn(fields: object, words: string): void; error(fields: object, words: string): void }
+type Outcome = {
+  readonly outcome: 'taken' | 'duplicate' | 'dead' | 'later'
+  readonly reason: DeadReason | null
+  readonly detail: string | null
+}
+
+export type InboundOptions = {
+  readonly id: string
+  readonly kernel: Kernel
+  readonly clock: Clock
+  readonly link: Pick<Link, 'publish'>
+  readonly gapMs: number
+  readonly log: Log
+}
+
+const PAUSE_MS = 500
+/** Expected under load: it is not the message's fault. */
+const passing = new Set(['BUSY', 'UNAVAILABLE', 'CONFLICT', 'RECORD_CHANGED'])
+
+export function inbound({ id, kernel, clock, link, gapMs, log }: InboundOptions): Handler & { stop(): void } {
+  const lanes = new Map<string, Promise<unknown>>()
+  /** Messages that came before the one that they need, and since when. */
+  const early = new Map<string, number>()
+  const stopping = new AbortController()
+
+  async function bury(arrived: Arrived, reason: DeadReason, detail: string): Promise<Verdict> {
+    const { body, raw, properties, user_id, queue } = arrived
+    const bytes = body ?? Buffer.from(typeof raw === 'string' ? raw : (JSON.stringify(raw) ?? ''))
+    try {
+      const headers = { reason, detail: detail.slice(0, 500), queue, user: user_id ?? '' }
+      await link.publish({ exchange: DEAD, key: id, properties, headers, body: bytes })
+      log.warn({ reason, detail, queue, user: user_id }, 'a message was put aside')
+      return 'ack'
+    } catch (error) {
+      log.error({ reason, error: String(error) }, 'a message could not be put aside; it stays in its queue')
+      await clock.sleep(PAUSE_MS, stopping.signal)
+      return 'requeue'
+    }
+  }
+
+  async function take(arrived: Arrived, envelope: Envelope): Promise<Verdict> {
+    const { message_id } = envelope
+    try {
+      const input = { user_id: arrived.user_id, envelope }
+      const { outcome, reason, detail } = (await kernel.call('harness/message.receive', input, SYSTEM)) as Outcome
+      if (outcome === 'later') return await wait(arrived, message_id)
+      early.delete(message_id)
+      return outcome === 'dead' ? await bury(arrived, reason!, detail ?? '') : 'ack'
+    } catch (error) {
+      if (stopping.signal.aborted) return 'requeue'
+      if (error instanceof Refusal && passing.has(error.code)) {
+        await clock.sleep(PAUSE_MS, stopping.signal)
+        return 'requeue'
+      }
+      return failed(arrived, message_id, error)
+    }
+  }
+
+  /** An answer may have been overtaken by an event of its session. */
+  async function wait(arrived: Arrived, message_id: string): Promise<Verdict> {
+    const since = early.get(message_id) ?? clock.now()
+    if (clock.now() - since >= gapMs) {
+      early.delete(message_id)
+      return bury(arrived, 'unknown_session', 'the submission that it belongs to was not answered in time')
+    }
+    if (early.size >= limits.harnessHeldMax) early.delete(early.keys().next().value!)
+    early.set(message_id, since)
+    await clock.sleep(PAUSE_MS, stopping.signal)
+    return 'requeue'
+  }
+
+  /** Counted in the store: a message that ends the process is put aside as well, and a classic queue counts nothing. */
+  async function failed(arrived: Arrived, message_id: string, error: unknown): Promise<Verdict> {
+    const words = error instanceof Error ? error.message : String(error)
+    log.error({ message_id, error: words }, 'a message could not be taken')
+    try {
+      const { tries } = (await kernel.call('harness/message.tried', { message_id }, SYSTEM)) as { tries: number }
+      if (tries >= limits.harnessTriesMax) return await bury(arrived, 'failed', `it could not be taken in ${tries} tries`)
+    } catch (again) {
+      log.error({ message_id, error: String(again) }, 'a failed message could not be counted')
+    }
+    await clock.sleep(PAUSE_MS, stopping.signal)
+    return 'requeue'
+  }
+
+  async function handle(arrived: Arrived): Promise<Verdict> {
+    const channel = arrived.queue === commandQueue(id) ? 'commands' : 'events'
+    const result = read(channel, arrived.body, arrived.properties)
+    if ('dead' in result) {
+      const { reason, detail, message_id, type } = result.dead
+      if (type === 'task_submit' && message_id !== null && arrived.user_id !== null)
+        await kernel
+          .call('harness/message.refuse', { user_id: arrived.user_id, message_id, detail }, SYSTEM)
+          .catch((error: unknown) => log.warn({ error: String(error) }, 'the sender of a message that was put aside could not be told'))
+      return bury(arrived, reason, detail)
+    }
+    const { envelope } = result
+    const replied = envelope.payload['in_reply_to']
+    const lane = envelope.session_id ?? (typeof replied === 'string' ? replied : envelope.message_id)
+    const before = lanes.get(lane) ?? Promise.resolve()
+    const work = before.then(() => take(arrived, envelope))
+    lanes.set(lane, work)
+    try {
+      return await work
+    } finally {
+      if (lanes.get(lane) === work) lanes.delete(lane)
+    }
+  }
+
+  return Object.assign(handle, { stop: () => stopping.abort() })
+}

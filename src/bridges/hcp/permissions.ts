@@ -1,0 +1,83 @@
+// Rights at the broker, as an operator gives them: users, permissions, topic permissions and the policy of event queues (C25, C28). Locked:
+// harnesses declare and bind nothing, and the operator's own command has made exchanges, queues and bindings.
+import { EVENTS, isHarnessId } from '#protocols/harness/envelope.ts'
+import { topologyOf, type QueueKind } from './topology.ts'
+
+export type PermissionOptions = {
+  readonly vhost: string
+  readonly ids: readonly string[]
+  readonly locked: boolean
+  readonly queues: QueueKind
+  /** Bytes that an event queue holds before publishers keep what is new. */
+  readonly eventBytesMax: number
+}
+
+/** A call of rabbitmqctl. `definitions`: its last word is a file with these. */
+export type Statement = { readonly words: readonly string[]; readonly definitions?: object; readonly user?: string }
+
+type Rights = { readonly configure: string; readonly write: string; readonly read: string }
+const EXCHANGES = 'hcp\\.(commands|events|dead)'
+const own = (id: string): string => `hcp\\.(cmd|evt|dead)\\.${id}`
+
+/** Ids have no characters that mean something in a pattern, but the dash, which means nothing there. */
+export function rightsOf(id: string, locked: boolean): Rights {
+  if (!isHarnessId(id)) throw new TypeError(`${JSON.stringify(id)} is no harness id: small letters, digits and dashes, at most 63`)
+  if (locked) return { configure: '^$', write: `^${EXCHANGES}$`, read: `^${own(id)}$` }
+  const all = `^(${EXCHANGES}|${own(id)})$`
+  return { configure: all, write: all, read: all }
+}
+
+/** What the operator declares where harnesses may not. */
+function topologyFor({ ids, vhost, queues }: PermissionOptions): object {
+  const all = ids.map(topologyOf)
+  const exchanges = all[0]!.exchanges.map(({ exchange: name, type }) => ({
+    name,
+    vhost,
+    type,
+    durable: true,
+    auto_delete: false,
+    internal: false,
+    arguments: {},
+  }))
+  return {
+    exchanges,
+    queues: all.flatMap((one) =>
+      one.queues.map((name) => ({
+        name,
+        vhost,
+        durable: true,
+        auto_delete: false,
+        arguments: queues === 'quorum' ? { 'x-queue-type': 'quorum' } : {},
+      })),
+    ),
+    bindings: all.flatMap((one) =>
+      one.bindings.map(({ exchange: source, queue: destination, routingKey: routing_key }) => ({
+        source,
+        vhost,
+        destination,
+        destination_type: 'queue',
+        routing_key,
+        arguments: {},
+      })),
+    ),
+  }
+}
+
+/** Never a TTL, never drop-head: what does not fit stays in the outbox of its sender. */
+export function statementsFor(options: PermissionOptions): Statement[] {
+  const { vhost, ids, locked, eventBytesMax } = options
+  const policy = { 'max-length-bytes': eventBytesMax, overflow: 'reject-publish' }
+  return [
+    { words: ['add_vhost', vhost] },
+    ...ids.map((id) => ({ words: ['add_user', id], user: id })),
+    ...(locked ? [{ words: ['import_definitions'], definitions: topologyFor(options) }] : []),
+    ...ids.flatMap((id) => {
+      const { configure, write, read } = rightsOf(id, locked)
+      return [
+        { words: ['set_permissions', '-p', vhost, id, configure, write, read] },
+        { words: ['set_topic_permissions', '-p', vhost, id, EVENTS, '.*', `^${id}\\.#$`] },
+      ]
+    }),
+    { words: ['set_policy', '-p', vhost, 'hcp-events', '^hcp\\.evt\\.', JSON.stringify(policy), '--apply-to', 'queues'] },
+  ]
+}

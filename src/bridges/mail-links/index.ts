@@ -1,0 +1,66 @@
+// Links in our own mails: a page with one button, and what the button does. Whoever has the link has the right, for that one thing.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { SYSTEM } from '#kernel/declare/access.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { buttonPage, pageHeaders, wordsPage } from '#bindings/http/browser/pages.ts'
+import type { Bridge, BridgeHost, MakeBridge } from '#bindings/http/mount.ts'
+
+const PATH = '/mail'
+const purposes = {
+  [`${PATH}/confirm`]: {
+    operation: 'execution/channel.confirm',
+    title: 'Confirm this address',
+    words: 'From now on you will be told at this address what waits for you.',
+    button: 'Confirm',
+    done: 'The address is confirmed.',
+  },
+  [`${PATH}/stop`]: {
+    operation: 'execution/channel.stop',
+    title: 'Stop these mails',
+    words: 'Nothing will be sent to this address any more.',
+    button: 'Stop',
+    done: 'Nothing will be sent to this address any more.',
+  },
+} as const
+const BAD = 'This link does not work any more. It may not be whole, or what it was for was removed.'
+
+export function mailLinks(): MakeBridge {
+  return (host): Bridge => ({
+    path: PATH,
+    answer(request, response) {
+      request.resume()
+      void answered(host, request, response).catch((error: unknown) => {
+        host.bug(error)
+        response.destroy()
+      })
+    },
+    isSocket: () => false,
+    upgrade: (_, socket) => socket.destroy(),
+    stop: () => undefined,
+  })
+}
+
+async function answered(host: BridgeHost, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const url = new URL(request.url ?? '/', 'http://localhost')
+  const purpose = purposes[url.pathname as keyof typeof purposes]
+  const say = (status: number, text: string): void => {
+    const shared = host.headersFor(request)
+    const own = Object.entries({ ...pageHeaders, 'referrer-policy': 'no-referrer', 'cache-control': 'no-store' })
+    const given = new Set(own.map(([name]) => name.toLowerCase()))
+    const rest = shared.flatMap((name, i) => (i % 2 === 0 && !given.has(name.toLowerCase()) ? [name, shared[i + 1]!] : []))
+    response.writeHead(status, [...rest, ...own.flat()]).end(request.method === 'HEAD' ? '' : text)
+  }
+  const refused = host.refusalOf(request)
+  if (refused !== null) return say(refused.status, wordsPage('Not possible', refused.message))
+  if (purpose === undefined) return say(404, wordsPage('Not found', BAD))
+  const token = url.searchParams.get('token') ?? ''
+  if (request.method === 'GET' || request.method === 'HEAD') return say(200, buttonPage(purpose.title, purpose.words, purpose.button))
+  if (request.method !== 'POST') return say(405, wordsPage('Not possible', 'Open the link with a browser.'))
+  try {
+    await host.kernel.call(purpose.operation, { token }, SYSTEM)
+    say(200, wordsPage(purpose.title, purpose.done))
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    say(404, wordsPage('This link does not work', BAD))
+  }
+}

@@ -1,0 +1,118 @@
+// Contracts from runs to sessions: the run of a session speaks for it, and a run of an agent that is another harness is submitted there.
+import type { Contract, Read } from '#kernel/declare/operation.ts'
+import { limits } from '#kernel/limits.ts'
+import { cutTo } from '#kernel/codec/cut-text.ts'
+import { Card, Endpoint, Mailbox, Request, type Run } from '#protocols/delegation/schema.ts'
+import { Session } from '#protocols/harness/schema.ts'
+import { isAtWork } from '#protocols/harness/states.ts'
+
+const up = (name: string, on: string, call: string, input: Contract['input']): Contract => ({
+  name: `delegation-harness/${name}`,
+  on: `delegation/${on}`,
+  call: `harness/${call}`,
+  as: 'system',
+  input,
+})
+const ofSession: Contract['when'] = ({ subject }) => (subject as Run).session_id !== undefined
+
+async function sessionOf(read: Read, { session_id }: Run): Promise<Session | null> {
+  return session_id === undefined ? null : read.raw(Session, session_id)
+}
+
+const binds: Contract = {
+  ...up('run-is-bound', 'run.delegated', 'harness.bind', ({ subject }) => {
+    const { session_id, id } = subject as Run
+    return Promise.resolve({ session_id, run_id: id })
+  }),
+  when: ofSession,
+}
+
+const progresses: Contract = {
+  ...up('progress-is-told', 'run.progress', 'harness.report', async ({ subject }, read) => {
+    const run = subject as Run
+    const session = await sessionOf(read, run)
+    if (session === null || !isAtWork(session.state) || session.run_id !== run.id) return null
+    const { message, percent } = run.progress!
+    const data = { stage: 'working', ...(percent === null ? {} : { percent }), ...(message === null ? {} : { message }) }
+    return { session_id: session.id, event_type: 'progress', data }
+  }),
+  when: ofSession,
+}
+
+const completes: Contract = {
+  ...up('run-completes-the-session', 'run.completed', 'harness.complete', async ({ subject }, read) => {
+    const run = subject as Run
+    const session = await sessionOf(read, run)
+    const isOpen = session !== null && session.run_id === run.id && (isAtWork(session.state) || session.state === 'ABORTING')
+    return isOpen ? { session_id: session.id, outputs: run.result ?? {} } : null
+  }),
+  when: ofSession,
+}
+
+const fails: Contract = {
+  ...up('run-fails-the-session', 'run.failed', 'harness.fail', async ({ subject }, read) => {
+    const run = subject as Run
+    const session = await sessionOf(read, run)
+    if (session === null || session.run_id !== run.id || !isAtWork(session.state) || run.reason === 'handed_off') return null
+    const isGone = run.reason === 'cancelled' || run.reason === 'unreachable' || run.reason === 'refused'
+    return {
+      session_id: session.id,
+      error_code: isGone ? 'resource_unavailable' : 'execution_error',
+      error_message: cutTo(run.error ?? run.reason ?? 'the run has failed', limits.textCharsMax),
+    }
+  }),
+  when: ofSession,
+}
+
+/** The agent has put its work down: the abort need not wait for its time (C37). */
+const putsDown: Contract = {
+  ...up('put-down-ends-the-abort', 'run.put_down', 'harness.settle', async ({ subject }, read) => {
+    const session = await sessionOf(read, subject as Run)
+    return session?.state === 'ABORTING' ? { session_id: session.id, reason: 'put_down' } : null
+  }),
+  when: ofSession,
+}
+/** Nobody has ever taken it, so there is nobody who could put it down. */
+const neverTaken: Contract = {
+  ...up('never-taken-ends-the-abort', 'run.failed', 'harness.settle', async ({ subject }, read) => {
+    const run = subject as Run
+    const session = await sessionOf(read, run)
+    const isUntouched = run.reason === 'cancelled' && run.started_at === null && session?.state === 'ABORTING' && session.run_id === run.id
+    return isUntouched && (await isUntaken(read, run)) ? { session_id: session.id, reason: 'not_begun' } : null
+  }),
+  when: ofSession,
+}
+const isUntaken = async (read: Read, { id }: Run): Promise<boolean> => (await read.raw(Mailbox, id)) === null
+
+// --- Runs of agents that are other harnesses ---------------------------------------------------------------------------------
+
+const HCP = 'hcp:'
+/** The capability that was asked for, or the first that its card names; the spec of a task is its input. */
+const submits = up('run-is-submitted', 'run.delegated', 'harness.submit', async ({ subject }, read) => {
+  const run = subject as Run
+  const card = await read.raw(Card, run.agent_id)
+  if (card?.reach !== 'hcp') return null
+  const endpoint = (await read.raw(Endpoint, run.agent_id))?.endpoint ?? ''
+  const { input } = (await read.raw(Request, run.id))!
+  const { goal, intent, ...rest } = input as { goal?: string; intent?: string }
+  return {
+    callee_id: endpoint.slice(HCP.length),
+    capability: run.capability?.capability_id ?? card.capabilities[0]?.capability_id ?? 'default',
+    ...(run.capability === null ? {} : { capability_version: `^${run.capability.version}` }),
+    intent: goal ?? intent ?? 'Do what the inputs say.',
+    inputs: run.task_id === null ? ((rest as { inputs?: object }).inputs ?? rest) : { ...rest },
+    project_id: run.project_id,
+    run_id: run.id,
+    ...(run.task_id === null ? {} : { task_id: run.task_id }),
+  }
+})
+
+const aborts = up('cancelled-aborts', 'run.failed', 'harness.abort', async ({ subject }, read) => {
+  const run = subject as Run
+  if (run.reason !== 'cancelled' && run.reason !== 'handed_off') return null
+  const [listed] = await read.list(Session, 'run', [[run.id]], { limit: 1 })
+  const session = listed ? await read.raw(Session, listed.id) : null
+  return session?.role === 'caller' && session.ended_at === null ? { session_id: session.id, reason: run.error ?? 'cancelled' } : null
+})
+
+export const delegationToHarness: readonly Contract[] = [binds, progresses, completes, fails, neverTaken, putsDown, submits, aborts]

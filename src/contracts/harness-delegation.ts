@@ -1,0 +1,139 @@
+// Contracts from sessions of other harnesses to runs: a session that starts is a run of its agent, one that is aborted or ends takes its run
+// along, and what is declared stands on the agent's card.
+import type { Contract, Read } from '#kernel/declare/operation.ts'
+import { Run } from '#protocols/delegation/schema.ts'
+import { isActive } from '#protocols/delegation/states.ts'
+import { cutTo } from '#kernel/codec/cut-text.ts'
+import { limits } from '#kernel/limits.ts'
+import { Session, Snapshot, Task, type Capability, type Event } from '#protocols/harness/schema.ts'
+
+const down = (name: string, on: string, call: string, input: Contract['input']): Contract => ({
+  name: `harness-delegation/${name}`,
+  on: `harness/${on}`,
+  call: `delegation/${call}`,
+  as: 'system',
+  input,
+})
+
+/** Public: the rules of the callee's own side stay with it. */
+const declares = down('declaration-stands-on-the-card', 'capability.declared', 'card.declare', ({ subject, detail }) => {
+  const { id, agent_id, capability } = subject as Capability
+  const { input_schema: _, output_schema: __, ...declaration } = capability
+  const from = (detail as { from_agent?: string } | null)?.from_agent
+  const left = from === undefined ? [] : [{ agent_id: from, name: id, declaration: null }]
+  return Promise.resolve([...left, { agent_id, name: id, declaration }])
+})
+const withdraws = down('withdrawn-leaves-the-card', 'capability.withdrawn', 'card.declare', ({ subject }) => {
+  const { id, agent_id } = subject as Capability
+  return Promise.resolve({ agent_id, name: id, declaration: null })
+})
+
+/** The session's task as the agent gets it; what is confidential goes along under its seals. */
+const starts = down('started-delegates', 'session.started', 'agent.delegate', async ({ subject }, read) => {
+  const { id, session_id, agent_id, project_id, state } = subject as Session
+  if (state !== 'RUNNING') return null
+  const { submission, sealed, declaration } = (await read.raw(Task, id))!
+  const { intent, inputs, constraints, expected_output, context, snapshot } = submission as Record<string, unknown>
+  const resumed = snapshot as { session_id: string; checkpoint_id: string } | undefined
+  const kept = resumed && (await read.raw(Snapshot, `${resumed.session_id}/${resumed.checkpoint_id}`))
+  const seals = { ...sealed, ...(kept?.sealed ? { 'snapshot.state': kept.sealed } : {}) }
+  const given = { intent, inputs, constraints, expected_output, context }
+  return {
+    to_agent: agent_id,
+    project_id,
+    session_id,
+    delegable: false,
+    input: {
+      session_id,
+      capability: declaration!.id,
+      ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
+      safety_envelope: declaration!.safety_envelope,
+      ...(kept ? { snapshot: { checkpoint_id: kept.checkpoint_id, state: kept.state } } : {}),
+    },
+    ...(Object.keys(seals).length > 0 ? { sealed: seals } : {}),
+  }
+})
+
+async function activeRun(read: Read, { run_id, role }: Session): Promise<string | null> {
+  const run = run_id === null || role !== 'callee' ? null : await read.raw(Run, run_id)
+  return run !== null && isActive(run.state) ? run.id : null
+}
+
+const cancels = ['session.aborting', 'session.failed', 'session.aborted'].map((on) =>
+  down(`${on}-cancels`, on, 'agent.cancel', async ({ subject }, read) => {
+    const session = subject as Session
+    const run_id = await activeRun(read, session)
+    return run_id === null ? null : { run_id, why: session.abort_reason ?? session.reason ?? 'the session has ended' }
+  }),
+)
+
+const completes = down('completed-completes', 'session.completed', 'run.complete', async ({ subject }, read) => {
+  const run_id = await activeRun(read, subject as Session)
+  return run_id === null ? null : { run_id }
+})
+
+// --- Sessions that were submitted from here for a run ------------------------------------------------------------------------
+
+const ofRun = (session: Session): string | null => (session.role === 'caller' ? session.run_id : null)
+async function runOf(read: Read, session: Session): Promise<Run | null> {
+  const id = ofRun(session)
+  const run = id === null ? null : await read.raw(Run, id)
+  return run !== null && isActive(run.state) ? run : null
+}
+
+const begins = down('accepted-starts', 'session.accepted', 'run.start', async ({ subject }, read) => {
+  const run = await runOf(read, subject as Session)
+  return run === null || run.started_at !== null ? null : { run_id: run.id }
+})
+
+/** Of a run with a task the deliverable is the end (harness-collaboration). Confidential outputs stay in the session. */
+const ends = down('completed-ends', 'session.completed', 'run.complete', async ({ subject }, read) => {
+  const session = subject as Session
+  const run = await runOf(read, session)
+  if (run === null || run.task_id !== null) return null
+  const { outputs, sealed, id } = session
+  const isObject = typeof outputs === 'object' && outputs !== null && !Array.isArray(outputs)
+  return { run_id: run.id, result: sealed === null ? (isObject ? outputs : { value: outputs }) : { session: id } }
+})
+
+/** How far the other harness is, for those who follow the run. */
+const progresses: Contract = {
+  ...down('progress-is-progress', 'session.event', 'run.progress', async ({ subject }, read) => {
+    const { session: id, data, sealed } = subject as Event
+    const session = await read.raw(Session, id)
+    const run = session === null ? null : await runOf(read, session)
+    // A report that the run would not take must not keep the message from being taken.
+    if (run === null || run.started_at === null || run.state !== 'running' || (run.progress?.count ?? 0) >= limits.progressPerRunMax)
+      return null
+    const { stage, message, percent } = (sealed === undefined ? data : {}) as { stage?: unknown; message?: unknown; percent?: unknown }
+    const words = [stage, message].filter((one) => typeof one === 'string' && one !== '').join(': ')
+    const isPercent = typeof percent === 'number' && percent >= 0 && percent <= 100
+    return { run_id: run.id, message: cutTo(words === '' ? 'working' : words, limits.textCharsMax), ...(isPercent ? { percent } : {}) }
+  }),
+  when: ({ detail }) => (detail as { event_type?: string } | null)?.event_type === 'progress',
+}
+
+const fails = ['session.rejected', 'session.failed', 'session.aborted'].map((on) =>
+  down(`${on}-fails`, on, 'run.fail', async ({ subject }, read) => {
+    const session = subject as Session
+    const run = await runOf(read, session)
+    if (run === null) return null
+    const { rejection, error } = session
+    const words = rejection
+      ? `${session.callee_id} rejected it (${rejection.reason_code}): ${rejection.reason_message} ${rejection.suggestion ?? ''}`.trim()
+      : `${session.callee_id} could not do it (${error?.error_code ?? session.reason ?? 'aborted'}): ${error?.error_message ?? ''}`.trim()
+    return { run_id: run.id, error: words.slice(0, 4_000), reason: rejection ? 'refused' : 'failed' }
+  }),
+)
+
+export const harnessToDelegation: readonly Contract[] = [
+  declares,
+  withdraws,
+  starts,
+  ...cancels,
+  completes,
+  begins,
+  ends,
+  progresses,
+  ...fails,
+]

@@ -1,0 +1,104 @@
+// The envelope: values that outputs never have, alone or together, whoever asks and however it was approved. Lines are looked at as they are
+// on the board; a step is held against what the steps before it would leave.
+import type { Value } from '#kernel/log/store.ts'
+import { numberOf } from './file-reader.ts'
+import { firstLevel, type Board } from './port.ts'
+import type { ChipProfile } from './profile.ts'
+
+export type Aimed = { readonly tool: { readonly name: string }; readonly args: Value }
+
+/** What a step writes: lines with their values, or registers of a chip. */
+type Effect = {
+  readonly lines: ReadonlyMap<number, number>
+  readonly chip: ChipProfile | null
+  readonly bus: number
+  readonly registers: ReadonlyMap<number, number>
+}
+const NONE: Effect = { lines: new Map(), chip: null, bus: 0, registers: new Map() }
+
+export type Envelope = {
+  /** Why the last of these steps would leave the envelope; null: it stays inside. Fails where a value that it needs cannot be read. */
+  objectionTo(steps: readonly Aimed[]): Promise<string | null>
+  /** The same for lines alone, at once: nothing comes between the look and the act. */
+  lineObjection(line: number, value: number): string | null
+  /** A line will have this value again without being asked, as at the end of a pulse: until the promise is kept, others reckon with it. */
+  promise(line: number, value: number): () => void
+  /** The lines that an interlock joins with this one. */
+  joinedWith(line: number): ReadonlySet<number>
+}
+
+export function createEnvelope(board: Board, lineOf: (name: unknown) => number): Envelope {
+  const { profile, lines } = board
+  const isFree = profile.interlocks.length === 0
+
+  function effectOf({ tool: { name }, args }: Aimed): Effect {
+    if (name === 'gpio.set' || name === 'gpio.pulse') return { ...NONE, lines: new Map([[lineOf(args['line']), Number(args['value'])]]) }
+    if (name === 'gpio.mode') {
+      const line = lineOf(args['line'])
+      return args['direction'] === 'out' && lines.direction(line) === 'in'
+        ? { ...NONE, lines: new Map([[line, firstLevel(profile, line)]]) }
+        : NONE
+    }
+    if (name !== 'i2c.write' && name !== 'i2c.transfer') return NONE
+    const bus = numberOf(args['bus'])
+    const chip = profile.i2c.get(bus)?.chips.get(numberOf(args['addr'])) ?? null
+    if (chip === null || chip.limits.size === 0) return NONE
+    const data = Buffer.from(String(args['data']), 'base64')
+    const [first, bytes] = args['reg'] === undefined ? [data[0] ?? 0, data.subarray(1)] : [numberOf(args['reg']), data]
+    const size = chip.registers ?? 256
+    return { ...NONE, chip, bus, registers: new Map(Array.from(bytes, (byte, i) => [(first + i) % size, byte])) }
+  }
+
+  function interlocked(changed: ReadonlyMap<number, number>): string | null {
+    for (const { never, words } of profile.interlocks) {
+      if (![...never.keys()].some((line) => changed.has(line))) continue
+      if ([...never].every(([line, value]) => (changed.has(line) ? changed.get(line) === value : mayBe(line, value))))
+        return `the interlock forbids it: ${words}`
+    }
+    return null
+  }
+  const promised = new Map<number, number>()
+  const mayBe = (line: number, value: number): boolean => levelOf(line) === value || promised.get(line) === value
+  const levelOf = (line: number): number | null => (lines.isHeld(line) ? null : lines.get(line))
+
+  async function limited(effect: Effect, before: readonly Effect[]): Promise<string | null> {
+    const { chip, bus, registers } = effect
+    if (chip === null) return null
+    for (const [register, value] of registers) {
+      const limit = chip.limits.get(register)
+      if (!limit) continue
+      const place = `register 0x${register.toString(16)} of ${chip.name ?? `0x${chip.addr.toString(16)}`}`
+      if (value < limit.min || value > limit.max) return `${place} must be ${limit.min} to ${limit.max}, not ${value}`
+      if (limit.slew === null) continue
+      const planned = before.findLast((one) => one.chip === chip && one.registers.has(register))?.registers.get(register)
+      const present = planned ?? (await board.buses.transfer(bus, chip.addr, Uint8Array.of(register), 1))[0]!
+      if (Math.abs(value - present) > limit.slew)
+        return `${place} may change by ${limit.slew} at a time: it is ${present}, not to be ${value}`
+    }
+    return null
+  }
+
+  return {
+    async objectionTo(steps) {
+      const last = effectOf(steps.at(-1)!)
+      if (last === NONE) return null
+      const before = steps.slice(0, -1).map(effectOf)
+      if (last.lines.size > 0) {
+        if (isFree) return null
+        const changed = new Map<number, number>()
+        // A pulse is over when the next step begins.
+        for (const [i, one] of before.entries())
+          if (steps[i]!.tool.name !== 'gpio.pulse') for (const [line, value] of one.lines) changed.set(line, value)
+        for (const [line, value] of last.lines) changed.set(line, value)
+        return interlocked(changed)
+      }
+      return limited(last, before)
+    },
+    lineObjection: (line, value) => (isFree ? null : interlocked(new Map([[line, value]]))),
+    promise(line, value) {
+      promised.set(line, value)
+      return () => void promised.delete(line)
+    },
+    joinedWith: (line) => new Set(profile.interlocks.flatMap(({ never }) => (never.has(line) ? [...never.keys()] : []))),
+  }
+}

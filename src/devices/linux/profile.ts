@@ -1,0 +1,36 @@
+// The profile of a Linux board that has none: its GPIO chip, buses and serial ports as the kernel names them, every line an input.
+import { readdirSync, readFileSync } from 'node:fs'
+
+const LINES_MAX = 64
+
+function devices(pattern: RegExp): string[] {
+  try {
+    return readdirSync('/dev')
+      .filter((name) => pattern.test(name))
+      .toSorted()
+  } catch {
+    return []
+  }
+}
+
+function model(): string {
+  try {
+    return readFileSync('/proc/device-tree/model', 'utf8').replaceAll('\0', '').trim() || 'linux'
+  } catch {
+    return 'linux'
+  }
+}
+
+/** Nothing is driven until somebody has said what is connected to it: a profile makes outputs. */
+export function foundProfile(): object {
+  const [chip] = devices(/^gpiochip\d+$/)
+  const lines =
+    chip === undefined ? [] : Array.from({ length: LINES_MAX }, (_, offset) => [offset, { direction: 'in', chip: `/dev/${chip}`, offset }])
+  return {
+    board: 'linux',
+    model: model(),
+    gpio: Object.fromEntries(lines),
+    i2c: Object.fromEntries(devices(/^i2c-\d+$/).map((name) => [name.slice('i2c-'.length), { path: `/dev/${name}` }])),
+    uart: Object.fromEntries(devices(/^(?:ttyAMA|ttyS|ttyUSB|serial)\d+$/).map((name) => [name, { path: `/dev/${name}` }])),
+  }
+}

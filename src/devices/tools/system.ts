@@ -1,0 +1,139 @@
+// System telemetry, with units in the field names, and programs that the operator has named.
+import { spawn } from 'node:child_process'
+import { readdirSync, readFileSync, statfsSync } from 'node:fs'
+import { cpus, freemem, loadavg, networkInterfaces, totalmem, uptime } from 'node:os'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { DeviceError } from '../port.ts'
+import type { Execute } from './tool.ts'
+
+/** What a file of the kernel says; null where there is none. */
+function textIn(path: string): string | null {
+  try {
+    return readFileSync(path, 'utf8').trim()
+  } catch {
+    return null
+  }
+}
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder).toSorted()
+  } catch {
+    return []
+  }
+}
+
+const thermal: Execute = () => {
+  const folder = '/sys/class/thermal'
+  const zones = namesIn(folder).filter((name) => name.startsWith('thermal_zone'))
+  return {
+    result: {
+      zones: zones.flatMap((zone) => {
+        const milli = textIn(`${folder}/${zone}/temp`)
+        return milli === null ? [] : [{ zone, type: textIn(`${folder}/${zone}/type`), celsius: Number(milli) / 1_000 }]
+      }),
+    },
+  }
+}
+
+const hwmon: Execute = () => {
+  const folder = '/sys/class/hwmon'
+  const units: Readonly<Record<string, string>> = { temp: 'celsius', in: 'volts', fan: 'rpm', curr: 'amperes', power: 'watts' }
+  const scales: Readonly<Record<string, number>> = { temp: 1_000, in: 1_000, fan: 1, curr: 1_000, power: 1_000_000 }
+  return {
+    result: {
+      sensors: namesIn(folder).flatMap((chip) =>
+        namesIn(`${folder}/${chip}`).flatMap((file) => {
+          const found = /^(temp|in|fan|curr|power)(\d+)_input$/.exec(file)
+          const value = found && textIn(`${folder}/${chip}/${file}`)
+          if (!found || value === null) return []
+          return [
+            {
+              chip: textIn(`${folder}/${chip}/name`),
+              sensor: `${found[1]}${found[2]}`,
+              [units[found[1]!]!]: Number(value) / scales[found[1]!]!,
+            },
+          ]
+        }),
+      ),
+    },
+  }
+}
+
+const net: Execute = () => ({
+  result: {
+    interfaces: Object.entries(networkInterfaces()).map(([name, addresses = []]) => ({
+      name,
+      addresses: addresses.map(({ address }) => address),
+      received_bytes: Number(textIn(`/sys/class/net/${name}/statistics/rx_bytes`) ?? 0),
+      sent_bytes: Number(textIn(`/sys/class/net/${name}/statistics/tx_bytes`) ?? 0),
+    })),
+  },
+})
+
+const OUTPUT_BYTES_MAX = 64 * 1024
+/** A program that does not end when it is asked to. */
+const KILL_MS = 2_000
+
+/** The program of that name; its arguments are the operator's, and further ones only where the operator says so. */
+const exec: Execute = async ({ programs }, { args, signal }) => {
+  const program = programs.get(String(args['program']))!
+  const [file, ...own] = program.argv
+  const child = spawn(file!, [...own, ...((args['args'] as string[] | undefined) ?? [])], {
+    shell: false,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LANG: 'C' },
+    cwd: '/',
+  })
+  const parts = { stdout: '', stderr: '' }
+  for (const name of ['stdout', 'stderr'] as const)
+    child[name].setEncoding('utf8').on('data', (text: string) => (parts[name] = (parts[name] + text).slice(0, OUTPUT_BYTES_MAX)))
+  let patience: NodeJS.Timeout | undefined
+  const end = (): void => {
+    child.kill('SIGTERM')
+    patience = setTimeout(() => child.kill('SIGKILL'), KILL_MS)
+  }
+  signal.addEventListener('abort', end, { once: true })
+  const code = await new Promise<number | null>((done, failed) => {
+    child.once('error', (error) => failed(new DeviceError('io', `the program cannot be started: ${error.message}`)))
+    child.once('close', done)
+  }).finally(() => {
+    clearTimeout(patience)
+    signal.removeEventListener('abort', end)
+  })
+  return { result: { code, ...parts } }
+}
+
+export function refuseProgram(programs: ReadonlyMap<string, { takesArgs: boolean }>, args: Readonly<Record<string, unknown>>): void {
+  const program = programs.get(String(args['program']))
+  if (!program) throw new Refusal('INVALID_PARAMS', 'program is not one that the operator has named', { field: 'program' })
+  if (args['args'] !== undefined && !program.takesArgs)
+    throw new Refusal('INVALID_PARAMS', 'args are not allowed for this program', { field: 'args' })
+}
+
+export const systemTools: Readonly<Record<string, Execute>> = {
+  'hw.info': ({ board, device_id }) => ({ result: { board: board.name, model: board.profile.model, device_id } }),
+  'sys.cpuinfo': () => {
+    const all = cpus()
+    return { result: { model: all[0]?.model ?? 'unknown', cores: all.length, mhz: all[0]?.speed ?? 0, arch: process.arch } }
+  },
+  'sys.meminfo': () => {
+    const available = /^MemAvailable:\s+(\d+)/m.exec(textIn('/proc/meminfo') ?? '')
+    const free = freemem()
+    return { result: { total_bytes: totalmem(), free_bytes: free, available_bytes: available ? Number(available[1]) * 1_024 : free } }
+  },
+  'sys.thermal': thermal,
+  'sys.uptime': ({ startedAt }) => ({
+    result: { system_seconds: Math.round(uptime()), daemon_seconds: Math.round((Date.now() - startedAt) / 1_000) },
+  }),
+  'sys.load': () => {
+    const [one = 0, five = 0, fifteen = 0] = loadavg()
+    return { result: { load_1m: one, load_5m: five, load_15m: fifteen } }
+  },
+  'sys.disk': ({ dataFolder }) => {
+    const { bsize, blocks, bavail } = statfsSync(dataFolder)
+    return { result: { path: dataFolder, total_bytes: bsize * blocks, free_bytes: bsize * bavail } }
+  },
+  'sys.net': net,
+  'sys.hwmon': hwmon,
+  'proc.exec': exec,
+}

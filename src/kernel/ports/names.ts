@@ -1,0 +1,9 @@
+// The port of names: the names of people, agents and projects as they are now, whoever asks.
+import type { Read } from '../declare/operation.ts'
+
+export type Registered = { readonly name: string; readonly created_at: string; readonly owner: string | null }
+
+export type Names = {
+  /** By the kind that the id says; null: there is none, as for services and the system. */
+  named(read: Read, id: string): Promise<Registered | null>
+}

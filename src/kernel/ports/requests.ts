@@ -1,0 +1,20 @@
+// The port of requests: the part of what people were asked, and answered, that other protocols may know.
+import type { Listed, ListPage, Read } from '../declare/operation.ts'
+
+export type KnownRequest = { readonly id: string; readonly status: string }
+export type KnownAnswer = {
+  readonly id: string
+  readonly title: string
+  readonly scope: string
+  readonly result: unknown
+  readonly by: string
+  readonly at: string
+}
+
+export type Requests = {
+  request(read: Read, id: string): Promise<KnownRequest | null>
+  /** Answered questions of an agent, by the case that they are about. */
+  cases(read: Read, project_id: string, requester: string, page: ListPage): Promise<Listed[]>
+  /** The answer to one of them; null: it is not there, or not for this actor. */
+  answer(read: Read, id: string): Promise<KnownAnswer | null>
+}

@@ -1,0 +1,46 @@
+// The port of tasks: the part of a task, of its questions and of its steering that other protocols may know.
+import type { TimeLimits } from '../codec/timestamps.ts'
+import type { Read } from '../declare/operation.ts'
+
+export type KnownTask = TimeLimits & {
+  readonly id: string
+  readonly project_id: string
+  readonly root_task_id: string
+  readonly spec: { readonly goal: string; readonly constraints: { readonly autonomy?: string } }
+  readonly state: string
+  readonly outcome: string | null
+  readonly ownership: { readonly principal: string }
+  readonly executor: string | null
+  readonly executors: readonly string[]
+  readonly delegators: readonly string[]
+  readonly reviewers: readonly string[]
+  readonly children: readonly string[]
+  readonly checkpoints: readonly string[]
+  readonly pending_checkpoint: string | null
+}
+
+export type KnownCheckpoint = {
+  readonly raised_by: string
+  readonly escalates?: string
+  readonly succeeds: string | null
+  readonly proposed_actions: readonly { readonly id: string; readonly kind: string; readonly detail?: string }[]
+  readonly resolution: { readonly approved_actions?: readonly string[] } | null
+}
+
+export type KnownAmendment = {
+  readonly id: string
+  readonly text: string
+  readonly intent: string
+  readonly by: string
+  readonly at: string
+}
+
+export type Tasks = {
+  /** Whoever asks; null: there is none. */
+  task(read: Read, id: string): Promise<KnownTask | null>
+  /** The task, or NOT_FOUND for an actor that may not see it. */
+  seenTask(read: Read, id: string): Promise<KnownTask>
+  checkpoint(read: Read, id: string): Promise<KnownCheckpoint | null>
+  /** The steering log, oldest first. The task is read with it: an amendment that comes meanwhile changes that. */
+  amendments(read: Read, task_id: string): Promise<readonly KnownAmendment[]>
+}

@@ -1,0 +1,24 @@
+// Edited details (X33): a person may correct what an agent is about to do, within the schema that the agent gave, and approve that.
+import { Refusal } from '#kernel/declare/errors.ts'
+import { refuseMismatch } from '#kernel/declare/foreign-schema.ts'
+import { refuseOddDetails, type ApprovePayload } from '../asking/payload.ts'
+import type { Request } from '../schema.ts'
+
+type Edited = Readonly<Record<string, unknown>>
+
+/** The details as they were approved; undefined: they were not edited. What does not fit is refused, and nothing is decided. */
+export function editedFor({ kind, action, quorum, payload }: Request, result: unknown, edited: Edited | undefined): Edited | undefined {
+  if (edited === undefined) return undefined
+  const refuse = (words: string): never => {
+    throw new Refusal('INVALID_REQUEST', `edited ${words}`, { field: 'edited' })
+  }
+  const { details_schema } = payload as ApprovePayload
+  if (kind !== 'request' || action !== 'APPROVE') refuse('goes with an approval that an agent itself asked for: leave it out here')
+  if (details_schema === undefined)
+    refuse('is not possible: the agent gave no details_schema, so its details are approved as they are or rejected')
+  if (quorum !== undefined) refuse('does not go with a quorum: all of them must have seen the same')
+  if (result !== 'approved') refuse('goes with approved alone: leave it out where you reject')
+  refuseOddDetails(edited, 'edited')
+  refuseMismatch(details_schema, edited, 'INVALID_REQUEST', 'edited')
+  return edited
+}

@@ -1,0 +1,59 @@
+// Events of a request (HXP 0.1, 5.2): the difference between two of its states, in the words of the draft.
+import { keyOf } from '#kernel/declare/schema.ts'
+import type { StoredFact } from '#kernel/log/store.ts'
+import { shown } from '../asking/hostile-text.ts'
+import { Request, TIMEOUT } from '../schema.ts'
+
+/** Agents learn less of people than people do of one another. */
+export type Audience = 'agent' | 'person'
+
+export type RequestEvent = { readonly event: string } & Readonly<Record<string, unknown>>
+
+/** What has changed. `before` null: it is told for the first time. */
+export function eventsOf(before: Request | null, after: Request, audience: Audience): RequestEvent[] {
+  if (after.receipt) return before?.receipt ? [] : [{ event: outcomeOf(after) }]
+  const events: RequestEvent[] = []
+  if (after.assigned_to !== null && after.assigned_to !== before?.assigned_to)
+    // In a pool nobody is known by name.
+    events.push({ event: 'assigned', assigned_to: audience === 'agent' && after.role === 'pool' ? null : after.assigned_to })
+  if (before && after.assigned_to === null && before.assigned_to !== null) events.push({ event: 'released' })
+  for (const { kind, text, at } of remarksSince(before, after))
+    events.push({ event: kind, text: audience === 'agent' ? text : shown(text), at })
+  if (before && after.expires_at !== before.expires_at) events.push({ event: 'extended', expires_at: after.expires_at })
+  if (after.overdue && before?.overdue !== true) events.push({ event: 'expired' })
+  return events
+}
+
+/** A reader that comes late needs the question that is still open, not the talk before it. */
+function remarksSince(before: Request | null, { thread = [] }: Request): NonNullable<Request['thread']> {
+  if (before) return thread.slice(before.thread?.length ?? 0)
+  return thread.at(-1)?.kind === 'question' ? thread.slice(-1) : []
+}
+
+/** X3: a request that failed because nobody answered in time has expired. */
+const outcomeOf = ({ status, receipt }: Request): string => (status === 'failed' && receipt?.reason === TIMEOUT ? 'expired' : status)
+
+/** Two states of a request around a fact. */
+export type Change = { readonly version: number; readonly before: Request | null; readonly after: Request }
+
+const SUBJECT = keyOf(Request, '')
+/** Each fact is parsed once, however many follow. */
+const parsed = new WeakMap<StoredFact, Change | 'none'>()
+
+/** The change that a fact makes to the request that it is about; null: it is about something else, or leaves it as it is. */
+export function changeIn(fact: StoredFact): Change | null {
+  let change = parsed.get(fact)
+  if (change === undefined) parsed.set(fact, (change = read(fact) ?? 'none'))
+  return change === 'none' ? null : change
+}
+
+function read({ line, images }: StoredFact): Change | null {
+  const { subject } = JSON.parse(line) as { readonly subject: string }
+  const image = subject.startsWith(SUBJECT) ? images.find(({ key }) => key === subject) : undefined
+  if (!image || image.text === null) return null
+  return {
+    version: image.version,
+    before: image.before === null ? null : (JSON.parse(image.before) as Request),
+    after: JSON.parse(image.text) as Request,
+  }
+}

@@ -1,0 +1,110 @@
+// Judging a submission, in this order for each step (W15): the tool exists, the policy allows it, its arguments fit, path and envelope,
+// risk, rate. The lowest step that does not pass answers.
+import { Refusal } from '#kernel/declare/errors.ts'
+import { parse } from '#kernel/declare/schema.ts'
+import type { Value } from '#kernel/log/store.ts'
+import { approvalBody, approvalFor, type Approval, type GivenApproval } from './approval.ts'
+import type { Desk, Understood } from './desk.ts'
+import { allowsTool, capFor, isUnder, type Policy } from './policy.ts'
+import type { SubmittedTask } from './schema.ts'
+
+export type Submission = {
+  readonly session_id: string
+  readonly policy: Policy
+  readonly task: SubmittedTask
+  readonly approval: GivenApproval | null
+  readonly waits: boolean
+  readonly now: string
+}
+export type Judged = {
+  readonly steps: readonly Understood[]
+  readonly cap: number
+  readonly approval: Approval | null
+  readonly asks: object | null
+}
+
+export async function judged(desk: Desk, submission: Submission): Promise<Judged> {
+  const { policy, task, session_id } = submission
+  const { cap, byClient } = capFor(policy, task.constraints?.max_risk_level)
+  const steps: Understood[] = []
+  let above = -1
+  for (const [i, { tool: name, args = {} }] of task.steps.entries()) {
+    const about = { tool: name, step_index: i }
+    const step = understood(desk, policy, name, args, about)
+    steps.push(step)
+    const objection = await desk.objectionTo(steps)
+    if (objection !== null) throw new Refusal('ENVELOPE', objection, { ...about, reason: objection })
+    if (step.risk_level > cap) {
+      const reason = `max_risk_level=${cap} < tool=${step.risk_level}`
+      if (byClient || !policy.approvals) throw new Refusal('RISK_CAP', 'the step is riskier than this session may be', { ...about, reason })
+      if (above === -1) above = i
+    }
+    const wait = desk.take(session_id, policy, name)
+    if (wait > 0)
+      throw new Refusal('RATE_LIMITED', `${name} is used too often`, {
+        ...about,
+        reason: `the rate of ${name} for this session is used up`,
+        retry_after_ms: wait,
+      })
+  }
+  refuseHeld(desk, session_id, steps)
+  if (above === -1) return { steps, cap, approval: null, asks: null }
+  if (submission.approval !== null)
+    return { steps, cap, approval: await approvalFor(desk, policy, steps, submission.approval, submission.now), asks: null }
+  const asks = await approvalBody(desk, policy, steps, submission.now)
+  if (submission.waits && desk.isLinked()) return { steps, cap, approval: null, asks }
+  throw new Refusal('APPROVAL_REQUIRED', 'a person must approve this', {
+    tool: steps[above]!.tool.name,
+    step_index: above,
+    reason: `max_risk_level=${cap} < tool=${steps[above]!.risk_level}; ask with error.data.approval, then submit again with the receipt`,
+    approval: asks,
+  })
+}
+
+function understood(desk: Desk, policy: Policy, name: string, args: Value, about: object): Understood {
+  const tool = desk.toolNamed(name)
+  if (!tool)
+    throw new Refusal('TOOL_NOT_FOUND', `there is no tool ${JSON.stringify(name)}`, { ...about, reason: 'the tool is not registered' })
+  if (!allowsTool(policy, tool))
+    throw new Refusal('NOT_ALLOWED', `${name} is not allowed here`, { ...about, reason: `the policy ${policy.name} does not name ${name}` })
+  const known = argumentsOf(tool.params_schema, args, about)
+  if (tool.path) refusePath(policy, tool.path, known, about)
+  try {
+    return { tool, args: known, ...desk.targetOf(tool, known) }
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    throw new Refusal(error.code, error.message, { ...about, reason: error.message, ...error.details })
+  }
+}
+
+function argumentsOf(schema: Parameters<typeof parse>[0], args: Value, about: object): Value {
+  try {
+    return parse(schema, args) as Value
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    throw new Refusal('INVALID_PARAMS', error.message, { ...about, reason: error.message, field: error.details?.['field'] ?? null })
+  }
+}
+
+function refusePath(policy: Policy, { argument, use }: { argument: string; use: 'read' | 'write' }, args: Value, about: object): void {
+  const path = String(args[argument])
+  if (isUnder(path, use === 'read' ? [...policy.read, ...policy.write] : policy.write)) return
+  throw new Refusal('PATH_DENIED', 'the path is not on the list', {
+    ...about,
+    reason: `the policy ${policy.name} does not let ${path.slice(0, 200)} be ${use === 'read' ? 'read' : 'written'}`,
+  })
+}
+
+/** W16: what a running task of another session holds is busy now; one's own tasks wait for each other. */
+function refuseHeld(desk: Desk, session_id: string, steps: readonly Understood[]): void {
+  for (const [i, { resource, tool }] of steps.entries()) {
+    const holder = resource === null ? null : desk.holderOf(resource)
+    if (holder !== null && holder !== session_id)
+      throw new Refusal('RESOURCE_BUSY', `${resource} is in use`, {
+        tool: tool.name,
+        step_index: i,
+        resource,
+        reason: 'a task of another session holds it',
+      })
+  }
+}

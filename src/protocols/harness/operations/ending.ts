@@ -1,0 +1,188 @@
+// The end of a session by the agent that executes it: done, with outputs that are what was asked for, or failed (HCP 1.0, L4).
+import { sha256Hex } from '#kernel/log/hash-chain.ts'
+import { isPlainName } from '#kernel/ports/blobs.ts'
+import { timestampOf } from '#kernel/ports/clock.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { refuseMismatch } from '#kernel/declare/foreign-schema.ts'
+import { put } from '#kernel/declare/facts.ts'
+import { system } from '#kernel/declare/access.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, type Change, type Context, type Read } from '#kernel/declare/operation.ts'
+import { either, t, type Static } from '#kernel/declare/schema.ts'
+import { Attempt, executed, executor, isNotOver, isPresentAttempt } from '../access.ts'
+import { Content, Id, Open, Words, type Artifact, type Session } from '../schema.ts'
+import { outputProblem } from '../session/answers.ts'
+import { complete as completed, fail as failed } from '../session/ends.ts'
+import { confide, ended, unsealed } from '../session/speech.ts'
+import { SessionView, shownWith } from '../session/view.ts'
+import { speaking } from './work.ts'
+
+const ArtifactInput = t.Object({
+  name: t.String({ minLength: 1, maxLength: limits.nameCharsMax }),
+  type: t.Optional(t.String({ maxLength: limits.labelCharsMax, description: 'a media type such as text/csv' })),
+  text: t.Optional(t.String()),
+  blob: t.Optional(t.String({ description: 'bytes in base64' })),
+})
+type ArtifactInput = Static<typeof ArtifactInput>
+const Artifacts = t.Optional(t.Array(ArtifactInput, { maxItems: limits.harnessArtifactsMax }))
+
+type Made = { readonly artifacts: Artifact[]; readonly puts: Change[] }
+const wrong = (words: string): Refusal => new Refusal('INVALID_REQUEST', words, { field: 'artifacts' })
+
+/** The ticket of an artifact: whoever has it may fetch it until then (C38). */
+export const ticketOf = ({ notary }: Pick<Context, 'notary'>, session_id: string, name: string, until: string): string =>
+  notary.commit(`hcp-artifact ${session_id} ${until} ${name}`).slice(0, 32)
+
+async function artifactsFrom(given: readonly ArtifactInput[], session: Session, context: Context): Promise<Made> {
+  const made: Made = { artifacts: [], puts: [] }
+  for (const { name, type = 'application/octet-stream', text, blob } of given) {
+    if (!isPlainName(name)) throw wrong('an artifact’s name has no slash, no control and no invisible character')
+    if (made.artifacts.some((one) => one.name === name)) throw wrong(`two artifacts are called ${name}`)
+    if ((text === undefined) === (blob === undefined)) throw wrong(`${name}: give text or blob`)
+    const bytes = text === undefined ? Buffer.from(blob!, 'base64') : Buffer.from(text)
+    if (blob !== undefined && bytes.toString('base64').replace(/=+$/, '') !== blob.replace(/=+$/, ''))
+      throw wrong(`${name}: blob is not valid base64`)
+    const { plain, sealed } = await confide(context, session.data_classification, text ?? blob)
+    const id = `${session.id}/${name}`
+    const kept = plain as string | null
+    made.puts.push(
+      put(Content, id, {
+        id,
+        session: session.id,
+        project_id: session.project_id,
+        name,
+        type,
+        text: text === undefined ? null : kept,
+        blob: blob === undefined ? null : (kept ?? ''),
+        sealed,
+      }),
+    )
+    const path = `/sessions/${session.id}/artifacts/${encodeURIComponent(name)}`
+    const until = timestampOf(Date.parse(context.now) + limits.harnessKeptMs)
+    const origin = context.terms.harness?.origin?.()
+    const url =
+      origin === undefined ? {} : { url: `${origin}/hcp/v1${path}?until=${until}&ticket=${ticketOf(context, session.id, name, until)}` }
+    made.artifacts.push({
+      name,
+      type,
+      uri: `hcp://${session.id}/artifacts/${encodeURIComponent(name)}`,
+      ...url,
+      size_bytes: bytes.length,
+      checksum: `sha256:${sha256Hex(bytes)}`,
+    })
+  }
+  return made
+}
+
+async function ending(read: Read, session_id: string, context: Context) {
+  const state = await executed(read, session_id)
+  const submission = (await unsealed(context, state.task.submission, state.task.sealed)) as {
+    expected_output?: { schema?: object; required_fields?: string[] }
+  }
+  return { ...state, expected: submission.expected_output }
+}
+
+const complete = command({
+  name: 'harness.complete',
+  summary: 'End a session that is done, with its outputs and artifacts. Outputs that are not what was asked for are refused.',
+  draft: 'HCP 1.0, L4: Task Completion',
+  input: t.Object({ session_id: Id, attempt: Attempt, outputs: t.Optional(Open), artifacts: Artifacts }),
+  output: t.Object({ session: SessionView }),
+  callers: [system, executor],
+  requires: [isNotOver, isPresentAttempt],
+  audit: 'session.completed',
+  async load(read, { session_id, outputs = {}, artifacts = [] }, context) {
+    const state = await ending(read, session_id, context)
+    const { data_classification } = state.session
+    return {
+      ...state,
+      told: await confide(context, data_classification, outputs),
+      made: await artifactsFrom(artifacts, state.session, context),
+    }
+  },
+  decide({ told, made, expected, ...state }, { outputs = {} }, context) {
+    if (state.session.state !== 'ABORTING') {
+      const schema = state.task.declaration?.capability.output_schema
+      if (schema !== undefined) refuseMismatch(schema, outputs, 'INVALID_OUTPUT', 'outputs')
+      const problem = outputProblem(outputs, expected)
+      if (problem !== null) throw new Refusal('INVALID_OUTPUT', problem, { field: 'outputs' })
+    }
+    const script = speaking(state, context)
+    completed(script, told, made.artifacts)
+    script.puts.push(...made.puts)
+    return {
+      ...ended(script),
+      output: { session: shownWith({ ...script.session, outputs: script.session.state === 'COMPLETED' ? outputs : null }, script.cursor) },
+    }
+  },
+  example: { given: 'executing', as: 'devin', input: ({ session: { session_id } }) => ({ session_id, outputs: { thickness: 3 } }) },
+})
+
+export const failureCodes = [
+  'execution_error',
+  'timeout',
+  'safety_violation',
+  'resource_unavailable',
+  'internal_error',
+  'input_error',
+] as const
+
+const fail = command({
+  name: 'harness.fail',
+  summary: 'End a session that cannot go on, with what was reached so far.',
+  draft: 'HCP 1.0, L4: Task Failure; Partial Results',
+  input: t.Object({
+    session_id: Id,
+    attempt: Attempt,
+    error_code: either(...failureCodes),
+    error_message: Words,
+    error_details: t.Optional(
+      t.Object(
+        {
+          phase: t.Optional(t.String({ maxLength: limits.labelCharsMax })),
+          step: t.Optional(t.Union([t.String({ maxLength: limits.labelCharsMax }), t.Number()])),
+          last_checkpoint: t.Optional(t.Union([Id, t.Null()])),
+          recoverable: t.Optional(t.Boolean()),
+        },
+        { additionalProperties: true },
+      ),
+    ),
+    partial_outputs: t.Optional(Open),
+    artifacts: Artifacts,
+  }),
+  output: t.Object({ session: SessionView }),
+  callers: [system, executor],
+  requires: [isNotOver, isPresentAttempt],
+  audit: 'session.failed',
+  async load(read, { session_id, error_details = {}, partial_outputs, artifacts = [] }, context) {
+    const state = await ending(read, session_id, context)
+    const { data_classification } = state.session
+    const { last_checkpoint, snapshot } = state.cursor
+    const details = { last_checkpoint, recoverable: snapshot !== null, ...error_details }
+    const confided = {
+      error_details: await confide(context, data_classification, details),
+      partial_outputs: await confide(context, data_classification, partial_outputs ?? null),
+    }
+    return { ...state, details, confided, made: await artifactsFrom(artifacts, state.session, context) }
+  },
+  decide({ details, confided, made, ...state }, { error_code, error_message, partial_outputs = null }, context) {
+    const script = speaking(state, context)
+    failed(script, { error_code, error_message, ...confided, artifacts: made.artifacts })
+    script.puts.push(...made.puts)
+    return {
+      ...ended(script),
+      output: { session: shownWith({ ...script.session, error_details: details, partial_outputs }, script.cursor) },
+    }
+  },
+  example: {
+    given: 'executing',
+    as: 'devin',
+    input: ({ session: { session_id } }) => ({
+      session_id,
+      error_code: 'resource_unavailable',
+      error_message: 'The oven is switched off.',
+    }),
+  },
+})
+
+export const endingOperations = [complete, fail]

@@ -1,0 +1,89 @@
+// Reading sessions: one, a list, their events, and a stream of these. By either id: of the session, or of the submission.
+import { Refusal } from '#kernel/declare/errors.ts'
+import { anyone, ownsProject } from '#kernel/declare/access.ts'
+import { query, stream } from '#kernel/declare/operation.ts'
+import { nextCursor, pageIn, pageInput, pageOf, readListed } from '#kernel/declare/paging.ts'
+import { keyOf, t } from '#kernel/declare/schema.ts'
+import type { StoredFact } from '#kernel/log/store.ts'
+import { sessionOf } from '../access.ts'
+import { Event, Id, Role, Session } from '../schema.ts'
+import { EventView, eventView, SessionView, viewOf } from '../session/view.ts'
+
+const session = query({
+  name: 'harness.session',
+  summary: 'Fetch one session, by its id or by that of its submission.',
+  draft: 'HCP 1.0, L2: Session Properties',
+  input: t.Object({ session_id: Id }),
+  output: t.Object({ session: SessionView }),
+  callers: [anyone],
+  async load(read, { session_id }, context) {
+    return { session: await viewOf(read, await sessionOf(read, session_id), context) }
+  },
+  view: ({ session: found }) => ({ session: found }),
+  example: { given: 'submitted', as: 'alice', input: ({ session: { id } }) => ({ session_id: id }) },
+})
+
+const sessions = query({
+  name: 'harness.sessions',
+  summary: 'List sessions, newest first: your own, or all of a project of yours.',
+  draft: 'HCP 1.0, L2: Session Properties',
+  input: t.Object({ role: t.Optional(Role), project_id: t.Optional(Id), ...pageInput }),
+  output: t.Object({ items: t.Array(SessionView), next_cursor: nextCursor }),
+  callers: [anyone],
+  async load(read, input, context) {
+    const { actor } = context
+    const { project_id = 'project_default', role } = input
+    if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+    const isWhole = actor.projects === 'all' || ownsProject(actor, project_id)
+    const [index, prefix] = isWhole ? (['project', [project_id]] as const) : (['by', [actor.id]] as const)
+    const listed = await read.list(Session, index, [prefix], { ...pageIn('harness.sessions', input), reverse: true })
+    const page = await readListed(read, Session, listed)
+    const fitting = page.items.filter((one) => (role === undefined || one.role === role) && one.project_id === project_id)
+    return { ...page, items: await Promise.all(fitting.map((one) => viewOf(read, one, context))) }
+  },
+  view: ({ listed, items, isCut }, input) => pageOf('harness.sessions', input, listed, items, isCut),
+  example: { given: 'submitted', as: 'alice', input: {} },
+})
+
+const events = query({
+  name: 'harness.events',
+  summary: 'List the events of a session in the order of their numbers.',
+  draft: 'HCP 1.0, L2: Event Stream',
+  input: t.Object({ session_id: Id, ...pageInput }),
+  output: t.Object({ items: t.Array(EventView), next_cursor: nextCursor }),
+  callers: [anyone],
+  async load(read, input, { notary }) {
+    const found = await sessionOf(read, input.session_id)
+    const listed = await read.list(Event, 'session', [[found.id]], pageIn('harness.events', input))
+    const page = await readListed(read, Event, listed)
+    const opened = await Promise.all(
+      page.items.map(async (event) => ({
+        ...event,
+        data: event.sealed === undefined ? event.data : (JSON.parse(await notary.open(event.sealed)) as unknown),
+      })),
+    )
+    return { ...page, items: opened.map((event) => eventView(event, found.session_id)) }
+  },
+  view: ({ listed, items, isCut }, input) => pageOf('harness.events', input, listed, items, isCut),
+  example: { given: 'submitted', as: 'alice', input: ({ session: { id } }) => ({ session_id: id }) },
+})
+
+const SUBJECT = keyOf(Event, '')
+const follow = stream({
+  name: 'harness.follow',
+  summary: 'Follow the events of a session from any place on, as they become durable.',
+  draft: 'HCP 1.0, L2: Event Stream',
+  input: t.Object({ session_id: Id }),
+  output: t.Object({ event: EventView }),
+  callers: [anyone],
+  load: async (read, { session_id }) => ({ id: (await sessionOf(read, session_id)).id }),
+  of: ({ id }) => ({ by: 'task', task: id }),
+  wants: (_, { images }: StoredFact) => images[0]?.key.startsWith(SUBJECT) === true && images[0].text !== null,
+  view({ images }: StoredFact) {
+    const event = JSON.parse(images[0]!.text!) as Event
+    return { event: { ...eventView(event, null), ...(event.sealed === undefined ? {} : { sealed: true }) } }
+  },
+  example: { given: 'submitted', as: 'alice', input: ({ session: { id } }) => ({ session_id: id }) },
+})
+
+export const readingOperations = [session, sessions, events, follow]

@@ -1,0 +1,270 @@
+// Sessions as the system moves them: what people decided, time that is up, a run that was made or ended, and what is forgotten in the end.
+import { Delivery, deliveryId } from '#kernel/log/outbox-document.ts'
+import { put } from '#kernel/declare/facts.ts'
+import { system } from '#kernel/declare/access.ts'
+import { timestampOf } from '#kernel/ports/clock.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, rule, type Change } from '#kernel/declare/operation.ts'
+import { either, t } from '#kernel/declare/schema.ts'
+import { executed, harnessIn, sessionOf, whole, type OfSession } from '../access.ts'
+import type { Payload } from '../envelope.ts'
+import { Answer, answerId, Cursor, Id, type Session, Snapshot, Words, type Rejection, type Submission } from '../schema.ts'
+import { accept, endAbort, reject, tokenFor } from '../session/acceptance.ts'
+import { drain } from '../session/answers.ts'
+import { busyOf } from '../session/commands.ts'
+import { fail } from '../session/ends.ts'
+import { AMQP, command as say, ended, keep, scriptOf } from '../session/speech.ts'
+import { SessionView, shownWith } from '../session/view.ts'
+import { submitEnvelope } from './submit.ts'
+
+const output = t.Object({ session: SessionView })
+const shown = (script: { session: Session; cursor: Cursor }) => ({ session: shownWith(script.session, script.cursor) })
+
+const waits = rule<OfSession>(
+  'PRECONDITION_FAILED',
+  'the session waits for people',
+  ({ session }) => session.state === 'PENDING' && session.waiting_for === 'human',
+  'the session does not wait for people',
+)
+
+const decide = command({
+  name: 'harness.decide',
+  summary: 'Start or reject a session that waits for people, by what they decided. The system calls it in the batch of their answer.',
+  draft: 'HCP 1.0, L3: Approval Flow',
+  input: t.Object({
+    session_id: Id,
+    result: either('approved', 'rejected'),
+    by: t.Array(Id, { maxItems: 20, description: 'the people who decided' }),
+    reason: t.Optional(Words),
+  }),
+  output,
+  callers: [system],
+  requires: [
+    waits,
+    rule<OfSession, { result: string; by: readonly string[] }>(
+      'PRECONDITION_FAILED',
+      'people approve: two of them for R5',
+      ({ session }, { result, by }) => result !== 'approved' || new Set(by).size >= (session.risk_level === 'R5' ? 2 : 1),
+      'nobody is named who approves, or R5 was approved by one person: two must',
+    ),
+  ],
+  audit: 'session.started',
+  async load(read, { session_id, result }, context) {
+    const state = await executed(read, session_id)
+    const of = state.task.declaration!
+    const { constraints } = state.task.submission as Partial<Submission>
+    const token = result === 'approved' ? await tokenFor(state.session, of, constraints?.max_duration, context) : null
+    const kept = await read.raw(Answer, answerId(state.session.caller_id, state.session.submit_id))
+    return { ...state, of, constraints, token, kept, busy: await busyOf(read, of.agent_id) }
+  },
+  decide({ session, cursor, of, constraints, token, kept, busy }, { result, by, reason }, context) {
+    const script = scriptOf(session, cursor, context)
+    if (result === 'approved') {
+      const outgoing = accept(script, of, constraints, token!)
+      if (kept !== null) script.puts.push(put(Answer, kept.id, { ...kept, token, deliveries: [...kept.deliveries, outgoing] }))
+      if (busy !== null) fail(script, { error_code: 'resource_unavailable', error_message: busy })
+    } else {
+      const said = reason === undefined || reason === '' ? 'a person has refused it' : `a person has refused it: ${reason}`
+      const rejection: Rejection = { reason_code: 'approval_denied', reason_message: said, assessed_risk_level: session.risk_level }
+      const outgoing = reject(script, rejection, true)
+      if (kept !== null) script.puts.push(put(Answer, kept.id, { ...kept, deliveries: [...kept.deliveries, outgoing] }))
+    }
+    const made = ended(script)
+    return {
+      facts: made.facts.map((one, i) => (i === 0 ? { ...one, detail: { ...one.detail, by } } : one)),
+      puts: made.puts,
+      output: shown(script),
+    }
+  },
+  example: {
+    given: 'awaiting',
+    as: 'system',
+    input: ({ session: { session_id } }) => ({ session_id, result: 'approved', by: ['user_alice'] }),
+  },
+})
+
+const expire = command({
+  name: 'harness.expire',
+  summary:
+    'End what a session waits for when its time is up: people, the work itself, or the clean-up after an abort. The system calls it.',
+  draft: 'HCP 1.0, L2: Session Timeout; Abort Protocol',
+  input: t.Object({ session_id: Id }),
+  output,
+  callers: [system],
+  requires: [
+    rule<OfSession>(
+      'PRECONDITION_FAILED',
+      'its time is up',
+      ({ session }, _, { now }) => session.ended_at === null && session.deadline !== null && session.deadline <= now,
+      'the time of the session is not up, or it has ended',
+    ),
+  ],
+  audit: 'session.failed',
+  async load(read, { session_id }) {
+    const state = await executed(read, session_id)
+    return { ...state, kept: await read.raw(Answer, answerId(state.session.caller_id, state.session.submit_id)) }
+  },
+  decide({ session, cursor, task, kept }, _, context) {
+    const script = scriptOf(session, cursor, context)
+    if (session.state === 'PENDING') {
+      // A timeout never approves (C33).
+      const rejection: Rejection = {
+        reason_code: 'approval_denied',
+        reason_message: `nobody answered within ${task.declaration?.approval_timeout ?? 'the time'}`,
+        assessed_risk_level: session.risk_level,
+        suggestion: 'submit again when somebody is there to approve it',
+      }
+      const outgoing = reject(script, rejection, true)
+      if (kept !== null) script.puts.push(put(Answer, kept.id, { ...kept, deliveries: [...kept.deliveries, outgoing] }))
+    } else if (session.state === 'ABORTING') endAbort(script, 'abort_timeout')
+    else fail(script, { error_code: 'timeout', error_message: 'the time of the session is up' })
+    return { ...ended(script), output: shown(script) }
+  },
+  example: { given: 'late', as: 'system', input: ({ session: { session_id } }) => ({ session_id }) },
+})
+
+const bind = command({
+  name: 'harness.bind',
+  summary: 'Note which run executes a session. The system calls it in the batch in which the run is made.',
+  draft: 'ours: a session of another harness is a run here',
+  input: t.Object({ session_id: Id, run_id: Id }),
+  output,
+  callers: [system],
+  requires: [],
+  audit: 'session.bound',
+  load: async (read, { session_id }) => whole(read, await sessionOf(read, session_id)),
+  decide({ session, cursor }, { run_id }, context) {
+    const script = scriptOf(session, cursor, context)
+    keep(script, { run_id }, 'session.bound')
+    return { ...ended(script), output: shown(script) }
+  },
+  example: { given: 'executing', as: 'system', input: ({ session: { session_id } }) => ({ session_id, run_id: 'run_1' }) },
+})
+
+const settle = command({
+  name: 'harness.settle',
+  summary: 'End a session whose agent has put its work down: after an abort, or because its run was cancelled. The system calls it.',
+  draft: 'HCP 1.0, L2: Abort Protocol; C37',
+  input: t.Object({ session_id: Id, reason: t.String({ maxLength: limits.labelCharsMax }) }),
+  output,
+  callers: [system],
+  requires: [
+    rule<OfSession>(
+      'PRECONDITION_FAILED',
+      'the session is at work or being aborted',
+      ({ session }) => ['RUNNING', 'PAUSED', 'ABORTING'].includes(session.state),
+      'the session is not at work',
+    ),
+  ],
+  audit: 'session.failed',
+  load: (read, { session_id }) => executed(read, session_id),
+  decide({ session, cursor }, { reason }, context) {
+    const script = scriptOf(session, cursor, context)
+    if (session.state === 'ABORTING') endAbort(script, reason)
+    else fail(script, { error_code: 'resource_unavailable', error_message: `the run that executed it has ended: ${reason}` })
+    return { ...ended(script), output: shown(script) }
+  },
+  example: { given: 'executing', as: 'system', input: ({ session: { session_id } }) => ({ session_id, reason: 'cancelled' }) },
+})
+
+const skip = command({
+  name: 'harness.skip',
+  summary: 'Go on after an event that has not come in time: its number is noted, and it is still kept if it comes. The system calls it.',
+  draft: 'HCP 1.0, L2: Event Ordering; C27',
+  input: t.Object({ session_id: Id }),
+  output,
+  callers: [system],
+  requires: [
+    rule<OfSession>(
+      'PRECONDITION_FAILED',
+      'something has waited long enough for an earlier event',
+      ({ cursor }, _, { now }) => cursor.gap_until !== null && cursor.gap_until <= now,
+      'nothing has waited long enough for an earlier event',
+    ),
+  ],
+  audit: 'session.event',
+  load: async (read, { session_id }) => whole(read, await sessionOf(read, session_id)),
+  decide({ session, cursor }, _, context) {
+    const script = scriptOf(session, { ...cursor, gap_until: null }, context)
+    drain(script, true)
+    return { ...ended(script), output: shown(script) }
+  },
+  example: { given: 'gapped', as: 'system', input: ({ session: { id } }) => ({ session_id: id }) },
+})
+
+const repeat = command({
+  name: 'harness.repeat',
+  summary: 'Send a submission again that nobody has answered, as it is. The system calls it.',
+  draft: 'HCP 1.0, L1: Retry',
+  input: t.Object({ session_id: Id }),
+  output,
+  callers: [system],
+  requires: [
+    rule<OfSession>(
+      'PRECONDITION_FAILED',
+      'an answer is overdue',
+      ({ session, cursor }, _, { now }) => session.waiting_for === 'answer' && cursor.republish_at !== null && cursor.republish_at <= now,
+      'no answer is overdue',
+    ),
+  ],
+  audit: null,
+  async load(read, { session_id }) {
+    const state = await whole(read, await sessionOf(read, session_id))
+    // What has not left yet need not be sent twice.
+    const first = deliveryId(AMQP, state.session.id, String(state.cursor.sent).padStart(9, '0'))
+    return { ...state, isUnsent: (await read.raw(Delivery, first)) !== null }
+  },
+  decide({ session, cursor, task, isUnsent }, _, context) {
+    const { now } = context
+    const script = scriptOf(session, cursor, context)
+    if (Date.parse(now) - Date.parse(session.created_at) > limits.harnessUnsentMs) {
+      script.cursor = { ...cursor, republish_at: null }
+      const rejection = { reason_code: 'no_answer', reason_message: `${session.callee_id} did not answer within a week` }
+      keep(script, { state: 'REJECTED', reason: 'no_answer', rejection, waiting_for: null, ended_at: now }, 'session.rejected')
+      return { ...ended(script), output: shown(script) }
+    }
+    if (!isUnsent) say(script, submitEnvelope(session.submit_id, session.created_at, task.submission as Payload), task.sealed ?? {})
+    script.cursor = { ...script.cursor, republish_at: timestampOf(Date.parse(now) + harnessIn(context).replyMs) }
+    return { ...ended(script), output: shown(script) }
+  },
+  example: { given: 'unanswered', as: 'system', input: ({ session: { id } }) => ({ session_id: id }) },
+})
+
+const forget = command({
+  name: 'harness.forget',
+  summary: 'Forget what is kept beside the record of a session that ended long ago: answers, snapshots, numbers. The system calls it.',
+  draft: 'HCP 1.0, L2: Session Timeout (idle clean-up); C40',
+  input: t.Object({ session_id: Id }),
+  output: t.Object({ forgotten: t.Integer() }),
+  callers: [system],
+  requires: [
+    rule<{ session: Session }>(
+      'PRECONDITION_FAILED',
+      'the session ended long ago',
+      ({ session }, _, { now }) => session.ended_at !== null && session.deadline !== null && session.deadline <= now,
+      'the session has not ended long ago',
+    ),
+  ],
+  audit: 'session.forgotten',
+  async load(read, { session_id }) {
+    const session = await sessionOf(read, session_id)
+    const snapshots = await read.list(Snapshot, 'session', [[session.id]], { limit: limits.harnessSnapshotsMax })
+    const cursor = await read.raw(Cursor, session.id)
+    const answers = [answerId(session.caller_id, session.submit_id), answerId('self', session.id)]
+    const kept: Change[] = snapshots.map(({ id }) => put(Snapshot, id, null))
+    for (const id of answers) if ((await read.raw(Answer, id)) !== null) kept.push(put(Answer, id, null))
+    if (cursor !== null)
+      kept.push(
+        put(Cursor, cursor.id, { ...cursor, seen: [], held: [], warnings: [], risk_events: [], gap_until: null, republish_at: null }),
+      )
+    return { session, kept, cursor }
+  },
+  decide({ session, kept, cursor }, _, context) {
+    const script = scriptOf(session, cursor!, context)
+    keep(script, { deadline: null }, 'session.forgotten')
+    return { facts: script.facts, puts: kept, output: { forgotten: kept.length } }
+  },
+  example: { given: 'long_ended', as: 'system', input: ({ session: { session_id } }) => ({ session_id }) },
+})
+
+export const sessionOperations = [decide, expire, bind, settle, skip, repeat, forget]

@@ -1,0 +1,305 @@
+// Work on a session by the agent that executes it: reports, snapshots, the guard of the safety envelope, pauses (HCP 1.0, L2 and L3).
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { put } from '#kernel/declare/facts.ts'
+import { system } from '#kernel/declare/access.ts'
+import { limits } from '#kernel/limits.ts'
+import { command, query, rule } from '#kernel/declare/operation.ts'
+import { nextCursor, pageIn, pageInput, pageOf, readListed } from '#kernel/declare/paging.ts'
+import { either, parse, t } from '#kernel/declare/schema.ts'
+import { Attempt, executed, executor, isPresentAttempt, isRunning, isWorkedOn, type AtWork } from '../access.ts'
+import { uuidOf } from '../envelope.ts'
+import { Id, Open, Snapshot, Words, type SafetyEnvelope } from '../schema.ts'
+import { change, confide, ended, say, scriptOf, type Script } from '../session/speech.ts'
+import { SessionView, shownWith } from '../session/view.ts'
+import type { Context } from '#kernel/declare/operation.ts'
+
+/** A new attempt that goes on from a snapshot says so before anything else (C23). */
+export function speaking({ session, cursor, attempt }: AtWork, context: Context): Script {
+  const script = scriptOf(session, cursor, context)
+  if (attempt === cursor.attempt) return script
+  script.cursor = { ...cursor, attempt }
+  const { state } = session
+  if (cursor.snapshot !== null)
+    say(script, 'state_changed', {
+      from_state: state,
+      to_state: state,
+      reason: 'recovered_from_checkpoint',
+      checkpoint_id: cursor.snapshot,
+    })
+  return script
+}
+const answer = (script: Script) => ({ ...ended(script), output: { session: shownWith(script.session, script.cursor) } })
+
+const label = t.String({ maxLength: limits.labelCharsMax })
+const reports = {
+  progress: t.Object({ stage: label, percent: t.Optional(t.Number({ minimum: 0, maximum: 100 })), message: t.Optional(Words) }),
+  intermediate_result: t.Object({ result_type: label, data: t.Unknown(), is_partial: t.Optional(t.Boolean()) }),
+  log: t.Object({ level: either('info', 'warn', 'error'), message: Words, details: t.Optional(t.Unknown()) }),
+  warning: t.Object({ code: label, message: Words, details: t.Optional(t.Unknown()) }),
+  error: t.Object({ code: label, message: Words, recoverable: t.Optional(t.Boolean()) }),
+} as const
+
+const report = command({
+  name: 'harness.report',
+  summary: 'Tell the caller of a session how the work goes: progress, an intermediate result, a log line, a warning or an error.',
+  draft: 'HCP 1.0, L2: Event Types',
+  input: t.Object({
+    session_id: Id,
+    attempt: Attempt,
+    event_type: either('progress', 'intermediate_result', 'log', 'warning', 'error'),
+    data: { ...Open, description: 'the fields of its type: stage and message of progress, code and message of a warning' },
+  }),
+  output: t.Object({ sequence: t.Integer() }),
+  callers: [system, executor],
+  requires: [isWorkedOn, isPresentAttempt],
+  audit: 'session.event',
+  async load(read, { session_id, data }, context) {
+    const state = await executed(read, session_id)
+    return { ...state, told: await confide(context, state.session.data_classification, data) }
+  },
+  decide({ told, ...state }, { event_type, data }, context) {
+    parse(t.Object({ data: reports[event_type] }), { data })
+    const script = speaking(state, context)
+    say(script, event_type, told)
+    if (event_type === 'progress') script.cursor = { ...script.cursor, steps: script.cursor.steps + 1 }
+    if (event_type === 'warning') noteWarning(script, told.sealed === null ? data : { code: (data as { code: string }).code })
+    return { ...ended(script), output: { sequence: script.cursor.sequence } }
+  },
+  example: {
+    given: 'executing',
+    as: 'devin',
+    input: ({ session: { session_id } }) => ({
+      session_id,
+      event_type: 'progress',
+      data: { stage: 'heating', percent: 20, message: 'The oven heats up.' },
+    }),
+  },
+})
+
+function noteWarning(script: Script, data: object): void {
+  script.cursor = { ...script.cursor, warnings: [...script.cursor.warnings, data].slice(-limits.harnessNotesMax) }
+}
+
+const snapshot = command({
+  name: 'harness.snapshot',
+  summary: 'Keep the state of the work, so that a later attempt, or a later session, can go on from it. The caller is told of it.',
+  draft: 'HCP 1.0, L2: Checkpoint and Recovery',
+  input: t.Object({
+    session_id: Id,
+    attempt: Attempt,
+    description: t.Optional(Words),
+    state: t.Optional(t.Unknown({ description: 'the state that the work goes on from' })),
+    resumable: t.Optional(t.Boolean({ description: 'true by default: the work can go on from it' })),
+  }),
+  output: t.Object({ checkpoint_id: Id, sequence: t.Integer() }),
+  callers: [executor],
+  requires: [
+    isWorkedOn,
+    isPresentAttempt,
+    rule<AtWork>(
+      'QUOTA_EXCEEDED',
+      `a session keeps at most ${limits.harnessSnapshotsMax} snapshots`,
+      ({ cursor }) => cursor.checkpoints < limits.harnessSnapshotsMax,
+      `the session keeps ${limits.harnessSnapshotsMax} snapshots, which is the most`,
+    ),
+  ],
+  audit: 'session.event',
+  async load(read, { session_id, state }, context) {
+    const own = await executed(read, session_id)
+    return { ...own, kept: await confide(context, own.session.data_classification, state ?? null) }
+  },
+  decide({ kept, ...own }, { description = '', state = null, resumable = true }, context) {
+    if (Buffer.byteLength(canonical(state)) > limits.harnessSnapshotBytesMax)
+      throw new Refusal('TOO_LARGE', `state is at most ${limits.harnessSnapshotBytesMax} bytes: keep large data as an artifact`, {
+        field: 'state',
+      })
+    const script = speaking(own, context)
+    const checkpoint_id = uuidOf(context.secret())
+    const { id, project_id } = own.session
+    const created_at = context.now
+    const made: Snapshot = {
+      id: `${id}/${checkpoint_id}`,
+      session: id,
+      project_id,
+      checkpoint_id,
+      description,
+      resumable,
+      created_at,
+      state: kept.plain,
+      sealed: kept.sealed,
+    }
+    say(script, 'checkpoint_created', { checkpoint_id, description, resumable, created_at })
+    const { cursor } = script
+    script.cursor = {
+      ...cursor,
+      checkpoints: cursor.checkpoints + 1,
+      last_checkpoint: checkpoint_id,
+      snapshot: resumable ? checkpoint_id : cursor.snapshot,
+    }
+    script.puts.push(put(Snapshot, made.id, made))
+    return { ...ended(script), output: { checkpoint_id, sequence: script.cursor.sequence } }
+  },
+  example: {
+    given: 'executing',
+    as: 'devin',
+    input: ({ session: { session_id } }) => ({ session_id, description: 'The first layer is grown.', state: { layer: 1 } }),
+  },
+})
+
+const snapshots = query({
+  name: 'harness.snapshots',
+  summary: 'List the snapshots of a session, newest first, with their states.',
+  draft: 'HCP 1.0, L2: Checkpoint and Recovery',
+  input: t.Object({ session_id: Id, attempt: Attempt, ...pageInput }),
+  output: t.Object({
+    items: t.Array(t.Object({ checkpoint_id: Id, description: Words, resumable: t.Boolean(), created_at: t.String(), state: t.Unknown() })),
+    next_cursor: nextCursor,
+  }),
+  callers: [system, executor],
+  async load(read, input, { notary }) {
+    const { session, cursor, task, attempt } = await executed(read, input.session_id)
+    if (input.attempt !== undefined && input.attempt !== attempt)
+      throw new Refusal('CONFLICT', 'another process has taken the run since: take it again to go on')
+    const listed = await read.list(Snapshot, 'session', [[session.id]], { ...pageIn('harness.snapshots', input), reverse: true })
+    const page = await readListed(read, Snapshot, listed)
+    const items = await Promise.all(
+      page.items.map(async ({ checkpoint_id, description, resumable, created_at, state, sealed }) => ({
+        checkpoint_id,
+        description,
+        resumable,
+        created_at,
+        state: sealed === null ? state : (JSON.parse(await notary.open(sealed)) as unknown),
+      })),
+    )
+    return { ...page, session, cursor, task, items }
+  },
+  view: ({ listed, items, isCut }, input) => pageOf('harness.snapshots', input, listed, items, isCut),
+  example: { given: 'executing', as: 'devin', input: ({ session: { session_id } }) => ({ session_id }) },
+})
+
+/** Why the envelope forbids it; null: it does not. What it does not name is not allowed (C36). */
+function violation({ parameters = {}, prohibited_actions = [] }: SafetyEnvelope, { parameter, value, action }: Guarded): string | null {
+  if (action !== undefined) return prohibited_actions.includes(action) ? `${action} is a prohibited action` : null
+  const bounds = Object.hasOwn(parameters, parameter!) ? parameters[parameter!] : undefined
+  if (bounds === undefined) return `${parameter} is no parameter of the safety envelope`
+  const unit = bounds.unit === undefined ? '' : ` ${bounds.unit}`
+  if (bounds.min !== undefined && value! < bounds.min) return `${parameter} must be at least ${bounds.min}${unit}, not ${value}`
+  if (bounds.max !== undefined && value! > bounds.max) return `${parameter} must be at most ${bounds.max}${unit}, not ${value}`
+  if (typeof bounds.hard_limit === 'number' && value! > bounds.hard_limit)
+    return `${parameter} must not be above its hard limit ${bounds.hard_limit}${unit}`
+  return null
+}
+
+type Guarded = { readonly parameter?: string; readonly value?: number; readonly action?: string; readonly emergency?: string }
+function procedureFor({ emergency_procedures: all }: SafetyEnvelope, emergency: string): string {
+  if (all === undefined) return 'stop'
+  if (typeof all === 'string') return all
+  if (Array.isArray(all)) return all.find((one) => one.includes(emergency)) ?? all[0] ?? 'stop'
+  const named = all as Readonly<Record<string, string>>
+  return Object.hasOwn(named, emergency) ? named[emergency]! : (Object.values(named)[0] ?? 'stop')
+}
+
+const guard = command({
+  name: 'harness.guard',
+  summary: 'Ask before each step whether the safety envelope allows it: a value of a parameter, an action; or what to do in an emergency.',
+  draft: 'HCP 1.0, L3: Safety Envelope',
+  input: t.Object({
+    session_id: Id,
+    attempt: Attempt,
+    parameter: t.Optional(label),
+    value: t.Optional(t.Number({ description: 'the value that is about to be set' })),
+    action: t.Optional(label),
+    emergency: t.Optional(label),
+  }),
+  output: t.Object({ allowed: t.Optional(t.Boolean()), procedure: t.Optional(t.String()) }),
+  callers: [executor],
+  requires: [
+    rule<AtWork, Guarded>(
+      'INVALID_REQUEST',
+      'one thing is asked about: a parameter with its value, an action, or an emergency',
+      (_, { parameter, value, action, emergency }) =>
+        [parameter, action, emergency].filter((one) => one !== undefined).length === 1 &&
+        (parameter === undefined) === (value === undefined),
+      'give parameter and value, or action, or emergency',
+    ),
+    rule<AtWork, Guarded>(
+      'PRECONDITION_FAILED',
+      'the session is at work; an emergency is one in every state',
+      ({ session }, { emergency }) => session.state === 'RUNNING' || (emergency !== undefined && session.ended_at === null),
+      'the session is not RUNNING: nothing may be done for it',
+    ),
+    isPresentAttempt,
+  ],
+  audit: null,
+  load: (read, { session_id }) => executed(read, session_id),
+  decide(state, { parameter, value, action, emergency }, context) {
+    const envelope = state.task.declaration!.safety_envelope
+    const script = speaking(state, context)
+    if (emergency !== undefined) {
+      const procedure = procedureFor(envelope, emergency)
+      const data = { code: 'emergency', message: emergency, details: { procedure } }
+      say(script, 'warning', data)
+      noteWarning(script, data)
+      script.cursor = {
+        ...script.cursor,
+        risk_events: [...script.cursor.risk_events, { kind: 'emergency', emergency, at: context.now }].slice(-limits.harnessNotesMax),
+      }
+      return { ...ended(script), output: { procedure } }
+    }
+    const problem = violation(envelope, {
+      ...(parameter === undefined ? {} : { parameter, value: value! }),
+      ...(action === undefined ? {} : { action }),
+    })
+    if (problem !== null)
+      throw new Refusal('SAFETY_VIOLATION', `${problem}: do not do it`, { parameter: parameter ?? null, action: action ?? null })
+    script.cursor = { ...script.cursor, steps: script.cursor.steps + 1 }
+    return { ...ended(script), output: { allowed: true } }
+  },
+  example: {
+    given: 'executing',
+    as: 'devin',
+    input: ({ session: { session_id } }) => ({ session_id, parameter: 'temperature', value: 700 }),
+  },
+})
+
+const pause = command({
+  name: 'harness.pause',
+  summary: 'Pause the work on a session. Only its own side pauses; the caller sees it.',
+  draft: 'HCP 1.0, L2: State Machine',
+  input: t.Object({ session_id: Id, attempt: Attempt, reason: t.Optional(t.String({ maxLength: limits.labelCharsMax })) }),
+  output: t.Object({ session: SessionView }),
+  callers: [executor],
+  requires: [isRunning, isPresentAttempt],
+  audit: 'session.paused',
+  load: (read, { session_id }) => executed(read, session_id),
+  decide(state, { reason = 'paused' }, context) {
+    const script = speaking(state, context)
+    change(script, 'PAUSED', reason)
+    return answer(script)
+  },
+  example: { given: 'executing', as: 'devin', input: ({ session: { session_id } }) => ({ session_id, reason: 'The gas is changed.' }) },
+})
+
+const resume = command({
+  name: 'harness.resume',
+  summary: 'Go on with a session that was paused.',
+  draft: 'HCP 1.0, L2: State Machine',
+  input: t.Object({ session_id: Id, attempt: Attempt, reason: t.Optional(t.String({ maxLength: limits.labelCharsMax })) }),
+  output: t.Object({ session: SessionView }),
+  callers: [executor],
+  requires: [
+    rule<AtWork>('PRECONDITION_FAILED', 'the session is PAUSED', ({ session }) => session.state === 'PAUSED', 'the session is not PAUSED'),
+    isPresentAttempt,
+  ],
+  audit: 'session.running',
+  load: (read, { session_id }) => executed(read, session_id),
+  decide(state, { reason = 'resumed' }, context) {
+    const script = speaking(state, context)
+    change(script, 'RUNNING', reason)
+    return answer(script)
+  },
+  example: { given: 'paused', as: 'devin', input: ({ session: { session_id } }) => ({ session_id }) },
+})
+
+export const workOperations = [report, snapshot, snapshots, guard, pause, resume]

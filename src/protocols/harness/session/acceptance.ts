@@ -1,0 +1,97 @@
+// Acceptance of a submission: the token, the first messages, and the other answers that the gate gives.
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { sha256 } from '#kernel/log/hash-chain.ts'
+import { timestampOf } from '#kernel/ports/clock.ts'
+import { durationMs } from '#kernel/codec/timestamps.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Context } from '#kernel/declare/operation.ts'
+import type { Capability, Rejection, Session, Submission } from '../schema.ts'
+import { change, close, move, say, tell, type Outgoing, type Script } from './speech.ts'
+
+/** The shorter of what was declared and what was asked for (C31). */
+export function durationOf(asked: string | undefined, declared: string | undefined): { text: string; ms: number } {
+  const all = [asked, declared]
+    .filter((one) => one !== undefined)
+    .map((text) => ({ text, ms: durationMs(text, 'INVALID_REQUEST', 'max_duration') }))
+  const usual = { text: `PT${limits.harnessDurationMsDefault / 3_600_000}H`, ms: limits.harnessDurationMsDefault }
+  return all.toSorted((a, b) => a.ms - b.ms)[0] ?? usual
+}
+
+export const envelopeHash = (envelope: unknown): string => sha256(canonical(envelope))
+
+/** C10: within max_duration, bound to the caller, and to the envelope that was agreed. Signing takes its time, so this is done while loading. */
+export async function tokenFor(
+  session: Session,
+  of: Capability,
+  asked: string | undefined,
+  { notary, now, newId }: Context,
+): Promise<string> {
+  const iat = Math.floor(Date.parse(now) / 1_000)
+  const { ms } = durationOf(asked, of.capability.constraints?.max_duration)
+  return notary.grant({
+    iss: notary.issuer(),
+    jti: newId('tok'),
+    sub: session.caller_id,
+    aud: session.callee_id,
+    sid: session.session_id,
+    cap: session.capability,
+    risk: session.risk_level,
+    data: session.data_classification,
+    env_hash: envelopeHash(of.safety_envelope),
+    iat,
+    exp: iat + Math.floor(ms / 1_000),
+  })
+}
+
+/** task_accepted, then session_created: the only two that carry the token. */
+export function accept(script: Script, of: Capability, constraints: Submission['constraints'], token: string): Outgoing {
+  const { now } = script.context
+  const { risk_level, data_classification } = script.session
+  const { text, ms } = durationOf(constraints?.max_duration, of.capability.constraints?.max_duration)
+  const told = tell(script, 'task_accepted', {
+    session_token: token,
+    risk_level,
+    data_classification,
+    safety_envelope: of.safety_envelope,
+    constraints: { max_duration: text, abort_timeout: of.abort_timeout },
+  })
+  const deadline = timestampOf(Date.parse(now) + ms)
+  move(script, 'RUNNING', { reason: null, waiting_for: null, accepted_at: now, deadline }, 'session.started')
+  say(script, 'session_created', { state: 'RUNNING', risk_level }, { session_token: token })
+  return told
+}
+
+/** Rejected at once: task_rejected alone; after a wait: session_closed as well (C16). */
+export function reject(script: Script, rejection: Rejection, hasWaited: boolean): Outgoing {
+  move(script, 'REJECTED', { reason: rejection.reason_code, rejection }, 'session.rejected')
+  const told = tell(script, 'task_rejected', { ...rejection })
+  if (hasWaited) close(script)
+  return told
+}
+
+/** C3: people are asked, and the caller sees it. */
+export function wait(script: Script, of: Capability): Outgoing {
+  const { now } = script.context
+  const deadline =
+    of.approval_timeout === null
+      ? null
+      : timestampOf(Date.parse(now) + durationMs(of.approval_timeout, 'INVALID_REQUEST', 'approval_timeout'))
+  script.session = { ...script.session, waiting_for: 'human', reason: 'awaiting_human', deadline }
+  return say(script, 'state_changed', { from_state: 'PENDING', to_state: 'PENDING', reason: 'awaiting_human', deadline }, {}, true)
+}
+
+/** The caller takes it back: at once while it waits for people, after a clean-up that is bounded while somebody works on it. */
+export function beginAbort(script: Script, of: Capability, reason: string): void {
+  const { now } = script.context
+  if (script.session.state === 'PENDING') {
+    move(script, 'ABORTED', { reason: 'aborted', abort_reason: reason })
+    close(script)
+    return
+  }
+  const deadline = timestampOf(Date.parse(now) + durationMs(of.abort_timeout, 'INVALID_REQUEST', 'abort_timeout'))
+  change(script, 'ABORTING', 'aborted', { waiting_for: 'cleanup', abort_reason: reason, deadline })
+}
+export function endAbort(script: Script, reason: string): void {
+  move(script, 'ABORTED', { reason })
+  close(script)
+}

@@ -1,0 +1,367 @@
+// Answers and events of other harnesses as they come in, for sessions that were submitted from here: in the order of their numbers, each once.
+// An event that is missing holds those behind it for a while, and then they go on without it (C27).
+import { fact, image, put } from '#kernel/declare/facts.ts'
+import { timestampOf } from '#kernel/ports/clock.ts'
+import { limits } from '#kernel/limits.ts'
+import { refuseMismatch } from '#kernel/declare/foreign-schema.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import type { Context, Read } from '#kernel/declare/operation.ts'
+import type { Value } from '#kernel/log/store.ts'
+import { harnessIn, whole, type OfSession } from '../access.ts'
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { digestOf, isUuid, type Payload } from '../envelope.ts'
+import { Answer, answerId, Event, eventId, Session, type Artifact, type Cursor, type Held, type Rejection, type Risk } from '../schema.ts'
+import { canMove, isEnded, isState, type SessionState } from '../states.ts'
+import { risks } from '../gate/risk.ts'
+import { dead, DUPLICATE, TAKEN, type Incoming, type Plan } from './commands.ts'
+import { command, confide, ended, envelopeOf, scriptOf, sealedOf, unsealed, type Confided, type Script } from './speech.ts'
+
+/** Of a session that was submitted from here, by its own id or by the message that it answers; null: there is none. */
+async function askedFor(read: Read, { envelope }: Incoming): Promise<Session | null> {
+  const { session_id, payload } = envelope
+  const replied = payload['in_reply_to']
+  const bySubmission = isUuid(replied) ? await read.raw(Session, replied) : null
+  if (bySubmission?.role === 'caller') return bySubmission
+  const listed = session_id === null ? [] : await read.list(Session, 'other', [[session_id]], { limit: 4 })
+  for (const { id } of listed) {
+    const session = await read.raw(Session, id)
+    if (session?.role === 'caller') return session
+  }
+  return null
+}
+
+export async function answered(read: Read, incoming: Incoming, context: Context): Promise<Plan> {
+  const { envelope, user_id } = incoming
+  const { checksSenders } = harnessIn(context)
+  if (checksSenders && user_id === null) return dead('unauthorized', 'the message does not say who has sent it (user_id)')
+  const session = await askedFor(read, incoming)
+  if (session === null) return unknown(read, incoming)
+  if (checksSenders && user_id !== session.callee_id) return dead('forged', `the session is with ${session.callee_id}, not with ${user_id}`)
+  if (session.session_id !== null && envelope.session_id !== null && session.session_id !== envelope.session_id)
+    return dead('foreign_session', 'the submission was answered under another session_id')
+  const state = await whole(read, session)
+  const problem = problemIn(envelope.type, envelope.payload)
+  if (problem !== null) return dead('invalid_message', problem)
+  return envelope.type === 'event' ? event(state, incoming, context) : unnumbered(read, state, incoming, context)
+}
+
+/** An event may overtake the answer that names its session: as long as something was submitted to its sender, it may still come. */
+async function unknown(read: Read, { envelope, user_id }: Incoming): Promise<Plan> {
+  const waits = user_id === null ? 0 : (await read.list(Session, 'unanswered', [[user_id]], { limit: 1 })).length
+  if (waits > 0 && !isUuid(envelope.payload['in_reply_to']))
+    return { facts: [], puts: [], output: { outcome: 'later', reason: 'unknown_session', detail: null } }
+  return dead('unknown_session', `there is no session ${envelope.session_id ?? 'of this submission'}`)
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isText = (value: unknown): value is string => typeof value === 'string'
+
+/** Fields that each type must have; what else is in it is kept as it is. */
+function problemIn(type: string, payload: Payload): string | null {
+  if (type === 'event') {
+    const { sequence, event_type, data } = payload
+    if (!Number.isSafeInteger(sequence) || (sequence as number) < 1) return 'payload.sequence must be a whole number from 1 on'
+    if (!isText(event_type) || event_type.length > limits.labelCharsMax) return 'payload.event_type must be a text'
+    return data === undefined || isObject(data) ? null : 'payload.data must be an object'
+  }
+  if (type === 'task_accepted') return isText(payload['session_token']) ? null : 'payload.session_token must be a text'
+  if (type === 'task_rejected') return isText(payload['reason_code']) ? null : 'payload.reason_code must be a text'
+  if (type === 'task_failed') return isText(payload['error_code']) ? null : 'payload.error_code must be a text'
+  return 'outputs' in payload ? null : 'payload.outputs is missing'
+}
+
+// --- Events ----------------------------------------------------------------------------------------------------------------
+
+async function event({ session, cursor }: OfSession, { envelope }: Incoming, context: Context): Promise<Plan> {
+  const sequence = envelope.payload['sequence'] as number
+  const isLate = cursor.missing.includes(sequence)
+  if (sequence <= cursor.sequence && !isLate) return DUPLICATE
+  if (cursor.held.some(({ order }) => order === sequence)) return DUPLICATE
+  const held = await heldOf(session, sequence, envelope, context)
+  const script = scriptOf(known(session, envelope.session_id), cursor, context)
+  if (isLate) {
+    script.cursor = { ...cursor, missing: cursor.missing.filter((one) => one !== sequence) }
+    note(script, held, true)
+    return { ...ended(script), output: TAKEN }
+  }
+  noticeAnswer(script)
+  hold(script, held)
+  drain(script, false)
+  return { ...ended(script), output: TAKEN }
+}
+
+type Heard = { readonly type: string; readonly message_id: string; readonly timestamp: string; readonly payload: Payload }
+/** Words of the machine, by which the session moves: nothing of them is confidential. */
+const MACHINE = ['session_created', 'state_changed', 'session_closed', 'checkpoint_created']
+async function heldOf(session: Session, order: number, { type, message_id, timestamp, payload }: Heard, context: Context): Promise<Held> {
+  const { event_type, data = {} } = withoutToken(payload) as { event_type: string; data?: unknown }
+  const isPlain = MACHINE.includes(event_type)
+  const { plain, sealed } = isPlain ? { plain: data, sealed: null } : await confide(context, session.data_classification, data)
+  return { order, type, message_id, timestamp, payload: { event_type, data: plain ?? {} }, sealed }
+}
+/** Events and the record hold no token. */
+function withoutToken(payload: unknown): unknown {
+  if (!isObject(payload)) return payload
+  const { session_token: _, ...rest } = payload
+  const data = rest['data']
+  if (!isObject(data) || !('session_token' in data)) return rest
+  const { session_token: __, ...kept } = data
+  return { ...rest, data: kept }
+}
+
+const known = (session: Session, session_id: string | null): Session =>
+  session.session_id === null && session_id !== null ? { ...session, session_id } : session
+
+/** The first sign of life of a callee ends the repetition of the submission, and lets an abort go out that had to wait for the id. */
+function noticeAnswer(script: Script): void {
+  const { session, cursor, context } = script
+  if (session.waiting_for !== 'answer') return
+  script.session = { ...session, waiting_for: null }
+  script.cursor = { ...cursor, republish_at: null }
+  script.facts.push(fact('session.answered', [image(Session, script.session)]))
+  if (cursor.abort === null || session.session_id === null) return
+  script.cursor = { ...script.cursor, abort: null }
+  command(script, envelopeOf('abort', session.session_id, { reason: cursor.abort.reason }, context))
+}
+
+/** What comes too early waits, as long as there is room for it. */
+function hold(script: Script, held: Held): void {
+  const all = [...script.cursor.held, held].toSorted((a, b) => a.order - b.order)
+  script.cursor = { ...script.cursor, held: all }
+}
+const isFull = ({ held }: Cursor): boolean => held.length > limits.harnessHeldMax || canonical(held).length > limits.harnessHeldBytesMax
+
+/** It says how the session ended, and the message with the outcome has not come yet: that one comes first (C16). */
+function closesEarly({ type, payload }: Held, state: SessionState): boolean {
+  const { event_type, data } = (payload ?? {}) as { event_type?: string; data?: Payload }
+  const final = data?.['final_state']
+  return (
+    type === 'event' && event_type === 'session_closed' && ['COMPLETED', 'FAILED', 'REJECTED'].includes(final as string) && !isEnded(state)
+  )
+}
+
+/** Takes up what is next, until one is missing. `skips`: the wait for it is over. */
+export function drain(script: Script, skips: boolean): void {
+  let isSkipping = skips || isFull(script.cursor)
+  for (;;) {
+    const [next, ...rest] = script.cursor.held
+    if (next === undefined) break
+    const expected = script.cursor.sequence + 1
+    const isUnnumbered = next.type !== 'event'
+    if (!isSkipping && closesEarly(next, script.session.state)) break
+    if (!isUnnumbered && next.order > expected) {
+      if (!isSkipping) break
+      const gap = Array.from({ length: Math.min(next.order - expected, limits.harnessNotesMax) }, (_, i) => expected + i)
+      script.cursor = {
+        ...script.cursor,
+        missing: [...script.cursor.missing, ...gap].slice(-limits.harnessNotesMax),
+        sequence: next.order - 1,
+      }
+    } else if (isUnnumbered && Math.floor(next.order) > script.cursor.sequence) {
+      if (!isSkipping) break
+      script.cursor = { ...script.cursor, sequence: Math.floor(next.order) }
+    }
+    isSkipping = skips && rest.length > 0 ? isSkipping : isFull({ ...script.cursor, held: rest })
+    script.cursor = { ...script.cursor, held: rest, ...(isUnnumbered ? {} : { sequence: next.order }) }
+    note(script, next, false)
+  }
+  const { held, gap_until } = script.cursor
+  const { now, terms } = script.context
+  const until =
+    held.length === 0 ? null : !skips && gap_until !== null ? gap_until : timestampOf(Date.parse(now) + (terms.harness?.gapMs ?? 30_000))
+  script.cursor = { ...script.cursor, gap_until: until }
+}
+
+/** One message in its turn: it stands in the record, and moves the session where it says so and may. */
+function note(script: Script, held: Held, late: boolean): void {
+  if (held.type !== 'event') return settle(script, held)
+  const { session, context } = script
+  const { event_type, data = {} } = (held.payload ?? {}) as { event_type?: string; data?: Value }
+  const made: Event = {
+    id: eventId(session.id, held.order),
+    session: session.id,
+    project_id: session.project_id,
+    sequence: held.order,
+    event_type: event_type ?? '',
+    data,
+    message_id: held.message_id,
+    at: context.now,
+    ...(late ? { late } : {}),
+    ...(held.sealed === null ? {} : { sealed: held.sealed }),
+  }
+  script.facts.push(
+    fact('session.event', [image(Event, made)], {
+      detail: { event_type: made.event_type, sequence: held.order, ...(late ? { late } : {}) },
+    }),
+  )
+  if (!late) follow(script, made.event_type, data)
+}
+
+/** Where the callee says that its session stands; an edge that is none of the table moves nothing (C26). */
+function follow(script: Script, event_type: string, data: Record<string, unknown>): void {
+  const risk = risks.includes(data['risk_level'] as Risk) ? { risk_level: data['risk_level'] as Risk } : {}
+  if (event_type === 'session_created') return goTo(script, 'RUNNING', null, risk)
+  const reason = isText(data['reason']) ? data['reason'].slice(0, limits.labelCharsMax) : null
+  if (event_type === 'session_closed' && isState(data['final_state'])) return goTo(script, data['final_state'], reason)
+  if (event_type !== 'state_changed' || !isState(data['to_state'])) return
+  if (data['to_state'] === script.session.state) {
+    const waits = reason === 'awaiting_human' ? 'human' : script.session.waiting_for
+    if (waits !== script.session.waiting_for || script.session.reason !== reason)
+      changed(script, { waiting_for: waits, reason }, 'session.moved')
+    return
+  }
+  goTo(script, data['to_state'], reason)
+}
+
+function goTo(script: Script, to: SessionState, reason: string | null, more: Partial<Session> = {}): void {
+  const { session } = script
+  const { now } = script.context
+  if (session.state === to) return Object.keys(more).length > 0 ? changed(script, more, 'session.moved') : undefined
+  // A session that is closed without its steps between: what is the end is believed, if it is one.
+  const path = isEnded(to) && session.state === 'RUNNING' && to === 'ABORTED' ? (['ABORTING', 'ABORTED'] as const) : [to]
+  for (const step of path) {
+    if (!canMove(script.session.state, step)) return
+    const isOver = isEnded(step)
+    changed(
+      script,
+      {
+        state: step,
+        reason,
+        waiting_for: step === 'ABORTING' ? 'cleanup' : null,
+        ...(step === 'RUNNING' && session.accepted_at === null ? { accepted_at: now } : {}),
+        ...(isOver ? { ended_at: now, deadline: timestampOf(Date.parse(now) + limits.harnessKeptMs) } : {}),
+        ...more,
+      },
+      step === 'RUNNING' && session.state === 'PENDING' ? 'session.accepted' : `session.${step.toLowerCase()}`,
+    )
+  }
+}
+
+function changed(script: Script, more: Partial<Session>, action: string): void {
+  script.session = { ...script.session, ...more, updated_at: script.context.now }
+  const { state, reason } = script.session
+  script.facts.push(fact(action, [image(Session, script.session)], { detail: { state, reason } }))
+}
+
+// --- Unnumbered: task_accepted, task_rejected, task_completed, task_failed ---------------------------------------------------
+
+async function unnumbered(read: Read, { session, cursor, task }: OfSession, { envelope }: Incoming, context: Context): Promise<Plan> {
+  const { message_id, type } = envelope
+  const digest = digestOf(envelope.payload)
+  const before = cursor.seen.find((one) => one.message_id === message_id)
+  if (before !== undefined)
+    return before.digest === digest ? DUPLICATE : dead('message_id_reused', 'the message_id was used before with another payload')
+  const seen = [...cursor.seen, { message_id, digest }].slice(-limits.harnessNotesMax)
+  const script = scriptOf(known(session, envelope.session_id), { ...cursor, seen }, context)
+  if (script.session !== session) script.facts.push(fact('session.answered', [image(Session, script.session)]))
+  noticeAnswer(script)
+  // Behind all that came before it, but for the event that closes the session.
+  const earlier = cursor.held.filter((one) => !closesEarly(one, session.state))
+  const order = Math.max(cursor.sequence, ...earlier.map((one) => Math.floor(one.order)))
+  const judged = type === 'task_completed' ? await judgedOutputs(envelope.payload, task, context) : {}
+  const fields = await confidedFields(session, envelope.payload, context)
+  const isEnd = type === 'task_completed' || type === 'task_failed'
+  const own: Held = { order: order + 0.5, type, message_id, timestamp: envelope.timestamp, payload: { ...fields, ...judged }, sealed: null }
+  if (type === 'task_accepted') await keepToken(read, script, envelope.payload['session_token'] as string)
+  if (!isEnd) settle(script, own)
+  else {
+    hold(script, own)
+    drain(script, false)
+  }
+  return { ...ended(script), output: TAKEN }
+}
+
+/** For an abort, which shows it where the broker does not say who we are (C9). No fact holds it, and nobody is shown it. */
+async function keepToken(read: Read, script: Script, token: string): Promise<void> {
+  const id = answerId('self', script.session.id)
+  if (token.length > limits.sessionTokenCharsMax || (await read.raw(Answer, id)) !== null) return
+  script.puts.push(put(Answer, id, { id, session: script.session.id, digest: '', deliveries: [], token }))
+}
+
+const OPEN = ['outputs', 'partial_outputs', 'error_details'] as const
+/** The payload as it is kept: confidential fields under their seals. */
+async function confidedFields(session: Session, payload: Payload, context: Context): Promise<Payload> {
+  const kept = withoutToken(payload) as Payload
+  const confided: Record<string, Confided> = {}
+  for (const name of OPEN) if (name in kept) confided[name] = await confide(context, session.data_classification, kept[name])
+  return { ...kept, ...Object.fromEntries(Object.entries(confided).map(([name, one]) => [name, one.plain])), $sealed: sealedOf(confided) }
+}
+
+/** Whether the outputs are what was asked for: it is said, and nothing is thrown away. */
+async function judgedOutputs(payload: Payload, task: OfSession['task'], context: Context): Promise<Payload> {
+  const submission = (await unsealed(context, task.submission, task.sealed)) as {
+    expected_output?: { schema?: object; required_fields?: string[] }
+  }
+  return { $valid: outputProblem(payload['outputs'], submission.expected_output) === null }
+}
+
+/** Why outputs are not what was asked for; null: they are. */
+export function outputProblem(
+  outputs: unknown,
+  expected: { schema?: object; required_fields?: readonly string[] } | undefined,
+): string | null {
+  const missing = expected?.required_fields?.find((name) => !isObject(outputs) || outputs[name] === undefined)
+  if (missing !== undefined) return `outputs.${missing} is required by expected_output.required_fields`
+  if (expected?.schema === undefined) return null
+  try {
+    refuseMismatch(expected.schema, outputs, 'INVALID_OUTPUT', 'outputs')
+    return null
+  } catch (error) {
+    if (error instanceof Refusal) return error.message
+    throw error
+  }
+}
+
+const artifactsIn = (payload: Payload): Artifact[] =>
+  (Array.isArray(payload['artifacts']) ? payload['artifacts'] : [])
+    .filter((one): one is Artifact => isObject(one) && isText(one['name']) && isText(one['uri']))
+    .slice(0, limits.harnessArtifactsMax)
+    .map(({ name, type, uri, url, size_bytes, checksum }) => ({
+      name: name.slice(0, limits.nameCharsMax),
+      type: isText(type) ? type.slice(0, limits.labelCharsMax) : '',
+      uri: uri.slice(0, 2_000),
+      size_bytes: Number.isSafeInteger(size_bytes) ? size_bytes : 0,
+      ...(isText(url) ? { url: url.slice(0, 2_000) } : {}),
+      ...(isText(checksum) ? { checksum: checksum.slice(0, 100) } : {}),
+    }))
+const textIn = (payload: Payload, name: string): string => (isText(payload[name]) ? payload[name].slice(0, limits.textCharsMax) : '')
+
+function settle(script: Script, { type, payload: given }: Held): void {
+  const payload = given as Payload
+  const risk = payload['risk_level'] ?? payload['assessed_risk_level']
+  const level = risks.includes(risk as Risk) ? { risk_level: risk as Risk } : {}
+  const summary = isObject(payload['execution_summary']) ? { execution_summary: payload['execution_summary'] } : {}
+  const sealed = { sealed: (payload['$sealed'] ?? null) as Session['sealed'] }
+  if (type === 'task_accepted') return goTo(script, 'RUNNING', null, level)
+  if (type === 'task_rejected') {
+    const rejection: Rejection = {
+      reason_code: textIn(payload, 'reason_code').slice(0, limits.labelCharsMax),
+      reason_message: textIn(payload, 'reason_message'),
+      assessed_risk_level: level.risk_level ?? null,
+      suggestion: isText(payload['suggestion']) ? textIn(payload, 'suggestion') : null,
+    }
+    return goTo(script, 'REJECTED', rejection.reason_code, { rejection, ...level })
+  }
+  resumed(script)
+  if (type === 'task_completed')
+    return goTo(script, 'COMPLETED', 'completed', {
+      outputs: payload['outputs'] ?? null,
+      outputs_valid: payload['$valid'] === true,
+      artifacts: artifactsIn(payload),
+      ...summary,
+      ...sealed,
+    })
+  const error_code = textIn(payload, 'error_code').slice(0, limits.labelCharsMax)
+  goTo(script, 'FAILED', error_code, {
+    error: { error_code, error_message: textIn(payload, 'error_message') },
+    error_details: payload['error_details'] ?? null,
+    partial_outputs: payload['partial_outputs'] ?? null,
+    artifacts: artifactsIn(payload),
+    ...summary,
+    ...sealed,
+  })
+}
+/** An end says that the work went on: nobody need have heard of that. */
+function resumed(script: Script): void {
+  if (script.session.state === 'PAUSED' || script.session.state === 'PENDING') goTo(script, 'RUNNING', null)
+}

@@ -1,0 +1,296 @@
+// Commands of other harnesses as they come in: task_submit through the gate, abort to its session, and what is answered to one that comes
+// again.
+import { put, fact, image } from '#kernel/declare/facts.ts'
+import type { Bound, Change, Context, Made, Read } from '#kernel/declare/operation.ts'
+import { harnessIn, whole } from '../access.ts'
+import { digestOf, EVENTS, eventKey, isHarnessId, isUuid, uuidOf, type Envelope, type Payload } from '../envelope.ts'
+import { judge, type Gate, type Passed, type Verdict } from '../gate/gate.ts'
+import { Answer, answerId, Caller, Capability, Cursor, Session, Snapshot, Task, type Rejection } from '../schema.ts'
+import { isEnded } from '../states.ts'
+import type { DeadReason } from '../wire.ts'
+import { accept, beginAbort, reject, tokenFor, wait } from './acceptance.ts'
+import { confide, deliveryOf, ended, envelopeOf, isSealed, newCursor, scriptOf, sealedOf, type Confided, type Outgoing } from './speech.ts'
+
+export type Outcome = {
+  readonly outcome: 'taken' | 'duplicate' | 'dead' | 'later'
+  readonly reason: DeadReason | null
+  readonly detail: string | null
+}
+export type Plan = {
+  readonly facts: readonly Made[]
+  readonly puts: readonly Change[]
+  readonly output: Outcome
+  readonly atMost?: readonly Bound[]
+}
+
+const nothing = (output: Outcome): Plan => ({ facts: [], puts: [], output })
+export const dead = (reason: DeadReason, detail: string): Plan => nothing({ outcome: 'dead', reason, detail })
+export const TAKEN: Outcome = { outcome: 'taken', reason: null, detail: null }
+export const DUPLICATE: Plan = nothing({ outcome: 'duplicate', reason: null, detail: null })
+
+export type Incoming = { readonly user_id: string | null; readonly envelope: Envelope }
+
+/** Who has sent it: the broker's word, or where that is switched off the message's own. */
+export const senderOf = ({ user_id }: Incoming, claimed: unknown, { terms }: Context): string | null =>
+  harnessIn({ terms }).checksSenders ? user_id : isHarnessId(claimed) ? claimed : null
+
+// --- task_submit -----------------------------------------------------------------------------------------------------------
+
+export async function submitted(read: Read, incoming: Incoming, context: Context): Promise<Plan> {
+  const { payload, message_id } = incoming.envelope
+  const sender = senderOf(incoming, payload['caller_id'], context)
+  if (sender === null || sender !== payload['caller_id']) return unauthorized(read, incoming, context)
+  const known = await read.raw(Answer, answerId(sender, message_id))
+  if (known !== null) return again(read, known, payload, context)
+  const gate = await gateFor(read, payload, sender, context)
+  return opened(read, incoming.envelope, gate, judge(payload, gate), context)
+}
+
+/** The first answer once more, byte by byte; another task under the same id is no repetition (C24). */
+async function again(read: Read, known: Answer, payload: Payload, { now }: Context): Promise<Plan> {
+  if (known.digest !== digestOf(payload)) return dead('message_id_reused', 'the message_id was used before with another payload')
+  const cursor = known.session === null ? null : await read.raw(Cursor, known.session)
+  if (cursor === null) return DUPLICATE
+  const sent = known.deliveries as Outgoing[]
+  return {
+    facts: [],
+    puts: [
+      ...sent.map((outgoing, i) => deliveryOf(cursor.id, cursor.sent + 1 + i, outgoing, now)),
+      put(Cursor, cursor.id, { ...cursor, sent: cursor.sent + sent.length }),
+    ],
+    output: DUPLICATE.output,
+  }
+}
+
+/** C19: no session comes of it, and the answer goes to the real sender, never to the one that was named. */
+async function unauthorized(read: Read, { user_id, envelope }: Incoming, context: Context): Promise<Plan> {
+  const named = envelope.payload['caller_id']
+  const isKnown = isHarnessId(named) && (await read.raw(Caller, named)) !== null
+  const to = isHarnessId(user_id) ? user_id : user_id === null && isKnown ? named : null
+  const rejection = {
+    reason_code: 'unauthorized',
+    reason_message:
+      user_id === null ? 'the message does not say who has sent it (user_id)' : 'caller_id is not the broker user that sent the message',
+    suggestion: 'connect as the user whose name is caller_id, and set the user_id property to it',
+  }
+  return { facts: [], puts: to === null ? [] : [strangerAnswer(to, envelope.message_id, rejection, context)], output: TAKEN }
+}
+
+/** An answer that belongs to no session carries an id that stands for nothing. */
+export function strangerAnswer(to: string, in_reply_to: string, rejection: Rejection, context: Context): Change {
+  const { id: from } = harnessIn(context)
+  const session_id = uuidOf(context.secret())
+  const envelope = envelopeOf('task_rejected', session_id, { ...rejection, in_reply_to }, context)
+  const outgoing: Outgoing = { exchange: EVENTS, key: eventKey(to, session_id, 'task_rejected'), from, envelope, sealed: {}, session: null }
+  return deliveryOf(session_id, 1, outgoing, context.now)
+}
+
+async function gateFor(read: Read, payload: Payload, sender: string, { now, terms }: Context): Promise<Gate> {
+  const name = typeof payload['capability'] === 'string' ? payload['capability'] : ''
+  const [caller, capability] = await Promise.all([read.raw(Caller, sender), name === '' ? null : read.raw(Capability, name)])
+  const resources = capability === null ? [] : resourcesOf(capability)
+  const counts = await Promise.all(resources.map(async (one) => [one, await read.count(Session, 'resource', [one])] as const))
+  return {
+    sender,
+    caller,
+    capability,
+    isPrivate: terms.harness!.isPrivate,
+    now,
+    busyResources: new Set(counts.filter(([, count]) => count > 0).map(([one]) => one)),
+    openSessions: capability === null ? 0 : await read.count(Session, 'open', [capability.id]),
+    agentBusy: capability === null ? null : await busyOf(read, capability.agent_id),
+    resumed: await resumedBy(read, payload, sender),
+    approvers: capability === null ? [] : await approversOf(read, capability),
+  }
+}
+
+export const resourcesOf = ({ capability, context_rules }: Capability): string[] => [
+  ...new Set([
+    ...(capability.safety?.resource_types ?? []),
+    ...context_rules.flatMap((rule) => (rule.kind === 'resource' ? [rule.resource] : [])),
+  ]),
+]
+
+/** Why an agent takes nothing: off, not available, or as many runs as it takes. */
+export async function busyOf(read: Read, agent_id: string): Promise<string | null> {
+  const subject = await read.subject(agent_id)
+  if (subject === null || subject.kind !== 'agent' || subject.disabled || subject.projects.size === 0)
+    return 'the agent of the capability is switched off'
+  const { runs } = read.ports
+  const card = await runs.card(read, agent_id)
+  if (card?.available === false) return 'the agent of the capability takes no new work'
+  if (card !== null && card.concurrency !== null && (await runs.running(read, agent_id)) >= card.concurrency)
+    return 'the agent of the capability works on as many runs as it takes at a time'
+  return null
+}
+
+/** Those named, or the agent's owner; people who are gone do not count as some. */
+export async function approversOf(read: Read, { approvers, agent_id }: Capability): Promise<string[]> {
+  const owner = (await read.subject(agent_id))?.owner
+  return approvers.length > 0 ? approvers : owner ? [owner] : []
+}
+
+/** A snapshot of a session of the same caller that has ended; the newest that can be gone on from, where none is named. */
+async function resumedBy(read: Read, payload: Payload, sender: string): Promise<Snapshot | null | undefined> {
+  const from = payload['resume_from'] as { session_id?: unknown; checkpoint_id?: unknown } | null | undefined
+  if (from === undefined) return undefined
+  if (typeof from !== 'object' || from === null || !isUuid(from.session_id)) return null
+  const session = await read.raw(Session, from.session_id)
+  if (session === null || session.role !== 'callee' || session.caller_id !== sender || !isEnded(session.state)) return null
+  const wanted = from.checkpoint_id ?? (await read.raw(Cursor, session.id))?.snapshot ?? null
+  const snapshot = typeof wanted === 'string' ? await read.raw(Snapshot, `${session.id}/${wanted}`) : null
+  return snapshot?.resumable === true ? snapshot : null
+}
+
+const CONFIDENTIAL = ['intent', 'inputs', 'context', 'expected_output'] as const
+
+/** A session for whatever the gate has looked at: it waits, runs, or was rejected (C19). */
+async function opened(read: Read, envelope: Envelope, gate: Gate, verdict: Verdict, context: Context): Promise<Plan> {
+  const session = await sessionFor(read, envelope, gate, verdict, context)
+  const script = scriptOf(session, newCursor(session), context)
+  const passed = 'passed' in verdict ? verdict.passed : null
+  const task = await taskFor(script.session, envelope.payload, passed, gate, context)
+  let outgoing: Outgoing
+  let token: string | null = null
+  let begun: Made | null = null
+  if (passed === null) {
+    outgoing = reject(script, (verdict as { rejected: Rejection }).rejected, false)
+  } else if (passed.asks !== null) {
+    outgoing = wait(script, gate.capability!)
+    begun = fact('session.waiting', [image(Session, script.session)], { detail: { risk: passed.risk_level, data: passed.data } })
+  } else {
+    token = await tokenFor(session, gate.capability!, passed.submission.constraints?.max_duration, context)
+    outgoing = accept(script, gate.capability!, passed.submission.constraints, token)
+  }
+  const answer: Answer = {
+    id: answerId(gate.sender!, envelope.message_id),
+    session: session.id,
+    digest: digestOf(envelope.payload),
+    deliveries: [outgoing],
+    token,
+  }
+  const done = ended(script)
+  const first = fact('session.opened', [image(Session, { ...session, waiting_for: null }), image(Task, task)], {
+    detail: { capability: session.capability, caller_id: session.caller_id, data: session.data_classification },
+  })
+  return {
+    facts: [first, ...(begun === null ? [] : [begun]), ...done.facts],
+    puts: [...done.puts, put(Answer, answer.id, answer)],
+    output: TAKEN,
+    atMost: passed === null ? [] : boundOf(gate.capability!),
+  }
+}
+
+/** Checked at the commit: of two submissions at once the second decides again, and is told that it is busy. */
+function boundOf({ id, capability }: Capability): Bound[] {
+  const max = capability.constraints?.concurrent_limit
+  if (max === undefined) return []
+  return [{ doc: Session, index: 'open', prefix: [id], max, words: `${id} works on ${max} sessions at a time`, decidesAgain: true }]
+}
+
+async function sessionFor(read: Read, { payload, message_id }: Envelope, gate: Gate, verdict: Verdict, context: Context): Promise<Session> {
+  const { now, secret } = context
+  const id = uuidOf(secret())
+  const passed = 'passed' in verdict ? verdict.passed : null
+  const agent_id = gate.capability?.agent_id ?? null
+  const projects = agent_id === null ? null : (await read.subject(agent_id))?.projects
+  const claimed = (payload['constraints'] as { data_classification?: unknown } | undefined)?.data_classification
+  const data = passed?.data ?? (claimed === 'T2' || claimed === 'T3' || claimed === 'T4' ? claimed : 'T1')
+  return {
+    ...blankSession,
+    id,
+    session_id: id,
+    role: 'callee',
+    risk_level: passed?.risk_level ?? null,
+    data_classification: data,
+    caller_id: gate.sender!,
+    callee_id: harnessIn(context).id,
+    submit_id: message_id,
+    capability: typeof payload['capability'] === 'string' ? payload['capability'].slice(0, 200) : '',
+    created_at: now,
+    updated_at: now,
+    project_id: [...(projects?.keys() ?? [])][0] ?? 'project_default',
+    agent_id: passed === null ? null : agent_id,
+    resources: gate.capability === null ? [] : resourcesOf(gate.capability),
+  }
+}
+
+export const blankSession = {
+  state: 'PENDING',
+  reason: null,
+  waiting_for: null,
+  risk_level: null,
+  accepted_at: null,
+  ended_at: null,
+  outputs: null,
+  outputs_valid: null,
+  partial_outputs: null,
+  artifacts: [],
+  error: null,
+  error_details: null,
+  execution_summary: null,
+  rejection: null,
+  metadata: {},
+  submitted_by: null,
+  agent_id: null,
+  run_id: null,
+  task_id: null,
+  abort_reason: null,
+  deadline: null,
+  resources: [],
+  sealed: null,
+} satisfies Partial<Session>
+
+/** What was submitted, as the run's input and the people who are asked will see it. */
+async function taskFor(
+  { id, project_id, data_classification }: Session,
+  payload: Payload,
+  passed: Passed | null,
+  gate: Gate,
+  context: Context,
+): Promise<Task> {
+  const submission: Payload = passed === null ? {} : { ...passed.submission }
+  if (passed !== null && gate.resumed)
+    submission['snapshot'] = { session_id: gate.resumed.session, checkpoint_id: gate.resumed.checkpoint_id }
+  return { id, project_id, ...(await sealedFields(submission, data_classification, context)), declaration: gate.capability }
+}
+
+export async function sealedFields(
+  submission: Payload,
+  data: Session['data_classification'],
+  context: Context,
+): Promise<Pick<Task, 'submission' | 'sealed'>> {
+  if (!isSealed(data)) return { submission, sealed: null }
+  const confided: Record<string, Confided> = {}
+  const plain = { ...submission }
+  for (const name of CONFIDENTIAL) {
+    if (plain[name] === undefined) continue
+    confided[name] = await confide(context, data, plain[name])
+    delete plain[name]
+  }
+  return { submission: plain, sealed: sealedOf(confided) }
+}
+
+// --- abort -----------------------------------------------------------------------------------------------------------------
+
+export async function aborted(read: Read, incoming: Incoming, context: Context): Promise<Plan> {
+  const { session_id, payload, message_id } = incoming.envelope
+  const session = await read.raw(Session, session_id!)
+  const { checksSenders } = harnessIn(context)
+  if (checksSenders && incoming.user_id === null) return dead('unauthorized', 'the message does not say who has sent it (user_id)')
+  if (session === null || session.role !== 'callee') return dead('unknown_session', `there is no session ${session_id}`)
+  if (checksSenders && incoming.user_id !== session.caller_id) return dead('foreign_session', 'the session is another caller’s')
+  const token = payload['session_token']
+  if (token !== undefined || !checksSenders) {
+    const claims = typeof token === 'string' ? await context.notary.granted(token) : null
+    if (claims === null || claims['sid'] !== session.id || claims['sub'] !== session.caller_id)
+      return dead('invalid_token', 'session_token is missing, or is not the token of this session')
+  }
+  if (isEnded(session.state) || session.state === 'ABORTING') return DUPLICATE
+  const state = await whole(read, session)
+  if (state.cursor.seen.some((one) => one.message_id === message_id)) return DUPLICATE
+  const script = scriptOf(session, { ...state.cursor, seen: [...state.cursor.seen, { message_id, digest: '' }].slice(-20) }, context)
+  const reason = typeof payload['reason'] === 'string' ? payload['reason'].slice(0, 1_000) : 'the caller aborted it'
+  beginAbort(script, state.task.declaration!, reason)
+  return { ...ended(script), output: TAKEN }
+}

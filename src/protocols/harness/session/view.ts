@@ -1,0 +1,46 @@
+// Sessions and events as they are read: with what was sealed of them, and never with a token.
+import type { Context, Read } from '#kernel/declare/operation.ts'
+import { nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { Cursor, type Event, Session } from '../schema.ts'
+import { unsealed } from './speech.ts'
+
+const { sealed: _, resources: __, deadline: ___, ...shown } = Session.schema.properties
+export const SessionView = t.Object({
+  ...shown,
+  last_processed_sequence: t.Integer(),
+  missing_sequences: t.Array(t.Integer()),
+  deadline: nullable(t.String()),
+})
+export type SessionView = Static<typeof SessionView>
+
+export async function viewOf(read: Read, session: Session, context: Pick<Context, 'notary'>): Promise<SessionView> {
+  const cursor = await read.raw(Cursor, session.id)
+  return shownWith(await unsealed(context, session, session.sealed), cursor)
+}
+export function shownWith(session: Session, cursor: Cursor | null): SessionView {
+  const { sealed: _sealed, resources: _resources, ...rest } = session
+  const deadline = session.ended_at === null ? session.deadline : null
+  return { ...rest, deadline, last_processed_sequence: cursor?.sequence ?? 0, missing_sequences: cursor?.missing ?? [] }
+}
+
+export const EventView = t.Object({
+  session_id: nullable(t.String()),
+  sequence: t.Integer(),
+  event_type: t.String(),
+  data: t.Unknown(),
+  message_id: t.String(),
+  at: t.String(),
+  late: t.Optional(t.Boolean()),
+  sealed: t.Optional(t.Boolean({ description: 'the data is confidential: harness.events hands it out' })),
+})
+export type EventView = Static<typeof EventView>
+
+export const eventView = ({ sequence, event_type, data, message_id, at, late }: Event, session_id: string | null): EventView => ({
+  session_id,
+  sequence,
+  event_type,
+  data,
+  message_id,
+  at,
+  ...(late ? { late } : {}),
+})

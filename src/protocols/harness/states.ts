@@ -1,0 +1,31 @@
+// The life of a session (HCP 1.0, L2: State Machine). Edges that the text does not list are marked; every other one is refused.
+import { Refusal } from '#kernel/declare/errors.ts'
+
+export const sessionStates = ['PENDING', 'RUNNING', 'PAUSED', 'ABORTING', 'COMPLETED', 'FAILED', 'ABORTED', 'REJECTED'] as const
+export type SessionState = (typeof sessionStates)[number]
+
+export const sessionMoves: readonly (readonly [from: SessionState, to: SessionState])[] = [
+  ['PENDING', 'RUNNING'],
+  ['PENDING', 'REJECTED'],
+  ['PENDING', 'ABORTED'], // ours (C3): a caller may take back what waits for a person
+  ['RUNNING', 'PAUSED'],
+  ['PAUSED', 'RUNNING'],
+  ['RUNNING', 'ABORTING'],
+  ['PAUSED', 'ABORTING'],
+  ['ABORTING', 'ABORTED'],
+  ['RUNNING', 'COMPLETED'],
+  ['RUNNING', 'FAILED'],
+]
+
+const terminal: readonly SessionState[] = ['COMPLETED', 'FAILED', 'ABORTED', 'REJECTED']
+export const isEnded = (state: string): boolean => terminal.includes(state as SessionState)
+/** Somebody works on it, or may again. */
+export const isAtWork = (state: string): boolean => state === 'RUNNING' || state === 'PAUSED'
+export const isState = (word: unknown): word is SessionState => sessionStates.includes(word as SessionState)
+export const canMove = (from: string, to: string): boolean => sessionMoves.some((edge) => edge[0] === from && edge[1] === to)
+
+/** The next state by the table, or a refusal. */
+export function moved(from: SessionState, to: SessionState): SessionState {
+  if (!canMove(from, to)) throw new Refusal('PRECONDITION_FAILED', `a session that is ${from} cannot become ${to}`, { state: from, to })
+  return to
+}

@@ -1,0 +1,159 @@
+// Streams over one WebSocket for everything that a client follows. A browser opens six connections to a server at most, and an event stream
+// keeps one for itself; calls stay with HTTP. A ticket opens the socket: no key stands in an address.
+import { CountersignError, closedError, networkError } from '../errors.ts'
+import { resuming } from './stream.ts'
+import type { Followed, FollowOptions, Retry } from './transport.ts'
+
+type Frame = {
+  readonly id?: string
+  readonly cursor?: string
+  readonly items?: readonly unknown[]
+  readonly authenticated?: string
+  readonly error?: { readonly code: string; readonly message: string; readonly details?: Readonly<Record<string, unknown>> }
+}
+type Reader = { take(frame: Frame): void; end(error: CountersignError): void }
+type Line = {
+  subscribe(stream: string, input: object, after: string | null, reader: Reader): () => void
+  close(): void
+  readonly isOver: boolean
+}
+
+const AUTHENTICATED_MS = 10_000
+const passing = new Set(['INTERNAL', 'UNAVAILABLE', 'BUSY', 'QUOTA_EXCEEDED'])
+const refusalIn = ({ code, message, details }: NonNullable<Frame['error']>): CountersignError =>
+  new CountersignError({ code, status: null, message, details, retryable: passing.has(code) })
+
+/** Closings of ours end in the digits of a status: those that another try cannot mend. */
+const closings: Readonly<Record<number, string>> = { 4401: 'UNAUTHENTICATED', 4403: 'UNAUTHORIZED' }
+
+function openLine(address: string, ticket: string, failed: (error: CountersignError) => void): Promise<Line> {
+  const socket = new WebSocket(address)
+  const readers = new Map<string, Reader>()
+  const { promise, resolve, reject } = Promise.withResolvers<Line>()
+  let isOver = false
+  let last = 0
+  function end(error: CountersignError): void {
+    if (isOver) return
+    isOver = true
+    clearTimeout(timer)
+    socket.close()
+    reject(error)
+    for (const reader of readers.values()) reader.end(error)
+    readers.clear()
+    failed(error)
+  }
+  const timer = setTimeout(() => end(networkError('the server did not let the socket in')), AUTHENTICATED_MS)
+  const say = (words: object): void => socket.send(JSON.stringify(words))
+  const line: Line = {
+    get isOver() {
+      return isOver
+    },
+    subscribe(stream, input, after, reader) {
+      const id = String(++last)
+      readers.set(id, reader)
+      say({ subscribe: { stream, input, id, after } })
+      return () => {
+        if (readers.delete(id) && !isOver && socket.readyState === WebSocket.OPEN) say({ unsubscribe: { id } })
+      }
+    },
+    close: () => end(closedError()),
+  }
+  socket.addEventListener('open', () => say({ ticket }))
+  socket.addEventListener('message', ({ data }) => {
+    const frame = JSON.parse(String(data)) as Frame
+    if (frame.authenticated !== undefined) {
+      clearTimeout(timer)
+      return resolve(line)
+    }
+    const reader = frame.id === undefined ? undefined : readers.get(frame.id)
+    if (reader) reader.take(frame)
+    else if (frame.id === undefined && frame.error) end(refusalIn(frame.error))
+  })
+  socket.addEventListener('error', () => end(networkError('the socket broke')))
+  socket.addEventListener('close', ({ code, reason }) => {
+    const final = closings[code]
+    end(
+      final === undefined
+        ? networkError('the socket was closed')
+        : new CountersignError({ code: final, status: code - 4000, message: reason, retryable: false }),
+    )
+  })
+  return promise
+}
+
+/** What came over one subscription and was not taken yet. */
+function createQueue(moved: (cursor: string | null) => void): Reader & { all(before: string | null): AsyncIterable<Followed> } {
+  const frames: Frame[] = []
+  let over: CountersignError | null = null
+  let wake: (() => void) | null = null
+  const ring = (): void => {
+    wake?.()
+    wake = null
+  }
+  return {
+    take(frame) {
+      frames.push(frame)
+      ring()
+    },
+    end(error) {
+      over ??= error
+      ring()
+    },
+    async *all(before) {
+      let place = before ?? ''
+      for (;;) {
+        for (let frame = frames.shift(); frame !== undefined; frame = frames.shift()) {
+          const { cursor = place, items = [], error } = frame
+          // A portion has one cursor, and it is that of its last item: a reader who leaves before comes to the first again.
+          for (const [i, item] of items.entries()) yield { cursor: i === items.length - 1 ? cursor : place, item }
+          place = cursor
+          if (items.length === 0) moved(cursor)
+          if (error) throw refusalIn(error)
+        }
+        if (over) throw over
+        await new Promise<void>((done) => (wake = done))
+      }
+    },
+  }
+}
+
+export type SocketStreams = {
+  follow(operation: string, input: object, options: FollowOptions): AsyncIterable<Followed>
+  close(): void
+}
+
+/** `ticket`: asks for one with the credential of the calls. */
+export function socketStreams(base: string, retry: Retry, ticket: () => Promise<string>): SocketStreams {
+  const address = `${base.replace(/^http/, 'ws')}/v1/ws`
+  let line: Promise<Line> | null = null
+  let isClosed = false
+  function opened(): Promise<Line> {
+    if (isClosed) return Promise.reject(closedError())
+    if (line === null) {
+      const made = ticket().then((one) => openLine(address, one, () => line === made && (line = null)))
+      line = made
+      made.catch(() => line === made && (line = null))
+    }
+    return line
+  }
+  return {
+    follow: (operation, input, options) =>
+      resuming(retry, options, async function* (after, signal, moved) {
+        const queue = createQueue(moved)
+        const leave = (): void => queue.end(closedError())
+        const unsubscribe = (await opened()).subscribe(operation, input, after, queue)
+        signal.addEventListener('abort', leave)
+        try {
+          if (signal.aborted) return
+          yield* queue.all(after)
+        } finally {
+          signal.removeEventListener('abort', leave)
+          unsubscribe()
+        }
+      }),
+    close() {
+      isClosed = true
+      void line?.then((open) => open.close()).catch(() => undefined)
+    },
+  }
+}

@@ -1,0 +1,211 @@
+// The store for several servers: one PostgreSQL. Commits take turns at one row, so positions have no gaps and commit order is their order;
+// nothing that decides a commit comes from a cache; reads are as new as the barrier before them.
+import { randomUUID } from 'node:crypto'
+import type { Backend } from '#kernel/log/backend.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { createSequencer, type SequencerOptions } from '#kernel/log/group-commit.ts'
+import type { Head } from '#kernel/log/hash-chain.ts'
+import type { AtRest } from '#kernel/log/sealed-documents.ts'
+import type { Key, Store } from '#kernel/log/store.ts'
+import { createFeed, FEED, type FeedRow } from './postgres/feed.ts'
+import { createHints } from './postgres/hints.ts'
+import { ask, createLink, isLost, unavailableFor, type Link } from './postgres/link.ts'
+import { documentsIn, entriesIn, factsIn, inspectionIn, keysIn, placeIn, seekIn, walksIn, type Query } from './postgres/reads.ts'
+import { migrate } from './postgres/schema.ts'
+import { inDb } from './postgres/text.ts'
+import { createWriting } from './postgres/writing.ts'
+import { salt } from './salt.ts'
+
+export type PostgresOptions = Partial<SequencerOptions> & {
+  /** Shown by the database to its operator. */
+  readonly node?: string
+  /** false: as if notifications did not arrive. */
+  readonly listens?: boolean
+  /** Whatever has sent no COMMIT is refused after so long, and what has after the second. */
+  readonly unsentMs?: number
+  readonly unknownMs?: number
+  /** How long a commit took, how long a barrier; how often nobody knew what became of a commit. */
+  committed?(seconds: number): void
+  asked?(seconds: number): void
+  unknown?(): void
+}
+
+export type PostgresStore = Store & {
+  /** Groups of all servers that were heard of here. */
+  foreign(): number
+  /** Whether the last question was answered. */
+  isReachable(): boolean
+  /** Whether notifications arrive; otherwise others are heard of by looking. */
+  isHeard(): boolean
+  /** Forgets what servers were told before this time; one that missed more forgets its cache. */
+  trim(olderThanSeconds: number): Promise<number>
+  /** Any question to its tables. */
+  readonly query: Query
+}
+
+/** A way that is silent is given up after so long, and a question after all its attempts. */
+const QUERY_MS = 3_000
+const READ_MS = 4_500
+
+export async function postgresStore(url: string, options: PostgresOptions = {}): Promise<PostgresStore> {
+  const { node = 'server', listens = true, unsentMs, unknownMs, committed, asked, unknown, ...sequencer } = options
+  const name = `countersign ${node}`
+  const self = randomUUID()
+  await migrate(url)
+  const reader = createLink({ url, name: `${name} reads`, queryMs: QUERY_MS, settings: { statement_timeout: '10s' } })
+  let isReachable = true
+  const query = queryOn(reader, (is) => (isReachable = is), unsentMs)
+  const [start] = await query<{ groups: number; position: number }>('start', 'SELECT groups, position FROM head', [])
+  const feed = createFeed(start!.groups)
+  const writer = createLink({
+    url,
+    name: `${name} writes`,
+    queryMs: 20_000,
+    settings: {
+      // A server that is stopped between its two round trips must not hold up all others.
+      idle_in_transaction_session_timeout: '3s',
+      lock_timeout: '4s',
+      statement_timeout: '10s',
+      synchronous_commit: 'on',
+    },
+    warned: (code) => writing.warned(code),
+  })
+  const writing = createWriting({
+    node: self,
+    link: writer,
+    feed,
+    ...(unsentMs === undefined ? {} : { unsentMs }),
+    ...(unknownMs === undefined ? {} : { unknownMs }),
+    ...(committed ? { committed } : {}),
+    ...(unknown ? { unknown } : {}),
+  })
+  const hints = createHints({
+    url,
+    name: `${name} hints`,
+    queryMs: QUERY_MS,
+    node: self,
+    known: feed.since,
+    last: async () => (await query<{ groups: number }>('last group', 'SELECT groups FROM head', []))[0]!.groups,
+    listens,
+  })
+
+  const backend: Backend = {
+    openedAt: start!.position,
+    ...readingOf(query),
+    transact: writing.transact,
+    heldUp: writing.heldUp,
+    async news() {
+      const began = performance.now()
+      const since = feed.since()
+      const rows = await query<FeedRow>('feed', FEED, [since])
+      asked?.((performance.now() - began) / 1_000)
+      return feed.take(rows, since)
+    },
+    watch: hints.watch,
+    async close() {
+      await hints.close()
+      await Promise.all([writer.close(), reader.close()])
+    },
+  }
+  const store = createSequencer(backend, {
+    defer: setImmediate,
+    salt,
+    fatal: (error) => {
+      throw error
+    },
+    ...sequencer,
+  })
+  return Object.assign(store, {
+    foreign: feed.heard,
+    isHeard: hints.isHeard,
+    isReachable: () => isReachable,
+    query,
+    async trim(seconds: number) {
+      const text = `WITH gone AS (DELETE FROM groups WHERE at < now() - make_interval(secs => $1) RETURNING n) SELECT count(*) AS n FROM gone`
+      return (await query<{ n: number }>('trim', text, [seconds]))[0]!.n
+    },
+  })
+}
+
+/** Questions may be repeated, so a connection that was lost in between is no reason to refuse. */
+function queryOn(link: Link, told: (isReachable: boolean) => void, mostMs = READ_MS): Query {
+  return async <T>(name: string, text: string, values: unknown[]): Promise<T[]> => {
+    const until = performance.now() + mostMs
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const rows = await answered<T>(link, name, text, values, until)
+        told(true)
+        return rows
+      } catch (error) {
+        if (error instanceof Refusal || isLost(error)) told(false)
+        if (error instanceof Refusal || !isLost(error)) throw unavailableFor(error) ?? error
+        link.drop()
+        const pauseMs = Math.min(500, 20 * 2 ** attempt)
+        if (performance.now() + pauseMs > until) throw unavailableFor(error) ?? error
+        await new Promise((done) => setTimeout(done, pauseMs))
+      }
+    }
+  }
+}
+
+async function answered<T>(link: Link, name: string, text: string, values: unknown[], until: number): Promise<T[]> {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  late.catch(() => undefined)
+  const timer = setTimeout(
+    () => reject(new Refusal('UNAVAILABLE', 'the database cannot be reached', { retry_after: 1 })),
+    Math.max(1, until - performance.now()),
+  )
+  try {
+    const client = await Promise.race([link.get(), late])
+    return (await Promise.race([ask<T>(client, name, text, values), late])).rows
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+type Reads = Omit<Backend, 'openedAt' | 'transact' | 'heldUp' | 'news' | 'watch' | 'close'>
+
+function readingOf(query: Query): Reads {
+  const walks = walksIn(query)
+  const read = gathered((keys) => documentsIn(query, keys))
+  return {
+    read,
+    inspect: (key, entries, prefixes) => inspectionIn(query, key, entries, prefixes),
+    tally: walks.tally,
+    allKeys: walks.allKeys,
+    prefixes: walks.prefixes,
+    async head(scope) {
+      return (await query<Head>('head', 'SELECT seq, hash, at FROM chains WHERE scope = $1', [scope]))[0]
+    },
+    async count(prefix) {
+      return (await query<{ n: number }>('count', 'SELECT count AS n FROM counts WHERE prefix = $1', [inDb(prefix)]))[0]?.n ?? 0
+    },
+    async position() {
+      return (await query<{ position: number }>('position', 'SELECT position FROM head', []))[0]!.position
+    },
+    scan: (after, end, limit, reverse = false) => entriesIn(query, after, end, limit, reverse),
+    keys: (after, end, limit) => keysIn(query, after, end, limit),
+    facts: (of, page) => factsIn(query, of, page),
+    seek: (scope, at) => seekIn(query, scope, at),
+    place: (key) => placeIn(query, key),
+  }
+}
+
+/** What is asked for in one turn is asked for at once. */
+function gathered(ask: (keys: readonly Key[]) => Promise<ReadonlyMap<Key, AtRest>>): Backend['read'] {
+  let waiting: { keys: Set<Key>; answer: Promise<ReadonlyMap<Key, AtRest>> } | null = null
+  return async (keys) => {
+    if (!waiting) {
+      const mine = { keys: new Set<Key>(), answer: Promise.resolve(new Map() as ReadonlyMap<Key, AtRest>) }
+      waiting = mine
+      mine.answer = Promise.resolve().then(() => {
+        waiting = null
+        return ask([...mine.keys])
+      })
+    }
+    const { keys: all, answer } = waiting
+    for (const key of keys) all.add(key)
+    const found = await answer
+    return keys.map((key) => found.get(key))
+  }
+}

@@ -1,0 +1,227 @@
+// Bytes in the database, in chunks, under their checksum. An upload has no checksum until it is whole; what was sent already is adopted by it.
+// Pins are rows that end by themselves: a server that dies holds nothing for ever.
+import { createHash, randomUUID } from 'node:crypto'
+import type pg from 'pg'
+import { Damaged, Refusal } from '#kernel/declare/errors.ts'
+import { isChecksum, type Announced, type Blobs, type ByteRange, type Checksum, type Held, type Received } from '#kernel/ports/blobs.ts'
+import { SCHEMA, unavailableFor } from './link.ts'
+import { within, type Pins } from './pins.ts'
+
+const CHUNK_BYTES = 256 * 1024
+/** What nobody finished is swept after so long. */
+const UNFINISHED_HOURS = 24
+/** Bytes that were found to be those of their name; forgotten when there are too many. */
+const KNOWN_MAX = 10_000
+
+const blobs = `${SCHEMA}.blobs`
+const chunks = `${SCHEMA}.blob_chunks`
+
+type Entry = { readonly id: string; readonly size: number }
+
+export function postgresBlobs(pool: pg.Pool, pins: Pins): Blobs {
+  const known = new Set<string>()
+
+  async function find(checksum: Checksum): Promise<Entry | null> {
+    if (!isChecksum(checksum)) return null
+    const { rows } = await orUnavailable(
+      pool.query<{ id: string; size: string }>(`SELECT id, size FROM ${blobs} WHERE checksum = $1`, [checksum]),
+    )
+    return rows[0] ? { id: rows[0].id, size: Number(rows[0].size) } : null
+  }
+
+  async function put(source: AsyncIterable<Uint8Array>, announced: Announced, bytesMax: number): Promise<Held> {
+    const id = randomUUID()
+    try {
+      await pool.query(`INSERT INTO ${blobs} (id) VALUES ($1)`, [id])
+      const received = await receive(pool, id, source, announced, bytesMax)
+      const pin = await pins.hold(received.checksum)
+      try {
+        return heldBy(received, await adopt(id, received), pin)
+      } catch (error) {
+        pin.release()
+        throw error
+      }
+    } catch (error) {
+      // What fails here as well is swept by its age.
+      await drop(pool, id).catch(() => undefined)
+      throw unavailableFor(error) ?? error
+    }
+  }
+
+  /** Whether they are new. */
+  async function adopt(id: string, { checksum, size }: Received): Promise<boolean> {
+    for (;;) {
+      const found = await find(checksum)
+      const isSound = found?.size === size && (await isWhole(found, checksum))
+      try {
+        return await within(pool, async (client) => {
+          const { rowCount } = await client.query(`UPDATE ${blobs} SET at = now() WHERE checksum = $1`, [checksum])
+          if (rowCount === 1 && isSound) {
+            await drop(client, id)
+            return false
+          }
+          // Those of the same name were changed: then these bytes are the right ones.
+          if (rowCount === 1) await setAside(client, checksum)
+          await client.query(`UPDATE ${blobs} SET checksum = $2, size = $3, at = now() WHERE id = $1`, [id, checksum, size])
+          return true
+        })
+      } catch (error) {
+        // Another server finished the same bytes at the same time.
+        if ((error as { code?: string }).code !== UNIQUE) throw error
+      }
+    }
+  }
+
+  function heldBy(received: Received, created: boolean, pin: Awaited<ReturnType<Pins['hold']>>): Held {
+    const { checksum } = received
+    return {
+      ...received,
+      release: pin.release,
+      async discard() {
+        if (created) await pins.ifFree(checksum, pin, (client) => removeIn(client, checksum))
+        pin.release()
+      },
+    }
+  }
+
+  async function removeIn(client: pg.PoolClient, checksum: Checksum): Promise<boolean> {
+    const { rows } = await client.query<{ id: string }>(`SELECT id FROM ${blobs} WHERE checksum = $1 FOR UPDATE`, [checksum])
+    if (rows[0]) await drop(client, rows[0].id)
+    return rows[0] !== undefined
+  }
+
+  async function* read({ id }: Entry, first = 0, last = Number.MAX_SAFE_INTEGER): AsyncGenerator<Buffer> {
+    for (let n = Math.floor(first / CHUNK_BYTES); n * CHUNK_BYTES <= last; n++) {
+      const { rows } = await orUnavailable(pool.query<{ bytes: Buffer }>(`SELECT bytes FROM ${chunks} WHERE blob = $1 AND n = $2`, [id, n]))
+      if (!rows[0]) return
+      const from = Math.max(0, first - n * CHUNK_BYTES)
+      yield rows[0].bytes.subarray(from, Math.min(CHUNK_BYTES, last - n * CHUNK_BYTES + 1))
+    }
+  }
+
+  async function isWhole(entry: Entry, checksum: Checksum): Promise<boolean> {
+    if (known.has(entry.id)) return true
+    const hash = createHash('sha256')
+    for await (const chunk of read(entry)) hash.update(chunk)
+    if (`sha256:${hash.digest('hex')}` !== checksum) return false
+    if (known.size >= KNOWN_MAX) known.clear()
+    known.add(entry.id)
+    return true
+  }
+
+  /** The last portion is held back until all are known to be right: whoever reads to the end has read what was sent. */
+  async function* whole(entry: Entry, checksum: Checksum): AsyncGenerator<Buffer> {
+    const hash = createHash('sha256')
+    let held: Buffer | null = null
+    for await (const chunk of read(entry)) {
+      hash.update(chunk)
+      if (held) yield held
+      held = chunk
+    }
+    if (`sha256:${hash.digest('hex')}` !== checksum) await damaged(checksum)
+    if (held) yield held
+  }
+
+  async function damaged(checksum: Checksum): Promise<never> {
+    await setAside(pool, checksum)
+    throw new Damaged(checksum, 'its bytes are not those of its name; they were set aside')
+  }
+
+  return {
+    put,
+    async open(checksum, range?: ByteRange) {
+      const entry = await find(checksum)
+      if (!entry) return null
+      if (!range) return whole(entry, checksum)
+      if (!(await isWhole(entry, checksum))) await damaged(checksum)
+      return read(entry, range.first, range.last)
+    },
+    size: async (checksum) => (await find(checksum))?.size ?? null,
+    async check(checksum) {
+      const entry = await find(checksum)
+      if (!entry) return 'missing'
+      known.delete(entry.id)
+      return (await isWhole(entry, checksum)) ? 'sound' : 'changed'
+    },
+    async list(after, limit) {
+      if (after === null) await orUnavailable(sweep(pool))
+      const text = `SELECT checksum, size, extract(epoch FROM at) * 1000 AS at FROM ${blobs}
+        WHERE checksum > $1 AND checksum LIKE 'sha256:%' ORDER BY checksum LIMIT $2`
+      const { rows } = await orUnavailable(pool.query<{ checksum: string; size: string; at: string }>(text, [after ?? '', limit]))
+      return rows.map(({ checksum, size, at }) => ({ checksum, size: Number(size), at: Number(at) }))
+    },
+    remove: (checksum, isUnused) =>
+      orUnavailable(pins.ifFree(checksum, null, async (client) => (await isUnused()) && removeIn(client, checksum))),
+  }
+}
+
+const UNIQUE = '23505'
+
+async function orUnavailable<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    throw unavailableFor(error) ?? error
+  }
+}
+
+/** By age: another server may be writing them. */
+async function sweep(pool: pg.Pool): Promise<void> {
+  const old = `SELECT id FROM ${blobs} WHERE checksum IS NULL AND at < now() - make_interval(hours => ${UNFINISHED_HOURS})`
+  await pool.query(`DELETE FROM ${chunks} WHERE blob IN (${old})`)
+  await pool.query(`DELETE FROM ${blobs} WHERE id IN (${old})`)
+}
+
+async function drop(client: pg.Pool | pg.PoolClient, id: string): Promise<void> {
+  await client.query(`DELETE FROM ${chunks} WHERE blob = $1`, [id])
+  await client.query(`DELETE FROM ${blobs} WHERE id = $1`, [id])
+}
+
+/** Under another name nobody finds them, and whoever looks into it still can. */
+async function setAside(client: pg.Pool | pg.PoolClient, checksum: Checksum): Promise<void> {
+  await client.query(`UPDATE ${blobs} SET checksum = 'changed ' || id || ' ' || checksum WHERE checksum = $1`, [checksum])
+}
+
+/** Writes, counts and hashes, and stops at the first byte too many. */
+async function receive(
+  pool: pg.Pool,
+  id: string,
+  source: AsyncIterable<Uint8Array>,
+  { checksum: expected, size: announced }: Announced,
+  bytesMax: number,
+): Promise<Received> {
+  const most = Math.min(announced ?? bytesMax, bytesMax)
+  const tooMany = (): Refusal =>
+    most === bytesMax
+      ? new Refusal('TOO_LARGE', `at most ${bytesMax} bytes are taken at once`, { max: bytesMax })
+      : new Refusal('INVALID_REQUEST', `there are more than the ${announced} bytes that were announced`, { field: 'size' })
+  if (announced !== undefined && announced > bytesMax) throw tooMany()
+  const hash = createHash('sha256')
+  const filling = Buffer.allocUnsafe(CHUNK_BYTES)
+  let [size, bytes, n] = [0, 0, 0]
+  async function flush(): Promise<void> {
+    if (bytes === 0) return
+    hash.update(filling.subarray(0, bytes))
+    await pool.query(`INSERT INTO ${chunks} (blob, n, bytes) VALUES ($1, $2, $3)`, [id, n, filling.subarray(0, bytes)])
+    n++
+    bytes = 0
+  }
+  for await (const chunk of source) {
+    size += chunk.length
+    if (size > most) throw tooMany()
+    for (let at = 0; at < chunk.length;) {
+      const part = chunk.subarray(at, at + CHUNK_BYTES - bytes)
+      filling.set(part, bytes)
+      bytes += part.length
+      at += part.length
+      if (bytes === CHUNK_BYTES) await flush()
+    }
+  }
+  await flush()
+  if (announced !== undefined && size < announced)
+    throw new Refusal('INVALID_REQUEST', `${announced} bytes were announced, ${size} came`, { field: 'size' })
+  const checksum = `sha256:${hash.digest('hex')}`
+  if (expected !== undefined && expected !== checksum)
+    throw new Refusal('INVALID_REQUEST', `the bytes are ${checksum}, not what was announced`, { field: 'checksum' })
+  return { checksum, size }
+}

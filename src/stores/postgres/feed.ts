@@ -1,0 +1,77 @@
+// The feed: each group has a row that says what it changed, so that a server learns what others have committed. `applied` is the group up to
+// which everything was said here; saying something twice is harmless, leaving something out is not.
+import type { Hint, Key } from '#kernel/log/store.ts'
+
+export type FeedRow = {
+  readonly groups: number
+  readonly position: number
+  readonly image: number
+  readonly n: number | null
+  readonly id: string | null
+  readonly hint: string | null
+}
+/** One statement, so that the head and the rows are of one moment. */
+export const FEED = `SELECT h.groups, h.position, h.image, g.n, g.id, g.hint
+  FROM head h LEFT JOIN groups g ON g.n > $1 AND g.n <= h.groups ORDER BY g.n`
+
+/** The channel that servers listen to. What comes through it is a number and a name. */
+export const CHANNEL = 'countersign'
+
+/** Beyond so many keys it is cheaper to forget everything. */
+const KEYS_MAX = 20_000
+
+export type Feed = {
+  since(): number
+  /** What the rows say that was not said before; null: nothing. `since`: as they were asked for. */
+  take(rows: readonly FeedRow[], since: number): Hint | null
+  /** A group of this server is there, and everything before it was said. Until then it is told like one of others. */
+  reached(n: number): void
+  /** Nobody knows what became of a group: it is said again, with everything after it. */
+  forget(n: number): void
+  /** Groups that were heard of. */
+  heard(): number
+}
+
+export function createFeed(start: number): Feed {
+  let applied = start
+  let heard = 0
+  return {
+    since: () => applied,
+    take(rows, since) {
+      const { groups: last, position } = rows[0]!
+      // What was forgotten while they were on their way stays to be said.
+      if (since > applied) return null
+      if (last <= applied) return null
+      applied = last
+      const news = rows.filter(({ n }) => n !== null)
+      heard += news.length
+      // Rows are kept for some minutes: a server that missed more forgets everything.
+      if (news.length < last - since) return { position, keys: 'all', wakes: 'all' }
+      return joined(
+        position,
+        news.map(({ hint }) => JSON.parse(hint!) as Hint),
+      )
+    },
+    reached(n) {
+      if (applied === n - 1) applied = n
+    },
+    forget(n) {
+      if (n > 0) applied = Math.min(applied, n - 1)
+    },
+    heard: () => heard,
+  }
+}
+
+function joined(position: number, hints: readonly Hint[]): Hint {
+  const keys = new Set<Key>()
+  const wakes = new Set<string>()
+  let isAll = false
+  let wakesAll = false
+  for (const hint of hints) {
+    if (hint.keys === 'all') isAll = true
+    else for (const key of hint.keys) keys.add(key)
+    if (hint.wakes === 'all') wakesAll = true
+    else for (const wake of hint.wakes) wakes.add(wake)
+  }
+  return { position, keys: isAll || keys.size > KEYS_MAX ? 'all' : [...keys], wakes: wakesAll ? 'all' : [...wakes] }
+}

@@ -1,0 +1,182 @@
+// One connection to PostgreSQL that is made again when it is lost. Queries are pipelined: several statements, one round trip. It never
+// repeats anything by itself: what was on its way when a connection ended is its caller's to judge.
+import pg, { type Client, type QueryResult } from 'pg'
+import { Refusal } from '#kernel/declare/errors.ts'
+
+/** Where everything of Countersign stands in a database. */
+export const SCHEMA = 'countersign'
+
+export type LinkOptions = {
+  readonly url: string
+  /** Shown by the database to its operator. */
+  readonly name: string
+  /** A way that is silent looks like a slow one for so long. */
+  readonly queryMs: number
+  /** Settings of the session, each checked once it was made. */
+  readonly settings?: Readonly<Record<string, string>>
+  opened?(client: Client): Promise<void>
+  warned?(code: string, words: string): void
+}
+
+export type Link = {
+  get(): Promise<Client>
+  /** Whatever is on its way on it is lost. */
+  drop(): void
+  close(): Promise<void>
+}
+
+const CONNECT_MS = 2_000
+const BIGINT = 20
+/** Positions and counts stay below 2^53. */
+const types = {
+  getTypeParser: (oid: number, format?: 'text' | 'binary') => (oid === BIGINT ? Number : pg.types.getTypeParser(oid, format)),
+}
+
+export function createLink({ url, name, queryMs, settings = {}, opened, warned }: LinkOptions): Link {
+  let current: Promise<Client> | null = null
+  let closed = false
+
+  async function open(): Promise<Client> {
+    const client = new pg.Client({
+      connectionString: url,
+      application_name: name,
+      pipeline: true,
+      connectionTimeoutMillis: CONNECT_MS,
+      query_timeout: queryMs,
+      keepAlive: true,
+      types,
+    })
+    const gone = (): void => {
+      if (mine === current) current = null
+    }
+    const mine = current
+    client.on('error', gone)
+    client.on('end', gone)
+    client.on('notice', ({ severity, code, message }) => {
+      if (severity === 'WARNING') warned?.(code ?? '', message ?? '')
+    })
+    await client.connect()
+    try {
+      await prepare(client, settings)
+      await opened?.(client)
+    } catch (error) {
+      destroy(client)
+      throw error
+    }
+    return client
+  }
+
+  return {
+    get() {
+      if (closed) return Promise.reject(new Error('the store is closed'))
+      if (current === null) {
+        // Set before it begins, so that it can forget itself.
+        const { promise, resolve, reject } = Promise.withResolvers<Client>()
+        current = promise
+        promise.catch(() => {
+          if (current === promise) current = null
+        })
+        open().then(resolve, reject)
+      }
+      return current
+    },
+    drop() {
+      const was = current
+      current = null
+      was?.then(destroy, () => undefined)
+    },
+    async close() {
+      closed = true
+      await current?.then((client) => client.end()).catch(() => undefined)
+    },
+  }
+}
+
+const destroy = (client: Client): void => (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy()
+
+/** A setting that did not take, such as behind a pooler that hands each transaction to another session, would hold up every server. */
+async function prepare(client: Client, settings: Readonly<Record<string, string>>): Promise<void> {
+  const { rows } = await client.query<Row>(`SELECT current_setting('transaction_read_only') AS value`)
+  // What a standby says may be old, and a change is refused there at its end only.
+  if (rows[0]!['value'] !== 'off') throw Object.assign(new Error('the session is read-only'), { code: '25006' })
+  const all = Object.entries({ ...settings, search_path: SCHEMA })
+  const answers = await together([
+    ...all.map(([name, value]) => client.query(`SET ${name} = '${value}'`)),
+    ...all.map(([name]) => client.query<Row>(`SELECT current_setting('${name}') AS value`)),
+  ])
+  for (const [i, [name, value]] of all.entries()) {
+    const found = (answers[all.length + i]!.rows[0] as { value: string }).value
+    if (found !== value) throw new Error(`the database did not take ${name} = ${value} (it is ${found}): connect to it without a pooler`)
+  }
+}
+
+export type Row = Record<string, unknown>
+
+/** A statement that is prepared under its name the first time. */
+export const ask = <T = Row>(client: Client, name: string, text: string, values: unknown[] = []): Promise<QueryResult<T & Row>> =>
+  client.query<T & Row>({ name, text, values })
+
+/** Statements that leave in one write. */
+export function inOneTrip<T>(client: Client, send: () => T): T {
+  const { stream } = (client as unknown as { connection: { stream: { cork(): void; uncork(): void } } }).connection
+  stream.cork()
+  try {
+    return send()
+  } finally {
+    stream.uncork()
+  }
+}
+
+/** All of one round trip, also when one of them fails: the first that failed is the reason, those after it only follow from it. */
+export async function together(queries: readonly Promise<QueryResult<Row>>[]): Promise<QueryResult<Row>[]> {
+  const all = await Promise.allSettled(queries)
+  const failed = all.find((one) => one.status === 'rejected')
+  if (failed) throw failed.reason
+  return all.map((one) => (one as PromiseFulfilledResult<QueryResult<Row>>).value)
+}
+
+// --- What the database said -----------------------------------------------------------------------------------------------------
+
+/** Nobody knows what the server did with what was sent last. */
+export class Lost extends Error {}
+
+/** The session was ended: by an operator, a crash, a timeout. */
+const ENDED = new Set(['57P01', '57P02', '57P03', '08000', '08003', '08006', '25P03', '25P04'])
+/** It cannot write at present, and said so before anything was done. */
+const WORDS: Readonly<Record<string, string>> = {
+  '53100': 'the disk of the database is full',
+  '53200': 'the database is out of memory',
+  '53300': 'the database takes no more connections',
+  '53400': 'the database is at one of its limits',
+  '25006': 'the database can only be read: it is a standby, or was made read-only',
+  '55P03': 'another server holds up the database',
+  '57014': 'the database took too long',
+  '40001': 'the database asked to try again',
+  '40P01': 'the database asked to try again',
+  '42P01': 'the tables are not there',
+  '3D000': 'the database is not there',
+  '3F000': 'the tables are not there',
+  '28P01': 'the database refuses the password',
+  '28000': 'the database refuses this user',
+}
+const ASKS_AGAIN = new Set(['40001', '40P01'])
+
+export const codeOf = (error: unknown): string => (error as { code?: unknown }).code?.toString() ?? ''
+const isSqlState = (code: string): boolean => /^[0-9A-Z]{5}$/.test(code) && !code.startsWith('E')
+export const isLost = (error: unknown): boolean => error instanceof Lost || !isSqlState(codeOf(error)) || ENDED.has(codeOf(error))
+/** Serializable engines may say so of any statement. */
+export const asksAgain = (error: unknown): boolean => ASKS_AGAIN.has(codeOf(error))
+
+/** Null: it is no matter of the database's present state. */
+export function unavailableFor(error: unknown): Refusal | null {
+  if (error instanceof Refusal) return error
+  const words = isLost(error) ? 'the database cannot be reached' : WORDS[codeOf(error)]
+  return words === undefined ? null : new Refusal('UNAVAILABLE', `${words}: nothing was changed`, { retry_after: 1 })
+}
+
+/** For whoever starts a server or a command: what is the case, and what to do. */
+export function wordsFor(error: unknown): string {
+  const known = WORDS[codeOf(error)]
+  const said = error instanceof AggregateError ? error.errors.map(String).join('; ') : (error as Error).message
+  return known === undefined ? said : `${known} (${said})`
+}

@@ -1,0 +1,84 @@
+// Pins of bytes: rows with an end, and one row lock for each checksum, by which nobody removes what another server is about to refer to.
+import { randomUUID } from 'node:crypto'
+import pg from 'pg'
+import type { Checksum } from '#kernel/ports/blobs.ts'
+import { SCHEMA } from './link.ts'
+
+/** A call that refers to received bytes ends long before this. */
+const PIN_MINUTES = 60
+const table = `${SCHEMA}.blob_pins`
+
+export type Pin = { release(): void }
+export type Pins = {
+  hold(checksum: Checksum): Promise<Pin>
+  /** Runs `work` in a transaction while nobody else can come to hold these bytes; false where somebody does, `own` aside. */
+  ifFree(checksum: Checksum, own: Pin | null, work: (client: pg.PoolClient) => Promise<boolean>): Promise<boolean>
+}
+
+export function createPins(pool: pg.Pool): Pins {
+  const ids = new WeakMap<Pin, string>()
+  return {
+    async hold(checksum) {
+      const id = randomUUID()
+      await within(pool, async (client) => {
+        await lock(client, checksum)
+        const text = `INSERT INTO ${table} (id, checksum, until) VALUES ($1, $2, now() + make_interval(mins => ${PIN_MINUTES}))`
+        await client.query(text, [id, checksum])
+      })
+      // One that cannot be taken away now ends by itself.
+      const pin: Pin = { release: () => void pool.query(`DELETE FROM ${table} WHERE id = $1`, [id]).catch(() => undefined) }
+      ids.set(pin, id)
+      return pin
+    },
+    ifFree: (checksum, own, work) =>
+      within(pool, async (client) => {
+        await lock(client, checksum)
+        const text = `SELECT 1 FROM ${table} WHERE checksum = $1 AND until > now() AND id <> $2 LIMIT 1`
+        const { rows } = await client.query(text, [checksum, (own && ids.get(own)) ?? ''])
+        const done = rows.length === 0 && (await work(client))
+        await client.query(`DELETE FROM ${table} WHERE until < now() AND checksum <> ''`)
+        return done
+      }),
+  }
+}
+
+/** Held until the transaction ends. */
+async function lock(client: pg.PoolClient, checksum: Checksum): Promise<void> {
+  const text = `INSERT INTO ${table} (id, checksum, until) VALUES ($1, '', now()) ON CONFLICT (id) DO UPDATE SET until = now()`
+  await client.query(text, [`lock ${checksum}`])
+}
+
+/** A transaction on a connection of its own. */
+export async function within<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  const client = await pool.connect()
+  let failed: Error | undefined
+  try {
+    await client.query('BEGIN')
+    const done = await work(client)
+    const { command } = await client.query('COMMIT')
+    if (command !== 'COMMIT') throw new Error(`a change of bytes was rolled back (${command})`)
+    return done
+  } catch (error) {
+    failed = error as Error
+    await client.query('ROLLBACK').catch(() => undefined)
+    throw error
+  } finally {
+    // A connection that failed is not used again.
+    client.release(failed)
+  }
+}
+
+export function blobPool(url: string, node: string): pg.Pool {
+  const pool = new pg.Pool({
+    connectionString: url,
+    application_name: `countersign ${node} bytes`,
+    max: 4,
+    connectionTimeoutMillis: 4_000,
+    query_timeout: 30_000,
+    idleTimeoutMillis: 10_000,
+    keepAlive: true,
+  })
+  // A connection that ends while nobody uses it is replaced with the next use.
+  pool.on('error', () => undefined)
+  return pool
+}

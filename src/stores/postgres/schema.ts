@@ -1,0 +1,85 @@
+// The tables of a database, as a numbered list of steps. A step that was released is never changed, and steps only add: servers of the
+// release before go on working on what they know. `COLLATE "C"`: texts are compared by their bytes, whatever the locale of the database.
+import pg from 'pg'
+import { SCHEMA } from './link.ts'
+
+export const steps: readonly string[] = [
+  // The one row of `head` is locked by every group: writers take turns. Rows that change all the time stay on their page (fillfactor).
+  `CREATE TABLE head (
+     one boolean PRIMARY KEY DEFAULT TRUE CHECK (one), groups bigint NOT NULL, position bigint NOT NULL, image bigint NOT NULL,
+     touched bigint NOT NULL) WITH (fillfactor = 10);
+   INSERT INTO head (groups, position, image, touched) VALUES (0, 0, 0, 0);
+   CREATE TABLE groups (
+     n bigint PRIMARY KEY, id text COLLATE "C" NOT NULL, node text COLLATE "C" NOT NULL, at timestamptz NOT NULL DEFAULT now(),
+     hint text NOT NULL);
+   CREATE UNIQUE INDEX groups_id ON groups (id);
+   CREATE TABLE chains (scope text COLLATE "C" PRIMARY KEY, seq bigint NOT NULL, hash text NOT NULL, at text COLLATE "C" NOT NULL)
+     WITH (fillfactor = 50);
+   CREATE TABLE facts (
+     position bigint PRIMARY KEY, scope text COLLATE "C" NOT NULL, seq bigint NOT NULL, at text COLLATE "C" NOT NULL,
+     actor text COLLATE "C" NOT NULL, task text COLLATE "C", root text COLLATE "C", hash text NOT NULL, line text NOT NULL);
+   CREATE UNIQUE INDEX facts_scope ON facts (scope, seq);
+   CREATE INDEX facts_actor ON facts (scope, actor, seq);
+   CREATE INDEX facts_task ON facts (task, position) WHERE task IS NOT NULL;
+   CREATE INDEX facts_root ON facts (root, position) WHERE root <> task;
+   CREATE TABLE images (
+     id bigint PRIMARY KEY, position bigint NOT NULL, key text COLLATE "C" NOT NULL, version bigint NOT NULL, previous bigint,
+     salt text NOT NULL, text text);
+   CREATE INDEX images_position ON images (position);
+   CREATE UNIQUE INDEX images_key ON images (key, version);
+   CREATE TABLE docs (key text COLLATE "C" PRIMARY KEY, version bigint NOT NULL, image bigint, text text, tag text) WITH (fillfactor = 70);
+   CREATE TABLE entries (entry text COLLATE "C" PRIMARY KEY);
+   CREATE TABLE counts (prefix text COLLATE "C" PRIMARY KEY, count bigint NOT NULL) WITH (fillfactor = 50)`,
+  // Values that only servers with the secret can read.
+  `CREATE TABLE wrapped (name text COLLATE "C" PRIMARY KEY, version bigint NOT NULL, value text NOT NULL)`,
+  // Bytes by their checksum; what has no \`size\` is being uploaded. A pin holds bytes until its time is over.
+  `CREATE TABLE blobs (
+     id text COLLATE "C" PRIMARY KEY, checksum text COLLATE "C", size bigint, at timestamptz NOT NULL DEFAULT now());
+   CREATE UNIQUE INDEX blobs_checksum ON blobs (checksum) WHERE checksum IS NOT NULL;
+   CREATE TABLE blob_chunks (blob text COLLATE "C" NOT NULL, n bigint NOT NULL, bytes bytea NOT NULL, PRIMARY KEY (blob, n));
+   ALTER TABLE blob_chunks ALTER COLUMN bytes SET STORAGE EXTERNAL;
+   CREATE TABLE blob_pins (
+     id text COLLATE "C" PRIMARY KEY, checksum text COLLATE "C" NOT NULL, until timestamptz NOT NULL);
+   CREATE INDEX blob_pins_checksum ON blob_pins (checksum)`,
+]
+
+const CONNECT_MS = 5_000
+/** One server migrates, the others wait for it; a step may take its time. */
+const LOCK = 4_820_174_231
+
+/** Brings a database to this release's tables. Refused where a newer release has been. */
+export async function migrate(url: string, all: readonly string[] = steps): Promise<void> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_MS, application_name: 'countersign migrations' })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    // Creating the same thing twice at one moment fails in PostgreSQL, also with IF NOT EXISTS.
+    await client.query('SELECT pg_advisory_lock($1)', [LOCK])
+    const noted = await notedIn(client)
+    if (noted > all.length) throw newer(noted, all.length)
+    if (noted === 0) {
+      await client.query(`CREATE SCHEMA IF NOT EXISTS ${SCHEMA}`)
+      await client.query(`CREATE TABLE IF NOT EXISTS ${SCHEMA}.migrations (n bigint PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())`)
+    }
+    await client.query(`SET search_path = ${SCHEMA}`)
+    for (const [i, step] of all.entries()) {
+      if (i < noted) continue
+      await client.query(`BEGIN; ${step}; INSERT INTO migrations (n) VALUES (${i + 1}); COMMIT`)
+    }
+  } finally {
+    await client.end()
+  }
+}
+
+/** How many steps a database has behind it; 0: Countersign was never there. */
+export async function notedIn(client: Pick<pg.Client, 'query'>): Promise<number> {
+  const { rows: found } = await client.query<{ there: boolean }>(`SELECT to_regclass('${SCHEMA}.migrations') IS NOT NULL AS there`)
+  if (!found[0]!.there) return 0
+  const { rows } = await client.query<{ n: string | null }>(`SELECT max(n) AS n FROM ${SCHEMA}.migrations`)
+  return Number(rows[0]!.n ?? 0)
+}
+
+export const newer = (found: number, known: number): Error =>
+  new Error(
+    `the database was brought to schema ${found} by a newer Countersign, and this one knows ${known}: start the newer release, or restore a backup from before`,
+  )

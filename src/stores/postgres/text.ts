@@ -1,0 +1,17 @@
+// Texts as PostgreSQL can hold them. Its text has no NUL, and index entries and counted prefixes do: 00 becomes 01 01, and 01 becomes
+// 01 02, by which the order stays and no two meet.
+
+// oxlint-disable-next-line no-control-regex
+const LOW = /[\0\u{1}]/gu
+// oxlint-disable-next-line no-control-regex
+const HIGH = /\u{1}[\u{1}\u{2}]/gu
+
+export const inDb = (text: string): string =>
+  text.includes('\0') || text.includes('\u{1}') ? text.replace(LOW, (low) => (low === '\0' ? '\u{1}\u{1}' : '\u{1}\u{2}')) : text
+
+export const fromDb = (text: string): string =>
+  text.includes('\u{1}') ? text.replace(HIGH, (high) => (high === '\u{1}\u{1}' ? '\0' : '\u{1}')) : text
+
+/** A B-tree entry has at most 2,704 bytes. */
+export const ENTRY_BYTES_MAX = 2_600
+export const isTooLong = (text: string): boolean => text.length * 3 > ENTRY_BYTES_MAX && Buffer.byteLength(text) > ENTRY_BYTES_MAX

@@ -1,0 +1,241 @@
+// One group after the other, each a transaction of two round trips: lock the one row of `head` and read what the group rests on; then, staged
+// in between by pure code, one statement a table and COMMIT. Each group has a random id, by which it is found again when nobody knows what
+// became of its COMMIT.
+import { randomUUID } from 'node:crypto'
+import type { Client, QueryResult } from 'pg'
+import type { Backend, DocState, Group, State, Wanted, WriteFailure } from '#kernel/log/backend.ts'
+import type { Head } from '#kernel/log/hash-chain.ts'
+import type { Key } from '#kernel/log/store.ts'
+import { CHANNEL, FEED, type Feed, type FeedRow } from './feed.ts'
+import { ask, asksAgain, inOneTrip, isLost, Lost, together, unavailableFor, type Link, type Row } from './link.ts'
+import { rowsOf } from './statements.ts'
+import { fromDb, inDb, isTooLong } from './text.ts'
+
+/** Whatever has sent no COMMIT is refused after so long. */
+const UNSENT_MS = 4_500
+/** For so long an answer is held back while nobody knows what became of its COMMIT. */
+const UNKNOWN_MS = 15_000
+const COMMIT_MS = 5_000
+const PAUSE_MS_MAX = 500
+/** What the database says of a COMMIT whose wait for a standby was cancelled: it is here, and would not survive a failover. */
+const NOT_REPLICATED = '01000'
+
+export type WritingOptions = {
+  /** Of this process alone. */
+  readonly node: string
+  readonly link: Link
+  readonly feed: Feed
+  readonly unsentMs?: number
+  readonly unknownMs?: number
+  committed?(seconds: number): void
+  unknown?(): void
+}
+
+/** A group on its way. */
+type Attempt = { readonly id: string; isSent: boolean; n: number }
+
+export type Writing = {
+  readonly transact: Backend['transact']
+  readonly heldUp: NonNullable<Backend['heldUp']>
+  /** Told by the connection. */
+  warned(code: string): void
+}
+
+const failing = (failure: WriteFailure['failure'], words: string): Error & WriteFailure =>
+  Object.assign(new Error(words), { failure, words })
+const sleep = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms))
+
+export function createWriting({ node, link, feed, ...options }: WritingOptions): Writing {
+  const { unsentMs = UNSENT_MS, unknownMs = UNKNOWN_MS } = options
+  let warnings: string[] = []
+  let refuseWaiting: ((words: string) => void) | undefined
+
+  async function transact(wanted: () => Wanted, stage: (state: State) => Group | null): Promise<void> {
+    let tooLong: NodeJS.Timeout | undefined
+    const hold = (ms: number): void => {
+      tooLong = setTimeout(() => {
+        refuseWaiting?.('the database does not answer')
+        hold(PAUSE_MS_MAX)
+      }, ms)
+    }
+    hold(unsentMs)
+    try {
+      await untilDone(wanted, stage)
+    } finally {
+      clearTimeout(tooLong)
+    }
+  }
+
+  async function untilDone(wanted: () => Wanted, stage: (state: State) => Group | null): Promise<void> {
+    const began = performance.now()
+    const asked = wanted()
+    for (let attempt = 1, until = began + unsentMs; ; attempt++) {
+      const group: Attempt = { id: randomUUID(), isSent: false, n: 0 }
+      try {
+        await once(asked, stage, group, until)
+        options.committed?.((performance.now() - began) / 1_000)
+        return
+      } catch (error) {
+        const isUnanswered = isLost(error) && (error as Partial<WriteFailure>).failure === undefined
+        if (!isUnanswered && !asksAgain(error)) throw failureFor(error)
+        if (isUnanswered) link.drop()
+        if (group.isSent && isUnanswered) {
+          options.unknown?.()
+          until = began + unknownMs
+          if (await isThere(group, until)) return
+        }
+        if (performance.now() > until) throw failureFor(error)
+        await sleep(pauseAfter(attempt))
+      }
+    }
+  }
+
+  async function once(asked: Wanted, stage: (state: State) => Group | null, group: Attempt, until: number): Promise<void> {
+    const client = await within(link.get(), until)
+    const since = feed.since()
+    const read = await within(lockAndRead(client, asked, since), until).catch(async (error: unknown) => {
+      if (!isLost(error)) await leave(client)
+      throw error
+    })
+    const { groups, image } = read.news[0]!
+    let rows: Group | null
+    try {
+      // In one go: what was taken from the feed is told by staging, and by nobody else.
+      rows = stage({ ...read.state, news: feed.take(read.news, since) })
+      if (rows) refuseTooLong(rows)
+    } catch (error) {
+      await leave(client)
+      throw Object.assign(error as Error, { failure: 'refused' } as const)
+    }
+    if (!rows) return leave(client)
+    group.n = groups + 1
+    const written = rowsOf(rows)
+    warnings = []
+    const sending = inOneTrip(client, () => [
+      ...written.map(([name, text, values]) => ask(client, name, text, values)),
+      ask(client, 'w group', 'INSERT INTO groups (n, id, node, hint) VALUES ($1, $2, $3, $4)', [
+        group.n,
+        group.id,
+        node,
+        JSON.stringify(rows.hint),
+      ]),
+      ask(client, 'w head', 'UPDATE head SET groups = $1, position = $2, image = $3', [
+        group.n,
+        rows.hint.position,
+        rows.images.at(-1)?.id ?? image,
+      ]),
+      ask(client, 'w notify', 'SELECT pg_notify($1, $2)', [CHANNEL, `${group.n} ${node}`]),
+      ask(client, 'commit', 'COMMIT'),
+    ])
+    group.isSent = true
+    settled(await within(Promise.allSettled(sending), performance.now() + COMMIT_MS))
+    feed.reached(group.n)
+  }
+
+  /** COMMIT of a transaction that failed is answered, too: as ROLLBACK. */
+  function settled(all: PromiseSettledResult<QueryResult<Row>>[]): void {
+    const commit = all.at(-1)!
+    const failed = all.find((one) => one.status === 'rejected')
+    if (commit.status === 'rejected') throw isLost(commit.reason) ? commit.reason : (failed?.reason ?? commit.reason)
+    if (commit.value.command !== 'COMMIT') throw failed?.reason ?? new Error(`the group was rolled back (${commit.value.command})`)
+    if (warnings.includes(NOT_REPLICATED)) throw new Lost('it is not known to be replicated')
+  }
+
+  /** The lock comes when the lost transaction is over, however that ended: then what is not there never will be. */
+  async function isThere(group: Attempt, until: number): Promise<boolean> {
+    feed.forget(group.n)
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const client = await within(link.get(), until)
+        warnings = []
+        const trip = inOneTrip(client, () => [
+          ask(client, 'begin', 'BEGIN'),
+          ask(client, 'lock', 'SELECT 1 AS one FROM head FOR UPDATE'),
+          ask<{ n: number }>(client, 'find', 'SELECT n FROM groups WHERE id = $1', [group.id]),
+          // A change: without a warning it proves that everything before it is replicated as well.
+          ask(client, 'touch', 'UPDATE head SET touched = touched + 1'),
+          ask(client, 'commit', 'COMMIT'),
+        ])
+        const all = await within(together(trip), Math.min(until, performance.now() + COMMIT_MS))
+        if (all.at(-1)!.command !== 'COMMIT') throw new Lost('the question was rolled back')
+        if (warnings.includes(NOT_REPLICATED)) throw new Lost('it is not known to be replicated')
+        feed.forget(group.n)
+        return all[2]!.rows.length > 0
+      } catch (error) {
+        link.drop()
+        if (performance.now() > until)
+          throw failing('unknown', `the connection to the database was lost while it committed (${(error as Error).message})`)
+        await sleep(pauseAfter(attempt))
+      }
+    }
+  }
+
+  /** After what was not lost: the session must not stay in a transaction. */
+  async function leave(client: Client): Promise<void> {
+    await within(ask(client, 'rollback', 'ROLLBACK'), performance.now() + COMMIT_MS).catch(() => link.drop())
+  }
+
+  /** What does not come in time is lost: the connection goes, and with it whatever is on it. */
+  function within<T>(work: Promise<T>, until: number): Promise<T> {
+    return new Promise((done, no) => {
+      const timer = setTimeout(
+        () => {
+          link.drop()
+          no(new Lost('the database does not answer'))
+        },
+        Math.max(1, until - performance.now()),
+      )
+      work.then(done, no).finally(() => clearTimeout(timer))
+    })
+  }
+
+  return { transact, heldUp: (refuse) => void (refuseWaiting = refuse), warned: (code) => void warnings.push(code) }
+}
+
+/** Losers of a race do not meet again at once. */
+const pauseAfter = (attempt: number): number => Math.min(PAUSE_MS_MAX, 10 * 2 ** attempt) * (0.5 + Math.random() / 2)
+
+function failureFor(error: unknown): Error & WriteFailure {
+  if ((error as Partial<WriteFailure>).failure !== undefined) return error as Error & WriteFailure
+  const refusal = unavailableFor(error)
+  if (refusal) return failing('full', refusal.message.replace(/: nothing was changed$/, ''))
+  return Object.assign(error as Error, { failure: 'refused' } as const)
+}
+
+function refuseTooLong({ entries, create, counts }: Group): void {
+  const long = entries.find(isTooLong) ?? create.find(({ key }) => isTooLong(key))?.key ?? counts.find(([prefix]) => isTooLong(prefix))?.[0]
+  if (long !== undefined)
+    throw failing('refused', `an index entry of ${Buffer.byteLength(long)} bytes is longer than the database takes: ${long.slice(0, 80)}`)
+}
+
+type Read = { readonly state: Omit<State, 'news'>; readonly news: readonly FeedRow[] }
+
+/** One round trip. Each statement sees all that was committed before the lock came: READ COMMITTED takes a snapshot for each. */
+async function lockAndRead(client: Client, { keys, scopes, prefixes }: Wanted, since: number): Promise<Read> {
+  const trip = inOneTrip(client, () => [
+    ask(client, 'begin', 'BEGIN'),
+    ask(client, 'lock', 'SELECT 1 AS one FROM head FOR UPDATE'),
+    ask(client, 'feed', FEED, [since]),
+    ask(client, 'versions', 'SELECT key, version, image FROM docs WHERE key = ANY($1::text[])', [[...keys].map(inDb)]),
+    ask(client, 'chains', 'SELECT scope, seq, hash, at FROM chains WHERE scope = ANY($1::text[])', [[...scopes]]),
+    ask(client, 'counts', 'SELECT prefix, count FROM counts WHERE prefix = ANY($1::text[])', [[...prefixes].map(inDb)]),
+  ])
+  const [, , feed, docs, chains, counts] = await together(trip)
+  const news = feed!.rows as unknown as FeedRow[]
+  const found = new Map<Key, DocState>()
+  for (const { key, version, image } of docs!.rows as unknown as (DocState & { key: string })[]) found.set(fromDb(key), { version, image })
+  const heads = new Map((chains!.rows as unknown as (Head & { scope: string })[]).map(({ scope, ...head }) => [scope, head]))
+  const sums = new Map((counts!.rows as unknown as { prefix: string; count: number }[]).map(({ prefix, count }) => [fromDb(prefix), count]))
+  const { position, image } = news[0]!
+  return {
+    news,
+    state: {
+      position,
+      image,
+      docOf: (key) => found.get(key),
+      headOf: (scope) => heads.get(scope),
+      countOf: (prefix) => sums.get(prefix) ?? 0,
+      isCacheTrue: false,
+    },
+  }
+}

@@ -1,0 +1,183 @@
+// Agents and their runs: who answers for each, what it can do, and how far it is, live.
+import { useEffect } from 'react'
+import { useQueries, useQuery } from '@tanstack/react-query'
+import { Link } from 'wouter'
+import { Page } from '../parts/page.tsx'
+import { Empty, Loaded } from '../parts/states.tsx'
+import { plural, Said } from '../parts/text.tsx'
+import { Ago } from '../parts/time.tsx'
+import { Who } from '../parts/who.tsx'
+import { after, all, call, queries } from '../server/client.ts'
+import { onNews } from '../server/live.ts'
+import { capital, useAgents, useGoals, useMe, useNameOf } from '../server/names.ts'
+import type { Agent, AgentCard, Run } from '../server/types.ts'
+
+/** Runs of everything that one may read, the live ones first. */
+function useRuns() {
+  const me = useMe().data
+  const projects = me?.projects.map(({ project_id }) => project_id) ?? []
+  const found = useQueries({
+    queries: projects.map((project_id) => ({
+      queryKey: ['runs', project_id],
+      queryFn: async () => (await call('delegation/run.list', { project_id, limit: 50 })).items,
+      refetchInterval: 3_000,
+    })),
+  })
+  return {
+    runs: found.flatMap(({ data }) => data ?? []),
+    isPending: found.some(({ isPending }) => isPending),
+    error: found.find(({ error }) => error)?.error ?? null,
+  }
+}
+
+function RunRow({ run, goal }: { readonly run: Run; readonly goal: string | undefined }) {
+  const nameOf = useNameOf()
+  const { progress } = run
+  const tone = { running: 'accent', blocked: 'warn', completed: 'ok', failed: 'bad' }[run.state]
+  return (
+    <li data-testid="run-row" data-run-id={run.run_id} data-state={run.state}>
+      <Who name={nameOf(run.agent_id)} sort="agent" />
+      <span className="two-lines">
+        {run.task_id === null ? (
+          <b>{capital(nameOf(run.agent_id))}</b>
+        ) : (
+          <Link className="title clip" href={`/tasks/${run.task_id}`}>
+            <bdi>{goal ?? capital(nameOf(run.agent_id))}</bdi>
+          </Link>
+        )}
+        <span className="note">
+          {goal !== undefined && `${capital(nameOf(run.agent_id))}: `}
+          {progress?.message ? <Said>{progress.message}</Said> : run.reason !== null ? <Said>{run.reason}</Said> : 'no report yet'} ·{' '}
+          <Ago at={progress?.at ?? run.created_at} />
+        </span>
+        {progress?.percent !== undefined && progress.percent !== null && (
+          <span
+            className="meter"
+            role="progressbar"
+            aria-label="Progress"
+            aria-valuenow={progress.percent}
+            aria-valuemin={0}
+            aria-valuemax={100}
+          >
+            <i style={{ width: `${Math.min(100, progress.percent)}%` }} />
+          </span>
+        )}
+      </span>
+      {progress?.percent !== undefined && progress.percent !== null && <span className="mono muted">{progress.percent} %</span>}
+      <span className={`chip ${tone}`}>{run.state}</span>
+    </li>
+  )
+}
+
+function AgentRow({ agent, card, load }: { readonly agent: Agent; readonly card: AgentCard | undefined; readonly load: number }) {
+  const nameOf = useNameOf()
+  return (
+    <li data-testid="agent-row" data-agent-id={agent.id}>
+      <Who name={agent.name} sort="agent" large />
+      <span className="two-lines">
+        <b>
+          <bdi>{agent.name}</bdi> <code className="muted">{agent.id}</code>
+        </b>
+        <span className="note">
+          {capital(nameOf(agent.owner))}{' '}
+          {agent.owner.startsWith('user_') && (nameOf(agent.owner) === 'you' ? 'answer for it' : 'answers for it')}
+          {agent.description !== '' && (
+            <>
+              {' · '}
+              <Said>{agent.description}</Said>
+            </>
+          )}
+        </span>
+        {card !== undefined && (
+          <span className="row wrap">
+            {card.capabilities.map((one) => (
+              <span className="chip" key={one.capability_id}>
+                {one.capability_id}
+              </span>
+            ))}
+            {card.tags.map((tag) => (
+              <span className="chip line" key={tag}>
+                {tag}
+              </span>
+            ))}
+          </span>
+        )}
+      </span>
+      <span className="note">
+        {card === undefined ? 'no card' : card.concurrency === null ? plural(load, 'run') : `${load} of ${card.concurrency} runs`}
+        <br />
+        {agent.last_seen === null ? (
+          'never seen'
+        ) : (
+          <>
+            seen <Ago at={agent.last_seen} />
+          </>
+        )}
+      </span>
+      {agent.disabled ? (
+        <span className="chip bad">switched off</span>
+      ) : (
+        card?.available === true && <span className="chip ok">available</span>
+      )}
+    </li>
+  )
+}
+
+export default function AgentsPage() {
+  const agents = useAgents()
+  const { runs } = useRuns()
+  const goals = useGoals()
+  const cards = useQuery({
+    queryKey: ['cards'],
+    queryFn: () => all<AgentCard>((cursor) => call('delegation/agent.discover', { limit: 200, ...after(cursor) })),
+  }).data
+  useEffect(() => onNews(() => void queries.invalidateQueries({ queryKey: ['runs'] })), [])
+  const live = runs.filter(({ state }) => state === 'running' || state === 'blocked')
+  const ended = runs.filter((run) => !live.includes(run)).slice(0, 10)
+  return (
+    <Page title="Agents" about="Who works here, who answers for them, and what they are doing now.">
+      {live.length + ended.length > 0 && (
+        <section className="block">
+          <h2 className="h">
+            Runs <span className="note">{live.length} live</span>
+          </h2>
+          <ul className="card rows">
+            {[...live, ...ended].map((run) => (
+              <RunRow key={run.run_id} run={run} goal={goals?.get(run.task_id ?? '')} />
+            ))}
+          </ul>
+        </section>
+      )}
+      <Loaded from={agents} what="The list of agents">
+        {(found) => {
+          const shown = found.filter(({ id }) => id !== 'agent_system')
+          if (shown.length === 0)
+            return (
+              <Empty icon="agent" tone="accent" title="No agents yet">
+                <p>
+                  Register one: <code>countersign agent add</code>
+                </p>
+              </Empty>
+            )
+          return (
+            <section className="block">
+              <h2 className="h">
+                Agents <span className="note">{shown.length}</span>
+              </h2>
+              <ul className="card rows">
+                {shown.map((agent) => (
+                  <AgentRow
+                    key={agent.id}
+                    agent={agent}
+                    card={cards?.find(({ agent_id }) => agent_id === agent.id)}
+                    load={live.filter(({ agent_id }) => agent_id === agent.id).length}
+                  />
+                ))}
+              </ul>
+            </section>
+          )
+        }}
+      </Loaded>
+    </Page>
+  )
+}

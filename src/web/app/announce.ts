@@ -1,0 +1,16 @@
+// News for screen readers: politely for what happens, at once for what was refused.
+function region(kind: 'polite' | 'assertive'): HTMLElement {
+  const known = document.querySelector<HTMLElement>(`[data-announce=${kind}]`)
+  if (known) return known
+  const made = document.createElement('div')
+  made.className = 'sr'
+  made.dataset['announce'] = kind
+  made.setAttribute('aria-live', kind)
+  document.body.append(made)
+  return made
+}
+export function announce(words: string, kind: 'polite' | 'assertive' = 'polite'): void {
+  const place = region(kind)
+  place.textContent = ''
+  requestAnimationFrame(() => (place.textContent = words))
+}

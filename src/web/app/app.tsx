@@ -1,0 +1,94 @@
+// The whole page: which part is shown at which path. Each further page is a chunk of its own.
+import { lazy, Suspense, useEffect, useSyncExternalStore } from 'react'
+import { Redirect, Route, Switch } from 'wouter'
+import { InboxPage } from '../inbox/page.tsx'
+import { Skeleton } from '../parts/states.tsx'
+import { queries, session } from '../server/client.ts'
+import { goLive, noteSilence } from '../server/live.ts'
+import { useMe } from '../server/names.ts'
+import { UndoToast } from '../decide/undo.tsx'
+import { ErrorToasts } from './error-toast.tsx'
+import { NewVersion } from './new-version.tsx'
+import { NotFound } from './not-found.tsx'
+import { Shell } from './shell.tsx'
+import { SignedOut } from './signed-out.tsx'
+
+const TasksPage = lazy(() => import('../tasks/list.tsx'))
+const NewTaskPage = lazy(() => import('../tasks/create.tsx'))
+const TaskPage = lazy(() => import('../tasks/page.tsx'))
+const ReviewsPage = lazy(() => import('../review/list.tsx'))
+const ReviewPage = lazy(() => import('../review/page.tsx'))
+const AgentsPage = lazy(() => import('../agents/page.tsx'))
+const GrantsPage = lazy(() => import('../grants/page.tsx'))
+const RecordPage = lazy(() => import('../record/page.tsx'))
+const InsightPage = lazy(() => import('../insight/page.tsx'))
+const SettingsPage = lazy(() => import('../settings/page.tsx'))
+
+const signedOut = (): boolean => session.isOut()
+
+export function App() {
+  const isOut = useSyncExternalStore(session.subscribe, signedOut)
+  const me = useMe()
+  useEffect(() => {
+    if (isOut || me.data === undefined) return undefined
+    return goLive()
+  }, [isOut, me.data?.id])
+  useEffect(() => {
+    if (me.error && me.data === undefined) noteSilence()
+  }, [me.error])
+  useEffect(() => {
+    if (!isOut) return undefined
+    // A link that was opened in another tab signs this one in, too.
+    const look = (): void => {
+      void fetch('/v1/identity/me.get', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' }).then((answer) => {
+        if (!answer.ok) return
+        session.set(false)
+        void queries.invalidateQueries()
+      })
+    }
+    addEventListener('focus', look)
+    return () => removeEventListener('focus', look)
+  }, [isOut])
+  if (isOut && me.data === undefined) return <SignedOut />
+  return (
+    <>
+      <Shell>
+        <Suspense fallback={<Skeleton />}>
+          <Routes />
+        </Suspense>
+      </Shell>
+      {isOut && <SignedOut />}
+      <UndoToast />
+      <ErrorToasts />
+      <NewVersion />
+    </>
+  )
+}
+
+function Routes() {
+  return (
+    <Switch>
+      <Route path="/">
+        <Redirect to={`/inbox${location.search}`} replace />
+      </Route>
+      <Route path="/inbox">
+        <InboxPage id={null} />
+      </Route>
+      <Route path="/inbox/:id">{({ id }) => <InboxPage id={id} />}</Route>
+      <Route path="/tasks" component={TasksPage} />
+      <Route path="/tasks/new" component={NewTaskPage} />
+      <Route path="/tasks/:id">{({ id }) => <TaskPage key={id} id={id} />}</Route>
+      <Route path="/reviews" component={ReviewsPage} />
+      <Route path="/reviews/:task">{({ task }) => <ReviewPage key={task} task={task} />}</Route>
+      <Route path="/agents" component={AgentsPage} />
+      <Route path="/grants" component={GrantsPage} />
+      <Route path="/record" component={RecordPage} />
+      <Route path="/insight" component={InsightPage} />
+      <Route path="/settings">
+        <Redirect to="/settings/profile" replace />
+      </Route>
+      <Route path="/settings/:part">{({ part }) => <SettingsPage part={part} />}</Route>
+      <Route component={NotFound} />
+    </Switch>
+  )
+}

@@ -1,0 +1,114 @@
+// Commands: what a person can do here, by a key, by the palette, or both. Single keys do nothing in fields, with a modifier, on repeat, while a
+// dialog is open, or when they are switched off; those that decide also need a moment in which nothing has moved under them.
+import { useEffect, useRef, useSyncExternalStore } from 'react'
+
+export type Command = {
+  readonly title: string
+  /** A key as `event.key` names it, or two with a space between them, one after the other. */
+  readonly keys?: readonly string[]
+  readonly group: 'This item' | 'List' | 'Go to' | 'Page'
+  /** It decides something: it waits until the item was read. */
+  readonly decides?: boolean
+  /** It also works in fields, with Ctrl or Cmd. */
+  readonly withModifier?: boolean
+  run(): void
+}
+
+const stack: Command[][] = []
+const listeners = new Set<() => void>()
+let version = 0
+const changed = (): void => {
+  version++
+  for (const listener of listeners) listener()
+}
+const subscribe = (listener: () => void): (() => void) => {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
+}
+export function useCommandList(): readonly Command[] {
+  useSyncExternalStore(subscribe, () => version)
+  return stack.toReversed().flat()
+}
+
+/** Offers commands as long as the component is there; the last offered win where keys are the same. */
+export function useCommands(commands: readonly Command[]): void {
+  const held = useRef<Command[]>([])
+  held.current.splice(0, held.current.length, ...commands)
+  useEffect(() => {
+    const mine = held.current
+    stack.push(mine)
+    changed()
+    return () => {
+      stack.splice(stack.indexOf(mine), 1)
+      changed()
+    }
+  }, [])
+}
+
+const SINGLE = 'single-keys'
+let singles = localStorage.getItem(SINGLE) !== 'off'
+export const singleKeys = {
+  get: (): boolean => singles,
+  set(on: boolean): void {
+    singles = on
+    localStorage.setItem(SINGLE, on ? 'on' : 'off')
+    changed()
+  },
+}
+export const useSingleKeys = (): boolean => useSyncExternalStore(subscribe, singleKeys.get)
+
+const QUIET_MS = 300
+let movedAt = 0
+/** Something appeared, moved, or the window got the focus: for a moment nothing decides. */
+export function noteMove(): void {
+  movedAt = performance.now()
+}
+export const isSettled = (): boolean => performance.now() - movedAt >= QUIET_MS
+addEventListener('focus', noteMove)
+
+const isField = (target: EventTarget | null): boolean =>
+  target instanceof HTMLElement && (target.isContentEditable || /^(?:INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) && !isToggle(target)
+const isToggle = (target: HTMLElement): boolean =>
+  target instanceof HTMLInputElement && (target.type === 'checkbox' || target.type === 'radio')
+
+const CHORD_MS = 1_500
+const TOGETHER_MS = 25
+let first: { readonly key: string; readonly at: number } | null = null
+let lastKeyAt = 0
+
+function commandFor(keys: string, event: KeyboardEvent): Command | undefined {
+  const isModified = event.ctrlKey || event.metaKey
+  return stack
+    .toReversed()
+    .flat()
+    .find((command) => command.keys?.includes(keys) === true && (command.withModifier === true) === isModified)
+}
+
+const MODIFIERS = ['Control', 'Meta', 'Shift', 'Alt', 'AltGraph']
+
+function onKeyDown(event: KeyboardEvent): void {
+  // Half of a key: the other half comes at once, and is not what was pasted or fell onto the keyboard.
+  if (MODIFIERS.includes(event.key)) return
+  const since = performance.now() - lastKeyAt
+  lastKeyAt = performance.now()
+  if (event.defaultPrevented || event.altKey || event.isComposing || event.repeat) return
+  const isModified = event.ctrlKey || event.metaKey
+  const isInDialog = document.querySelector('dialog[open]') !== null
+  if (isInDialog || (!isModified && (isField(event.target) || !singles))) return
+  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key
+  const named = event.shiftKey && /^[a-z]$/.test(key) ? `Shift+${key}` : key
+  const begun = first !== null && performance.now() - first.at < CHORD_MS ? first.key : null
+  first = null
+  if (begun === null && key === 'g' && !isModified && !event.shiftKey) {
+    first = { key, at: performance.now() }
+    return
+  }
+  const command = begun === null ? commandFor(named, event) : commandFor(`${begun} ${key}`, event)
+  if (!command) return
+  if (command.decides === true && (!isSettled() || since < TOGETHER_MS)) return event.preventDefault()
+  // A button or a link that has the focus is pressed by Enter itself.
+  if (key === 'Enter' && event.target instanceof Element && event.target.closest('button, a, summary, [role=option]') !== null) return
+  event.preventDefault()
+  command.run()
+}
+addEventListener('keydown', onKeyDown)

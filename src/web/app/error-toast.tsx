@@ -1,0 +1,41 @@
+// Toasts for what went wrong away from where one looks. What a row or a form shows by itself has none.
+import { useSyncExternalStore } from 'react'
+import { Icon } from '../parts/icon.tsx'
+import { wordsFor } from '../server/errors.ts'
+import { announce } from './announce.ts'
+
+type Toast = { readonly id: number; readonly words: string }
+let toasts: readonly Toast[] = []
+let last = 0
+const listeners = new Set<() => void>()
+function set(next: readonly Toast[]): void {
+  toasts = next
+  for (const listener of listeners) listener()
+}
+/** Says it until somebody takes it away. */
+export function tellError(error: unknown): void {
+  const words = typeof error === 'string' ? error : wordsFor(error)
+  announce(words, 'assertive')
+  set([...toasts.slice(-2), { id: ++last, words }])
+}
+const subscribe = (listener: () => void): (() => void) => {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
+}
+
+export function ErrorToasts() {
+  const shown = useSyncExternalStore(subscribe, () => toasts)
+  return (
+    <div className="toasts">
+      {shown.map(({ id, words }) => (
+        <div className="toast bad" key={id} data-testid="error-toast">
+          <Icon name="alert" />
+          <span className="grow">{words}</span>
+          <button type="button" className="btn sm" onClick={() => set(toasts.filter((one) => one.id !== id))}>
+            Close
+          </button>
+        </div>
+      ))}
+    </div>
+  )
+}

@@ -1,0 +1,63 @@
+// Keyboard shortcuts: all of them, and the switch for single keys.
+import { Dialog } from '../parts/dialog.tsx'
+import { Switch } from '../parts/switch.tsx'
+import { singleKeys, useSingleKeys } from './commands.ts'
+
+const keys: readonly (readonly [string, string])[] = [
+  ['J K', 'next, previous'],
+  ['⇧J ⇧K', 'extend selection'],
+  ['↵', 'open'],
+  ['X', 'select'],
+  ['A', 'approve'],
+  ['R', 'reject'],
+  ['E', 'edit'],
+  ['1 – 9', 'choose an option'],
+  ['P', 'to the answer field'],
+  ['Q', 'ask back'],
+  ['S', 'snooze'],
+  ['M', 'reassign'],
+  ['C', 'comment, changes'],
+  ['Z', 'undo (5 s)'],
+  ['N B', 'next, previous file'],
+  ['V', 'file viewed'],
+  ['/', 'search'],
+  ['G I', 'go to inbox'],
+  ['G T', 'go to tasks'],
+  ['Ctrl ↵', 'send'],
+  ['Ctrl K', 'commands'],
+  ['Esc', 'close, change nothing'],
+]
+
+export default function KeyHelp({ close }: { close(): void }) {
+  const isOn = useSingleKeys()
+  return (
+    <Dialog
+      name="Keyboard shortcuts"
+      close={close}
+      footer={
+        <>
+          <Switch label="Single keys" checked={isOn} onChange={singleKeys.set} />
+          <span className="grow" />
+          <button type="button" className="btn" onClick={close}>
+            Close
+          </button>
+        </>
+      }
+    >
+      <dl className="sheet">
+        {keys.map(([names, words]) => (
+          <div className="row" key={names}>
+            <dt className="row">
+              {names.split(' ').map((name) => (
+                <span className="kbd" key={name}>
+                  {name}
+                </span>
+              ))}
+            </dt>
+            <dd className="soft">{words}</dd>
+          </div>
+        ))}
+      </dl>
+    </Dialog>
+  )
+}

@@ -1,0 +1,29 @@
+// A newer version of the page: it is said, and loaded only when somebody wants it. It is looked for when the connection comes back, as a server that
+// was renewed has restarted.
+import { useEffect, useState } from 'react'
+import { onBack } from '../server/live.ts'
+
+async function isNewer(): Promise<boolean> {
+  const answer = await fetch('/inbox', { headers: { accept: 'text/html' } })
+  const own = new URL(import.meta.url).pathname
+  const entry = /src="(\/assets\/page-[^"]+\.js)"/.exec(await answer.text())?.[1]
+  const loaded = [...document.scripts].some(({ src }) => entry !== undefined && new URL(src, location.origin).pathname === entry)
+  return answer.ok && entry !== undefined && entry !== own && !loaded
+}
+
+export function NewVersion() {
+  const [isThere, setThere] = useState(false)
+  useEffect(() => onBack(() => void isNewer().then(setThere, () => undefined)), [])
+  if (!isThere) return null
+  return (
+    <div className="toast version" role="status" data-testid="new-version">
+      <span>A new version of this page is here. What you typed stays.</span>
+      <button type="button" className="btn sm" onClick={() => location.reload()}>
+        Load it
+      </button>
+      <button type="button" className="btn sm" onClick={() => setThere(false)}>
+        Later
+      </button>
+    </div>
+  )
+}

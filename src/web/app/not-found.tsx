@@ -1,0 +1,17 @@
+// A path of the page at which there is nothing.
+import { Link } from 'wouter'
+import { Empty } from '../parts/states.tsx'
+
+export function NotFound() {
+  return (
+    <div className="page">
+      <h1 className="sr">Not found</h1>
+      <Empty icon="search" tone="accent" title="There is nothing here">
+        <p>The address may be old, or cut off.</p>
+        <Link className="btn sm" href="/inbox">
+          To the inbox
+        </Link>
+      </Empty>
+    </div>
+  )
+}

@@ -1,0 +1,101 @@
+// The command palette: everything that can be done here, by its words. It shows the keys, so that one learns them.
+import { useId, useState, type KeyboardEvent } from 'react'
+import { Dialog } from '../parts/dialog.tsx'
+import { Icon } from '../parts/icon.tsx'
+import { useCommandList, type Command } from './commands.ts'
+
+const keyWords: Readonly<Record<string, string>> = { ArrowDown: '↓', ArrowUp: '↑', Enter: '↵', Escape: 'Esc' }
+export const keyWord = (key: string): string =>
+  keyWords[key] ?? (key.startsWith('Shift+') ? `⇧ ${key.slice(6).toUpperCase()}` : key.toUpperCase())
+
+export function Keys({ command }: { readonly command: Command }) {
+  const [key] = command.keys ?? []
+  if (key === undefined) return null
+  return (
+    <span className="row keys-row" aria-hidden="true">
+      {command.withModifier === true && <span className="kbd">Ctrl</span>}
+      {key.split(' ').map((one) => (
+        <span className="kbd" key={one}>
+          {keyWord(one)}
+        </span>
+      ))}
+    </span>
+  )
+}
+
+export default function Palette({ close, help }: { close(): void; help(): void }) {
+  const id = useId()
+  const [text, setText] = useState('')
+  const [at, setAt] = useState(0)
+  const seen = new Set<string>()
+  const commands = useCommandList().filter(({ title }) => {
+    const isNew = !seen.has(title) && title !== 'Commands'
+    seen.add(title)
+    return isNew && title.toLowerCase().includes(text.trim().toLowerCase())
+  })
+  const groups = ['This item', 'List', 'Go to', 'Page'] as const
+  const listed = groups.flatMap((group) => commands.filter((command) => command.group === group))
+  const chosen = listed[Math.min(at, listed.length - 1)]
+  const run = (command: Command | undefined): void => {
+    if (!command) return
+    close()
+    if (command.title === 'Keyboard shortcuts') help()
+    else setTimeout(command.run, 0)
+  }
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
+      event.preventDefault()
+      setAt(
+        (before) =>
+          (Math.min(before, listed.length - 1) + (event.key === 'ArrowDown' ? 1 : listed.length - 1)) % Math.max(1, listed.length),
+      )
+    } else if (event.key === 'Enter') {
+      event.preventDefault()
+      run(chosen)
+    }
+  }
+  return (
+    <Dialog name="Command palette" close={close} bare>
+      <div className="field pal">
+        <Icon name="search" />
+        <input
+          role="combobox"
+          aria-label="Search commands"
+          aria-expanded="true"
+          aria-controls={`${id}-list`}
+          aria-activedescendant={chosen ? `${id}-${listed.indexOf(chosen)}` : undefined}
+          value={text}
+          placeholder="Search commands"
+          onChange={(event) => {
+            setText(event.target.value)
+            setAt(0)
+          }}
+          onKeyDown={onKeyDown}
+        />
+      </div>
+      <ul className="cmds" role="listbox" id={`${id}-list`} aria-label="Commands">
+        {listed.map((command, i) => (
+          <li key={command.title} role="presentation">
+            {command.group !== listed[i - 1]?.group && (
+              <p className="capt" role="presentation">
+                {command.group}
+              </p>
+            )}
+            <div
+              id={`${id}-${i}`}
+              className="cmdrow"
+              role="option"
+              aria-selected={command === chosen}
+              onPointerMove={() => setAt(i)}
+              onClick={() => run(command)}
+            >
+              <span className="grow clip">{command.title}</span>
+              <Keys command={command} />
+            </div>
+          </li>
+        ))}
+      </ul>
+      {listed.length === 0 && <p className="muted pad">No command has these words.</p>}
+    </Dialog>
+  )
+}

@@ -1,0 +1,257 @@
+// An answer that is more than yes or no: one of the options, or what was asked for, in the field that fits it.
+import { useEffect, useId, useRef, useState } from 'react'
+import { useCommands } from '../app/commands.ts'
+import { Refused } from '../parts/states.tsx'
+import { bytesOf, Said } from '../parts/text.tsx'
+import { client } from '../server/client.ts'
+import { useDraft } from '../server/drafts.ts'
+import { capital } from '../server/names.ts'
+import type { Item } from '../server/types.ts'
+import { sealedFor } from './seal.ts'
+import type { Answer } from './send.ts'
+
+/** What stands in the form, ready to send; null: not yet, with the reason why. */
+export type Prepared = { readonly blocked: string | undefined; make(): Promise<Answer>; readonly draft: string; clear(): void }
+
+function Options({ item, value, choose }: { readonly item: Item; readonly value: string; choose(option: string): void }) {
+  const { options = [], default_option } = item.card.payload
+  const name = useId()
+  useCommands(
+    options
+      .slice(0, 9)
+      .map((option, i) => ({ title: `Choose ${option}`, keys: [String(i + 1)], group: 'This item' as const, run: () => choose(option) })),
+  )
+  return (
+    <fieldset className="options">
+      <legend className="sr">Your answer</legend>
+      {options.map((option, i) => (
+        <label className={value === option ? 'option on' : 'option'} key={option} data-testid="option">
+          <input type="radio" className="over" name={name} aria-label={option} checked={value === option} onChange={() => choose(option)} />
+          <span className="dot" />
+          <span>
+            <b>
+              <Said>{option}</Said>
+            </b>
+            {option === default_option && <p>Taken if nobody answers in time</p>}
+          </span>
+          <span className="kbd" aria-hidden="true">
+            {i + 1}
+          </span>
+        </label>
+      ))}
+    </fieldset>
+  )
+}
+
+/** Which of the options; a review has buttons of its own. */
+export function useChoice(item: Item): { readonly prepared: Prepared; readonly form: React.ReactNode } {
+  const draft = `choice/${item.request_id}`
+  const [value, choose, clear] = useDraft(draft, '')
+  const isOne = item.card.payload.options?.includes(value) === true
+  return {
+    form: <Options item={item} value={value} choose={choose} />,
+    prepared: { blocked: isOne ? undefined : 'Choose an option.', make: () => Promise.resolve({ result: value }), draft, clear },
+  }
+}
+
+function FileField({
+  item,
+  file,
+  choose,
+  progress,
+}: {
+  readonly item: Item
+  readonly file: File | null
+  choose(file: File | null): void
+  readonly progress: number | null
+}) {
+  const id = useId()
+  const { max_bytes, media_types } = item.card.payload.validation ?? {}
+  return (
+    <div className="fieldset">
+      <label className="lbl" htmlFor={id}>
+        File
+      </label>
+      <input
+        id={id}
+        type="file"
+        className="text"
+        accept={media_types?.join(',')}
+        onChange={(event) => choose(event.target.files?.[0] ?? null)}
+      />
+      <p className="note">
+        {file !== null && `${bytesOf(file.size)}. `}
+        {max_bytes !== undefined && `At most ${bytesOf(max_bytes)}. `}
+        {media_types !== undefined && `Only ${media_types.join(', ')}.`}
+      </p>
+      {progress !== null && (
+        <div
+          className="meter"
+          role="progressbar"
+          aria-label="Upload"
+          aria-valuenow={Math.round(progress * 100)}
+          aria-valuemin={0}
+          aria-valuemax={100}
+          data-testid="upload-progress"
+        >
+          <i style={{ width: `${progress * 100}%` }} />
+        </div>
+      )}
+    </div>
+  )
+}
+
+export function useFile(item: Item): { readonly prepared: Prepared; readonly form: React.ReactNode } {
+  const [file, choose] = useState<File | null>(null)
+  const [progress, setProgress] = useState<number | null>(null)
+  const [error, setError] = useState<unknown>(null)
+  const max = item.card.payload.validation?.max_bytes
+  const isTooLarge = file !== null && max !== undefined && file.size > max
+  const blocked =
+    file === null ? 'Choose a file.' : isTooLarge ? `The file has ${bytesOf(file.size)}, and at most ${bytesOf(max)} are taken.` : undefined
+  async function make(): Promise<Answer> {
+    setError(null)
+    setProgress(0)
+    try {
+      const about = { request_id: item.request_id, name: file!.name, ...(file!.type === '' ? {} : { media_type: file!.type }) }
+      const onProgress = (done: number, of: number): void => setProgress(of === 0 ? 1 : done / of)
+      const added = await client.upload('execution/file.add', about, file!, { onProgress })
+      return { result: { artifact_id: added.artifact_id, version: added.version } }
+    } catch (failure) {
+      setError(failure)
+      setProgress(null)
+      throw failure
+    }
+  }
+  const form = (
+    <div className="card answer">
+      <FileField item={item} file={file} choose={choose} progress={progress} />
+      {isTooLarge && <Refused error={blocked} />}
+      <Refused error={error} />
+    </div>
+  )
+  return { form, prepared: { blocked, make, draft: `file/${item.request_id}`, clear: () => choose(null) } }
+}
+
+const inputTypes = { text: 'text', number: 'text', url: 'url', email: 'email', file: 'text', selection: 'text' } as const
+
+function Selection({
+  item,
+  chosen,
+  choose,
+}: {
+  readonly item: Item
+  readonly chosen: readonly string[]
+  choose(next: readonly string[]): void
+}) {
+  const { allowed_values = [], multiple = false } = item.card.payload.validation ?? {}
+  const name = useId()
+  return (
+    <fieldset className="options">
+      <legend className="lbl">Your answer</legend>
+      {allowed_values.map(String).map((value) => {
+        const isOn = chosen.includes(value)
+        const toggle = (): void => choose(!multiple ? [value] : isOn ? chosen.filter((one) => one !== value) : [...chosen, value])
+        return (
+          <label className={isOn ? 'option on' : 'option'} key={value}>
+            <input
+              type={multiple ? 'checkbox' : 'radio'}
+              className="over"
+              name={name}
+              aria-label={value}
+              checked={isOn}
+              onChange={toggle}
+            />
+            <span className={multiple ? 'box' : 'dot'} />
+            <b>
+              <Said>{value}</Said>
+            </b>
+          </label>
+        )
+      })}
+    </fieldset>
+  )
+}
+
+/** Typed or chosen. A secret is never kept: it is in the field alone, and gone from it when it was sent. */
+export function useTyped(item: Item): { readonly prepared: Prepared; readonly form: React.ReactNode } {
+  const { input_type = 'text', sensitive = false, placeholder, validation = {} } = item.card.payload
+  const draft = `answer/${item.request_id}`
+  const [kept, keep, clearKept] = useDraft<readonly string[]>(draft, [])
+  const secret = useRef<HTMLInputElement>(null)
+  const [hasSecret, setSecret] = useState(false)
+  const id = useId()
+  const field = useRef<HTMLInputElement & HTMLTextAreaElement>(null)
+  useCommands([{ title: 'To the answer field', keys: ['p'], group: 'This item', run: () => (secret.current ?? field.current)?.focus() }])
+  useEffect(() => () => void (secret.current && (secret.current.value = '')), [])
+  const { allowed_values } = validation
+  const isChoice = allowed_values !== undefined
+  const isLong = input_type === 'text' && !sensitive && (validation.max === undefined || validation.max > 200)
+  const text = kept[0] ?? ''
+  async function make(): Promise<Answer> {
+    if (sensitive) {
+      const value = secret.current!.value
+      secret.current!.value = ''
+      setSecret(false)
+      return sealedFor(item, value)
+    }
+    const valueOf = (one: string): string | number => allowed_values?.find((value) => String(value) === one) ?? one
+    if (isChoice) return { result: validation.multiple === true ? kept.map(valueOf) : valueOf(text) }
+    return { result: text }
+  }
+  const isEmpty = sensitive ? !hasSecret : kept.length === 0 || (text === '' && validation.min !== 0)
+  const bounds = [
+    validation.min !== undefined && `at least ${validation.min}${input_type === 'number' ? '' : ' characters'}`,
+    validation.max !== undefined && `at most ${validation.max}${input_type === 'number' ? '' : ' characters'}`,
+    validation.pattern !== undefined && `matching ${validation.pattern}`,
+  ].filter((words) => words !== false)
+  const form = isChoice ? (
+    <Selection item={item} chosen={kept} choose={keep} />
+  ) : (
+    <div className="card answer">
+      <div className="fieldset">
+        <label className="lbl" htmlFor={id}>
+          Your answer
+        </label>
+        {sensitive ? (
+          <input
+            id={id}
+            ref={secret}
+            type="password"
+            className="text"
+            autoComplete="off"
+            onChange={(event) => setSecret(event.target.value !== '')}
+          />
+        ) : isLong ? (
+          <textarea
+            id={id}
+            ref={field}
+            className="text"
+            rows={4}
+            placeholder={placeholder}
+            value={text}
+            onChange={(event) => keep([event.target.value])}
+          />
+        ) : (
+          <input
+            id={id}
+            ref={field}
+            className="text"
+            type={inputTypes[input_type]}
+            inputMode={input_type === 'number' ? 'decimal' : undefined}
+            autoComplete="off"
+            placeholder={placeholder}
+            value={text}
+            onChange={(event) => keep([event.target.value])}
+          />
+        )}
+        <p className="note">
+          {sensitive &&
+            `A secret: ${item.seal_key ? 'sealed in this browser to the key of the agent' : 'sealed by the server'}, handed over once, and kept nowhere here. `}
+          {capital(bounds.join(', '))}
+        </p>
+      </div>
+    </div>
+  )
+  return { form, prepared: { blocked: isEmpty ? 'Give an answer first.' : undefined, make, draft, clear: clearKept } }
+}

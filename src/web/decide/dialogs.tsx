@@ -1,0 +1,175 @@
+// The dialogs beside a decision: ask back, reassign, snooze, extend, escalate. Each closes when the server has taken it, and keeps what was typed otherwise.
+import { useState, type ReactNode } from 'react'
+import { useMutation, useQuery } from '@tanstack/react-query'
+import { FormDialog } from '../parts/dialog.tsx'
+import { Pick, Radios, TextArea, TextField, type Choice } from '../parts/fields.tsx'
+import { plural, Said } from '../parts/text.tsx'
+import { momentOf } from '../parts/time.tsx'
+import { call, queries, serverNow } from '../server/client.ts'
+import { useDraft } from '../server/drafts.ts'
+import { useMe, usePeople } from '../server/names.ts'
+import type { Item } from '../server/types.ts'
+import { dropRow } from '../inbox/data.ts'
+
+type Props = { readonly item: Item; close(): void; done(): void }
+type ActProps = Props & {
+  readonly name: string
+  readonly button?: string
+  readonly about?: string
+  readonly blocked?: string | undefined
+  readonly children: ReactNode
+  act(): Promise<unknown>
+}
+function Act({ item, close, done, name, button, about, blocked, children, act }: ActProps) {
+  const send = useMutation({
+    mutationFn: act,
+    onSuccess: () => {
+      void queries.invalidateQueries({ queryKey: ['item', item.request_id] })
+      void queries.invalidateQueries({ queryKey: ['inbox-count'] })
+      done()
+      close()
+    },
+  })
+  return (
+    <FormDialog
+      name={name}
+      {...(button === undefined ? {} : { button })}
+      about={about ?? <Said>{item.title}</Said>}
+      close={close}
+      busy={send.isPending}
+      error={send.error}
+      blocked={blocked}
+      send={() => send.mutate()}
+    >
+      {children}
+    </FormDialog>
+  )
+}
+
+export function AskBack(props: Props) {
+  const { request_id } = props.item
+  const [text, setText, clear] = useDraft(`question/${request_id}`, '')
+  const act = async (): Promise<void> => {
+    await call('execution/request.question', { request_id, text: text.trim() })
+    clear()
+  }
+  return (
+    <Act {...props} name="Ask back" button="Send question" act={act} blocked={text.trim() === '' ? 'Ask something.' : undefined}>
+      <TextArea
+        label="Question"
+        value={text}
+        onValue={setText}
+        note="The agent gets it; its reply appears below the item. It stays open."
+      />
+    </Act>
+  )
+}
+
+function usePersonChoices(): { readonly id: string; readonly name: string }[] {
+  const me = useMe().data?.id
+  return (usePeople().data ?? []).filter(({ id, disabled }) => id !== me && !disabled).map(({ id, name }) => ({ id, name }))
+}
+
+export function Reassign(props: Props) {
+  const { request_id } = props.item
+  const [to, setTo] = useState('')
+  const [reason, setReason] = useDraft(`reassign/${request_id}`, '')
+  const why = reason.trim() === '' ? {} : { reason: reason.trim() }
+  return (
+    <Act
+      {...props}
+      name="Reassign"
+      act={() => call('execution/request.assign', { request_id, to, ...why })}
+      blocked={to === '' ? 'Choose a person.' : undefined}
+    >
+      <Pick label="Person" value={to} onValue={setTo} choices={usePersonChoices()} note="It leaves your inbox and is theirs to answer." />
+      <TextArea label="Reason" value={reason} onValue={setReason} rows={2} />
+    </Act>
+  )
+}
+
+const MINUTE = 60_000
+function untilOf(choice: string): string {
+  if (choice === 'tomorrow') {
+    const morning = new Date(serverNow())
+    morning.setDate(morning.getDate() + 1)
+    morning.setHours(9, 0, 0, 0)
+    return morning.toISOString()
+  }
+  return new Date(serverNow() + Number(choice) * MINUTE).toISOString()
+}
+export function Snooze(props: Props) {
+  const [choice, setChoice] = useState('60')
+  const { request_id, expires_at } = props.item
+  const isPast = expires_at !== null && untilOf(choice) >= expires_at
+  const act = async (): Promise<void> => {
+    await call('execution/request.snooze', { request_id, until: untilOf(choice) })
+    dropRow(request_id)
+  }
+  return (
+    <Act {...props} name="Snooze" act={act} blocked={isPast ? `Its time is over before that, at ${momentOf(expires_at)}.` : undefined}>
+      <Radios
+        label="Until"
+        value={choice}
+        onValue={setChoice}
+        options={[
+          { value: '30', words: '30 minutes' },
+          { value: '60', words: '1 hour' },
+          { value: 'tomorrow', words: 'Tomorrow', note: 'at 9:00' },
+        ]}
+      />
+      <p className="note">Only for you. What is late or was escalated comes back by itself.</p>
+    </Act>
+  )
+}
+
+export function Extend(props: Props) {
+  const [minutes, setMinutes] = useState('60')
+  const { request_id } = props.item
+  const seconds = Math.round(Number(minutes) * 60)
+  return (
+    <Act
+      {...props}
+      name="Extend"
+      act={() => call('execution/request.extend', { request_id, timeout_seconds: seconds })}
+      blocked={Number.isFinite(seconds) && seconds >= 1 ? undefined : 'Give a number of minutes.'}
+    >
+      <TextField
+        label="Minutes"
+        type="number"
+        min={1}
+        step={1}
+        value={minutes}
+        onChange={(event) => setMinutes(event.target.value)}
+        note="Counted from now. It is never given less time than it has."
+      />
+    </Act>
+  )
+}
+
+/** Groups of the project, which may be named as people are. */
+function useGroupChoices(): Choice[] {
+  const groups = useQuery({ queryKey: ['groups'], queryFn: async () => (await call('execution/group.list', {})).items, staleTime: 60_000 })
+  return (groups.data ?? []).map(({ name, members }) => ({
+    id: `group:${name}`,
+    name: `Group ${name}`,
+    note: plural(members.length, 'person', 'people'),
+  }))
+}
+
+export function Escalate(props: Props) {
+  const [to, setTo] = useState('')
+  const { request_id } = props.item
+  const choices: Choice[] = [...usePersonChoices(), ...useGroupChoices()]
+  return (
+    <Act {...props} name="Escalate" act={() => call('execution/request.escalate', { request_id, ...(to === '' ? {} : { to: [to] }) })}>
+      <Pick
+        label="Person"
+        value={to}
+        onValue={setTo}
+        choices={choices}
+        note="They may answer, too, and it becomes more urgent. Left empty: those whom the agent named for this."
+      />
+    </Act>
+  )
+}

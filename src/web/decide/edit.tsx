@@ -1,0 +1,126 @@
+// Edit, then approve: each value in its own field, and the difference of fields before it is sent. The agent gets the edited ones, the receipt holds both.
+import { useId } from 'react'
+import { changesBetween, ChangeTable, everyLeaf, typeWord, valueWords } from '../item/arguments.tsx'
+import { plural, Said } from '../parts/text.tsx'
+import { useDraft } from '../server/drafts.ts'
+import type { Item } from '../server/types.ts'
+
+/** What may be edited: the arguments, where the agent gave a schema for them and one person decides; or the state that a checkpoint shows. */
+export function editableOf(item: Item): { readonly value: unknown; readonly kind: 'details' | 'state' } | null {
+  const { details, details_schema } = item.card.payload
+  if (item.kind === 'request' && item.quorum === null && details !== undefined && details_schema !== undefined)
+    return { value: details, kind: 'details' }
+  const { state } = (details ?? {}) as { state?: unknown }
+  return item.kind !== 'request' && typeof state === 'object' && state !== null ? { value: state, kind: 'state' } : null
+}
+
+type Edits = Readonly<Record<string, string>>
+/** A text as the kind of value that stood there; undefined: it is none. */
+function typed(text: string, before: unknown): unknown {
+  if (typeof before === 'string') return text
+  try {
+    const value: unknown = JSON.parse(text)
+    return before === null || typeof value === typeof before ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+function withEdits(value: unknown, edits: Edits, path = ''): unknown {
+  const at = (name: string): string => (path === '' ? name : `${path}.${name}`)
+  if (Array.isArray(value) && value.length > 0) return value.map((one, i) => withEdits(one, edits, at(String(i + 1))))
+  if (typeof value === 'object' && value !== null && Object.keys(value).length > 0 && !Array.isArray(value))
+    return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withEdits(inner, edits, at(name))]))
+  const edit = edits[path]
+  return edit === undefined ? value : (typed(edit, value) ?? value)
+}
+
+export type Edited = {
+  readonly value: unknown
+  readonly isChanged: boolean
+  readonly problem: string | undefined
+  clear(): void
+  readonly form: React.ReactNode
+}
+export const draftOfEdits = (item: Item): string => `edit/${item.request_id}/${item.digest}`
+
+export function useEdits(item: Item): Edited | null {
+  const [edits, setEdits, clear] = useDraft<Edits>(draftOfEdits(item), {})
+  const id = useId()
+  const editable = editableOf(item)
+  if (editable === null) return null
+  const leaves = everyLeaf(editable.value)
+  const wrong = leaves.find(({ path, value }) => edits[path] !== undefined && typed(edits[path], value) === undefined)
+  const value = withEdits(editable.value, edits)
+  const changes = changesBetween(editable.value, value)
+  const form = (
+    <section className="exact editing" aria-label="Edit">
+      <header>
+        Edit
+        <span className="grow" />
+        <span className="note">
+          {editable.kind === 'details'
+            ? 'Only what the agent’s schema allows is taken'
+            : 'The agent goes on with the state as you leave it'}
+        </span>
+        <button type="button" className="btn ghost sm" onClick={clear}>
+          Reset
+        </button>
+      </header>
+      <table className="args edit">
+        <caption className="sr">Values to edit</caption>
+        <tbody>
+          {leaves.map(({ path, value: before }, i) => (
+            <tr key={path}>
+              <th scope="row">
+                <label htmlFor={`${id}-${i}`}>
+                  <bdi>{path}</bdi>
+                </label>
+              </th>
+              <td>
+                <input
+                  id={`${id}-${i}`}
+                  className="text mono"
+                  spellCheck={false}
+                  autoComplete="off"
+                  value={edits[path] ?? valueWords(before)}
+                  aria-invalid={wrong?.path === path || undefined}
+                  onChange={(event) => setEdits({ ...edits, [path]: event.target.value })}
+                />
+                <span className="t">{typeWord(before)}</span>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <div className="diff-of-edits" data-testid="edit-diff">
+        <p className="note">
+          {changes.length === 0
+            ? 'Nothing is changed yet.'
+            : `${plural(changes.length, 'change')}. The agent gets the edited values, and the receipt holds both.`}
+        </p>
+        {changes.length > 0 && <ChangeTable changes={changes} />}
+        {wrong !== undefined && (
+          <p className="refused" role="alert">
+            <Said>{wrong.path}</Said> must stay a {typeWord(wrong.value)}.
+          </p>
+        )}
+      </div>
+    </section>
+  )
+  return {
+    value,
+    isChanged: changes.length > 0,
+    problem: wrong === undefined ? undefined : `${wrong.path} must stay a ${typeWord(wrong.value)}.`,
+    clear,
+    form,
+  }
+}
+
+/** A JSON Merge Patch (RFC 7396). Values are edited in place here: no field comes or goes. */
+export function patchOf(before: unknown, after: unknown): unknown {
+  const isObject = (value: unknown): value is Record<string, unknown> =>
+    typeof value === 'object' && value !== null && !Array.isArray(value)
+  if (!isObject(before) || !isObject(after)) return after
+  const changed = Object.entries(after).filter(([name, value]) => JSON.stringify(before[name]) !== JSON.stringify(value))
+  return Object.fromEntries(changed.map(([name, value]) => [name, patchOf(before[name], value)]))
+}

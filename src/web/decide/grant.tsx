@@ -1,0 +1,107 @@
+// A grant, so that one is not asked again for exactly this: how far it goes, and what it would have answered before.
+import { useState } from 'react'
+import { useMutation, useQuery } from '@tanstack/react-query'
+import { FormDialog } from '../parts/dialog.tsx'
+import { Radios, TextField } from '../parts/fields.tsx'
+import { plural, Said } from '../parts/text.tsx'
+import { momentOf } from '../parts/time.tsx'
+import { call, queries, serverNow } from '../server/client.ts'
+import { wordsFor } from '../server/errors.ts'
+import type { Item } from '../server/types.ts'
+
+type Preview = {
+  readonly would_answer: number
+  readonly approved: number
+  readonly rejected: number
+  readonly items: readonly { readonly request_id: string; readonly title: string; readonly result: unknown; readonly at: string }[]
+}
+const DAYS = 30
+
+export function GrantPreview({ task_id, scope }: { readonly task_id: string; readonly scope: string }) {
+  const preview = useQuery({
+    queryKey: ['grant-preview', task_id, scope],
+    queryFn: async () =>
+      (await call('collaboration/grant.preview' as never, { task_id, scope, days: DAYS } as never)) as unknown as Preview,
+    enabled: scope.trim() !== '',
+    retry: false,
+  })
+  const { data, error } = preview
+  return (
+    <div className="preview" data-testid="grant-preview" aria-busy={preview.isFetching}>
+      {error !== null ? (
+        <p className="muted">What it would have answered is not known: {wordsFor(error)}</p>
+      ) : data === undefined ? (
+        <p className="muted">Looking at the last {DAYS} days…</p>
+      ) : (
+        <>
+          <b>
+            In the last {DAYS} days it would have answered {plural(data.would_answer, 'request')}.
+          </b>
+          <p className="muted">
+            Of them people approved {data.approved} and rejected {data.rejected}.
+          </p>
+          <ul>
+            {data.items
+              .filter(({ result }) => result === 'rejected')
+              .slice(0, 3)
+              .map(({ request_id, title, at }) => (
+                <li key={request_id}>
+                  rejected: <Said>{title}</Said>, {momentOf(at)}
+                </li>
+              ))}
+          </ul>
+        </>
+      )}
+    </div>
+  )
+}
+
+type Far = 'session' | 'uses' | 'task' | 'time'
+export function GrantDialog({ item, close, approve }: { readonly item: Item; close(): void; approve(): void }) {
+  const task_id = item.task_id!
+  const [scope, setScope] = useState(item.card.payload.scope ?? '')
+  const [far, setFar] = useState<Far>('uses')
+  const [hours] = useState(24)
+  const until = new Date(serverNow() + hours * 3_600_000).toISOString()
+  const grant = useMutation({
+    mutationFn: () =>
+      call('collaboration/grant.add', {
+        task_id,
+        scope: scope.trim(),
+        decision: 'allow',
+        until: far === 'session' ? 'session' : far === 'time' ? until : 'task',
+        ...(far === 'uses' ? { uses: 3 } : {}),
+      }),
+    onSuccess: () => {
+      void queries.invalidateQueries({ queryKey: ['grants'] })
+      approve()
+      close()
+    },
+  })
+  return (
+    <FormDialog
+      name="Grant"
+      about="So that you are not asked again for exactly this. This item is approved with it."
+      close={close}
+      busy={grant.isPending}
+      error={grant.error}
+      blocked={scope.trim() === '' ? 'It needs a scope.' : undefined}
+      send={() => grant.mutate()}
+      wide
+    >
+      <TextField label="Scope" className="text mono" value={scope} onChange={(event) => setScope(event.target.value)} />
+      <Radios
+        label="How far"
+        value={far}
+        onValue={(value) => setFar(value as Far)}
+        options={[
+          { value: 'session', words: 'This run only' },
+          { value: 'uses', words: '3 uses in this task', note: 'ends with the task' },
+          { value: 'task', words: 'The whole task', note: 'ends with the task' },
+          { value: 'time', words: 'For a day', note: `until ${momentOf(until)}` },
+        ]}
+      />
+      <GrantPreview task_id={task_id} scope={scope.trim()} />
+    </FormDialog>
+  )
+}

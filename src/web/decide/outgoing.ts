@@ -1,0 +1,107 @@
+// Decisions on their way: each is held in this page for five seconds, in which it can be taken back, then sent. Nothing is called decided before
+// its receipt is here and was checked.
+import { useSyncExternalStore } from 'react'
+import { queries } from '../server/client.ts'
+import { tellError } from '../app/error-toast.tsx'
+import { codeOf, Unverified, wordsFor } from '../server/errors.ts'
+import { checkReceipt } from '../server/receipts.ts'
+
+export const HELD_MS = 5_000
+
+export type Decision = {
+  readonly request_id: string
+  readonly title: string
+  /** Such as "Approving". */
+  readonly verb: string
+  readonly digest: string
+  /** Answers the receipt, or null where there is none yet: a vote that decides nothing alone. */
+  send(): Promise<unknown>
+  /** What was typed is kept until it has arrived. */
+  arrived?(): void
+}
+export type Phase = 'held' | 'sending' | 'done' | 'voted' | 'failed' | 'changed'
+export type Outgoing = Decision & { readonly phase: Phase; readonly dueAt: number; readonly error: unknown; readonly receipt: unknown }
+
+let all: ReadonlyMap<string, Outgoing> = new Map()
+const listeners = new Set<() => void>()
+const timers = new Map<string, ReturnType<typeof setTimeout>>()
+
+function set(one: Outgoing | null, request_id: string): void {
+  const next = new Map(all)
+  if (one === null) next.delete(request_id)
+  else next.set(request_id, one)
+  all = next
+  for (const listener of listeners) listener()
+}
+const subscribe = (listener: () => void): (() => void) => {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
+}
+export const useOutgoing = (request_id: string): Outgoing | undefined => useSyncExternalStore(subscribe, () => all.get(request_id))
+export const useAllOutgoing = (): ReadonlyMap<string, Outgoing> => useSyncExternalStore(subscribe, () => all)
+
+export function hold(decision: Decision): void {
+  if (['held', 'sending'].includes(all.get(decision.request_id)?.phase ?? '')) return
+  set({ ...decision, phase: 'held', dueAt: Date.now() + HELD_MS, error: null, receipt: null }, decision.request_id)
+  timers.set(
+    decision.request_id,
+    setTimeout(() => void release(decision.request_id), HELD_MS),
+  )
+}
+/** Takes back what was not sent yet. */
+export function undo(request_id: string): void {
+  if (all.get(request_id)?.phase !== 'held') return
+  clearTimeout(timers.get(request_id))
+  set(null, request_id)
+}
+export function undoLast(): void {
+  const held = [...all.values()].filter(({ phase }) => phase === 'held')
+  const last = held.toSorted((one, other) => one.dueAt - other.dueAt).at(-1)
+  if (last) undo(last.request_id)
+}
+/** Sends once more what was refused or not answered; nothing of it has to be typed again. */
+export function sendAgain(request_id: string): void {
+  const one = all.get(request_id)
+  if (one?.phase !== 'failed' || isDoubted(one)) return
+  set({ ...one, phase: 'held', dueAt: Date.now(), error: null }, request_id)
+  void release(request_id)
+}
+/** The server answered with a receipt that does not verify: whatever it says now, it is not shown as decided. */
+export const isDoubted = (one: Outgoing | undefined): boolean => one?.phase === 'failed' && one.error instanceof Unverified
+
+/** Forgets a refusal that was read. */
+export function dismiss(request_id: string): void {
+  if (['failed', 'changed'].includes(all.get(request_id)?.phase ?? '')) set(null, request_id)
+}
+
+async function release(request_id: string): Promise<void> {
+  const one = all.get(request_id)
+  if (one?.phase !== 'held') return
+  clearTimeout(timers.get(request_id))
+  set({ ...one, phase: 'sending' }, request_id)
+  try {
+    const receipt = await one.send()
+    if (receipt === null || receipt === undefined) set({ ...one, phase: 'voted' }, request_id)
+    else {
+      const verdict = await checkReceipt(receipt)
+      if (!verdict.ok) throw new Unverified(verdict.words)
+      set({ ...one, phase: 'done', receipt }, request_id)
+    }
+    one.arrived?.()
+  } catch (error) {
+    set({ ...one, phase: codeOf(error) === 'CHANGED' ? 'changed' : 'failed', error }, request_id)
+    // Beside the item it is said by the item.
+    if (location.pathname !== `/inbox/${request_id}`) tellError(`${one.title}: ${wordsFor(error)}`)
+  }
+  await queries.invalidateQueries({ queryKey: ['item', request_id] })
+  void queries.invalidateQueries({ queryKey: ['inbox-count'] })
+}
+
+/** A page that is closed or put away cannot count to five: what is held goes out at once. */
+export function releaseAll(): void {
+  for (const { request_id } of all.values()) void release(request_id)
+}
+addEventListener('pagehide', releaseAll)
+document.addEventListener('visibilitychange', () => {
+  if (document.visibilityState === 'hidden') releaseAll()
+})

@@ -1,0 +1,49 @@
+// From what a person chose to the call that carries it, always with the digest of what they saw.
+import { dropDraft } from '../server/drafts.ts'
+import { call } from '../server/client.ts'
+import type { Input } from '#sdk/index.ts'
+import type { Item } from '../server/types.ts'
+import { hold } from './outgoing.ts'
+
+export type Answer = { readonly result?: unknown; readonly reason?: string; readonly edited?: unknown; readonly sealed?: string }
+const verbs: Readonly<Record<string, string>> = { approved: 'Approving', rejected: 'Rejecting', changes_requested: 'Requesting changes' }
+
+/** Answers with the receipt; null: it was a vote that decided nothing yet. */
+async function resolve({ request_id, digest }: Item, answer: Answer): Promise<unknown> {
+  const { result, reason, ...rest } = answer
+  const why = reason === undefined || reason.trim() === '' ? {} : { reason: reason.trim() }
+  const input = { request_id, digest, ...(result === undefined ? {} : { result }), ...why, ...rest } as Input<'execution/request.resolve'>
+  return (await call('execution/request.resolve', input)).receipt ?? null
+}
+
+export function decide(item: Item, answer: Answer, drafts: readonly string[] = []): void {
+  hold({
+    request_id: item.request_id,
+    title: item.title,
+    digest: item.digest,
+    verb: verbs[String(answer.result)] ?? 'Answering',
+    send: () => resolve(item, answer),
+    arrived: () => drafts.forEach(dropDraft),
+  })
+}
+
+type Approval = Omit<Input<'collaboration/checkpoint.resolve'>, 'checkpoint_id' | 'action'>
+const checkpointOf = (request_id: string): string => `ckpt_${request_id.slice(request_id.indexOf('_') + 1)}`
+
+/** An approval of a checkpoint in part or with changes; its receipt is that of the item that stands for it. */
+export function approveCheckpoint(item: Item, approval: Approval, drafts: readonly string[] = []): void {
+  hold({
+    request_id: item.request_id,
+    title: item.title,
+    digest: item.digest,
+    verb: 'Approving',
+    async send() {
+      const { request_id, digest } = item
+      const checkpoint_id = checkpointOf(request_id)
+      const input = { checkpoint_id, action: 'approve', digest, ...approval } as Input<'collaboration/checkpoint.resolve'>
+      await call('collaboration/checkpoint.resolve', input)
+      return (await call('execution/request.get', { request_id })).receipt ?? null
+    },
+    arrived: () => drafts.forEach(dropDraft),
+  })
+}

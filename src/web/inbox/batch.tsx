@@ -1,0 +1,152 @@
+// Several items at once: each as it was shown, each with its own result. What weighs more is decided one at a time, and that is said.
+import { useState } from 'react'
+import { useMutation } from '@tanstack/react-query'
+import { Dialog, FormDialog } from '../parts/dialog.tsx'
+import { TextArea } from '../parts/fields.tsx'
+import { Icon } from '../parts/icon.tsx'
+import { isWeighty, RiskBadge } from '../parts/risk.tsx'
+import { plural } from '../parts/text.tsx'
+import { call, queries } from '../server/client.ts'
+import { useNameOf } from '../server/names.ts'
+import { checkReceipt } from '../server/receipts.ts'
+import type { Row } from '../server/types.ts'
+import { isEnded } from './data.ts'
+
+type Verdict = 'approved' | 'rejected'
+type Outcome = 'done' | 'already_decided' | 'changed' | 'refused'
+type Result = { readonly row: Row; readonly outcome: Outcome; readonly words: string }
+
+const isFit = (row: Row): boolean => row.action === 'APPROVE' && !isWeighty(row.risk) && !isEnded(row)
+const outcomes: Readonly<Record<string, readonly [Outcome, string]>> = {
+  ALREADY_RESOLVED: ['already_decided', 'already decided, left alone'],
+  CHANGED: ['changed', 'changed meanwhile, left alone'],
+}
+
+async function answered(rows: readonly Row[], verdict: Verdict, reason: string): Promise<Result[]> {
+  const why = reason.trim() === '' ? {} : { reason: reason.trim() }
+  const answers = rows.map(({ request_id, digest }) => ({ request_id, digest, result: verdict, ...why }))
+  const { results } = await call('execution/inbox.resolve', { answers })
+  return Promise.all(
+    results.map(async ({ ok, code = '', message = '', receipt }, i): Promise<Result> => {
+      const row = rows[i]!
+      if (!ok) {
+        const [outcome, words] = outcomes[code] ?? (['refused', message] as const)
+        return { row, outcome, words }
+      }
+      if (receipt === undefined) return { row, outcome: 'done', words: 'your vote is in' }
+      const check = await checkReceipt(receipt)
+      return check.ok
+        ? { row, outcome: 'done', words: verdict }
+        : { row, outcome: 'refused', words: `its receipt does not verify: ${check.words}` }
+    }),
+  )
+}
+
+function Results({ name, results, close }: { readonly name: string; readonly results: readonly Result[]; close(): void }) {
+  const done = results.filter(({ outcome }) => outcome === 'done').length
+  return (
+    <Dialog
+      name={name}
+      about={`${done} of ${plural(results.length, 'item')} decided.`}
+      close={close}
+      footer={
+        <button type="button" className="btn" onClick={close} data-first>
+          Close
+        </button>
+      }
+    >
+      <ul className="peek">
+        {results.map(({ row, outcome, words }) => (
+          <li key={row.request_id} data-testid="batch-result" data-outcome={outcome} className={outcome}>
+            <Icon name={outcome === 'done' ? 'check' : outcome === 'refused' ? 'alert' : 'x'} />
+            <span className="grow clip">
+              <bdi>{row.title}</bdi>
+            </span>
+            <span className="note">{words}</span>
+          </li>
+        ))}
+      </ul>
+    </Dialog>
+  )
+}
+
+type PeekProps = { readonly rows: readonly Row[]; readonly verdict: Verdict; close(): void; cleared(): void }
+export function BatchPeek({ rows, verdict, close, cleared }: PeekProps) {
+  const nameOf = useNameOf()
+  const [reason, setReason] = useState('')
+  // As they are shown here, and not as they become meanwhile.
+  const [fit] = useState(() => rows.filter(isFit))
+  const taken = rows.length - fit.length
+  const weighty = rows.filter(({ risk }) => isWeighty(risk)).length
+  const send = useMutation({
+    mutationFn: () => answered(fit, verdict, reason),
+    onSettled: () => {
+      void queries.invalidateQueries({ queryKey: ['inbox-count'] })
+      for (const { request_id } of fit) void queries.invalidateQueries({ queryKey: ['item', request_id] })
+    },
+  })
+  const finish = (): void => {
+    cleared()
+    close()
+  }
+  const name = verdict === 'approved' ? 'Approve selected' : 'Reject selected'
+  if (send.data) return <Results name={name} results={send.data} close={finish} />
+  return (
+    <FormDialog
+      name={name}
+      about="All R1 or R2, or without a risk. Anything that changed since you looked is left alone."
+      danger={verdict === 'rejected'}
+      close={close}
+      busy={send.isPending}
+      error={send.error}
+      blocked={fit.length === 0 ? 'None of them can be decided together.' : undefined}
+      send={() => send.mutate()}
+    >
+      <ul className="peek" tabIndex={0} aria-label="Items to decide" data-first>
+        {fit.map((row) => (
+          <li key={row.request_id} data-testid="batch-peek-row" data-request-id={row.request_id}>
+            <span className="grow">
+              <b>
+                <bdi>{row.title}</bdi>
+              </b>
+              <span className="muted">
+                {nameOf(row.agent.id, row.agent.name)} · for {nameOf(row.acts_for.id, row.acts_for.name)}
+              </span>
+            </span>
+            {row.risk !== null && <RiskBadge risk={row.risk} short />}
+          </li>
+        ))}
+      </ul>
+      {taken > 0 && (
+        <p className="note">
+          {weighty > 0 && `R3 and above are decided one at a time: ${weighty} of your ${rows.length} were taken out. `}
+          {taken > weighty && `${taken - weighty} cannot be approved or rejected, only answered.`}
+        </p>
+      )}
+      {verdict === 'rejected' && <TextArea label="Reason" value={reason} onValue={setReason} note="Each agent reads it." />}
+    </FormDialog>
+  )
+}
+
+type BarProps = { readonly rows: readonly Row[]; clear(): void }
+export function BatchBar({ rows, clear }: BarProps) {
+  const [open, setOpen] = useState<Verdict | null>(null)
+  if (rows.length === 0 && open === null) return null
+  return (
+    <>
+      <div className="batchbar" data-testid="batch-bar">
+        <span className="grow strong">{plural(rows.length, 'item')}</span>
+        <button type="button" className="btn ghost sm end" onClick={clear}>
+          Clear selection
+        </button>
+        <button type="button" className="btn sm danger" onClick={() => setOpen('rejected')}>
+          Reject selected
+        </button>
+        <button type="button" className="btn sm primary" onClick={() => setOpen('approved')}>
+          Approve selected
+        </button>
+      </div>
+      {open !== null && <BatchPeek rows={rows} verdict={open} close={() => setOpen(null)} cleared={clear} />}
+    </>
+  )
+}

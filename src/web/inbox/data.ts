@@ -1,0 +1,239 @@
+// The rows of the inbox as they come: page by page, changed in place by news. What others decide stays in its row until the list is looked at anew.
+import { useCallback, useEffect, useRef, useSyncExternalStore } from 'react'
+import { useQuery } from '@tanstack/react-query'
+import { call, queries } from '../server/client.ts'
+import { onLive, onNews, type News } from '../server/live.ts'
+import type { Item, Row } from '../server/types.ts'
+import { isIn, queryOf, searchOf, type Filters } from './query.ts'
+
+export type Rows = {
+  readonly rows: readonly Row[]
+  readonly cursor: string | null
+  readonly phase: 'loading' | 'ready' | 'failed'
+  readonly error: unknown
+  readonly isMore: boolean
+  readonly at: number
+}
+const PAGE = 100
+/** A filter that this page applies itself may leave little of a page: so many are asked for at a time. */
+const PAGES_AT_ONCE = 4
+const NEWS_AT_ONCE = 12
+
+export const isEnded = ({ status }: Pick<Row, 'status'>): boolean => status !== 'pending' && status !== 'assigned'
+
+type Store = {
+  get(): Rows
+  subscribe(listener: () => void): () => void
+  load(): Promise<void>
+  more(): Promise<void>
+  refresh(): Promise<void>
+  put(row: Row): void
+  drop(request_id: string): void
+  news(news: News): void
+}
+
+function createRows(filters: Filters): Store {
+  let state: Rows = { rows: [], cursor: null, phase: 'loading', error: null, isMore: false, at: 0 }
+  const listeners = new Set<() => void>()
+  const set = (next: Partial<Rows>): void => {
+    state = { ...state, ...next }
+    for (const listener of listeners) listener()
+  }
+
+  async function fetched(cursor: string | null): Promise<{ rows: Row[]; cursor: string | null }> {
+    const rows: Row[] = []
+    let at = cursor
+    for (let pages = 0; pages < PAGES_AT_ONCE; pages++) {
+      const order = filters.tab === 'done' || filters.tab === 'snoozed' ? {} : { order: 'urgency' as const }
+      const input = { ...queryOf(filters), ...order, view: 'row' as const, limit: PAGE, ...(at === null ? {} : { cursor: at }) }
+      const page = await call('execution/inbox.list', input)
+      rows.push(...(page.items as unknown as Row[]).filter((row) => isIn(filters.tab, row)))
+      at = page.next_cursor
+      if (at === null || rows.length >= PAGE / 2) break
+    }
+    return { rows, cursor: at }
+  }
+
+  /** Those that have ended stay where they were; all others as the server has them now. */
+  function merged(fresh: readonly Row[]): Row[] {
+    const isListed = new Set(fresh.map(({ request_id }) => request_id))
+    const result = [...fresh]
+    let before: string | null = null
+    for (const row of state.rows) {
+      if (!isListed.has(row.request_id) && filters.tab !== 'done') {
+        if (!isEnded(row)) continue
+        const place: number = before === null ? 0 : result.findIndex(({ request_id }) => request_id === before) + 1
+        result.splice(place, 0, row)
+      }
+      before = row.request_id
+    }
+    return result
+  }
+
+  let loading: Promise<void> | null = null
+  /** Something was told while a list was on its way, which may not have it yet: it is asked for once more. */
+  let isOld = false
+  async function refresh(): Promise<void> {
+    isOld = loading !== null
+    loading ??= looked().finally(() => (loading = null))
+    await loading
+    if (isOld && isIdle()) await refresh()
+  }
+  const isIdle = (): boolean => loading === null
+  async function looked(): Promise<void> {
+    try {
+      // As much as is on the page already, so that nothing below moves up; a long list is looked at anew from its beginning.
+      const wanted = Math.min(state.rows.length, PAGE * 3)
+      let { rows, cursor } = await fetched(null)
+      while (cursor !== null && rows.length < wanted) {
+        const next = await fetched(cursor)
+        rows = [...rows, ...next.rows]
+        cursor = next.cursor
+      }
+      set({ rows: merged(rows), cursor, phase: 'ready', error: null, at: Date.now() })
+    } catch (error) {
+      set(state.phase === 'ready' ? { error } : { phase: 'failed', error })
+    }
+  }
+
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const waiting = new Set<string>()
+  async function takeNews(): Promise<void> {
+    const ids = [...waiting]
+    waiting.clear()
+    const known = new Set(state.rows.map(({ request_id }) => request_id))
+    if (ids.length > NEWS_AT_ONCE || ids.some((id) => !known.has(id))) await refresh()
+    await Promise.all(
+      ids
+        .filter((id) => known.has(id))
+        .slice(0, NEWS_AT_ONCE)
+        .map(reload),
+    )
+  }
+  async function reload(request_id: string): Promise<void> {
+    try {
+      const { item } = await call('execution/inbox.get', { request_id })
+      put(item)
+    } catch {
+      // It may have left this inbox: what is there now is asked for as a whole.
+      await refresh()
+    }
+  }
+  function put(row: Row): void {
+    if (!state.rows.some(({ request_id }) => request_id === row.request_id)) return
+    if (row.snoozed_until !== null && filters.tab !== 'snoozed') return drop(row.request_id)
+    set({ rows: state.rows.map((one) => (one.request_id === row.request_id ? row : one)) })
+  }
+  function drop(request_id: string): void {
+    set({ rows: state.rows.filter((row) => row.request_id !== request_id) })
+  }
+
+  return {
+    get: () => state,
+    subscribe(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    load: () => {
+      set({ phase: state.rows.length === 0 ? 'loading' : state.phase })
+      return refresh()
+    },
+    async more() {
+      const { cursor, isMore } = state
+      if (cursor === null || isMore || loading) return
+      set({ isMore: true })
+      try {
+        const next = await fetched(cursor)
+        const known = new Set(state.rows.map(({ request_id }) => request_id))
+        set({ rows: [...state.rows, ...next.rows.filter((row) => !known.has(row.request_id))], cursor: next.cursor, isMore: false })
+      } catch (error) {
+        set({ isMore: false, error })
+      }
+    },
+    refresh,
+    put,
+    drop,
+    news({ request_id }) {
+      waiting.add(request_id)
+      clearTimeout(timer)
+      timer = setTimeout(() => void takeNews(), 60)
+    },
+  }
+}
+
+let current: { readonly key: string; readonly store: Store } | null = null
+/** Changes a row of the list that is shown, as soon as more is known about it. */
+export function patchRow(row: Row): void {
+  current?.store.put(row)
+}
+export function dropRow(request_id: string): void {
+  current?.store.drop(request_id)
+}
+
+export function useRows(filters: Filters): Rows & Pick<Store, 'more' | 'load'> {
+  const key = searchOf(filters)
+  const ref = useRef<{ readonly key: string; readonly store: Store } | null>(null)
+  if (ref.current?.key !== key) ref.current = current?.key === key ? current : { key, store: createRows(filters) }
+  const { store } = ref.current
+  current = ref.current
+  useEffect(() => {
+    void store.load()
+    const leaveNews = onNews((news) => {
+      store.news(news)
+      void queries.invalidateQueries({ queryKey: ['inbox-count'] })
+      void queries.invalidateQueries({ queryKey: ['item', news.request_id] })
+    })
+    const leaveLive = onLive(() => void store.refresh())
+    return () => {
+      leaveNews()
+      leaveLive()
+    }
+  }, [store])
+  const rows = useSyncExternalStore(store.subscribe, store.get)
+  return { ...rows, more: useCallback(() => store.more(), [store]), load: useCallback(() => store.load(), [store]) }
+}
+
+type Counts = {
+  readonly open: number
+  readonly pool: number
+  readonly no_decider: number
+  readonly snoozed: number
+  readonly unassigned?: number
+  readonly groups?: readonly { readonly group: string; readonly open: number }[]
+  readonly acting_for: readonly { readonly open: number }[]
+}
+export type Counted = {
+  readonly mine: number
+  readonly unassigned: number
+  readonly groups: number
+  readonly all: number
+  readonly snoozed: number
+}
+export const useCounts = () =>
+  useQuery({
+    queryKey: ['inbox-count'],
+    async queryFn(): Promise<Counted> {
+      const counts = (await call('execution/inbox.count', {})) as Counts
+      const standingIn = counts.acting_for.reduce((sum, { open }) => sum + open, 0)
+      return {
+        mine: counts.open - counts.pool - counts.no_decider + standingIn,
+        unassigned: counts.unassigned ?? counts.pool,
+        groups: counts.groups?.reduce((sum, { open }) => sum + open, 0) ?? 0,
+        all: counts.open + standingIn,
+        snoozed: counts.snoozed,
+      }
+    },
+  })
+
+export const useItem = (request_id: string) =>
+  useQuery({
+    queryKey: ['item', request_id],
+    async queryFn() {
+      const { item, thread = [], votes = [], seal_key } = await call('execution/inbox.get', { request_id })
+      const whole = { ...item, seal_key } as unknown as Item
+      patchRow(whole)
+      return { item: whole, thread, votes }
+    },
+    staleTime: 0,
+  })
+export type Shown = NonNullable<ReturnType<typeof useItem>['data']>

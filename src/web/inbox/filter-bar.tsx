@@ -1,0 +1,194 @@
+// Tabs and filters of the inbox. They stand in the address; a filter can be saved under a name, on the server.
+import { useEffect, useRef, useState } from 'react'
+import { useMutation } from '@tanstack/react-query'
+import { Link, useLocation } from 'wouter'
+import { useCommands } from '../app/commands.ts'
+import { FormDialog } from '../parts/dialog.tsx'
+import { Select, TextField } from '../parts/fields.tsx'
+import { Icon } from '../parts/icon.tsx'
+import { call, queries } from '../server/client.ts'
+import { useAgents, useProjects } from '../server/names.ts'
+import type { Counted } from './data.ts'
+import { isFiltered, kinds, queryOf, searchOf, tabs, type Filters, type Tab } from './query.ts'
+
+const tabWords: Readonly<Record<Tab, string>> = {
+  mine: 'Mine',
+  unassigned: 'Unassigned',
+  groups: 'Groups',
+  all: 'All',
+  snoozed: 'Snoozed',
+  done: 'Done',
+}
+const countIn = (tab: Tab, counts: Counted | undefined): number => (tab === 'done' || counts === undefined ? 0 : counts[tab])
+
+function Tabs({
+  filters,
+  counts,
+  hrefOf,
+}: {
+  readonly filters: Filters
+  readonly counts: Counted | undefined
+  hrefOf(next: Filters): string
+}) {
+  return (
+    <div className="tabs" role="group" aria-label="Filter">
+      {tabs.map((tab) => (
+        <Link
+          key={tab}
+          replace
+          className={tab === 'snoozed' ? 'apart' : undefined}
+          data-testid={`filter-${tab}`}
+          aria-current={filters.tab === tab ? 'true' : undefined}
+          href={hrefOf({ ...filters, tab })}
+        >
+          {tabWords[tab]}
+          {countIn(tab, counts) > 0 && <span className="n"> {countIn(tab, counts)}</span>}
+        </Link>
+      ))}
+    </div>
+  )
+}
+
+function SaveFilter({ filters, close }: { readonly filters: Filters; close(): void }) {
+  const [name, setName] = useState(filters.saved)
+  const save = useMutation({
+    mutationFn: () => {
+      const { filter: _, ...query } = queryOf(filters)
+      return call('execution/filter.save', { name: name.trim(), query })
+    },
+    onSuccess: () => {
+      void queries.invalidateQueries({ queryKey: ['filters'] })
+      close()
+    },
+  })
+  return (
+    <FormDialog
+      name="Save filter"
+      about="It is kept on the server: you find it on every device, and at a terminal."
+      close={close}
+      busy={save.isPending}
+      error={save.error}
+      blocked={name.trim() === '' ? 'It needs a name.' : undefined}
+      send={() => save.mutate()}
+    >
+      <TextField label="Name" value={name} maxLength={200} onChange={(event) => setName(event.target.value)} />
+    </FormDialog>
+  )
+}
+
+type Props = { readonly filters: Filters; readonly counts: Counted | undefined; readonly at: string | null }
+export function FilterBar({ filters, counts, at }: Props) {
+  const [, navigate] = useLocation()
+  const agents = useAgents().data ?? []
+  const projects = useProjects().data ?? []
+  const [isOpen, setOpen] = useState(isFiltered(filters))
+  const [isSaving, setSaving] = useState(false)
+  const [text, setText] = useState(filters.text)
+  const search = useRef<HTMLInputElement>(null)
+  const hrefOf = (next: Filters): string => `/inbox${at === null ? '' : `/${at}`}${searchOf(next)}`
+  const go = (next: Filters): void => navigate(hrefOf(next), { replace: true })
+  useEffect(() => setText(filters.text), [filters.text])
+  useEffect(() => {
+    if (text === filters.text) return undefined
+    const timer = setTimeout(() => go({ ...filters, text }), 250)
+    return () => clearTimeout(timer)
+  }, [text])
+  const toSearch = (): void => {
+    setOpen(true)
+    requestAnimationFrame(() => search.current?.focus())
+  }
+  useCommands([
+    { title: 'Search the inbox', keys: ['/'], group: 'List', run: toSearch },
+    { title: 'Save this filter', group: 'List', run: () => setSaving(true) },
+  ])
+  const any = (words: string): readonly [string, string] => ['', words]
+  return (
+    <>
+      <div className="row">
+        <h1 className="grow">Inbox</h1>
+        <button
+          type="button"
+          className="btn ghost sm icon-only"
+          aria-label="Filters"
+          aria-expanded={isOpen}
+          onClick={() => setOpen(!isOpen)}
+        >
+          <Icon name="filter" />
+        </button>
+        <button type="button" className="btn ghost sm icon-only" aria-label="Search the inbox" onClick={toSearch}>
+          <Icon name="search" />
+        </button>
+      </div>
+      <Tabs filters={filters} counts={counts} hrefOf={hrefOf} />
+      {isOpen && (
+        <div className="filters">
+          <label className="field">
+            <Icon name="search" />
+            <input
+              ref={search}
+              type="search"
+              aria-label="Search"
+              placeholder="Words in the item, or who asks"
+              value={text}
+              onChange={(event) => setText(event.target.value)}
+              onKeyDown={(event) => {
+                if (event.key === 'Enter') go({ ...filters, text })
+                if (event.key === 'Escape') event.currentTarget.blur()
+              }}
+            />
+          </label>
+          <div className="selects">
+            <Select
+              compact
+              label="Agent"
+              value={filters.agent}
+              onValue={(agent) => go({ ...filters, agent })}
+              options={[any('Any agent'), ...agents.map(({ id, name }) => [id, name] as const)]}
+            />
+            <Select
+              compact
+              label="Project"
+              value={filters.project}
+              onValue={(project) => go({ ...filters, project })}
+              options={[any('Any project'), ...projects.map(({ id, name }) => [id, name] as const)]}
+            />
+            <Select
+              compact
+              label="Kind"
+              value={filters.kind}
+              onValue={(kind) => go({ ...filters, kind })}
+              options={[any('Any kind'), ...kinds]}
+            />
+            <Select
+              compact
+              label="Risk"
+              value={filters.risk}
+              onValue={(risk) => go({ ...filters, risk })}
+              options={[any('Any risk'), ...['R1', 'R2', 'R3', 'R4', 'R5'].map((risk) => [risk, risk] as const)]}
+            />
+          </div>
+          <div className="row">
+            {filters.saved !== '' && <span className="chip accent clip">{filters.saved}</span>}
+            <span className="grow" />
+            {isFiltered(filters) && (
+              <button
+                type="button"
+                className="btn ghost sm"
+                onClick={() => {
+                  setText('')
+                  go({ ...filters, agent: '', project: '', kind: '', risk: '', text: '', saved: '' })
+                }}
+              >
+                Clear
+              </button>
+            )}
+            <button type="button" className="btn sm" onClick={() => setSaving(true)}>
+              Save filter
+            </button>
+          </div>
+        </div>
+      )}
+      {isSaving && <SaveFilter filters={{ ...filters, text }} close={() => setSaving(false)} />}
+    </>
+  )
+}

@@ -1,0 +1,102 @@
+// The list of the inbox: only the rows that are on the screen exist, however many there are.
+import { useEffect, useMemo, useRef } from 'react'
+import { useVirtualizer } from '@tanstack/react-virtual'
+import { serverNow } from '../server/client.ts'
+import type { Row } from '../server/types.ts'
+import { InboxRow } from './row.tsx'
+import { isEnded } from './data.ts'
+
+const HOUR = 3_600_000
+type Section = 'Overdue' | 'Within the hour' | 'Today' | 'Later' | 'No deadline'
+const order: readonly Section[] = ['Overdue', 'Within the hour', 'Today', 'Later', 'No deadline']
+/** More than this is listed as the server orders it: sections would move what is read when further rows come. */
+const SECTIONED_MAX = 300
+
+function sectionOf({ expires_at, overdue }: Row, now: number): Section {
+  if (expires_at === null) return 'No deadline'
+  const left = Date.parse(expires_at) - now
+  if (overdue || left <= 0) return 'Overdue'
+  if (left < HOUR) return 'Within the hour'
+  return new Date(expires_at).toDateString() === new Date(now).toDateString() || left < 12 * HOUR ? 'Today' : 'Later'
+}
+
+export type Entry = { readonly section: Section; readonly count: number } | { readonly row: Row; readonly position: number }
+
+/** Rows in the order in which they are shown, with the names of their sections between them. */
+export function entriesOf(rows: readonly Row[], sectioned: boolean): Entry[] {
+  if (!sectioned || rows.length > SECTIONED_MAX) return rows.map((row, i) => ({ row, position: i + 1 }))
+  const now = serverNow()
+  let position = 0
+  return order.flatMap((section): Entry[] => {
+    const within = rows.filter((row) => sectionOf(row, now) === section)
+    if (within.length === 0) return []
+    const count = within.filter((row) => !isEnded(row)).length
+    return [{ section, count }, ...within.map((row) => ({ row, position: ++position }))]
+  })
+}
+export const rowsIn = (entries: readonly Entry[]): Row[] => entries.flatMap((entry) => ('row' in entry ? [entry.row] : []))
+
+type Props = {
+  readonly entries: readonly Entry[]
+  readonly currentId: string | null
+  readonly selected: ReadonlySet<string>
+  readonly search: string
+  readonly hasMore: boolean
+  more(): void
+  select(row: Row, on: boolean): void
+}
+export function InboxList({ entries, currentId, selected, search, hasMore, more, select }: Props) {
+  const scroller = useRef<HTMLUListElement>(null)
+  const virtual = useVirtualizer({
+    count: entries.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: (index) => ('row' in entries[index]! ? 61 : 30),
+    getItemKey: (index) => {
+      const entry = entries[index]!
+      return 'row' in entry ? entry.row.request_id : entry.section
+    },
+    overscan: 8,
+  })
+  const shown = virtual.getVirtualItems()
+  const last = shown.at(-1)?.index ?? 0
+  useEffect(() => {
+    if (hasMore && last >= entries.length - 20) more()
+  }, [hasMore, last, entries.length, more])
+  const at = useMemo(() => entries.findIndex((entry) => 'row' in entry && entry.row.request_id === currentId), [entries, currentId])
+  useEffect(() => {
+    if (at >= 0) virtual.scrollToIndex(at, { align: 'auto' })
+    // The list is moved when another item is opened, not when rows come and go.
+  }, [currentId])
+  const size = rowsIn(entries).length
+  return (
+    <ul className="list" ref={scroller} data-testid="inbox-list" aria-label="Inbox items" tabIndex={-1}>
+      <li className="space" aria-hidden="true" style={{ height: virtual.getTotalSize() }} />
+      {shown.map(({ index, start, key }) => {
+        const entry = entries[index]!
+        const style = { transform: `translateY(${start}px)` }
+        if (!('row' in entry))
+          return (
+            <li className="day" key={key} ref={virtual.measureElement} data-index={index} style={style}>
+              <span>{entry.section}</span>
+              <span>{entry.count}</span>
+            </li>
+          )
+        return (
+          <InboxRow
+            key={key}
+            row={entry.row}
+            href={`/inbox/${entry.row.request_id}${search}`}
+            isCurrent={entry.row.request_id === currentId}
+            isSelected={selected.has(entry.row.request_id)}
+            position={entry.position}
+            size={hasMore ? -1 : size}
+            style={style}
+            index={index}
+            measure={virtual.measureElement}
+            select={select}
+          />
+        )
+      })}
+    </ul>
+  )
+}

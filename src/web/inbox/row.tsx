@@ -1,0 +1,181 @@
+// One row of the inbox: what is asked, who asks and for whom, how risky it is, and how long there is.
+import { memo, type CSSProperties } from 'react'
+import { Link } from 'wouter'
+import { isDoubted, useOutgoing } from '../decide/outgoing.ts'
+import { Icon, type IconName } from '../parts/icon.tsx'
+import { RiskBadge } from '../parts/risk.tsx'
+import { Ago, deadlineOf, span, useNow } from '../parts/time.tsx'
+import { Who, sortOf } from '../parts/who.tsx'
+import { capital, useNameOf } from '../server/names.ts'
+import type { Row as RowData } from '../server/types.ts'
+import { isEnded } from './data.ts'
+
+type Kind = { readonly words: string; readonly icon: IconName }
+export function kindOf({ kind, action }: Pick<RowData, 'kind' | 'action'>): Kind {
+  if (kind === 'review') return { words: 'Review', icon: 'review' }
+  if (kind === 'escalation') return { words: 'Escalation', icon: 'alert' }
+  if (kind === 'interrupt') return { words: 'Interrupt', icon: 'stop' }
+  if (action === 'APPROVE') return { words: 'Approval', icon: 'approve' }
+  return action === 'DECIDE' ? { words: 'Decision', icon: 'decide' } : { words: 'Input', icon: 'provide' }
+}
+
+/** Such as "Approved", "Chose eu-north-1" or "Withdrawn". */
+export function outcomeOf({ status, action, ended }: Pick<RowData, 'status' | 'action' | 'ended'>): { words: string; no: boolean } {
+  const result = ended?.result
+  if (status === 'cancelled') return { words: 'Withdrawn', no: true }
+  if (status === 'failed') return { words: 'Not answered in time', no: true }
+  if (result === 'approved') return { words: 'Approved', no: false }
+  if (result === 'rejected') return { words: 'Rejected', no: true }
+  if (result === 'changes_requested') return { words: 'Changes requested', no: true }
+  return { words: action === 'DECIDE' ? 'Decided' : 'Answered', no: false }
+}
+
+export function EndedWords({ row }: { readonly row: RowData }) {
+  const nameOf = useNameOf()
+  const { words, no } = outcomeOf(row)
+  const by = row.ended?.by
+  const isPerson = by !== undefined && !by.id.startsWith('system')
+  return (
+    <span className={no ? 'by no' : 'by'}>
+      <Icon name={no ? 'x' : 'check'} />
+      <span className="clip">
+        {words}
+        {isPerson && row.status === 'completed' && <> by {nameOf(by.id, by.name)}</>}
+        {row.ended !== null && (
+          <>
+            , <Ago at={row.ended.at} />
+          </>
+        )}
+      </span>
+    </span>
+  )
+}
+
+function Time({ row }: { readonly row: RowData }) {
+  const now = useNow(5)
+  if (isEnded(row)) return null
+  const deadline = deadlineOf(row.expires_at, row.overdue, now)
+  if (deadline === null) return <span className="time">{span(now - Date.parse(row.created_at))}</span>
+  return <span className={`time ${deadline.tone}`}>{deadline.words}</span>
+}
+
+function Tail({ row }: { readonly row: RowData }) {
+  const nameOf = useNameOf()
+  const { quorum, remarks, assignee, risk, snoozed_until, through } = row
+  return (
+    <span className="tail">
+      {snoozed_until !== null && <span className="chip">snoozed</span>}
+      {remarks > 0 && (
+        <span className="chip" title={`${remarks} remarks`}>
+          <Icon name="ask" />
+          {remarks}
+        </span>
+      )}
+      {quorum !== null && (
+        <span className="chip line">
+          {quorum.voted} of {quorum.n}
+        </span>
+      )}
+      {quorum === null && assignee === null && <span className="chip line">Unassigned</span>}
+      {assignee !== null && through !== 'you' && through !== undefined && (
+        <span className="chip line clip">{nameOf(assignee, row.assignee_name)}</span>
+      )}
+      {row.priority === 'critical' && <span className="chip bad">critical</span>}
+      {risk !== null && <RiskBadge risk={risk} short />}
+    </span>
+  )
+}
+
+type Props = {
+  readonly row: RowData
+  readonly href: string
+  readonly isCurrent: boolean
+  readonly isSelected: boolean
+  readonly position: number
+  readonly size: number
+  readonly style: CSSProperties
+  readonly index: number
+  measure(element: Element | null): void
+  select(row: RowData, on: boolean): void
+}
+export const InboxRow = memo(function InboxRow(props: Props) {
+  const { row, href, isCurrent, isSelected, position, size, style, index, measure, select } = props
+  const nameOf = useNameOf()
+  const outgoing = useOutgoing(row.request_id)
+  const kind = kindOf(row)
+  const isSending = outgoing?.phase === 'held' || outgoing?.phase === 'sending'
+  // One's own decision has ended when its receipt was checked here, not when the server says so.
+  const isDone = isEnded(row) && !isSending && !isDoubted(outgoing)
+  const agent = nameOf(row.agent.id, row.agent.name)
+  return (
+    <li
+      ref={measure}
+      data-index={index}
+      style={style}
+      className={`item${isDone ? ' done' : ''}${isSelected ? ' selected' : ''}`}
+      data-testid="inbox-row"
+      data-request-id={row.request_id}
+      data-kind={row.kind}
+      data-risk={row.risk ?? ''}
+      data-state={isDone ? 'ended' : isSending ? 'sending' : 'open'}
+      aria-current={isCurrent ? 'true' : undefined}
+      aria-setsize={size}
+      aria-posinset={position}
+    >
+      <span className="kind" title={kind.words}>
+        <Icon name={kind.icon} />
+        <span className="sr">{kind.words}</span>
+        {!isDone && (
+          <input
+            type="checkbox"
+            className="pick-box"
+            aria-label={`Select ${row.title}`}
+            checked={isSelected}
+            tabIndex={-1}
+            onChange={(event) => select(row, event.target.checked)}
+          />
+        )}
+      </span>
+      <div className="lines">
+        <div className="l">
+          <Link className="title clip" href={href} tabIndex={isCurrent || index === 0 ? 0 : -1}>
+            <bdi>{row.title}</bdi>
+          </Link>
+          <Time row={row} />
+        </div>
+        <div className="l">
+          {isDone ? (
+            <EndedWords row={row} />
+          ) : (
+            <>
+              <span className="by">
+                <Who name={agent} sort={sortOf(row.agent.id)} />
+                <span className="clip">
+                  {isDoubted(outgoing) ? (
+                    <b className="doubted">Its receipt does not verify</b>
+                  ) : isSending ? (
+                    <b className="sending">{outgoing.phase === 'held' ? `${outgoing.verb}…` : 'Sending…'}</b>
+                  ) : (
+                    <>
+                      <b>
+                        <bdi>{capital(agent)}</bdi>
+                      </b>
+                      {row.acts_for.id !== row.agent.id && <> · for {nameOf(row.acts_for.id, row.acts_for.name)}</>}
+                      {row.task_goal !== undefined && row.task_goal !== null && (
+                        <>
+                          {' · '}
+                          <bdi>{row.task_goal}</bdi>
+                        </>
+                      )}
+                    </>
+                  )}
+                </span>
+              </span>
+              <Tail row={row} />
+            </>
+          )}
+        </div>
+      </div>
+    </li>
+  )
+})

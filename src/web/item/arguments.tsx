@@ -1,0 +1,117 @@
+// The exact arguments: every field, at any depth, as it will be used. No markup, no live link, nothing left out.
+import { Said } from '../parts/text.tsx'
+
+export type Leaf = { readonly path: string; readonly value: unknown }
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isPlain = (value: unknown): boolean => typeof value !== 'object' || value === null
+
+/** Every field with its path. A list of plain values stays together; what is empty is shown as empty. */
+export function leavesOf(value: unknown, path = ''): Leaf[] {
+  const at = (name: string): string => (path === '' ? name : `${path}.${name}`)
+  if (Array.isArray(value)) {
+    if (value.every(isPlain)) return [{ path, value }]
+    return value.flatMap((one, i) => leavesOf(one, at(String(i + 1))))
+  }
+  if (!isObject(value)) return [{ path, value }]
+  const entries = Object.entries(value)
+  return entries.length === 0 ? [{ path, value }] : entries.flatMap(([name, inner]) => leavesOf(inner, at(name)))
+}
+/** Down to each value of a list, as differences are counted. */
+export function everyLeaf(value: unknown): Leaf[] {
+  return leavesOf(value).flatMap(({ path, value: held }) =>
+    Array.isArray(held) && held.length > 0
+      ? held.map((one, i) => ({ path: `${path}.${i + 1}`, value: one as unknown }))
+      : [{ path, value: held }],
+  )
+}
+
+export function typeWord(value: unknown): string {
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return value.length === 0 ? 'empty list' : `list of ${value.length}`
+  if (isObject(value)) return 'empty object'
+  return typeof value === 'string' ? 'text' : typeof value
+}
+export const valueWords = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
+
+function Value({ value }: { readonly value: unknown }) {
+  if (Array.isArray(value) && value.length > 0)
+    return (
+      <ol>
+        {value.map((one, i) => (
+          <li key={i} data-n={i + 1}>
+            <Said>{valueWords(one)}</Said>
+          </li>
+        ))}
+      </ol>
+    )
+  if (value === '') return <span className="muted">(empty)</span>
+  return <Said>{valueWords(value)}</Said>
+}
+
+const LEADING = ['tool', 'target', 'command', 'amount']
+export function Arguments({ of }: { readonly of: unknown }) {
+  const leaves = leavesOf(of)
+  const rank = ({ path }: Leaf): number => (LEADING.includes(path) ? LEADING.indexOf(path) : LEADING.length)
+  return (
+    <table className="args" data-testid="item-args">
+      <caption className="sr">Arguments</caption>
+      <tbody>
+        {leaves
+          .toSorted((one, other) => rank(one) - rank(other))
+          .map(({ path, value }, i) => (
+            <tr key={`${path} ${i}`} className={LEADING.includes(path) ? 'lead' : undefined}>
+              <th scope="row">
+                <bdi>{path === '' ? 'value' : path}</bdi>
+              </th>
+              <td>
+                {!LEADING.includes(path) && <span className="t">{typeWord(value)}</span>}
+                <Value value={value} />
+              </td>
+            </tr>
+          ))}
+      </tbody>
+    </table>
+  )
+}
+
+export type Change = { readonly path: string; readonly before: unknown; readonly after: unknown }
+/** Which fields differ; undefined: it is not there. */
+export function changesBetween(before: unknown, after: unknown): Change[] {
+  // What was not there at all has no field of its own.
+  const within = (value: unknown): Leaf[] => everyLeaf(value).filter(({ path }) => path !== '')
+  const [old, fresh] = [within(before), within(after)]
+  const paths = [...new Set([...old, ...fresh].map(({ path }) => path))]
+  const valueAt = (leaves: readonly Leaf[], path: string): unknown => leaves.find((leaf) => leaf.path === path)?.value
+  return paths
+    .map((path) => ({ path, before: valueAt(old, path), after: valueAt(fresh, path) }))
+    .filter((change) => JSON.stringify(change.before) !== JSON.stringify(change.after))
+}
+
+export function ChangeTable({ changes, testId }: { readonly changes: readonly Change[]; readonly testId?: string }) {
+  return (
+    <table className="args changes" data-testid={testId}>
+      <caption className="sr">What changed</caption>
+      <tbody>
+        {changes.map(({ path, before, after }) => (
+          <tr key={path} className="edited">
+            <th scope="row">
+              <bdi>{path === '' ? 'value' : path}</bdi>
+            </th>
+            <td>
+              {before !== undefined && (
+                <del>
+                  <Said>{valueWords(before)}</Said>
+                </del>
+              )}{' '}
+              {after !== undefined && (
+                <ins>
+                  <Said>{valueWords(after)}</Said>
+                </ins>
+              )}
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  )
+}

@@ -1,0 +1,327 @@
+// One item, whole: the exact action, what is known and what is claimed about it, what each answer will do, and the bar that decides.
+import { useEffect, useLayoutEffect, useRef, useState } from 'react'
+import { Link } from 'wouter'
+import { announce } from '../app/announce.ts'
+import { noteMove } from '../app/commands.ts'
+import { DecisionBar } from '../decide/bar.tsx'
+import { dismiss, isDoubted, useOutgoing } from '../decide/outgoing.ts'
+import { isEnded, useItem, type Shown } from '../inbox/data.ts'
+import { EndedWords, kindOf } from '../inbox/row.tsx'
+import { Icon } from '../parts/icon.tsx'
+import { RiskBadge, riskWords } from '../parts/risk.tsx'
+import { Banner, Failed, Skeleton } from '../parts/states.tsx'
+import { bytesOf, Said } from '../parts/text.tsx'
+import { Ago, deadlineOf, momentOf, useNow, wholeTime } from '../parts/time.tsx'
+import { Who, sortOf } from '../parts/who.tsx'
+import { Unverified, wordsFor } from '../server/errors.ts'
+import { capital, useMe, useNameOf } from '../server/names.ts'
+import type { Item } from '../server/types.ts'
+import { Arguments, changesBetween, ChangeTable } from './arguments.tsx'
+import { Evidence, evidenceIn } from './evidence.tsx'
+import { Chain, Claim, EffectList, Facts } from './facts.tsx'
+import { Receipt, useRequest } from './receipt.tsx'
+import { ReviewPreview } from './review-preview.tsx'
+import { Quorum, Thread } from './thread.tsx'
+
+const asks: Readonly<Record<Item['kind'], (item: Item) => string>> = {
+  request: ({ action }) =>
+    ({ APPROVE: 'asks for your approval', DECIDE: 'asks for your decision', PROVIDE: 'asks for your answer' })[action],
+  approval: () => 'asks for your approval',
+  choice: () => 'asks for your decision',
+  input: () => 'asks for your answer',
+  escalation: () => 'asks how to go on',
+  interrupt: () => 'has interrupted the agent',
+  review: () => 'has delivered and asks for your review',
+}
+
+export function DeadlineChip({ expires_at, overdue }: Pick<Item, 'expires_at' | 'overdue'>) {
+  const deadline = deadlineOf(expires_at, overdue, useNow())
+  if (deadline === null || expires_at === null) return null
+  const tone = { '': '', soon: ' warn', late: ' bad' }[deadline.tone]
+  return (
+    <span className={`chip${tone}`} data-testid="item-deadline" title={wholeTime(expires_at)}>
+      <Icon name="clock" />
+      {deadline.words}
+      {deadline.tone === 'late' ? `, since ${momentOf(expires_at)}` : `, until ${momentOf(expires_at)}`}
+    </span>
+  )
+}
+
+function Heading({ item }: { readonly item: Item }) {
+  const nameOf = useNameOf()
+  const me = useMe().data?.id
+  const agent = nameOf(item.agent.id, item.agent.name)
+  const isSelf = item.agent.id === item.acts_for.id
+  const sort = sortOf(item.agent.id)
+  return (
+    <>
+      <div className="asks">
+        <Who name={agent} sort={sort} large />
+        <span>
+          <b>
+            <bdi>{capital(agent)}</bdi>
+          </b>{' '}
+          {asks[item.kind](item)}
+          <br />
+          <span className="muted">
+            {sort === 'agent' &&
+              !isSelf &&
+              `an agent that acts for ${item.acts_for.id === me ? 'you' : nameOf(item.acts_for.id, item.acts_for.name)} · `}
+            asked <Ago at={item.created_at} />
+          </span>
+        </span>
+      </div>
+      <h1 id="item-title" tabIndex={-1} data-testid="item-action">
+        <Said>{item.title}</Said>
+      </h1>
+      <div className="meta">
+        {item.risk !== null && <RiskBadge risk={item.risk} testId="item-risk" />}
+        <DeadlineChip expires_at={item.expires_at} overdue={item.overdue} />
+        {item.priority !== 'normal' && (
+          <span className={item.priority === 'critical' ? 'chip bad' : 'chip'}>{capital(item.priority)} priority</span>
+        )}
+        {item.facts.task !== null && (
+          <Link className="chip" href={`/tasks/${item.facts.task.id}`}>
+            <Icon name="task" />
+            <bdi className="clip">{item.facts.task.goal}</bdi>
+          </Link>
+        )}
+        {item.quorum !== null && (
+          <span className="chip line">
+            {item.quorum.voted} of {item.quorum.n} votes
+          </span>
+        )}
+        {item.assignee !== null && item.assignee !== me && (
+          <span className="chip line">with {nameOf(item.assignee, item.assignee_name)}</span>
+        )}
+        {item.snoozed_until !== null && <span className="chip">snoozed until {momentOf(item.snoozed_until)}</span>}
+      </div>
+    </>
+  )
+}
+
+/** All that was asked, where the title is only its beginning. */
+function WholeQuestion({ item }: { readonly item: Item }) {
+  const { question, item: asked, prompt } = item.card.payload
+  const whole = question ?? asked ?? prompt ?? ''
+  if (whole.trim() === item.title) return null
+  return (
+    <p className="whole">
+      <Said>{whole}</Said>
+    </p>
+  )
+}
+
+/** The details without what is shown as something of its own. */
+export function plainDetails(item: Item): Record<string, unknown> {
+  const { details = {} } = item.card.payload
+  const apart = ['proposed_actions', ...(evidenceIn(item).length > 0 ? ['context'] : [])]
+  return Object.fromEntries(Object.entries(details).filter(([name]) => !apart.includes(name)))
+}
+
+function Exact({ item }: { readonly item: Item }) {
+  const { details = {}, scope } = item.card.payload
+  const shown = { ...plainDetails(item), ...(scope === undefined ? {} : { scope }) }
+  if (Object.keys(shown).length === 0 && item.action !== 'APPROVE') return null
+  if (Object.keys(details).length > 0 && Object.keys(shown).length === 0) return null
+  return (
+    <section className="exact" aria-label="The exact action">
+      <header>
+        {item.action === 'APPROVE' ? 'The exact action' : 'What it rests on'}
+        <span className="grow" />
+        <span className="note">{item.action === 'APPROVE' ? 'as it will run, nothing left out' : 'as the agent sent it'}</span>
+      </header>
+      {Object.keys(shown).length === 0 ? (
+        <p className="muted pad">It has no arguments: only what the title says.</p>
+      ) : (
+        <Arguments of={shown} />
+      )}
+    </section>
+  )
+}
+
+function Raw({ shown }: { readonly shown: Shown }) {
+  const text = JSON.stringify(shown, null, 2)
+  return (
+    <details className="card raw" data-testid="item-raw">
+      <summary className="fold">
+        <Icon name="chevron" />
+        <span className="grow">Raw JSON</span>
+        <span className="note mono">{bytesOf(new Blob([text]).size)}</span>
+      </summary>
+      <pre>{text}</pre>
+    </details>
+  )
+}
+
+/** How it ended; where there is a receipt, only once it was verified here. */
+function Decided({ item, next }: { readonly item: Item; next(): void }) {
+  const { data } = useRequest(item.request_id)
+  const outgoing = useOutgoing(item.request_id)
+  const unverified = data?.verdict?.ok === false ? new Unverified(data.verdict.words) : null
+  const doubt = isDoubted(outgoing) ? outgoing?.error : unverified
+  if (doubt)
+    return (
+      <Banner tone="bad" icon="alert">
+        <span className="grow" role="alert" data-testid="item-doubted">
+          {wordsFor(doubt)}
+        </span>
+      </Banner>
+    )
+  if (item.status === 'completed' && data?.request.status !== item.status)
+    return (
+      <div className="banner" role="status" aria-busy="true">
+        <span className="muted">Checking its receipt…</span>
+      </div>
+    )
+  return (
+    <div
+      className={`banner ${item.status === 'completed' && item.ended?.result !== 'rejected' ? 'ok' : 'bad'}`}
+      data-testid="item-decided"
+      role="status"
+    >
+      <EndedWords row={item} />
+      {item.ended?.reason !== undefined && item.ended.reason !== null && (
+        <span className="why">
+          <Said>{item.ended.reason}</Said>
+        </span>
+      )}
+      {outgoing?.phase === 'failed' && <span className="why">Your own answer came later and was not taken.</span>}
+      <button type="button" className="btn sm" onClick={next}>
+        Next item
+      </button>
+    </div>
+  )
+}
+
+type Props = { readonly id: string; readonly place: string | null; readonly back: string; next(): void }
+export function ItemDetail({ id, place, back, next }: Props) {
+  const query = useItem(id)
+  const shown = query.data
+  if (shown === undefined)
+    return (
+      <article className="detail" aria-label="Item">
+        {query.error ? (
+          <Failed what="This item" error={query.error} again={() => void query.refetch()} testId="item-error" />
+        ) : (
+          <Skeleton />
+        )}
+      </article>
+    )
+  return <Detail shown={shown} place={place} back={back} next={next} />
+}
+
+/** Moves the focus to the heading of what was just opened, and says it. */
+function useArrival({ item }: Shown): void {
+  useLayoutEffect(() => {
+    noteMove()
+    document.title = `${item.title} · Countersign`
+    const from = document.activeElement
+    if (from === null || from === document.body || from.closest('.pane') !== null)
+      document.querySelector<HTMLElement>('#item-title')?.focus({ preventScroll: true })
+    const deadline = deadlineOf(item.expires_at, item.overdue, Date.now())
+    announce(
+      [kindOf(item).words, item.risk === null ? '' : riskWords(item.risk), item.title, deadline?.words ?? '']
+        .filter((words) => words !== '')
+        .join(', '),
+    )
+  }, [item.request_id])
+}
+
+/** Whether all of it was on the screen: it fits, or was scrolled to its end. */
+function useReadToEnd(of: React.RefObject<HTMLElement | null>, digest: string): boolean {
+  const [isRead, setRead] = useState(false)
+  useEffect(() => {
+    const scroller = of.current
+    if (!scroller) return undefined
+    setRead(false)
+    const look = (): void => {
+      if (scroller.scrollTop + scroller.clientHeight >= scroller.scrollHeight - 24) setRead(true)
+    }
+    look()
+    scroller.addEventListener('scroll', look, { passive: true })
+    const watch = new ResizeObserver(look)
+    watch.observe(scroller)
+    return () => {
+      scroller.removeEventListener('scroll', look)
+      watch.disconnect()
+    }
+  }, [digest])
+  return isRead
+}
+
+function Detail({ shown, place, back, next }: Omit<Props, 'id'> & { readonly shown: Shown }) {
+  const { item, thread, votes } = shown
+  // An answer is about what was on the screen: what comes meanwhile is shown as a difference first.
+  const [read, setRead] = useState(item)
+  const outgoing = useOutgoing(item.request_id)
+  const isOpen = !isEnded(item)
+  const hasChanged = isOpen && read.digest !== item.digest
+  // Its assignee, votes and deadline are not what is signed: of those the newest count.
+  const decidable = hasChanged ? read : item
+  const scroller = useRef<HTMLDivElement>(null)
+  const isReadToEnd = useReadToEnd(scroller, item.digest)
+  useArrival(shown)
+  const accept = (): void => {
+    setRead(item)
+    dismiss(item.request_id)
+    noteMove()
+  }
+  return (
+    <article
+      className="detail"
+      data-testid="item-detail"
+      data-request-id={item.request_id}
+      data-status={item.status}
+      aria-labelledby="item-title"
+    >
+      <div className="topbar phone-only">
+        <Link className="btn ghost icon-only" href={back} aria-label="Back to the inbox">
+          <Icon name="back" />
+        </Link>
+        <span className="grow muted">{place}</span>
+      </div>
+      {!isOpen && <Decided item={item} next={next} />}
+      {(hasChanged || (outgoing?.phase === 'changed' && isOpen)) && (
+        <div className="changed" data-testid="item-changed" role="alert">
+          <Banner tone="warn" icon="alert">
+            <span className="grow">This changed while you read it. Nothing was sent.</span>
+            <button type="button" className="btn sm" onClick={accept}>
+              I have read it
+            </button>
+          </Banner>
+          {hasChanged && <ChangeTable changes={changesBetween(read.card, item.card)} />}
+        </div>
+      )}
+      <div className="scroll" ref={scroller} tabIndex={0} role="region" aria-label="Item">
+        <div className="measure">
+          <Heading item={item} />
+          <WholeQuestion item={item} />
+          {item.card.notice !== undefined && (
+            <p className="card notice">
+              <Icon name="alert" />
+              <Said>{item.card.notice}</Said>
+            </p>
+          )}
+          {item.kind === 'review' && <ReviewPreview item={item} />}
+          <Exact item={item} />
+          <Evidence item={item} />
+          <div id="answer-place" />
+          <div className="two">
+            <Facts item={item} />
+            <div className="stack">
+              <Claim item={item} />
+              <Chain item={item} />
+            </div>
+          </div>
+          {isOpen && <EffectList item={item} />}
+          <Quorum item={item} votes={votes} />
+          <Thread thread={thread} />
+          {!isOpen && <Receipt request_id={item.request_id} />}
+          <Raw shown={shown} />
+        </div>
+      </div>
+      {isOpen && <DecisionBar item={decidable} isStale={hasChanged} isReadToEnd={isReadToEnd} accepted={(fresh) => setRead(fresh)} />}
+    </article>
+  )
+}

@@ -1,0 +1,52 @@
+// Pushes as notices of the device: what they say came encrypted, and what they answer carries the digest that they came with.
+
+export type Told = {
+  readonly request_id?: string
+  readonly title?: string
+  readonly link?: string
+  readonly path?: string
+  readonly actions?: readonly string[]
+  readonly digest?: string
+}
+export type Pushed = Told & { readonly count?: number; readonly items?: readonly Told[] }
+
+type Notice = {
+  readonly title: string
+  readonly body: string
+  readonly path: string
+  readonly answer: { readonly request_id: string; readonly digest: string } | null
+}
+
+const pathOf = ({ path, request_id }: Told): string =>
+  typeof path === 'string' && /^\/inbox(?:\/\w+)?$/.test(path) ? path : request_id === undefined ? '/inbox' : `/inbox/${request_id}`
+
+/** One thing by its title; several by their number. */
+export function noticeOf(pushed: Pushed): Notice {
+  const items = pushed.items ?? [pushed]
+  const [one] = items
+  if ((pushed.count ?? items.length) > 1 || one === undefined)
+    return {
+      title: `${pushed.count ?? items.length} items wait for you`,
+      body: items.map(({ title = '' }) => title).join('\n'),
+      path: '/inbox',
+      answer: null,
+    }
+  const { request_id, digest, actions = [] } = one
+  const isAnswerable = request_id !== undefined && digest !== undefined && actions.includes('approve')
+  return { title: 'Waits for you', body: one.title ?? '', path: pathOf(one), answer: isAnswerable ? { request_id, digest } : null }
+}
+
+/** Answers at once; whatever does not work opens the page instead, where it is said in words. */
+export async function answered({ request_id, digest }: NonNullable<Notice['answer']>, result: 'approved' | 'rejected'): Promise<boolean> {
+  try {
+    const answer = await fetch('/v1/execution/request.resolve', {
+      method: 'POST',
+      credentials: 'same-origin',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ request_id, digest, result }),
+    })
+    return answer.ok
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,91 @@
+// A dialog by the browser's own element: focus moves in and back by itself, Esc closes and changes nothing.
+import { useEffect, useId, useRef, type FormEvent, type ReactNode } from 'react'
+import { Refused } from './states.tsx'
+
+type Props = {
+  readonly name: string
+  readonly about?: ReactNode
+  readonly children: ReactNode
+  readonly footer?: ReactNode
+  readonly wide?: boolean
+  readonly bare?: boolean
+  close(): void
+}
+
+export function Dialog({ name, about, children, footer, wide = false, bare = false, close }: Props) {
+  const ref = useRef<HTMLDialogElement>(null)
+  const title = useId()
+  useEffect(() => {
+    const dialog = ref.current!
+    if (!dialog.open) dialog.showModal()
+    // Never on the button that decides: on the first field, or on the dialog itself.
+    const first = dialog.querySelector<HTMLElement>('[data-first], input:not([type=hidden]), textarea, select')
+    ;(first ?? dialog).focus()
+    return () => dialog.close()
+  }, [])
+  return (
+    <dialog
+      ref={ref}
+      className={`dlg${wide ? ' wide' : ''}`}
+      aria-labelledby={bare ? undefined : title}
+      aria-label={bare ? name : undefined}
+      tabIndex={-1}
+      onCancel={(event) => {
+        event.preventDefault()
+        close()
+      }}
+      onClick={(event) => {
+        if (event.target === ref.current) close()
+      }}
+    >
+      {!bare && (
+        <header>
+          <h2 id={title}>{name}</h2>
+          {about !== undefined && <p className="muted">{about}</p>}
+        </header>
+      )}
+      {bare ? children : <div className="bd">{children}</div>}
+      {footer !== undefined && <footer>{footer}</footer>}
+    </dialog>
+  )
+}
+
+type FormProps = Omit<Props, 'footer' | 'bare'> & {
+  /** The words on its button where they differ from its name. */
+  readonly button?: string
+  readonly danger?: boolean
+  readonly busy: boolean
+  readonly error: unknown
+  readonly blocked?: string | undefined
+  send(): void
+}
+/** A dialog with a form: its button has the dialog's name, Ctrl-Enter sends, Cancel closes. */
+export function FormDialog({ button, danger = false, busy, error, blocked, send, children, ...rest }: FormProps) {
+  const submit = (event: FormEvent): void => {
+    event.preventDefault()
+    if (!busy && blocked === undefined) send()
+  }
+  const isBlocked = busy || blocked !== undefined
+  return (
+    <Dialog {...rest}>
+      <form
+        onSubmit={submit}
+        onKeyDown={(event) => {
+          if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) submit(event)
+        }}
+      >
+        {children}
+        <Refused error={error} />
+        <div className="dlg-foot">
+          {blocked !== undefined && <span className="note grow">{blocked}</span>}
+          <button type="button" className="btn" onClick={rest.close}>
+            Cancel
+          </button>
+          <button type="submit" className={`btn ${danger ? 'danger' : 'primary'}`} aria-disabled={isBlocked || undefined}>
+            {button ?? rest.name}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

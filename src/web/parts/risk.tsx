@@ -1,0 +1,23 @@
+// The risk of an item: always with its word, and five bars besides the colour.
+import type { Risk } from '../server/types.ts'
+
+const words: Readonly<Record<Risk, string>> = { R1: 'minor', R2: 'low', R3: 'moderate', R4: 'high', R5: 'severe' }
+export const riskWords = (risk: Risk): string => `${risk} ${words[risk]}`
+export const isGrave = (risk: Risk | null): boolean => risk === 'R4' || risk === 'R5'
+/** Decided one at a time, never in a batch. */
+export const isWeighty = (risk: Risk | null): boolean => risk === 'R3' || isGrave(risk)
+
+export function RiskBadge({ risk, short = false, testId }: { readonly risk: Risk; readonly short?: boolean; readonly testId?: string }) {
+  const level = Number(risk[1])
+  return (
+    <span className={`risk ${risk}`} data-testid={testId}>
+      <span className="bars" aria-hidden="true">
+        {[1, 2, 3, 4, 5].map((n) => (
+          <i key={n} className={n <= level ? 'on' : ''} />
+        ))}
+      </span>
+      {short ? risk : riskWords(risk)}
+      {short && <span className="sr"> {words[risk]} risk</span>}
+    </span>
+  )
+}

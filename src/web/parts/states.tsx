@@ -1,0 +1,89 @@
+// The states that every page has besides its content: loading, nothing there, could not be loaded.
+import { useEffect, useState, type ReactNode } from 'react'
+import { wordsFor } from '../server/errors.ts'
+import { Icon, type IconName } from './icon.tsx'
+
+type Mark = { readonly icon: IconName; readonly tone: 'ok' | 'bad' | 'warn' | 'accent' }
+type EmptyProps = Mark & { readonly title: string; readonly children?: ReactNode; readonly testId?: string; readonly alert?: boolean }
+export function Empty({ icon, tone, title, children, testId, alert = false }: EmptyProps) {
+  return (
+    <div className="empty" data-testid={testId} role={alert ? 'alert' : undefined}>
+      <div className={`mark ${tone}`}>
+        <Icon name={icon} />
+      </div>
+      <h2>{title}</h2>
+      {children}
+    </div>
+  )
+}
+
+type FailedProps = { readonly what: string; readonly error: unknown; again(): void; readonly testId?: string }
+export function Failed({ what, error, again, testId = 'load-error' }: FailedProps) {
+  return (
+    <Empty icon="alert" tone="bad" title={`${what} could not be loaded`} testId={testId} alert>
+      <p>This does not mean that it is empty. {wordsFor(error)}</p>
+      <button type="button" className="btn sm" onClick={again}>
+        Try again
+      </button>
+    </Empty>
+  )
+}
+
+/** Only what takes longer than a moment is shown as loading. */
+export function Skeleton({ rows = 4 }: { readonly rows?: number }) {
+  const [isLate, setLate] = useState(false)
+  useEffect(() => {
+    const timer = setTimeout(() => setLate(true), 150)
+    return () => clearTimeout(timer)
+  }, [])
+  return (
+    <div className="skeleton" aria-busy="true" aria-label="Loading">
+      {isLate &&
+        Array.from({ length: rows }, (_, i) => (
+          <div className="row" key={i}>
+            <span className="sk block" />
+            <span className="grow lines">
+              <span className={`sk w${(i % 4) + 1}`} />
+              <span className={`sk faint w${((i + 2) % 4) + 1}`} />
+            </span>
+          </div>
+        ))}
+    </div>
+  )
+}
+
+type Loads<T> = { readonly data: T | undefined; readonly error: unknown; readonly isPending: boolean; refetch(): unknown }
+/** The content of a query, or the state that it is in. What was loaded once stays while it is loaded anew. */
+export function Loaded<T>({ from, what, children }: { readonly from: Loads<T>; readonly what: string; children(data: T): ReactNode }) {
+  if (from.data !== undefined) return <>{children(from.data)}</>
+  if (from.error) return <Failed what={what} error={from.error} again={() => void from.refetch()} />
+  return <Skeleton />
+}
+
+export function Banner({
+  tone,
+  icon,
+  children,
+}: {
+  readonly tone: 'ok' | 'bad' | 'warn'
+  readonly icon: IconName
+  readonly children: ReactNode
+}) {
+  return (
+    <div className={`banner ${tone}`}>
+      <Icon name={icon} />
+      {children}
+    </div>
+  )
+}
+
+/** A refusal beside the button that it is about. */
+export function Refused({ error, testId = 'refused' }: { readonly error: unknown; readonly testId?: string }) {
+  if (error === null || error === undefined) return null
+  return (
+    <p className="refused" role="alert" data-testid={testId}>
+      <Icon name="alert" />
+      <span>{typeof error === 'string' ? error : wordsFor(error)}</span>
+    </p>
+  )
+}

@@ -1,0 +1,19 @@
+// Words that others wrote, as data: a text node of its own, isolated, broken where it is long, never markup and never a link.
+export function Said({ children, mono = false }: { readonly children: string; readonly mono?: boolean }) {
+  return <bdi className={mono ? 'said mono' : 'said'}>{children}</bdi>
+}
+/** The beginning and the end of an id; the whole of it stands in its title. */
+export function ShortId({ id }: { readonly id: string }) {
+  const cut = id.length > 18 ? `${id.slice(0, id.indexOf('_') + 1)}…${id.slice(-4)}` : id
+  return (
+    <span className="mono" title={id}>
+      {cut}
+    </span>
+  )
+}
+export const shortDigest = (digest: string): string => (digest.length > 12 ? `${digest.slice(0, 4)}…${digest.slice(-3)}` : digest)
+export const bytesOf = (count: number): string => {
+  if (count < 1_024) return `${count} B`
+  return count < 1_048_576 ? `${(count / 1_024).toFixed(1)} kB` : `${(count / 1_048_576).toFixed(1)} MB`
+}
+export const plural = (count: number, one: string, many = `${one}s`): string => `${count.toLocaleString('en')} ${count === 1 ? one : many}`

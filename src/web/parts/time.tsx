@@ -1,0 +1,70 @@
+// Times as people say them, by the server's clock. One timer moves them all; screen readers are not told each second.
+import { useSyncExternalStore } from 'react'
+import { serverNow } from '../server/client.ts'
+
+const listeners = new Set<() => void>()
+let tick = 0
+setInterval(() => {
+  tick = Math.floor(serverNow() / 1_000)
+  for (const listener of listeners) listener()
+}, 1_000)
+const subscribe = (listener: () => void): (() => void) => {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
+}
+/** Changes once in so many seconds, so that most of the page is left alone. */
+export const useNow = (everySeconds = 1): number => {
+  useSyncExternalStore(subscribe, () => Math.floor(tick / everySeconds))
+  return serverNow()
+}
+
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
+
+export function span(ms: number): string {
+  const left = Math.abs(ms)
+  if (left < MINUTE) return `${Math.max(0, Math.floor(left / 1_000))} s`
+  if (left < HOUR) return `${Math.floor(left / MINUTE)} min`
+  if (left < DAY) return `${Math.floor(left / HOUR)} h`
+  return `${Math.floor(left / DAY)} d`
+}
+
+const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
+const seconds = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' })
+const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' })
+const whole = new Intl.DateTimeFormat('en-GB', {
+  day: 'numeric',
+  month: 'short',
+  year: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+})
+export const clockOf = (at: string | number): string => clock.format(new Date(at))
+export const secondsOf = (at: string | number): string => seconds.format(new Date(at))
+export const wholeTime = (at: string): string => `${whole.format(new Date(at))} (${at})`
+export const dayOf = (at: string): string => day.format(new Date(at))
+/** The time alone today, the day with it otherwise. */
+export function momentOf(at: string): string {
+  const isToday = new Date(at).toDateString() === new Date(serverNow()).toDateString()
+  return isToday ? clockOf(at) : `${dayOf(at)}, ${clockOf(at)}`
+}
+
+export function Ago({ at, word = 'ago' }: { readonly at: string; readonly word?: string }) {
+  const ms = useNow(serverNow() - Date.parse(at) < MINUTE ? 1 : 15) - Date.parse(at)
+  return (
+    <time dateTime={at} title={wholeTime(at)}>
+      {span(ms)}
+      {word && ` ${word}`}
+    </time>
+  )
+}
+
+export type Deadline = { readonly words: string; readonly tone: '' | 'soon' | 'late' }
+export function deadlineOf(expires_at: string | null, overdue: boolean, now: number): Deadline | null {
+  if (expires_at === null) return null
+  const left = Date.parse(expires_at) - now
+  if (overdue || left <= 0) return { words: `${span(left)} overdue`, tone: 'late' }
+  return { words: `${span(left)} left`, tone: left < HOUR ? 'soon' : '' }
+}

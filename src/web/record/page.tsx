@@ -1,0 +1,233 @@
+// The record: what happened, who did it, and by what right; searched, verified and exported.
+import { useState } from 'react'
+import { useInfiniteQuery, useMutation } from '@tanstack/react-query'
+import { useLocation, useSearch } from 'wouter'
+import { saveAs } from '../review/download.tsx'
+import { Select, TextField } from '../parts/fields.tsx'
+import { Icon } from '../parts/icon.tsx'
+import { Empty, Loaded, Refused } from '../parts/states.tsx'
+import { secondsOf, wholeTime } from '../parts/time.tsx'
+import { ShortId } from '../parts/text.tsx'
+import { Who, sortOf } from '../parts/who.tsx'
+import type { Input } from '#sdk/index.ts'
+import { call, client } from '../server/client.ts'
+import { capital, useMe, useNameOf, useProjects } from '../server/names.ts'
+import type { Event } from '../server/types.ts'
+import { EventDetail } from './event.tsx'
+import { verifyChain, verifyTask, VerifyResult } from './verify.tsx'
+import '../style/pages/record.css'
+import '../style/pages/task.css'
+
+type Asked = { readonly task: string; readonly actor: string; readonly action: string; readonly project: string }
+const askedIn = (search: string): Asked => {
+  const params = new URLSearchParams(search)
+  const of = (name: string): string => params.get(name) ?? ''
+  return { task: of('task'), actor: of('actor'), action: of('action'), project: of('project') }
+}
+const searchOf = (asked: Asked): string => {
+  const params = new URLSearchParams(Object.entries(asked).filter(([, value]) => value !== ''))
+  return params.size === 0 ? '' : `?${params.toString()}`
+}
+
+type Exported = { readonly ndjson: string; readonly next_cursor: string | null }
+/** The whole chain, in the lines that were sealed. */
+async function exported(project_id: string): Promise<Blob> {
+  const parts: string[] = []
+  let cursor: string | null = null
+  do {
+    const input = { project_id, ...(cursor === null ? {} : { cursor }) }
+    const page = (await client.call('collaboration/audit.export' as never, input as never)) as unknown as Exported
+    parts.push(page.ndjson)
+    cursor = page.next_cursor
+  } while (cursor !== null)
+  return new Blob(parts, { type: 'application/x-ndjson' })
+}
+
+function EventRow({ event, isOpen, open }: { readonly event: Event; readonly isOpen: boolean; open(): void }) {
+  const nameOf = useNameOf()
+  return (
+    <tr
+      className={/denied/.test(event.action) ? 'denied' : undefined}
+      data-testid="record-row"
+      data-seq={event.seq}
+      data-action={event.action}
+      aria-selected={isOpen}
+    >
+      <td className="seq">{event.seq.toLocaleString('en')}</td>
+      <td className="m muted" title={wholeTime(event.at)}>
+        {secondsOf(event.at)}
+      </td>
+      <td>
+        <span className="row">
+          <Who name={nameOf(event.actor)} sort={sortOf(event.actor)} />
+          <span className="clip">{capital(nameOf(event.actor))}</span>
+        </span>
+      </td>
+      <td className="m act">
+        <button type="button" className="cell" onClick={open}>
+          {event.action.slice(event.action.indexOf('/') + 1)}
+        </button>
+      </td>
+      <td className="m muted wide-only">
+        <ShortId id={event.subject.id} />
+      </td>
+      <td className="muted wide-only clip">{event.basis.id}</td>
+      <td className="m muted wide-only">
+        {event.hash.slice(0, 4)}…{event.hash.slice(-4)}
+      </td>
+    </tr>
+  )
+}
+
+function SearchForm({ asked, go }: { readonly asked: Asked; go(next: Asked): void }) {
+  const [form, setForm] = useState(asked)
+  const projects = useProjects().data ?? []
+  return (
+    <form
+      className="toolbar"
+      role="search"
+      onSubmit={(event) => {
+        event.preventDefault()
+        go({ ...form, task: form.task.trim(), actor: form.actor.trim(), action: form.action.trim() })
+      }}
+    >
+      <TextField label="Task" placeholder="task_…" value={form.task} onChange={(event) => setForm({ ...form, task: event.target.value })} />
+      <TextField
+        label="Actor"
+        placeholder="user_… or agent_…"
+        value={form.actor}
+        onChange={(event) => setForm({ ...form, actor: event.target.value })}
+      />
+      <TextField
+        label="Action"
+        placeholder="task.created"
+        value={form.action}
+        onChange={(event) => setForm({ ...form, action: event.target.value })}
+      />
+      <Select
+        label="Project"
+        value={form.project}
+        onValue={(project) => go({ ...form, project })}
+        options={[['', 'The default one'], ...projects.map(({ id, name }) => [id, name] as const)]}
+      />
+      <button type="submit" className="btn">
+        Search
+      </button>
+    </form>
+  )
+}
+
+export default function RecordPage() {
+  const asked = askedIn(useSearch())
+  const [, navigate] = useLocation()
+  const me = useMe().data
+  const [open, setOpen] = useState<Event | null>(null)
+  const project_id = asked.project === '' ? 'project_default' : asked.project
+  const isKeeper = me?.owner === true || me?.projects.some((one) => one.project_id === project_id && one.role === 'owner') === true
+  const events = useInfiniteQuery({
+    queryKey: ['record', asked],
+    queryFn: ({ pageParam }) => {
+      const input = {
+        ...(asked.task === '' ? { project_id } : { task_id: asked.task }),
+        ...(asked.actor === '' ? {} : { actor: asked.actor }),
+        ...(asked.action === '' ? {} : { action: asked.action }),
+        order: 'newest',
+        ...(pageParam === null ? {} : { cursor: pageParam }),
+      } as Input<'collaboration/audit.query'>
+      return call('collaboration/audit.query', input)
+    },
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.next_cursor,
+    enabled: isKeeper || asked.task !== '',
+  })
+  const verify = useMutation({
+    mutationFn: () =>
+      asked.task !== '' && !isKeeper ? verifyTask(asked.task) : asked.task === '' ? verifyChain(project_id) : verifyTask(asked.task),
+  })
+  const save = useMutation({ mutationFn: async () => saveAs(await exported(project_id), `${project_id}.ndjson`) })
+  const needsTask = !isKeeper && asked.task === ''
+  return (
+    <div className="page">
+      <header>
+        <div className="row head">
+          <div className="grow">
+            <h1>Record</h1>
+            <p className="muted">What happened, who did it, and by what right.</p>
+          </div>
+          <div className="row wrap actions">
+            <button
+              type="button"
+              className="btn sm"
+              aria-disabled={!isKeeper || save.isPending || undefined}
+              title={isKeeper ? undefined : 'Owners of the project export its record.'}
+              onClick={() => isKeeper && !save.isPending && save.mutate()}
+            >
+              <Icon name="download" />
+              Export
+            </button>
+            <button
+              type="button"
+              className="btn sm primary"
+              aria-disabled={needsTask || verify.isPending || undefined}
+              title={needsTask ? 'Name a task: owners verify the whole chain.' : undefined}
+              onClick={() => !needsTask && !verify.isPending && verify.mutate()}
+            >
+              <Icon name="approve" />
+              Verify
+            </button>
+          </div>
+        </div>
+      </header>
+      <div className={open === null ? 'cols' : 'cols record-cols'}>
+        <div className="body">
+          <Refused error={verify.error ?? save.error} />
+          {verify.data && <VerifyResult checked={verify.data} />}
+          <SearchForm key={searchOf(asked)} asked={asked} go={(next) => navigate(`/record${searchOf(next)}`)} />
+          {needsTask ? (
+            <Empty icon="record" tone="accent" title="Name a task">
+              <p>Owners read the record of a whole project. Of a task that you may read, its id is enough.</p>
+            </Empty>
+          ) : (
+            <Loaded from={events} what="The record">
+              {({ pages }) => {
+                const items = pages.flatMap((page) => page.items)
+                return items.length === 0 ? (
+                  <Empty icon="search" tone="accent" title="No event fits" />
+                ) : (
+                  <>
+                    <div className="card over">
+                      <table className="log">
+                        <thead>
+                          <tr>
+                            <th className="seq">No.</th>
+                            <th>Time</th>
+                            <th>Who</th>
+                            <th>What</th>
+                            <th className="wide-only">About</th>
+                            <th className="wide-only">By what right</th>
+                            <th className="wide-only">Hash</th>
+                          </tr>
+                        </thead>
+                        <tbody>
+                          {items.map((event) => (
+                            <EventRow key={event.id} event={event} isOpen={event.id === open?.id} open={() => setOpen(event)} />
+                          ))}
+                        </tbody>
+                      </table>
+                    </div>
+                    {events.hasNextPage && (
+                      <button type="button" className="btn sm more" onClick={() => void events.fetchNextPage()}>
+                        More
+                      </button>
+                    )}
+                  </>
+                )
+              }}
+            </Loaded>
+          )}
+        </div>
+        {open !== null && <EventDetail event={open} close={() => setOpen(null)} />}
+      </div>
+    </div>
+  )
+}

@@ -1,0 +1,159 @@
+// A file of a review: unified or side by side, changed words marked, each line with a button for a comment.
+import { useState, type ReactNode } from 'react'
+import { Icon } from '../parts/icon.tsx'
+import { CommentForm, DraftRemark, MadeRemark, type DraftComment, type MadeComment } from './comments.tsx'
+import { pairsOf, type DiffFile, type Line } from './diff.ts'
+
+export type View = 'unified' | 'split'
+const classOf = (line: Line | null): string => (line === null ? 'blank' : line.kind === 'added' ? 'a' : line.kind === 'removed' ? 'd' : '')
+const signs = { same: ' ', added: '+', removed: '−', gap: '' } as const
+
+function Words({ line }: { readonly line: Line }) {
+  return <bdi>{line.parts.map(({ text, isMarked }, i) => (isMarked ? <mark key={i}>{text}</mark> : text))}</bdi>
+}
+
+type Props = {
+  readonly file: DiffFile
+  readonly isOnly: boolean
+  readonly view: View
+  readonly isViewed: boolean
+  readonly made: readonly MadeComment[]
+  readonly drafts: readonly DraftComment[]
+  setViewed(viewed: boolean): void
+  add(draft: DraftComment): void
+  remove(id: string): void
+}
+/** Anchors are `<file>:<line>`, or `line <n>` where there is only one text. */
+export const anchorOf = (file: DiffFile, isOnly: boolean, line: Line): string => {
+  const number = line.after ?? line.before
+  return isOnly ? `line ${number}` : `${file.name}:${number}`
+}
+
+export function FileDiff({ file, isOnly, view, isViewed, made, drafts, setViewed, add, remove }: Props) {
+  const [writing, setWriting] = useState<string | null>(null)
+  const columns = view === 'split' ? 4 : 3
+  const remarks = (line: Line | null): ReactNode => {
+    if (line === null || line.kind === 'gap') return null
+    const anchor = anchorOf(file, isOnly, line)
+    // The old side of a change has the number of another line.
+    const isOwn = line.kind !== 'removed'
+    const here = isOwn ? made.filter((one) => one.anchor === anchor) : []
+    const mine = isOwn ? drafts.filter((one) => one.anchor === anchor) : []
+    const isWriting = writing === `${anchor} ${line.kind}`
+    if (here.length + mine.length === 0 && !isWriting) return null
+    return (
+      <tr className="cmt">
+        <td colSpan={columns}>
+          {here.map((comment, i) => (
+            <MadeRemark key={i} comment={comment} />
+          ))}
+          {mine.map((draft) => (
+            <DraftRemark key={draft.id} draft={draft} remove={() => remove(draft.id)} />
+          ))}
+          {isWriting && <CommentForm anchor={anchor} add={add} close={() => setWriting(null)} />}
+        </td>
+      </tr>
+    )
+  }
+  const number = (line: Line | null, side: 'before' | 'after'): ReactNode => (
+    <td className={`ln ${classOf(line)}`}>
+      {(view === 'unified' && side === 'before' ? null : line?.[side]) ?? ''}
+      {line !== null && line.kind !== 'gap' && (side === 'after' || line.kind === 'removed') && (
+        <button
+          type="button"
+          className="ln-button"
+          aria-label="Comment"
+          title={`Comment on ${anchorOf(file, isOnly, line)}`}
+          onClick={() => setWriting(`${anchorOf(file, isOnly, line)} ${line.kind}`)}
+        >
+          +
+        </button>
+      )}
+    </td>
+  )
+  return (
+    <section className="file" data-testid="diff-file" data-file={file.name} id={`file-${file.name}`} aria-label={file.name}>
+      <header>
+        <Icon name="file" />
+        <span className="grow clip">
+          <bdi>{file.name}</bdi>
+        </span>
+        <span className="pm">
+          <span className="p">+{file.added}</span> <span className="m">−{file.removed}</span>
+        </span>
+        <label className="viewed">
+          <input
+            type="checkbox"
+            checked={isViewed}
+            onChange={(event) => setViewed(event.target.checked)}
+            aria-label={`Viewed ${file.name}`}
+          />
+          Viewed
+        </label>
+      </header>
+      {!isViewed && (
+        <table className={`diff ${view}`}>
+          <caption className="sr">{file.name}</caption>
+          <colgroup>
+            {view === 'split' ? (
+              <>
+                <col className="number" />
+                <col />
+                <col className="number" />
+                <col />
+              </>
+            ) : (
+              <>
+                <col className="number" />
+                <col className="number" />
+                <col />
+              </>
+            )}
+          </colgroup>
+          <tbody>
+            {view === 'unified'
+              ? file.lines.map((line, i) => (
+                  <FragmentRows key={i}>
+                    <tr data-testid="diff-line" data-kind={line.kind} className={line.kind === 'gap' ? 'hunk' : undefined}>
+                      {line.kind === 'gap' ? (
+                        <td colSpan={columns}>{line.parts[0]!.text}</td>
+                      ) : (
+                        <>
+                          <td className={`ln ${classOf(line)}`}>{line.before ?? ''}</td>
+                          {number(line, line.kind === 'removed' ? 'before' : 'after')}
+                          <td className={classOf(line)}>
+                            <span className="sign" aria-hidden="true">
+                              {signs[line.kind]}
+                            </span>
+                            <Words line={line} />
+                          </td>
+                        </>
+                      )}
+                    </tr>
+                    {remarks(line)}
+                  </FragmentRows>
+                ))
+              : pairsOf(file.lines).map(({ left, right }, i) => (
+                  <FragmentRows key={i}>
+                    <tr data-testid="diff-line" data-kind={right?.kind ?? left?.kind} className={left?.kind === 'gap' ? 'hunk' : undefined}>
+                      {left?.kind === 'gap' ? (
+                        <td colSpan={columns}>{left.parts[0]!.text}</td>
+                      ) : (
+                        <>
+                          {right === null ? number(left, 'before') : <td className={`ln ${classOf(left)}`}>{left?.before ?? ''}</td>}
+                          <td className={classOf(left)}>{left && <Words line={left} />}</td>
+                          {right === null ? <td className="ln blank" /> : number(right, 'after')}
+                          <td className={`sep ${classOf(right)}`}>{right && <Words line={right} />}</td>
+                        </>
+                      )}
+                    </tr>
+                    {remarks(right ?? left)}
+                  </FragmentRows>
+                ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  )
+}
+const FragmentRows = ({ children }: { readonly children: ReactNode }) => <>{children}</>

@@ -1,0 +1,319 @@
+// One review: the versions, the difference file by file, comments as drafts, and the verdict.
+import { useMemo, useState } from 'react'
+import { useQuery } from '@tanstack/react-query'
+import { Link } from 'wouter'
+import { useCommands } from '../app/commands.ts'
+import { Select } from '../parts/fields.tsx'
+import { Icon } from '../parts/icon.tsx'
+import { Empty, Failed, Skeleton } from '../parts/states.tsx'
+import { bytesOf, Said } from '../parts/text.tsx'
+import { Ago } from '../parts/time.tsx'
+import { call } from '../server/client.ts'
+import { useDraft } from '../server/drafts.ts'
+import { capital, useMe, useNameOf } from '../server/names.ts'
+import { useArtifacts } from '../tasks/side.tsx'
+import type { Task } from '../server/types.ts'
+import { contentOf, type Content } from './bytes.ts'
+import type { DraftComment, MadeComment } from './comments.tsx'
+import { MadeRemark } from './comments.tsx'
+import { anchorOf, FileDiff, type View } from './diff-view.tsx'
+import { fileOfTexts, filesOfPatch, type DiffFile } from './diff.ts'
+import { DownloadButton } from './download.tsx'
+import { VerdictPanel } from './verdict.tsx'
+import '../style/pages/review.css'
+
+const useContent = (artifact_id: string | undefined, version: string | null) =>
+  useQuery({
+    queryKey: ['content', artifact_id, version],
+    queryFn: () => contentOf(artifact_id!, version!),
+    enabled: artifact_id !== undefined && version !== null,
+    staleTime: Number.POSITIVE_INFINITY,
+  })
+
+function filesOf(content: Content, base: Content | null): DiffFile[] {
+  if (content.text === null) return []
+  const isPatch = content.artifact.payload.kind === 'diff' || content.artifact.payload.media_type === 'text/x-diff'
+  const patch = isPatch || base === null ? filesOfPatch(content.text) : null
+  if (patch !== null) return patch
+  const { payload, type } = content.artifact
+  return [fileOfTexts(payload.name ?? type, base?.text ?? null, content.text)]
+}
+
+function useComments(task: string): readonly MadeComment[] {
+  const reviews = useQuery({
+    queryKey: ['task', task, 'reviews'],
+    queryFn: () => call('collaboration/review.list', { task_id: task, limit: 100 }),
+  }).data
+  return useMemo(() => {
+    if (!reviews) return []
+    const within = reviews.items.flatMap(({ comments, reviewer, at, artifact_version }) =>
+      comments.map((one) => ({ ...one, by: reviewer, at, version: artifact_version })),
+    )
+    return [...within, ...reviews.comments.map(({ artifact_version, ...one }) => ({ ...one, version: artifact_version }))]
+  }, [reviews])
+}
+
+function FileTree({
+  files,
+  viewed,
+  at,
+  go,
+}: {
+  readonly files: readonly DiffFile[]
+  readonly viewed: readonly string[]
+  readonly at: number
+  go(index: number): void
+}) {
+  return (
+    <aside className="files" aria-label="Files">
+      <h2 className="h">
+        Files{' '}
+        <span className="note">
+          {files.filter(({ name }) => viewed.includes(name)).length} of {files.length} viewed
+        </span>
+      </h2>
+      <ul>
+        {files.map(({ name, added, removed }, i) => {
+          const slash = name.lastIndexOf('/')
+          return (
+            <li key={name} aria-current={i === at ? 'true' : undefined}>
+              <button type="button" onClick={() => go(i)}>
+                <Icon name={viewed.includes(name) ? 'check' : 'file'} />
+                <span className="grow">
+                  <b className="clip">{name.slice(slash + 1)}</b>
+                  {slash > 0 && <span className="clip">{name.slice(0, slash)}</span>}
+                </span>
+                <span className="pm">
+                  <span className="p">+{added}</span> <span className="m">−{removed}</span>
+                </span>
+              </button>
+            </li>
+          )
+        })}
+      </ul>
+    </aside>
+  )
+}
+
+function Elsewhere({ content }: { readonly content: Content }) {
+  const { artifact, image, why } = content
+  if (image !== null)
+    return (
+      <figure className="file picture">
+        <img src={image} alt={`What was delivered: ${artifact.type}`} />
+      </figure>
+    )
+  return (
+    <Empty
+      icon={content.isVerified === false ? 'alert' : 'file'}
+      tone={content.isVerified === false ? 'bad' : 'accent'}
+      title={content.isVerified === false ? 'The bytes do not match the record' : 'It is not shown here'}
+      alert={content.isVerified === false}
+    >
+      <p>{why}</p>
+      {artifact.payload.verified && content.isVerified !== false && (
+        <DownloadButton artifact_id={artifact.id} version={artifact.version} words />
+      )}
+    </Empty>
+  )
+}
+
+export default function ReviewPage({ task: id }: { readonly task: string }) {
+  const task = useQuery({ queryKey: ['task', id], queryFn: async () => (await call('collaboration/task.get', { task_id: id })).task })
+  const artifacts = useArtifacts(id)
+  if (task.error || artifacts.error)
+    return (
+      <div className="page">
+        <h1 className="sr">Review</h1>
+        <Failed
+          what="This review"
+          error={task.error ?? artifacts.error}
+          again={() => void Promise.all([task.refetch(), artifacts.refetch()])}
+        />
+      </div>
+    )
+  if (!task.data || !artifacts.data) return <Skeleton />
+  const artifact = artifacts.data.find(({ id: one }) => one === task.data.delivered?.artifact_id) ?? artifacts.data.at(-1)
+  if (!artifact)
+    return (
+      <div className="page">
+        <h1 className="sr">Review</h1>
+        <Empty icon="file" tone="accent" title="Nothing was delivered yet">
+          <Link className="btn sm" href={`/tasks/${id}`}>
+            To the task
+          </Link>
+        </Empty>
+      </div>
+    )
+  return <Delivered task={task.data} artifact={artifact} />
+}
+
+type Listed = NonNullable<ReturnType<typeof useArtifacts>['data']>[number]
+function Delivered({ task, artifact }: { readonly task: Task; readonly artifact: Listed }) {
+  const nameOf = useNameOf()
+  const me = useMe().data?.id ?? ''
+  const delivered = artifact.delivered ?? artifact.version
+  const [version, setVersion] = useState(delivered)
+  const parent = artifact.versions.find((one) => one.version === version)?.parent_version ?? ''
+  const [against, setAgainst] = useState<string | null>(null)
+  const base = against ?? parent
+  const content = useContent(artifact.id, version)
+  const before = useContent(artifact.id, base === '' ? null : base)
+  const [view, setView] = useState<View>('unified')
+  const [drafts, setDrafts, clear] = useDraft<readonly DraftComment[]>(`comments/${task.id}/${version}`, [])
+  const [viewed, setViewed] = useDraft<readonly string[]>(`viewed/${task.id}/${version}`, [])
+  const [at, setAt] = useState(0)
+  const made = useComments(task.id)
+  const isLoaded = content.data !== undefined && (base === '' || before.data !== undefined || before.error !== null)
+  const files = useMemo(
+    () => (isLoaded && content.data ? filesOf(content.data, base === '' ? null : (before.data ?? null)) : []),
+    [isLoaded, content.data, before.data, base],
+  )
+  const go = (index: number): void => {
+    const to = Math.max(0, Math.min(files.length - 1, index))
+    setAt(to)
+    document.getElementById(`file-${files[to]?.name}`)?.scrollIntoView({ block: 'start' })
+  }
+  const toggle = (name: string, on: boolean): void => setViewed(on ? [...new Set([...viewed, name])] : viewed.filter((one) => one !== name))
+  useCommands([
+    { title: 'Next file', keys: ['n'], group: 'Page', run: () => go(at + 1) },
+    { title: 'Previous file', keys: ['b'], group: 'Page', run: () => go(at - 1) },
+    { title: 'File viewed', keys: ['v'], group: 'Page', run: () => files[at] && toggle(files[at].name, !viewed.includes(files[at].name)) },
+  ])
+  const anchors = new Set(files.flatMap((file) => file.lines.map((line) => anchorOf(file, files.length === 1, line))))
+  const unplaced = made.filter(({ anchor }) => anchor === undefined || !anchors.has(anchor))
+  const isWaiting = task.state === 'review_ready' || task.state === 'under_review'
+  const mayReview = isWaiting && version === delivered && (task.ownership.principal === me || task.reviewers.includes(me))
+  const produced = artifact.versions.find((one) => one.version === version)
+  return (
+    <div className="page">
+      <header>
+        <div className="row head">
+          <div className="grow">
+            <div className="crumb">
+              <Link href="/reviews">Reviews</Link>
+              <Icon name="chevron" />
+              <Link href={`/tasks/${task.id}`}>
+                <bdi className="clip">{task.spec.goal}</bdi>
+              </Link>
+            </div>
+            <h1>
+              <bdi>{capital(artifact.type)}</bdi> <span className="mono">{version}</span> by{' '}
+              {produced ? nameOf(produced.actor, produced.actor_name) : '?'}
+            </h1>
+            <div className="meta">
+              {content.data?.isVerified === true && (
+                <span className="chip ok">
+                  <Icon name="check" />
+                  bytes verified
+                </span>
+              )}
+              {produced !== undefined && (
+                <>
+                  <span className="chip">{produced.kind}</span>
+                  <span className="chip">{bytesOf(produced.payload.size)}</span>
+                  <span className="chip">
+                    delivered <Ago at={produced.produced_at} />
+                  </span>
+                </>
+              )}
+            </div>
+          </div>
+          <div className="row wrap actions">
+            <Select
+              compact
+              label="Version"
+              value={version}
+              onValue={setVersion}
+              options={artifact.versions.map((one) => [one.version, one.version] as const)}
+            />
+            <Select
+              compact
+              label="Compare with"
+              value={base}
+              onValue={setAgainst}
+              options={[
+                ['', 'nothing'],
+                ...artifact.versions
+                  .filter((one) => one.version !== version)
+                  .map((one) => [one.version, `against ${one.version}`] as const),
+              ]}
+            />
+            <fieldset className="seg" aria-label="Diff view">
+              {(['unified', 'split'] as const).map((one) => (
+                <label key={one} className={view === one ? 'on' : undefined}>
+                  <input
+                    type="radio"
+                    className="over"
+                    name="diff-view"
+                    aria-label={capital(one)}
+                    checked={view === one}
+                    onChange={() => setView(one)}
+                  />
+                  {capital(one)}
+                </label>
+              ))}
+            </fieldset>
+            <DownloadButton artifact_id={artifact.id} version={version} words />
+          </div>
+        </div>
+      </header>
+      <div className={`cols review-cols${files.length === 0 ? ' no-files' : ''}`} data-testid="review-page" data-task-id={task.id}>
+        {files.length > 0 && <FileTree files={files} viewed={viewed} at={at} go={go} />}
+        <div className="diffs">
+          {content.error ? (
+            <Failed what="What was delivered" error={content.error} again={() => void content.refetch()} />
+          ) : (
+            !isLoaded && <Skeleton />
+          )}
+          {isLoaded && content.data && files.length === 0 && <Elsewhere content={content.data} />}
+          {files.map((file) => (
+            <FileDiff
+              key={file.name}
+              file={file}
+              isOnly={files.length === 1}
+              view={view}
+              isViewed={viewed.includes(file.name)}
+              made={made}
+              drafts={drafts}
+              setViewed={(on) => toggle(file.name, on)}
+              add={(draft) => setDrafts([...drafts, draft])}
+              remove={(one) => setDrafts(drafts.filter((draft) => draft.id !== one))}
+            />
+          ))}
+          {unplaced.length > 0 && (
+            <section className="block" aria-label="Earlier comments">
+              <h2 className="h">Comments on lines that are not there any more</h2>
+              {unplaced.map((comment, i) => (
+                <MadeRemark key={i} comment={comment} />
+              ))}
+            </section>
+          )}
+        </div>
+        {mayReview && content.data ? (
+          <VerdictPanel
+            task={task}
+            artifact={content.data.artifact}
+            drafts={drafts}
+            isVerified={content.data.isVerified === true}
+            clear={clear}
+          />
+        ) : (
+          <aside className="verdict" aria-label="Your review">
+            <p className="muted">
+              {isWaiting && version !== delivered ? (
+                <>
+                  This is an older version. <Said mono>{delivered}</Said> is the one to review.
+                </>
+              ) : isWaiting ? (
+                'It waits for the people of the task.'
+              ) : (
+                'It is not waiting for a review.'
+              )}
+            </p>
+          </aside>
+        )}
+      </div>
+    </div>
+  )
+}

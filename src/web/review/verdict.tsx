@@ -1,0 +1,140 @@
+// The verdict of a review: what was agreed, what one finds, and what must change. Drafts of comments go along with it.
+import { useState } from 'react'
+import { useMutation } from '@tanstack/react-query'
+import { useLocation } from 'wouter'
+import { useCommands } from '../app/commands.ts'
+import { Guarded, useSettled } from '../decide/guarded.tsx'
+import { Radios, TextArea } from '../parts/fields.tsx'
+import { Refused } from '../parts/states.tsx'
+import { plural, Said, shortDigest } from '../parts/text.tsx'
+import type { Input } from '#sdk/index.ts'
+import { call, queries } from '../server/client.ts'
+import { useDraft } from '../server/drafts.ts'
+import type { Artifact, Task } from '../server/types.ts'
+import type { DraftComment } from './comments.tsx'
+
+type Verdict = 'approved' | 'changes_requested' | 'rejected'
+
+function Criteria({ task }: { readonly task: Task }) {
+  const { acceptance_criteria: criteria } = task.spec
+  const [met, setMet] = useDraft<readonly string[]>(`criteria/${task.id}`, [])
+  if (criteria.length === 0) return null
+  return (
+    <section>
+      <h2 className="h">What was agreed</h2>
+      <ul className="crit">
+        {criteria.map((one) => (
+          <li key={one}>
+            <input
+              type="checkbox"
+              aria-label={`Met: ${one}`}
+              checked={met.includes(one)}
+              onChange={() => setMet(met.includes(one) ? met.filter((other) => other !== one) : [...met, one])}
+            />
+            <Said>{one}</Said>
+          </li>
+        ))}
+      </ul>
+      <p className="note">For yourself. Only the verdict is sent.</p>
+    </section>
+  )
+}
+
+type Props = {
+  readonly task: Task
+  readonly artifact: Artifact
+  readonly drafts: readonly DraftComment[]
+  readonly isVerified: boolean
+  clear(): void
+}
+export function VerdictPanel({ task, artifact, drafts, isVerified, clear }: Props) {
+  const [verdict, setVerdict] = useState<Verdict | ''>('')
+  const [changes, setChanges, clearChanges] = useDraft(`changes/${task.id}`, '')
+  const [, go] = useLocation()
+  const settled = useSettled(artifact.version)
+  const isPlan = artifact.kind === 'plan'
+  const lines = changes
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '')
+  const submit = useMutation({
+    async mutationFn() {
+      const comments = drafts.map(({ anchor, severity, body }) => ({ anchor, severity, body }))
+      const input = {
+        task_id: task.id,
+        artifact_id: artifact.id,
+        artifact_version: artifact.version,
+        kind: artifact.kind,
+        verdict: verdict as Verdict,
+        ...(comments.length === 0 ? {} : { comments }),
+        ...(lines.length === 0 ? {} : { requested_changes: lines }),
+      } as Input<'collaboration/review.submit'>
+      return call('collaboration/review.submit', input)
+    },
+    onSuccess() {
+      clear()
+      clearChanges()
+      void queries.invalidateQueries({ queryKey: ['tasks'] })
+      void queries.invalidateQueries({ queryKey: ['task', task.id] })
+      void queries.invalidateQueries({ queryKey: ['inbox-count'] })
+      go(`/tasks/${task.id}`)
+    },
+  })
+  const blocked =
+    verdict === ''
+      ? 'Choose a verdict.'
+      : verdict === 'changes_requested' && lines.length === 0
+        ? 'Say what must change.'
+        : verdict === 'approved' && !isVerified
+          ? 'The bytes could not be compared with the record.'
+          : submit.isPending
+            ? 'It is on its way.'
+            : undefined
+  useCommands([
+    {
+      title: 'Submit review',
+      keys: ['Enter'],
+      withModifier: true,
+      decides: true,
+      group: 'Page',
+      run: () => blocked === undefined && submit.mutate(),
+    },
+    { title: 'Request changes', keys: ['c'], group: 'Page', run: () => setVerdict('changes_requested') },
+  ])
+  return (
+    <aside className="verdict" aria-label="Your review">
+      <Criteria task={task} />
+      <section>
+        <h2 className="h">Your verdict</h2>
+        <Radios
+          label="Verdict"
+          value={verdict}
+          onValue={(value) => setVerdict(value as Verdict)}
+          options={[
+            { value: 'approved', words: 'Approve', note: isPlan ? 'The work goes on by this plan.' : 'The task is completed.' },
+            { value: 'changes_requested', words: 'Request changes', note: 'Back to the agent, with your comments.' },
+            ...(isPlan ? [] : [{ value: 'rejected', words: 'Reject', note: 'The task ends as rejected.' }]),
+          ]}
+        />
+      </section>
+      <TextArea
+        label="What must change"
+        value={changes}
+        onValue={setChanges}
+        rows={4}
+        note="One change a line. The agent gets them as a list."
+      />
+      <section className="submit">
+        <Refused error={submit.error} />
+        <Guarded className="btn primary" blocked={blocked} settled={settled} keyHint="Ctrl ↵" press={() => submit.mutate()}>
+          Submit review
+        </Guarded>
+        <p className="note">
+          {blocked === undefined ? '' : `${blocked} `}
+          {drafts.length > 0 && `${plural(drafts.length, 'draft comment')} ${drafts.length === 1 ? 'goes' : 'go'} along. `}
+          You sign {artifact.version}, <span className="mono">{shortDigest(artifact.payload.checksum.replace('sha256:', ''))}</span>
+        </p>
+      </section>
+    </aside>
+  )
+}

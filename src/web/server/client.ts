@@ -1,0 +1,79 @@
+// The one connection to the server: the SDK with the cookie of this browser, the server's clock, and what happens when nobody is signed in.
+import { QueryClient } from '@tanstack/react-query'
+import { createClient, CountersignError, type CallName, type Client, type Input, type Output } from '#sdk/index.ts'
+
+/** By how much this machine's clock is behind the server's. */
+let behindMs = 0
+/** The server's time, whatever the clock of this machine says. */
+export const serverNow = (): number => Date.now() + behindMs
+
+function noteTime(answer: Response, sentAt: number): void {
+  const at = Date.parse(answer.headers.get('date') ?? '')
+  // Its header has whole seconds: a small difference says nothing.
+  const off = at + 500 - (sentAt + Date.now()) / 2
+  if (!Number.isNaN(at)) behindMs = Math.abs(off) < 2_000 ? 0 : off
+}
+
+type Listener = () => void
+const listeners = new Set<Listener>()
+let isOut = false
+export const session = {
+  isOut: (): boolean => isOut,
+  subscribe(listener: Listener): () => void {
+    listeners.add(listener)
+    return () => listeners.delete(listener)
+  },
+  set(out: boolean): void {
+    if (isOut === out) return
+    isOut = out
+    for (const listener of listeners) listener()
+  },
+}
+
+export const client: Client = createClient({
+  url: location.origin,
+  attempts: 3,
+  timeoutMs: 15_000,
+  async fetch(input, init) {
+    const sentAt = Date.now()
+    // What is sent while the page goes away must not go away with it.
+    const answer = await fetch(
+      input,
+      init?.method === 'POST' && document.visibilityState === 'hidden' ? { ...init, keepalive: true } : init,
+    )
+    noteTime(answer, sentAt)
+    if (answer.status === 401) session.set(true)
+    return answer
+  },
+})
+
+/** A call by its full name. A person waits for it: what does not work is said soon, and tried again by them. */
+export const call = <N extends CallName>(name: N, input: Input<N>): Promise<Output<N>> => client.call(name, input)
+
+export const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      retry: (failures, error) => failures < 1 && error instanceof CountersignError && error.retryable,
+      staleTime: 10_000,
+      networkMode: 'always', // what cannot be had is said, and not waited for in silence
+      refetchOnWindowFocus: true,
+    },
+    mutations: { networkMode: 'always' }, // nothing is held back and sent later, when nobody looks any more
+  },
+})
+
+/** Every item of a list that is short by nature, such as the people of an installation. */
+export async function all<T>(
+  list: (cursor: string | undefined) => Promise<{ items: readonly T[]; next_cursor: string | null }>,
+): Promise<T[]> {
+  const found: T[] = []
+  let cursor: string | undefined
+  for (let pages = 0; pages < 20; pages++) {
+    const page = await list(cursor)
+    found.push(...page.items)
+    if (page.next_cursor === null) break
+    cursor = page.next_cursor
+  }
+  return found
+}
+export const after = (cursor: string | undefined): { cursor?: string } => (cursor === undefined ? {} : { cursor })

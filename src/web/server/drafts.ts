@@ -1,0 +1,39 @@
+// Drafts: what somebody has typed and not sent. They outlive a reload and a session that ended, in this tab alone; secrets are never kept.
+import { useState } from 'react'
+
+const PREFIX = 'draft:'
+function read<T>(key: string, initial: T): T {
+  try {
+    const kept = sessionStorage.getItem(PREFIX + key)
+    return kept === null ? initial : (JSON.parse(kept) as T)
+  } catch {
+    return initial
+  }
+}
+function write(key: string, value: unknown): void {
+  try {
+    sessionStorage.setItem(PREFIX + key, JSON.stringify(value))
+  } catch {
+    // A full or forbidden storage loses the draft at a reload, not before.
+  }
+}
+export function dropDraft(key: string): void {
+  sessionStorage.removeItem(PREFIX + key)
+}
+
+export function useDraft<T>(key: string, initial: T): readonly [T, (value: T) => void, () => void] {
+  const [held, hold] = useState({ key, value: read(key, initial) })
+  const value = held.key === key ? held.value : read(key, initial)
+  if (held.key !== key) hold({ key, value })
+  return [
+    value,
+    (next) => {
+      write(key, next)
+      hold({ key, value: next })
+    },
+    () => {
+      dropDraft(key)
+      hold({ key, value: initial })
+    },
+  ]
+}

@@ -1,0 +1,37 @@
+// Words for what went wrong: the server's own where it gave some, and always what to do next.
+import { CountersignError } from '#sdk/index.ts'
+
+/** A receipt came back that the server's published keys do not bear out. */
+export class Unverified extends Error {
+  override name = 'Unverified'
+}
+
+export const codeOf = (error: unknown): string => (error instanceof CountersignError ? error.code : 'INTERNAL')
+
+const sentence = (words: string): string => {
+  const begun = words.charAt(0).toUpperCase() + words.slice(1)
+  return /[.?]$/.test(begun) ? begun : `${begun}.`
+}
+
+const next: Readonly<Record<number, string>> = {
+  401: 'Sign in again; your text is kept.',
+  403: 'Ask an owner of the project if you should be able to.',
+  404: 'It may be gone, or not yours to see.',
+  408: 'Its time is over. Look at it anew.',
+  409: 'Look at it as it is now, then decide.',
+  410: 'It has ended. Look at it anew.',
+  413: 'Send something smaller.',
+  422: 'Change what is named and try again.',
+  429: 'Wait a moment and try again.',
+  503: 'Try again in a moment.',
+}
+
+export function wordsFor(error: unknown): string {
+  if (error instanceof Unverified)
+    return `The receipt that came back does not verify: ${error.message}. Do not take this as decided; tell an owner of the server.`
+  if (!(error instanceof CountersignError)) return 'Something in this page went wrong. Load it anew and try again.'
+  if (error.code === 'NETWORK' || error.code === 'TIMEOUT') return 'The server did not answer. Nothing is known to have changed. Try again.'
+  const said = sentence(error.message)
+  const advice = error.status === null ? undefined : next[error.status]
+  return advice === undefined ? said : `${said} ${advice}`
+}

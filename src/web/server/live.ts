@@ -1,0 +1,128 @@
+// The live connection: news of the inbox and of what the page shows. News only mark what is known as stale; nothing is decided by it.
+import { useSyncExternalStore } from 'react'
+import type { Input, Output, StreamName } from '#sdk/index.ts'
+import { client, queries, session } from './client.ts'
+
+export type Connection = 'live' | 'reconnecting' | 'offline'
+export type News = Output<'execution/inbox.follow'>
+
+type State = { readonly connection: Connection; readonly lastNewsAt: number; readonly brokeAt: number | null }
+let state: State = navigator.onLine
+  ? { connection: 'reconnecting', lastNewsAt: Date.now(), brokeAt: null }
+  : { connection: 'offline', lastNewsAt: Date.now(), brokeAt: Date.now() }
+const watchers = new Set<() => void>()
+const newsListeners = new Set<(news: News) => void>()
+const backListeners = new Set<() => void>()
+const liveListeners = new Set<() => void>()
+
+function become(connection: Connection): void {
+  const now = Date.now()
+  const brokeAt = connection === 'live' ? null : (state.brokeAt ?? now)
+  state = { connection, brokeAt, lastNewsAt: connection === 'live' ? now : state.lastNewsAt }
+  for (const watcher of watchers) watcher()
+}
+
+const subscribe = (watcher: () => void): (() => void) => {
+  watchers.add(watcher)
+  return () => watchers.delete(watcher)
+}
+export const useConnection = (): State => useSyncExternalStore(subscribe, () => state)
+
+export function onNews(listener: (news: News) => void): () => void {
+  newsListeners.add(listener)
+  return () => newsListeners.delete(listener)
+}
+/** Called when the connection is back after a break: what was missed is not known. */
+export function onBack(listener: () => void): () => void {
+  backListeners.add(listener)
+  return () => backListeners.delete(listener)
+}
+/** Called when the connection stands, for the first time or again: what was read before it may be old. */
+export function onLive(listener: () => void): () => void {
+  liveListeners.add(listener)
+  return () => liveListeners.delete(listener)
+}
+
+/** Nobody answers, and nothing was heard yet: the page was opened from the device. */
+export function noteSilence(): void {
+  if (state.connection !== 'live' && state.brokeAt === null) become(navigator.onLine ? 'reconnecting' : 'offline')
+}
+
+/** Looks at everything anew, now. */
+export function lookNow(): void {
+  void queries.invalidateQueries()
+  for (const listener of [...liveListeners, ...backListeners]) listener()
+}
+
+const NAMES: readonly unknown[] = ['me', 'people', 'agents', 'projects', 'filters']
+/** What was read before the connection stood may have changed in between: it is read once more. Names seldom do. */
+function catchUp(): void {
+  void queries.invalidateQueries({ predicate: ({ queryKey }) => !NAMES.includes(queryKey[0]) })
+  for (const listener of liveListeners) listener()
+}
+
+let following: AbortController | null = null
+let wasOpen = false
+
+async function follow(signal: AbortSignal): Promise<void> {
+  const options = {
+    after: 'latest',
+    signal,
+    onOpen() {
+      become('live')
+      if (wasOpen) lookNow()
+      else catchUp()
+      wasOpen = true
+    },
+    onBreak: () => become(navigator.onLine ? 'reconnecting' : 'offline'),
+  }
+  for await (const { item } of client.follow('execution/inbox.follow', {}, options)) {
+    state = { ...state, lastNewsAt: Date.now() }
+    for (const listener of newsListeners) listener(item)
+  }
+}
+
+async function keepFollowing(signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      await follow(signal)
+    } catch {
+      become(navigator.onLine ? 'reconnecting' : 'offline')
+    }
+    await new Promise((done) => setTimeout(done, session.isOut() ? 5_000 : 1_000))
+  }
+}
+
+export function goLive(): () => void {
+  following?.abort()
+  const mine = (following = new AbortController())
+  if (!navigator.onLine) become('offline')
+  void keepFollowing(mine.signal)
+  return () => mine.abort()
+}
+
+// Also before anybody is known to be signed in: a page that was opened offline says so.
+addEventListener('offline', () => become('offline'))
+addEventListener('online', () => {
+  become('reconnecting')
+  if (following === null) lookNow()
+  else goLive()
+})
+
+/** Follows something that a page shows as long as it is there; `told` is called once for a burst. */
+export function followLive<N extends StreamName>(operation: N, input: Input<N>, told: (item: Output<N>) => void): () => void {
+  const leaving = new AbortController()
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const run = async (): Promise<void> => {
+    for await (const { item } of client.follow(operation, input, { after: 'latest', signal: leaving.signal })) {
+      clearTimeout(timer)
+      timer = setTimeout(() => told(item), 60)
+    }
+  }
+  // Without news the page still shows what it was told when it was opened, and the banner says that the connection is gone.
+  run().catch(() => undefined)
+  return () => {
+    clearTimeout(timer)
+    leaving.abort()
+  }
+}

@@ -1,0 +1,75 @@
+// Agents of the installation: register one, give it a key, switch it off.
+import { useState } from 'react'
+import { ActButton } from '../../parts/act-button.tsx'
+import { Pick, TextField } from '../../parts/fields.tsx'
+import { Loaded } from '../../parts/states.tsx'
+import { Who } from '../../parts/who.tsx'
+import { call } from '../../server/client.ts'
+import { useAgents, useMe, useNameOf, usePeople } from '../../server/names.ts'
+import { AddForm, ShownOnce } from '../parts.tsx'
+
+export default function Agents() {
+  const agents = useAgents()
+  const me = useMe().data?.id ?? ''
+  const people = usePeople().data ?? []
+  const nameOf = useNameOf()
+  const [name, setName] = useState('')
+  const [owner, setOwner] = useState(me)
+  const [secret, setSecret] = useState<{ readonly of: string; readonly key: string } | null>(null)
+  const keyFor = async (subject: string, of: string): Promise<void> => {
+    const { key } = await call('identity/key.issue', { subject })
+    if (key !== null) setSecret({ of, key })
+  }
+  return (
+    <div className="stack">
+      {secret !== null && <ShownOnce what={`A key for ${secret.of}`} secret={secret.key} close={() => setSecret(null)} />}
+      <AddForm
+        title="New agent"
+        button="Add agent"
+        changes="agents"
+        blocked={name.trim() === '' ? 'A name is needed.' : owner === '' ? 'Somebody answers for it.' : undefined}
+        act={() => call('identity/agent.add', { name: name.trim(), owner })}
+        done={() => setName('')}
+      >
+        <div className="pair">
+          <TextField label="Name" value={name} onChange={(event) => setName(event.target.value)} />
+          <Pick
+            label="Owner"
+            value={owner}
+            onValue={setOwner}
+            choices={people.filter(({ disabled }) => !disabled)}
+            note="The person who answers for it."
+          />
+        </div>
+      </AddForm>
+      <Loaded from={agents} what="The list of agents">
+        {(items) => (
+          <ul className="card rows">
+            {items
+              .filter(({ id }) => id !== 'agent_system')
+              .map((one) => (
+                <li key={one.id}>
+                  <Who name={one.name} sort="agent" large />
+                  <span className="two-lines">
+                    <b>
+                      <bdi>{one.name}</bdi> <code className="muted">{one.id}</code>
+                    </b>
+                    <span className="note">
+                      for {nameOf(one.owner)}
+                      {one.disabled && ', switched off'}
+                    </span>
+                  </span>
+                  <ActButton changes={[]} act={() => keyFor(one.id, one.name)}>
+                    New key
+                  </ActButton>
+                  <ActButton changes={['agents']} act={() => call('identity/agent.update', { agent_id: one.id, disabled: !one.disabled })}>
+                    {one.disabled ? 'Switch on' : 'Switch off'}
+                  </ActButton>
+                </li>
+              ))}
+          </ul>
+        )}
+      </Loaded>
+    </div>
+  )
+}

@@ -1,0 +1,64 @@
+// Groups of a project: whom an escalation calls in.
+import { useState } from 'react'
+import { useQuery } from '@tanstack/react-query'
+import { ActButton } from '../../parts/act-button.tsx'
+import { TextField } from '../../parts/fields.tsx'
+import { Loaded } from '../../parts/states.tsx'
+import { call } from '../../server/client.ts'
+import { useNameOf, usePeople } from '../../server/names.ts'
+import { AddForm } from '../parts.tsx'
+
+export default function Groups() {
+  const people = (usePeople().data ?? []).filter(({ disabled }) => !disabled)
+  const nameOf = useNameOf()
+  const [name, setName] = useState('')
+  const [members, setMembers] = useState<readonly string[]>([])
+  const groups = useQuery({ queryKey: ['groups'], queryFn: async () => (await call('execution/group.list', {})).items })
+  const blocked = name.trim() === '' ? 'A name is needed.' : members.length === 0 ? 'Choose its members.' : undefined
+  return (
+    <div className="stack">
+      <AddForm
+        title="New group"
+        about="One of the same name is replaced."
+        button="Set group"
+        changes="groups"
+        blocked={blocked}
+        act={() => call('execution/group.set', { name: name.trim(), members: [...members] })}
+        done={() => setName('')}
+      >
+        <TextField label="Name" value={name} onChange={(event) => setName(event.target.value)} />
+        <fieldset className="members">
+          <legend className="lbl">Members</legend>
+          {people.map((one) => (
+            <label className="check" key={one.id}>
+              <input
+                type="checkbox"
+                checked={members.includes(one.id)}
+                onChange={() => setMembers(members.includes(one.id) ? members.filter((id) => id !== one.id) : [...members, one.id])}
+              />
+              {one.name}
+            </label>
+          ))}
+        </fieldset>
+      </AddForm>
+      <Loaded from={groups} what="The list of groups">
+        {(items) => (
+          <ul className="card rows">
+            {items.map(({ id, name: called, members: held }) => (
+              <li key={id}>
+                <span className="two-lines">
+                  <b>{called}</b>
+                  <span className="note">{held.map((one) => nameOf(one)).join(', ')}</span>
+                </span>
+                <ActButton changes={['groups']} act={() => call('execution/group.remove', { name: called })}>
+                  Remove
+                </ActButton>
+              </li>
+            ))}
+            {items.length === 0 && <li className="muted">No groups yet.</li>}
+          </ul>
+        )}
+      </Loaded>
+    </div>
+  )
+}

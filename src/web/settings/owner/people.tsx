@@ -1,0 +1,78 @@
+// People of the installation: who there is, in which role, and a link that signs one in.
+import { useState } from 'react'
+import { ActButton } from '../../parts/act-button.tsx'
+import { Select, TextField } from '../../parts/fields.tsx'
+import { Loaded } from '../../parts/states.tsx'
+import { Who } from '../../parts/who.tsx'
+import { call } from '../../server/client.ts'
+import { useMe, usePeople } from '../../server/names.ts'
+import { AddForm, ShownOnce } from '../parts.tsx'
+
+type Role = 'owner' | 'member'
+export default function People() {
+  const people = usePeople()
+  const me = useMe().data?.id
+  const [name, setName] = useState('')
+  const [role, setRole] = useState<Role>('member')
+  const [link, setLink] = useState<{ readonly of: string; readonly url: string } | null>(null)
+  const linkFor = async (user_id: string, of: string): Promise<void> => {
+    const { token } = await call('identity/login.issue', { user_id })
+    if (token !== null) setLink({ of, url: `${location.origin}/login?token=${token}` })
+  }
+  return (
+    <div className="stack">
+      {link !== null && (
+        <ShownOnce what={`A link that signs ${link.of} in, once, within 15 minutes`} secret={link.url} close={() => setLink(null)} />
+      )}
+      <AddForm
+        title="New person"
+        button="Add person"
+        changes="people"
+        blocked={name.trim() === '' ? 'A name is needed.' : undefined}
+        act={() => call('identity/user.add', { name: name.trim(), role })}
+        done={() => setName('')}
+      >
+        <div className="pair">
+          <TextField label="Name" value={name} onChange={(event) => setName(event.target.value)} />
+          <Select
+            label="Role"
+            value={role}
+            onValue={(value) => setRole(value as Role)}
+            options={[
+              ['member', 'Member'],
+              ['owner', 'Owner'],
+            ]}
+          />
+        </div>
+      </AddForm>
+      <Loaded from={people} what="The list of people">
+        {(items) => (
+          <ul className="card rows">
+            {items.map((one) => (
+              <li key={one.id}>
+                <Who name={one.name} sort="person" large />
+                <span className="two-lines">
+                  <b>
+                    <bdi>{one.name}</bdi> <code className="muted">{one.id}</code>
+                  </b>
+                  <span className="note">
+                    {one.role}
+                    {one.disabled && ', switched off'}
+                  </span>
+                </span>
+                <ActButton changes={[]} blocked={one.disabled ? 'Switched off.' : undefined} act={() => linkFor(one.id, one.name)}>
+                  Sign-in link
+                </ActButton>
+                {one.id !== me && (
+                  <ActButton changes={['people']} act={() => call('identity/user.update', { user_id: one.id, disabled: !one.disabled })}>
+                    {one.disabled ? 'Switch on' : 'Switch off'}
+                  </ActButton>
+                )}
+              </li>
+            ))}
+          </ul>
+        )}
+      </Loaded>
+    </div>
+  )
+}

@@ -1,0 +1,123 @@
+// The policy for one's agents: whether time may decide, and the least risk that what they ask has.
+import { useState } from 'react'
+import { useMutation, useQuery } from '@tanstack/react-query'
+import { ActButton } from '../parts/act-button.tsx'
+import { Pick, Radios, Select, TextField } from '../parts/fields.tsx'
+import { riskWords } from '../parts/risk.tsx'
+import { Loaded, Refused } from '../parts/states.tsx'
+import { Said } from '../parts/text.tsx'
+import type { Output } from '#sdk/index.ts'
+import { call, queries } from '../server/client.ts'
+import { useAgents, useMe, useNameOf } from '../server/names.ts'
+import type { Risk } from '../server/types.ts'
+import { AddForm } from './parts.tsx'
+
+type Floor = NonNullable<Output<'execution/policy.get'>['policy']['floors']>[number]
+const risks: readonly Risk[] = ['R2', 'R3', 'R4', 'R5']
+
+function NewFloor({ floors }: { readonly floors: readonly Floor[] }) {
+  const me = useMe().data?.id
+  const agents = (useAgents().data ?? []).filter(({ owner, disabled }) => owner === me && !disabled)
+  const [risk, setRisk] = useState<Risk>('R3')
+  const [agent, setAgent] = useState('')
+  const [by, setBy] = useState({ tag: '', scope: '', target: '' })
+  const add = (): Promise<unknown> => {
+    const given = Object.entries(by)
+      .map(([name, words]) => [name, words.trim()] as const)
+      .filter(([, words]) => words !== '')
+    const floor: Floor = { risk, ...(agent === '' ? {} : { agent_id: agent }), ...Object.fromEntries(given) }
+    return call('execution/policy.set', { floors: [...floors, floor] })
+  }
+  return (
+    <AddForm
+      title="Raise a risk"
+      about="It raises what an agent says, and never lowers it. Fields left empty fit everything."
+      button="Add floor"
+      changes="policy"
+      act={add}
+      done={() => setBy({ tag: '', scope: '', target: '' })}
+    >
+      <div className="pair">
+        <Select
+          label="At least"
+          value={risk}
+          onValue={(value) => setRisk(value as Risk)}
+          options={risks.map((one) => [one, riskWords(one)] as const)}
+        />
+        <Pick label="Agent" value={agent} onValue={setAgent} choices={agents.map(({ id, name }) => ({ id, name }))} />
+      </div>
+      <div className="pair">
+        <TextField
+          label="Target"
+          placeholder="prod-eu-1"
+          value={by.target}
+          onChange={(event) => setBy({ ...by, target: event.target.value })}
+        />
+        <TextField
+          label="Scope"
+          placeholder="deploy:*"
+          value={by.scope}
+          onChange={(event) => setBy({ ...by, scope: event.target.value })}
+        />
+      </div>
+      <TextField label="Tag" value={by.tag} onChange={(event) => setBy({ ...by, tag: event.target.value })} />
+    </AddForm>
+  )
+}
+
+function Floors({ floors }: { readonly floors: readonly Floor[] }) {
+  const nameOf = useNameOf()
+  return (
+    <ul className="card rows">
+      {floors.map((floor, at) => {
+        const { risk, agent_id, ...by } = floor
+        const words = Object.entries(by).map(([name, value]) => `${name} ${value}`)
+        return (
+          <li key={JSON.stringify(floor)} data-testid="floor-row">
+            <span className="two-lines">
+              <b>At least {riskWords(risk)}</b>
+              <span className="note">
+                <Said>{[agent_id === undefined ? 'all your agents' : nameOf(agent_id), ...words].join(', ')}</Said>
+              </span>
+            </span>
+            <ActButton changes={['policy']} act={() => call('execution/policy.set', { floors: floors.filter((_, i) => i !== at) })}>
+              Remove
+            </ActButton>
+          </li>
+        )
+      })}
+      {floors.length === 0 && <li className="muted">No risk is raised: what your agents say counts.</li>}
+    </ul>
+  )
+}
+
+export default function Policy() {
+  const policy = useQuery({ queryKey: ['policy'], queryFn: async () => (await call('execution/policy.get', {})).policy })
+  const set = useMutation({
+    mutationFn: (defaults: 'allow' | 'forbid') => call('execution/policy.set', { defaults }),
+    onSettled: () => void queries.invalidateQueries({ queryKey: ['policy'] }),
+  })
+  return (
+    <Loaded from={policy} what="The policy">
+      {({ defaults, floors = [] }) => (
+        <div className="stack">
+          <section className="card form">
+            <h3 className="h">When nobody answers in time</h3>
+            <Radios
+              label="When nobody answers in time"
+              value={defaults}
+              onValue={(value) => set.mutate(value as 'allow' | 'forbid')}
+              options={[
+                { value: 'allow', words: 'A decision may take the default that its agent stated', note: 'Approvals never do.' },
+                { value: 'forbid', words: 'Nothing is decided by time', note: 'It waits until somebody answers.' },
+              ]}
+            />
+            <Refused error={set.error} />
+          </section>
+          <NewFloor floors={floors} />
+          <Floors floors={floors} />
+        </div>
+      )}
+    </Loaded>
+  )
+}

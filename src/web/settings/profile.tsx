@@ -1,0 +1,68 @@
+// The profile: who one is here, how the page looks, and the way out.
+import { useState } from 'react'
+import { singleKeys, useSingleKeys } from '../app/commands.ts'
+import { chooseTheme, chosenTheme, type Theme } from '../app/theme.ts'
+import { Radios } from '../parts/fields.tsx'
+import { Switch } from '../parts/switch.tsx'
+import { queries, session } from '../server/client.ts'
+import { useMe, useMyName } from '../server/names.ts'
+
+async function signOut(): Promise<void> {
+  await fetch('/logout', { method: 'POST', redirect: 'manual' })
+  queries.clear()
+  session.set(true)
+  location.assign('/inbox')
+}
+
+export function Profile() {
+  const me = useMe().data
+  const name = useMyName()
+  const [theme, setTheme] = useState<Theme>(chosenTheme)
+  const isOn = useSingleKeys()
+  return (
+    <div className="stack">
+      <section className="card facts">
+        <dl>
+          <dt>Name</dt>
+          <dd>{name}</dd>
+          <dt>Id</dt>
+          <dd className="mono">{me?.id}</dd>
+          <dt>Role</dt>
+          <dd>{me?.owner === true ? 'owner of the installation' : 'member'}</dd>
+          <dt>Projects</dt>
+          <dd>{me?.projects.map(({ project_id, role }) => `${project_id} (${role})`).join(', ')}</dd>
+        </dl>
+      </section>
+      <section className="card form">
+        <h3 className="h">How it looks</h3>
+        <Radios
+          label="Theme"
+          value={theme}
+          onValue={(value) => {
+            setTheme(value as Theme)
+            chooseTheme(value as Theme)
+          }}
+          options={[
+            { value: 'system', words: 'As the system' },
+            { value: 'light', words: 'Light' },
+            { value: 'dark', words: 'Dark' },
+          ]}
+        />
+        <Switch label="Single keys" checked={isOn} onChange={singleKeys.set} note="J, K, A, R and the others act without Ctrl." />
+      </section>
+      <section className="card form">
+        <h3 className="h">On this device</h3>
+        <p className="note">Kept on the device, the page opens offline and says so. Nothing is decided offline.</p>
+        <div className="row">
+          <a className="btn sm" href="/install?next=/settings/profile">
+            Install
+          </a>
+          <span className="grow" />
+          <button type="button" className="btn sm danger" onClick={() => void signOut()}>
+            Sign out
+          </button>
+        </div>
+      </section>
+    </div>
+  )
+}

@@ -1,0 +1,49 @@
+// Pushes to this browser: asked for only on a click. The device must be set up first, as only its service worker can receive them.
+import { useMutation, useQuery } from '@tanstack/react-query'
+import { Refused } from '../parts/states.tsx'
+import type { Input } from '#sdk/index.ts'
+import { call, queries } from '../server/client.ts'
+
+type PushKey = { readonly key: string | null }
+const bytesIn = (text: string): Uint8Array<ArrayBuffer> =>
+  Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (letter) => letter.charCodeAt(0))
+
+async function subscribe(key: string): Promise<void> {
+  const registration = await navigator.serviceWorker.getRegistration('/')
+  if (!registration) return location.assign('/install?next=/settings/notifications')
+  const made = await registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: bytesIn(key) })
+  const { endpoint, keys } = made.toJSON()
+  const input = { kind: 'push', endpoint, keys: { p256dh: keys?.['p256dh'], auth: keys?.['auth'] }, label: 'This browser' }
+  await call('execution/channel.add', input as unknown as Input<'execution/channel.add'>)
+}
+
+export function PushHere() {
+  const key =
+    useQuery({
+      queryKey: ['push-key'],
+      queryFn: async () => (await call('execution/channel.push_key' as never, {} as never)) as unknown as PushKey,
+      retry: false,
+    }).data?.key ?? null
+  const add = useMutation({
+    mutationFn: () => subscribe(key!),
+    onSuccess: () => void queries.invalidateQueries({ queryKey: ['channels'] }),
+  })
+  const isAble = 'serviceWorker' in navigator && 'PushManager' in window
+  if (key === null || !isAble) return null
+  return (
+    <section className="card form">
+      <h3 className="h">This browser</h3>
+      <p className="note">
+        A push says that something waits, with its title. What is small and has nothing but a title can be approved or rejected in it.
+      </p>
+      <Refused
+        error={
+          add.error instanceof DOMException ? 'The browser does not allow pushes from this page. Its settings can change that.' : add.error
+        }
+      />
+      <button type="button" className="btn sm" aria-disabled={add.isPending || undefined} onClick={() => !add.isPending && add.mutate()}>
+        Push to this browser
+      </button>
+    </section>
+  )
+}

@@ -1,0 +1,185 @@
+// Actions of a principal on a task that is under way: steer it, stop it, take it, give it back, give it time, end it.
+import { useState, type ReactNode } from 'react'
+import { useMutation } from '@tanstack/react-query'
+import { useCommands } from '../app/commands.ts'
+import { ActButton } from '../parts/act-button.tsx'
+import { FormDialog } from '../parts/dialog.tsx'
+import { Select, TextArea, TextField } from '../parts/fields.tsx'
+import { Icon } from '../parts/icon.tsx'
+import { call, queries, serverNow } from '../server/client.ts'
+import { useDraft } from '../server/drafts.ts'
+import { useMe } from '../server/names.ts'
+import type { Task } from '../server/types.ts'
+import { isOver } from './states.ts'
+
+type Opened = 'Amend' | 'Interrupt' | 'Take over' | 'Hand back' | 'Extend' | 'Cancel task'
+type Props = { readonly task: Task; close(): void }
+
+function TaskDialog({
+  name,
+  task,
+  close,
+  danger = false,
+  blocked,
+  children,
+  act,
+}: Props & {
+  readonly name: Opened
+  readonly danger?: boolean
+  readonly blocked?: string | undefined
+  readonly children: ReactNode
+  act(): Promise<unknown>
+}) {
+  const send = useMutation({
+    mutationFn: act,
+    onSuccess() {
+      void queries.invalidateQueries({ queryKey: ['task', task.id] })
+      close()
+    },
+  })
+  return (
+    <FormDialog
+      name={name}
+      about={<bdi>{task.spec.goal}</bdi>}
+      danger={danger}
+      close={close}
+      busy={send.isPending}
+      error={send.error}
+      blocked={blocked}
+      send={() => send.mutate()}
+    >
+      {children}
+    </FormDialog>
+  )
+}
+
+type Intent = 'redirect' | 'clarify' | 'constrain' | 'abort_hint'
+const intents: readonly (readonly [Intent, string])[] = [
+  ['redirect', 'Redirect: go another way'],
+  ['clarify', 'Clarify: what was meant'],
+  ['constrain', 'Constrain: a further limit'],
+  ['abort_hint', 'Consider stopping'],
+]
+function Amend(props: Props) {
+  const [text, setText, clear] = useDraft(`amend/${props.task.id}`, '')
+  const [intent, setIntent] = useState<Intent>('redirect')
+  const act = async (): Promise<void> => {
+    await call('collaboration/task.amend', { task_id: props.task.id, text: text.trim(), intent })
+    clear()
+  }
+  return (
+    <TaskDialog {...props} name="Amend" act={act} blocked={text.trim() === '' ? 'Say what changes.' : undefined}>
+      <TextArea
+        label="Instruction"
+        value={text}
+        onValue={setText}
+        rows={4}
+        note="The agent gets it while it works. The goal itself never changes."
+      />
+      <Select label="Intent" value={intent} onValue={(value) => setIntent(value as Intent)} options={intents} />
+    </TaskDialog>
+  )
+}
+
+type Reasoned = Exclude<Opened, 'Amend' | 'Extend'>
+const reasoned: Readonly<
+  Record<Reasoned, { readonly note: string; readonly danger: boolean; act(task_id: string, reason: string): Promise<unknown> }>
+> = {
+  Interrupt: {
+    note: 'The agent stops where it is and waits until you answer in the inbox.',
+    danger: true,
+    act: (task_id, reason) => call('collaboration/task.interrupt', { task_id, ...(reason === '' ? {} : { reason }) }),
+  },
+  'Take over': {
+    note: 'The work is yours; the agent waits until you hand it back.',
+    danger: false,
+    act: (task_id, reason) => call('collaboration/task.takeover', { task_id, ...(reason === '' ? {} : { reason }) }),
+  },
+  'Hand back': {
+    note: 'The agent goes on, with your words.',
+    danger: false,
+    act: (task_id, reason) => call('collaboration/task.return', { task_id, ...(reason === '' ? {} : { comment: reason }) }),
+  },
+  'Cancel task': {
+    note: 'It ends, with all its parts. That cannot be taken back.',
+    danger: true,
+    act: (task_id, reason) => call('collaboration/task.cancel', { task_id, ...(reason === '' ? {} : { reason }) }),
+  },
+}
+function WithReason({ name, ...props }: Props & { readonly name: Reasoned }) {
+  const [reason, setReason, clear] = useDraft(`${name}/${props.task.id}`, '')
+  const { note, danger, act } = reasoned[name]
+  return (
+    <TaskDialog
+      {...props}
+      name={name}
+      danger={danger}
+      act={async () => {
+        await act(props.task.id, reason.trim())
+        clear()
+      }}
+    >
+      <TextArea label="Reason" value={reason} onValue={setReason} note={note} />
+    </TaskDialog>
+  )
+}
+
+function ExtendTask(props: Props) {
+  const [minutes, setMinutes] = useState('60')
+  const from = Math.max(serverNow(), props.task.deadline === null ? 0 : Date.parse(props.task.deadline))
+  const deadline = new Date(from + Number(minutes) * 60_000)
+  const isGood = Number(minutes) > 0 && !Number.isNaN(deadline.getTime())
+  return (
+    <TaskDialog
+      {...props}
+      name="Extend"
+      act={() => call('collaboration/task.extend', { task_id: props.task.id, deadline: deadline.toISOString() })}
+      blocked={isGood ? undefined : 'Give a number of minutes.'}
+    >
+      <TextField
+        label="Minutes"
+        type="number"
+        min={1}
+        value={minutes}
+        onChange={(event) => setMinutes(event.target.value)}
+        note="Added to its deadline, or counted from now."
+      />
+    </TaskDialog>
+  )
+}
+
+export function TaskActions({ task, isHeldByPerson }: { readonly task: Task; readonly isHeldByPerson: boolean }) {
+  const [open, setOpen] = useState<Opened | null>(null)
+  const me = useMe().data?.id
+  const isMine = task.ownership.principal === me
+  const offered: Opened[] =
+    isOver(task) || !isMine
+      ? []
+      : ['Amend', ...(isHeldByPerson ? (['Hand back'] as const) : (['Take over', 'Interrupt'] as const)), 'Extend', 'Cancel task']
+  useCommands(offered.map((title) => ({ title, group: 'Page' as const, run: () => setOpen(title) })))
+  const close = (): void => setOpen(null)
+  const icons = { Amend: 'edit', Interrupt: 'stop', 'Take over': 'hand', 'Hand back': 'back', Extend: 'clock', 'Cancel task': 'x' } as const
+  return (
+    <>
+      {offered.map((name) => (
+        <button
+          key={name}
+          type="button"
+          className={name === 'Interrupt' || name === 'Cancel task' ? 'btn sm danger' : 'btn sm'}
+          onClick={() => setOpen(name)}
+        >
+          <Icon name={icons[name]} />
+          {name}
+        </button>
+      ))}
+      {task.state === 'review_ready' || task.state === 'under_review' ? null : task.state === 'accepted' && isMine ? (
+        <ActButton changes={['task']} act={() => call('collaboration/task.complete', { task_id: task.id })}>
+          Complete
+        </ActButton>
+      ) : null}
+      {open === 'Amend' && <Amend task={task} close={close} />}
+      {open === 'Extend' && <ExtendTask task={task} close={close} />}
+      {open !== null && open !== 'Amend' && open !== 'Extend' && <WithReason name={open} task={task} close={close} />}
+    </>
+  )
+}

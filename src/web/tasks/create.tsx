@@ -1,0 +1,141 @@
+// A new task: what it is for, when it is done well, and which agent gets it. Agents are suggested by what they can do.
+import { useMutation, useQuery } from '@tanstack/react-query'
+import { Link, useLocation } from 'wouter'
+import { useCommands } from '../app/commands.ts'
+import { Pick, Select, TextArea, TextField } from '../parts/fields.tsx'
+import { Icon } from '../parts/icon.tsx'
+import { Page } from '../parts/page.tsx'
+import { Refused } from '../parts/states.tsx'
+import { after, all, call, queries } from '../server/client.ts'
+import { useDraft } from '../server/drafts.ts'
+import { useAgents, useProjects } from '../server/names.ts'
+import type { AgentCard } from '../server/types.ts'
+
+type Form = { readonly goal: string; readonly criteria: string; readonly agent: string; readonly project: string; readonly due: string }
+const empty: Form = { goal: '', criteria: '', agent: '', project: '', due: '' }
+
+const wordsOf = (text: string): string[] => text.toLowerCase().match(/[\p{L}\p{N}]{3,}/gu) ?? []
+/** How much of the goal an agent's own card speaks about. */
+function fitOf(card: AgentCard, goal: string): number {
+  const said = new Set(
+    wordsOf([card.name, card.description, ...card.tags, ...card.capabilities.map((one) => JSON.stringify(one))].join(' ')),
+  )
+  return wordsOf(goal).filter((word) => said.has(word)).length
+}
+
+function useSuggested(goal: string): readonly AgentCard[] {
+  const cards = useQuery({
+    queryKey: ['cards'],
+    queryFn: () => all<AgentCard>((cursor) => call('delegation/agent.discover', { limit: 200, ...after(cursor) })),
+  }).data
+  return (cards ?? [])
+    .map((card) => ({ card, fit: fitOf(card, goal) }))
+    .filter(({ fit }) => fit > 0)
+    .toSorted((one, other) => other.fit - one.fit)
+    .slice(0, 3)
+    .map(({ card }) => card)
+}
+
+export default function NewTaskPage() {
+  const [form, setForm, clear] = useDraft<Form>('task/new', empty)
+  const [, go] = useLocation()
+  const agents = (useAgents().data ?? []).filter(({ disabled, id }) => !disabled && id !== 'agent_system')
+  const projects = useProjects().data ?? []
+  const suggested = useSuggested(form.goal)
+  const set = (more: Partial<Form>): void => setForm({ ...form, ...more })
+  const create = useMutation({
+    async mutationFn() {
+      const criteria = form.criteria
+        .split('\n')
+        .map((line) => line.trim())
+        .filter((line) => line !== '')
+      const { task } = await call('collaboration/task.create', {
+        spec: { goal: form.goal.trim(), acceptance_criteria: criteria },
+        ...(form.project === '' ? {} : { project_id: form.project }),
+        ...(form.due === '' ? {} : { deadline: new Date(form.due).toISOString() }),
+      })
+      // It exists from here on: where handing it over fails, it is found in the list.
+      if (form.agent !== '') await call('collaboration/task.assign', { task_id: task.id, assignee: form.agent })
+      return task
+    },
+    onSuccess(task) {
+      clear()
+      void queries.invalidateQueries({ queryKey: ['tasks'] })
+      go(`/tasks/${task.id}`)
+    },
+  })
+  const blocked = form.goal.trim() === '' ? 'It needs a goal.' : undefined
+  const send = (): void => {
+    if (blocked === undefined && !create.isPending) create.mutate()
+  }
+  useCommands([{ title: 'Create task', keys: ['Enter'], withModifier: true, group: 'Page', run: send }])
+  return (
+    <Page
+      title="New task"
+      crumb={
+        <>
+          <Link href="/tasks">Tasks</Link>
+          <Icon name="chevron" />
+          <span>New</span>
+        </>
+      }
+    >
+      <form
+        className="card form"
+        onSubmit={(event) => {
+          event.preventDefault()
+          send()
+        }}
+      >
+        <TextArea
+          label="Goal"
+          value={form.goal}
+          onValue={(goal) => set({ goal })}
+          placeholder="Fix the login bug"
+          note="You become its principal; a goal never changes."
+        />
+        <TextArea
+          label="Acceptance criteria"
+          value={form.criteria}
+          onValue={(criteria) => set({ criteria })}
+          rows={4}
+          note="One a line. The review is held against them."
+        />
+        <Pick
+          label="Agent"
+          value={form.agent}
+          onValue={(agent) => set({ agent })}
+          choices={agents.map(({ id, name, description }) => ({ id, name, ...(description === '' ? {} : { note: description }) }))}
+          note="Left empty, the task waits until you hand it over."
+        />
+        {suggested.length > 0 && (
+          <div className="suggested" aria-label="Suggested agents">
+            <span className="note">Can do this, by their own card:</span>
+            {suggested.map((card) => (
+              <button type="button" key={card.agent_id} className="btn sm" onClick={() => set({ agent: card.agent_id })}>
+                <Icon name="agent" />
+                {card.name}
+              </button>
+            ))}
+          </div>
+        )}
+        <div className="pair">
+          <Select
+            label="Project"
+            value={form.project}
+            onValue={(project) => set({ project })}
+            options={[['', 'The default one'], ...projects.map(({ id, name }) => [id, name] as const)]}
+          />
+          <TextField label="Due" type="datetime-local" value={form.due} onChange={(event) => set({ due: event.target.value })} />
+        </div>
+        <Refused error={create.error} />
+        <div className="row end">
+          <span className="note grow">{blocked}</span>
+          <button type="submit" className="btn primary" aria-disabled={blocked !== undefined || create.isPending || undefined}>
+            Create task
+          </button>
+        </div>
+      </form>
+    </Page>
+  )
+}

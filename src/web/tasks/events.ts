@@ -1,0 +1,126 @@
+// Events of a task in groups: one line for what belongs together, in words, instead of each fact of the record.
+import type { IconName } from '../parts/icon.tsx'
+import type { Event } from '../server/types.ts'
+
+export type Group = {
+  readonly events: readonly Event[]
+  readonly icon: IconName
+  readonly tone: '' | 'ok' | 'bad' | 'warn' | 'agent'
+  readonly words: string
+  /** The one that it went to, after the words. */
+  readonly whom: string | null
+  /** What somebody wrote, or the message of the last report. */
+  readonly quote: string | null
+  readonly percent: number | null
+  readonly request: string | null
+}
+type Said = { readonly words: string; readonly icon?: IconName; readonly tone?: Group['tone'] }
+
+const shortOf = (action: string): string => action.slice(action.indexOf('/') + 1)
+const table: Readonly<Record<string, Said>> = {
+  'task.created': { words: 'created the task', icon: 'plus' },
+  'task.assigned': { words: 'handed it to', icon: 'person' },
+  'task.started': { words: 'began to work', icon: 'play', tone: 'agent' },
+  'task.cancelled': { words: 'cancelled the task', icon: 'x', tone: 'bad' },
+  'task.completed': { words: 'completed the task', icon: 'check', tone: 'ok' },
+  'task.amended': { words: 'steered the work', icon: 'edit' },
+  'task.interrupted': { words: 'interrupted the work', icon: 'stop', tone: 'bad' },
+  'task.taken_over': { words: 'took the work over', icon: 'hand' },
+  'task.returned': { words: 'handed the work back', icon: 'back' },
+  'task.extended': { words: 'gave it more time', icon: 'clock' },
+  'task.overdue': { words: 'noted that its time is over', icon: 'clock', tone: 'bad' },
+  'task.checkpoint.raised': { words: 'asked people', icon: 'ask', tone: 'warn' },
+  'task.checkpoint.resolved': { words: 'answered', icon: 'check', tone: 'ok' },
+  'task.checkpoint.expired': { words: 'noted that nobody answered in time', icon: 'clock', tone: 'bad' },
+  'artifact.committed': { words: 'delivered', icon: 'file', tone: 'agent' },
+  'artifact.edited': { words: 'delivered a version of their own', icon: 'edit' },
+  'review.submitted': { words: 'reviewed', icon: 'review', tone: 'ok' },
+  'review.commented': { words: 'remarked', icon: 'ask' },
+  'grant.added': { words: 'gave a grant', icon: 'grant' },
+  'grant.used': { words: 'used a grant, nobody was asked', icon: 'grant', tone: 'ok' },
+  'grant.revoked': { words: 'revoked a grant', icon: 'grant', tone: 'bad' },
+  'ownership.transferred': { words: 'handed it to somebody else', icon: 'person' },
+  'ownership.delegated': { words: 'delegated it', icon: 'agent', tone: 'agent' },
+  'ledger.written': { words: 'noted in the ledger', icon: 'record' },
+  'request.created': { words: 'asked', icon: 'approve', tone: 'warn' },
+  'request.mirrored': { words: 'waits in the inbox', icon: 'inbox' },
+  'request.completed': { words: 'answered a request', icon: 'check', tone: 'ok' },
+  'request.questioned': { words: 'asked back', icon: 'ask' },
+  'request.replied': { words: 'replied', icon: 'ask', tone: 'agent' },
+  'run.delegated': { words: 'got a run', icon: 'agent', tone: 'agent' },
+  'run.started': { words: 'began a run', icon: 'play', tone: 'agent' },
+  'run.progress': { words: 'reported', icon: 'agent', tone: 'agent' },
+  'run.completed': { words: 'ended a run', icon: 'check', tone: 'agent' },
+  'run.failed': { words: 'failed', icon: 'alert', tone: 'bad' },
+  'authorization.denied': { words: 'tried something and was refused', icon: 'alert', tone: 'bad' },
+}
+/** The item of the inbox that stands for a checkpoint. */
+export const itemOf = (checkpoint_id: string): string => `hxp_${checkpoint_id.slice(checkpoint_id.indexOf('_') + 1)}`
+const plain = (action: string): string => shortOf(action).replaceAll(/[._]/g, ' ')
+
+type After = Record<string, unknown>
+const textIn = (after: After | null, ...names: readonly string[]): string | null => {
+  for (const name of names) if (typeof after?.[name] === 'string' && after[name] !== '') return after[name]
+  return null
+}
+function quoteOf(action: string, after: After | null): string | null {
+  if (action.startsWith('task.amended')) return textIn(after, 'text')
+  if (action === 'task.checkpoint.raised') return textIn(after, 'prompt')
+  if (action === 'request.created') {
+    const payload = after?.['payload'] as After | undefined
+    return textIn(payload ?? null, 'item', 'question', 'prompt')
+  }
+  if (action.startsWith('run.progress')) return textIn((after?.['progress'] as After | undefined) ?? after, 'message')
+  if (action === 'review.commented') return textIn(after, 'body')
+  return action === 'task.cancelled' ? textIn(after, 'outcome_reason') : null
+}
+
+function groupOf(event: Event): Group {
+  const action = shortOf(event.action)
+  const after = event.after as After | null
+  const said = table[action] ?? { words: plain(event.action) }
+  const verdict = action === 'review.submitted' ? textIn(after, 'verdict') : null
+  const progress = (after?.['progress'] as { percent?: number } | undefined) ?? null
+  return {
+    events: [event],
+    icon: said.icon ?? 'record',
+    tone: verdict === 'rejected' || verdict === 'changes_requested' ? 'bad' : (said.tone ?? ''),
+    words: verdict === null ? said.words : `reviewed: ${verdict.replace('_', ' ')}`,
+    whom: action === 'task.assigned' ? textIn((after?.['ownership'] as After | undefined) ?? null, 'assignee') : null,
+    quote: quoteOf(action, after),
+    percent: action.startsWith('run.progress') ? (progress?.percent ?? null) : null,
+    request: action === 'request.created' ? event.subject.id : action === 'task.checkpoint.raised' ? itemOf(event.subject.id) : null,
+  }
+}
+
+/** Facts that only follow from another one say nothing new to a reader: the checkpoint of a person who interrupts is the interruption. */
+const isEcho = ({ action, cause, actor }: Event): boolean =>
+  cause !== null &&
+  (/request\.(?:created|mirrored|completed|closed|rerouted|bound)|run\.(?:delegated|started|steered|blocked|resumed)|card\.|checkpoint\.(?:asked|settled)/.test(
+    action,
+  ) ||
+    (action.endsWith('checkpoint.raised') && actor.startsWith('user_')))
+
+/** Whether one line says both: handing back answers the checkpoint that held the work. */
+const replaces = (event: Event, last: Event): boolean =>
+  shortOf(event.action) === 'task.returned' && event.cause === last.seq && shortOf(last.action) === 'task.checkpoint.resolved'
+
+/** One after the other; reports of the same agent in a row are one line. */
+export function groupsOf(events: readonly Event[]): Group[] {
+  const groups: Group[] = []
+  for (const event of events) {
+    if (isEcho(event)) continue
+    const one = groupOf(event)
+    const last = groups.at(-1)
+    if (
+      last &&
+      shortOf(event.action).startsWith('run.progress') &&
+      last.events[0]!.action === event.action &&
+      last.events[0]!.actor === event.actor
+    )
+      groups[groups.length - 1] = { ...one, events: [...last.events, event] }
+    else if (last && replaces(event, last.events[0]!)) groups[groups.length - 1] = { ...one, events: [event] }
+    else groups.push(one)
+  }
+  return groups
+}

@@ -1,0 +1,114 @@
+// One task: its state, its timeline with replay, and what belongs to it, live.
+import { useEffect } from 'react'
+import { useQuery } from '@tanstack/react-query'
+import { Link } from 'wouter'
+import { Icon } from '../parts/icon.tsx'
+import { Failed, Skeleton } from '../parts/states.tsx'
+import { ShortId } from '../parts/text.tsx'
+import { after, all, call, queries } from '../server/client.ts'
+import { followLive } from '../server/live.ts'
+import type { Event, Task } from '../server/types.ts'
+import { TaskActions } from './actions.tsx'
+import { Side } from './side.tsx'
+import { stepsOf } from './states.ts'
+import { Timeline } from './timeline.tsx'
+import '../style/pages/task.css'
+
+function Steps({ task }: { readonly task: Task }) {
+  return (
+    <ol className="steps" data-testid="task-state" data-state={task.state} aria-label="State">
+      {stepsOf(task).map(({ words, phase }) => (
+        <li key={words} className={phase === 'past' ? 'past' : undefined} aria-current={phase === 'now' ? 'step' : undefined}>
+          <span className="st">{phase === 'past' && <Icon name="check" />}</span>
+          {words}
+        </li>
+      ))}
+    </ol>
+  )
+}
+
+const useTask = (id: string) => ({
+  task: useQuery({ queryKey: ['task', id], queryFn: async () => (await call('collaboration/task.get', { task_id: id })).task }),
+  events: useQuery({
+    queryKey: ['task', id, 'events'],
+    queryFn: () =>
+      all<Event>((cursor) => call('collaboration/audit.query', { task_id: id, order: 'oldest', limit: 200, ...after(cursor) })),
+  }),
+  runs: useQuery({
+    queryKey: ['task', id, 'runs'],
+    queryFn: async () => (await call('delegation/run.list', { task_id: id, limit: 50 })).items,
+  }),
+})
+
+/** Whether a person has the work in their own hands at present. */
+function useTakenOver(task: Task | undefined): boolean {
+  const pending = task?.pending_checkpoint ?? null
+  const found = useQuery({
+    queryKey: ['task', task?.id, 'pending', pending],
+    queryFn: async () => (await call('collaboration/checkpoint.get', { checkpoint_id: pending! })).checkpoint,
+    enabled: pending !== null,
+  }).data
+  return pending !== null && found?.takeover === true
+}
+
+export default function TaskPage({ id }: { readonly id: string }) {
+  const { task, events, runs } = useTask(id)
+  const isTakenOver = useTakenOver(task.data)
+  useEffect(
+    () =>
+      followLive('collaboration/audit.follow', { task_id: id }, () => {
+        void queries.invalidateQueries({ queryKey: ['task', id] })
+        void queries.invalidateQueries({ queryKey: ['grants', id] })
+      }),
+    [id],
+  )
+  useEffect(() => {
+    if (task.data) document.title = `${task.data.spec.goal} · Countersign`
+  }, [task.data?.spec.goal])
+  if (!task.data)
+    return (
+      <div className="page">
+        <h1 className="sr">Task</h1>
+        {task.error ? <Failed what="This task" error={task.error} again={() => void task.refetch()} /> : <Skeleton />}
+      </div>
+    )
+  return (
+    <div className="page">
+      <header>
+        <div className="row head">
+          <div className="grow">
+            <div className="crumb">
+              <Link href="/tasks">Tasks</Link>
+              <Icon name="chevron" />
+              <ShortId id={id} />
+            </div>
+            <h1>
+              <bdi>{task.data.spec.goal}</bdi>
+            </h1>
+          </div>
+          <div className="row wrap actions">
+            {(task.data.state === 'review_ready' || task.data.state === 'under_review') && (
+              <Link className="btn sm primary" href={`/reviews/${id}`}>
+                Review
+              </Link>
+            )}
+            <TaskActions task={task.data} isHeldByPerson={isTakenOver} />
+          </div>
+        </div>
+        <Steps task={task.data} />
+      </header>
+      <div className="cols task-cols">
+        <div className="tl">
+          {events.data ? (
+            <Timeline events={events.data} task={task.data} />
+          ) : events.error ? (
+            <Failed what="The timeline" error={events.error} again={() => void events.refetch()} />
+          ) : (
+            <Skeleton />
+          )}
+        </div>
+        <Side task={task.data} runs={runs.data ?? []} events={events.data ?? []} />
+      </div>
+    </div>
+  )
+}

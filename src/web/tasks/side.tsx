@@ -1,0 +1,273 @@
+// Beside the timeline: where the task stands now, what was agreed, and what belongs to it.
+import { useQuery } from '@tanstack/react-query'
+import { Link } from 'wouter'
+import { DownloadButton } from '../review/download.tsx'
+import { RevokeButton } from '../grants/revoke.tsx'
+import { Icon } from '../parts/icon.tsx'
+import { plural, Said } from '../parts/text.tsx'
+import { Ago, momentOf, span } from '../parts/time.tsx'
+import { Who, sortOf } from '../parts/who.tsx'
+import { call } from '../server/client.ts'
+import { capital, useMe, useNameOf } from '../server/names.ts'
+import type { Event, Run, Task } from '../server/types.ts'
+import { itemOf } from './events.ts'
+
+function Now({ task, runs }: { readonly task: Task; readonly runs: readonly Run[] }) {
+  const nameOf = useNameOf()
+  const holder = task.executor ?? task.ownership.assignee
+  const live = runs.filter(({ state }) => state === 'running' || state === 'blocked')
+  return (
+    <section>
+      <h2 className="h">Now</h2>
+      <dl>
+        <dt>Held by</dt>
+        <dd className="row">
+          <Who name={nameOf(holder)} sort={sortOf(holder)} />
+          {nameOf(holder)}
+        </dd>
+        <dt>Principal</dt>
+        <dd>{nameOf(task.ownership.principal)}</dd>
+        <dt>Worked</dt>
+        <dd>{span(task.active_ms)}</dd>
+        {task.deadline !== null && (
+          <>
+            <dt>Due</dt>
+            <dd>{momentOf(task.deadline)}</dd>
+          </>
+        )}
+      </dl>
+      {live.map(({ run_id, agent_id, progress, state }) => (
+        <div className="run-now" key={run_id}>
+          <div className="row">
+            <Who name={nameOf(agent_id)} sort="agent" />
+            <span className="grow">
+              {capital(nameOf(agent_id))} {state === 'blocked' ? 'waits' : 'works'}
+            </span>
+            {progress?.percent !== undefined && progress.percent !== null && <span className="mono muted">{progress.percent} %</span>}
+          </div>
+          {progress !== null && progress.message && (
+            <p className="soft">
+              <Said>{progress.message}</Said>
+            </p>
+          )}
+          {progress?.percent !== undefined && progress.percent !== null && (
+            <div
+              className="meter"
+              role="progressbar"
+              aria-label="Progress"
+              aria-valuenow={progress.percent}
+              aria-valuemin={0}
+              aria-valuemax={100}
+            >
+              <i style={{ width: `${Math.min(100, progress.percent)}%` }} />
+            </div>
+          )}
+        </div>
+      ))}
+    </section>
+  )
+}
+
+function ChainOf({ task }: { readonly task: Task }) {
+  const nameOf = useNameOf()
+  const links = [...new Set([task.ownership.principal, ...task.delegators, task.executor ?? task.ownership.assignee])]
+  return (
+    <section>
+      <h2 className="h">Who acts for whom</h2>
+      <ol className="chain down" aria-label="Who acts for whom">
+        {links.map((id, i) => (
+          <li key={id}>
+            <Who name={nameOf(id)} sort={sortOf(id)} />
+            <span>
+              <Said>{capital(nameOf(id))}</Said>
+              <small>{i === 0 ? 'principal' : i === links.length - 1 ? 'works on it' : 'delegated'}</small>
+            </span>
+          </li>
+        ))}
+      </ol>
+    </section>
+  )
+}
+
+function Agreed({ task }: { readonly task: Task }) {
+  const { acceptance_criteria: criteria } = task.spec
+  if (criteria.length === 0) return null
+  return (
+    <section>
+      <h2 className="h">What was agreed</h2>
+      <ul className="crit">
+        {criteria.map((one) => (
+          <li key={one}>
+            <Icon name="flag" />
+            <Said>{one}</Said>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+export const useArtifacts = (task_id: string) =>
+  useQuery({
+    queryKey: ['task', task_id, 'artifacts'],
+    queryFn: async () => (await call('collaboration/artifact.list', { task_id, limit: 100 })).items,
+  })
+
+function Artifacts({ task }: { readonly task: Task }) {
+  const artifacts = useArtifacts(task.id).data ?? []
+  if (artifacts.length === 0) return null
+  return (
+    <section>
+      <h2 className="h">
+        Artifacts <span className="note">{artifacts.length}</span>
+      </h2>
+      <ul className="things">
+        {artifacts.map(({ id, type, version, delivered }) => (
+          <li className="row" key={id}>
+            <Icon name="file" />
+            <Link className="grow clip link" href={`/reviews/${task.id}`}>
+              <bdi>{type}</bdi>
+            </Link>
+            <span className={delivered === null ? 'chip' : 'chip accent'}>{version}</span>
+            <DownloadButton artifact_id={id} version={version} />
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+function Grants({ task }: { readonly task: Task }) {
+  const me = useMe().data?.id
+  const grants = useQuery({
+    queryKey: ['grants', task.id],
+    queryFn: async () => (await call('collaboration/grant.list', { task_id: task.id, limit: 100 })).items,
+  }).data
+  const live = (grants ?? []).filter(({ revoked_at }) => revoked_at === null)
+  if (live.length === 0) return null
+  return (
+    <section>
+      <h2 className="h">
+        Grants <span className="note">{live.length} not revoked</span>
+      </h2>
+      <ul className="things">
+        {live.map((grant) => (
+          <li className="row" key={grant.id} data-testid="grant-row">
+            <code className="grow">{grant.scope}</code>
+            <span className="note">{grant.uses === null ? `${grant.used} used` : `${grant.used} of ${grant.uses} used`}</span>
+            {grant.granted_by === me && <RevokeButton grant={grant} />}
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+function Steering({ task }: { readonly task: Task }) {
+  const nameOf = useNameOf()
+  const items = useQuery({
+    queryKey: ['task', task.id, 'steering'],
+    queryFn: async () => (await call('collaboration/task.steering', { task_id: task.id, limit: 50 })).items,
+  }).data
+  if (items === undefined || items.length === 0) return null
+  return (
+    <section>
+      <h2 className="h">
+        Steering <span className="note">{plural(items.length, 'instruction')}</span>
+      </h2>
+      <ul className="things">
+        {items.map(({ id, text, intent, by, at }) => (
+          <li key={id}>
+            <Said>{text}</Said>{' '}
+            <span className="note">
+              {intent.replace('_', ' ')}, by {nameOf(by)}, <Ago at={at} />
+            </span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+function Checkpoints({ task }: { readonly task: Task }) {
+  const items = useQuery({
+    queryKey: ['task', task.id, 'checkpoints'],
+    queryFn: async () => (await call('collaboration/checkpoint.list', { task_id: task.id, limit: 50 })).items,
+  }).data
+  if (items === undefined || items.length === 0) return null
+  return (
+    <section>
+      <h2 className="h">
+        Checkpoints <span className="note">{items.length}</span>
+      </h2>
+      <ul className="things">
+        {items.map(({ id, prompt, state, request_id }) => (
+          <li className="row" key={id}>
+            <Link className="grow clip link" href={`/inbox/${request_id ?? itemOf(id)}`}>
+              <bdi>{prompt}</bdi>
+            </Link>
+            <span className={state === 'pending' ? 'chip warn' : 'chip'}>{state}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+function Ledger({ events }: { readonly events: readonly Event[] }) {
+  const entries = events
+    .filter(({ subject }) => /ledger|entry/.test(subject.kind))
+    .map(({ after, id }) => {
+      const { key = '', value = null } = (after ?? {}) as { key?: string; value?: unknown }
+      return { id, key, value }
+    })
+  if (entries.length === 0) return null
+  return (
+    <section>
+      <h2 className="h">Ledger</h2>
+      <ul className="things">
+        {entries.map(({ id, key, value }) => (
+          <li key={id}>
+            <code>{key}</code> <Said>{typeof value === 'string' ? value : JSON.stringify(value)}</Said>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+function Rebuilt({ task }: { readonly task: Task }) {
+  const replay = useQuery({
+    queryKey: ['task', task.id, 'replay'],
+    queryFn: () => call('collaboration/audit.replay', { task_id: task.id }),
+    staleTime: 60_000,
+  }).data
+  if (!replay) return null
+  return (
+    <section>
+      <h2 className="h">Record</h2>
+      <p className={replay.matches ? 'row good' : 'row wrong'}>
+        <Icon name={replay.matches ? 'check' : 'alert'} />
+        {replay.matches
+          ? `${plural(replay.replayed, 'event')} rebuild this task exactly`
+          : `Event ${replay.difference?.seq ?? '?'} differs: ${replay.difference?.what ?? 'the task is not what its events say'}`}
+      </p>
+    </section>
+  )
+}
+
+export function Side({ task, runs, events }: { readonly task: Task; readonly runs: readonly Run[]; readonly events: readonly Event[] }) {
+  return (
+    <aside className="side" aria-label="About the task">
+      <Now task={task} runs={runs} />
+      <ChainOf task={task} />
+      <Agreed task={task} />
+      <Checkpoints task={task} />
+      <Artifacts task={task} />
+      <Grants task={task} />
+      <Steering task={task} />
+      <Ledger events={events} />
+      <Rebuilt task={task} />
+    </aside>
+  )
+}

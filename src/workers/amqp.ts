@@ -1,0 +1,101 @@
+// Messages to other harnesses: a channel of the outbox, in the order of each session. A message leaves the outbox only when the broker has
+// confirmed it, and one that no queue takes is told to whoever can do something about it.
+import type { Delivery } from '#kernel/log/outbox-document.ts'
+import type { Caller, Kernel } from '#kernel/kernel.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Notary } from '#kernel/ports/notary.ts'
+import type { Clock } from '#kernel/ports/clock.ts'
+import { COMMANDS, DEAD, textOf, type Envelope } from '#protocols/harness/envelope.ts'
+import { propertiesOf, type Properties } from '#protocols/harness/wire.ts'
+import { AMQP, type Outgoing } from '#protocols/harness/session/speech.ts'
+import { ALONE, type Duty } from './leases.ts'
+import { runOutbox, type Channel } from './outbox.ts'
+import type { Worker, WorkerLog } from './worker.ts'
+
+export type Parcel = {
+  readonly exchange: string
+  readonly key: string
+  readonly properties: Properties
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body: Buffer
+}
+export type AmqpOptions = {
+  readonly id: string
+  /** Resolves when the broker has it; throws an error called Unroutable where no queue takes it. */
+  publish(parcel: Parcel): Promise<void>
+  readonly notary: Pick<Notary, 'open'>
+}
+
+const BACKOFF_MS_MAX = 5_000
+/** On one connection messages stay in order, so many of a session may be under way. */
+const WINDOW = 64
+const LANES_MAX = 256
+
+/** What waited under seals is opened for the wire. */
+async function envelopeIn({ envelope, sealed }: Outgoing, notary: Pick<Notary, 'open'>): Promise<Envelope> {
+  const fields = await Promise.all(
+    Object.entries(sealed).map(async ([name, text]) => [name, JSON.parse(await notary.open(text)) as unknown] as const),
+  )
+  return fields.length === 0 ? envelope : { ...envelope, payload: { ...envelope.payload, ...Object.fromEntries(fields) } }
+}
+
+export function amqp(kernel: Kernel, { id, publish, notary }: AmqpOptions, log: WorkerLog): Channel {
+  /** By lane: until the message before has gone to the broker. What is sealed takes a while to open, and nothing may overtake it. */
+  const turns = new Map<string, Promise<void>>()
+
+  async function unroutable(outgoing: Outgoing, parcel: Parcel, as: Caller): Promise<void> {
+    const { envelope, session, exchange } = outgoing
+    if (exchange === COMMANDS && envelope.type === 'task_submit') {
+      await kernel.call('harness/message.returned', { session_id: session, message_id: envelope.message_id }, as)
+      return
+    }
+    if (kernel.now() - Date.parse(envelope.timestamp) < limits.harnessUnsentMs)
+      throw new Error(`no queue takes messages for ${outgoing.key}`)
+    log.warn({ key: outgoing.key }, 'a message that no queue took for a week is put aside')
+    await publish({ ...parcel, exchange: DEAD, key: id, headers: { reason: 'unroutable', detail: outgoing.key, queue: '', user: id } })
+  }
+  return {
+    name: AMQP,
+    ordered: true,
+    window: WINDOW,
+    lanesMax: LANES_MAX,
+    backoffMs: (attempt) => Math.min(BACKOFF_MS_MAX, 500 * 2 ** attempt),
+    async send({ body, lane }: Delivery, as) {
+      const outgoing = body as Outgoing
+      const before = turns.get(lane)
+      const { promise: gone, resolve: go } = Promise.withResolvers<void>()
+      turns.set(lane, gone)
+      try {
+        const envelope = await envelopeIn(outgoing, notary)
+        await before
+        await sent(outgoing, envelope, as, go)
+      } finally {
+        go()
+        if (turns.get(lane) === gone) turns.delete(lane)
+      }
+    },
+  }
+
+  async function sent(outgoing: Outgoing, envelope: Envelope, as: Caller, go: () => void): Promise<void> {
+    const replied = envelope.payload['in_reply_to']
+    const parcel: Parcel = {
+      exchange: outgoing.exchange,
+      key: outgoing.key,
+      properties: propertiesOf(envelope),
+      ...(typeof replied === 'string' ? { headers: { in_reply_to: replied } } : {}),
+      body: Buffer.from(textOf(envelope)),
+    }
+    try {
+      const publishing = publish(parcel)
+      go()
+      await publishing
+    } catch (error) {
+      if (!(error instanceof Error) || error.name !== 'Unroutable') throw error
+      await unroutable(outgoing, parcel, as)
+    }
+  }
+}
+
+export function runAmqp(kernel: Kernel, options: AmqpOptions, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
+  return runOutbox(kernel, amqp(kernel, options, log), clock, log, duty)
+}

@@ -1,0 +1,71 @@
+// Locks of resources such as `gpio:17` and `i2c:1:0x48`: one step at a time, in the order in which they came. A bus stands for all of its
+// chips.
+
+export type Lock = { release(): void }
+
+export type Locks = {
+  /** The session whose step holds it, or something that it belongs to; null: it is free. */
+  holderOf(resource: string): string | null
+  /** Null: it stayed in the hands of another session for longer than `waitMs`, or the wait was given up. Tasks of one session wait for each other without end. */
+  acquire(resource: string | null, session_id: string, waitMs: number, signal: AbortSignal): Promise<Lock | null>
+}
+
+type Held = { readonly resource: string; readonly session_id: string }
+type Waiting = Held & { look(): boolean }
+
+const touches = (a: string, b: string): boolean => a === b || a.startsWith(`${b}:`) || b.startsWith(`${a}:`)
+const NONE: Lock = { release() {} }
+
+export function createLocks(): Locks {
+  const held = new Set<Held>()
+  const queue: Waiting[] = []
+  const holdersOf = (resource: string): Held[] => [...held].filter((one) => touches(one.resource, resource))
+
+  function hold(one: Held): Lock {
+    held.add(one)
+    return {
+      release() {
+        if (!held.delete(one)) return
+        for (const waiting of queue.slice()) waiting.look()
+      },
+    }
+  }
+
+  return {
+    holderOf: (resource) => holdersOf(resource)[0]?.session_id ?? null,
+    acquire(resource, session_id, waitMs, signal) {
+      if (resource === null) return Promise.resolve(NONE)
+      const own: Held = { resource, session_id }
+      const isBehind = queue.some((one) => touches(one.resource, resource))
+      if (!isBehind && holdersOf(resource).length === 0) return Promise.resolve(hold(own))
+      return new Promise((done) => {
+        let timer: NodeJS.Timeout | undefined
+        const leave = (lock: Lock | null): void => {
+          clearTimeout(timer)
+          signal.removeEventListener('abort', giveUp)
+          queue.splice(queue.indexOf(waiting), 1)
+          done(lock)
+        }
+        const giveUp = (): void => leave(null)
+        const waiting: Waiting = {
+          ...own,
+          look() {
+            const first = queue.find((one) => touches(one.resource, resource))
+            if (first !== waiting || holdersOf(resource).length > 0) return false
+            leave(hold(own))
+            return true
+          },
+        }
+        /** Only while another session holds it does the time count. */
+        const late = (): void => {
+          if (holdersOf(resource).some((one) => one.session_id !== session_id)) giveUp()
+          else timer = setTimeout(late, waitMs)
+        }
+        queue.push(waiting)
+        timer = setTimeout(late, waitMs)
+        signal.addEventListener('abort', giveUp, { once: true })
+        if (signal.aborted) giveUp()
+      })
+    },
+  }
+}

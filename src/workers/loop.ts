@@ -1,0 +1,101 @@
+// The loop of a worker, written once: it takes its turn, rests, sleeps until it is woken or its time has come, tries again after a failure, and
+// does nothing while another server holds its lease. What it does at the moment is its state in /health.
+import type { Clock } from '#kernel/ports/clock.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import type { Tail } from '#kernel/log/tail.ts'
+import type { Hint } from '#kernel/log/store.ts'
+import { ALONE, type Duty } from './leases.ts'
+import { SLEEP_MS_MAX, type Worker, type WorkerLog, type WorkerState } from './worker.ts'
+
+export type LoopOptions = {
+  /** Names it in /health. */
+  readonly name: string
+  readonly clock: Clock
+  readonly log: WorkerLog
+  /** Does what there is to do, and answers in how many milliseconds there may be more. The signal aborts when it is to stop. */
+  turn(signal: AbortSignal): Promise<number>
+  /** One server at a time does it. */
+  readonly duty?: Duty
+  /** What is committed wakes it, where `wants` says so. */
+  readonly tail?: Tail
+  wants?(hint: Hint): boolean
+  /** Sleeps so long before its first turn. */
+  readonly firstMs?: number
+  /** Rests so long after each turn, however often it is woken. */
+  readonly restMs?: number
+  /** After a failure: what is said, and how long it waits for the next attempt. */
+  readonly failed: string
+  readonly failedMs?: number
+}
+
+/** Expected while the store is under load, or another server took over; anything else is worth an operator's look. */
+export const isPassing = (error: unknown): boolean => error instanceof Refusal && ['BUSY', 'UNAVAILABLE', 'CONFLICT'].includes(error.code)
+
+export type Loop = Worker & { wake(): void; readonly signal: AbortSignal }
+
+export function runLoop(options: LoopOptions): Loop {
+  const { name, clock, log, turn, duty = ALONE, tail, wants = () => true, firstMs = 0, restMs = 0, failed, failedMs = 1_000 } = options
+  const stopping = new AbortController()
+  const { signal } = stopping
+  let waker = new AbortController()
+  let woken = false
+  let state: WorkerState = 'idle'
+
+  function wake(): void {
+    woken = true
+    // With a reason, since without one an error with its stack is made for each.
+    waker.abort('woken')
+  }
+
+  async function turned(): Promise<number> {
+    if (!duty.holds()) {
+      state = 'standby'
+      return SLEEP_MS_MAX
+    }
+    try {
+      state = 'busy'
+      const ms = await turn(signal)
+      state = 'idle'
+      return ms
+    } catch (error) {
+      state = 'failing'
+      log[isPassing(error) ? 'warn' : 'error']({ worker: name, error: error instanceof Error ? error.message : String(error) }, failed)
+      return failedMs
+    }
+  }
+
+  /** In portions: a clock may step, and a long timeout of the runtime fires at once. */
+  async function sleep(ms: number): Promise<void> {
+    for (let left = ms; left > 0 && !woken && !signal.aborted; left -= SLEEP_MS_MAX) {
+      waker = new AbortController()
+      await clock.sleep(Math.min(left, SLEEP_MS_MAX), waker.signal)
+    }
+  }
+
+  async function loop(): Promise<void> {
+    await sleep(firstMs)
+    while (!signal.aborted) {
+      woken = false
+      const ms = await turned()
+      if (restMs > 0) await clock.sleep(restMs, signal)
+      await sleep(ms - restMs)
+    }
+  }
+
+  const unsubscribe = tail?.hear((hint) => void (wants(hint) && wake()))
+  const leave = duty.onChange(wake)
+  const running = loop()
+  return {
+    wake,
+    signal,
+    states: () => ({ [name]: state }),
+    async stop() {
+      unsubscribe?.()
+      leave()
+      stopping.abort()
+      wake()
+      await running
+      state = 'stopped'
+    },
+  }
+}

@@ -1,0 +1,70 @@
+// The move of an installation from a data folder into a database and back.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { moveToDatabase, moveToFolder } from '#apps/server/database/move.ts'
+import type { DatabaseSettings } from '#apps/server/settings/database-settings.ts'
+import { inDatabase, isPostgresOff, newDatabase } from '../../support/as-processes/postgres.ts'
+import { enroll } from '../../support/as-processes/server.ts'
+import { dataFolder, runToEnd, start } from '../../support/as-processes/server-process.ts'
+import { SECRET, startServers } from '../../support/as-processes/servers.ts'
+import { send } from '../../support/over-sockets/http-client.ts'
+
+const call = async (port: number, key: string, name: string, body: object): Promise<any> => {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const { status, json } = await send(port, `/v1/${name}`, { headers, body: JSON.stringify(body) })
+  assert.equal(status, 200, JSON.stringify(json))
+  return json
+}
+
+describe('a move', { skip: isPostgresOff }, () => {
+  test('brings a folder into a database and back, with its record, keys and bytes, and goes on where it was cut off', async (t) => {
+    const data = dataFolder(t)
+    const first = await start(t, ['--data', data])
+    const adminKey = readFileSync(join(data, 'admin.key'), 'utf8').trim()
+    const { alice } = await enroll(first.port, adminKey)
+    const { task } = await call(first.port, alice, 'collaboration/task.create', { spec: { goal: 'Move it' }, reviewers: ['user_alice'] })
+    const bytes = Buffer.alloc(300_000, 5)
+    const put = await fetch(`http://127.0.0.1:${first.port}/v1/collaboration/artifact.upload?task_id=${task.id}`, {
+      method: 'PUT',
+      headers: { authorization: `Bearer ${alice}`, 'content-type': 'application/octet-stream' },
+      body: bytes,
+    })
+    assert.equal(put.status, 200)
+    const { url, drop } = await newDatabase()
+    t.after(drop)
+    const settings: DatabaseSettings = { url, secret: { name: 'COUNTERSIGN_SECRET', text: SECRET }, blobs: null, isReplicatedOnly: false }
+    const quiet = (): void => undefined
+    await assert.rejects(moveToDatabase(data, settings, quiet), /a server uses .*: stop it first/)
+    await first.end()
+
+    let said = 0
+    const cut = (): void => {
+      if (++said === 2) throw new Error('cut off')
+    }
+    await assert.rejects(moveToDatabase(data, settings, cut), /cut off/)
+    const env = { COUNTERSIGN_DATABASE: url, COUNTERSIGN_SECRET: SECRET }
+    const early = await runToEnd(t, ['--port', '0', '--data', dataFolder(t)], { env })
+    assert.match(early.stderr, /a move into this database is not finished/)
+    const moved = await moveToDatabase(data, settings, quiet)
+    assert.equal(moved.blobs, 1)
+    await assert.rejects(moveToDatabase(data, settings, quiet), /the database is not empty/)
+
+    const { nodes } = await startServers(t, 2, { url })
+    const there = await nodes[1]!.call(alice, 'collaboration/task.get', { task_id: task.id })
+    assert.equal(there.body.task.spec.goal, 'Move it')
+    await call(nodes[0]!.port, alice, 'collaboration/task.assign', { task_id: task.id, assignee: 'user_alice' })
+    assert.equal((await call(nodes[1]!.port, adminKey, 'collaboration/audit.verify', {})).valid, true)
+    for (const node of nodes) await node.end()
+
+    const back = dataFolder(t)
+    const returned = await moveToFolder(settings, back, quiet)
+    assert.ok(returned.facts > moved.facts)
+    const [row] = await inDatabase(url, 'SELECT max(position) AS n FROM countersign.facts')
+    assert.equal(returned.facts, Number(row!['n']))
+    const last = await start(t, ['--data', back])
+    assert.equal((await call(last.port, alice, 'collaboration/task.get', { task_id: task.id })).task.executor, 'user_alice')
+    assert.equal((await send(last.port, '/health', { method: 'GET' })).json.record, 'verified')
+  })
+})

@@ -1,0 +1,144 @@
+// Rights and links at a real broker: locked harnesses, users that may speak for others, client certificates, quorum queues.
+import assert from 'node:assert/strict'
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { after, before, describe, test, type TestContext } from 'node:test'
+import { connect, type Arrived, type Link, type LinkOptions } from '#bridges/hcp/link.ts'
+import { statementsFor } from '#bridges/hcp/permissions.ts'
+import { Connection } from 'rabbitmq-client'
+import { brokerFor, SLOW_START, type TestBroker } from '../../support/harness/broker.ts'
+
+const quiet = { info() {}, warn() {} }
+const certificates = join(import.meta.dirname, '../../support/hardware/tls')
+
+describe('rights at a broker', { timeout: 400_000 }, () => {
+  let broker: TestBroker
+  let folder: string
+  before(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'countersign-hcp-rights-'))
+    const tls = join(folder, 'tls')
+    mkdirSync(tls)
+    for (const [from, to] of [
+      ['ca.crt', 'ca.pem'],
+      ['server.crt', 'server.pem'],
+      ['server.key', 'server.key'],
+    ] as const)
+      copyFileSync(join(certificates, from), join(tls, to))
+    broker = await brokerFor(folder, ['lab-a', 'lab-b', 'lab-q'], tls)
+  }, SLOW_START)
+  after(async () => {
+    await broker?.stop()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  const usual = (id: string): LinkOptions => ({
+    id,
+    url: broker.urlOf(id),
+    tls: null,
+    topology: 'declare',
+    queues: 'classic',
+    prefetch: 10,
+    sendsUser: true,
+    log: quiet,
+  })
+  async function linked(t: TestContext, options: LinkOptions, got: Arrived[] = []): Promise<Link> {
+    const link = connect(options)
+    t.after(() => link.stop())
+    link.consume((arrived) => {
+      got.push(arrived)
+      return Promise.resolve('ack')
+    })
+    for (let tries = 0; link.state() !== 'connected' && tries < 400; tries++) await sleep(25)
+    return link
+  }
+  const parcel = (key: string) => ({
+    exchange: 'hcp.commands',
+    key,
+    properties: { message_id: crypto.randomUUID(), content_type: 'application/json', content_encoding: 'utf-8' },
+    body: Buffer.from('{}'),
+  })
+  const arrival = async (got: readonly Arrived[]): Promise<Arrived> => {
+    for (let tries = 0; got.length === 0 && tries < 400; tries++) await sleep(25)
+    assert.equal(got.length, 1)
+    return got[0]!
+  }
+
+  test('locked harnesses are served by what the operator made, and bind nothing of others', async (t) => {
+    const users = ['lab-x', 'lab-y']
+    for (const { words, definitions, user } of statementsFor({
+      vhost: 'hcp',
+      ids: users,
+      locked: true,
+      queues: 'classic',
+      eventBytesMax: 1_000_000,
+    })) {
+      if (words[0] === 'add_vhost') continue
+      if (definitions) writeFileSync(join(folder, 'definitions.json'), JSON.stringify(definitions))
+      await broker.ctl('-q', ...words, ...(definitions ? [join(folder, 'definitions.json')] : user === undefined ? [] : [user]))
+    }
+    const got: Arrived[] = []
+    await linked(t, { ...usual('lab-y'), topology: 'check' }, got)
+    const x = await linked(t, { ...usual('lab-x'), topology: 'check' })
+    await x.publish(parcel('lab-y'))
+    assert.equal((await arrival(got)).user_id, 'lab-x')
+    await assert.rejects(x.publish(parcel('lab-z')), { name: 'Unroutable' })
+    const own = new Connection({ url: broker.urlOf('lab-x') })
+    own.on('error', () => undefined)
+    t.after(() => own.close())
+    const refused = { code: 'ACCESS_REFUSED' }
+    await assert.rejects(own.queueBind({ exchange: 'hcp.commands', queue: 'hcp.cmd.lab-x', routingKey: 'lab-y' }), refused)
+    await assert.rejects(own.queueDeclare({ queue: 'hcp.cmd.lab-new', durable: true }), refused)
+    await assert.rejects(own.basicGet({ queue: 'hcp.cmd.lab-y' }), refused)
+    const policies = await broker.ctl('-q', 'list_policies', '-p', 'hcp')
+    assert.match(policies, /hcp-events.*reject-publish/)
+    assert.doesNotMatch(policies, /ttl|drop-head/)
+  })
+
+  test('harnesses that declare for themselves read no topic of others', async (t) => {
+    for (const { words } of statementsFor({ vhost: 'hcp', ids: ['lab-a'], locked: false, queues: 'classic', eventBytesMax: 1_000_000 }))
+      if (words[0]!.startsWith('set_')) await broker.ctl('-q', ...words)
+    await linked(t, usual('lab-b'))
+    const a = await linked(t, usual('lab-a'))
+    assert.equal(a.state(), 'connected')
+    const own = new Connection({ url: broker.urlOf('lab-a') })
+    own.on('error', () => undefined)
+    t.after(() => own.close())
+    for (const routingKey of ['#', 'lab-b.#', '*.#'])
+      await assert.rejects(own.queueBind({ exchange: 'hcp.events', queue: 'hcp.evt.lab-a', routingKey }), { code: 'ACCESS_REFUSED' })
+  })
+
+  test('a message that names another user is refused by the broker', async (t) => {
+    const own = new Connection({ url: broker.urlOf('lab-b') })
+    own.on('error', () => undefined)
+    t.after(() => own.close())
+    const publisher = own.createPublisher({ confirm: true, maxAttempts: 1 })
+    await assert.rejects(publisher.send({ exchange: 'hcp.commands', routingKey: 'lab-a', userId: 'lab-a' }, Buffer.from('{}')), {
+      code: 'PRECONDITION_FAILED',
+    })
+  })
+
+  test('amqps takes a client certificate, and nobody comes in without one', async (t) => {
+    const url = `amqps://lab-b:lab-b@127.0.0.1:${broker.port + 1}/hcp`
+    const read = (name: string): string => readFileSync(join(certificates, name), 'utf8')
+    const ca = read('ca.crt')
+    const stranger = connect({ ...usual('lab-b'), url, tls: { ca } })
+    t.after(() => stranger.stop())
+    const own = await linked(t, { ...usual('lab-b'), url, tls: { ca, cert: read('robin.crt'), key: read('robin.key') } })
+    assert.equal(own.state(), 'connected')
+    assert.equal(stranger.state(), 'connecting')
+    const untrusting = connect({ ...usual('lab-b'), url, tls: { cert: read('robin.crt'), key: read('robin.key') } })
+    t.after(() => untrusting.stop())
+    await sleep(500)
+    assert.equal(untrusting.state(), 'connecting')
+  })
+
+  test('quorum queues are declared as such, and serve', async (t) => {
+    const got: Arrived[] = []
+    const q = await linked(t, { ...usual('lab-q'), queues: 'quorum' }, got)
+    await q.publish(parcel('lab-q'))
+    await arrival(got)
+    assert.match(await broker.ctl('-q', 'list_queues', '-p', 'hcp', 'name', 'type'), /hcp\.cmd\.lab-q\s+quorum/)
+  })
+})

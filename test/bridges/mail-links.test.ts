@@ -1,0 +1,65 @@
+// Links in mails, on a real server with a real SMTP receiver: looking at one changes nothing, the button does, and only once.
+import assert from 'node:assert/strict'
+import { rmSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { SMTPServer } from 'smtp-server'
+import { createLog } from '#apps/server/log.ts'
+import { startServer } from '#apps/server/server.ts'
+import { readConfig, type Config } from '#apps/server/settings/config.ts'
+import { temporary } from '../support/as-processes/cli.ts'
+import { until } from '../support/over-sockets/receiver.ts'
+
+test('the link of a mail confirms an address with a button, and another one stops the mails', async (t) => {
+  const mails: string[] = []
+  const office = new SMTPServer({
+    authOptional: true,
+    disabledCommands: ['STARTTLS'],
+    logger: false,
+    onData(stream, _, done) {
+      const parts: Buffer[] = []
+      stream.on('data', (part: Buffer) => parts.push(part))
+      stream.on('end', () => {
+        mails.push(Buffer.concat(parts).toString().replaceAll('=\r\n', '').replaceAll('=3D', '='))
+        done()
+      })
+    },
+  })
+  await new Promise<void>((listening) => office.listen(0, '127.0.0.1', () => listening()))
+  t.after(() => new Promise<void>((closed) => office.close(() => closed())))
+  const home = temporary('mail-links')
+  t.after(() => rmSync(home, { recursive: true, force: true }))
+  const smtp = `smtp://127.0.0.1:${(office.server.address() as AddressInfo).port}`
+  const words = ['--data', join(home, 'data'), '--port', '0', '--log', 'silent', '--smtp', smtp, '--socket', 'off', '--dev']
+  const { config } = readConfig(words, {}) as { config: Config }
+  const server = await startServer(config, { log: createLog('silent'), onFatal: (error) => assert.fail(String(error)) })
+  t.after(() => server.stop())
+  const link = await server.ownerLink()
+  const signedIn = await fetch(link!, { redirect: 'manual' })
+  const cookie = signedIn.headers.get('set-cookie')!.split(';', 1)[0]!
+  const call = async (operation: string, input: object): Promise<any> => {
+    const headers = { 'content-type': 'application/json', cookie, origin: server.url }
+    return (await fetch(`${server.url}/v1/${operation}`, { method: 'POST', headers, body: JSON.stringify(input) })).json()
+  }
+  const isConfirmed = async (): Promise<unknown> => (await call('execution/channel.list', {})).items[0]?.confirmed
+  await call('execution/channel.add', { kind: 'email', address: 'owner@example.com' })
+  await until(() => mails.length === 1)
+  const confirm = /http:\S+\/mail\/confirm\?token=\S+/.exec(mails[0]!)![0]
+  const page = await fetch(confirm)
+  assert.equal(page.status, 200)
+  assert.match(page.headers.get('content-security-policy')!, /default-src 'none'/)
+  assert.match(await page.text(), /<form method="post"><button>Confirm<\/button>/)
+  assert.equal(await isConfirmed(), false, 'a program that opens links confirms nothing')
+  assert.equal((await fetch(`${confirm}x`, { method: 'POST' })).status, 404)
+  assert.equal((await fetch(confirm, { method: 'POST' })).status, 200)
+  assert.equal(await isConfirmed(), true)
+  const { items } = await call('execution/channel.list', {})
+  await call('execution/channel.test', { channel_id: items[0].id })
+  await until(() => mails.length === 2)
+  const stop = /http:\S+\/mail\/stop\?token=\S+/.exec(mails[1]!)![0].replace(/>$/, '')
+  assert.equal((await fetch(stop, { method: 'POST', body: 'List-Unsubscribe=One-Click' })).status, 200)
+  assert.deepEqual((await call('execution/channel.list', {})).items, [])
+  assert.equal((await fetch(stop, { method: 'POST' })).status, 404)
+  assert.equal((await fetch(`${server.url}/mail/other`)).status, 404)
+})

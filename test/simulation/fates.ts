@@ -1,0 +1,20 @@
+// Fates of a post: the receiver takes it, refuses, is silent, answers when nobody listens any more, or is gone.
+export const ATTEMPTS_MAX = 3
+export const GONE = 410
+
+export const fates = [
+  [70, 'takes it'],
+  [12, 'refuses'],
+  [8, 'does not answer in time'],
+  [8, 'answers too late'],
+  [2, 'is gone'],
+] as const
+export type Fate = (typeof fates)[number][1]
+
+export const outcomes: Readonly<Record<Fate, { readonly status: number | null; readonly error: string | null }>> = {
+  'takes it': { status: 200, error: null },
+  refuses: { status: 503, error: 'it answered 503' },
+  'does not answer in time': { status: null, error: 'there was no whole answer within 10 s' },
+  'answers too late': { status: null, error: 'there was no whole answer within 10 s' },
+  'is gone': { status: GONE, error: 'it answered 410' },
+}

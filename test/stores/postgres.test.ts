@@ -1,0 +1,265 @@
+// The PostgreSQL store where the way to its database breaks, where another server writes, and where the database says no.
+import assert from 'node:assert/strict'
+import { describe, test, type TestContext } from 'node:test'
+import type { Refusal } from '#kernel/declare/errors.ts'
+import { differenceIn } from '#kernel/log/hash-chain.ts'
+import type { Batch, Store } from '#kernel/log/store.ts'
+import { postgresStore, type PostgresOptions, type PostgresStore } from '#stores/postgres.ts'
+import { migrate, steps } from '#stores/postgres/schema.ts'
+import { fromDb, inDb } from '#stores/postgres/text.ts'
+import { OtherSecret, wrappedValues } from '#stores/postgres/wrapped-values.ts'
+import { batchOf, factOf } from '../support/in-process/batches.ts'
+import { startCutProxy, type CutManner, type CutPoint } from '../support/faults/cut-proxy.ts'
+import { inDatabase, isPostgresOff, newDatabase, sharedPostgres } from '../support/as-processes/postgres.ts'
+
+const writing = (key: string, version: number): Batch =>
+  batchOf({
+    ...(version === 0 ? { create: new Set([key]) } : { expect: new Map([[key, version]]) }),
+    facts: [factOf({ [key]: { n: version + 1 } })],
+  })
+
+async function databaseFor(t: TestContext): Promise<string> {
+  const { url, drop } = await newDatabase()
+  t.after(drop)
+  return url
+}
+async function open(t: TestContext, url: string, options: PostgresOptions = {}): Promise<PostgresStore> {
+  const store = await postgresStore(url, options)
+  t.after(() => store.close())
+  return store
+}
+
+async function assertWhole(store: Store, count: number): Promise<void> {
+  const facts = await store.facts({ by: 'position' }, { after: null, limit: 1_000 })
+  assert.deepEqual(
+    facts.map(({ position }) => position),
+    Array.from({ length: count }, (_, i) => i + 1),
+  )
+  for (const [i, fact] of facts.entries()) assert.equal(differenceIn(fact, facts[i - 1]?.hash ?? ''), null)
+}
+
+describe('a connection that is cut', { skip: isPostgresOff }, () => {
+  for (const point of ['lock', 'commit', 'answer'] as const satisfies CutPoint[])
+    for (const manner of ['closed', 'silent'] as const satisfies CutManner[])
+      test(`at the ${point}, ${manner}: the commit is there once, or was refused and is not there`, async (t) => {
+        const url = await databaseFor(t)
+        const proxy = await startCutProxy(t, url)
+        let unknown = 0
+        const store = await open(t, proxy.url, { unknown: () => void unknown++ })
+        const direct = await open(t, url)
+        await store.commit(writing('k/0', 0))
+        proxy.arm(point, manner)
+        const outcome = await store.commit(writing('k/1', 0)).then(
+          (sealed) => sealed[0]!.position,
+          (error: Refusal) => error.code,
+        )
+        assert.equal(proxy.isArmed(), false, 'the cut has happened')
+        await direct.fresh()
+        const isThere = (await direct.read(['k/1']))[0] !== undefined
+        // A silence before COMMIT was sent is refused in time; whatever else happens is found out.
+        assert.equal(outcome, isThere ? 2 : 'UNAVAILABLE')
+        if (point !== 'lock') assert.ok(isThere && unknown === 1)
+        await store.commit(writing('k/2', 0))
+        await assertWhole(direct, isThere ? 3 : 2)
+      })
+
+  test('for long, silent: reads and changes are refused within five seconds, and answered again afterwards', async (t) => {
+    const url = await databaseFor(t)
+    const proxy = await startCutProxy(t, url)
+    const store = await open(t, proxy.url)
+    await store.commit(writing('k/0', 0))
+    await store.fresh()
+    proxy.sever('silent')
+    const began = performance.now()
+    const codes = await Promise.all(
+      [Promise.resolve(store.fresh()), store.commit(writing('k/1', 0))].map((work) =>
+        work.then(
+          () => 'ok',
+          (error: Refusal) => error.code,
+        ),
+      ),
+    )
+    assert.deepEqual(codes, ['UNAVAILABLE', 'UNAVAILABLE'])
+    assert.ok(performance.now() - began < 6_000, `${performance.now() - began} ms`)
+    assert.equal(store.isReachable(), false)
+    proxy.open()
+    await store.fresh()
+    await store.commit(writing('k/1', 0))
+    await assertWhole(store, 2)
+  })
+
+  test('so that nobody can be asked: the outcome is unknown, and says so', async (t) => {
+    const url = await databaseFor(t)
+    const proxy = await startCutProxy(t, url)
+    const store = await open(t, proxy.url, { unknownMs: 800 })
+    await store.commit(writing('k/0', 0))
+    proxy.arm('answer', 'closed')
+    const commit = store.commit(writing('k/1', 0))
+    setTimeout(() => proxy.sever('closed'), 100)
+    await assert.rejects(commit, (error: Refusal) => {
+      assert.deepEqual([error.code, (error.details as { outcome?: string }).outcome], ['UNAVAILABLE', 'unknown'])
+      return true
+    })
+    proxy.open()
+    await store.fresh()
+    assert.equal((await store.read(['k/1']))[0]?.version, 1, 'it was there all the same')
+  })
+})
+
+describe('two servers on one database', { skip: isPostgresOff }, () => {
+  test('a read after the barrier sees what the other has acknowledged, and a loser reads the winner', async (t) => {
+    const url = await databaseFor(t)
+    const [a, b] = [await open(t, url), await open(t, url)]
+    await a.commit(writing('k', 0))
+    for (let version = 1; version <= 60; version++) {
+      const [one, other] = version % 2 === 0 ? [a, b] : [b, a]
+      await one.fresh()
+      assert.equal((await one.read(['k']))[0]!.version, version)
+      await one.commit(writing('k', version))
+      await assert.rejects(other.commit(writing('k', version)), { code: 'CONFLICT' })
+      assert.equal((await other.read(['k']))[0]!.version, version + 1, 'no barrier is needed by who lost')
+    }
+    await assertWhole(a, 61)
+  })
+
+  for (const listens of [true, false])
+    test(`hears of the other ${listens ? 'by notification' : 'by looking'} within 100 ms`, async (t) => {
+      const url = await databaseFor(t)
+      const [a, b] = [await open(t, url), await open(t, url, { listens })]
+      await new Promise((done) => setTimeout(done, 1_200))
+      assert.equal(b.isHeard(), listens)
+      for (let i = 0; i < 5; i++) {
+        const heard = new Promise<number>((done) => {
+          const leave = b.subscribe(({ keys }) => {
+            if (keys !== 'all' && !keys.includes(`k/${i}`)) return
+            leave()
+            done(performance.now())
+          })
+        })
+        await a.commit(writing(`k/${i}`, 0))
+        const began = performance.now()
+        const ms = (await heard) - began
+        assert.ok(ms < 1_000, `${ms} ms`)
+      }
+    })
+
+  test('commits of both at once take turns: no gap, no conflict that was not one', async (t) => {
+    const url = await databaseFor(t)
+    const stores = [await open(t, url), await open(t, url), await open(t, url)]
+    await Promise.all(stores.flatMap((store, s) => Array.from({ length: 40 }, (_, i) => store.commit(writing(`k/${s}/${i}`, 0)))))
+    await assertWhole(stores[0]!, 120)
+  })
+
+  test('one that missed more than is kept forgets everything, and reads what is there', async (t) => {
+    const url = await databaseFor(t)
+    const [a, b] = [await open(t, url), await open(t, url, { listens: false })]
+    await a.commit(writing('k', 0))
+    await b.fresh()
+    assert.equal((await b.read(['k']))[0]!.version, 1)
+    for (let version = 1; version < 5; version++) await a.commit(writing('k', version))
+    await inDatabase(url, 'DELETE FROM countersign.groups')
+    await b.fresh()
+    assert.equal((await b.read(['k']))[0]!.version, 5)
+  })
+
+  test('a writer that is stopped between its two round trips holds up the others for three seconds at most', async (t) => {
+    const url = await databaseFor(t)
+    const store = await open(t, url)
+    await store.commit(writing('k/0', 0))
+    const pg = (await import('pg')).default
+    const paused = new pg.Client({ connectionString: url })
+    await paused.connect()
+    paused.on('error', () => undefined)
+    await paused.query(`SET idle_in_transaction_session_timeout = '3s'`)
+    await paused.query('BEGIN')
+    await paused.query('SELECT 1 FROM countersign.head FOR UPDATE')
+    const began = performance.now()
+    await store.commit(writing('k/1', 0))
+    assert.ok(performance.now() - began < 4_500)
+    await paused.end().catch(() => undefined)
+  })
+})
+
+describe('the database says no', { skip: isPostgresOff }, () => {
+  test('an index entry with NUL keeps its order, and one that is too long is refused alone and in words', async (t) => {
+    for (const text of ['', 'a', '\0', '\u{1}', 'a\0\u{1}b\u{2}', '\u{1}\u{1}']) assert.equal(fromDb(inDb(text)), text)
+    const store = await open(t, await databaseFor(t))
+    const entering = (key: string, entry: string): Batch =>
+      batchOf({ create: new Set([key]), puts: [{ key, value: {}, text: '{}' }], add: [entry] })
+    const results = await Promise.allSettled([
+      store.commit(entering('k/1', 'e\0x')),
+      store.commit(entering('k/2', `e\0${'x'.repeat(2_700)}`)),
+      store.commit(entering('k/3', 'e\0y')),
+    ])
+    assert.deepEqual(
+      results.map(({ status }) => status),
+      ['fulfilled', 'rejected', 'fulfilled'],
+    )
+    assert.match(String((results[1] as PromiseRejectedResult).reason), /an index entry of 2702 bytes is longer than the database takes/)
+    assert.deepEqual(await store.scan('e\0', 'e\u{1}', 10), ['e\0x', 'e\0y'])
+  })
+
+  test('COMMIT of a group that failed is answered as ROLLBACK: nothing of it counts', async (t) => {
+    const url = await databaseFor(t)
+    const store = await open(t, url)
+    await store.commit(writing('k/0', 0))
+    await inDatabase(url, 'ALTER TABLE countersign.facts ADD CONSTRAINT none CHECK (position < 2)')
+    await assert.rejects(store.commit(writing('k/1', 0)), /none/)
+    await inDatabase(url, 'ALTER TABLE countersign.facts DROP CONSTRAINT none')
+    await store.commit(writing('k/1', 0))
+    await assertWhole(store, 2)
+  })
+
+  test('it became read-only: changes are refused in words, and taken again afterwards', async (t) => {
+    const url = await databaseFor(t)
+    const store = await open(t, url)
+    const name = new URL(url).pathname.slice(1)
+    const end = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}' AND pid <> pg_backend_pid()`
+    await inDatabase(url, `ALTER DATABASE ${name} SET default_transaction_read_only = on`)
+    await inDatabase(url, end)
+    await assert.rejects(store.commit(writing('k/1', 0)), { code: 'UNAVAILABLE', message: /can only be read/ })
+    await assert.rejects(Promise.resolve(store.fresh()), { code: 'UNAVAILABLE' }, 'what a standby says may be old')
+    const server = (await sharedPostgres())!
+    await inDatabase(server, `ALTER DATABASE ${name} RESET default_transaction_read_only`)
+    await inDatabase(server, end)
+    await store.commit(writing('k/1', 0))
+    await assertWhole(store, 1)
+  })
+})
+
+describe('migrations', { skip: isPostgresOff }, () => {
+  test('many servers at once migrate once, and a newer schema is refused', async (t) => {
+    const url = await databaseFor(t)
+    await Promise.all(Array.from({ length: 6 }, () => migrate(url)))
+    const rows = await inDatabase(url, 'SELECT n FROM countersign.migrations ORDER BY n')
+    assert.deepEqual(
+      rows.map(({ n }) => Number(n)),
+      steps.map((_, i) => i + 1),
+    )
+    await assert.rejects(migrate(url, steps.slice(0, -1)), /brought to schema \d+ by a newer Countersign/)
+  })
+
+  test('a step that fails leaves nothing, and is done by the next start', async (t) => {
+    const url = await databaseFor(t)
+    await assert.rejects(migrate(url, [...steps, 'CREATE TABLE extra (n bigint); SELECT 1 / 0']), /division by zero/)
+    const [row] = await inDatabase(url, `SELECT to_regclass('countersign.extra') AS extra, max(n) AS n FROM countersign.migrations`)
+    assert.deepEqual([row!['extra'], Number(row!['n'])], [null, steps.length])
+    await migrate(url, [...steps, 'CREATE TABLE extra (n bigint)'])
+  })
+})
+
+test('wrapped values open under their own secret and name only, and change by version', { skip: isPostgresOff }, async (t) => {
+  const url = await databaseFor(t)
+  const { query } = await open(t, url)
+  const values = wrappedValues(query, Buffer.alloc(32, 1))
+  assert.equal(await values.write('a', 'hush', 0), true)
+  assert.equal(await values.write('a', 'other', 0), false, 'another server was faster')
+  assert.deepEqual(await values.read('a'), { version: 1, text: 'hush' })
+  assert.equal(await values.write('a', 'next', 1), true)
+  assert.deepEqual(await values.read('a'), { version: 2, text: 'next' })
+  await assert.rejects(wrappedValues(query, Buffer.alloc(32, 2)).read('a'), OtherSecret)
+  await inDatabase(url, `INSERT INTO countersign.wrapped SELECT 'b', version, value FROM countersign.wrapped`)
+  await assert.rejects(values.read('b'), OtherSecret, 'a value under another name does not open')
+  const [row] = await inDatabase(url, `SELECT value FROM countersign.wrapped WHERE name = 'a'`)
+  assert.ok(!Buffer.from(String(row!['value']), 'base64url').toString('latin1').includes('next'))
+})

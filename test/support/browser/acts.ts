@@ -1,0 +1,23 @@
+// Acts on the page that many tests share: finding a row, sending what is held without waiting for it, and waiting until something is so.
+import assert from 'node:assert/strict'
+import type { Locator, Page } from 'playwright-core'
+
+export const rowOf = (page: Page, id: string): Locator => page.locator(`[data-testid=inbox-row][data-request-id="${id}"]`)
+
+/** A decision that was just made goes out now, as it does when the page is put away: five seconds are not waited for each time. */
+export async function sendNow(page: Page): Promise<void> {
+  await page.getByTestId('undo-toast').waitFor()
+  await page.evaluate("dispatchEvent(new Event('pagehide'))")
+}
+export async function decided(page: Page): Promise<void> {
+  await sendNow(page)
+  await page.getByTestId('item-decided').waitFor()
+}
+
+export async function until(check: () => Promise<boolean>): Promise<void> {
+  for (let tries = 0; tries < 400; tries++) {
+    if (await check()) return
+    await new Promise((done) => setTimeout(done, 50))
+  }
+  assert.fail('it did not come to that')
+}

@@ -1,0 +1,333 @@
+// The inbox in a real browser: rows, tabs, filters, deciding with undo, races, batches, and what must never be shown as decided.
+import assert from 'node:assert/strict'
+import { after, afterEach, before, describe, test } from 'node:test'
+import { decided, rowOf, sendNow, until } from '../support/browser/acts.ts'
+import { busyWeek } from '../support/browser/scenes.ts'
+import { shoot } from '../support/browser/shots.ts'
+import { openStage, type Stage } from '../support/browser/stage.ts'
+
+let stage: Stage
+let week: Record<string, any>
+before(async () => {
+  stage = await openStage()
+  week = await busyWeek(stage)
+})
+after(() => stage?.close())
+afterEach(() => assert.deepEqual(stage.amiss(), []))
+
+const stateOf = async (id: string): Promise<string> =>
+  (await stage.call('maya', 'execution/request.get', { request_id: id })).request.status
+
+describe('the list', () => {
+  test('shows rows with kind, risk and state, sections by deadline, and the count of what waits', async () => {
+    const page = await stage.open('maya')
+    await rowOf(page, week['migration'].id).waitFor()
+    assert.equal(await rowOf(page, week['migration'].id).getAttribute('data-risk'), 'R4')
+    assert.equal(await rowOf(page, week['migration'].id).getAttribute('data-kind'), 'request')
+    assert.equal(await rowOf(page, week['migration'].id).getAttribute('data-state'), 'open')
+    const count = (await stage.call('maya', 'execution/inbox.count', {})) as { open: number; pool: number }
+    assert.equal(await page.getByTestId('inbox-badge').textContent(), String(count.open - count.pool))
+    await page.getByTestId('connection').and(page.locator('[data-state=live]')).waitFor()
+    assert.equal(await page.getByRole('list', { name: 'Inbox items' }).count(), 1)
+    for (const name of ['Inbox', 'Tasks', 'Reviews', 'Agents', 'Grants', 'Record', 'Settings'])
+      await page.getByRole('navigation', { name: 'Main', exact: true }).getByRole('link', { name, exact: true }).waitFor()
+    await shoot(page, 'inbox')
+  })
+
+  test('a new item comes by itself, and filters stand in the address', async () => {
+    const page = await stage.open('maya')
+    await rowOf(page, week['rename'].id).waitFor()
+    const fresh = await stage.ask('robin', { item: 'Water the plants', details: {} }, { risk: 'R1' })
+    await rowOf(page, fresh.id).waitFor()
+    await page.goto(`${stage.url}/inbox?risk=R4`)
+    await rowOf(page, week['migration'].id).waitFor()
+    assert.equal(await page.getByTestId('inbox-row').count(), 1)
+    await page.goto(`${stage.url}/inbox?text=plants`)
+    await rowOf(page, fresh.id).waitFor()
+    assert.equal(await page.getByTestId('inbox-row').count(), 1)
+    await page.goto(`${stage.url}/inbox?text=nosuchword`)
+    await page.getByTestId('inbox-empty').waitFor()
+    await shoot(page, 'inbox-nothing')
+    await page.getByTestId('filter-unassigned').click()
+    await page.goto(`${stage.url}/inbox?tab=unassigned`)
+    await rowOf(page, week['notes'].id).waitFor()
+  })
+
+  test('a filter is saved on the server, and is a link afterwards', async () => {
+    const page = await stage.open('maya', '/inbox?risk=R2')
+    await page.getByRole('button', { name: 'Save filter' }).click()
+    const dialog = page.getByRole('dialog', { name: 'Save filter' })
+    await dialog.getByRole('textbox', { name: 'Name' }).fill('Low ones')
+    await dialog.getByRole('button', { name: 'Save filter' }).click()
+    await page.getByRole('navigation', { name: 'Main', exact: true }).getByRole('link', { name: 'Low ones' }).click()
+    await rowOf(page, week['region'].id).waitFor()
+    const { items } = await stage.call('maya', 'execution/filter.list')
+    assert.deepEqual(
+      items.map(({ name, query }: any) => [name, query]),
+      [['Low ones', { risk: 'R2' }]],
+    )
+  })
+
+  test('an empty inbox is all clear, and one that cannot be loaded says so', async () => {
+    const page = await stage.open('ines')
+    await page.getByTestId('filter-snoozed').click()
+    await page.getByTestId('inbox-empty').waitFor()
+    await page.route('**/v1/execution/inbox.list', (route) =>
+      route.fulfill({ status: 503, json: { error: { code: 'UNAVAILABLE', message: 'the server is stopping', details: {} } } }),
+    )
+    await page.getByTestId('filter-all').click()
+    await page.getByTestId('inbox-error').waitFor()
+    assert.match((await page.getByTestId('inbox-error').textContent())!, /does not mean that it is empty/)
+    await shoot(page, 'inbox-failed')
+    await page.unroute('**/v1/execution/inbox.list')
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await rowOf(page, week['wire'].id).waitFor()
+  })
+})
+
+describe('deciding', () => {
+  test('approve is held for five seconds, can be undone, and is decided only with its receipt', async () => {
+    const asked = await stage.ask('robin', { item: 'Rotate the logs', details: { host: 'log-1' } }, { risk: 'R2' })
+    const page = await stage.open('maya', `/inbox/${asked.id}`)
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await page.getByTestId('undo-toast').waitFor()
+    assert.equal(await rowOf(page, asked.id).getAttribute('data-state'), 'sending')
+    await shoot(page, 'undo')
+    await page.getByRole('button', { name: 'Undo' }).click()
+    await page.getByTestId('undo-toast').waitFor({ state: 'detached' })
+    assert.equal(await stateOf(asked.id), 'pending')
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await page.getByTestId('item-decided').waitFor()
+    assert.equal(await stateOf(asked.id), 'completed')
+    assert.equal(await page.getByTestId('item-receipt').getAttribute('data-valid'), 'true')
+    await until(async () => (await rowOf(page, asked.id).getAttribute('data-state')) === 'ended')
+    assert.match((await rowOf(page, asked.id).textContent())!, /Approved by you/)
+    await shoot(page, 'decided')
+  })
+
+  test('what is held goes out at once when the page is hidden', async () => {
+    const asked = await stage.ask('robin', { item: 'Restart the cache', details: {} }, { risk: 'R1' })
+    const page = await stage.open('maya', `/inbox/${asked.id}`)
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await page.getByTestId('undo-toast').waitFor()
+    await page.goto('about:blank')
+    await until(async () => (await stateOf(asked.id)) === 'completed')
+  })
+
+  test('a great risk asks for its phrase', async () => {
+    const page = await stage.open('maya', `/inbox/${week['migration'].id}`)
+    assert.equal(await page.getByTestId('confirm-phrase').textContent(), 'prod-eu-1')
+    const approve = page.getByRole('button', { name: 'Approve' })
+    assert.equal(await approve.getAttribute('aria-disabled'), 'true')
+    await page.getByRole('textbox', { name: 'Confirmation phrase' }).fill('prod-eu-1')
+    await until(async () => (await approve.getAttribute('aria-disabled')) === null)
+    await shoot(page, 'item-r4')
+  })
+
+  test('reject takes a preset and a reason', async () => {
+    const asked = await stage.ask('robin', { item: 'Delete the staging bucket', details: {}, reject_requires_reason: true }, { risk: 'R3' })
+    const page = await stage.open('maya', `/inbox/${asked.id}`)
+    await page.getByRole('button', { name: 'Reject' }).click()
+    const dialog = page.getByRole('dialog', { name: 'Reject' })
+    await dialog.getByRole('radio', { name: 'Wrong environment' }).check()
+    await dialog.getByRole('textbox', { name: 'Reason' }).fill('That is staging.')
+    await shoot(page, 'dialog-reject')
+    await dialog.getByRole('button', { name: 'Reject' }).click()
+    await decided(page)
+    const { receipt } = await stage.call('maya', 'execution/request.get', { request_id: asked.id })
+    assert.equal(receipt.result, 'rejected')
+    assert.equal(receipt.reason, 'Wrong environment: That is staging.')
+  })
+
+  test('a receipt that does not verify is an error, never a decision', async () => {
+    const asked = await stage.ask('robin', { item: 'Tidy the attic', details: {} }, { risk: 'R1' })
+    const page = await stage.open('maya', `/inbox/${asked.id}`)
+    await page.route('**/v1/execution/request.resolve', async (route) => {
+      const answer = await route.fetch()
+      const body = await answer.json()
+      await route.fulfill({ response: answer, json: { ...body, receipt: { ...body.receipt, result: 'rejected' } } })
+    })
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await sendNow(page)
+    await page.getByText('does not verify').first().waitFor()
+    await until(async () => (await stateOf(asked.id)) === 'completed')
+    // Not even when the server says so by itself.
+    await page.getByTestId('item-doubted').waitFor()
+    assert.equal(await page.getByTestId('item-decided').count(), 0)
+    assert.equal(await rowOf(page, asked.id).getAttribute('data-state'), 'open')
+    await shoot(page, 'receipt-doubted')
+    await page.unroute('**/v1/execution/request.resolve')
+    // A receipt of somebody else's decision that does not verify is none either.
+    const other = await stage.ask('robin', { item: 'Tidy the cellar', details: {} }, { risk: 'R1' })
+    await page.route('**/v1/execution/request.get', async (route) => {
+      const answer = await route.fetch()
+      const body = await answer.json()
+      await route.fulfill({ response: answer, json: body.receipt ? { ...body, receipt: { ...body.receipt, result: 'rejected' } } : body })
+    })
+    await page.goto(`${stage.url}/inbox/${other.id}`)
+    await page.getByTestId('item-detail').waitFor()
+    await stage.call('maya', 'execution/request.resolve', { request_id: other.id, result: 'approved' })
+    await page.getByTestId('item-doubted').waitFor()
+    assert.equal(await page.getByTestId('item-decided').count(), 0)
+  })
+
+  test('an option is chosen and sent', async () => {
+    const page = await stage.open('maya', `/inbox/${week['region'].id}`)
+    await page.getByRole('radio', { name: 'eu-north-1' }).check()
+    await shoot(page, 'item-decide')
+    await page.getByRole('button', { name: 'Send answer' }).click()
+    await decided(page)
+    const { receipt } = await stage.call('maya', 'execution/request.get', { request_id: week['region'].id })
+    assert.equal(receipt.result, 'eu-north-1')
+  })
+
+  test('a text is typed, survives a reload, and is sent', async () => {
+    const page = await stage.open('maya', `/inbox/${week['address'].id}`)
+    await page.getByLabel('Your answer').fill('refunds@example.com')
+    await page.reload()
+    assert.equal(await page.getByLabel('Your answer').inputValue(), 'refunds@example.com')
+    await page.getByRole('button', { name: 'Send answer' }).click()
+    await decided(page)
+  })
+
+  test('a secret is gone from the page when it is sent, and is never kept', async () => {
+    const page = await stage.open('maya', `/inbox/${week['token'].id}`)
+    await page.getByLabel('Your answer').fill('s3cr3t-value')
+    await page.getByRole('button', { name: 'Send answer' }).click()
+    assert.equal(await page.getByLabel('Your answer').inputValue(), '')
+    assert.ok(!(await page.content()).includes('s3cr3t-value'))
+    assert.ok(!(await page.evaluate<string>('JSON.stringify({ ...sessionStorage, ...localStorage })')).includes('s3cr3t-value'))
+    await decided(page)
+  })
+
+  test('a file is sent with its progress; one that is too large is not', async () => {
+    const asked = await stage.ask(
+      'deployer',
+      {},
+      { action: 'PROVIDE', payload: { prompt: 'The signed contract', input_type: 'file', validation: { max_bytes: 1000 } } },
+    )
+    const page = await stage.open('maya', `/inbox/${asked.id}`)
+    await page.getByLabel('File').setInputFiles({ name: 'big.txt', mimeType: 'text/plain', buffer: Buffer.alloc(2_000, 'a') })
+    await page.getByText('at most 1000 B are taken').first().waitFor()
+    await page.getByLabel('File').setInputFiles({ name: 'contract.txt', mimeType: 'text/plain', buffer: Buffer.from('signed') })
+    await page.getByRole('button', { name: 'Send answer' }).click()
+    await page.getByTestId('upload-progress').waitFor()
+    await decided(page)
+  })
+})
+
+describe('several people', () => {
+  test('what another one decides first stays in its row, with who and when', async () => {
+    const asked = await stage.ask('scribe', { item: 'Delete 14 stale branches', details: {} }, { role: 'pool', risk: 'R2' })
+    const [maya, tom] = [await stage.open('maya', `/inbox/${asked.id}?tab=all`), await stage.open('tom', `/inbox/${asked.id}?tab=all`)]
+    await rowOf(maya, asked.id).waitFor()
+    await tom.getByRole('button', { name: 'Approve' }).click()
+    await decided(tom)
+    await maya.getByTestId('item-decided').waitFor()
+    await until(async () => (await rowOf(maya, asked.id).getAttribute('data-state')) === 'ended')
+    assert.equal(await maya.getByRole('button', { name: 'Approve' }).count(), 0)
+    await shoot(maya, 'decided-elsewhere')
+  })
+
+  test('of two who press at once, one decides and the other is told', async () => {
+    const asked = await stage.ask('scribe', { item: 'Merge the release branch', details: {} }, { role: 'pool', risk: 'R1' })
+    const pages = [await stage.open('maya', `/inbox/${asked.id}?tab=all`), await stage.open('tom', `/inbox/${asked.id}?tab=all`)]
+    await Promise.all(pages.map((page) => page.getByRole('button', { name: 'Approve' }).click()))
+    await Promise.all(pages.map((page) => page.evaluate("dispatchEvent(new Event('pagehide'))")))
+    await Promise.all(pages.map((page) => page.getByTestId('item-decided').waitFor()))
+    assert.equal(await stateOf(asked.id), 'completed')
+  })
+
+  test('an item that changes while it is read must be read again', async () => {
+    const asked = await stage.ask('robin', { item: 'Send the newsletter', details: {} }, { risk: 'R1' })
+    const page = await stage.open('maya', `/inbox/${asked.id}`)
+    await page.getByTestId('item-detail').waitFor()
+    await stage.call('maya', 'execution/request.question', { request_id: asked.id, text: 'To whom?' })
+    await page.getByTestId('item-changed').waitFor()
+    assert.equal(await page.getByRole('button', { name: 'Approve' }).getAttribute('aria-disabled'), 'true')
+    await shoot(page, 'item-changed')
+    await page.getByRole('button', { name: 'I have read it' }).click()
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await page.getByTestId('undo-toast').waitFor()
+    await page.getByRole('button', { name: 'Undo' }).click()
+  })
+
+  test('a vote in a quorum is a vote, not a decision', async () => {
+    const page = await stage.open('tom', `/inbox/${week['wire'].id}`)
+    await page.getByRole('textbox', { name: 'Confirmation phrase' }).fill((await page.getByTestId('confirm-phrase').textContent())!)
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await sendNow(page)
+    await page.getByText('Your vote is in').waitFor()
+    assert.equal(await stateOf(week['wire'].id), 'pending')
+    await page.getByTestId('item-quorum').waitFor()
+    await shoot(page, 'item-quorum')
+  })
+})
+
+describe('beside the decision', () => {
+  test('ask back, snooze, reassign, extend, escalate, claim and release reach the server', async () => {
+    const asked = await stage.ask('robin', { item: 'Order more chairs', details: {} }, { timeout_seconds: 600 })
+    const page = await stage.open('maya', `/inbox/${asked.id}`)
+    await page.getByRole('button', { name: 'Ask back' }).click()
+    await page.getByRole('dialog', { name: 'Ask back' }).getByRole('textbox', { name: 'Question' }).fill('How many?')
+    await page.getByRole('button', { name: 'Send question' }).click()
+    await page.getByTestId('item-thread').getByText('How many?').waitFor()
+    await page.getByRole('button', { name: 'Snooze' }).click()
+    await page.getByRole('dialog', { name: 'Snooze' }).getByText('Its time is over before that').waitFor()
+    await page.getByRole('dialog', { name: 'Snooze' }).getByRole('button', { name: 'Cancel' }).click()
+    await page.getByRole('button', { name: 'Extend' }).click()
+    await page.getByRole('spinbutton', { name: 'Minutes' }).fill('4320')
+    await page.getByRole('dialog', { name: 'Extend' }).getByRole('button', { name: 'Extend' }).click()
+    await page
+      .getByTestId('item-deadline')
+      .getByText(/2 d left/)
+      .waitFor()
+    await page.getByRole('button', { name: 'Snooze' }).click()
+    await page.getByRole('dialog', { name: 'Snooze' }).getByRole('radio', { name: 'Tomorrow' }).check()
+    await page.getByRole('dialog', { name: 'Snooze' }).getByRole('button', { name: 'Snooze' }).click()
+    await rowOf(page, asked.id).waitFor({ state: 'detached' })
+    await page.getByTestId('filter-snoozed').click()
+    await rowOf(page, asked.id).waitFor()
+    await page.getByRole('button', { name: 'Reassign' }).click()
+    await page.getByRole('combobox', { name: 'Person' }).fill('Tom')
+    await page.getByRole('option', { name: /Tom Okafor/ }).click()
+    await page.getByRole('dialog', { name: 'Reassign' }).getByRole('button', { name: 'Reassign' }).click()
+    await until(async () => (await stage.call('tom', 'execution/request.get', { request_id: asked.id })).request.assigned_to === 'user_tom')
+    const pool = await stage.open('tom', `/inbox/${week['notes'].id}?tab=all`)
+    await pool.getByRole('button', { name: 'Claim' }).click()
+    await pool.getByRole('button', { name: 'Release' }).click()
+    await pool.getByRole('button', { name: 'Claim' }).waitFor()
+    await pool.getByRole('button', { name: 'Escalate' }).click()
+    await pool.getByRole('combobox', { name: 'Person' }).fill('user_ines')
+    await pool.getByRole('dialog', { name: 'Escalate' }).getByRole('button', { name: 'Escalate' }).click()
+    await until(async () =>
+      (await stage.call('ines', 'execution/request.get', { request_id: week['notes'].id })).request.people?.includes('user_ines'),
+    )
+  })
+})
+
+describe('a batch', () => {
+  test('leaves out what weighs more, shows each, and says what became of each', async () => {
+    const [one, two, heavy] = [
+      await stage.ask('robin', { item: 'Batch one', details: {} }, { risk: 'R1' }),
+      await stage.ask('robin', { item: 'Batch two', details: {} }, { risk: 'R2' }),
+      await stage.ask('robin', { item: 'Batch heavy', details: {} }, { risk: 'R3' }),
+    ]
+    const page = await stage.open('maya', '/inbox?text=Batch')
+    for (const title of ['Batch one', 'Batch two', 'Batch heavy']) await page.getByRole('checkbox', { name: `Select ${title}` }).check()
+    await page.getByTestId('batch-bar').waitFor()
+    await page.getByRole('button', { name: 'Approve selected' }).click()
+    const dialog = page.getByRole('dialog', { name: 'Approve selected' })
+    assert.equal(await dialog.getByTestId('batch-peek-row').count(), 2)
+    await dialog.getByText('R3 and above are decided one at a time: 1 of your 3').waitFor()
+    await shoot(page, 'batch')
+    await stage.call('maya', 'execution/request.resolve', { request_id: two.id, result: 'rejected' })
+    await dialog.getByRole('button', { name: 'Approve selected' }).click()
+    await page.getByTestId('batch-result').first().waitFor()
+    const outcomes = await page.getByTestId('batch-result').evaluateAll((rows) => rows.map((row) => row.getAttribute('data-outcome')))
+    assert.deepEqual(new Set(outcomes), new Set(['already_decided', 'done']))
+    await shoot(page, 'batch-results')
+    assert.equal(await stateOf(one.id), 'completed')
+    assert.equal(await stateOf(heavy.id), 'pending')
+  })
+})

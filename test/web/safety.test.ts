@@ -1,0 +1,222 @@
+// Laws of every page: keys alone are enough, nobody is kept out in either theme or on a phone, and a server that restarts is met again.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { after, afterEach, before, describe, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { decided } from '../support/browser/acts.ts'
+import { busyWeek } from '../support/browser/scenes.ts'
+import { shoot } from '../support/browser/shots.ts'
+import { openStage, type Stage } from '../support/browser/stage.ts'
+
+const isLong = process.env['COUNTERSIGN_TEST_CHOICE'] === 'all'
+let stage: Stage
+let week: Record<string, any>
+before(async () => {
+  stage = await openStage()
+  week = await busyWeek(stage)
+})
+after(() => stage?.close())
+afterEach(() => assert.deepEqual(stage.amiss(), []))
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+/** What keeps people out, as axe finds it (WCAG 2.2, A and AA). */
+async function findings(page: Page): Promise<string[]> {
+  await page.evaluate(axe)
+  const found = await page.evaluate<{ id: string; nodes: string[] }[]>(
+    `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] }).then(({ violations }) => violations.map(({ id, nodes }) => ({ id, nodes: nodes.map(({ html }) => html.slice(0, 160)) })))`,
+  )
+  return found.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).join(' | ')}`)
+}
+
+test('keys alone: move, open, select, decide, undo, palette and help', async () => {
+  const page = await stage.open('maya', '/inbox')
+  await page.getByTestId('inbox-row').first().waitFor()
+  await page.keyboard.press('j')
+  await page.getByTestId('item-detail').waitFor()
+  const first = page.url()
+  await page.keyboard.press('j')
+  await page.waitForURL((url) => url.href !== first)
+  await page.keyboard.press('x')
+  await page.getByTestId('batch-bar').waitFor()
+  await page.keyboard.press('Escape')
+  await page.getByTestId('batch-bar').waitFor({ state: 'detached' })
+  await page.goto(`${stage.url}/inbox/${week['archive'].id}`)
+  await page.getByRole('button', { name: 'Approve' }).and(page.locator(':not([aria-disabled])')).waitFor()
+  await page.getByTestId('item-raw').scrollIntoViewIfNeeded()
+  await page.waitForTimeout(400)
+  await page.keyboard.press('a')
+  await page.getByTestId('undo-toast').waitFor()
+  await page.keyboard.press('z')
+  await page.getByTestId('undo-toast').waitFor({ state: 'detached' })
+  await page.keyboard.press('Control+k')
+  const palette = page.getByRole('dialog', { name: 'Command palette' })
+  await palette.getByRole('combobox', { name: 'Search commands' }).fill('record')
+  await shoot(page, 'palette')
+  await page.keyboard.press('Enter')
+  await page.waitForURL('**/record')
+  await page.keyboard.press('?')
+  await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor()
+  await shoot(page, 'keys')
+  await page.keyboard.press('Escape')
+  await page.keyboard.press('g')
+  await page.keyboard.press('i')
+  await page.waitForURL('**/inbox')
+})
+
+/** A task that was delivered, one that waits, and a grant: so that no page is empty. */
+async function scene(): Promise<{ readonly review: string; readonly task: string }> {
+  const begun = async (goal: string): Promise<string> => {
+    const { task } = await stage.call('maya', 'collaboration/task.create', { spec: { goal, acceptance_criteria: ['It works.'] } })
+    await stage.call('maya', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_robin' })
+    await stage.call('robin', 'collaboration/task.start', { task_id: task.id })
+    return task.id
+  }
+  const [review, task] = [await begun('Fix the login bug'), await begun('Ship billing v3')]
+  const payload = (text: string): object => ({ kind: 'inline', uri: `data:text/plain;base64,${Buffer.from(text).toString('base64')}` })
+  const commit = (more: object): Promise<any> =>
+    stage.call('robin', 'collaboration/artifact.commit', { task_id: review, type: 'code', ...more })
+  const { artifact } = await commit({ payload: payload('const a = 1\nconst b = 2\n'), final: false })
+  await commit({ artifact_id: artifact.id, parent_version: artifact.version, payload: payload('const a = 1\nconst b = 3\n') })
+  await stage.call('maya', 'collaboration/task.amend', { task_id: task, text: 'The old endpoint keeps working.', intent: 'constrain' })
+  await stage.call('maya', 'collaboration/grant.add', { task_id: task, scope: 'deploy:*', decision: 'allow', until: 'task', uses: 3 })
+  return { review, task }
+}
+
+test('keys alone: reject with a reason, choose an option, edit, answer, review', async () => {
+  const [no, choice, edit] = [
+    await stage.ask('robin', { item: 'Say no by keys', details: {} }, { risk: 'R1' }),
+    await stage.ask('robin', {}, { action: 'DECIDE', payload: { question: 'Left or right?', options: ['left', 'right'] }, risk: 'R1' }),
+    await stage.ask(
+      'robin',
+      { item: 'Edit by keys', details: { size: 1 }, details_schema: { type: 'object', properties: { size: { type: 'integer' } } } },
+      { risk: 'R1' },
+    ),
+  ]
+  const resultOf = async (request_id: string): Promise<any> => (await stage.call('maya', 'execution/request.get', { request_id })).receipt
+  const page = await stage.open('maya', `/inbox/${no.id}`)
+  const ready = page.locator('.decide button:not([aria-disabled])').last()
+  await ready.waitFor()
+  await page.waitForTimeout(400)
+  await page.keyboard.press('r')
+  await page.getByRole('dialog', { name: 'Reject' }).waitFor()
+  const isAtReason = (): Promise<boolean> => page.evaluate<boolean>("document.activeElement?.tagName === 'TEXTAREA'")
+  for (let tabs = 0; tabs < 6 && !(await isAtReason()); tabs++) await page.keyboard.press('Tab')
+  assert.ok(await isAtReason())
+  await page.keyboard.type('By hand')
+  await page.keyboard.press('Control+Enter')
+  await decided(page)
+  assert.equal((await resultOf(no.id)).reason, 'By hand')
+  await page.goto(`${stage.url}/inbox/${choice.id}`)
+  await page.getByTestId('item-detail').waitFor()
+  await page.keyboard.press('2')
+  await ready.waitFor()
+  await page.waitForTimeout(400)
+  await page.keyboard.press('Control+Enter')
+  await decided(page)
+  assert.equal((await resultOf(choice.id)).result, 'right')
+  await page.goto(`${stage.url}/inbox/${edit.id}`)
+  await page.getByTestId('item-detail').waitFor()
+  await page.keyboard.press('e')
+  await page.getByRole('textbox', { name: 'size' }).focus()
+  await page.keyboard.press('Control+a')
+  await page.keyboard.type('7')
+  await page.getByRole('button', { name: 'Approve with edits' }).and(page.locator(':not([aria-disabled])')).waitFor()
+  await page.getByRole('button', { name: 'Approve with edits' }).focus()
+  await page.waitForTimeout(400)
+  await page.keyboard.press('Enter')
+  await decided(page)
+  assert.deepEqual((await resultOf(edit.id)).edited, { size: 7 })
+  // Nothing happens in a field, with a modifier, or when single keys are off.
+  await page.goto(`${stage.url}/inbox/${week['rename'].id}`)
+  await ready.waitFor()
+  await page.waitForTimeout(400)
+  await page.evaluate("localStorage.setItem('single-keys', 'off')")
+  await page.reload()
+  await ready.waitFor()
+  await page.waitForTimeout(400)
+  await page.keyboard.press('a')
+  await page.keyboard.press('r')
+  await page.waitForTimeout(200)
+  assert.equal((await page.getByTestId('undo-toast').count()) + (await page.locator('dialog[open]').count()), 0)
+})
+
+describe('nobody is kept out', () => {
+  let made: Awaited<ReturnType<typeof scene>>
+  before(async () => {
+    made = await scene()
+  })
+  // The others are made of the same parts; `npm run test:long` looks at all.
+  const usual = ['profile', 'notifications', 'policy', 'people']
+  const settings = isLong ? [...usual, 'absence', 'filters', 'keys', 'sessions', 'rules', 'agents', 'groups', 'links'] : usual
+  const places = (): Readonly<Record<string, Readonly<Record<string, string>>>> => ({
+    'the inbox and the work': {
+      'inbox-approve': `/inbox/${week['migration'].id}`,
+      'inbox-decide': `/inbox/${week['region'].id}`,
+      'inbox-provide': `/inbox/${week['address'].id}`,
+      tasks: '/tasks',
+      task: `/tasks/${made.task}`,
+      'tasks-new': '/tasks/new',
+      reviews: '/reviews',
+      review: `/reviews/${made.review}`,
+    },
+    'what is known': { agents: '/agents', grants: '/grants', record: '/record', insight: '/insight' },
+    'the settings': Object.fromEntries(settings.map((part) => [`settings-${part}`, `/settings/${part}`])),
+  })
+  for (const theme of ['light', 'dark'] as const)
+    for (const place of ['the inbox and the work', 'what is known', 'the settings'])
+      test(`axe finds nothing in ${place} in the ${theme} theme, and nothing scrolls sideways on a phone`, async () => {
+        const page = await stage.open('maya', '/inbox', { colorScheme: theme })
+        const found: string[] = []
+        for (const [name, path] of Object.entries(places()[place]!)) {
+          await page.setViewportSize({ width: 1440, height: 900 })
+          await page.goto(stage.url + path)
+          await page.locator('h1').first().waitFor()
+          await page.locator('[aria-busy=true]').first().waitFor({ state: 'detached' })
+          assert.equal(await page.locator('html').getAttribute('data-theme'), theme)
+          found.push(...(await findings(page)).map((words) => `${path}: ${words}`))
+          await shoot(page, `${theme}-${name}`)
+          await page.setViewportSize({ width: 390, height: 844 })
+          assert.equal(await page.evaluate<boolean>('document.documentElement.scrollWidth > innerWidth'), false, `${path} scrolls sideways`)
+          if (isLong || theme === 'light') await shoot(page, `phone-${theme}-${name}`)
+        }
+        assert.deepEqual(found, [])
+      })
+
+  test('axe finds nothing in a dialog, and each has the name of what opened it', async () => {
+    const asked = await stage.ask('robin', { item: 'Ask in a dialog', details: {} }, { risk: 'R1' })
+    const page = await stage.open('maya', `/inbox/${asked.id}`, { colorScheme: 'dark' })
+    const found: string[] = []
+    for (const name of ['Reject', 'Ask back', 'Reassign', 'Snooze', 'Extend', 'Escalate']) {
+      await page.getByRole('button', { name, exact: true }).click()
+      const dialog = page.getByRole('dialog', { name, exact: true })
+      await dialog.waitFor()
+      found.push(...(await findings(page)).map((words) => `${name}: ${words}`))
+      await shoot(page, `dialog-${name.toLowerCase().replace(' ', '-')}`)
+      // Focus is never on the button that decides, and Esc changes nothing.
+      assert.notEqual(await page.evaluate('document.activeElement?.textContent'), name)
+      await page.keyboard.press('Escape')
+      await dialog.waitFor({ state: 'detached' })
+    }
+    for (const [key, name] of [
+      ['Control+k', 'Command palette'],
+      ['?', 'Keyboard shortcuts'],
+    ] as const) {
+      await page.locator('#item-title').focus()
+      await page.keyboard.press(key)
+      await page.getByRole('dialog', { name }).waitFor()
+      found.push(...(await findings(page)).map((words) => `${name}: ${words}`))
+      await page.keyboard.press('Escape')
+    }
+    assert.deepEqual(found, [])
+  })
+})
+
+test('a server that restarts is met again, and the page catches up', async () => {
+  const page = await stage.open('maya', '/inbox')
+  await page.locator('[data-testid=connection][data-state=live]').waitFor()
+  await stage.restart()
+  const fresh = await stage.ask('robin', { item: 'Asked after the restart', details: {} }, { risk: 'R1' })
+  await page.locator('[data-testid=connection][data-state=live]').waitFor()
+  await page.locator(`[data-testid=inbox-row][data-request-id="${fresh.id}"]`).waitFor()
+})

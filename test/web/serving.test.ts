@@ -1,0 +1,125 @@
+// Serving the page: its headers, its hashed files, its own paths and no others, and how large the first load is.
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { isPagePath } from '#bindings/http/browser/page.ts'
+import { buildWeb, sourceHash } from '../../scripts/web.ts'
+import { spawnServer, startServer, type ServerProcess } from '../support/as-processes/server.ts'
+
+const root = join(import.meta.dirname, '../..')
+const built = join(root, 'dist/web')
+let server: ServerProcess
+let data: string
+let url: string
+before(async () => {
+  await buildWeb()
+  data = mkdtempSync(join(tmpdir(), 'serve-'))
+  server = await startServer(data)
+  url = `http://127.0.0.1:${server.port}`
+})
+after(async () => {
+  await server?.end('SIGTERM')
+  rmSync(data, { recursive: true, force: true })
+})
+
+const shellOf = (): string => readFileSync(join(built, 'index.html'), 'utf8')
+
+describe('the shell', () => {
+  test('has exactly the headers that keep it from being framed, scripted or followed', async () => {
+    for (const path of ['/', '/inbox', '/inbox/hxp_1', '/tasks/new', '/reviews', '/settings/profile', '/insight']) {
+      const answer = await fetch(url + path)
+      assert.equal(answer.status, 200, path)
+      assert.equal(
+        answer.headers.get('content-security-policy'),
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; font-src 'self'; connect-src 'self'; manifest-src 'self'; " +
+          "worker-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+      )
+      assert.equal(answer.headers.get('x-frame-options'), 'DENY')
+      assert.equal(answer.headers.get('cross-origin-opener-policy'), 'same-origin')
+      assert.equal(answer.headers.get('cross-origin-resource-policy'), 'same-origin')
+      assert.equal(answer.headers.get('x-content-type-options'), 'nosniff')
+      assert.equal(answer.headers.get('referrer-policy'), 'no-referrer')
+      assert.match(answer.headers.get('permissions-policy')!, /camera=\(\)/)
+      assert.equal(answer.headers.get('cache-control'), 'no-cache')
+      assert.equal(await answer.text(), shellOf())
+    }
+  })
+
+  test('is nowhere else: what the API does not have is still a 404 in JSON', async () => {
+    for (const path of [
+      '/v1/nothing',
+      '/inbox/a/b',
+      '/nothing',
+      '/index.html',
+      '/install.html',
+      '/assets/none.js',
+      '/../package.json',
+      '/.made-of',
+    ]) {
+      const answer = await fetch(url + path)
+      assert.equal(answer.status, 404, path)
+      assert.match(answer.headers.get('content-type')!, /^application\/json/)
+      assert.equal(((await answer.json()) as any).error.code, 'NOT_FOUND')
+    }
+    assert.equal(
+      (await fetch(`${url}/inbox`, { method: 'POST', body: '{}' })).headers.get('content-type'),
+      'application/json; charset=utf-8',
+    )
+  })
+
+  test('its files have hashed names, never change, and come compressed', async () => {
+    const [, script] = /src="(\/assets\/page-[^"]+\.js)"/.exec(shellOf())!
+    for (const coding of ['br', 'gzip']) {
+      const answer = await fetch(url + script, { headers: { 'accept-encoding': coding } })
+      assert.equal(answer.headers.get('cache-control'), 'public, max-age=31536000, immutable')
+      assert.equal(answer.headers.get('content-encoding'), coding)
+      assert.equal(await answer.text(), readFileSync(join(built, script!), 'utf8'))
+    }
+    assert.equal((await fetch(`${url}/manifest.webmanifest`)).headers.get('content-type'), 'application/manifest+json')
+    assert.equal((await fetch(`${url}/worker.js`)).headers.get('cache-control'), 'no-cache')
+  })
+
+  test('the document that sets a device up is the only one without trusted types', async () => {
+    const policy = (await fetch(`${url}/install`)).headers.get('content-security-policy')!
+    assert.ok(!policy.includes('trusted-types'))
+    assert.ok(policy.includes("frame-ancestors 'none'"))
+  })
+})
+
+test('own paths are told from others without a server', () => {
+  assert.ok(isPagePath('/settings/keys') && !isPagePath('/settings/keys/more') && !isPagePath('/health'))
+})
+
+describe('the build', () => {
+  test('the script of the first load is below 200 kB gzipped, and each further page is a chunk', () => {
+    const names = [...shellOf().matchAll(/(?:src|href)="\/(assets\/[^"]+\.js)"/g)].map(([, name]) => name!)
+    const bytes = names.reduce((sum, name) => sum + readFileSync(join(built, `${name}.gz`)).length, 0)
+    assert.ok(bytes > 50_000 && bytes < 200_000, `${bytes} bytes`)
+    assert.ok(readdirSync(join(built, 'assets')).filter((name) => name.endsWith('.js')).length > 10)
+  })
+  test('it is not made anew while nothing has changed', async () => {
+    assert.equal(await buildWeb(), 'current')
+    assert.match(sourceHash(), /^[0-9a-f]{64}$/)
+    assert.ok(existsSync(join(built, 'worker.js.br')))
+  })
+})
+
+test('--web off keeps the plain pages', async () => {
+  const own = mkdtempSync(join(tmpdir(), 'plain-'))
+  const plain = await spawnServer([join(root, 'src/apps/server/main.ts'), '--web', 'off'], {
+    COUNTERSIGN_DATA: own,
+    COUNTERSIGN_PORT: '0',
+    COUNTERSIGN_LOG: 'error',
+  })
+  try {
+    const answer = await fetch(`http://127.0.0.1:${plain.port}/`)
+    assert.match(await answer.text(), /You are not signed in/)
+    assert.equal((await fetch(`http://127.0.0.1:${plain.port}/inbox`)).status, 404)
+  } finally {
+    await plain.end('SIGTERM')
+    rmSync(own, { recursive: true, force: true })
+  }
+})
