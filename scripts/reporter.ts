@@ -17,7 +17,7 @@ type Failure = Error & { failureType?: string; exitCode?: number }
 
 const outputLengthMax = 100_000
 /** Whether a flag leaves tests out, so that a file may have none to run. */
-const isPartial = process.execArgv.some((flag) => /^--test-(name-pattern|skip-pattern|only|shard)/.test(flag))
+const isPartial = [...process.execArgv, ...process.argv].some((flag) => /^--test-(name-pattern|skip-pattern|only|shard)/.test(flag))
 const files = new Map<string, File>()
 
 const nameOf = (path: string | undefined): string => (path === undefined ? '(no file)' : relative(process.cwd(), resolve(path)))
@@ -92,6 +92,9 @@ function watch(): { touch(): void; stop(): void } {
   timer.unref()
   return { touch: () => (touched = performance.now()), stop: () => clearInterval(timer) }
 }
+
+/** The files in which something failed. */
+export const failedFiles = (): string[] => [...files].filter(([, file]) => file.failures.length > 0).map(([name]) => name)
 
 export async function* report(events: AsyncIterable<TestEvent>, interrupted: AbortSignal): AsyncGenerator<string> {
   const summary: string[] = []

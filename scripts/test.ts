@@ -32,8 +32,11 @@ function select(): string[] {
   return all.filter((file) => filters.some((filter) => file === filter || file.startsWith(`${filter}/`)))
 }
 
+const isPattern = (flag: string): boolean => flag.startsWith('--test-name-pattern=')
+
 async function runTests(files: string[], env: Record<string, string>): Promise<number> {
-  const args = [`--test-timeout=${testTimeoutMs}`, ...flags, 'scripts/test-files.ts', ...files]
+  const [patterns, others] = [flags.filter(isPattern), flags.filter((flag) => !isPattern(flag))]
+  const args = [`--test-timeout=${testTimeoutMs}`, ...others, 'scripts/test-files.ts', ...patterns, ...files]
   const child = spawn(process.execPath, args, { stdio: 'inherit', env: { ...process.env, ...env } })
   // A terminal sends Ctrl-C to the child too: wait for its report.
   process.on('SIGINT', () => {})
@@ -73,7 +76,8 @@ if (files.length === 0) {
   if (files.some((file) => file.startsWith('test/simulation/'))) console.log(wordsFor(choice))
   const run = openRun()
   const database = await databaseFor(files, run)
-  if ((await runTests(files, { ...run.env, ...database.env, [VARIABLE]: choice.name })) !== 0) failed.push('tests')
+  const again: Record<string, string> = filters.length === 0 ? { COUNTERSIGN_TEST_AGAIN: 'first' } : {}
+  if ((await runTests(files, { ...run.env, ...database.env, ...again, [VARIABLE]: choice.name })) !== 0) failed.push('tests')
   await database.stop()
   for (const words of run.close()) {
     console.log(words)

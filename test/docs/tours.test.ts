@@ -60,7 +60,8 @@ type Newcomer = { readonly clone: string; readonly env: Record<string, string>; 
 /** Somebody new: a clone, a home of their own, an old Node, a free port, nothing of ours. */
 function newcomer(more: Record<string, string> = {}): Newcomer {
   const folder = temporary('tour')
-  const undo: Undo = [() => rmSync(folder, { recursive: true, force: true })]
+  // The shell that started a server may end before the server has.
+  const undo: Undo = [() => rmSync(folder, { recursive: true, force: true, maxRetries: 20 })]
   const env = {
     PATH: pathWithOldNode(folder),
     HOME: join(folder, 'home'),

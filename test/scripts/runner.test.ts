@@ -19,7 +19,10 @@ const outside = (): Record<string, string> => {
 }
 
 /** Runs files of this code, in the order in which they are named. */
-function running(files: Readonly<Record<string, string>>): { folder: string; child: ChildProcess; said(): string } {
+function running(
+  files: Readonly<Record<string, string>>,
+  own: Record<string, string> = {},
+): { folder: string; child: ChildProcess; said(): string } {
   const folder = temporary('runner')
   for (const [name, code] of Object.entries(files))
     writeFileSync(
@@ -27,7 +30,7 @@ function running(files: Readonly<Record<string, string>>): { folder: string; chi
       `import assert from 'node:assert/strict'\nimport { writeFileSync } from 'node:fs'\nimport { test } from 'node:test'\nwriteFileSync('${folder}/${name}.pid', String(process.pid))\n${code}\n`,
     )
   const args = [join(root, 'scripts', 'test-files.ts'), ...Object.keys(files)]
-  const child = spawn(process.execPath, args, { cwd: folder, env: outside(), stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, args, { cwd: folder, env: { ...outside(), ...own }, stdio: ['ignore', 'pipe', 'inherit'] })
   let said = ''
   child.stdout.setEncoding('utf8').on('data', (part: string) => (said += part))
   return { folder, child, said: () => said }
@@ -66,6 +69,19 @@ test('the files begin in the order in which they are named, and a run that is in
     .split('\n')
     .filter((line) => line.includes('did not end'))
   assert.deepEqual(unended.map((line) => line.slice(0, 14)).sort(), ['✖ m.test.mjs: ', '✖ z.test.mjs: '])
+})
+
+test('in a whole run a file that failed is run once more alone: a defect stays red, and an unstable file is named', async () => {
+  const bad = "test('it adds', () => assert.equal(1 + 1, 3))"
+  const moody = `import { existsSync } from 'node:fs'\ntest('it moods', () => { const was = existsSync('seen'); writeFileSync('seen', ''); assert.ok(was) })`
+  const both = running({ 'bad.test.mjs': bad, 'moody.test.mjs': moody }, { COUNTERSIGN_TEST_AGAIN: 'first' })
+  assert.deepEqual(await once(both.child, 'close'), [1, null])
+  assert.doesNotMatch(both.said(), /UNSTABLE/)
+  const one = running({ 'moody.test.mjs': moody }, { COUNTERSIGN_TEST_AGAIN: 'first' })
+  assert.deepEqual(await once(one.child, 'close'), [0, null])
+  assert.match(one.said(), /it moods[^]*once more, alone: moody\.test\.mjs[^]*UNSTABLE: moody\.test\.mjs failed and then passed alone/)
+  const without = running({ 'moody.test.mjs': moody })
+  assert.deepEqual(await once(without.child, 'close'), [1, null])
 })
 
 test('the files that take longest are run first', () => {
