@@ -1,7 +1,19 @@
 // The surroundings of a test run: a temporary folder of its own, and a guard that lets tests connect to no port that they did not open
 // themselves.
-import { appendFileSync, chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { spawnSync } from 'node:child_process'
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs'
+import { freemem, tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 export type TestRun = {
@@ -14,9 +26,33 @@ export type TestRun = {
   close(): string[]
 }
 
+const MEMORY = '/dev/shm'
+/** A run with all of its installations, browsers and databases has been seen to need half of it. */
+const ROOM = 8 * 1024 ** 3
+
+/**
+ * The place of temporary folders: in memory, where there is plenty of it and programs can be started from it. A run makes thousands of databases, and
+ * each waits for the disk with every commit, though none has to outlive the run. TMPDIR names another place.
+ */
+function placeOf(): string {
+  if (process.env['TMPDIR'] || !existsSync(MEMORY)) return tmpdir()
+  const { bavail, bsize } = statfsSync(MEMORY)
+  if (bavail * bsize < ROOM || freemem() < ROOM) return tmpdir()
+  try {
+    const probe = mkdtempSync(join(MEMORY, 'cs-'))
+    const program = join(probe, 'program')
+    writeFileSync(program, '#!/bin/sh\n', { mode: 0o755 })
+    const { status } = spawnSync(program)
+    rmSync(probe, { recursive: true })
+    return status === 0 ? MEMORY : tmpdir()
+  } catch {
+    return tmpdir()
+  }
+}
+
 export function openRun(): TestRun {
   // Short: the path of a Unix socket has about a hundred characters.
-  const folder = mkdtempSync(join(tmpdir(), 'cs-'))
+  const folder = mkdtempSync(join(placeOf(), 'cs-'))
   // A database that root starts runs as another user, which has to find its own folder below this one.
   chmodSync(folder, 0o711)
   const temporary = join(folder, 't')

@@ -107,7 +107,7 @@ function queryOf(input: unknown): Json[] {
   return Object.entries(properties).map(([name, schema]) => ({ name, in: 'query', required: required.includes(name), schema }))
 }
 
-/** What is said of an operation however it is reached. */
+/** The part of a description that is the same however an operation is reached. */
 function aboutOf(protocol: Protocol, op: Operation): Json {
   const callers = op.callers.map((caller) => caller.name)
   return {

@@ -9,7 +9,7 @@ export type StdioSettings = {
   /** All that it gets. */
   readonly env: Readonly<Record<string, string>>
   readonly cwd?: string
-  /** What it says beside the protocol. The client says `ignore` for the one that it only asks for its revision. */
+  /** Takes the words that it says beside the protocol. The client says `ignore` for the one that it only asks for its revision. */
   readonly stderr: ((part: Buffer) => void) | 'ignore'
   readonly codec: { readonly ReadBuffer: new () => ReadBuffer; readonly serializeMessage: (message: JSONRPCMessage) => string }
 }
@@ -46,7 +46,7 @@ export class StdioTransport implements Transport {
       failed(error)
     })
     child.once('exit', () => {
-      // What it left behind would hold the pipes open; and what has left the group keeps them, but not us.
+      // Processes that it left behind would hold the pipes open; one that has left the group keeps them, but does not keep us.
       this.#end()
       setTimeout(() => child.stdout.destroy(), LEFT_MS).unref()
     })

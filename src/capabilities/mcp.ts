@@ -17,7 +17,7 @@ export type McpSettings = {
     | { readonly url: string; readonly headers: Readonly<Record<string, string>> }
 }
 
-/** What a test may shrink. */
+/** Bounds that a test may shrink. */
 export type McpBounds = {
   readonly connectMs: number
   readonly backoffMs: number
@@ -89,7 +89,7 @@ export function mcpSource(settings: McpSettings, clock: Clock, log: SourceLog, c
       const began = clock.now()
       const why = await serve(offer).catch(wordsOf)
       if (stopping.signal.aborted) return
-      // Who served for a while has earned a quick return.
+      // A server that served for a while has earned a quick return.
       failures = clock.now() - began > bounds.backoffMsMax ? 1 : failures + 1
       log.warn({ source: name, error: why }, 'an MCP server cannot be reached; trying again')
       await clock.sleep(Math.min(bounds.backoffMsMax, bounds.backoffMs * 2 ** Math.min(failures - 1, 16)), stopping.signal)
@@ -229,7 +229,7 @@ async function transportOf({ name, server }: McpSettings, log: SourceLog): Promi
 
 /** An answer without end must not fill the memory. */
 const boundedFetch: typeof fetch = async (input, init) => {
-  // What the operator wrote into the headers is for this server and for no other.
+  // The headers that the operator wrote are for this server and for no other.
   const answer = await fetch(input, { ...init, redirect: 'error' })
   if (!answer.body) return answer
   let bytes = 0

@@ -89,7 +89,7 @@ export function createCapabilities(
       // A source that cannot be reached yet keeps what it offered, but never where it is not meant for any more.
       for (const { name, projects } of sources) await withdraw(kernel, { source: name, projects: [...projects] })
       for (const source of sources) source.start((manifests) => offer(kernel, source, manifests))
-      // What is in this process is there from the beginning; others come when they can be reached.
+      // Functions of this process are there from the beginning; others come when they can be reached.
       await Promise.all(putting.values())
     },
     elsewhere(request) {
@@ -127,7 +127,7 @@ export async function withdrawAll(kernel: Kernel, input: object, as: Caller): Pr
   }
 }
 
-/** What servers offered that have ended is withdrawn, unless another one offers it as well. */
+/** Offers of servers that have ended are withdrawn, unless another one makes them as well. */
 export async function withdrawEnded(kernel: Kernel, isEnded: (node: string, epoch: number) => boolean, as: Caller): Promise<number> {
   const { store } = kernel
   await store.fresh()
@@ -145,7 +145,7 @@ const OFFERINGS_MAX = 1_000
 
 type Withdrawn = { readonly withdrawn: number; readonly next_cursor: string | null }
 
-/** What a source says about itself comes from outside: what we could not keep or show is left out, and the operator is told. */
+/** A source's words about itself come from outside: whatever could not be kept or shown is left out, and the operator is told. */
 function usableOf(manifests: readonly CapabilityManifest[], source: string, log: SourceLog): CapabilityManifest[] {
   const kept = new Map<string, CapabilityManifest>()
   for (const manifest of manifests.slice(0, limits.capabilitiesPerSourceMax)) {

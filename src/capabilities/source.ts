@@ -17,7 +17,7 @@ export type CapabilitySource = {
 export type InvokedFor = { readonly run_id: string; readonly invocation_id: string }
 export type Offer = (manifests: readonly CapabilityManifest[]) => void
 
-/** What a source tells the caller about its failure. */
+/** A failure in the words that a source has for the caller. */
 export class CapabilityFailure extends Error {
   override name = 'CapabilityFailure'
   readonly reason: 'failed' | 'unreachable'

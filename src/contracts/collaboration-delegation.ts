@@ -34,7 +34,7 @@ const codesOf: Readonly<Record<string, string>> = {
   RUN_NOT_FOUND: 'NOT_FOUND',
   INVALID_TRANSITION: 'PRECONDITION_FAILED',
 }
-/** Who assigns a task is answered in the words of HACP; what AAP said stands in the details. */
+/** A caller who assigns a task is answered in the words of HACP; AAP's own words stand in the details. */
 const surfaced = (refusal: Refusal): Refusal => {
   const code = codesOf[refusal.code]
   return code === undefined ? refusal : new Refusal(code, refusal.message, { ...refusal.details, aap_code: refusal.code })
@@ -99,7 +99,7 @@ async function resolvedBy(subject: unknown, read: Read): Promise<Resolved> {
   const checkpoint = subject as Checkpoint
   return { checkpoint, task: await read(Task, checkpoint.task_id), run: await currentOf(read, checkpoint.task_id) }
 }
-/** What a run goes on with: the answer, and which question of its agent ended without one, so that it is asked again. */
+/** The message that a run goes on with: the answer, and which question of its agent ended without one, so that it is asked again. */
 async function resolutionOf(read: Read, checkpoint: Checkpoint, agent_id: string | null): Promise<object> {
   const { id, resolution, supersedes, succeeds } = checkpoint
   const before = supersedes?.checkpoint_id ?? (isOfSystem(checkpoint) ? succeeds : null)
@@ -165,7 +165,7 @@ const onTransferred: Contract[] = [
     const task = subject as Task
     return atWork(task) && (await currentOf(read, task.id)) === null ? requestAgain(read, task) : null
   }),
-  // What the task waits for, its new run waits for as well.
+  // A question that the task waits for, its new run waits for as well.
   down('transfer-blocks', 'ownership.transferred', 'agent.block', async ({ subject }, read) => {
     const task = subject as Task
     const run = task.state === 'blocked' && task.pending_checkpoint !== null ? await currentOf(read, task.id) : null
@@ -174,7 +174,7 @@ const onTransferred: Contract[] = [
   }),
 ]
 
-/** What a process does to a task for a run is refused where another process has taken the run since. Others say nothing of runs. */
+/** An act of a process on a task for a run is refused where another process has taken the run since. Others say nothing of runs. */
 async function fencing(read: Read, detail: Value | null, task_id: string, agent_id: string): Promise<object | null> {
   const { run_id, attempt } = (detail ?? {}) as { run_id?: string; attempt?: number }
   if ((run_id === undefined && attempt === undefined) || !(await isAgent(read, agent_id))) return null

@@ -22,7 +22,7 @@ const to = (name: string, on: string, call: string, input: Contract['input']): C
 
 // --- It begins to wait ---------------------------------------------------------------------------------------------------------
 
-/** What every item of a task has. */
+/** The fields that every item of a task has. */
 async function itemFor(read: Read, task: Task, requester: string) {
   const kind = requester === SYSTEM_ID ? 'system' : (await read.subject(requester))?.kind
   return {
@@ -110,7 +110,7 @@ function decidedBy({ actor, basis, via }: ContractFact, by: string, where: strin
 }
 
 const codesOf: Readonly<Record<string, string>> = { EXPIRED: 'CHECKPOINT_EXPIRED', INVALID_RESULT: 'INVALID_SPEC' }
-/** Who answers at the checkpoint is refused in its words; what HXP said stands in the details. */
+/** A person who answers at the checkpoint is refused in its words; HXP's own words stand in the details. */
 const surfaced = (refusal: Refusal): Refusal => {
   const code = codesOf[refusal.code]
   return code === undefined ? refusal : new Refusal(code, refusal.message, { ...refusal.details, hxp_code: refusal.code })
@@ -133,7 +133,7 @@ const closes = to('answer-closes', 'task.checkpoint.resolved', 'request.close', 
   return { ...decided, status: 'completed', result: checkpointResult(checkpoint, item), ...words(reasonOf(checkpoint.resolution!)) }
 })
 
-/** What was answered at the item has ended it already: there is nothing to look for. */
+/** An answer at the item has ended it already: there is nothing to look for. */
 const onResolved: Contract = { ...closes, when: ({ cause }) => !cause?.startsWith('execution/'), refused: surfaced }
 
 const onExpired = to('expiry-closes', 'task.checkpoint.expired', 'request.close', async ({ subject, basis, detail }, read) => {
@@ -143,7 +143,7 @@ const onExpired = to('expiry-closes', 'task.checkpoint.expired', 'request.close'
   const task = await read(Task, checkpoint.task_id)
   const next = task.pending_checkpoint === null ? null : await read.raw(Checkpoint, task.pending_checkpoint)
   const isSucceeded = next?.succeeds === checkpoint.id
-  // Whoever comes next is asked the same: the request goes on with the checkpoint that replaces this one.
+  // The next person is asked the same: the request goes on with the checkpoint that replaces this one.
   if (isSucceeded && next.request_id === item.id) return null
   if (detail?.['on_expiry'] === 'fail') return { request_id: item.id, status: 'failed', reason: 'timeout', as: 'system:timeout', basis }
   return { request_id: item.id, status: 'cancelled', reason: isSucceeded ? 'superseded' : 'task_cancelled', basis }

@@ -71,7 +71,7 @@ const delivers = up('artifact-commits', 'run.reported', 'artifact.commit', 'acto
   return Promise.resolve(type === 'artifact' ? { ...payload, task_id } : null)
 })
 
-/** What a grant allowed is used up with it, in the same batch. */
+/** A grant that allowed it is used with it, in the same batch. */
 const uses = up('invocation-uses-grants', 'capability.invoked', 'grant.use', 'actor', ({ subject }) => {
   const { task_id, permissions } = subject as Invocation
   return Promise.resolve(task_id === null ? null : permissions.map((scope) => ({ task_id, scope })))

@@ -16,7 +16,7 @@ const codesOf: Readonly<Record<string, string>> = {
   INVALID_SPEC: 'INVALID_RESULT',
   INVALID_REQUEST: 'INVALID_RESULT',
 }
-/** Who answers in the inbox is refused in its words; what HACP said stands in the details. */
+/** A person who answers in the inbox is refused in its words; HACP's own words stand in the details. */
 const surfaced = (refusal: Refusal): Refusal => {
   const code = codesOf[refusal.code]
   return code === undefined ? refusal : new Refusal(code, refusal.message, { ...refusal.details, hacp_code: refusal.code })
@@ -46,7 +46,7 @@ const optionsIn = (labels: readonly string[], risk: Request['risk'] = 'R1') =>
 
 const asks = to('request-raises', 'request.created', 'checkpoint.ask', 'system', ({ subject, detail }) => {
   const { id, kind, task_id, checkpoint_id, requester, action, payload, fallback, ...request } = subject as Request
-  // What came from a checkpoint is asked already; what a grant has answered is not asked.
+  // A question that came from a checkpoint is asked already; one that a grant has answered is not asked.
   if (kind !== 'request' || task_id === undefined || checkpoint_id === undefined || !isOpen(request)) return Promise.resolve(null)
   const { item, question, prompt, options } = payload as { item?: string; question?: string; prompt?: string; options?: string[] }
   return Promise.resolve({
@@ -129,7 +129,7 @@ const answers = ['request.completed', 'request.failed', 'request.cancelled'].map
   }),
 )
 
-/** What a grant answered uses it up, in the same batch. */
+/** An answer by a grant uses it, in the same batch. */
 const uses = to('answer-uses-grant', 'request.completed', 'grant.use', 'actor', ({ subject }) => {
   const { task_id, receipt, payload } = subject as Request
   const { scope } = payload as { scope?: string }

@@ -55,7 +55,7 @@ const asks: Contract = {
   },
 }
 
-/** What was decided elsewhere, taken back or timed out waits for nobody any more. */
+/** A question that was decided elsewhere, taken back or timed out waits for nobody any more. */
 const closes = ['session.rejected', 'session.aborted', 'session.started'].map((on): Contract => ({
   name: `harness-execution/${on}-closes`,
   on: `harness/${on}`,

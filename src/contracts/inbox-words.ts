@@ -30,7 +30,7 @@ function riskOf({ options, proposed_actions }: Checkpoint): { risk?: Request['ri
   return all.length === 0 ? {} : { risk: all.toSorted().at(-1) }
 }
 
-/** What the question rests on, and what the agent would go on with: the person sees it, and the receipt covers it. */
+/** The grounds of the question, and what the agent would go on with: the person sees it, and the receipt covers it. */
 function detailsOf({ context, proposed_actions, state_shown, takeover, supersedes }: Checkpoint): object {
   return {
     ...(context.length > 0 ? { context } : {}),
@@ -98,7 +98,7 @@ export function reviewAs({ artifact_id, version, type, kind, payload }: Artifact
   }
 }
 
-/** What was answered at the checkpoint, as the receipt of its item says it. */
+/** The answer at the checkpoint, as the receipt of its item says it. */
 export function checkpointResult({ resolution, options }: Checkpoint, item: Request): string {
   const { action, choice, input } = resolution!
   if (action === 'choose') return labelOf(item, choice!, options)
@@ -111,7 +111,7 @@ type Decided = NonNullable<Checkpoint['resolution']>
 const isAllDenied = ({ approved_actions = [], denied_actions = [] }: Decided): boolean =>
   denied_actions.length > 0 && approved_actions.length === 0
 
-/** What the person said; where they denied some of the actions, which they approved and which they denied comes first. */
+/** The person's words; where they denied some of the actions, which they approved and which they denied comes first. */
 export function reasonOf({ comment, approved_actions = [], denied_actions = [] }: Decided): string | undefined {
   if (denied_actions.length === 0) return comment
   const listed = (ids: readonly string[]): string => (ids.length === 0 ? 'none' : ids.map((id) => JSON.stringify(id)).join(', '))

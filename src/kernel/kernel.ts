@@ -34,6 +34,7 @@ import {
 } from './call/registry.ts'
 import type { Value } from './log/store.ts'
 import { createSettling } from './call/due-on-read.ts'
+import { doErrands, errandsIn, type DueErrand } from './call/errands-at-once.ts'
 import { createStreams } from './log/streams.ts'
 import { createTail } from './log/tail.ts'
 import { createWaiting, type Seat } from './call/waiters.ts'
@@ -78,7 +79,8 @@ export function createKernel(options: KernelOptions): Kernel {
       return output
     }
     if (!served.op.waits) {
-      const { output, outcome, actor } = await attempts(served, raw, caller, more, null, true)
+      const { output, outcome, actor, errands } = await attempts(served, raw, caller, more, null, true)
+      if (errands && errands.length > 0) await doErrands(errands, onErrand)
       if (served.op.finish) return finish(served.op, output, actor)
       // Whatever becomes of it, what has begun is not begun again.
       return outcome ? outcome() : output
@@ -86,13 +88,17 @@ export function createKernel(options: KernelOptions): Kernel {
     const seat = waiting.seat(more.signal)
     try {
       for (let isFirst = true; ; isFirst = false) {
-        // Who calls is found out anew each time: nothing is handed to a credential that was revoked meanwhile.
+        // The caller is found out anew each time: nothing is handed to a credential that was revoked meanwhile.
         const { output, nothing, actor } = await attempts(served, raw, caller, more, seat, isFirst)
         if (nothing === null || !(await seat.wait(nothing.again))) return served.op.finish ? await finish(served.op, output, actor) : output
       }
     } finally {
       seat.leave()
     }
+  }
+
+  async function onErrand({ call: name, input }: DueErrand, as: Actor): Promise<readonly DueErrand[]> {
+    return (await attempts(registry.get(name)!, input, as, {}, null, true)).errands ?? []
   }
 
   async function attempts(
@@ -106,7 +112,7 @@ export function createKernel(options: KernelOptions): Kernel {
     const { protocol } = served
     const op = served.op as Command
     const name = `${protocol}/${op.name}`
-    // Whoever names a checksum need not have the bytes: that they were sent is proven by receiving them.
+    // A call that names a checksum need not have the bytes: that they were sent is proven by receiving them.
     if (op.upload && !received) throw new Refusal('INVALID_REQUEST', `${name} takes bytes: send them with PUT over HTTP`)
     let leave: (() => void) | undefined
     const began = now()
@@ -194,7 +200,7 @@ export function createKernel(options: KernelOptions): Kernel {
       }
     }
     if (op.effect) effects.refuseWithoutPort(op.effect)
-    // Who lost a race, or has waited, has paid already.
+    // A call that lost a race, or has waited, has paid already.
     const paid = isFirst && (actor.kind === 'agent' || (op.asks && actor.kind === 'service')) ? quota.take(op, actor.id) : undefined
     if (paid) await paid
     const output = await decideInto(draft, protocol, op, input, actor, null)
@@ -218,7 +224,8 @@ export function createKernel(options: KernelOptions): Kernel {
         : null
     if (pending) effects.begin(pending.id)
     if (!isEmpty(draft)) await store.commit(batchOf(draft))
-    return pending ? { output, outcome: () => effects.perform(pending, op.effect!.port, wanted!.request) } : { output }
+    if (pending) return { output, outcome: () => effects.perform(pending, op.effect!.port, wanted!.request) }
+    return options.doesErrands ? { output, errands: errandsIn(draft) } : { output }
   }
 
   /** A process alone does everything itself: what it does not know of was left open by a crash, and is answered as it stands. */

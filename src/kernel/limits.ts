@@ -37,7 +37,7 @@ export const limits = {
   requestsUnderWayMax: 2,
   requestsAheadMax: 100,
   requestsAheadTotalMax: 10_000,
-  /** What those without a credential may read of public documents in a minute, from one address. */
+  /** Bytes of public documents that callers without a credential may read in a minute, from one address. */
   publicBytesPerMinute: 64 * 1024 * 1024,
   /** How long a call may wait for something to answer with: no longer than the usual proxies keep a silent connection. */
   waitMsMax: 60_000,
@@ -57,7 +57,7 @@ export const limits = {
   streamRecheckMs: 500,
   /** Shorter than the 60 s after which the usual proxies take a silent connection for dead. */
   streamBeatMs: 15_000,
-  /** What is handed to one socket at a time; the rest waits where all subscribers share it. */
+  /** Bytes that are handed to one socket at a time; the rest waits where all subscribers share it. */
   streamPortionBytes: 256 * 1024,
   streamPortionEvents: 256,
   /** A subscriber that takes nothing for the time while this much more waits for it is closed, and told where to go on. */
@@ -87,7 +87,7 @@ export const limits = {
   bridgeTicketMs: 5 * 60_000,
   /** As many as an agent may have questions open, and as many again while they are answered. */
   bridgeSocketsPerActorMax: 2_000,
-  /** Who counts pages instead of using a cursor makes the server read what comes before. */
+  /** A client that counts pages instead of using a cursor makes the server read everything before its page. */
   bridgeOffsetMax: 1_000,
 
   nameCharsMax: 200,
@@ -114,18 +114,18 @@ export const limits = {
   inlineBytesMax: 128 * 1024,
   idempotencyKeyCharsMax: 255,
 
-  /** What an agent may put before a person: short enough to be read. The draft says 2 to 6 options and 500 characters of context. */
+  /** Words that an agent may put before a person: short enough to be read. The draft says 2 to 6 options and 500 characters of context. */
   questionCharsMax: 300,
   contextCharsMax: 500,
   choicesMin: 2,
   choicesMax: 6,
   choiceCharsMax: 80,
   detailsBytesMax: 16 * 1024,
-  detailsDepthMax: 8,
+  detailsDepthMax: 12,
   allowedValuesMax: 100,
   mediaTypesMax: 20,
   reasonCharsMax: 2_000,
-  /** What people fill in. */
+  /** Answers that people fill in. */
   linkCharsMax: 2_000,
   emailCharsMax: 254,
   numeralCharsMax: 40,
@@ -175,11 +175,11 @@ export const limits = {
   tasksPerRootMax: 100,
   delegationDepthMax: 3,
 
-  /** What an agent declares about itself: read by everybody who looks for one. */
+  /** An agent's declaration about itself: read by everybody who looks for one. */
   tagsMax: 20,
   manifestBytesMax: 8 * 1024,
   concurrencyMax: 10_000,
-  /** What a run answers with: large things are artifacts. */
+  /** The result of a run: large things are artifacts. */
   runResultBytesMax: 16 * 1024,
   /** Every report of progress is a fact of the record. */
   progressPerRunMax: 10_000,
@@ -205,19 +205,19 @@ export const limits = {
   webhookSecretMs: 24 * 3_600_000,
   /** Where one person, or one agent, is told things. */
   hooksPerSubjectMax: 10,
-  /** What is put down at once of what is to be said, and what may wait for that before the record is read instead. */
+  /** Notices that are put down at once, and those that may wait for it before the record is read instead. */
   noticesPlannedMax: 64,
   noticesWaitingMax: 5_000,
   /** Attempts that the log shows of one message, what it says about each, and how long it is kept. */
   deliveryAttemptsKept: 10,
   deliveryErrorCharsMax: 300,
   deliveryLogMs: 30 * 24 * 3_600_000,
-  /** What a child process may print: altogether, and in one line. A hundred megabytes are a mistake, not a result. */
+  /** Output of a child process: altogether, and in one line. A hundred megabytes are a mistake, not a result. */
   childOutputBytesMax: 10 * 1024 * 1024,
   childLineBytesMax: 256 * 1024,
   /** The end of its error output, for the people who ask why it failed. */
   childErrorBytesMax: 4 * 1024,
-  /** What waits to be read by a child before it counts as one that does not listen. */
+  /** Bytes that wait to be read by a child before it counts as one that does not listen. */
   childUnreadBytesMax: 1024 * 1024,
   childMsDefault: 3_600_000,
   childMsMax: 7 * 24 * 3_600_000,
@@ -258,7 +258,7 @@ export const limits = {
   /** Tokens that need not be verified again with every call. */
   tokensKnownMax: 1_000,
   issuerCharsMax: 500,
-  /** What OpenID Connect allows for the name of somebody at their issuer. */
+  /** The length that OpenID Connect allows for the name of somebody at their issuer. */
   subCharsMax: 255,
   subjectsPerUserMax: 20,
   /** One question to an issuer, and what is read of its answer. */
@@ -294,11 +294,11 @@ export const limits = {
   policyEntriesMax: 20,
   /** A secret of the greatest length, with its salt, encrypted and in base64url. */
   sealedCharsMax: 200_000,
-  /** Messages to one person in an hour; what is above waits and comes as one. What is critical always comes. */
+  /** Messages to one person in an hour; what is above waits and comes as one. Critical ones always come. */
   noticesPerHourMax: 60,
-  /** What comes within this time is one mail. */
+  /** Notices that come within this time are one mail. */
   mailBurstMs: 5_000,
-  /** What one message tells of by name; the others are counted. */
+  /** Items that one message tells of by name; the others are counted. */
   digestItemsMax: 20,
   /** Mails an hour that one person can have sent to addresses that nobody has confirmed. */
   confirmationsPerHourMax: 5,
@@ -343,13 +343,13 @@ export const limits = {
   /** Keys under which nothing was found, remembered by name. */
   absentKeysMax: 10_000,
   cachedCountsMax: 100_000,
-  /** What labels look like to people, for those that come again and again. */
+  /** The look of labels to people, for those labels that come again and again. */
   labelMarksBytesMax: 256 * 1024,
   /** Denials by one actor that are written into the record in a minute; the rest are only counted. */
   denialsPerMinute: 60,
   /** Commands that one agent may call, done or refused: ten a second are more than any task needs, and a loop gone wild wants more. */
   changesPerMinute: 600,
-  /** What one actor may read in a minute, in units: a thousand small answers a second, or some two hundred of the longest pages. */
+  /** Reads of one actor in a minute, in units: a thousand small answers a second, or some two hundred of the longest pages. */
   readsPerMinute: 60_000,
   /** One more unit for so many documents or events that a call looks at, and for so many characters of them. */
   readUnitRows: 10,
@@ -363,10 +363,12 @@ export const limits = {
   /** Questions that one agent may put to people. People's attention is the scarcest thing here. */
   asksPerMinute: 600,
   asksOpenMax: 1_000,
-  /** What everybody calls critical is not: of one agent's questions in an hour, so many may be. */
+  /** Not everything can be critical: of one agent's questions in an hour, so many may be. */
   criticalPerHourMax: 20,
   /** Things that are due with one document before it is looked at: each moves its next time on. */
   settledMax: 5,
+  /** Errands that a call does before its answer: nobody waits for hundreds of runs that end, the worker does the rest. */
+  errandsAtOnceMax: 50,
   /** A person must be able to answer before the default does: an agent that leaves them a second decides for itself. */
   defaultSecondsMin: 60,
 
@@ -378,7 +380,7 @@ export const limits = {
   harnessSchemaBytesMax: 32 * 1024,
   /** Three days, where neither the task nor the declaration says how long the work may take. */
   harnessDurationMsDefault: 72 * 3_600_000,
-  /** What is kept beside the record of a session that has ended, and how long a message is tried: at least the week that was promised. */
+  /** How long data beside the record of an ended session is kept, and a message is tried: at least the week that was promised. */
   harnessKeptMs: 8 * 24 * 3_600_000,
   harnessUnsentMs: 7 * 24 * 3_600_000,
   /** Events that wait for an earlier one, of one session: those beyond are taken as they come. */
@@ -409,7 +411,7 @@ export const limits = {
   taskMsMax: 24 * 3_600_000,
   /** Bytes of one transaction on a bus or a serial port. */
   transferBytesMax: 4_096,
-  /** What of a file goes through one call, and the longest path. */
+  /** Bytes of a file that go through one call, and the longest path. */
   fileBytesMax: 700_000,
   pathCharsMax: 4_096,
   entriesPerFolderMax: 1_000,

@@ -62,6 +62,8 @@ export type KernelOptions = Outside & {
   readonly turns?: Turns | undefined
   /** This process among several: what it does outside names it. */
   node?(): NodeEpoch | undefined
+  /** Errands that a call leaves are done before it is answered; without it they are left to the worker. */
+  readonly doesErrands?: boolean
   /** Told what failed where nobody waits for an answer. */
   bug?(error: unknown): void
   now(): number

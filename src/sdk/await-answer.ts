@@ -8,7 +8,7 @@ import { backoffOf, pause, usualRetry, type Transport } from './transport/transp
 export type Ended = Output<'execution/request.get'>
 export type AskedRequest = Ended['request']
 export type AnswerReceipt = NonNullable<Ended['receipt']>
-/** What a person asks back, or what was replied. */
+/** A question that a person asks back, or a reply. */
 export type Remark = NonNullable<AskedRequest['thread']>[number]
 
 export type WaitOptions = {
@@ -134,7 +134,7 @@ export async function endOf(transport: Transport, request_id: string, leave: Abo
     try {
       const wait = { wait: WAIT_S, ...(onQuestion ? { seen } : {}) }
       const found = await call('execution/request.await', wait, WAIT_S * 1_000 + ANSWER_MS).catch((error: unknown) => {
-        // Whoever may not wait may still look.
+        // A caller that may not wait may still look.
         if (isRefusal(error, 'BUSY', 'QUOTA_EXCEEDED')) return call('execution/request.get', {}, ANSWER_MS)
         throw error
       })
@@ -213,7 +213,7 @@ async function isVerified(keyring: Keyring, asked: AskedRequest, receipt: Answer
   return verdict !== null
 }
 
-/** What was asked, as the server digests it: a deadline that was moved later is not part of it. */
+/** The question as the server digests it: a deadline that was moved later is not part of it. */
 function digestOf(request: unknown): Promise<string> {
   const { id, action, agent_id, payload, created_at, expires_at, asked_until = expires_at } = request as AskedRequest
   return canonicalDigest({ action, agent_id, created_at, expires_at: asked_until, payload, request_id: id })
@@ -242,7 +242,7 @@ export async function revealSecret(transport: Transport, answer: Answer, { unsea
     throw new CountersignError({ code: 'GONE', status: 410, message, retryable: false })
   }
   const { value, salt } = taken.sealed === null ? (taken as Opened) : (JSON.parse(await unseal!(taken.sealed)) as Opened)
-  // What the person sealed themself nobody else has looked into: the receipt is about the sealed text.
+  // Nobody else has looked into an answer that the person sealed themself: the receipt is about the sealed text.
   const told = reference.sealed_by === 'person' ? taken.sealed! : `${salt}${typeof value === 'string' ? value : JSON.stringify(value)}`
   const digest = await textDigest(told)
   if (digest === reference.commitment) return { ...answer, result: value }

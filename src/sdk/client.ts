@@ -16,7 +16,7 @@ type Named<N extends string> = N extends `${infer P extends ProtocolName}/${infe
 
 type InOf<Op> = Op extends { readonly input: infer I } ? I : never
 type OutOf<Op> = Op extends { readonly output: infer O } ? O : never
-/** What an operation takes and answers, by its full name. */
+/** Input and answer of an operation, by its full name. */
 export type Input<N extends CallName | StreamName> = InOf<Named<N>>
 export type Output<N extends CallName | StreamName> = OutOf<Named<N>>
 

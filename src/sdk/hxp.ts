@@ -19,7 +19,7 @@ import { newKey, type Transport } from './transport/transport.ts'
 
 type Create = Input<'execution/request.create'>
 type OfRequest = 'priority' | 'timeout_seconds' | 'fallback' | 'risk' | 'tags' | 'remind_seconds' | 'escalate' | 'callback'
-/** What every question may carry besides its words, see `execution/request.create`; and how its answer is proven. */
+/** Options that every question may carry besides its words, see `execution/request.create`; and how its answer is proven. */
 export type QuestionOptions = Pick<Create, OfRequest> &
   Pick<WaitOptions, 'verify' | 'keys' | 'unseal'> & {
     /** Why, in your words: the person is told that they are yours. */
@@ -28,7 +28,7 @@ export type QuestionOptions = Pick<Create, OfRequest> &
     readonly key?: string
   }
 export type ApproveOptions = {
-  /** What is to be approved, in full. */
+  /** The thing to be approved, in full. */
   readonly details?: Readonly<Record<string, unknown>>
   /** A JSON Schema: the person may edit the details within it, and the answer holds them as `edited`. */
   readonly details_schema?: Readonly<Record<string, unknown>>
@@ -45,7 +45,7 @@ export type ProvideOptions<T extends InputType> = {
   readonly sensitive?: boolean
 }
 
-/** What a question gives: receipt and request are null only for an agent's checkpoint that was no request. */
+/** The outcome of a question: receipt and request are null only for an agent's checkpoint that was no request. */
 export type Answered<T> = {
   readonly result: T
   readonly reason: string | null
@@ -116,7 +116,7 @@ export function createHxp(transport: Transport): Hxp {
       const made = await persistently(
         leave,
         () => transport.call('execution/request.create', input, { idempotencyKey: once, signal: leave }) as Promise<Ended>,
-        // Who asks too much is told so, and not made to wait for a room that may never be.
+        // An agent that asks too much is told so, and not made to wait for a room that may never be.
         'QUOTA_EXCEEDED',
       )
       known(made.request)

@@ -11,7 +11,7 @@ export type {
 } from '#protocols/execution/answering/receipt-format.ts'
 
 export type VerifyOptions = {
-  /** What the server publishes at /.well-known/jwks.json. */
+  /** The keys that the server publishes at /.well-known/jwks.json. */
   readonly jwks: unknown
   /** The request as it was created: then its digest must be the one that was signed. */
   readonly request?: unknown
@@ -30,7 +30,7 @@ export async function verifyReceipt(receipt: unknown, options: VerifyOptions): P
   try {
     return await verified(receipt, options)
   } catch {
-    // What cannot be written as JSON: nested without end, or not from JSON at all.
+    // A value that cannot be written as JSON: nested without end, or not from JSON at all.
     return doubt('not_a_receipt', 'it cannot be read')
   }
 }

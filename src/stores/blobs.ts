@@ -18,7 +18,7 @@ import { createLanes } from '#kernel/codec/key-mutex.ts'
 import { checksOf, createReading, hexIn, pathIn } from './blob-reading.ts'
 import { isOutOfRoom, refusalOf } from './disk-errors.ts'
 
-/** Who holds which bytes, where several servers share a folder. */
+/** Pins of bytes in a folder that several servers share. */
 export type SharedPins = {
   hold(checksum: Checksum): Promise<{ release(): void }>
   /** Runs `work` while nobody else can come to hold these bytes; false where somebody does, `own` aside. */
@@ -60,7 +60,7 @@ export async function openBlobs(path: string, { fatal, pins: shared }: BlobOptio
         leave()
       }
     } catch (error) {
-      // What fails here as well is swept at the next start.
+      // A file that cannot be removed here either is swept at the next start.
       await rm(temporary, { force: true }).catch(() => undefined)
       throw refusalOf(error)
     }
@@ -274,7 +274,7 @@ function filesIn(path: string, fatal: (error: unknown) => void) {
     sync,
     size,
     ...checksOf(path, reading),
-    /** Whether they are new. What was there already with another size was damaged, and is replaced. */
+    /** Whether they are new. Bytes that were there already with another size were damaged, and are replaced. */
     async adopt(temporary: string, received: Received): Promise<boolean> {
       const hex = hexIn(received.checksum)
       const target = pathOf(received.checksum)

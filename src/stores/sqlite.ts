@@ -69,7 +69,7 @@ function open(path: string, readOnly: boolean, options: MigrationOptions): Datab
   }
   if (readOnly) return db
   db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0')
-  // What is removed is written over where it stood. (Copies may remain where SQLite had moved rows about.)
+  // Removed rows are written over where they stood. (Copies may remain where SQLite had moved rows about.)
   db.exec('PRAGMA secure_delete = ON')
   assertPragma(db, 'journal_mode', 'wal')
   assertPragma(db, 'synchronous', 2)
@@ -170,7 +170,7 @@ function factsReader(db: DatabaseSync): Store['facts'] {
     const place = after ?? (reverse ? Number.MAX_SAFE_INTEGER : 0)
     const rows = statementOf(of.by, reverse).all({ ...argumentsOf(of), after: place, limit }) as Omit<StoredFact, 'images'>[]
     const facts = rows.map((row) => ({ ...row, images: images.all(row.position) as unknown as StoredImage[] }))
-    // Whoever reads page after page lets others in between.
+    // A reader of page after page lets others in between.
     return new Promise((done) => setImmediate(() => done(facts)))
   }
 }
@@ -182,7 +182,9 @@ function argumentsOf(of: FactsOf): Record<string, string> {
   return of.by === 'root' ? { a: of.root } : {}
 }
 
-/** The state as the transaction that has just begun sees it. What was last is remembered for as long as no other connection has written. */
+/**
+ * The state as the transaction that has just begun sees it. The last state is remembered for as long as no other connection has written.
+ */
 function stateIn(db: DatabaseSync): { now(): State; wrote(group: Group): void } {
   const version = db.prepare('PRAGMA data_version')
   const doc = db.prepare('SELECT version, image FROM docs WHERE key = ?')

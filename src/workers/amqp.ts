@@ -31,7 +31,7 @@ const BACKOFF_MS_MAX = 5_000
 const WINDOW = 64
 const LANES_MAX = 256
 
-/** What waited under seals is opened for the wire. */
+/** A message that waited under seals is opened for the wire. */
 async function envelopeIn({ envelope, sealed }: Outgoing, notary: Pick<Notary, 'open'>): Promise<Envelope> {
   const fields = await Promise.all(
     Object.entries(sealed).map(async ([name, text]) => [name, JSON.parse(await notary.open(text)) as unknown] as const),
@@ -40,7 +40,7 @@ async function envelopeIn({ envelope, sealed }: Outgoing, notary: Pick<Notary, '
 }
 
 export function amqp(kernel: Kernel, { id, publish, notary }: AmqpOptions, log: WorkerLog): Channel {
-  /** By lane: until the message before has gone to the broker. What is sealed takes a while to open, and nothing may overtake it. */
+  /** By lane: until the message before has gone to the broker. A sealed one takes a while to open, and nothing may overtake it. */
   const turns = new Map<string, Promise<void>>()
 
   async function unroutable(outgoing: Outgoing, parcel: Parcel, as: Caller): Promise<void> {

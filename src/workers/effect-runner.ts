@@ -74,7 +74,10 @@ const PAGE = 200
 
 type Ended = (node: string, epoch: number) => boolean
 
-/** What was under way when a process ended has an outcome that nobody knows. One process alone concludes it before it answers anybody. */
+/**
+ * An effect that was under way when a process ended has an outcome that nobody knows. One process alone concludes it before it answers
+ * anybody.
+ */
 export async function concludeUnknown(kernel: Kernel, log: WorkerLog, isEnded: Ended = () => true): Promise<number> {
   const { store } = kernel
   let concluded = 0
@@ -88,7 +91,7 @@ export async function concludeUnknown(kernel: Kernel, log: WorkerLog, isEnded: E
         concluded++
       } catch (error) {
         if (!isFinal(error)) throw error
-        // What will never be concluded must not keep everything else from starting.
+        // An effect that can never be concluded must not keep everything else from starting.
         log.error({ err: error, pending: id, conclude }, 'an unknown outcome could not be recorded')
       }
     }

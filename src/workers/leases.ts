@@ -10,7 +10,7 @@ import type { Caller } from '#kernel/log/streams.ts'
 import { readSound } from './upkeep/sound-documents.ts'
 import type { Worker, WorkerLog } from './worker.ts'
 
-/** What a worker asks before it does something that one server at a time may do. */
+/** The right to do something that one server at a time may do; a worker asks it first. */
 export type Duty = {
   holds(): boolean
   /** The system, for as long as it holds the lease: what it writes is refused as soon as another server has taken it. */
@@ -47,7 +47,7 @@ export type LeaseOptions = {
 /** A server that did not move for so long has ended. */
 export const LEASE_MS = 3_000
 const BEAT_MS = LEASE_MS / 6
-/** Who could not renew stops before anybody else may begin. */
+/** A server that could not renew stops before another may begin. */
 const SURE_MS = (LEASE_MS * 2) / 3
 /** Servers that ended so long ago are forgotten: by then nothing speaks of them any more. */
 const FORGET_MS = 600_000

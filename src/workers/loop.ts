@@ -1,5 +1,5 @@
-// The loop of a worker, written once: it takes its turn, rests, sleeps until it is woken or its time has come, tries again after a failure, and
-// does nothing while another server holds its lease. What it does at the moment is its state in /health.
+// The loop of a worker, written once: it takes its turn, rests, sleeps until it is woken or its time has come, tries again after a failure,
+// and does nothing while another server holds its lease. Its present activity is its state in /health.
 import type { Clock } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Tail } from '#kernel/log/tail.ts'
@@ -16,7 +16,7 @@ export type LoopOptions = {
   turn(signal: AbortSignal): Promise<number>
   /** One server at a time does it. */
   readonly duty?: Duty
-  /** What is committed wakes it, where `wants` says so. */
+  /** A commit wakes it, where `wants` says so. */
   readonly tail?: Tail
   wants?(hint: Hint): boolean
   /** Sleeps so long before its first turn. */

@@ -56,7 +56,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
   async function deliver(lane: string, deliveries: readonly Delivery[]): Promise<boolean> {
     const done = await Promise.allSettled(deliveries.map((delivery) => channel.send(delivery, duty.as())))
     const failed = done.findIndex(({ status }) => status === 'rejected')
-    // What follows a failure in its lane is sent again after it: twice rather than out of order.
+    // Messages after a failure in their lane are sent again after it: twice rather than out of order.
     const spoken = channel.ordered && failed !== -1 ? done.slice(0, failed + 1) : done
     await Promise.all(spoken.map((result, i) => settle(outcomeOf(deliveries[i]!, result))))
     if (failed !== -1)
@@ -197,7 +197,7 @@ function createSettler(
           { error: wordsOf(error), outcomes: some.length },
           'outcomes could not be recorded; trying again',
         )
-        // What is not recorded is sent again after the next start.
+        // An unrecorded one is sent again after the next start.
         if (stopping().aborted || !duty.holds()) return
         await clock.sleep(Math.min(PAUSE_MS_MAX, 100 * 2 ** attempt), stopping())
       }

@@ -166,6 +166,20 @@ must('D8-confirm', 'an approved action permits the invocation that was shown, on
   await on.close()
 })
 
+must('D8-confirm', 'an action whose id is the capability permits it as well: the answer names it by that id', async () => {
+  const { on, ran } = await acting()
+  const { run_id, task_id } = await runUnder(on, autonomy('confirm_each_action'))
+  const proposed_actions = [{ id: 'cap:write', kind: 'tool', summary: 'Write', risk: 'low' }]
+  const question = { task_id, kind: 'approval', prompt: 'May I?', proposed_actions }
+  const { checkpoint } = await on.world.call('devin', 'collaboration/checkpoint.raise', question)
+  const invoke = async (): Promise<boolean> =>
+    (await on.world.call('devin', 'delegation/capability.invoke', { run_id, ref: { capability_id: 'cap:write', version: '1.0.0' } })).ok
+  const answer = { checkpoint_id: checkpoint.id, action: 'approve', approved_actions: ['cap:write'] }
+  await on.world.call('alice', 'collaboration/checkpoint.resolve', answer)
+  assert.deepEqual([await invoke(), await invoke(), ran()], [true, false, 1])
+  await on.close()
+})
+
 must('D8-confirm', 'arguments that read in two ways, or not as they stand, permit nothing', async () => {
   const { on, ran } = await acting()
   const { run_id, task_id } = await runUnder(on, autonomy('confirm_each_action'))

@@ -13,7 +13,8 @@ import { isPostgresOff } from '../support/as-processes/postgres.ts'
 import { postgresMaker, sampleOf, type PostgresMaker } from '../support/as-processes/postgres-stores.ts'
 import { createWorld, storeMakers, type StoreMaker, type World } from '../support/in-process/world.ts'
 
-const rounds: Record<string, number> = { memory: 200, sqlite: 30, postgres: sampleOf([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 2).length }
+const roundsOf = (all: number, usual: number): number => sampleOf(Array.from({ length: all }), usual).length
+const rounds: Record<string, number> = { memory: roundsOf(200, 60), sqlite: roundsOf(30, 10), postgres: roundsOf(10, 2) }
 
 type Scene = keyof typeof collaboration.scenes
 type Racing = { readonly world: World; readonly refs: any; readonly barrier: Barrier }

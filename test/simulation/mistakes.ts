@@ -467,7 +467,7 @@ export const mistakes: readonly Mistake[] = [
   one(
     'anybody-invokes-in-any-state',
     'protocols/delegation/operations/invoke.ts',
-    'requires: [isRunning, isPresentAttempt, hasNoDelegate, isInTime, mayAct],',
+    'requires: [isNotEnded, isInTime, isRunning, isPresentAttempt, hasNoDelegate, mayAct],',
     'requires: [],',
   ),
   one(

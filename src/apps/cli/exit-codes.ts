@@ -21,7 +21,7 @@ export class CliError extends Error {
   override name = 'CliError'
   readonly exit: Exit
   readonly code: string
-  /** What to do about it. */
+  /** The next step for the person at the terminal. */
   readonly hint: string | null
   readonly details: Readonly<Record<string, unknown>>
   constructor(exit: Exit, code: string, message: string, hint: string | null = null, details: Readonly<Record<string, unknown>> = {}) {

@@ -14,7 +14,7 @@ export type Cli = { run(argv: readonly string[]): Promise<Exit> }
 export type CliOptions = {
   readonly io: Io
   readonly specs: readonly Spec[]
-  /** What nouns are about, for the first page of the help. */
+  /** The subjects of nouns, for the first page of the help. */
   readonly nouns: Readonly<Record<string, string>>
   readonly version: string
   /** Runs a command that was understood; a test may do something else. */
@@ -160,7 +160,7 @@ function collected(text: string, before: unknown, { shape }: Flag): unknown {
   return value
 }
 
-/** What was given, by the name of its flag, wherever and however it was spelled. */
+/** The given values, by the name of their flag, wherever and however it was spelled. */
 function givenTo(command: Command, { positionals, flags }: Spec): Given {
   const given = new Map<string, unknown>()
   const values = command.opts<Record<string, unknown>>()

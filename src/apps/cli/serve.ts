@@ -1,8 +1,9 @@
 // `countersign up` before anything else is loaded: a process that will run for months carries nothing of the command line.
 
 /**
- * A small nursery, one helper thread and one heap of the C library keep the server small under load; scripts/serve says the same. What lives for
- * the length of a call must not be taken for what stays: V8 would make all such objects in the old space from then on, at twice the cost.
+ * A small nursery, one helper thread and one heap of the C library keep the server small under load; scripts/serve says the same. Objects
+ * that live for the length of a call must not be taken for lasting ones: V8 would make all of them in the old space from then on, at twice
+ * the cost.
  */
 export const memoryFlags: readonly string[] = [
   '--max-semi-space-size=8',
@@ -42,7 +43,7 @@ export async function deviceUp(words: readonly string[]): Promise<void> {
 export async function up(words: readonly string[]): Promise<void> {
   tune()
   const { main } = await import('../server/main.ts')
-  // What an operator's log collector wants to know is noise at a terminal.
+  // The lines that an operator's log collector wants are noise at a terminal.
   const isQuiet = process.stderr.isTTY && !process.env['COUNTERSIGN_LOG'] && !words.some((word) => /^--log(=|$)/.test(word))
   const client = process.env['npm_command'] === 'exec' ? 'npx countersign' : 'countersign'
   await main(isQuiet ? [...words, '--log', 'warn'] : words, { server: `${client} up`, client })

@@ -8,7 +8,7 @@ export type Output = {
   readonly columns?: number | undefined
 }
 
-/** What is no terminal has no width; cards are wrapped all the same. */
+/** An output that is no terminal has no width; cards are wrapped all the same. */
 export const columnsOf = ({ columns }: Output): number => columns ?? 80
 
 export type Io = {
@@ -69,7 +69,7 @@ function narrow(widths: number[], room: number): void {
 
 const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏']
 const FRAME_MS = 80
-/** What is faster than this needs no sign that it goes on. */
+/** A faster answer needs no sign that it goes on. */
 const PATIENCE_MS = 400
 
 export type Progress = { say(words: string): void; stop(): void }

@@ -1,6 +1,6 @@
 // The daemon, put together: a kernel with a store of its own, a board, the runner, the audit file, the bridge and its ways in.
-import { readFileSync } from 'node:fs'
 import type { Logger } from 'pino'
+import { readFileSync } from 'node:fs'
 import { createHacp, type HacpServer } from '#bridges/hacp/index.ts'
 import { createDevice, type Device } from '#devices/device.ts'
 import { FileProblem } from '#devices/file-reader.ts'

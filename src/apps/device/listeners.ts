@@ -1,11 +1,11 @@
 // The ways in: Unix sockets, one for each policy, and TCP and WebSocket with mutual TLS, where the certificate's subject says which policy.
+import type { Logger } from 'pino'
 import type { X509Certificate } from 'node:crypto'
 import { chownSync, lstatSync, readFileSync } from 'node:fs'
 import { createServer as createHttps } from 'node:https'
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { PassThrough, Writable } from 'node:stream'
 import { createServer as createTls, type TLSSocket, type TlsOptions } from 'node:tls'
-import type { Logger } from 'pino'
 import type { HacpServer } from '#bridges/hacp/index.ts'
 import { limits } from '#kernel/limits.ts'
 import { readTls } from '../server/tls.ts'

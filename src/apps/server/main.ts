@@ -12,7 +12,7 @@ import { version } from '../version.ts'
 
 const EXIT_USAGE = 2
 const LINK_MINUTES = limits.loginMs / 60_000
-/** What the shell calls EX_SOFTWARE: the disk did not keep its promise; a supervisor starts us again and the store recovers. */
+/** EX_SOFTWARE in the words of the shell: the disk did not keep its promise; a supervisor starts us again and the store recovers. */
 const EXIT_STORE = 70
 
 async function run(config: Config, client: string): Promise<void> {
@@ -26,7 +26,7 @@ async function run(config: Config, client: string): Promise<void> {
   process.on('uncaughtException', die(1, 'an uncaught error'))
   process.on('unhandledRejection', die(1, 'an uncaught rejection'))
 
-  // Whoever reads the first line and goes away does not take the server along.
+  // A reader that takes the first line and goes away does not take the server along.
   process.stdout.on('error', () => undefined)
 
   if (config.dev) process.stderr.write(developmentBanner)

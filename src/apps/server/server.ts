@@ -1,7 +1,7 @@
 // The server: which parts there are, in which order they start, and in which order they stop.
+import type { Logger } from 'pino'
 import { hostname } from 'node:os'
 import { randomBytes } from 'node:crypto'
-import type { Logger } from 'pino'
 import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http/index.ts'
 import { createMetrics, type Metrics } from '#bindings/shared/call-metrics.ts'
 import type { Tls } from '#bindings/http/connections/tls.ts'
@@ -147,6 +147,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     perform: effects.perform,
     doneElsewhere: (_, request) => capabilities.elsewhere(request),
     node: nodeEpoch,
+    doesErrands: true,
     bug: (error) => log.error({ err: error }, 'something that follows the record failed'),
     notary,
     now: clock.now,
@@ -218,7 +219,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   let stopped: Promise<void> | undefined
   async function stop(): Promise<void> {
     log.info({}, 'stopping')
-    // Whoever spreads requests over several servers sees it before the first one is refused.
+    // A balancer of requests over several servers sees it before the first one is refused.
     isNear = true
     if (config.drainMs > 0) await realClock.sleep(config.drainMs, new AbortController().signal)
     for (const step of undo.toReversed()) await step()
@@ -286,7 +287,7 @@ function noticeOptions(config: Config, issuer: () => string): NoticeOptions {
 const WORKERS_MS = 500
 const LEASES_MS = 300
 const STORE_MS = 400
-/** What is invoked may take this long to end by itself, and as long again to be recorded. */
+/** An invocation may take this long to end by itself, and as long again to be recorded. */
 const EFFECTS_MS = 1_000
 
 async function within(work: Promise<unknown>, ms: number): Promise<void> {

@@ -1,6 +1,6 @@
 // Storage of an installation: its store, its keys and its bytes, in the data folder of one server or in a database that several share.
-import { existsSync } from 'node:fs'
 import type { Logger } from 'pino'
+import { existsSync } from 'node:fs'
 import type { Blobs } from '#kernel/ports/blobs.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Store } from '#kernel/log/store.ts'
@@ -27,7 +27,7 @@ export type Storage = {
   readonly blobs: Blobs
   /** How far the record is verified. */
   readonly marker: MarkerFile
-  /** What an answer promises. */
+  /** The promise that an answer makes. */
   durability(): string
   /** Why nothing can be written at the moment; null: it can. */
   amiss(): string | null
@@ -35,7 +35,7 @@ export type Storage = {
   isReachable(): boolean
   /** Forgets what servers were told long ago; null: nobody is told anything. */
   readonly trim: (() => Promise<unknown>) | null
-  /** What runs beside the store for as long as it is open. */
+  /** Workers that run beside the store for as long as it is open. */
   readonly workers: readonly Worker[]
   /** Figures of it alone, for /metrics. */
   figures(): readonly string[]

@@ -14,7 +14,7 @@ import { runSweeper } from '#workers/upkeep/reply-sweeper.ts'
 import { runWebhooks, type WebhookOptions } from '#workers/webhooks/agents.ts'
 import type { Worker, WorkerLog } from '#workers/worker.ts'
 
-/** What one server at a time does, whichever has the lease. */
+/** Work that one server at a time does, whichever has the lease. */
 export const LEASES = [
   'timers',
   'outbox/webhook',

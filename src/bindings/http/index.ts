@@ -56,7 +56,7 @@ export type HttpOptions = {
   readonly tls?: Tls | undefined
   /** Paths that pages of other origins may use; without it there are none. */
   readonly cors?: CorsOptions | undefined
-  /** What /health tells besides the status. */
+  /** The fields that /health tells besides the status. */
   health(): object
   /** Why requests are better sent to another server; null: they may come. */
   unready?(): string | null
@@ -64,14 +64,14 @@ export type HttpOptions = {
   amiss?(): string | null
   /** Where bytes go and come from; without it none are carried. */
   readonly bytes?: ByteStore
-  /** What anybody may read. */
+  /** Documents that anybody may read. */
   readonly documents?: Documents
   /** Where live streams are found besides their operations, and who may open sockets. */
   readonly live?: LiveOptions
   /** Further routes, and what takes a GET for which there is no path: files and pages of an application. */
   readonly routes?: readonly Route[]
   readonly otherwise?: Otherwise
-  /** What others wrote about HTTP, each below a path of its own. */
+  /** HTTP as others described it, each below a path of its own. */
   readonly bridges?: readonly MakeBridge[]
   /** The page in the browser; null: it was not built, or nobody wants it. */
   readonly page?: PageFiles | null

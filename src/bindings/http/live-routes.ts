@@ -20,7 +20,7 @@ export type LiveOptions = {
   readonly aliases?: Readonly<Record<string, string>>
   /** Origins of pages that may open sockets, besides our own. */
   readonly origins?: readonly string[]
-  /** Who a credential stands for, without counting as its use. */
+  /** The actor that a credential stands for, without counting as its use. */
   recheck?(credential: Credential): Actor | Promise<Actor>
   /** Uses a ticket up; what it answers is asked again for as long as the socket is open. */
   redeem?(ticket: string): Promise<() => Promise<Actor>>

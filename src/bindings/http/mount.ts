@@ -1,5 +1,5 @@
 // Bridges: what others wrote about HTTP, on our server. Everything at and below a bridge's path is the bridge's alone: it gets the bare
-// request and answers in its own words. What all answers share is given to it here.
+// request and answers in its own words. The parts that all answers share are given to it here.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Kernel } from '#kernel/kernel.ts'
@@ -32,7 +32,7 @@ export type BridgeHost = {
   refusalOf(request: IncomingMessage): Failure | null
   /** Whatever was thrown, as an answer; what is not expected is logged. */
   failed(error: unknown, path: string): Failure
-  /** Who is told of every answer to an operation. */
+  /** Counts every answer to an operation. */
   meter(operation: string, changes: boolean): Done
   bug(error: unknown): void
   /** Answers that nobody has read yet. */

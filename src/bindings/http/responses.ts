@@ -81,7 +81,7 @@ type Failing = {
   readonly kernel: { readonly codes: Readonly<Record<string, Fault>> }
   readonly log: { error(fields: object, words: string): void }
 }
-/** Whatever was thrown, as an answer. What is not expected is logged with its cause and answered without it. */
+/** Whatever was thrown, as an answer. An unexpected error is logged with its cause and answered without it. */
 export function errorResponse(error: unknown, path: string, { kernel, log }: Failing): Failure {
   const refusal = failureOf(error, kernel.codes)
   if (refusal) return refusal
@@ -105,7 +105,7 @@ function headersOf(fault: Fault, details: Readonly<Record<string, unknown>>): Re
   return { 'retry-after': String(Math.ceil(seconds)) }
 }
 
-/** A refusal for a socket on which no request could be read. Whose path it was for is not known, so that it has a message for both. */
+/** A refusal for a socket on which no request could be read. Nobody knows which path it was for, so that it has a message for both. */
 export function rawAnswer({ status, code, message, details }: Failure, reason: string): string {
   const body = bodyOf({ code, message, details }).replace(/\}$/, `,"message":${JSON.stringify(message)}}`)
   const headers = Object.entries({ ...securityHeaders, 'content-length': Buffer.byteLength(body), connection: 'close' })

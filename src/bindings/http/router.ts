@@ -21,7 +21,7 @@ export type Route = {
   readonly body?: 'json' | 'ignored' | 'own'
   /** A GET is also there for HEAD, unless this is false or another route is. */
   readonly head?: false
-  /** null: the route answers by itself. What is thrown is answered as an error. */
+  /** null: the route answers by itself. An error that it throws is answered as one. */
   answer(exchange: Exchange): Reply | null | Promise<Reply | null>
 }
 

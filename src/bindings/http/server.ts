@@ -39,7 +39,7 @@ export function createNodeServer({ tls, bounds, sockets, unmet, isSocket, listen
   })
   server.on('clientError', refuseSocket)
   server.on('request', inTurn(listener))
-  // Whoever asks before sending a large body is answered when it is known whether it is wanted.
+  // A client that asks before sending a large body is answered when it is known whether it is wanted.
   server.on('checkContinue', (request: IncomingMessage, response) => {
     if (request.method !== 'PUT') response.writeContinue()
     server.emit('request', request, response)

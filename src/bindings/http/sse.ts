@@ -91,7 +91,7 @@ function valueOf(text: string, type: string | undefined): unknown {
   return text
 }
 
-/** What a client waits before it connects again. */
+/** The time that a client waits before it connects again. */
 const RETRY_MS = 1_000
 
 function openSink(raw: ServerResponse, cursor: string, actor: string, { headers, lingerMs, unsent }: SseOptions): Sink {

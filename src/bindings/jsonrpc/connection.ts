@@ -6,7 +6,7 @@ import { decode } from '#kernel/codec/strict-json.ts'
 import { createLines, type Lines } from '#kernel/codec/line-reader.ts'
 import type { Unsent } from '../shared/unsent-answers.ts'
 
-/** What a test may shrink. */
+/** Bounds that a test may shrink. */
 export type ConnectionBounds = {
   readonly lineBytes: number
   /** Calls under way. */
@@ -29,7 +29,7 @@ export type Wire<Failure> = {
   }
 }
 
-/** What the owner of a connection does with it. */
+/** The part of a connection that its owner does. */
 export type Answering<Failure> = {
   /** Says the line that answers one message, once; null: none is wanted. A callback: one promise less for each call. */
   answer(message: unknown, say: (line: string | null) => void): void
@@ -57,7 +57,7 @@ export type Connection<Failure> = {
   /** When the line began whose end has not come; null while it is not the sender who keeps us waiting. */
   begunAt: number | null
   underWay: number
-  /** Lines are being taken. What is answered at once must not begin to take the next one inside this one. */
+  /** Lines are being taken. A line that is answered at once must not begin to take the next one inside this one. */
   working: boolean
   readonly out: string[]
   outChars: number

@@ -10,7 +10,7 @@ import { close, drain, fail, type ConnectionBounds, type Wire } from './connecti
 import { openSession, type Session, type Shared } from './session.ts'
 import { createUnsent, type Unsent } from '../shared/unsent-answers.ts'
 
-/** What a test may shrink. */
+/** Bounds that a test may shrink. */
 export type JsonRpcBounds = ConnectionBounds & {
   readonly lineMs: number
   readonly stallMs: number

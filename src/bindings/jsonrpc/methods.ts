@@ -88,7 +88,7 @@ const AuthenticateInput = t.Object({ token: t.String() })
 
 async function authenticate(session: Session, params: object): Promise<object> {
   const credential: Credential = { kind: 'bearer', token: parse(AuthenticateInput, params).token }
-  // Who fails to become somebody else is nobody.
+  // A connection that fails to become somebody else is nobody.
   session.credential = null
   session.identified = null
   const asking = Promise.resolve(session.shared.authenticate(credential))
@@ -129,7 +129,7 @@ async function follow(session: Session, params: object): Promise<object> {
   follows.set(id, stop)
   const items = kernel.follow(stream, input, caller, { after: start, signal: stop.signal })
   void pump(session, id, stop.signal, items, (place) => cursorOf(stream, question, String(place)))
-  // Whoever is cut off before the first item came goes on from here.
+  // A client that is cut off before the first item came goes on from here.
   return { id, cursor: start === null ? null : cursorOf(stream, question, String(start)) }
 }
 

@@ -46,7 +46,7 @@ function problemOf(message: unknown): Failure | null {
   return Array.isArray(params) ? answers.notParams('params must be an object, not an array') : null
 }
 
-/** Whatever was thrown, as an answer. What is not expected is logged with its cause and answered without it. */
+/** Whatever was thrown, as an answer. An unexpected error is logged with its cause and answered without it. */
 export function explain({ shared }: Session, error: unknown, method: string): Failure {
   const failure = answers.failureOf(error, shared.kernel.codes)
   if (failure) return failure

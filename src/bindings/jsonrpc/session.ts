@@ -12,7 +12,7 @@ export type Called = {
   readonly session: Session
   readonly id: Id | undefined
   readonly params: object
-  /** What stands in `params`, once it was looked into. */
+  /** The parts of `params`, once it was looked into. */
   parts: Parts | null
 }
 export type Parts = { readonly input: object; readonly credential: Credential | undefined; readonly key: string | undefined }
@@ -37,7 +37,7 @@ export type Session = {
   credential: Credential | null
   /** A call that comes right behind rpc.authenticate waits for it. */
   authenticating: Promise<unknown> | null
-  /** Who the connection's credential stands for, for the calls of one portion. */
+  /** The actor that the connection's credential stands for, for the calls of one portion. */
   identified: Actor | Promise<Actor> | null
   /** A good credential was shown here. */
   known: boolean

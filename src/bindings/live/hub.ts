@@ -15,7 +15,7 @@ import { createWriter } from './event-encoding.ts'
 export type { Ending, Sink } from './subscriber.ts'
 export type { Portion } from './topic.ts'
 
-/** What a test or a benchmark may change. */
+/** Bounds that a test or a benchmark may change. */
 export type StreamBounds = ChannelBounds &
   SubscriberBounds & { readonly perActor: number; readonly total: number; readonly recheckMs: number; readonly beatMs: number }
 const usualBounds: StreamBounds = {
@@ -38,7 +38,7 @@ export type HubOptions = {
   readonly bounds?: Partial<StreamBounds> | undefined
   /** Told of each item that is written, for those who count them. */
   readonly written?: ((operation: string, position: number) => void) | undefined
-  /** What is not expected. */
+  /** Told of an unexpected error. */
   bug(error: unknown): void
 }
 
@@ -157,7 +157,7 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
   }
 }
 
-/** Who waits for what. */
+/** The subscribers that wait, by the id that they wait for. */
 function createRooms() {
   const rooms = new Map<string, Room>()
   const routes = new Map<string, Set<Room>>()

@@ -133,7 +133,7 @@ export function createSubscriber({ store, channel, seat, sink, place: start, bou
     }
   }
 
-  /** What of a page goes out in one write, and the fact that it ends with. */
+  /** The entries of a page that go out in one write, and the fact that they end with. */
   async function choose(page: readonly StoredFact[]): Promise<{ entries: Entry[]; last: StoredFact | null }> {
     const sees = seat.sees()
     const entries: Entry[] = []

@@ -10,13 +10,13 @@ import type { FactsOf, Key, StoredFact } from '#kernel/log/store.ts'
 /** An item as text, the same bytes for everybody. */
 export type Written = { readonly action: string; readonly json: Buffer }
 export type Entry = { readonly place: number; readonly cursor: string; readonly written: Written; readonly fact: StoredFact }
-/** What one write carries. `memo`: what transports have made of it, for the next subscriber. */
+/** The entries of one write. `memo`: what transports have made of it, for the next subscriber. */
 export type Portion = {
   readonly place: number
   readonly cursor: string
   readonly entries: readonly Entry[]
   readonly memo: Map<string, Buffer>
-  /** What of it those may see who share their rights: decided once for all of them. */
+  /** The entries that those may see who share their rights: decided once for all of them. */
   readonly chosen: Map<unknown, readonly Entry[] | Promise<readonly Entry[]>>
 }
 
@@ -67,7 +67,7 @@ export function createChannel(name: string, { op, input, of, about, audience }: 
   let first = 0
   let bytes = 0
   let seen = 0
-  /** By their first entry. Who comes later gets the same portions, and so the same bytes. */
+  /** By their first entry. A later subscriber gets the same portions, and so the same bytes. */
   const portions = new Map<number, { to: number; portion: Portion }>()
   const end = (): number => first + ring.length
 
@@ -110,7 +110,7 @@ export function createChannel(name: string, { op, input, of, about, audience }: 
       if (entry === null) return
       bytes += entry.written.json.length
       ring.push({ ...entry, upTo: bytes })
-      // Whoever is so far behind reads the store instead.
+      // A subscriber that is so far behind reads the store instead.
       while (ring.length > bounds.ringEvents || (ring.length > 1 && bytesFrom(first) > bounds.ringBytes))
         release(first + 1 + (ring.length >> 3))
     },

@@ -24,7 +24,7 @@ export type Failed<Answer> = { readonly code: string; readonly answer: Answer }
 export type Steps<Request, Answer, Input = unknown> = {
   /** 1. The credential that came along. Refuses where there is none, or where it may not be used like this. */
   credential(request: Request): Credential | Promise<Credential>
-  /** 2. Who it stands for. */
+  /** 2. The actor that it stands for. */
   authenticate(credential: Credential, request: Request): Actor | Promise<Actor>
   /** 3. The input, decoded: nothing is read of somebody who is nobody. */
   input(request: Request, actor: Actor): Input

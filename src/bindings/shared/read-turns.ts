@@ -8,7 +8,7 @@ type Waiting = { go(): void; refuse(error: unknown): void }
 type Queue = {
   readonly actor: string
   underWay: number
-  /** What this turn has cost so far, and what its last question cost: the next one is taken to cost as much. */
+  /** The cost of this turn so far, and that of its last question: the next one is taken to cost as much. */
   spent: number
   usual: number
   readonly waiting: Waiting[]
@@ -63,7 +63,7 @@ export function createTurns(unsent: Pick<Unsent, 'admit'>): Turns {
     if (queue.waiting.length === 0 || !mayBegin(queue)) return false
     const { go, refuse } = queue.waiting.shift()!
     try {
-      // What was sent since it was asked may not have been taken.
+      // Answers that were sent since it was asked may not have been taken.
       unsent.admit(queue.actor)
       begin(queue)
       go()

@@ -4,7 +4,7 @@ import type { Duplex, Writable } from 'node:stream'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
 
-/** What a test may shrink. */
+/** Bounds that a test may shrink. */
 export type UnsentBounds = {
   readonly perActor: number
   readonly total: number
@@ -158,7 +158,7 @@ export function createUnsent(
   }
 }
 
-/** What Node has not handed over, and what the system has not taken of the rest. */
+/** Bytes that Node has not handed over, and those of the rest that the system has not taken. */
 function leftOf(line: Line): number {
   return line.writableLength + (line._handle?.writeQueueSize ?? 0)
 }

@@ -208,7 +208,7 @@ export function createTalk(ws: WebSocket, socket: Duplex, first: Identified | nu
   ws.on('message', (data: RawData, isBinary: boolean) => {
     if (isBinary) return close(closings.notText, 'frames are text')
     queue.push(data as Buffer)
-    // What a sender pushes while we work waits in its own buffers.
+    // Messages that a sender pushes while we work wait in its own buffers.
     ws.pause()
     if (!busy) void work()
   })

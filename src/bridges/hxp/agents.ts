@@ -3,9 +3,9 @@ import type { IncomingMessage } from 'node:http'
 import type { BridgeHost } from '#bindings/http/mount.ts'
 import { abortOnClose } from '#bindings/shared/abort-on-close.ts'
 import { isObject } from '#kernel/codec/strict-json.ts'
-import type { Actor } from '#kernel/declare/access.ts'
 import type { Answer } from './responses.ts'
 import { agentPageIn, offsetIn, waitIn } from './query-string.ts'
+import { repeatedPoll } from './repeated-polls.ts'
 import { aboutRequest, answerOf, type Ask, type Methods, type Parts, type Route } from './route.ts'
 import { shapeFor, shapeOf, type Got } from './request-json.ts'
 
@@ -35,7 +35,8 @@ export function requestRoutes({ host, tickets }: Parts) {
       const got = (await (wait === 0
         ? kernel.call('execution/request.get', { request_id: id }, caller)
         : kernel.call('execution/request.await', { request_id: id, wait }, caller, { signal: abortOnClose(response) }))) as Got
-      return got.receipt ? aboutRequest(200, shapeFor(actor, got), got.request) : stillOpen(got.request, actor)
+      const anew = (): Answer => aboutRequest(200, shapeFor(actor, got), got.request)
+      return got.receipt ? anew() : repeatedPoll(got.request, anew)
     },
   }
 
@@ -74,15 +75,6 @@ export function requestRoutes({ host, tickets }: Parts) {
   const whole: Methods = { GET: list, POST: create }
   const one: Methods = { GET: get, DELETE: cancel }
   return { whole, one, cancel: { POST: cancel } satisfies Methods, secret: { POST: secret } satisfies Methods }
-}
-
-/** People and agents are shown different ones. */
-const answers = new WeakMap<Got['request'], Answer>()
-/** Most who look find what they have found before. */
-function stillOpen(request: Got['request'], actor: Actor): Answer {
-  let answer = answers.get(request)
-  if (!answer) answers.set(request, (answer = aboutRequest(200, shapeFor(actor, { request }), request)))
-  return answer
 }
 
 /** As the published OpenAPI has it. */

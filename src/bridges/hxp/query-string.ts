@@ -7,7 +7,7 @@ import { isProjectKey } from '#protocols/execution/access.ts'
 /** Lists are shorter here than elsewhere: the published OpenAPI says 100. */
 export const LIST_MAX = 100
 
-/** What is more than there is means all there is. */
+/** A larger number than there are items means all of them. */
 const ENOUGH = 999_999_999
 
 const wrong = (field: string, words: string): Refusal => new Refusal('INVALID_REQUEST', `${field} ${words}`, { field })

@@ -1,4 +1,5 @@
-// A request as the draft writes it (HXP 0.1, 3.1), with what became of it. What is absent is absent, never null; only `expires_at` is.
+// A request as the draft writes it (HXP 0.1, 3.1), with what became of it. An absent field is left out, never null; only `expires_at` may
+// be null.
 import type { Actor } from '#kernel/declare/access.ts'
 import { asShown } from '#protocols/execution/answering/shown-request.ts'
 import type { SignedReceipt } from '#protocols/execution/answering/receipt.ts'
@@ -6,7 +7,7 @@ import type { RequestView } from '#protocols/execution/view.ts'
 
 export type Got = { readonly request: RequestView; readonly receipt?: SignedReceipt }
 
-/** What is ours besides the draft's fields, for whoever can use it. */
+/** Fields of our own besides the draft's, for clients that can use them. */
 const further = [
   'kind',
   'risk',

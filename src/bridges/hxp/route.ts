@@ -11,7 +11,7 @@ import type { Tickets } from './sockets/tickets.ts'
 export type Ask = {
   readonly request: IncomingMessage
   readonly response: ServerResponse
-  /** What the path names; empty where it names nothing. */
+  /** The id that the path names; empty where it names nothing. */
   readonly id: string
   /** Behind the question mark. */
   readonly query: string
@@ -26,7 +26,7 @@ export type Ask = {
 }
 
 export type Route = {
-  /** Whose credential is of the right kind. An agent's: also the key of its project. */
+  /** The kind of credential that is let in. An agent's: also the key of its project. */
   readonly who: 'agent' | 'human' | 'anyone'
   readonly operation: string
   readonly changes: boolean

@@ -13,7 +13,7 @@ const anId = /^[A-Za-z0-9_-]{1,80}$/
 
 type Table = {
   readonly fixed: Readonly<Record<string, Methods>>
-  /** What may follow the id of a request. */
+  /** The words that may follow the id of a request. */
   readonly below: Readonly<Record<string, Methods>>
   readonly rule: Methods
 }

@@ -1,6 +1,7 @@
 // Effects outside this process, between two facts: a first batch records the intent, a second one the outcome. Nothing is done before the
 // intent is durable, and an effect that a crash left open is recorded as unknown, never done again.
 import { Reply } from '../log/outbox-document.ts'
+import type { DueErrand } from './errands-at-once.ts'
 import type { Draft } from './unit-of-work.ts'
 import { Refusal } from '../declare/errors.ts'
 import { SYSTEM, SYSTEM_SCOPE, type Actor } from '../declare/access.ts'
@@ -15,11 +16,11 @@ import type { Tail } from '../log/tail.ts'
 export type NodeEpoch = { readonly node: string; readonly epoch: number }
 
 /** `outcome`: what is still to be done before there is an answer. */
-export type Answer = { readonly output: unknown; readonly outcome?: () => Promise<unknown> }
+export type Answer = { readonly output: unknown; readonly outcome?: () => Promise<unknown>; readonly errands?: readonly DueErrand[] }
 
 /** Which port does it, and which operation (`${protocol}/${operation}`) records what came of it: with `id` and `outcome`, or `id` alone. */
 export type EffectOf = { readonly port: string; readonly conclude: string }
-/** What a decision wants to be done; `id` names the intent. The request is held in memory only and never written down. */
+/** An effect that a decision wants; `id` names the intent. The request is held in memory only and never written down. */
 export type Wanted = { readonly id: string; readonly request: unknown }
 
 /**

@@ -50,7 +50,7 @@ export async function callEach(
   return gather(asked, came)
 }
 
-/** Each call has a key of its own, so that the key came before with other calls is known only by this. What is asked may be secret. */
+/** Each call has a key of its own, so that the key came before with other calls is known only by this. The question may be secret. */
 async function claim({ call, notary }: Parts, name: string, asked: unknown, actor: Actor, key: string): Promise<void> {
   const own = replyIdOf(actor, key)
   await call('kernel/fan.begin', { asked: notary.commit(`${name} ${canonical(asked)}`) }, SYSTEM, { key: own })

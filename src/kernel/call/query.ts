@@ -20,7 +20,7 @@ export type Reading = {
   /** The same after a wait for their turn, in which others of their questions were answered. */
   stillPays(actor: Actor): void
   end(actor: Actor, draft: Draft): void
-  /** What was remembered is given again: read, not done. */
+  /** A remembered answer is given again: read, not done. */
   again(actor: Actor): void
 }
 
@@ -72,7 +72,7 @@ export function createQueries({ options, given, denials, reading, readerAs }: Pa
       const turn = reading.begin(actor)
       if (turn) await turn
       try {
-        // Who waited may have been revoked meanwhile.
+        // A caller that waited may have been revoked meanwhile.
         if (turn) {
           actor = await actorOf(caller)
           reading.stillPays(actor)

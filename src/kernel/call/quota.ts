@@ -11,7 +11,7 @@ export type QuotaOptions = {
   readonly asksPerMinute: number | null
   /** Calls of commands, questions included. */
   readonly changesPerMinute?: number | null
-  /** What one actor may read, of whatever kind it is. */
+  /** Reads of one actor, of whatever kind it is. */
   readonly readsPerMinute?: number | null
   now(): number
   /** Where several servers share it, what agents change and ask is counted over all of them. */
@@ -30,7 +30,7 @@ export type Quota = {
 
 type Paying = (agent: string) => Promise<void> | undefined
 
-/** What it cost to read so much, in units: a small answer is one. */
+/** The cost of reading so much, in units: a small answer is one. */
 export const unitsOf = (rows: number, chars: number): number =>
   1 + Math.floor(rows / limits.readUnitRows) + Math.floor(chars / limits.readUnitChars)
 

@@ -21,7 +21,7 @@ export type Grants = (read: Read, task_id: string, scope: string, now: string) =
 /** How large stored bytes are; null: they are not here. */
 export type BlobSizes = { size(checksum: string): Promise<number | null> }
 
-/** What documents alone cannot tell, as the server passes it in. */
+/** Knowledge that documents alone do not hold, as the server passes it in. */
 export type Outside = {
   readonly directory: Directory
   readonly people?: People
@@ -29,7 +29,7 @@ export type Outside = {
   readonly blobs?: BlobSizes
   /** Without it nobody knows when agents were last there. */
   readonly presence?: Presence
-  /** What was found to differ from the record; without it nothing examines what is stored. */
+  /** Documents that were found to differ from the record; without it nothing examines what is stored. */
   readonly findings?: () => readonly Found[]
 }
 
@@ -80,7 +80,7 @@ async function rawIn({ store, draft }: At, kind: AnyDoc, id: string): Promise<Va
   return seen === undefined ? noteIn(draft, key, store.peek?.(key) ?? (await readIn(store, draft, key))) : seen
 }
 
-/** Whoever only looks gets what there is without a document that differs from the record; a decision is not taken without it. */
+/** A call that only looks gets its answer without a document that differs from the record; a decision is not taken without it. */
 async function readIn(store: Store, draft: Draft, key: Key): Promise<Versioned | undefined> {
   try {
     return (await store.read([key]))[0]
@@ -90,7 +90,7 @@ async function readIn(store: Store, draft: Draft, key: Key): Promise<Versioned |
   }
 }
 
-// What is not yours does not exist. It is checked here, so that no operation can forget it.
+// A document that is not yours does not exist. It is checked here, so that no operation can forget it.
 function isVisible(at: At, kind: AnyDoc, value: Value): boolean | Promise<boolean> {
   const { actor } = at
   if (!isIn(actor, kind.scopeOf(value))) return kind.reaches(value, actor)
@@ -139,7 +139,7 @@ async function rangeIn(at: At, kind: AnyDoc, name: string, prefix: string, { aft
       const holds = atHand !== undefined && holdsEntry(kind, name, id, atHand.value, entry)
       if (holds || (await isTrue(at, kind, name, entry))) listed.push({ id, at: entry.slice(prefix.length) })
     }
-    // What was left out makes room for what follows: a short page would say that there is nothing more.
+    // Documents that were left out make room for those that follow: a short page would say that there is nothing more.
     const last = entries.at(-1)
     if (last === undefined || listed.length >= limit || entries.length < wanted) return listed
     if (reverse) to = last

@@ -36,7 +36,7 @@ export function registryOf(protocols: readonly Protocol[], contracts: readonly C
 export const effectsIn = (registry: Registry): Set<string> =>
   new Set([...registry.values()].flatMap(({ op }) => (op.kind === 'command' && op.effect ? [op.effect.conclude] : [])))
 
-/** Whose remembered answer it is. A credential for some projects only has answers of its own. */
+/** The id of a remembered answer: of one actor, under one key. A credential for some projects only has answers of its own. */
 export const replyIdOf = ({ id, narrowed, projects }: Actor, key: string): string =>
   `${id}/${narrowed && projects !== 'all' ? `${[...projects.keys()].join()}/` : ''}${key}`
 
@@ -62,16 +62,19 @@ export function asContractsSee(draft: Draft, made: DraftFact, { via }: Actor): C
   return { action, subject: draft.after.get(made.subject), detail, cause, actor, basis, via: via ?? null }
 }
 
-/** What a call asks for, whoever repeats it: a repeated call must be the same in it. */
+/** The part of an input that a repeated call must have again, whoever repeats it. */
 export const askedFor = ({ besides = [] }: Command, input: unknown): unknown =>
   besides.length === 0 ? input : Object.fromEntries(Object.entries(input as object).filter(([name]) => !besides.includes(name)))
 
-/** What is shown once is not kept: a repeated call gets null in its place. */
+/** A secret that is shown once is not kept: a repeated call gets null in its place. */
 export function withoutSecrets(op: Command, output: Value): Value {
   return op.once ? { ...output, ...Object.fromEntries(op.once.map((field) => [field, null])) } : output
 }
 
-/** What the actor rests on must still be so at the commit; a decision that saw a newer version of it was taken for somebody else. */
+/**
+ * The documents that the actor rests on must still be so at the commit; a decision that saw a newer version of one was taken for somebody
+ * else.
+ */
 export function expectProof(draft: Draft, { proof = new Map() }: Actor): void {
   for (const [key, version] of proof) {
     if ((draft.expect.get(key) ?? version) !== version)

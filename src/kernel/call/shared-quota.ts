@@ -33,7 +33,7 @@ export function createSharedMeter(store: Store, what: string, perMinute: number,
   const seen = new Map<string, number>()
   const queues = new Map<string, Waiting[]>()
 
-  /** What others have spent since the last look is taken off. */
+  /** Units that others have spent since the last look are taken off. */
   function learn(name: string, found: Spending | null): void {
     const spent = found?.spent ?? 0
     const known = seen.get(name)

@@ -28,7 +28,7 @@ export type Draft = {
   consequences: number
   /** The answer holds nothing yet. */
   nothing: { readonly again: string | null } | null
-  /** What the call itself wants to be done outside. */
+  /** The effect that the call itself wants. */
   wanted: Wanted | null
   /** Nothing comes of it but an answer. */
   readonly onlyReads: boolean
@@ -53,32 +53,8 @@ export const draftAt = (at: string, received?: Received): Draft => ({
   onlyReads: false,
 })
 
-/** Nothing is committed, so nothing need be as it was. */
-class Unexpected extends Map<Key, number> {
-  override set(): this {
-    return this
-  }
-}
-const NONE = { expect: new Unexpected(), after: new Map<never, never>(), facts: [], puts: new Set<never>(), bounds: [] }
-/** For a call that only reads: there is nothing that it could decide. */
-export const readingAt = (at: string): Draft => ({
-  at,
-  received: undefined,
-  scope: null,
-  expect: NONE.expect,
-  before: new Map(),
-  after: NONE.after,
-  facts: NONE.facts,
-  puts: NONE.puts,
-  bounds: NONE.bounds,
-  hidden: null,
-  rows: 0,
-  chars: 0,
-  consequences: 0,
-  nothing: null,
-  wanted: null,
-  onlyReads: true,
-})
+/** For a call that only reads: nothing comes of it but an answer. */
+export const readingAt = (at: string): Draft => ({ ...draftAt(at), onlyReads: true })
 
 export const isEmpty = (draft: Draft): boolean => draft.facts.length === 0 && draft.puts.size === 0
 
@@ -87,7 +63,7 @@ export const subjectsIn = ({ facts }: Draft): string[] => [
   ...new Set(facts.filter(({ cause }) => cause === null).map(({ subject }) => subject)),
 ]
 
-/** What was decided, with who did it and by what right. */
+/** Adds the facts of a decision, with their actor and by what right. */
 export function record(
   draft: Draft,
   newId: NewId,
@@ -173,7 +149,7 @@ function indexChanges(draft: Draft): Pick<Batch, 'add' | 'drop' | 'count' | 'cre
       add.push(entry)
       sum(counted, 1)
     }
-    // What is written was read, or is new and must be new at the commit too: there are no blind writes.
+    // A document that is written was read, or is new and must be new at the commit too: there are no blind writes.
     if (!draft.expect.get(key)) {
       draft.expect.delete(key)
       create.add(key)

@@ -18,7 +18,7 @@ export type Lines = {
 export function createLines(bytesMax: number): Lines {
   let chunk: Uint8Array | null = null
   let from = 0
-  // What came before the chunk of the line that has begun. It grows by doubling and is given back with its line.
+  // The beginning of the present line, from the chunks before. It grows by doubling and is given back with its line.
   let held: Uint8Array | null = null
   let used = 0
   let tooLong = false

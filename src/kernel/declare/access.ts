@@ -39,7 +39,7 @@ export type Actor = {
 /** In whose place, between two dates, and where; without a project, everywhere. */
 export type StandIn = { readonly id: string; readonly from: string; readonly until: string; readonly project_id?: string | undefined }
 
-/** What a protocol may know about somebody else: enough to hand work over, nothing about credentials. */
+/** Knowledge of a protocol about somebody else: enough to hand work over, nothing about credentials. */
 export type Subject = {
   readonly id: string
   readonly kind: ActorKind

@@ -21,7 +21,7 @@ type More = {
   readonly bySystem?: true
 }
 
-/** What happened to the first document; the others changed with it. */
+/** An event of the first document; the others changed with it. */
 export const fact = (action: string, images: readonly [Imaged, ...Imaged[]], more: More = {}): Made => ({
   id: more.id ?? null,
   action,

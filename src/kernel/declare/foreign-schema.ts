@@ -12,7 +12,7 @@ const PATTERN_CHARS_MAX = 200
 const PATTERN_PARTS_MAX = 300
 const COMPILED_MAX = 500
 
-/** What ajv asks of an engine; `toString` tells it two patterns apart. */
+/** The interface that ajv asks of an engine; `toString` tells it two patterns apart. */
 const linear = Object.assign(
   (pattern: string) => {
     if (pattern.length > PATTERN_CHARS_MAX) throw new Error(`a pattern has at most ${PATTERN_CHARS_MAX} characters`)
@@ -103,7 +103,7 @@ export function linearPattern(pattern: string, code: string, field: string): (te
   }
 }
 
-/** What is known of a piece: into how much it unfolds, whether it may be empty, whether it may be nothing but one repetition. */
+/** A piece of a pattern: into how much it unfolds, whether it may be empty, whether it may be nothing but one repetition. */
 type Piece = { readonly parts: number; readonly mayBeEmpty: boolean; readonly mayBeLoop: boolean }
 const NOTHING: Piece = { parts: 0, mayBeEmpty: true, mayBeLoop: false }
 

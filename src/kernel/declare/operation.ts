@@ -11,16 +11,16 @@ import type { LooksAt } from '../call/due-on-read.ts'
 import type { AnyDoc, Doc, Part, Static, TSchema } from './schema.ts'
 import type { Basis, FactsOf, FactsPage, Found, Key, Place, StoredFact, Value } from '../log/store.ts'
 
-/** What a decision may know beyond the documents. Clock and chance are given, never taken. */
+/** Knowledge that a decision may have beyond the documents. Clock and chance are given, never taken. */
 export type Context = {
   readonly actor: Actor
   readonly now: string
   readonly newId: NewId
   /** 256 random bits as text, for credentials. */
   secret(): string
-  /** What only this server can say: signatures, pseudonyms, seals. */
+  /** Statements that only this server can make: signatures, pseudonyms, seals. */
   readonly notary: Notary
-  /** What the operator allows. */
+  /** Bounds that the operator sets. */
   readonly terms: Terms
   /** For an operation that takes bytes: those that the server has received. */
   readonly received?: Received | undefined
@@ -59,7 +59,7 @@ export type HarnessTerms = {
   readonly origin: (() => string) | null
 }
 
-/** What somebody decided beforehand about a scope. `left`: how often it may still be used; null: at will. */
+/** A decision that somebody made beforehand about a scope. `left`: how often it may still be used; null: at will. */
 export type Granted = { readonly id: string; readonly decision: 'allow' | 'deny'; readonly by: string; readonly left: number | null }
 
 export type Listed = { readonly id: string; readonly at: string }
@@ -70,7 +70,7 @@ export type Read = {
   <S extends TSchema>(doc: Doc<S>, id: string): Promise<Static<S>>
   /** null when it is not there or not yours; that it is not there is then checked at commit. */
   maybe<S extends TSchema>(doc: Doc<S>, id: string): Promise<Static<S> | null>
-  /** Whoever asks: for rules about documents that the actor need not see. */
+  /** The document whatever the actor may see: for rules about documents that it need not see. */
   raw<S extends TSchema>(doc: Doc<S>, id: string): Promise<Static<S> | null>
   /** Ids in index order, merged over several prefixes. Not checked at commit: a rule about a set uses a document or `atMost`. */
   list(doc: AnyDoc, index: string, prefixes: readonly (readonly Part[])[], page: ListPage): Promise<Listed[]>
@@ -88,13 +88,13 @@ export type Read = {
   people(sought: PeopleSought): Promise<readonly Subject[]>
   /** The grant of a task that speaks for a scope now, whoever asks; null when nobody decided beforehand. */
   grant(task_id: string, scope: string, now: string): Promise<Granted | null>
-  /** What other protocols let be known of their documents. */
+  /** Views that other protocols give of their documents. */
   readonly ports: Ports
   /** Bytes that are stored here; null when they are not. */
   blob(checksum: string): Promise<{ readonly size: number } | null>
   /** When an agent was last there, as far as is known. */
   seen(agent_id: string): Seen
-  /** What was found to differ from the record, in all projects: for those alone who see all of them. */
+  /** Differences from the record that were found, in all projects: for those alone who see all of them. */
   findings(): readonly Found[]
 }
 
@@ -154,7 +154,7 @@ export type Came = { readonly output: unknown } | { readonly refusal: Refusal }
 /** A precondition: it reads as a sentence and carries its code. */
 export type Rule<S, I = unknown> = {
   readonly code: string
-  /** What must hold, as a sentence. */
+  /** The rule that must hold, as a sentence. */
   readonly words: string
   holds(state: S, input: I, context: Context): boolean
   /** The message of the refusal: what is the case, and what to do next. */
@@ -185,14 +185,14 @@ export type Example = {
   readonly input: object | ((refs: Refs) => object)
   /** The code it answers, for an operation that no single call can bring to succeed. */
   readonly refused?: string
-  /** What is sent along, for an operation that takes bytes. */
+  /** The bytes that are sent along, for an operation that takes some. */
   readonly bytes?: string
 }
 export type Step =
   | { readonly as: string; readonly call: string; readonly input: object | ((refs: Refs) => object) }
   | { readonly advanceMs: number }
 
-/** What a call looks at, and what is due with it first; see `settling`. */
+/** The document that a call looks at; whatever is due with it is done first (`due-on-read.ts`). */
 type Looking = { readonly looksAt?: LooksAt }
 
 type Common<I extends TSchema, O extends TSchema, N extends string> = {
@@ -208,7 +208,7 @@ type Common<I extends TSchema, O extends TSchema, N extends string> = {
 
 export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S = unknown, N extends string = string> = Common<I, O, N> & {
   readonly kind: 'command'
-  /** Who may call it; `NoInfer`, so that the type of the state comes from `load`. */
+  /** The roles that may call it; `NoInfer`, so that the type of the state comes from `load`. */
   readonly callers: readonly Role<NoInfer<S>>[]
   readonly requires: readonly Rule<NoInfer<S>, NoInfer<Static<I>>>[]
   /** The event that it leaves in the record; null for bookkeeping that needs none. */
@@ -231,7 +231,10 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   readonly fan?: Fan<Static<I>, Static<O>>
   load(read: Read, input: Static<I>, context: Context): Promise<S>
   decide(state: S, input: Static<I>, context: Context): Decision<Static<O>>
-  /** What only the durable record can tell (where in it something stands) is added to the answer after the commit, also to a repeated one. */
+  /**
+   * Things that only the durable record can tell, such as the place of a fact in it, are added to the answer after the commit, also to a
+   * repeated one.
+   */
   finish?(output: Static<O>, after: () => { readonly read: Read; readonly context: Context }): Promise<Static<O>> | Static<O>
 }
 export type Query<I extends TSchema = TSchema, O extends TSchema = TSchema, S = unknown, N extends string = string> = Common<I, O, N> & {
@@ -292,7 +295,7 @@ export type Protocol = {
   readonly codes: Readonly<Record<string, Fault>>
   /** Named states of the world that examples and derived tests start from. */
   readonly scenes: Readonly<Record<string, readonly Step[]>>
-  /** What other protocols may know of its documents. */
+  /** Views of its documents for other protocols. */
   readonly ports?: Partial<Ports>
 }
 
@@ -303,7 +306,7 @@ export type Contract = {
   readonly call: string // `${protocol}/${operation}`
   /** actor: the same caller, authorized again by the called operation. system: a consequence, recorded on the caller's behalf. */
   readonly as: 'actor' | 'system'
-  /** What the consequence rests on where that is not the contract itself. */
+  /** The basis of the consequence where that is not the contract itself. */
   readonly basis?: (fact: ContractFact) => Basis | null
   /** A refusal of the called operation in the words of the one that led to it; without it, as it is. */
   readonly refused?: (refusal: Refusal) => Refusal
@@ -319,7 +322,7 @@ export type ContractFact = {
   readonly detail: Value | null
   /** The action of the fact that led to it; null: it is the call's own. */
   readonly cause: string | null
-  /** Who made it, by what right, and how they had proven who they are. */
+  /** The actor who made it, by what right, and how they had proven their identity. */
   readonly actor: string
   readonly basis: Basis
   readonly via: Actor['via'] | null

@@ -15,7 +15,7 @@ export const nextCursor = t.Union([t.String(), t.Null()], { description: 'null: 
 
 type Paged = { readonly cursor?: string | undefined; readonly limit?: number | undefined }
 
-/** What makes two questions the same: everything but the place and the size of the page. */
+/** The words that make two questions the same: everything but the place and the size of the page. */
 function questionOf(name: string, { cursor: _, limit: __, ...filters }: Paged & Record<string, unknown>): string {
   return sha256(`${name} ${canonical(filters)}`).slice(0, 12)
 }
@@ -41,7 +41,10 @@ export const pageIn = (name: string, input: Paged & Record<string, unknown>): { 
   limit: pageSize(input),
 })
 
-/** What a page lists, read one by one until it is enough; `isCut`: there is more of it. What is not there for the actor is left out. */
+/**
+ * The documents of a page, read one by one until they are enough; `isCut`: there are more. Documents that are not there for the actor are
+ * left out.
+ */
 export async function readListed<S extends TSchema>(
   read: Read,
   doc: Doc<S>,

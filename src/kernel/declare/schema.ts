@@ -12,7 +12,7 @@ export type { Static, TSchema }
 export const either = <L extends string[]>(...words: L): TEnum<L> => t.Enum([...words])
 export const nullable = <S extends TSchema>(schema: S) => t.Union([schema, t.Null()])
 
-/** What is invalid at or below this place is refused with this code instead of INVALID_REQUEST. */
+/** An invalid value at or below this place is refused with this code instead of INVALID_REQUEST. */
 export const refusedAs = <S extends TSchema>(code: string, schema: S): S => Object.assign(schema, { 'x-refusal': code })
 
 export type Part = string | number
@@ -24,18 +24,20 @@ export type Part = string | number
 export type Index<V> = { rows(value: V): readonly (readonly Part[])[]; readonly counted: number }
 export const index = <V>(rows: Index<V>['rows'], counted = 0): Index<V> => ({ rows, counted })
 
-/** What the system does with a document at a time, if it is still like this then. */
+/** A call that the system makes about a document at a time, if it is still like this then. */
 export type Due = { readonly at: string; readonly call: string; readonly input: object }
 type Times = { readonly at: string | null; readonly call: string; readonly input: object }
 
-/** The earliest; of two at one time, the one that is named first. What is done then changes the document, and the next one comes up. */
+/**
+ * The earliest; of two at one time, the one that is named first. The call at that time changes the document, and the next time comes up.
+ */
 function firstOf(times: readonly Times[]): Due | null {
   let first: Due | null = null
   for (const one of times) if (one.at !== null && (first === null || one.at < first.at)) first = one as Due
   return first
 }
 
-/** A stored document kind. What grows without bound is never inside a document. */
+/** A stored document kind. Nothing that grows without bound is inside a document. */
 export type Doc<S extends TSchema = TSchema> = {
   readonly kind: string // `${protocol}.${noun}`
   readonly noun: string
@@ -51,7 +53,7 @@ export type Doc<S extends TSchema = TSchema> = {
   reaches(value: Static<S>, actor: Actor): boolean
   /** The document whose readers are the readers of this one; null: it speaks for itself. */
   within(value: Static<S>): { readonly doc: AnyDoc; readonly id: string } | null
-  /** Whom it concerns that the document is like this now: calls that wait for them look again. */
+  /** The id that this state of the document concerns: calls that wait for it look again. */
   wakes(value: Static<S>): string | null
   /** The first of its times; null: it waits for none. */
   due(value: Static<S>): Due | null
@@ -60,7 +62,7 @@ export type Doc<S extends TSchema = TSchema> = {
 export type AnyDoc = Doc<any>
 
 type DocOptions<S extends TSchema> = {
-  /** What a refusal calls it, where that is not the kind's own name. */
+  /** The noun of a refusal, where that is not the kind's own name. */
   readonly noun?: string
   readonly indexes?: Readonly<Record<string, Index<Static<S>>>>
   readonly scopeOf: (value: Static<S>) => string
@@ -185,7 +187,7 @@ function problemOf(schema: TSchema, problems: Problem[]): Refusal {
   const words = missing === undefined ? wordsOf(first, node) : 'is required'
   return new Refusal(code, `${place} ${words}`, { field: path === '' ? null : place })
 }
-/** Whoever sent something where null would do as well wants to know what is wrong with what they sent. */
+/** A sender of something where null would do as well wants to know what is wrong with it. */
 function besidesNull(problems: Problem[]): Problem[] {
   const isNull = ({ schemaPath, params }: Problem): boolean => schemaPath.endsWith(SECOND) && (params as { type?: unknown }).type === 'null'
   const unions = new Set(problems.filter(isNull).map(({ schemaPath }) => schemaPath.slice(0, -SECOND.length)))
@@ -243,7 +245,7 @@ function objectCleanerOf(properties: Record<string, SchemaNode>): (value: unknow
   return (value) => {
     const kept: Record<string, unknown> = {}
     for (const [name, clean] of cleaners) {
-      // What every object inherits (`constructor`) is not a field that somebody sent.
+      // A property that every object inherits (`constructor`) is not a field that somebody sent.
       const held = Object.hasOwn(value as object, name) ? (value as Record<string, unknown>)[name] : undefined
       if (held !== undefined) kept[name] = clean(held)
     }

@@ -2,7 +2,8 @@
 
 /**
  * An http or https address without a name, a password or a fragment. `isPublicOnly`: the operator lets this server call public addresses by
- * https alone, so what says by itself that it is something else could never be called. What a name stands for is decided when it is called.
+ * https alone, so what says by itself that it is something else could never be called. The address behind a name is decided when it is
+ * called.
  */
 export function isHookAddress(endpoint: string, isPublicOnly = false): boolean {
   const url = URL.parse(endpoint)

@@ -16,7 +16,7 @@ export type Group = {
   /** Whether the entry at the same place comes. */
   readonly present: boolean[]
   readonly counts: [prefix: string, count: number][]
-  /** What others are told of it: a store with several writers keeps it beside the group, or sends it along. */
+  /** The hint that others are told: a store with several writers keeps it beside the group, or sends it along. */
   readonly hint: Hint
 }
 export type FactRow = {
@@ -43,8 +43,8 @@ export type DocState = { readonly version: number; readonly image: number | null
 /** The durable state as a transaction sees it, once nobody else can write. */
 export type State = {
   /**
-   * What others have committed since this backend last said so, here or in `news`; null: nothing. Saying something twice is harmless,
-   * leaving something out is not. A group of its own whose outcome was unknown counts as one of others.
+   * Commits of others since this backend last told of them, here or in `news`; null: none. Saying something twice is harmless, leaving
+   * something out is not. A group of its own whose outcome was unknown counts as one of others.
    */
   readonly news: Hint | null
   /** Numbers of the last fact and the last image that there are: both are given without gaps. */
@@ -91,8 +91,8 @@ export type Backend = {
   count(prefix: string): Promise<number>
   position(): Promise<number>
   /**
-   * What others have committed, everything that was acknowledged anywhere before this was called, as `State.news` says it. A store that one
-   * process alone has open leaves it out: then its cache is always as new as can be.
+   * Commits of others, all that were acknowledged anywhere before this was called, as `State.news` says it. A store that one process alone
+   * has open leaves it out: then its cache is always as new as can be.
    */
   news?(): Promise<Hint | null>
   /** Rings when others may have committed something: a hint, which may come late, twice or never. */
@@ -102,7 +102,7 @@ export type Backend = {
 } & Pick<Store, 'scan' | 'keys' | 'facts' | 'seek' | 'place' | 'close'>
 
 /**
- * What the database said, in terms that group commit acts on. `full`: it cannot be written to at present, and nothing was. `refused`: it
+ * The database's answer, in terms that group commit acts on. `full`: it cannot be written to at present, and nothing was. `refused`: it
  * does not take one of the rows. `unknown`: the way to it was lost while it committed, and it could not be asked since. `fatal`: what is on
  * the disk is unknown for good, so the process ends.
  */

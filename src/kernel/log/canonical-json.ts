@@ -21,8 +21,8 @@ export function canonical(value: unknown): string {
 /** The keys of an object as they come, as they are written, and each with its quotes, colon and the comma before it. */
 type Shape = { readonly keys: readonly string[]; readonly sorted: readonly string[]; readonly labels: readonly string[] }
 
-// The documents have few shapes, so most are known; comparing keys one by one is cheaper than making one text of them. Whoever
-// sends other shapes can fill a few megabytes at most.
+// The documents have few shapes, so most are known; comparing keys one by one is cheaper than making one text of them. A sender of other
+// shapes can fill a few megabytes at most.
 const shapes = new Map<string, Shape[]>()
 const SHAPES_MAX = 1_000
 const SHAPES_PER_FIRST_KEY_MAX = 16

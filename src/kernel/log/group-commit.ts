@@ -1,5 +1,5 @@
 // Group commit, written once for every store. Batches queue; all that wait go into one transaction of the backend, which calls back between
-// its lock and its commit; nobody learns anything before the group is durable. What others commit is forgotten here by hint.
+// its lock and its commit; nobody learns anything before the group is durable. Documents that others commit are forgotten here by hint.
 import type { Backend, State, WriteFailure } from './backend.ts'
 import { createDocumentCache } from './document-cache.ts'
 import { GENESIS, sha256, type Head } from './hash-chain.ts'
@@ -16,7 +16,7 @@ export type SequencerOptions = {
   salt(): string
   /** The disk did not keep its promise and what is on it is unknown: the process must end. */
   fatal(error: unknown): void
-  /** What makes the tags of documents that no fact describes; without a key of its own it finds accidents, not forgeries. */
+  /** Makes the tags of documents that no fact describes; without a key of its own it finds accidents, not forgeries. */
   readonly tag?: Tag
   /** Something is not what the record says. */
   found?(difference: Found): void
@@ -145,7 +145,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       try {
         await settleFailure(jobs, error)
       } catch (lost) {
-        // What is on the disk is unknown, so nobody is answered.
+        // The state of the disk is unknown, so nobody is answered.
         return fatal(lost)
       }
     }
@@ -238,7 +238,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     durable = Math.max(durable, staging.position)
     for (const [key, doc] of staging.docs) {
       const isOwn = underWay.get(key) === ticket
-      // Whoever reads it right now may have seen it as it was before.
+      // A reader of right now may have seen it as it was before.
       underWay.delete(key)
       if (isOwn && doc.value !== null) cache[doc.fresh ? 'add' : 'set'](key, cachedOf(doc), costOf(doc.text!.length))
       else cache.delete(key)
@@ -286,7 +286,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
 
   let asking: Promise<void> | null = null
   let next: Promise<void> | null = null
-  /** Whoever comes while one is under way takes part in the next: it must be sent after they came. */
+  /** A call that comes while one is under way takes part in the next: it must be sent after they came. */
   function fresh(): Promise<void> {
     if (asking === null) {
       asking = backend.news!()
@@ -350,7 +350,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
   }
 }
 
-/** What is left out makes room for what follows: a short page would say that there is nothing more. */
+/** Facts that are left out make room for those that follow: a short page would say that there is nothing more. */
 async function soundFacts(
   backend: Backend,
   of: FactsOf,

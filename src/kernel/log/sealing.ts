@@ -46,7 +46,7 @@ export const nothingStaged = ({ position, image }: Pick<Sources, 'position' | 'i
   image,
 })
 
-/** What has to be known to stage these batches. */
+/** The state that has to be known to stage these batches. */
 export function wantedBy(batches: readonly Batch[]): Wanted {
   const keys = new Set<Key>()
   const scopes = new Set<string>()

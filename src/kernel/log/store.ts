@@ -12,7 +12,7 @@ export type Basis = { readonly kind: 'role' | 'grant' | 'policy' | 'contract' | 
 /** A document as a fact leaves it. */
 export type Image = { readonly key: Key; readonly value: Value; readonly text: string }
 
-/** What happened, who did it, by what right, and what the documents look like from now on. */
+/** An event of the record: its action, its actor, by what right, and the images of the documents from now on. */
 export type Fact = {
   readonly id: string // aud_...
   readonly action: string // `${protocol}/${audit action}`
@@ -76,7 +76,7 @@ export type StoredFact = {
   readonly position: number
   readonly scope: string
   readonly seq: number
-  // What facts are found by. The line says the same, sealed.
+  // The fields that facts are found by. The line says the same, sealed.
   readonly at: string
   readonly actor: string
   readonly task: string | null

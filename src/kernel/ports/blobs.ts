@@ -7,7 +7,7 @@ export type Checksum = string
 
 /** Bytes that this server has itself received, counted and hashed. */
 export type Received = { readonly checksum: Checksum; readonly size: number }
-/** What a sender says beforehand about what it will send. */
+/** The checksum and size that a sender says beforehand. */
 export type Announced = { readonly checksum?: Checksum | undefined; readonly size?: number | undefined }
 
 /** Received bytes that nobody removes until one of these was called: something must first come to refer to them. */

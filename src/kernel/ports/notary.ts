@@ -22,7 +22,7 @@ export type Notary = {
   granted(jws: string): Promise<Value | null>
   /** Encrypted to a public key (a JWK), or under a key of this server where there is none. */
   seal(text: string, to: Value | null): Promise<string>
-  /** What was encrypted under the server's own key. */
+  /** Opens a text that was encrypted under the server's own key. */
   open(sealed: string): Promise<string>
 }
 

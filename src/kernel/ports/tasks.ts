@@ -36,7 +36,7 @@ export type KnownAmendment = {
 }
 
 export type Tasks = {
-  /** Whoever asks; null: there is none. */
+  /** For any caller; null: there is none. */
   task(read: Read, id: string): Promise<KnownTask | null>
   /** The task, or NOT_FOUND for an actor that may not see it. */
   seenTask(read: Read, id: string): Promise<KnownTask>

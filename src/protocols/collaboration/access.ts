@@ -32,7 +32,7 @@ export const reviewer = heldBy(
 )
 const judgesOwnWork = (actor: Actor, task: Task): boolean => actor.id === task.executor && actor.id !== task.ownership.principal
 const inPlaceOf = (actor: Actor, whose: string): string | null => (actor.id === whose ? null : whose)
-/** Who works on it, also while a person holds it: so that a call in the wrong state is told about the state. */
+/** The one who works on it, also while a person holds it: so that a call in the wrong state is told about the state. */
 export const executor = heldBy(
   "the task's executor",
   role<OfTask>('executor', (actor, { task }) => actor.id === task.executor),
@@ -112,7 +112,7 @@ export const isNotReadOnly = rule<OfTask>(
   ({ task }) => task.spec.constraints.autonomy !== 'read_only',
   'the task may not be written to: its autonomy is read_only',
 )
-/** What a version is that does not say so: the next one of a plan is a plan, until a plan was approved. */
+/** The kind of a version that does not say it: the next one of a plan is a plan, until a plan was approved. */
 export const kindAfter = (task: Task, parent: { readonly kind: 'plan' | 'deliverable' } | null): 'plan' | 'deliverable' =>
   task.plan_approved ? 'deliverable' : (parent?.kind ?? 'deliverable')
 

@@ -22,7 +22,7 @@ export const Attempt = t.Optional(
 
 /** The agent whose run it is. */
 export const runAgent = role<OfRun>("the run's agent", (actor, { run }) => actor.kind === 'agent' && actor.id === run.agent_id)
-/** Who delegated a run that no task stands behind; a task's people and its executor are asked through the task. */
+/** The one who delegated a run that no task stands behind; a task's people and its executor are asked through the task. */
 export const delegator = role<OfRun>(
   'the delegating agent',
   (actor, { run }) => actor.kind === 'agent' && run.task_id === null && delegatorOf(run) === actor.id,

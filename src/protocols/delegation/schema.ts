@@ -59,8 +59,8 @@ export const Card = doc('delegation.card', CardSchema, {
 export const Endpoint = doc('delegation.endpoint', t.Object({ id: Id, endpoint: text(2_000) }), { scopeOf: () => SYSTEM_SCOPE })
 
 /**
- * What messages to a webhook are signed with. The server must be able to sign, so it is kept as it is; no fact holds it, and no answer
- * but the one that it was made for. The one before counts for a while, so that a receiver can change over.
+ * The secret that messages to a webhook are signed with. The server must be able to sign, so it is kept as it is; no fact holds it, and no
+ * answer but the one that it was made for. The one before counts for a while, so that a receiver can change over.
  */
 export const Signing = doc(
   'delegation.signing',
@@ -199,7 +199,7 @@ export const Work = doc(
 )
 export type Work = Static<typeof Work.schema>
 
-/** What a harness reports upward: a question or a thing that it made. */
+/** Reports of a harness upward: a question or a thing that it made. */
 export const ReportType = either('needs_approval', 'needs_choice', 'needs_input', 'artifact')
 export const Report = doc(
   'delegation.report',
@@ -232,7 +232,7 @@ export const Message = t.Object({
 export type Message = Static<typeof Message>
 
 /**
- * What a run's agent has not settled yet, in order, and who holds it. No fact describes it: that something was taken changes
+ * Messages that a run's agent has not settled yet, in order, and who holds them. No fact describes it: that something was taken changes
  * nothing in the world, and what a message says stands in the record already.
  */
 export const Mailbox = doc(
@@ -275,7 +275,7 @@ const Tried = t.Object({
   error: nullable(text(limits.deliveryErrorCharsMax)), // never says where the agent is: people read this
 })
 
-/** What became of one message to a webhook, with its last attempts. No fact describes it, as none describes a mailbox. */
+/** The fate of one message to a webhook, with its last attempts. No fact describes it, as none describes a mailbox. */
 export const Posting = doc(
   'delegation.posting',
   t.Object({

@@ -39,7 +39,7 @@ export const asker = heldBy(
 )
 export const isProjectKey = (actor: Actor): boolean => actor.kind === 'service' && actor.projects !== 'all'
 
-/** Who asked, or the key of the project for it. */
+/** The agent that asked, or the key of the project for it. */
 export const itsAsker = role<OfRequest>(
   'the agent that asked, or the key of its project',
   (actor, { request }) => (actor.kind === 'agent' && actor.id === request.requester) || isProjectKey(actor),
@@ -69,7 +69,7 @@ export const answerer = role<OfRequest>(
 )
 /** Anybody of the project, as long as nobody has claimed it. */
 export const poolMember = role<OfRequest>('a person of the pool', (actor, { request }) => actor.kind === 'human' && isInPool(request))
-/** Whoever owns the installation answers for all of it, apart from what a task's own people decide. */
+/** An owner of the installation answers for all of it, apart from what a task's own people decide. */
 export const chief = heldBy(
   'an owner of the installation',
   role<OfRequest>(
@@ -79,14 +79,14 @@ export const chief = heldBy(
   ),
 )
 
-/** What ended by its deadline is late, not resolved (HXP 0.1, 5.3: 408); asking again changes nothing. */
+/** A request that ended by its deadline is late, not resolved (HXP 0.1, 5.3: 408); asking again changes nothing. */
 export const isNotLate = rule<OfRequest>(
   'EXPIRED',
   'the request has not ended by its deadline',
   ({ request }, _, { now }) => !(isOpen(request) && endsLate(request) && isOver(request, now)) && !isTimedOut(request),
   'the request timed out: it ended by its deadline',
 )
-/** What another protocol takes the default of is late there too. */
+/** A request whose default another protocol takes is late there too. */
 const endsLate = ({ kind, fallback }: Request): boolean => fallback === 'fail' || (fallback === 'default' && kind !== 'request')
 /** The timer may be a moment late: nobody is faster than a deadline that has passed. */
 export const isOver = ({ expires_at }: Request, now: string): boolean => expires_at !== null && expires_at <= now
@@ -94,7 +94,7 @@ const takesDefault = ({ kind, fallback }: Request): boolean => fallback === 'def
 export const isUnresolved = rule<OfRequest>(
   'ALREADY_RESOLVED',
   'the request is not resolved yet',
-  // What takes its default at the deadline has been answered by it then (X2: 409).
+  // A request that takes its default at the deadline has been answered by it then (X2: 409).
   ({ request }, _, { actor, now }) => isOpen(request) && (actor.kind === 'system' || !takesDefault(request) || !isOver(request, now)),
   'the request has ended before: it was resolved or cancelled, or took its default',
   ({ request }, _, { now }) => endOf(request, now),
@@ -132,7 +132,7 @@ function* withFewerRemarks(request: Request): Iterable<Request> {
   if (thread.length > 0) yield rest
 }
 
-/** What differs between the request as it was shown with this digest and as it is; none: it is the same, or that was longer ago. */
+/** The differences between the request as it was shown with this digest and as it is; none: it is the same, or that was longer ago. */
 export async function changedSince(read: Read, request: Request, digest: string | undefined, surface?: Surface): Promise<string[]> {
   if (digest === undefined || digest === shownDigest(request, surface)) return []
   const place = await read.place(Request, request.id)

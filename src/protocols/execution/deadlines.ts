@@ -19,7 +19,7 @@ const wakesNext = ({ snoozed }: Request): string | null =>
 
 /** Everything that may be due, and the operation that is called then. */
 const times: readonly (readonly [call: string, at: (request: Request) => string | null])[] = [
-  // What another protocol asks has a timer there.
+  // A question of another protocol has a timer there.
   ['request.expire', ({ kind, overdue, expires_at }) => (overdue || kind !== 'request' ? null : expires_at)],
   ['request.unclaim', ({ claimed_until }) => claimed_until ?? null],
   ['request.remind', remindedNext],

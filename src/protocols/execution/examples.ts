@@ -95,7 +95,7 @@ const bound: Step[] = [
   },
 ]
 
-/** What may wait as long as it takes. */
+/** A request that may wait as long as it takes. */
 const patient: Step[] = [
   {
     as: 'devin',

@@ -68,8 +68,8 @@ const Details = t.Optional(t.Object({}, { additionalProperties: true }))
 const Evidence = t.Optional(text(limits.textCharsMax, 'the reason that the agent gives'))
 const Labels = t.Array(text(limits.labelCharsMax))
 /**
- * What another protocol asks, in the words of HXP: its questions are longer than what HXP itself takes, and its options have ids of
- * their own (`option_ids`, in the order of the options).
+ * A question of another protocol, in the words of HXP: longer than HXP itself takes, and with ids for its options (`option_ids`, in the
+ * order of the options).
  */
 export const MirroredPayload = t.Union([
   t.Object({ question: text(limits.promptCharsMax), options: Labels, option_ids: t.Optional(Labels), context: Evidence, details: Details }),
@@ -109,7 +109,7 @@ const RequestSchema = t.Object({
   assigned_to: nullable(Id),
   assigned_at: nullable(Timestamp),
   overdue: t.Boolean(),
-  // What only some have.
+  // Fields that only some have.
   gone: t.Optional(t.Array(Id)), // who is to answer and cannot: switched off, or not in the project any more
   no_decider: t.Optional(t.Boolean()), // nobody can answer it at present: the project's owners see it
   asked_with: t.Optional(Id), // the key of a project, where the agent did not ask with its own
@@ -161,7 +161,7 @@ export function inboxesOf(request: Request): readonly string[] {
   if (request.no_decider === true) return [...request.people, undecidedOf(request.project_id), UNDECIDED]
   return isInPool(request) ? [poolOf(request.project_id), ...request.people] : request.people
 }
-/** What nobody can answer: it stands with the owners of the project, and of the installation, who can name a substitute. */
+/** A request that nobody can answer: it stands with the owners of the project, and of the installation, who can name a substitute. */
 export const UNDECIDED = 'undecided'
 export const undecidedOf = (project_id: string): string => `${UNDECIDED}/${project_id}`
 export function undecidedFor({ kind, owner, projects }: Actor): string[] {
@@ -169,11 +169,11 @@ export function undecidedFor({ kind, owner, projects }: Actor): string[] {
   if (owner === true) return [UNDECIDED]
   return projects === 'all' ? [] : [...projects].filter(([, role]) => role === 'owner').map(([id]) => undecidedOf(id))
 }
-/** Anybody of the project may take it. What is bound to a task is never in a pool: its people are known. */
+/** Anybody of the project may take it. A request that is bound to a task is never in a pool: its people are known. */
 export const isInPool = ({ role, status, task_id }: Pick<Request, 'role' | 'status' | 'task_id'>): boolean =>
   role === 'pool' && status === 'pending' && task_id === undefined
 
-/** What is late or was escalated is not for later: nothing hides it. */
+/** A request that is late or was escalated is not for later: nothing hides it. */
 export const isPressing = ({ overdue, escalated_at }: Pick<Request, 'overdue' | 'escalated_at'>): boolean =>
   overdue || escalated_at !== undefined
 /** Until when somebody wants to be left alone about it; null: they do not. */
@@ -188,12 +188,15 @@ function openRows(request: Request): Part[][] {
   })
 }
 
-/** Whose turn it is, seen from one inbox: its reader's, nobody's, or another person's. */
+/** The turn as seen from one inbox: its reader's, nobody's, or another person's. */
 const turnIn = ({ assigned_to }: Request, who: string): Turn => (assigned_to === null ? 'none' : assigned_to === who ? 'mine' : 'other')
 export const turns = ['mine', 'none', 'other'] as const
 export type Turn = (typeof turns)[number]
 
-/** Critical first, then the greater risk, the earlier deadline, the greater age. What has no risk or no deadline comes after what has one. */
+/**
+ * Critical first, then the greater risk, the earlier deadline, the greater age. Requests without a risk or a deadline come after those that
+ * have one.
+ */
 export const urgencyOf = ({ priority, risk, expires_at, created_at }: Request): Part[] => [
   priority === 'critical' ? '0' : '1',
   risk === undefined ? '9' : String(9 - Number(risk.slice(1))),
@@ -218,7 +221,7 @@ export function caseOf({ action, payload }: Pick<Request, 'action' | 'payload'>)
   // A scope as it is: grant.preview finds those of a family beside one another.
   return scope === undefined ? sha256(`${action}\0${item ?? question ?? prompt ?? ''}`) : `scope ${scope}`
 }
-/** What people answered, the latest last. */
+/** Answers of people, the latest last. */
 function caseRows(request: Request): Part[][] {
   const { receipt, requester, project_id } = request
   if (receipt?.status !== 'completed' || receipt.by === SYSTEM_ID || receipt.basis.kind !== 'role') return []
@@ -231,7 +234,7 @@ function twiceRows(request: Request): Part[][] {
   return people.length < inboxesOf(request).length ? openRows(request).filter(([who]) => people.includes(who as string)) : []
 }
 
-/** Whose history it is in: those who were asked, and the person who answered, where that is another one. */
+/** The people whose history it is in: those who were asked, and the one who answered, where that is another one. */
 function historiesOf({ people, receipt }: Request): readonly string[] {
   if (!receipt) return []
   return receipt.by === SYSTEM_ID || people.includes(receipt.by) ? people : [...people, receipt.by]
@@ -244,7 +247,10 @@ function closedRows(request: Request): Part[][] {
   return historiesOf(request).map((who) => [who, status, receipt!.completed_at, rankOf[priority]])
 }
 
-/** What has ended is read by those whose history it is, as long as they are in the project; with a task behind it, by the readers of the task. */
+/**
+ * A request that has ended is read by those whose history it is, as long as they are in the project; with a task behind it, by the readers
+ * of the task.
+ */
 function settledRows(request: Request): Part[][] {
   const { task_id, project_id } = request
   return closedRows(request).map(([who]) => [who!, task_id === undefined ? 'free' : 'bound', project_id, outcomeOf(request)])
@@ -265,14 +271,14 @@ export const Request = doc('execution.request', RequestSchema, {
   taskOf: (request) => request.task_id ?? null,
   rootOf: (request) => request.root_task_id ?? request.task_id ?? null,
   visibleTo: mayRead,
-  // What nobody of the project can answer is put before the owners of the installation; they find again what they answered.
+  // A request that nobody of the project can answer is put before the owners of the installation; they find again what they answered.
   reaches: (request, actor) =>
     actor.kind === 'human' &&
     actor.owner === true &&
     (request.people.includes(actor.id) || request.no_decider === true || request.receipt?.by === actor.id),
   // With a task behind it, whoever may read the task, and nobody else.
   within: (request) => (request.task_id === undefined || request.no_decider === true ? null : { doc: taskDoc(), id: request.task_id }),
-  // Who waits for the answer, and who waits for something to answer.
+  // The ids of those who wait for the answer, and of those who wait for something to answer.
   wakes: (request) => request.id,
   due: timesOf,
   indexes: {
@@ -300,7 +306,7 @@ function mayRead(request: Request, actor: Actor): boolean {
   if (request.no_decider === true) return ownsProject(actor, request.project_id) || actor.owner === true
   if (request.task_id !== undefined || ownsProject(actor, request.project_id)) return true
   if (actor.kind !== 'human') return false
-  // Whoever answered finds it again, also what they answered out of a pool.
+  // The person who answered finds it again, also out of a pool.
   const isTheirs =
     [request.owner, ...request.people].some((who) => speaksFor(actor, who, request.project_id)) || request.receipt?.by === actor.id
   // A pool is everybody of the project; what somebody has claimed is theirs.

@@ -19,15 +19,6 @@ export const RequestView = t.Object({
 })
 export type RequestView = Static<typeof RequestView>
 
-const views = { person: new WeakMap<Request, RequestView>(), agent: new WeakMap<Request, RequestView>() }
-/** The same for a request that is looked at again and again while nothing happens to it. */
-export function viewAgain(request: Request, actor: Actor): RequestView {
-  const known = actor.kind === 'human' || actor.kind === 'system' ? views.person : views.agent
-  let view = known.get(request)
-  if (!view) known.set(request, (view = viewOf(request, actor)))
-  return view
-}
-
 export function viewOf(request: Request, actor: Actor): RequestView {
   if (actor.kind === 'human' || actor.kind === 'system') {
     const { receipt: _, ...whole } = request

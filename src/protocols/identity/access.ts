@@ -50,7 +50,7 @@ export type Subject =
   | { readonly kind: 'human' | 'project' | 'service'; readonly id: string; readonly disabled: boolean }
   | { readonly kind: 'agent'; readonly id: string; readonly owner: string; readonly disabled: boolean }
 
-/** Whom a key speaks for. */
+/** The subject that a key speaks for. */
 export async function subjectOf(read: Read, id: string): Promise<Subject> {
   if (id === ADMIN_SERVICE) return { kind: 'service', id, disabled: false }
   if (id.startsWith('user_')) return { kind: 'human', id, disabled: (await read(User, id)).disabled }
@@ -65,6 +65,6 @@ export function shownTo<M extends User | Agent>(actor: Actor, member: M): M {
   if (actor.projects === 'all' || actor.owner || actor.id === member.id) return member
   const { projects } = actor
   const shown = { ...member, projects: member.projects.filter(({ project_id }) => projects.has(project_id)) }
-  // Whom somebody stands in for concerns those two alone.
+  // A substitution concerns those two people alone.
   return 'acts_for' in shown ? { ...shown, acts_for: shown.acts_for.filter(({ user_id }) => user_id === actor.id) } : shown
 }

@@ -39,7 +39,7 @@ export async function authenticate(store: Store, credential: Credential, nowMs: 
   return credential.kind === 'bearer' ? byKey(store, `key_${id}`, secret, now, proof) : bySession(store, `sess_${id}`, secret, nowMs, proof)
 }
 
-/** What a token of an issuer says, once it was verified: who, and until when. */
+/** Claims of an issuer's token, once it was verified: the person, and until when. */
 export type Claims = { readonly issuer: string; readonly sub: string; readonly until: string }
 
 export const linkIdOf = (issuer: string, sub: string): string => `subj_${sha256(JSON.stringify([issuer, sub]))}`
@@ -53,7 +53,7 @@ export function authenticateClaims(store: Store, { issuer, sub, until }: Claims,
 export const authenticateSubject = (store: Store, subject: string, nowMs: number, via?: Via): Promise<Actor> =>
   actorOf(store, subject, timestampOf(nowMs), new Map(), via)
 
-/** Who somebody is that came with a ticket: by the subject and, where there was one, the credential that asked for it. */
+/** The bearer of a ticket: the subject and, where there was one, the credential that asked for it. */
 export type Bearer = {
   readonly subject: string
   readonly credential: StoreKey | null
@@ -62,7 +62,7 @@ export type Bearer = {
   readonly narrowed?: boolean
 }
 
-/** The same actor for the present. What was revoked, closed or switched off since is refused, as the credential itself would be. */
+/** The same actor for the present. A credential that was revoked, closed or switched off since is refused, as it would be by itself. */
 export async function authenticateAgain(store: Store, { subject, credential, until, narrowed }: Bearer, nowMs: number): Promise<Actor> {
   const now = timestampOf(nowMs)
   const proof: Proof = new Map()

@@ -12,9 +12,9 @@ type Raise = Input<'collaboration/checkpoint.raise'>
 type Create = Input<'execution/request.create'>
 type Checkpoint = Output<'collaboration/checkpoint.get'>['checkpoint']
 
-/** What only a checkpoint carries; see `collaboration/checkpoint.raise`. */
+/** Options of a checkpoint alone; see `collaboration/checkpoint.raise`. */
 type OfCheckpoint = Omit<Raise, 'task_id' | 'kind' | 'prompt' | 'options' | 'context' | 'run_id' | 'attempt'>
-/** What a question may carry besides its words: as for `client.hxp`, and what only a checkpoint carries. */
+/** Options of a question besides its words: as for `client.hxp`, and those of a checkpoint alone. */
 export type AskOptions = Omit<QuestionOptions, 'context'> &
   OfCheckpoint & {
     /** Why: words, at most 500 characters; or evidence, which makes it a checkpoint. */
@@ -48,7 +48,7 @@ type Question = {
   readonly choices: readonly Choice[]
   readonly more: Omit<AnyOptions, 'key' | keyof Proof>
 }
-/** What is kept of a question that was put; a checkpoint by itself is its id alone. */
+/** The note that is kept of a question that was put; for a checkpoint by itself it is the id alone. */
 type Put = string | { readonly request_id: string; readonly checkpoint_id: string | null }
 
 export function createAsk(job: Job, steps: Steps): Ask {

@@ -12,7 +12,7 @@ export type DelegateOptions = {
   /** An agent by its id; or whoever has the capability, in a compatible version. */
   readonly to?: string
   readonly capability?: { readonly capability_id: string; readonly version: string }
-  /** What shall be done: the other handler's `run.input`. */
+  /** The work to be done: the other handler's `run.input`. */
   readonly spec: Spec
   readonly deadline?: string
   /** Whether it may pass the work on in turn. */
@@ -24,7 +24,7 @@ export type Delegated = {
   readonly run_id: string
   /** The child task; null where no task stands behind this run. */
   readonly task_id: string | null
-  /** What the other handler returned or, for a task, which artifact it delivered. */
+  /** The value that the other handler returned or, for a task, the artifact that it delivered. */
   readonly result: unknown
 }
 
@@ -58,7 +58,7 @@ async function begin(job: Job, targets: readonly string[], options: DelegateOpti
     try {
       return await beginWith(job, to, options, `${key}/${i}`)
     } catch (error) {
-      // Whoever has no room, or is away, leaves it to the next.
+      // An agent that has no room, or is away, leaves it to the next.
       const isAway =
         isRefusal(error, 'DELEGATION_REFUSED', 'AGENT_NOT_FOUND') || (error instanceof CountersignError && 'aap_code' in error.details)
       if (!isAway || i === targets.length - 1) throw error

@@ -11,7 +11,7 @@ export type InvokeOptions = {
   /** Names the invocation where its place in the handler may change from one attempt to the next. */
   readonly key?: string
 }
-/** What the capability answered; with `ok: false`, why it did not. */
+/** The capability's answer; with `ok: false`, why there is none. */
 export type Invoked = Output<'delegation/capability.invoke'>
 
 const USUAL_MS = 30_000

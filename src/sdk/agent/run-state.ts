@@ -55,7 +55,7 @@ export type Job = {
   aside<T>(wait: () => Promise<T>): Promise<T>
 }
 
-/** What the server may say in between, though this process has not heard of it yet. */
+/** The server may say something in between of which this process has not heard yet. */
 const LOOK_MS = 2_000
 const CONFLICTS_MAX = 10
 
@@ -82,7 +82,7 @@ export function createJob(client: Client, item: Item, slots: Slots): Job {
   const resumes = new Map<string, Resolution>()
   let attempt = item.attempt
   let heard = 0
-  // Whoever begins with a run that waits for an answer begins with it.
+  // A process that begins with a run that waits for an answer begins with it.
   let isPaused = item.run.state === 'blocked'
   const listeners: (() => void)[] = []
   let asides = 0

@@ -20,9 +20,9 @@ export type LedgerWriteOptions = LedgerOptions & { readonly expected_version?: n
  */
 export type Run<I extends object = Record<string, unknown>> = {
   readonly id: string
-  /** What shall be done: the spec of the task, or what the delegating agent sent. */
+  /** The work to be done: the spec of the task, or the input that the delegating agent sent. */
   readonly input: I
-  /** What came along with it: a review that asks for changes, the answer to an escalation, the state of who worked on it before. */
+  /** Context that came along: a review that asks for changes, the answer to an escalation, the state of the agent before. */
   readonly context: Readonly<Record<string, unknown>> | null
   /** The task behind the run, as it was at the start of this attempt; null: there is none. */
   readonly task: Task | null
@@ -44,14 +44,14 @@ export type Run<I extends object = Record<string, unknown>> = {
   open(artifact_id: string, version?: string): Promise<Uint8Array<ArrayBuffer>>
   /** Passes a part on and waits for what comes of it. Throws `DelegationFailed`. */
   delegate(options: DelegateOptions): Promise<Delegated>
-  /** Invokes a capability and waits for its result. What the capability says no to is a result with `ok: false`. */
+  /** Invokes a capability and waits for its result. A refusal by the capability is a result with `ok: false`. */
   invoke(ref: { readonly capability_id: string; readonly version: string }, input?: unknown, options?: InvokeOptions): Promise<Invoked>
   readonly ledger: {
     /** The value under a key of the project's ledger; undefined: there is none. */
     read(key: string, options?: LedgerOptions): Promise<unknown>
     write(key: string, value: unknown, options?: LedgerWriteOptions): Promise<void>
   }
-  /** What people and the delegating agent have said since the run began. */
+  /** Words of people and of the delegating agent since the run began. */
   readonly steering: readonly Steer[]
   /** The same as it comes, from the first on, until the run is over. */
   steers(): AsyncIterable<Steer>

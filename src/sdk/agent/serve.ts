@@ -8,7 +8,7 @@ import type { Run } from './run.ts'
 
 /** Every run is a call of it: what it returns is the run's result, what it throws fails the run. */
 export type Handler<I extends object = Record<string, unknown>> = (run: Run<I>) => unknown
-/** What the agent declares about itself: put down as its card when it starts. */
+/** The agent's declaration about itself: put down as its card when it starts. */
 export type Card = Input<'delegation/agent.publish'> & { readonly agent_id: string }
 
 export type ServeOptions = {
@@ -30,7 +30,7 @@ export type ServeOptions = {
   readonly graceMs?: number
   /** Stop at SIGTERM and SIGINT, and then let the signal do what it does. */
   readonly signals?: boolean
-  /** What failed: a handler, with its run, or a call about one. Written to the standard error stream by default. */
+  /** Told of a failure: of a handler, with its run, or of a call about one. Written to the standard error stream by default. */
   readonly onError?: (error: unknown, run: Run | null) => void
   /** One line each time: it is connected, it is not, the key is refused. Written to the standard error stream by default. */
   readonly log?: (line: string) => void

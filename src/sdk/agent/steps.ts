@@ -3,7 +3,7 @@
 import type { Job } from './run-state.ts'
 
 export type Steps = {
-  /** What the step had as its outcome before; or the outcome of `take`, which is kept. */
+  /** The outcome that the step had before; or the outcome of `take`, which is kept. */
   once<T>(kind: string, key: string | undefined, take: (idempotencyKey: string) => Promise<T>): Promise<T>
   /** The name of a step whose outcome nobody needs. */
   keyOf(kind: string, key: string | undefined): string

@@ -1,4 +1,5 @@
-// One call of the handler: the run is started, worked on, and its end is reported. Who is not its worker any more reports nothing.
+// One call of the handler: the run is started, worked on, and its end is reported. A process that is not its worker any more reports
+// nothing.
 import { isRefusal } from '../transport/retry.ts'
 import { Ended, Rejected } from './errors.ts'
 import type { Job } from './run-state.ts'
@@ -28,7 +29,7 @@ export async function work(job: Job, handler: Handler, slots: Slots, onError: (e
   }
 }
 
-/** What a handler throws because it was told to stop is no failure. */
+/** An error that a handler throws because it was told to stop is no failure. */
 const isOver = (job: Job, error: unknown): boolean =>
   job.signal.aborted || error instanceof Ended || (error instanceof Rejected && error.isFinal)
 

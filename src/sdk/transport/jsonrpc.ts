@@ -183,7 +183,7 @@ function connectionOn(socket: Socket): Connection {
   }
 }
 
-/** What has come and was not taken; the socket waits when that is much. */
+/** Items that have come and were not taken; the socket waits when they are many. */
 function createItems(socket: Socket): { push(item: Followed): void; end(error: CountersignError): void; all(): AsyncIterable<Followed> } {
   const queue: Followed[] = []
   let over: CountersignError | null = null

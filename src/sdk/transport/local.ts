@@ -1,5 +1,5 @@
-// A transport without a network: the kernel of this very process. What goes in and what comes out is copied, as on every other way,
-// so that nobody holds a document of the store in their hands.
+// A transport without a network: the kernel of this very process. Inputs and answers are copied, as on every other way, so that nobody
+// holds a document of the store in their hands.
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Caller, Kernel } from '#kernel/kernel.ts'
 import { lastPlace } from '#kernel/log/streams.ts'

@@ -20,7 +20,7 @@ export type Http = {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** What fetch threw. */
+/** The error that fetch threw, in our words. */
 export function failureOf(error: unknown, signal: AbortSignal | undefined, afterMs: number | null): unknown {
   if (afterMs !== null) return timeoutError(afterMs)
   if (signal?.aborted) return signal.reason
@@ -48,7 +48,7 @@ export async function jsonIn(answer: Response): Promise<unknown> {
   }
 }
 
-/** What a proxy says in the server's place. */
+/** Statuses that a proxy answers in the server's place. */
 const passing = new Set([408, 429, 502, 503, 504])
 
 export async function refusalIn(answer: Response): Promise<CountersignError> {

@@ -81,7 +81,7 @@ function openLine(address: string, ticket: string, failed: (error: CountersignEr
   return promise
 }
 
-/** What came over one subscription and was not taken yet. */
+/** Items that came over one subscription and were not taken yet. */
 function createQueue(moved: (cursor: string | null) => void): Reader & { all(before: string | null): AsyncIterable<Followed> } {
   const frames: Frame[] = []
   let over: CountersignError | null = null

@@ -100,7 +100,7 @@ function sendByXhr(
   })
 }
 
-/** What has come so far; a further attempt goes on behind it as long as it is the same bytes. */
+/** The bytes that have come so far; a further attempt goes on behind them as long as they are the same. */
 type Partial = { chunks: Uint8Array[]; done: number; etag: string | null }
 
 export async function downloadBytes(

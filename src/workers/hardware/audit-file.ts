@@ -1,5 +1,5 @@
-// The audit file of a device: one line for each fact of its record, in the same order, appended before anything acts or is answered (W35). What
-// is missing at a start is completed from the record; a file that says something else stops the start.
+// The audit file of a device: one line for each fact of its record, in the same order, appended before anything acts or is answered (W35).
+// Lines that are missing at a start are completed from the record; a file that says something else stops the start.
 import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readFileSync, readdirSync, renameSync, writeSync } from 'node:fs'
 import { limits } from '#kernel/limits.ts'
 import type { Sealed, Store, StoredFact, Value } from '#kernel/log/store.ts'

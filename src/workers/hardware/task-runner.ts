@@ -13,7 +13,7 @@ import type { Port } from '../effect-runner.ts'
 import type { Worker, WorkerLog } from '../worker.ts'
 import { createLocks, type Lock } from './locks.ts'
 
-/** What the runner asks of the device. */
+/** The parts of the device that the runner needs. */
 export type Actor = {
   timeoutOf(tool: string): number
   act(request: StepRequest, signal: AbortSignal): Promise<{ result: Value; undo?: () => void }> | { result: Value; undo?: () => void }
@@ -127,7 +127,7 @@ export function createRunner(options: RunnerOptions): Runner {
     if (!entry) return
     entry.why ??= why
     entry.stopping.abort()
-    // What waits for a person, or for its turn, has nothing to yield.
+    // A task that waits for a person, or for its turn, has nothing to yield.
     if (entry.running === null) {
       const queue = queues.get(entry.task.policy)
       if (queue?.includes(entry)) queue.splice(queue.indexOf(entry), 1)

@@ -32,7 +32,7 @@ export function rotateRing({ current, retired }: KeyRing, now: string): KeyRing 
   return { v: 1, current: newKey(at), retired: [{ kid, created_at, retired_at: at, jwk: { kty, crv, x } }, ...retired] }
 }
 
-/** What everybody may know: the newest key first. */
+/** The public keys, for everybody: the newest first. */
 export function jwksOf({ current, retired }: KeyRing): { readonly keys: readonly object[] } {
   const shown = (kid: string, { kty, crv, x }: PublicJwk, dates: object) => ({ kty, crv, x, kid, use: 'sig', alg: 'EdDSA', ...dates })
   return {
@@ -62,7 +62,7 @@ export function ringFrom(text: string): KeyRing {
 const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
 const isDate = (value: unknown): boolean => typeof value === 'string' && !Number.isNaN(Date.parse(value))
 
-/** Whoever verifies has only `x`: a `d` that does not belong to it would sign what nobody can verify. */
+/** A verifier has only `x`: a `d` that does not belong to it would sign what nobody can verify. */
 function isPair(jwk: SigningKey['jwk']): boolean {
   try {
     return createPublicKey(createPrivateKey({ key: jwk, format: 'jwk' })).export({ format: 'jwk' }).x === jwk.x

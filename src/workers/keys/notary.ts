@@ -15,7 +15,7 @@ import { thumbprintOf, type KeyRing } from './key-ring.ts'
 const derivedFrom = (serverKey: Uint8Array, purpose: string): Buffer =>
   Buffer.from(hkdfSync('sha256', serverKey, '', `countersign/1 ${purpose}`, 32))
 
-/** What a server key is called: nothing can be derived from it. */
+/** The name of a server key: nothing can be derived from it. */
 export const serverKeyId = (serverKey: Uint8Array): string => derivedFrom(serverKey, 'id').toString('base64url').slice(0, 22)
 
 const BLOCK = 64

@@ -74,7 +74,7 @@ const bell = (kernel: Kernel, shifts: ReadonlyMap<string, Shift>): Channel => ({
   },
 })
 
-/** What is tried again every few seconds need not be told as often. */
+/** A thing that is tried again every few seconds need not be told as often. */
 function onceEach(say: (words: string) => void): (words: string) => void {
   let said = ''
   return (words) => {

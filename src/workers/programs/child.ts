@@ -73,7 +73,7 @@ export function startChild({ argv: [file, ...args], cwd, env, graceMs }: Command
   child.on('exit', (code, name) => {
     isGone = true
     clearTimeout(timer)
-    // What it left behind would hold the pipes open, and go on without anybody who answers for it.
+    // Processes that it left behind would hold the pipes open, and go on without anybody who answers for them.
     signal('SIGKILL')
     if (hearing.kind === 'lines') hearing.gone()
     if (name !== null) fault ??= `the command was ended by ${name}`

@@ -93,7 +93,7 @@ export const lineTypes = Object.keys(rules)
 
 const wrong = (words: string): Said => ({ kind: 'wrong', words })
 
-/** What a line of a child means for its run. */
+/** The meaning of a child's line for its run. */
 export function understood(line: Uint8Array, item: Item): Said {
   let fields: unknown
   try {

@@ -55,7 +55,7 @@ export function promptFor({ input, context }: Pick<Request, 'input' | 'context'>
   ].join('\n')
 }
 
-/** What a program that printed text has to deliver; null: nothing. */
+/** The deliverable of a program that printed text; null: nothing. */
 export function resultIn(printed: string, output: Profile['output']): string | null {
   if (output.kind !== 'result') return printed.trim() === '' ? null : printed
   for (const line of printed.split('\n').toReversed()) {

@@ -20,7 +20,7 @@ export type ShiftOptions = {
   /** How long to leave a server alone that could not be asked, or that let nobody wait. */
   readonly againMs: number
   readonly backoffMs?: (tries: number) => number
-  /** What happens, for who watches. */
+  /** Told of what happens, for people who watch. */
   note(run_id: string, words: string): void
   trouble(words: string): void
 }
@@ -139,7 +139,7 @@ export function runShift(options: ShiftOptions): Shift {
     seat.working?.tell(fresh, item.attempt)
   }
 
-  /** Whoever lost a run to another process stops working on it. */
+  /** A process that lost a run to another one stops working on it. */
   async function keep(): Promise<void> {
     while (!signal.aborted) {
       await clock.sleep(LEASE_MS / 3, signal)

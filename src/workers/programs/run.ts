@@ -43,7 +43,7 @@ const checkpointIn = ({ body }: Message): string => (body as { checkpoint_id: st
 class Gone extends Error {
   readonly code = 'GONE'
 }
-/** What is done to a task is the same whichever attempt does it. */
+/** An act on a task is the same whichever attempt does it. */
 const repeated = (operation: string, { attempt, ...input }: Call['input']): object =>
   operation.startsWith('collaboration/') ? input : { ...input, attempt }
 const isEnded = (state: string): boolean => state === 'completed' || state === 'failed'
@@ -154,7 +154,7 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
     isAsking = true
     const isAsked = (await stateNow()) === 'blocked' || (await own(resumes[0]))
     if (!isAsked) {
-      // What the run was told so far has led to this question.
+      // The messages of the run so far have led to this question.
       resumes.length = 0
       counts.set(said.type, asks - 1)
       note(`asks: ${wordsIn((said.input['payload'] as { prompt?: unknown }).prompt)}`)
@@ -208,7 +208,7 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
     }
   }
 
-  /** What a program that knows nothing of us has printed becomes the artifact. */
+  /** The output of a program that knows nothing of us becomes the artifact. */
   async function deliver(printed: string): Promise<Outcome> {
     const text = resultIn(printed, plan.profile.output)
     if (text === null) return { kind: 'failed', words: 'the command ended well and printed no result', isFatal: false }

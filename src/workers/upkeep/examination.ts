@@ -15,14 +15,14 @@ export type Examination = {
   found(): readonly Found[]
   /** The last fact of each chain. */
   chains(): Chains
-  /** What it looks at, and how far it came, for whoever waits. */
+  /** Its present subject, and how far it came, for people who wait. */
   words(): string
 }
 
 export type Examined = {
   readonly store: Store
   readonly blobs?: Pick<Blobs, 'check'>
-  /** What stands beside the store: keys, and how far the record was verified before. */
+  /** Files beside the store: keys, and how far the record was verified before. */
   readonly beside?: () => Promise<readonly Found[]>
 }
 

@@ -24,7 +24,10 @@ const SLICE = 200
 const TIPS_MAX = 10_000
 /** Beyond so many projects only some are remembered by name. Of the others a gap is noticed, the exchange of a last fact is not. */
 const CHAINS_MAX = 2_000
-/** What a start waits for. A server is ready within two seconds, however long its record is; the time bounds facts with large images. */
+/**
+ * Bounds on what a start waits for. A server is ready within two seconds, however long its record is; the time bounds facts with large
+ * images.
+ */
 const AT_START = { factsMax: 20_000, msMax: 500 }
 /** A stop goes on for so long, so that the next start finds little to do. */
 const AT_STOP = { factsMax: 20_000, msMax: 200 }
@@ -95,7 +98,7 @@ export function createVerification(store: Store, from: Marker): Verification {
   }
 }
 
-/** What was verified before is still there: the last fact of all, and the last one of each chain. */
+/** Facts that were verified before are still there: the last one of all, and the last one of each chain. */
 export async function differenceAt(store: Store, { position, hash, chains = {} }: Marker): Promise<Difference | null> {
   const [found] = await store.facts({ by: 'position' }, { after: position - 1, limit: 1, asStored: true })
   if (found?.position !== position)
@@ -118,8 +121,8 @@ async function tipBefore(store: Store, { scope, seq }: StoredFact): Promise<Tip 
 }
 
 /**
- * What follows the marker, before the server answers anybody. Behind a long backlog the newest facts are verified now and the marker
- * stays where it is, so that the others follow while the server runs.
+ * Verifies the facts after the marker, before the server answers anybody. Behind a long backlog the newest facts are verified now and the
+ * marker stays where it is, so that the others follow while the server runs.
  */
 export async function verifyNow(
   store: Store,

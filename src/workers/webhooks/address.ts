@@ -2,7 +2,7 @@
 // so.
 import { BlockList, isIP } from 'node:net'
 
-/** What IANA reserves for other uses: https://www.iana.org/assignments/iana-ipv4-special-registry */
+/** Ranges that IANA reserves for other uses: https://www.iana.org/assignments/iana-ipv4-special-registry */
 const reserved4 = [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],

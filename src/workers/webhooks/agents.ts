@@ -70,7 +70,7 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
     const { agent_id } = item.run
     const keys = [keyOf(Endpoint, agent_id), keyOf(Signing, agent_id), keyOf(Card, agent_id)]
     const [endpoint, signing, card] = await kernel.store.read(keys)
-    // Whoever was switched off or sent away is told nothing more, whatever waits for them.
+    // An agent that was switched off or sent away is told nothing more, whatever waits for it.
     const { disabled, projects } = (card?.value ?? { disabled: true, projects: [] }) as Pick<Card, 'disabled' | 'projects'>
     if (disabled || !projects.includes(item.run.project_id))
       return { status: null, error: 'the agent is switched off, or not in the project any more', durationMs: 0 }
@@ -101,7 +101,7 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
       if (item === null) return
       const { status, error, durationMs } = await attempt(item)
       if (options.signal?.aborted && error !== null) throw new Error(error)
-      // What is gone for good says so (410); anything else may pass.
+      // An address that is gone for good says so (410); anything else may pass.
       const isLast = error !== null && (tries + 1 >= options.attemptsMax || status === 410)
       const state = error === null ? 'accepted' : isLast ? 'given_up' : 'waiting'
       // First the run, then the log that settles the message: who stops in between begins here again.

@@ -1,5 +1,5 @@
-// One post to an address that somebody else chose: bounded in time and in what is read of the answer, never redirected, and to the
-// very address that was checked. What went wrong is said without saying where: people read it, and endpoints are not for them.
+// One post to an address that somebody else chose: bounded in time and in what is read of the answer, never redirected, and to the very
+// address that was checked. A failure is told without saying where: people read it, and endpoints are not for them.
 import { lookup as resolve, type LookupAddress, type LookupOptions } from 'node:dns'
 import type { ClientRequest, RequestOptions } from 'node:http'
 import { request as requestHttps } from 'node:https'

@@ -104,7 +104,17 @@ describe('a short id', () => {
   })
   test('that stands for nothing is left to the server; one that stands for two is refused', async () => {
     assert.deepEqual(await given([['task-id', 'task_9999']]), { 'task-id': 'task_9999' })
-    await assert.rejects(given([['task-id', 'KEE4']]), /"KEE4" is the end of several ids: task_\w+, task_\w+/)
+    await assert.rejects(given([['task-id', 'KEE4']]), /"KEE4" stands for several ids: task_\w+, task_\w+/)
+  })
+  test('may be the beginning of an id where that of no other is the same; an end counts before', async () => {
+    const [old, recent, twin] = ['task_01ARZ3NDEKTSV4RRFFQ69G5FAV', 'task_01M7MMRGCW4BF63QDTGV5Q7HP0', 'task_01M7MMRGXX4BF63QDTG01M7MMR']
+    const among = async (ids: readonly string[], text: string): Promise<unknown> => {
+      const ofTasks: Lists = { 'collaboration/task.list': ids.map((id) => ({ id })) }
+      return Object.fromEntries(await withWholeIds(one, new Map([['task-id', text]]), () => Promise.resolve(remoteOver(ofTasks, []))))
+    }
+    assert.deepEqual(await among([old, recent], 'task_01M7MM'), { 'task-id': recent })
+    assert.deepEqual(await among([old, recent, twin], 'task_01M7MMR'), { 'task-id': twin })
+    await assert.rejects(among([old, recent, twin], 'task_01M7MMRG'), /stands for several ids/)
   })
 })
 
@@ -176,6 +186,19 @@ describe('a table', () => {
     assert.match(await shown(people, [task('3FKEE4', 'agent_fake')]), / agent_fake /)
     assert.match(await shown(people, [task('3FKEE4', 'agent_sly')]), / agent_sly /)
     assert.match(await shown({ 'identity/agent.list': people['identity/agent.list']! }, [task('3FKEE4', 'agent_robin')]), / agent_robin /)
+  })
+  test('of runs says which of them no process has taken', async () => {
+    const run = (end: string, queued: boolean) => ({
+      id: `run_${ulid(end)}`,
+      run_id: `run_${ulid(end)}`,
+      correlation_id: 'task_1',
+      state: 'running',
+      agent_id: 'agent_robin',
+      queued,
+    })
+    const out = await shown(people, [run('3FKEE4', true), run('3FKEE5', false)])
+    assert.match(out, /3FKEE4 +queued +Robin/)
+    assert.match(out, /3FKEE5 +running +Robin/)
   })
   test('of the record is exact and names nobody', async () => {
     const event = {

@@ -78,6 +78,8 @@ export type WorldOptions = {
   now?: () => number
   /** Lets calls wait. */
   sleep?: KernelOptions['sleep']
+  /** Errands are done before the call that leaves them is answered, as a server does. */
+  doesErrands?: boolean
 }
 
 /** The installation as a harness among others. */
@@ -127,6 +129,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     // Each look at the clock is a little later, so that no two events share an instant by accident.
     now: options.now ?? (() => ++now),
     ...(options.sleep ? { sleep: options.sleep } : {}),
+    doesErrands: options.doesErrands ?? false,
     entropy: seededEntropy(options.seed),
     asksPerMinute: options.asksPerMinute ?? null,
     changesPerMinute: options.changesPerMinute ?? null,

@@ -16,7 +16,7 @@ import type { Context, Spec } from '../derive/command.ts'
 import { barOf, bytesIn, startProgress, type Io } from '../terminal.ts'
 import { escapeControl } from '../output/safe-text.ts'
 
-/** What is smaller is sent along with the call. */
+/** A smaller file is sent along with the call. */
 const INLINE_BYTES_MAX = 64 * 1024
 
 const mediaTypes: Readonly<Record<string, string>> = {

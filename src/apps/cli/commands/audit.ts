@@ -1,4 +1,4 @@
-// The record: checked to its end, page by page, and rebuilt for one task. What is not in order ends with exit code 1.
+// The record: checked to its end, page by page, and rebuilt for one task. A record that is not in order ends with exit code 1.
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
 import type { Found } from '#kernel/log/store.ts'
 import { derivedSpec, inputOf } from '../derive/from-operation.ts'
@@ -75,7 +75,7 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
   return made
 }
 
-/** What chains cannot tell. A server examines itself in rounds and says what it has found; a folder is examined here. */
+/** Differences that chains cannot tell. A server examines itself in rounds and says what it has found; a folder is examined here. */
 async function everything(remote: Remote, operation: string, say: (words: string) => void): Promise<readonly Found[]> {
   if (remote.isOffline) return (await (await import('./examine-folder.ts')).examineFolder(remote.where, say)).found
   const { findings, findings_total: total }: Stretch = await remote.call(operation, { project_id: 'system' })

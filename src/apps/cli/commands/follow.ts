@@ -42,7 +42,7 @@ export function streamSpec(protocol: Protocol, op: Operation): Spec {
     run: async (context, given) => {
       const input = await inputOf(context, op, made, given)
       const after = (given.get('after') as string | undefined) ?? null
-      // Who follows one run has seen all of it when it ends.
+      // A follower of one run has seen all of it when it ends.
       const ofOne = (input as { run_id?: unknown }).run_id !== undefined
       return follow(context, derived.operation!, input, after, (event) =>
         isOfSession(event) ? event.event_type === 'session_closed' : ofOne && isOfRun(event) && endings.includes(event.type),
@@ -162,7 +162,7 @@ function barOf(percent: unknown): string {
   return `[${'#'.repeat(done)}${'-'.repeat(BAR - done)}] ${Math.round(percent)} %  `
 }
 
-/** What an event of a run has to say, in a few words. */
+/** An event of a run, in a few words. */
 function told(type: string, payload: Answer): string {
   const { message, percent, checkpoint_id, reason, error } = payload
   if (type === 'run.progress') {

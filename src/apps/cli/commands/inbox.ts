@@ -164,7 +164,7 @@ async function itemIdOf(remote: Remote, id: string): Promise<string> {
 }
 
 type Resolved = { readonly request: { readonly status: string }; readonly receipt?: { readonly receipt_id: string } }
-/** What an answer has done, in a line. */
+/** The effect of an answer, in a line. */
 function doneAs(item: Item, result: unknown, { receipt }: Resolved): string {
   const { sensitive } = cardIn(item).payload
   const isVerdict = item.action === 'APPROVE' || item.kind === 'review'

@@ -66,7 +66,7 @@ async function submit(context: Context, given: Given, verdict: string, requested
   const answer = await remote.call('collaboration/review.submit', {
     task_id: task.id,
     artifact_id: artifact.id,
-    // What was looked at is what is judged: a newer version that came in between is refused.
+    // The version that was looked at is judged: a newer one that came in between is refused.
     artifact_version: artifact.version,
     verdict,
     ...(comment === undefined ? {} : { comments: [{ severity: verdict === 'approved' ? 'nit' : 'major', body: comment }] }),

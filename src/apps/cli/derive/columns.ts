@@ -130,7 +130,8 @@ export const listings: readonly Listing[] = [
     marks: ['run_id', 'correlation_id', 'state'],
     columns: [
       ['RUN', 'id'],
-      ['STATE', 'state'],
+      // A run that no process has taken is `running` in the draft's words, which tells nothing to a person who waits for it.
+      ['STATE', 'state', ({ queued, state }) => (queued === true ? 'queued' : state)],
       ['AGENT', 'agent_id'],
       ['TASK', 'task_id'],
       ['CREATED', 'created_at'],

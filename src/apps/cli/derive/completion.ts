@@ -45,7 +45,7 @@ const fileFlags = (specs: readonly Spec[]): string[] => [
   ),
 ]
 
-/** What may follow these words: for a flag with choices, its choices. */
+/** The words that may follow these: for a flag with choices, its choices. */
 function bashScript(specs: readonly Spec[]): string {
   const nouns = firstWords(specs).filter((word) => verbsOf(specs, word).length > 0)
   const verbs = nouns.map(

@@ -53,7 +53,7 @@ export const flag = (name: string, placeholder: string | null, words: string, sh
   words,
 })
 
-/** What it is called where it needs no flag. */
+/** Its name where it needs no flag. */
 export const fieldOf = ({ path, name }: Flag): string => path?.at(-1) ?? name
 
 export const kebab = (name: string): string => name.replaceAll('_', '-')

@@ -143,7 +143,7 @@ const placeholder = (name: string): unknown =>
   })
 const refs: Record<string, unknown> = new Proxy({}, { get: (_, name) => placeholder(String(name)) })
 
-/** What a scene has answered as a whole, where an id would not do. */
+/** Answers of a scene as a whole, where an id would not do. */
 const whole: Readonly<Record<string, unknown>> = {
   checksum: `sha256:${'0'.repeat(64)}`,
   receipt: { request_id: 'hxp_1', signature: '...' },
@@ -156,7 +156,7 @@ const settled = (value: unknown): unknown => {
   return Object.fromEntries(Object.entries(value).map(([field, inner]) => [field, settled(inner)]))
 }
 
-/** What the operation's own example would send. */
+/** The input that the operation's own example would send. */
 export function exampleInput({ example: { input } }: Operation): Record<string, unknown> {
   return settled(typeof input === 'function' ? input(refs) : input) as Record<string, unknown>
 }

@@ -8,7 +8,7 @@ import type { ShownTask } from '#protocols/hardware/daemon/schema.ts'
 import { version } from '../../version.ts'
 import type { Io } from '../terminal.ts'
 
-/** What a client may be told of a tool's risk; the whole tool stands in `_meta`, fields that nobody here knows included. */
+/** The words for a client about a tool's risk; the whole tool stands in `_meta`, fields that nobody here knows included. */
 function toolOf(tool: ListedTool): Tool {
   const { name, description, params_schema, risk_level, supports_rollback } = tool
   return {

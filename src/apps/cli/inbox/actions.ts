@@ -8,7 +8,7 @@ import type { Line } from '../input/line-editor.ts'
 import type { Remote } from '../remote/remote.ts'
 import { untilOf } from '../input/parse-when.ts'
 
-/** What somebody types, and what becomes of it. */
+/** A line that somebody types, and what becomes of it. */
 export type Prompt = { readonly label: string; line: Line; readonly hidden: boolean; done(text: string): void | Promise<void> }
 
 export type Stage = {
@@ -45,13 +45,13 @@ export function warningFor(item: Item, result: string): string | null {
   if (result === 'approved' && isGrave(item)) return `Its risk is ${riskOf(item.risk!)}.`
   return endsTask(item, result) ? `Reject: ${item.effects.reject}.` : null
 }
-/** What is asked for before the answer counts; null: nothing. */
+/** The reason that is asked for before the answer counts; null: none. */
 export function reasonFor(item: Item, result: string): string | null {
   if (result === 'changes_requested') return 'Changes to make? The agent gets them.'
   return result === 'rejected' && cardIn(item).payload.reject_requires_reason === true ? 'Why not? The agent requires a reason.' : null
 }
 
-/** What cannot be taken back is asked twice. */
+/** An act that cannot be taken back is asked twice. */
 export function sure({ ask, tell }: Stage, warning: string | null, question: string, then: () => Promise<void>): void {
   if (warning === null) return void then()
   ask(`${warning} ${question} (y or n)`, (text) => (isYes(text) ? then() : tell('Nothing was answered')))

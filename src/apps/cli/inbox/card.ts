@@ -8,7 +8,7 @@ import { escapeControl, markedLines, ownLines } from '../output/safe-text.ts'
 export type Style = 'bold' | 'dim' | 'red' | 'yellow' | 'green' | 'cyan' | 'inverse'
 export type Line = { readonly text: string; readonly style?: Style | undefined }
 
-/** What the agent asks, in the words of HXP; what comes from elsewhere has the same fields and more. */
+/** The agent's question, in the words of HXP; questions from elsewhere have the same fields and more. */
 export type Asked = {
   readonly question?: string
   readonly item?: string
@@ -42,7 +42,9 @@ export function choicesOf(item: Item): readonly (string | number)[] {
 
 const detailsIn = (item: Item): Readonly<Record<string, unknown>> => (cardIn(item).payload['details'] ?? {}) as Record<string, unknown>
 
-/** The actions that a checkpoint proposes, each of which may be approved by itself. What an agent calls so in a request is its text. */
+/**
+ * The actions that a checkpoint proposes, each of which may be approved by itself. A field of that name in an agent's request is its text.
+ */
 export const proposedIn = (item: Item): readonly Proposed[] =>
   item.kind === 'request' ? [] : ((detailsIn(item)['proposed_actions'] ?? []) as Proposed[])
 /** The state that the agent would go on from, which the person may edit; undefined: it shows none. */
@@ -196,7 +198,7 @@ function isPlaced(item: Item, name: string, value: unknown): boolean {
   return name === 'context' && Array.isArray(value) && value.every(isReason)
 }
 
-/** What the server knows by itself, and what will come of it. */
+/** The server's own knowledge, and what will come of an answer. */
 function fate(item: Item, { own, theirs }: Writing, now: number): void {
   const { facts, effects, quorum, risk } = item
   const deadline = deadlineOf(item, now)
@@ -225,7 +227,7 @@ function fate(item: Item, { own, theirs }: Writing, now: number): void {
   own(`${item.expires_at === null ? 'No deadline' : 'Without an answer'}: ${effects.timeout}`)
 }
 
-/** Who acts for whom, by which rule it is so grave, and what people said before. */
+/** The chain of those who act for each other, the rule that makes it so grave, and what people said before. */
 function known({ facts }: Item, own: Writing['own']): void {
   // A server of an earlier version does not say all of it.
   const { chain = [], risk = { said: null, floor: null, rule: null }, precedents = [] } = facts as Partial<Item['facts']>

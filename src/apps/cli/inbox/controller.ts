@@ -35,7 +35,7 @@ export type Desk = {
   trouble(error: unknown): void
   readonly over: Promise<Exit>
   leave(exit: Exit): void
-  /** What was answered, for the terminal as it was before. */
+  /** The answers that were given, for the terminal as it was before. */
   readonly said: readonly string[]
 }
 

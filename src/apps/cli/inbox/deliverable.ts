@@ -13,7 +13,7 @@ export type Delivered = {
   readonly artifact: Artifact
   readonly text: string | null
   readonly before: { readonly version: string; readonly text: string | null } | null
-  /** What stands below, in our own words. */
+  /** The heading of what stands below, in our own words. */
   readonly head: string
   /** As it was written: whoever shows it marks each line as not our own. */
   readonly lines: readonly DeliveredLine[]
@@ -83,7 +83,9 @@ function diffStyle(line: string): Style | undefined {
   return line.startsWith('@@') ? 'cyan' : undefined
 }
 
-/** What reviews are about, each fetched once. undefined: it is on its way, and `attempt` draws when it is there; null: there is nothing. */
+/**
+ * The subjects of reviews, each fetched once. undefined: it is on its way, and `attempt` draws when it is there; null: there is nothing.
+ */
 export function createDeliveries(
   remote: Remote,
   attempt: (work: () => Promise<void>) => Promise<void>,

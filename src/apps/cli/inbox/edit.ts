@@ -114,7 +114,7 @@ async function editDetails(remote: Remote, stage: Stage, answers: Answers, item:
     }
   }
 
-  /** What was typed is not lost: it can be gone on with. */
+  /** The typed text is not lost: it can be gone on with. */
   async function edit(text: string, { details = {}, details_schema }: Editable): Promise<void> {
     const left = await aside(() => editedIn(env, text, 'details.json'))
     const { edited, problem } = fitting(left, details_schema)
@@ -136,7 +136,7 @@ async function editDetails(remote: Remote, stage: Stage, answers: Answers, item:
 }
 const CHANGES_SHOWN_MAX = 8
 
-/** What was typed, and why it cannot be sent; null: it can. */
+/** The typed text, and why it cannot be sent; null: it can. */
 function fitting(text: string, schema: object): { edited: unknown; problem: string | null } {
   try {
     const edited = jsonFrom(text)

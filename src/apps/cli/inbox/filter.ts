@@ -47,5 +47,5 @@ export function filterOf(query: Query): Filter {
 /** The person whose inbox was asked for; null: the caller's own. */
 export const personIn = ({ person }: Query): string | null => (typeof person === 'string' ? person : null)
 
-/** Whose inbox it is, which no filter changes. */
+/** The person whose inbox it is, which no filter changes. */
 export const whoseIn = ({ person }: Query): Query => (person === undefined ? {} : { person })

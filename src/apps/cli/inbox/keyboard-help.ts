@@ -8,7 +8,7 @@ export type Hint = readonly [key: string, words: string]
 
 /** The result that a key stands for in a review, by the options that it has. */
 const verdicts: Readonly<Record<string, string>> = { a: 'approved', c: 'changes_requested', r: 'rejected' }
-/** What `a`, `r` or `c` answer to an item; undefined: it takes no such answer. */
+/** The answer of `a`, `r` or `c` to an item; undefined: it takes no such answer. */
 export function verdictOf(item: Item, key: string): string | undefined {
   const result = verdicts[key]
   if (result === undefined) return undefined
@@ -31,7 +31,7 @@ export function evidenceIn(item: Item): EditedArtifact | undefined {
   return context.find((evidence: { kind?: unknown }) => evidence.kind === 'artifact') as EditedArtifact | undefined
 }
 
-/** What an approval is asked for in a task can be allowed beforehand. */
+/** An approval that is asked for in a task can be allowed beforehand. */
 export const isGrantable = ({ action, task_id }: Item): boolean => action === 'APPROVE' && task_id !== null
 /** The scope that the agent names, where it is one; what it wrote else is not repeated in a line of ours. */
 export function scopeIn(item: Item): string | null {

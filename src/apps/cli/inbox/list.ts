@@ -23,7 +23,7 @@ export type Items = {
   readonly isSearching: boolean
   /** How far the server's clock is ahead of ours. */
   readonly skewMs: number
-  /** What to say about an item that is not to be answered any more, by request. */
+  /** A word about each item that is not to be answered any more, by request. */
   readonly marks: ReadonlyMap<string, string>
   /** The items that one answer is for. */
   readonly picked: Set<string>

@@ -20,7 +20,7 @@ export type View = {
   readonly scroll: number
   readonly typing: Typing | null
   readonly choosing: Choosing | null
-  /** What is reviewed; undefined: it is still being fetched. */
+  /** The deliverable under review; undefined: it is still being fetched. */
   readonly delivered: Delivered | null | undefined
   readonly message: { readonly text: string; readonly style: Style } | null
   /** Since when the server does not answer; null: it does. */

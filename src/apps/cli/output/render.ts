@@ -168,7 +168,7 @@ const isEmpty = (value: unknown): boolean =>
   (isValue(value) && Object.keys(value).length === 0)
 
 const LINES_MAX = 8
-/** What the server itself has made, for people to copy: it stays in one piece however long it is. */
+/** Values that the server itself has made, for people to copy: each stays in one piece however long it is. */
 const WHOLE = ['key', 'link', 'secret', 'ticket', 'token', 'url']
 
 /** A text of one line stands beside its name. Of a longer one every line is marked, so that none looks like a field of its own (X32). */
@@ -198,7 +198,7 @@ function fieldsOf(value: Value, indent: string, columns: number, paint: Paint): 
 function rowsOf(value: Value, prefix: string, id: unknown): [string, string[]][] {
   return Object.entries(value).flatMap(([field, inner]): [string, string[]][] => {
     const name = escapeControl(prefix + field)
-    // What is not so, what there is none of and what only repeats the title says nothing; --json has it all.
+    // A value that is false, empty, zero or repeats the title says nothing; --json has it all.
     if (isEmpty(inner) || inner === false || inner === 0 || (inner === id && field !== 'id')) return []
     if (isValue(inner)) return rowsOf(inner, `${prefix}${field}.`, id)
     if (!Array.isArray(inner)) return [[name, [cellOf(inner)]]]

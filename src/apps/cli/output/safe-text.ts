@@ -1,5 +1,5 @@
-// Text for a terminal. What agents write may hold escape sequences that move the cursor, hide lines or turn text around: it is
-// shown, never obeyed.
+// Text for a terminal. Agents' text may hold escape sequences that move the cursor, hide lines or turn text around: it is shown, never
+// obeyed.
 
 /** Controls (tab and newline too), what turns text around, and what cannot be seen. */
 const HOSTILE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029\u200b\u2060-\u2064\ufeff\u{e0000}-\u{e007f}]|\p{Surrogate}/gu
@@ -127,7 +127,7 @@ export function markedLines(text: string, columns: number, first = MARK): string
   return foldLines(inertLines(text), room).map((line, i) => `${i === 0 ? first : rest}${line}`)
 }
 
-/** A sentence of our own. What is quoted in it may be long: no line after the first begins where sentences begin. */
+/** A sentence of our own. A quotation in it may be long: no line after the first begins where sentences begin. */
 export function ownLines(text: string, columns: number): string[] {
   const shown = escapeControl(text)
   const first = foldLines(shown, columns)[0]!

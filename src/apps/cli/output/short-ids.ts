@@ -1,5 +1,5 @@
 // Ids as they are shown and typed: `task_3FKEE4` stands for the task whose id ends so. The time at the beginning of an id is the same for
-// all that was made today, so its end is what tells ids apart.
+// all that was made today, so its end is what tells ids apart; a beginning that one id alone has is accepted as well.
 import { CliError, exits, usage } from '../exit-codes.ts'
 import type { Flag, Given } from '../derive/flags.ts'
 import type { Remote } from '../remote/remote.ts'
@@ -96,8 +96,10 @@ export function shortIds(ids: Iterable<string>): ReadonlyMap<string, string> {
   return new Map(all.map(({ id, match }) => [id, match && isShort(match[1]!) ? `${match[1]}_${match[2]!.slice(-chars)}` : id]))
 }
 
+/** How well an id fits: an end, or a word that people chose, counts before a beginning. */
+type Fit = 'end' | 'beginning' | null
 /** Which ids these words may stand for; null: it is an id already, or nothing that could be one. */
-function wantedBy(text: string, prefixes: readonly string[]): ((id: string) => boolean) | null {
+function wantedBy(text: string, prefixes: readonly string[]): ((id: string) => Fit) | null {
   if (WHOLE.test(text)) return null
   const [, prefix, end] = SHORT.exec(text) ?? (text.includes('_') ? [] : (SHORT.exec(text.toUpperCase()) ?? []))
   if (prefix !== undefined && !prefixes.includes(prefix)) return null
@@ -105,8 +107,9 @@ function wantedBy(text: string, prefixes: readonly string[]): ((id: string) => b
   if (end === undefined && chosen.length === 0) return null
   return (id) => {
     const match = WHOLE.exec(id)
-    if (chosen.some((one) => id === `${one}_${text}`)) return true
-    return end !== undefined && match !== null && match[2]!.endsWith(end) && (prefix === undefined || match[1] === prefix)
+    if (chosen.some((one) => id === `${one}_${text}`)) return 'end'
+    if (end === undefined || match === null || (prefix !== undefined && match[1] !== prefix)) return null
+    return match[2]!.endsWith(end) ? 'end' : match[2]!.startsWith(end) ? 'beginning' : null
   }
 }
 
@@ -116,6 +119,8 @@ const PAGES_MAX = 10
 /** Of all lists together, however many projects there are. */
 const CALLS_MAX = 100
 type Calls = { left: number }
+/** Of ids that a short one may stand for. */
+const SHOWN_MAX = 5
 
 /** The list as it is, or once for each project that the caller is in. */
 async function* eachOf(remote: Remote, list: Listed, calls: Calls): AsyncIterable<Listed> {
@@ -148,22 +153,27 @@ async function* idsIn(remote: Remote, { operation, input, field = 'id' }: Listed
 }
 
 async function wholeId(remote: Remote, text: string, prefixes: readonly string[]): Promise<string> {
-  const isWanted = wantedBy(text, prefixes)
-  if (isWanted === null) return text
-  const found = new Set<string>()
+  const fitOf = wantedBy(text, prefixes)
+  if (fitOf === null) return text
+  const [ends, beginnings] = [new Set<string>(), new Set<string>()]
   const calls = { left: CALLS_MAX }
   for (const prefix of prefixes.filter((one) => !text.includes('_') || text.startsWith(`${one}_`)))
     for (const kind of lists[prefix] ?? [])
       for await (const list of eachOf(remote, kind, calls))
-        for await (const id of idsIn(remote, list, calls)) if (isWanted(id)) found.add(id)
-  if (found.size > 1) throw usage(`"${text}" is the end of several ids: ${[...found].join(', ')}`, 'give more of it')
+        for await (const id of idsIn(remote, list, calls)) {
+          const fit = fitOf(id)
+          if (fit !== null) (fit === 'end' ? ends : beginnings).add(id)
+        }
+  const found = ends.size > 0 ? ends : beginnings
+  const some = [...found].slice(0, SHOWN_MAX).join(', ') + (found.size > SHOWN_MAX ? ', ...' : '')
+  if (found.size > 1) throw usage(`"${text}" stands for several ids: ${some}`, 'give more of it')
   return [...found][0] ?? text
 }
 
 const kindsOf = ({ path, name, placeholder }: Flag): readonly string[] =>
   placeholder === 'time' ? [] : (fields[(path?.at(-1) ?? name).replaceAll('-', '_')] ?? [])
 
-/** What was given, with whole ids. The server is asked only for those that are short. */
+/** The given values, with whole ids. The server is asked only for those that are short. */
 export async function withWholeIds({ positionals, flags }: Spec, given: Given, remote: () => Promise<Remote>): Promise<Given> {
   const whole = new Map(given)
   for (const one of [...positionals, ...flags]) {

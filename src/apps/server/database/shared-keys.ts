@@ -9,7 +9,7 @@ import { SERVER_KEY_BYTES, type KeyMaker, type Keys } from '../folder/key-files.
 import { textOfPushRing } from '../folder/push-key-file.ts'
 import { StartError } from '../start-error.ts'
 
-/** What they are called in the database. */
+/** Their names in the database. */
 export const SERVER_KEY_NAME = 'server key'
 export const RING_NAME = 'signing keys'
 export const PUSH_NAME = 'push keys'

@@ -1,4 +1,4 @@
-// Storage in a PostgreSQL that several servers share. What the database must be is checked before anything is answered.
+// Storage in a PostgreSQL that several servers share. The needs on that database are checked before anything is answered.
 import pg from 'pg'
 import { postgresBlobs } from '#stores/postgres/blobs.ts'
 import { SCHEMA, wordsFor } from '#stores/postgres/link.ts'
@@ -91,7 +91,7 @@ async function alone<T>(pool: pg.Pool, work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** What fails is asked again. */
+/** A failed turn is taken again. */
 function every(ms: number, work: () => Promise<void>): Worker {
   const timer = setInterval(() => void work().catch(() => undefined), ms)
   timer.unref()
@@ -115,7 +115,7 @@ const durabilityBy = (names: string | null | undefined, commit: string | null | 
 
 const NEEDED = 130_000
 
-/** What would lose acknowledged work, or stop later in the midst of it, is said at the start. */
+/** A setting that would lose acknowledged work, or stop it later, is told at the start. */
 async function checked({ url, isReplicatedOnly }: DatabaseSettings): Promise<Durability> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_MS })
   client.on('error', () => undefined)

@@ -47,7 +47,7 @@ export function openDataFolder(path: string): DataFolder {
     reserve,
     lock,
     release() {
-      // What SQLite gave back when it closed the database is there for the next start.
+      // The space that SQLite gave back when it closed the database is there for the next start.
       reserve.keep()
       lock.release()
     },

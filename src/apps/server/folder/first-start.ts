@@ -17,7 +17,7 @@ export async function setUp(kernel: Kernel, adminKey: string, isShared = false):
   const find = async (doc: { kind: string }, id: string) => (await kernel.store.read([keyOf(doc, id)]))[0]
   if (!(await find(Project, DEFAULT_PROJECT))) await kernel.call('identity/project.add', { id: DEFAULT_PROJECT, name: 'Default' }, SYSTEM)
   if (!(await find(User, OWNER))) await kernel.call('identity/user.add', { id: OWNER, name: 'Owner', role: 'owner' }, SYSTEM)
-  // Version 1 is the owner as just added. Whoever changed them later meant it.
+  // Version 1 is the owner as just added. A later change was meant.
   if ((await find(User, OWNER))?.version === 1) {
     await kernel.call('identity/project.join', { project_id: DEFAULT_PROJECT, subject: OWNER, role: 'owner' }, SYSTEM)
   }

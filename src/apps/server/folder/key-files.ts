@@ -43,7 +43,7 @@ export function keyDifferences(now: Omit<KeyNames, 'id' | 'at'>, recorded: KeyNa
   ]
 }
 
-/** What `receipt rotate --lost` made anew, until a start has put it on the record. */
+/** Keys that `receipt rotate --lost` made anew, until a start has put them on the record. */
 const replacedFile = (keys: string): string => join(keys, 'replaced')
 /** Such as `server.key`. A key that was not lost is checked as ever, and its tags stay as they are. */
 export const replacedIn = (keys: string): string[] =>
@@ -202,7 +202,7 @@ export async function rotateKeys(keys: string, now: number): Promise<KeyRing> {
 
 /** Makes anew what is missing or broken, and keeps the broken files under another name. Answers with what it made. */
 export async function replaceLost(keys: string, maker: KeyMaker): Promise<string[]> {
-  // What a running server signs and seals with must not be taken from under it.
+  // The keys that a running server signs and seals with must not be taken from under it.
   const free = lockFolder(dirname(keys), `a server uses ${dirname(keys)}: stop it first`)
   try {
     const lost: string[] = []

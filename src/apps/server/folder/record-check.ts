@@ -1,7 +1,7 @@
 // Checks at the start, before anybody is answered: the newest facts, the ends of the chains, the key files, and the documents that it needs. A
 // difference refuses the start, unless the operator wants to look at it.
-import { basename } from 'node:path'
 import type { Logger } from 'pino'
+import { basename } from 'node:path'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { Damaged } from '#kernel/declare/errors.ts'
 import { keyOf } from '#kernel/declare/schema.ts'

@@ -35,7 +35,7 @@ export type Sessions = {
 }
 
 export type SessionsOptions = {
-  /** Whose tokens count besides our own credentials. */
+  /** The issuer whose tokens count besides our own credentials. */
   readonly issuer?: Issuer | null
   /** Credentials that everybody knows count as well. */
   readonly dev?: boolean
@@ -122,8 +122,8 @@ type Remembered = { readonly actor: Actor; readonly keys: readonly Key[]; readon
 const REMEMBERED_MAX = 10_000
 
 /**
- * Hashing a key and building its actor again for every call would be a good part of a call. What was found stays true as long as
- * none of the documents that it rests on has another version: a revoked key is noticed with the next call, as without it.
+ * Hashing a key and building its actor again for every call would be a good part of a call. A remembered actor stays true as long as none
+ * of the documents that it rests on has another version: a revoked key is noticed with the next call, as without it.
  */
 function rememberedKeys({ store, now }: { readonly store: Store; now(): number }): (credential: Credential) => Actor | Promise<Actor> {
   const known = new Map<string, Remembered>()

@@ -1,5 +1,5 @@
-// Development mode: credentials that everybody knows, for a machine where nothing is at stake. The settings allow it on the loopback
-// alone. What these credentials make is registered like everybody else, so that nothing further on knows the difference.
+// Development mode: credentials that everybody knows, for a machine where nothing is at stake. The settings allow it on the loopback alone.
+// The people and agents that these credentials make are registered like everybody else, so that nothing further on knows the difference.
 import type { Actor } from '#kernel/declare/access.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'

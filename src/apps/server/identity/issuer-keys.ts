@@ -1,13 +1,13 @@
 // The public keys of an issuer: fetched when the first token comes, kept for a while, and asked for again when a token names one that
 // is not there. However many tokens come along, the issuer is asked seldom, and one that does not answer holds up nobody for long.
-import type { JSONWebKeySet, JWTVerifyGetKey } from 'jose'
 import type { Logger } from 'pino'
+import type { JSONWebKeySet, JWTVerifyGetKey } from 'jose'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { decode } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
 import { isSafeUrl, type IssuerSettings } from '../settings/config.ts'
 
-/** What a test may shrink. */
+/** Bounds that a test may shrink. */
 export type KeySetBounds = { readonly askMs: number; readonly freshMs: number; readonly staleMs: number; readonly retryMs: number }
 export const usualBounds: KeySetBounds = {
   askMs: limits.issuerMsMax,
@@ -48,7 +48,7 @@ export function createKeySet(
     }
   }
 
-  /** Never rejects. Whoever comes meanwhile waits for the same answer. */
+  /** Never rejects. A caller that comes meanwhile waits for the same answer. */
   function refresh(): Promise<void> {
     if (asking === null && now() - asked >= retryMs) {
       asked = now()

@@ -1,7 +1,7 @@
-// Tokens of an OAuth or OpenID Connect issuer: whether one is genuine, for here, and in time. What it proves is a subject of that
-// issuer; who that is here stands in the identity documents. Every way to be nobody has the same answer.
-import type { JWTVerifyGetKey, JWTVerifyOptions } from 'jose'
+// Tokens of an OAuth or OpenID Connect issuer: whether one is genuine, for here, and in time. A token proves a subject of that issuer; the
+// person behind it stands in the identity documents. Every way to be nobody has the same answer.
 import type { Logger } from 'pino'
+import type { JWTVerifyGetKey, JWTVerifyOptions } from 'jose'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { decode } from '#kernel/codec/strict-json.ts'
@@ -32,7 +32,7 @@ export const isJwt = (token: string): boolean => token.length <= limits.tokenCha
 export async function createIssuer({ url, jwks, audience }: IssuerSettings, { now, log, bounds }: IssuerOptions): Promise<Issuer> {
   const { jwtVerify, createLocalJWKSet, errors } = await import('jose')
   const keySet = createKeySet({ url, jwks }, createLocalJWKSet, { ...usualBounds, ...bounds }, log)
-  // What was verified with these keys need not be verified again; with other keys it must be.
+  // A token that was verified with these keys need not be verified again; with other keys it must be.
   let known = { keys: null as JWTVerifyGetKey | null, tokens: new Map<string, Claims>() }
 
   async function verified(token: string, keys: JWTVerifyGetKey): Promise<Claims> {
@@ -92,7 +92,7 @@ export async function createIssuer({ url, jwks, audience }: IssuerSettings, { no
 
 const reasonIn = (error: unknown): string => (error as { code?: string }).code ?? String(error)
 
-/** What the token says about itself: not believed, but enough to tell that it is for somebody else. */
+/** The token's words about itself: not believed, but enough to tell that it is for somebody else. */
 function refuseOthers(token: string, issuer: string): void {
   const [header, payload] = token.split('.').map((part, i) => (i < 2 ? decode(Buffer.from(part, 'base64url')) : null)) as [Said, Said]
   const { alg, typ } = header ?? {}

@@ -22,19 +22,19 @@ export type Config = {
   readonly proxied: boolean
   /** The files of the server's certificate and its key; null: plain HTTP. */
   readonly tls: TlsFiles | null
-  /** Whose tokens people may come with; null: nobody's. */
+  /** The issuer whose tokens people may come with; null: none. */
   readonly issuer: IssuerSettings | null
   /** Well-known credentials, any origin, no quotas: for a machine where nothing is at stake. */
   readonly dev: boolean
   readonly log: LogLevel
   /** Changes that one agent may make in a minute; null: as many as it likes. */
   readonly quota: number | null
-  /** What one agent may ask of people: open at a time, in a minute, and as critical in an hour; null: as much as it likes. */
+  /** Questions that one agent may ask of people: open at a time, in a minute, and as critical in an hour; null: as many as it likes. */
   readonly requestsOpenMax: number | null
   readonly requestsPerMinute: number | null
   readonly criticalPerHourMax: number | null
   readonly defaultSecondsMin: number | null
-  /** What one actor may read in a minute, in units; null: as much as it likes. */
+  /** Reads of one actor in a minute, in units; null: as much as it likes. */
   readonly readsPerMinute: number | null
   readonly blobBytesMax: number
   /** Where the JSON-RPC socket is; null: there is none. */
@@ -96,7 +96,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
   const dev = devOf(of('dev'), host, proxied)
   const isGiven = (flag: Flag): boolean => flags.has(flag) || of(flag).name !== `--${flag}`
   const quota = dev && !isGiven('quota') ? null : quotaOf(of('quota'))
-  // Who wants no quota wants none of them, as far as nothing else is said.
+  // An operator who wants no quota wants none of them, as far as nothing else is said.
   const asking = (flag: Flag): number | null => (quota === null && !isGiven(flag) ? null : quotaOf(of(flag)))
   return {
     kind: 'start',

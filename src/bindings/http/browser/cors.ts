@@ -56,7 +56,7 @@ function answer(response: ServerResponse, { 'content-type': _, ...headers }: Rec
   response.writeHead(204, headers).end()
 }
 
-/** What is written later, by whomever, comes below these. */
+/** Headers that are written later, by whomever, come below these. */
 function mark(response: ServerResponse, own: Readonly<Record<string, string>>): void {
   const write = response.writeHead.bind(response) as (status: number, ...rest: unknown[]) => ServerResponse
   response.writeHead = (status: number, ...rest: unknown[]) => {

@@ -96,7 +96,7 @@ async function bodyOf({ store }: Kernel, blobs: Blobs, uri: string, range: ByteR
   const stream = await blobs.open(checksumIn(uri) ?? '', range ?? undefined).catch(noted)
   if (!stream) return noted(new Damaged(uri, 'its bytes are not in the blob store, but a document refers to them'))
   const body = stream instanceof Readable ? stream : Readable.from(stream)
-  // Whoever reads it sees the answer break off: it has begun, and no status can be sent any more.
+  // The reader sees the answer break off: it has begun, and no status can be sent any more.
   return body.on('error', (error: unknown) => error instanceof Damaged && store.report({ what: error.key, how: error.what }))
 }
 

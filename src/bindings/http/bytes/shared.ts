@@ -4,12 +4,12 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import type { Operation } from '#kernel/declare/operation.ts'
 import { createCounter } from '../../shared/per-actor.ts'
 
-/** What a binding needs to carry bytes. */
+/** The parts that a binding needs to carry bytes. */
 export type ByteStore = { readonly blobs: Blobs; readonly bytesMax: number }
 
 export type Query = Record<string, unknown>
 
-/** The input as it stands in the query; the schema says what is a number. What is wrong is left for the kernel to refuse. */
+/** The input as it stands in the query; the schema says what is a number. A wrong value is left for the kernel to refuse. */
 export function queryIn(url: string, op: Operation): Query {
   const { properties = {} } = op.input as { properties?: Record<string, { type?: string }> }
   const input: Query = {}

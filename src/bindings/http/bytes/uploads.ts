@@ -62,7 +62,7 @@ export async function receiveBytes(
     const held = await blobs.put(paced(raw, requestMs), announced, bytesMax)
     return await refer(held, (received) => kernel.call(operation, input, caller, { ...options, received }))
   } catch (error) {
-    // What still comes is read and thrown away for as long as any body may take, so that the sender gets to read the answer.
+    // The rest of the body is read and thrown away for as long as any body may take, so that the sender gets to read the answer.
     takesItsTime(raw, requestMs)
     raw.resume()
     throw error
@@ -100,7 +100,7 @@ function announcedBy(headers: IncomingHttpHeaders, { checksum, size }: Query): {
 }
 
 const wakers = ['end', 'error', 'close'] as const
-/** What may wait here while the store writes. */
+/** Bytes that may wait here while the store writes. */
 const AHEAD_BYTES = 512 * 1024
 
 /** The body, as long as it keeps coming. The time that we take to write is not the sender's. */

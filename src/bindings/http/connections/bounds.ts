@@ -1,7 +1,7 @@
 // Bounds of the HTTP server: times and counts.
 import { limits } from '#kernel/limits.ts'
 
-/** What a test may shrink. */
+/** Bounds that a test may shrink. */
 export type HttpBounds = {
   readonly requestMs: number
   readonly connections: number

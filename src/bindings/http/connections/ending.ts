@@ -9,7 +9,7 @@ export const nobodyAt = ({ remoteAddress }: Socket): string => `address ${remote
 /** A response that knows for whom it is. */
 type Asked = ServerResponse & { askedBy?: string }
 
-/** Who is answered, known once the credential was looked at: what they do not read is theirs. */
+/** The actor who is answered, known once the credential was looked at: answers that are not read count as theirs. */
 export function askedBy(response: Asked, actor: string): void {
   response.askedBy = actor
 }

@@ -1,5 +1,6 @@
 // Pipelined requests of one connection, one after the other. HTTP lets a client send the next request before it has read the last answer: a
-// few of them are worked on, and the others wait until the answers before them were taken. Who sends ahead without end is cut off.
+// few of them are worked on, and the others wait until the answers before them were taken. A client that sends ahead without end is cut
+// off.
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { limits } from '#kernel/limits.ts'
@@ -38,7 +39,7 @@ export function inTurn(listener: RequestListener): RequestListener {
     response.once('finish', () => {
       line.underWay--
       if (line.ahead.length === 0) return
-      // Whoever sends ahead what is too much is told once. What else it has sent is not looked at.
+      // A client that sends too much ahead is told once. The rest of what it has sent is not looked at.
       if (response.statusCode === TOO_MUCH) line.socket.destroySoon()
       else goOn(line)
     })

@@ -12,7 +12,7 @@ const contextOf = ({ cert, key }: Tls) => ({ cert, key, minVersion: 'TLSv1.2' })
 /** `ms`: how long a client may take to agree on how to speak. */
 export const tlsServerOptions = (tls: Tls, ms: number): ServerOptions => ({ ...contextOf(tls), handshakeTimeout: ms })
 
-/** Who is connected stays so; who comes from now on meets the new certificate. Throws, and keeps the old one, where they do not fit. */
+/** Open connections stay as they are; new ones meet the new certificate. Throws, and keeps the old one, where they do not fit. */
 export const renewTls = (server: Server, tls: Tls): void => (server as SecureServer).setSecureContext(contextOf(tls))
 
 /** A connection that has not agreed on TLS yet is no connection of HTTP, so nothing else ends it at a stop. */

@@ -31,7 +31,7 @@ const wrong = (words: string, field: string): never => {
   throw new Refusal('INVALID_SPEC', words, { field: `payload.${field}` })
 }
 
-/** What is stored: checksum and size as computed, or, for bytes that were never seen, as claimed and marked so. */
+/** The payload as it is stored: checksum and size as computed, or, for bytes that were never seen, as claimed and marked so. */
 export function payloadOf(input: PayloadInput, upload: Upload | null): Payload {
   if (isDataUri(input.uri)) return inlined(input)
   return isCasUri(input.uri) ? uploaded(input, upload) : referred(input)

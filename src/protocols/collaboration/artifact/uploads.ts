@@ -54,6 +54,6 @@ export async function uploadFor(read: Read, task_id: string, uri: string): Promi
   return (await read.blob(upload.checksum))?.size === upload.size ? upload : null
 }
 
-/** What a commit that names the upload does to it: from now on it stays. */
+/** The change that a commit makes to the upload that it names: from now on it stays. */
 export const commitUpload = (upload: Upload | null): ReturnType<typeof image>[] =>
   upload?.state === 'open' ? [image(Upload, { ...upload, state: 'committed' })] : []

@@ -38,7 +38,7 @@ const replay = query({
     try {
       await read(Task, task_id)
     } catch (error) {
-      // Whoever sees everything may also see how a task differs from the record; for others nobody can tell whether it is theirs.
+      // An actor who sees everything may also see how a task differs from the record; for others nobody can tell whether it is theirs.
       if (!(error instanceof Damaged) || actor.projects !== 'all') throw error
     }
     return null

@@ -42,7 +42,7 @@ const exported = query({
     let [seq, chars] = [start, 0]
     while (seq < head.seq && chars < limits.pageBytesMax) {
       const page = await read.facts({ by: 'scope', scope: project_id }, { after: seq, limit: PORTION, asStored: true })
-      // What comes meanwhile is for the next export: this one ends with the head that it names.
+      // Facts that come meanwhile are for the next export: this one ends with the head that it names.
       for (const stored of page.filter((one) => one.seq <= head.seq)) {
         const line = lineOf(stored)
         lines.push(line)

@@ -37,7 +37,7 @@ const auditQuery = query({
     const named = [input.task_id, input.root_task_id].filter((id) => id !== undefined)
     const tasks = await Promise.all(named.map((id) => read(Task, id)))
     const { project_id = tasks[0]?.project_id ?? 'project_default' } = input
-    // Who may read a task knows its project, also without being in it.
+    // A reader of a task knows its project, also without being in it.
     if (!tasks.some((task) => task.project_id === project_id)) refuseForeignProject(project_id, actor)
     return { project_id: tasks.length === 0 ? project_id : null }
   },

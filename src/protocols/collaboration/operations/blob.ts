@@ -104,7 +104,7 @@ const download = query({
   load: async (read, asked, { actor }) => ({ found: await versionFor(read, asked, actor) }),
   view({ found: { artifact_id, version, payload } }) {
     const { uri, checksum, size, verified, name = `${artifact_id}-${version}`, media_type } = payload
-    // What lies elsewhere is named, never fetched.
+    // Bytes that lie elsewhere are named, never fetched.
     if (!verified) throw new Refusal('PRECONDITION_FAILED', 'the bytes of this ref were never uploaded here', { uri })
     return { uri, checksum, size, media_type: media_type ?? (isDataUri(uri) ? mediaTypeIn(uri) : null), name, verified }
   },

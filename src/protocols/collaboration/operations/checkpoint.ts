@@ -211,7 +211,7 @@ async function ofTask(read: Read, task_id: string, page: ListPage) {
   return readListed(read, Checkpoint, await read.list(Checkpoint, 'task', [[task_id]], page))
 }
 
-/** What somebody may answer, whoever's turn it is; a substitute finds what those whom they stand in for may answer, too. */
+/** Questions that somebody may answer, whoever's turn it is; a substitute finds those of the people they stand in for, too. */
 async function waitingFor(read: Read, actor: Actor, page: ListPage) {
   const whose = spokenFor(actor).map((who) => [who])
   const listed = await read.list(Task, 'waiting', whose, page)

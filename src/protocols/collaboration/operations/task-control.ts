@@ -233,7 +233,7 @@ const removeReviewer = command({
   },
   decide({ task, pending }, { user }) {
     const next: Task = { ...task, reviewers: task.reviewers.filter((id) => id !== user) }
-    // What was their turn to answer falls back to the principal.
+    // A question that was their turn to answer falls back to the principal.
     const rerouted = pending?.routed_to === user ? [image(Checkpoint, { ...pending, routed_to: task.ownership.principal })] : []
     return { facts: [fact('task.reviewer_removed', [image(Task, next), ...rerouted], { detail: { user } })], output: { task: next } }
   },

@@ -17,7 +17,7 @@ export const taskReader = heldBy(
   role<OfProject>('reader of the named task', (_, { project_id }) => project_id === null),
 )
 
-/** What is not yours does not exist; identity facts are everybody's scope and guarded by role. */
+/** A project that is not yours does not exist; identity facts are everybody's scope and guarded by role. */
 export function refuseForeignProject(project_id: string, actor: Actor): void {
   if (project_id !== SYSTEM_SCOPE && actor.projects !== 'all' && !actor.projects.has(project_id)) {
     throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)

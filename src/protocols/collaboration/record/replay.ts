@@ -23,7 +23,7 @@ export function createFolding(task_id: string) {
     taken++
     difference ??= differenceIn(stored, null)
     for (const { key, version, text } of stored.images) {
-      // What is shared with other tasks (the newest version of a ledger key) is not this task's to rebuild.
+      // A document that is shared with other tasks (the newest version of a ledger key) is not this task's to rebuild.
       if (text !== null && kindOf(key).taskOf(JSON.parse(text)) !== task_id) continue
       const expected = (images.get(key)?.version ?? 0) + 1
       if (version !== expected) {

@@ -10,7 +10,7 @@ import { taskMoves } from '../states.ts'
 /** A task, the checkpoint it waits for, and its descendants. */
 export type Family = { readonly task: Task; readonly pending: Checkpoint | null; readonly children: readonly Family[] }
 
-/** Whoever may end a task need not be a reader of every task below it: those end all the same. */
+/** A person who may end a task need not be a reader of every task below it: those end all the same. */
 export async function familyOf(read: Read, task: Task): Promise<Family> {
   const pending = task.pending_checkpoint === null ? null : await read.raw(Checkpoint, task.pending_checkpoint)
   const children = (await Promise.all(task.children.map((id) => read.raw(Task, id)))).filter((child) => child !== null)
@@ -51,7 +51,7 @@ function createEnding(before: readonly Made[], why: 'parent_cancelled' | 'parent
     return next
   }
 
-  /** A child in review stays with its principal: the draft ends it by a review only. What is below it ends all the same. */
+  /** A child in review stays with its principal: the draft ends it by a review only. Tasks below it end all the same. */
   function endChildren(children: readonly Family[], cause: number): void {
     for (const child of children) {
       if (canMove(taskMoves, child.task.state, 'task.cancel')) end(child, why, cause)

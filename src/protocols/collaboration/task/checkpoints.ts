@@ -182,7 +182,7 @@ export function supersededBy(
   }
 }
 
-/** Who comes after the one whose turn it was: those who may answer and are there to do so, in the order in which they were named. */
+/** The people after the one whose turn it was: those who may answer and are there to do so, in the order in which they were named. */
 export async function peopleAfter(read: Read, { routed_to }: Checkpoint, task: Task): Promise<string[]> {
   // Each of them once: somebody named twice would be asked for ever and the others never.
   const people = [...new Set([task.ownership.principal, ...task.reviewers])]

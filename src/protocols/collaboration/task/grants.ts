@@ -46,7 +46,7 @@ function familiesOf(scope: string): string[] {
   return [scope, ...words.slice(1).map((_, i) => [...words.slice(0, words.length - 1 - i), '*'].join(':'))]
 }
 
-/** Who works on the task now, in which run, and which run was before it. */
+/** The one who works on the task now, in which run, and which run was before it. */
 export type Session = { readonly executor: string | null; readonly run: string | null; readonly after_run: string | null }
 
 export async function sessionOf(read: Read, { id, executor }: Task): Promise<Session> {

@@ -21,7 +21,7 @@ function holderOf({ executor, ownership: { principal } }: Task, state: TaskState
 export function inState(task: Task, state: TaskState, hand: Hand): Task {
   const holder = holderOf(task, state)
   const ownership = handed(task.ownership, holder, hand)
-  // An agent that gets a late task may do nothing with it: its time counts again, so that the person is asked again. Whoever was
+  // An agent that gets a late task may do nothing with it: its time counts again, so that the person is asked again. An assignee who was
   // named before the task was assigned gets it now.
   const isGiven = ownership !== task.ownership || (task.state === 'created' && holder !== ownership.principal)
   const isHandedOut = holderIn[state] === 'executor' && isGiven

@@ -28,7 +28,7 @@ export async function refuseUnknownInputs(read: Read, spec: SpecInput, project_i
   }
 }
 
-/** What is passed down is never wider than what was given: a part has the autonomy and the policies of the whole, or less. */
+/** A part is never given more than the whole has: it has the autonomy and the policies of the whole, or less. */
 export function narrowSpec(parent: Task['spec']['constraints'], spec: SpecInput): SpecInput {
   const { autonomy = parent.autonomy, on_expiry = [] } = spec.constraints ?? {}
   const wrong = (field: string, words: string): never => {

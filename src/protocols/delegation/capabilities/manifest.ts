@@ -78,7 +78,7 @@ export const OfferedBy = t.Object({
 })
 export type OfferedBy = Static<typeof OfferedBy>
 
-/** What a source of one server offers. A capability is withdrawn when no server has it any more. */
+/** The offer of a source of one server. A capability is withdrawn when no server has it any more. */
 export const Offering = doc(
   'delegation.offering',
   t.Object({
@@ -169,7 +169,7 @@ export const Invocation = doc(
 )
 export type Invocation = Static<typeof Invocation.schema>
 
-/** What the port is asked to do. */
+/** The request to the port. */
 export type InvokeRequest = {
   readonly invocation_id: string
   readonly run_id: string
@@ -179,7 +179,7 @@ export type InvokeRequest = {
   readonly timeout_ms: number
 }
 
-/** What the port reports. */
+/** The port's report. */
 export const InvokeOutcome = t.Object({
   output: t.Optional(t.Unknown()),
   error: t.Optional(t.Object({ code: either('EXECUTION_FAILED', 'TIMEOUT'), reason: Reason, message: t.String() })),

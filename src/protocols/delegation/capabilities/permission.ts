@@ -60,7 +60,8 @@ async function approvalOf(
     const asked = await tasks.checkpoint(read, checkpoint_id)
     if (asked === null || (await askerOf(read, asked)) !== agent_id) continue
     for (const { id: action_id, kind, detail } of asked.proposed_actions) {
-      const isMeant = names.includes(kind) && asked.resolution?.approved_actions?.includes(action_id) && shownIn(detail) === wanted
+      const isNamed = names.includes(kind) || names.includes(action_id)
+      const isMeant = isNamed && asked.resolution?.approved_actions?.includes(action_id) && shownIn(detail) === wanted
       if (isMeant && (await read.count(Invocation, 'approval', [approvalKey({ checkpoint_id, action_id })])) === 0)
         return { checkpoint_id, action_id }
     }

@@ -49,7 +49,7 @@ const agentOfProject = role<Delegating>(
   (actor, { parent, correlation_id }) => actor.kind === 'agent' && parent === null && correlation_id === null,
 )
 
-/** What a delegation stands on. Only the runtime may speak of a task without a run of its own on it. */
+/** The state that a delegation stands on. Only the runtime may speak of a task without a run of its own on it. */
 async function delegating(read: Read, input: DelegateInput, { actor, now }: Context): Promise<Delegating> {
   const { to_agent, task_id, capability = null, continues = null } = input
   const parent = input.parent_run ? await runOf(read, input.parent_run, actor) : null

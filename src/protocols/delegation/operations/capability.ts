@@ -47,7 +47,7 @@ const list = query({
 /** Versions of one capability: a source offers one at a time, and few sources share a name. */
 const VERSIONS = 100
 
-/** What serves a reference: that very version, or else the newest that is compatible with it. */
+/** The capability that serves a reference: that very version, or else the newest that is compatible with it. */
 export async function capabilityFor(
   read: Read,
   { capability_id, version }: { capability_id: string; version?: string },

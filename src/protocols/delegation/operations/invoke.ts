@@ -21,7 +21,7 @@ import {
 } from '../capabilities/manifest.ts'
 import { approvalKey, objectionTo, permissionFor, usedScopes, type PermissionSource } from '../capabilities/permission.ts'
 import { isInTime, restraintOf, type Restraint } from '../runs/task-limits.ts'
-import { Attempt, hasNoDelegate, isPresentAttempt, isRunning, runAgent, runOf, type OfRun } from '../access.ts'
+import { Attempt, hasNoDelegate, isNotEnded, isPresentAttempt, isRunning, runAgent, runOf, type OfRun } from '../access.ts'
 import { begunBy } from '../runs/runs.ts'
 import { CapabilityRef, Id, type Run } from '../schema.ts'
 import { capabilityFor } from './capability.ts'
@@ -114,7 +114,7 @@ const bound = (name: string, part: string, max: number, words: string): Bound =>
   words,
 })
 
-/** What is under way is bounded for an agent and for all, and what is recorded for a run. */
+/** Invocations under way are bounded for an agent and for all, and recorded ones for a run. */
 const boundsOf = (run: Run, approval?: Approval): Bound[] => [
   bound('run', run.id, limits.invocationsPerRunMax, `a run invokes capabilities at most ${limits.invocationsPerRunMax} times`),
   bound(
@@ -140,7 +140,7 @@ const invoke = command({
   }),
   output: InvokeResult,
   callers: [runAgent],
-  requires: [isRunning, isPresentAttempt, hasNoDelegate, isInTime, mayAct],
+  requires: [isNotEnded, isInTime, isRunning, isPresentAttempt, hasNoDelegate, mayAct],
   audit: 'capability.invoked',
   // Another attempt that repeats it gets what came of it: it is not done twice.
   besides: ['attempt'],
@@ -185,7 +185,7 @@ const invoke = command({
         ),
       }
     }
-    // What could not be checked is not run.
+    // An input that could not be checked is not run.
     const unusable =
       schemaProblem(capability.input_schema, 'input') ?? (capability.output_schema && schemaProblem(capability.output_schema, 'output'))
     if (unusable !== null) return { facts: [], output: failed('EXECUTION_FAILED', unusable, { invocation_id: null, ref: begun.ref }) }
@@ -219,7 +219,7 @@ const invoke = command({
   },
 })
 
-/** What came of it, as the capability's own schema and our bounds allow it. */
+/** The outcome, as the capability's own schema and our bounds allow it. */
 function judged(outcome: InvokeOutcome | null, { output_schema }: Capability): InvokeOutcome {
   if (outcome === null) return { duration_ms: 0, error: { code: 'EXECUTION_FAILED', reason: 'unknown', message: UNKNOWN } }
   const { duration_ms } = outcome

@@ -140,7 +140,7 @@ const withdraw = command({
   example: { given: 'offering', as: 'system', input: { source: 'web', keep: ['cap:other@1.0.0'] } },
 })
 
-/** What the server itself offers from now on. */
+/** The offers of the server itself from now on. */
 function keptOf(own: readonly Offering[], { source, keep }: { readonly source?: string; readonly keep?: readonly string[] }) {
   if (keep === undefined) return []
   return own.flatMap<{ readonly id: string; readonly value: Offering | null }>((one) => {

@@ -18,7 +18,7 @@ async function seenRun(read: Read, run_id: string): Promise<Run> {
 }
 
 const shown = async (read: Read, run: Run): Promise<SeenRun> => ({ ...run, queued: isQueued(run, await mailboxOf(read, run)) })
-/** What is blocked or has ended is not queued, whatever still waits for it. */
+/** A run that is blocked or has ended is not queued, whatever still waits for it. */
 const mailboxOf = async (read: Read, { id, state }: Run): Promise<Mailbox | null> => (state === 'running' ? read.raw(Mailbox, id) : null)
 
 const get = query({

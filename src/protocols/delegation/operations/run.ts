@@ -14,6 +14,7 @@ import {
   fencedBy,
   hasNoDelegate,
   isItsRun,
+  isNotEnded,
   isPresentAttempt,
   isPresentFor,
   isRunning,
@@ -41,11 +42,12 @@ const start = command({
   output,
   callers: [system, runAgent],
   requires: [
+    isNotEnded,
+    isInTime,
     isRunning,
     rule<OfRun>('INVALID_TRANSITION', 'the run has not started yet', ({ run }) => run.started_at === null, 'the run has started already'),
     isPresentAttempt,
     hasNoDelegate,
-    isInTime,
   ],
   audit: 'run.started',
   load: atWork,
@@ -69,9 +71,10 @@ const progress = command({
   output,
   callers: [system, runAgent],
   requires: [
+    isNotEnded,
+    isInTime,
     isRunning,
     isPresentAttempt,
-    isInTime,
     rule<OfRun>(
       'QUOTA_EXCEEDED',
       `a run reports its progress at most ${limits.progressPerRunMax} times`,
@@ -121,7 +124,7 @@ const complete = command({
   audit: 'run.completed',
   async load(read, { run_id }, { actor }) {
     const own = await runOf(read, run_id, actor)
-    // What was delivered is delivered for all who waited for it; what an agent merely says counts for its own run.
+    // A delivery counts for all who waited for it; an agent's mere word counts for its own run.
     const isFamily = own.run.task_id === null
     const line = isFamily ? await familyOf(read, own) : actor.kind === 'system' ? await runsAbove(read, own) : [own]
     return { ...own, line, isFamily }
@@ -133,7 +136,7 @@ const complete = command({
     const ended = isFamily ? endingsOf : endings
     const begun = begunBy(own!.run, { actor, now })
     const line = [{ ...own!, run: begun.run }, ...rest]
-    // Whoever waits while somebody else delivers has to be told to stop.
+    // An agent that waits while somebody else delivers has to be told to stop.
     const word = own!.run.state === 'blocked' ? { reason: 'delivered', why: 'A person took over and has delivered the task.' } : null
     const { runs, facts, puts } = ended(line, work, { event: completing(actor), reason: null, result, word, now })
     return { facts: begun.facts(facts), puts, atMost: isFamily ? boundsAgainstNewRuns(line) : [], output: { run: runs[0]! } }
@@ -177,10 +180,11 @@ const report = command({
   callers: [runAgent],
   requires: [
     rule<OfRun>('PRECONDITION_FAILED', 'a task stands behind the run', ({ run }) => run.task_id !== null, 'the run has no task'),
+    isNotEnded,
+    isInTime,
     isRunning,
     isPresentAttempt,
     hasNoDelegate,
-    isInTime,
   ],
   audit: 'run.reported',
   asks: true,

@@ -1,5 +1,5 @@
-// Messages to an agent, in the order of each run. Who takes them holds the run for the time of a lease; who takes what nobody holds
-// begins a new attempt, and what came from an older one is refused from then on.
+// Messages to an agent, in the order of each run. A process that takes them holds the run for the time of a lease; one that takes a run
+// that nobody holds begins a new attempt, and words of an older one are refused from then on.
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { errand } from '#kernel/log/errand.ts'
 import { Delivery, deliveryId } from '#kernel/log/outbox-document.ts'
@@ -84,8 +84,8 @@ function rung({ id: run_id, reach, agent_id }: Mailbox, number: number, now: str
 }
 
 /**
- * Who asks a question has read what brought them so far; what steers them may still wait. Until there is an answer nobody need hold
- * the run, and a process that dies meanwhile holds up nobody.
+ * An agent that asks a question has read the messages that brought it so far; words that steer it may still wait. Until there is an answer
+ * nobody need hold the run, and a process that dies meanwhile holds up nobody.
  */
 export function answeredByAsking(mailbox: Mailbox | null, now: string): Change[] {
   if (mailbox === null) return []
@@ -138,7 +138,10 @@ export function takeMailbox(mailbox: Mailbox, worker: string | null, until: stri
   return { mailbox: { ...mailbox, worker, until, lease_ms, queued: false, attempt, handed: mailbox.last, due: until }, messages }
 }
 
-/** Handed over by who was told to, one at a time. What an agent acts on begins an attempt: of two that arrived, the last one counts. */
+/**
+ * Handed over by who was told to, one at a time. A message that an agent acts on begins an attempt: of two that arrived, the last one
+ * counts.
+ */
 export function pushMessage(mailbox: Mailbox, { number, kind }: Message, until: string): Mailbox {
   const attempt = kind === 'run' || kind === 'resume' ? mailbox.attempt + 1 : mailbox.attempt
   return { ...mailbox, worker: mailbox.reach, until, attempt, handed: Math.max(mailbox.handed, number), due: until }
@@ -155,7 +158,7 @@ export function releaseMailbox(mailbox: Mailbox, now: string): Mailbox {
 
 const FORGET = 'delegation/run.forget'
 
-/** What is left of a run that has ended: the word that it has, for whoever works on it, and the notes, for a while. */
+/** The rest of a run that has ended: that word, for the process that works on it, and the notes, for a while. */
 export function closeMailbox(mailbox: Mailbox | null, memos: number, word: Body | null, now: string): Change[] {
   if (mailbox === null) return []
   // Nobody has ever taken it, and nobody was sent it: there is nobody to tell.

@@ -57,6 +57,6 @@ export async function queueOf(read: Read, agent_id: string): Promise<Queue> {
 }
 
 const ADMIT = 'delegation/run.admit'
-/** Whoever may get a place is looked for in a batch of its own: only what is committed can be counted. */
+/** The next run for a place is looked for in a batch of its own: only committed documents can be counted. */
 export const admission = (agent_id: string, now: string): Change => errand(admissionId(agent_id), now, ADMIT, { agent_id })
 export const admissionId = (agent_id: string): string => `admit/${agent_id}`

@@ -185,7 +185,7 @@ export type Ending = {
   readonly reason: string | null
   readonly error?: string | null
   readonly result?: unknown
-  /** What the agent is told; null: it knows. */
+  /** The word to the agent; null: it knows. */
   readonly word: Record<string, unknown> | null
   readonly now: string
 }

@@ -6,7 +6,7 @@ import type { Request } from '../schema.ts'
 
 type Edited = Readonly<Record<string, unknown>>
 
-/** The details as they were approved; undefined: they were not edited. What does not fit is refused, and nothing is decided. */
+/** The details as they were approved; undefined: they were not edited. An edit that does not fit is refused, and nothing is decided. */
 export function editedFor({ kind, action, quorum, payload }: Request, result: unknown, edited: Edited | undefined): Edited | undefined {
   if (edited === undefined) return undefined
   const refuse = (words: string): never => {

@@ -28,7 +28,7 @@ export const File = doc(
   }),
   {
     scopeOf: (file) => file.project_id,
-    // What a person has laid out but not handed over is for people: neither the agent nor the key of its project sees it.
+    // A file that a person has laid out but not handed over is for people: neither the agent nor the key of its project sees it.
     visibleTo: (file, { kind }) => kind === 'human' || file.state === 'kept',
     within: (file) => ({ doc: Request, id: file.request_id }),
     indexes: {

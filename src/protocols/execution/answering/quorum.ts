@@ -98,7 +98,7 @@ function votesLeft(votes: readonly Vote[], reach: Reach): number {
   const given = new Set(votes.map(({ by, in_place_of = by }) => in_place_of))
   const voters = new Set(votes.map(({ by }) => by))
   const open = [...reach].filter(([who]) => !given.has(who))
-  // Whoever is named votes as themself.
+  // A person who is named votes as themself.
   const own = open.filter(([who, by]) => by.includes(who) && !voters.has(who)).length
   const absent = open.filter(([who, by]) => !by.includes(who))
   const takenBy = new Map<string, string>()
@@ -114,7 +114,7 @@ function votesLeft(votes: readonly Vote[], reach: Reach): number {
   return own + absent.filter(([who]) => isServed(who, new Set())).length
 }
 
-/** What all of them said against it, as far as there is room. */
+/** All reasons against it, as far as there is room. */
 function joined(votes: readonly Vote[]): string {
   const text = votes.flatMap(({ reason }) => (reason === undefined ? [] : [reason])).join('\n')
   if (text.length <= limits.reasonCharsMax) return text

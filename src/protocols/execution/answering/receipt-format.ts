@@ -4,7 +4,7 @@ import { canonical } from '#kernel/log/canonical-json.ts'
 import { decodeText } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
 
-/** What is signed: canonical JSON, the payload of a JWS. */
+/** The signed claims: canonical JSON, the payload of a JWS. */
 export type Claims = {
   readonly v: 1
   readonly iss: string
@@ -18,12 +18,12 @@ export type Claims = {
   readonly shown_digest: string | null
   readonly status: string
   readonly result?: unknown
-  /** What stands for a result that must not be written down. */
+  /** A stand-in for a result that must not be written down. */
   readonly result_ref?: unknown
   readonly reason?: string | null
   /** The details as the person approved them, where they edited them first. */
   readonly edited?: unknown
-  /** Who, under a name that tells nobody who that is, and how they proved it. */
+  /** The person, under a name that tells nobody who that is, and how they proved it. */
   readonly completed_by?: string
   readonly decided_by: { readonly sub: string | null; readonly kind: string; readonly via: string | null }
   readonly created_at: string
@@ -174,7 +174,7 @@ export function judge(receipt: Fields, claims: Claims, kid: string, { audience, 
     return doubt('not_signed', `not signed, and no part of a receipt: ${unknown.join(', ').slice(0, WORDS_MAX)}`, unknown)
   return { ok: true, claims, unsigned }
 }
-/** What servers once did not sign. */
+/** Fields that servers once did not sign. */
 const once = ['duration_seconds']
 const WORDS_MAX = 200
 

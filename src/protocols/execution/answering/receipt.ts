@@ -19,13 +19,13 @@ export type Ending = {
   readonly edited?: Readonly<Record<string, unknown>> | undefined
   /** Where the person saw it. */
   readonly surface?: Surface | undefined
-  /** Who completed it, as the receipt says, where nobody did: `system:fallback`. */
+  /** The name in the receipt where nobody completed it: `system:fallback`. */
   readonly as?: string
 }
 
 /**
- * What somebody is called where they are not to be known: always the same in a pool, never the same in two votes. Other receipts stand
- * beside a name, so none of these is used there.
+ * The name of somebody who is not to be known: always the same in a pool, never the same in two votes. Other receipts stand beside a name,
+ * so none of these is used there.
  */
 function nameIn({ id, role, project_id, quorum }: Request, who: string, { pseudonym }: Context['notary']): string {
   if (quorum !== undefined) return pseudonym(`${id} ${who}`)
@@ -141,7 +141,7 @@ function claimsOf(request: Request, { scope, seq, hash }: Place, notary: Context
   }
 }
 
-/** Who agreed with whom, without names. */
+/** The votes without names: who agreed with whom. */
 const votesOf = (request: Request, notary: Context['notary']) =>
   request.quorum === undefined
     ? {}

@@ -9,7 +9,7 @@ export type Audience = 'agent' | 'person'
 
 export type RequestEvent = { readonly event: string } & Readonly<Record<string, unknown>>
 
-/** What has changed. `before` null: it is told for the first time. */
+/** The changes between two states. `before` null: it is told for the first time. */
 export function eventsOf(before: Request | null, after: Request, audience: Audience): RequestEvent[] {
   if (after.receipt) return before?.receipt ? [] : [{ event: outcomeOf(after) }]
   const events: RequestEvent[] = []

@@ -11,7 +11,7 @@ export type FileResult = { readonly artifact_id: string; readonly version?: stri
 export type Result = string | number | (string | number)[] | FileResult
 export type Resolution = { readonly result: Result; readonly reason?: string }
 
-/** What section 4.2 of the draft hashes: a text as it is, anything else as canonical JSON. */
+/** The text that section 4.2 of the draft hashes: a text as it is, anything else as canonical JSON. */
 export const resultText = (result: unknown): string => (typeof result === 'string' ? result : canonical(result))
 
 function refuse(words: string, field = 'result'): never {
@@ -119,7 +119,9 @@ function isNumber(value: unknown, { validation: { min, max } = {} }: ProvidePayl
   return max !== undefined && number > max ? `must be at most ${max}` : null
 }
 
-/** What the parser would silently repair (spaces, backslashes, missing slashes) is refused: people and agents must read the same. */
+/**
+ * An address that the parser would silently repair (spaces, backslashes, missing slashes) is refused: people and agents must read the same.
+ */
 function isUrl(value: unknown): string | null {
   const text = value as string
   if (/[\s\\]/.test(text) || shown(text) !== text) return 'must not hold spaces, backslashes or hidden characters'

@@ -20,7 +20,7 @@ type Answer = { readonly result?: unknown; readonly sealed?: string | undefined;
 const refuseSeal = (words: string): never => {
   throw new Refusal('INVALID_REQUEST', `sealed ${words}`, { field: 'sealed' })
 }
-/** What a person sealed where they sit is taken as it is, for the key that the agent has now. */
+/** An answer that a person sealed where they sit is taken as it is, for the key that the agent has now. */
 export function refuseOddSeal({ action, payload }: Request, { result, sealed }: Answer, given: Given | null): void {
   if (sealed === undefined) return
   if (result !== undefined) refuseSeal('stands in place of result: send one of them')
@@ -95,7 +95,7 @@ async function sealedByPerson(read: Read, { id, requester, project_id }: Request
   return { result, images: [], puts: [put(Secret, secret.id, secret)] }
 }
 
-/** What cannot be sealed is not taken; why is nothing to be told, since it may quote what it failed on. */
+/** An answer that cannot be sealed is not taken; the reason is not told, since it may quote what it failed on. */
 async function sealedWith({ notary }: Context, what: object, key: Value | null): Promise<string> {
   try {
     return await notary.seal(JSON.stringify(what), key)
@@ -113,7 +113,7 @@ export function heldAs(request: Request, given: Given | null, answer: Resolution
   return answer
 }
 
-/** What was said at the checkpoint of a request, as its receipt holds it. Only here a secret is sealed and a file is kept. */
+/** The answer at the checkpoint of a request, as its receipt holds it. Only here a secret is sealed and a file is kept. */
 export function answeredElsewhere({ kind, action, payload }: Request, { result, reason = null }: Answer): unknown {
   if (kind !== 'request') return result
   const { input_type, sensitive } = payload as Partial<ProvidePayload>

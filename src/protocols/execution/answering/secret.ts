@@ -9,7 +9,7 @@ import { Id, Request, Timestamp } from '../schema.ts'
 
 export const SealedTo = either('agent', 'server')
 
-/** What was sealed: to a key of the agent, which this server cannot open, or under a key of the server that stands outside the database. */
+/** A sealed answer: to a key of the agent, which this server cannot open, or under a key of the server that stands outside the database. */
 export const Secret = doc(
   'execution.secret',
   t.Object({ id: Id, request_id: Id, requester: Id, project_id: Id, sealed: t.String(), to: SealedTo, at: Timestamp }),
@@ -21,7 +21,7 @@ export const Secret = doc(
 )
 export type Secret = Static<typeof Secret.schema>
 
-/** What the record says of a secret once it is gone. */
+/** The record's word about a secret once it is gone. */
 export const SecretEnd = doc(
   'execution.secret_end',
   t.Object({ id: Id, request_id: Id, project_id: Id, sealed_to: SealedTo, state: either('taken', 'expired'), at: Timestamp }),
@@ -29,7 +29,7 @@ export const SecretEnd = doc(
 )
 export type SecretEnd = Static<typeof SecretEnd.schema>
 
-/** What the receipt says in place of the answer. */
+/** The receipt's word in place of the answer. */
 export const SecretReference = t.Object({
   secret_id: Id,
   commitment: t.String(),
@@ -38,7 +38,7 @@ export const SecretReference = t.Object({
 })
 export type SecretReference = Static<typeof SecretReference>
 
-/** Whoever is told the value and the salt can check that the receipt is about this value. */
+/** Anybody who is told the value and the salt can check that the receipt is about this value. */
 export const commitmentTo = (value: Result, salt: string): string => sha256(`${salt}${resultText(value)}`)
 
 export function secretIn({ receipt, payload }: Request): SecretReference | null {

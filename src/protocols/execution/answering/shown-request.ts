@@ -20,7 +20,7 @@ export function visible(value: unknown, write: Write = shown): unknown {
 }
 
 type Written = Pick<Request, 'agent_id' | 'payload' | 'metadata' | 'tags' | 'label' | 'thread' | 'notice'>
-/** What the agent wrote in it as people see it, on surfaces of others too. */
+/** The agent's words in it as people see them, on surfaces of others too. */
 export function asShown<R extends Written>(request: R): R {
   const { agent_id, payload, metadata, tags, label, thread, notice } = request
   return {
@@ -63,5 +63,5 @@ const whoAsks = ({ kind, asked_by }: Request): string => {
 }
 export const shownDigest = (request: Request, surface?: Surface): string => sha256(canonical(cardOf(request, surface)))
 
-/** What the agent asked, as the agent itself can compute it from what it got when it asked. */
+/** The digest of the agent's question, as the agent itself can compute it from what it got when it asked. */
 export const requestDigest = (request: Request): string => sha256(canonical(coveredBy(request)))

@@ -52,7 +52,7 @@ export const shown = (text: string): string =>
     ? text
     : text.replace(HOSTILE, (character, spelled: string | undefined) => (spelled === undefined ? `\\u{${hexOf(character)}}` : character))
 
-/** What a page could take for markup or for the end of a text of its own, and what people read in its place. */
+/** Characters that a page could take for markup or for the end of a text of its own, and those that people read in their place. */
 const markup: Readonly<Record<string, string>> = {
   '<': '\uFF1C',
   '>': '\uFF1E',
@@ -86,8 +86,8 @@ export function refuseHostileLabel(text: string, field: string): void {
 // --- Letters that look alike -----------------------------------------------------------------------------------------------
 
 /**
- * What people take for each of these: letters of Cyrillic, Greek, Armenian, Cherokee, Lisu and rare Latin, and signs. NFKC does not
- * fold them. Written as escapes, because here nobody could tell them apart either.
+ * Characters that people take for each of these: letters of Cyrillic, Greek, Armenian, Cherokee, Lisu and rare Latin, and signs. NFKC does
+ * not fold them. Written as escapes, because here nobody could tell them apart either.
  */
 const lookAlikes: Readonly<Record<string, string>> = {
   A: '\u0410\u0391\u13AA\uA4EE',
@@ -160,7 +160,7 @@ const isLookAlike = (letter: string): boolean => seenAs.has(letter)
 
 const mapped = (text: string, to: ReadonlyMap<string, string>): string =>
   isPlain(text) ? text : Array.from(text, (letter) => to.get(letter) ?? letter).join('')
-/** In plain forms and decomposed, so that case and look are those of the letter. What NFKD would take the look of stays: U+03F2. */
+/** In plain forms and decomposed, so that case and look are those of the letter. A letter whose look NFKD would take away stays: U+03F2. */
 const lettersOf = (text: string): string =>
   isPlain(text)
     ? text.replaceAll(/[ \n\t]/g, '')
@@ -230,7 +230,7 @@ const isCloseIn = (texts: readonly string[]): boolean =>
     (key) => new Set(texts.map((text) => withoutMarks(key(text)))).size < new Set(texts).size,
   )
 
-/** What people should be told about texts that are no reason to refuse them. */
+/** Warnings to people about texts that are no reason to refuse them. */
 export function warningsOf(texts: readonly string[]): string[] {
   const words = texts.flatMap(wordsOf)
   const warnings: readonly (readonly [boolean, string])[] = [

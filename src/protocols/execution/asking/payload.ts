@@ -81,7 +81,7 @@ function refuse(words: string, place: string): never {
 }
 
 const inputs = { DECIDE: DecideInput, APPROVE: ApproveInput, PROVIDE: ProvideInput }
-/** What a payload may hold, as it comes in. */
+/** The schema of a payload as it comes in. */
 export const payloadInput = (action: Action): TSchema => inputs[action]
 
 /** The payload of a new request, checked; unknown fields are refused. */
@@ -114,7 +114,7 @@ function refuseForeignDefault(action: Action, payload: unknown, fallback: Fallba
   if (isObject(payload) && Object.hasOwn(payload, 'default_option')) refuse(`is for DECIDE, not for ${action}`, 'default_option')
 }
 
-/** What people read before they decide: not blank, and nothing in it that deceives. */
+/** Words that people read before they decide: not blank, and nothing in them that deceives. */
 function refuseUnreadable(words: string, place: string, check = refuseHostile): void {
   if (words.trim() === '') refuse('must not be blank', place)
   check(words, `payload.${place}`)

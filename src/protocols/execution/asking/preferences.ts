@@ -56,7 +56,7 @@ export const Floor = t.Object({
 })
 export type Floor = Static<typeof Floor>
 
-/** X4: whether a timeout may decide for the agents of a person. Whoever says nothing allows it. */
+/** X4: whether a timeout may decide for the agents of a person. A person who says nothing allows it. */
 export const PolicyFields = {
   defaults: either('allow', 'forbid'),
   forbid: t.Array(t.Object({ action: t.Optional(Action), risk: t.Optional(Risk) }), { maxItems: limits.policyEntriesMax }),

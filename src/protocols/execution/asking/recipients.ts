@@ -67,11 +67,11 @@ export async function insteadOf(read: Read, who: string, { owner, project_id }: 
 
 type Fields = Pick<Request, 'people' | 'assigned_to'> & { readonly gone?: readonly string[]; readonly no_decider?: boolean }
 
-/** With other people. Who may not answer any more has put nothing aside. */
+/** With other people. A person who may not answer any more has put nothing aside. */
 function withPeople(request: Request, { people, assigned_to, gone = [], no_decider = false }: Fields, now: string): Request {
   const { gone: _, no_decider: __, snoozed, escalated_to, ...rest } = request
   const asleep = snoozed?.filter(({ by }) => people.includes(by)) ?? []
-  // Whoever was called in stays through other hands, as long as they can answer.
+  // People who were called in stay through other hands, as long as they can answer.
   const called = escalated_to?.filter((who) => people.includes(who)) ?? []
   return {
     ...rest,
@@ -85,7 +85,10 @@ function withPeople(request: Request, { people, assigned_to, gone = [], no_decid
   }
 }
 
-/** What is bound to a task, or to a quorum: whoever of its people can answer, and nobody else. `turn`: whose turn it is by the task. */
+/**
+ * A request that is bound to a task, or to a quorum: those of its people who can answer, and nobody else. `turn`: whose turn it is by the
+ * task.
+ */
 export function rerouteToPeople(request: Request, reach: Reach, now: string, turn: string | null = null): Request {
   const people = peopleIn(reach)
   const keeps = [request.assigned_to, turn].find((who) => who !== null && people.includes(who))
@@ -94,7 +97,7 @@ export function rerouteToPeople(request: Request, reach: Reach, now: string, tur
   return withPeople(request, { people, assigned_to, gone: goneIn(reach), no_decider }, now)
 }
 
-/** What one person has: somebody else has it from now on, where that person cannot answer. A pool has it back. */
+/** A request that one person has: somebody else has it from now on, where that person cannot answer. A pool has it back. */
 async function handed(read: Read, asked: Request, now: string): Promise<Request> {
   const canAnswer = async (who: string): Promise<boolean> => (await isPersonOf(read, who, asked.project_id)) || isChief(read, who)
   const isGone = asked.assigned_to !== null && !(await canAnswer(asked.assigned_to))

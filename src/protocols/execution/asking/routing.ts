@@ -12,7 +12,7 @@ import { judgesOf, type TaskBehind } from '../access.ts'
 export type Routed = Pick<Request, 'owner' | 'people' | 'assigned_to'> & {
   readonly gone?: readonly string[]
   readonly no_decider?: boolean
-  /** Who was meant and cannot answer. */
+  /** The person who was meant and cannot answer. */
   readonly instead_of?: string
 }
 export type Asking = Pick<Request, 'action' | 'role' | 'project_id' | 'tags' | 'requester' | 'quorum'> & {
@@ -32,7 +32,7 @@ export async function routedTo(read: Read, asking: Asking, task: TaskBehind | nu
   if (task !== null) return { owner, ...(await routedByTask(read, task, owner, now)) }
   if (asking.quorum) return { owner, ...(await routedToQuorum(read, asking, asking.quorum, now)) }
   const isPool = asking.role === 'pool'
-  // Whoever answers for the agent is one of them, most of the time.
+  // The person who answers for the agent is one of them, most of the time.
   if (isPool && ((await isPersonOf(read, owner, asking.project_id)) || (await hasPeople(read, asking.project_id))))
     return { owner, people: [], assigned_to: null }
   const who = asking.role === 'delegate' ? await delegateOf(read, asking, owner) : owner
@@ -71,7 +71,7 @@ async function ownerOf(read: Read, requester: string): Promise<string> {
   return owner
 }
 
-/** X26: by the rules of whoever answers for the agent, and of nobody else. Who cannot answer any more is passed over. */
+/** X26: by the rules of whoever answers for the agent, and of nobody else. A delegate who cannot answer any more is passed over. */
 async function delegateOf(read: Read, asking: Asking, owner: string): Promise<string> {
   const found = ruleFor((await read.raw(Rules, owner))?.rules ?? [], asking)
   return found !== null && (await isPersonOf(read, found.delegate_to, asking.project_id)) ? found.delegate_to : owner
@@ -163,6 +163,6 @@ export function claimedBy(request: Request, who: string, now: string, until: str
   const since = request.assigned_to === who && request.assigned_at !== null ? request.assigned_at : now
   return { ...handedTo(request, who, now), status: 'assigned', assigned_at: since, claimed_until: until }
 }
-/** Whoever answers what nobody has claimed takes it and answers it. */
+/** A person who answers a request that nobody has claimed takes it and answers it. */
 export const takenBy = (request: Request, who: string, now: string): Request =>
   isInPool(request) ? { ...handedTo(request, who, now), status: 'assigned' } : request

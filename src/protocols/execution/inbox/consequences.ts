@@ -10,7 +10,7 @@ type Answers = Pick<Effects, 'approve' | 'reject'>
 const ENDS = 'the task ends'
 const ONLY_ANSWERED = 'not possible: it can only be answered or left'
 
-/** What another protocol asks has consequences there. */
+/** A question of another protocol has consequences there. */
 const elsewhere: Readonly<Record<Exclude<Request['kind'], 'request'>, Answers>> = {
   approval: { approve: 'the task goes on', reject: ENDS },
   choice: { approve: 'the task goes on with the option that you choose', reject: `${ONLY_ANSWERED}; cancelling the task ends it` },

@@ -20,7 +20,7 @@ const Precedent = t.Object({ request_id: Id, at: Timestamp, by: Named, result: t
 /** From the person who answers for it, through each agent that passed it on, to what it is done to. */
 const Link = t.Object({ kind: either('person', 'agent', 'system', 'target'), ...Named.properties })
 
-/** What the server knows by itself, whatever the agent says. */
+/** The server's own knowledge, whatever the agent says. */
 const Facts = t.Object({
   agent: t.Object({
     registered_at: nullable(Timestamp),
@@ -107,14 +107,14 @@ function lineOf(text: string): string {
 export const titleOf = ({ payload }: Request): string => lineOf(questionIn(payload))
 
 const PLAIN = /^[\n\t\x20-\x7E]*$/
-/** What people should be told about the text. Plain letters deceive only where two labels look the same, and most text is plain. */
+/** Warnings to people about the text. Plain letters deceive only where two labels look the same, and most text is plain. */
 function flaggedIn({ payload, agent_id }: Request): string[] {
   const labels = 'question' in payload ? payload.options : []
   const texts = [agent_id, questionIn(payload), ...labels, ...(payload.context === undefined ? [] : [payload.context])]
   return warningsOf(texts.every((text) => PLAIN.test(text)) ? labels : texts)
 }
 
-/** What the items of one page have in common is asked for once. */
+/** Knowledge that the items of one page have in common is asked for once. */
 export type Knowing = {
   named(id: string): Promise<Registered | null>
   openOf(requester: string): Promise<number>
@@ -134,7 +134,7 @@ export function knowingBy(read: Read): Knowing {
     return found.filter((one) => one !== null)
   }
   return {
-    // Whoever asks: who is before them is theirs to know.
+    // For any reader: they may know who is before them.
     named: (id) => read.ports.names.named(read, id),
     openOf(requester) {
       const found = counts.get(requester) ?? read.count(Request, 'asker', [requester, 'open'])
@@ -160,7 +160,7 @@ async function personNamed(id: string, knowing: Knowing): Promise<Static<typeof 
   return { id, name: isPerson(id) ? nameOf(await knowing.named(id)) : null }
 }
 
-/** What an operator would look for first: it stands in the details by this name. */
+/** The thing that an operator would look for first: it stands in the details by this name. */
 function targetIn({ payload }: Request): string | null {
   const { details } = payload as { details?: { target?: unknown } }
   return typeof details?.target === 'string' && details.target !== '' ? lineOf(details.target) : null

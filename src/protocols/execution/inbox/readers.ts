@@ -8,7 +8,7 @@ export type Inboxes = {
   readonly people: readonly string[]
   /** The pools of their projects. */
   readonly pools: readonly string[]
-  /** What no person can decide, where they could name a substitute. */
+  /** Projects in which they could name a substitute where no person can decide. */
   readonly undecided: readonly string[]
   /** Of some of the people they answer in some projects only: their items have to be looked at one by one. */
   readonly isPartly: boolean

@@ -22,7 +22,7 @@ function fateOf({ status, receipt }: Request): Fate {
   if (receipt === undefined) return 'open'
   if (status === 'failed' && receipt.reason === 'timeout') return 'expired'
   if (status !== 'completed') return 'ended'
-  // What time or a grant decided was asked of nobody.
+  // A request that time or a grant decided was asked of nobody.
   if (receipt.by === SYSTEM_ID || receipt.basis.kind !== 'role') return 'ended'
   return receipt.result === 'approved' || receipt.result === 'rejected' ? receipt.result : 'answered'
 }

@@ -106,7 +106,7 @@ export const newHook = (id: string, endpoint: string, random: string, push?: Hoo
   ...(push === undefined ? {} : { push }),
 })
 
-/** What stands in the links of a mail: whoever has it may do that one thing with the channel. */
+/** The token in the links of a mail: anybody who has it may do that one thing with the channel. */
 export const linkToken = ({ id, secret }: Pick<Hook, 'id' | 'secret'>, purpose: 'confirm' | 'stop'): string =>
   `${id}.${sha256(`${secret} ${purpose}`)}`
 

@@ -88,7 +88,7 @@ function daysIn(text: string | undefined): ReadonlySet<number> {
   return found
 }
 
-/** What the clock on the wall says decides: an hour that is left out or comes twice is as long as it is there. */
+/** The clock on the wall decides: an hour that is left out or comes twice is as long as it is there. */
 function isQuiet(quiet: QuietHours, ms: number): boolean {
   const { weekday, minute } = wallAt(quiet, ms)
   const [from, to] = [minutesIn(quiet.from), minutesIn(quiet.to)]

@@ -65,7 +65,7 @@ type Added = {
   readonly address?: string
   readonly keys?: Static<typeof PushInput>
 }
-/** What each kind needs, and nothing of the others. */
+/** The fields that each kind needs, and none of the others. */
 const fieldsOf = { webhook: ['endpoint'], push: ['endpoint', 'keys'], email: ['address'] } as const
 const hasItsFields = ({ kind = 'webhook', ...given }: Added): boolean => {
   const needed: readonly string[] = fieldsOf[kind]

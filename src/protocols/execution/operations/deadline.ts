@@ -47,7 +47,7 @@ const extend = command({
   load: (read, { request_id }) => requestOf(read, request_id),
   decide({ request }, input, { actor, now }) {
     const { expires_at, asked_until } = request
-    // What the agent asked is known by its first deadline, whatever comes after.
+    // The agent's question is known by its first deadline, whatever comes after.
     const first = asked_until ?? expires_at
     const next: Request = {
       ...request,

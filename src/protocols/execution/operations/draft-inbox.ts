@@ -46,7 +46,7 @@ const endingsFor = (status: ListedStatus | undefined): readonly string[] => {
   if (!mayHaveEnded(status)) return []
   return status === undefined ? endedStatuses : [status === 'expired' ? 'failed' : status]
 }
-/** What stands under a status, in the words of what is counted. */
+/** The outcomes under a status, in the words of what is counted. */
 const outcomesFor = (status: Status | undefined): readonly Outcome[] => {
   if (status === undefined) return [...endedStatuses, 'expired']
   return status === 'failed' ? ['failed', 'expired'] : [status]
@@ -59,7 +59,7 @@ const isMeantBy =
     (priority === undefined || request.priority === priority) &&
     (action === undefined || request.action === action)
 
-/** What waits comes first, by priority and age, without what was put off; what has ended follows, the latest first. */
+/** Waiting requests come first, by priority and age, without those that were put off; ended ones follow, the latest first. */
 function stretchesOf(of: Inboxes, asked: Asked): Stretch[] {
   const { status, priority, action } = asked
   const inboxes = allOf(of)
@@ -150,7 +150,7 @@ async function placesUnder(read: Read, actor: Actor, kind: 'free' | 'bound'): Pr
 }
 
 /**
- * How many requests have ended so, of those that a person sees. What has no task behind it is theirs as long as they are in the project.
+ * How many requests have ended so, of those that a person sees. Requests without a task are theirs as long as they are in the project.
  * Whether they read a task may have changed since, so what is bound to one is looked at, unless they own the project and read all of it.
  */
 async function settledFor(read: Read, actor: Actor, outcomes: readonly Outcome[]): Promise<number> {
@@ -189,7 +189,7 @@ export function counterOf(read: Read, actor: Actor) {
   async function open(asked: Asked): Promise<number> {
     const { status, priority, action } = asked
     const parts = priority === undefined ? ranks : [rankOf[priority]]
-    // What is open is not counted by project: a key for some projects learns nothing of the others.
+    // Open requests are not counted by project: a key for some projects learns nothing of the others.
     const isCounted = isAlone && actor.partial !== true && action === undefined && status !== 'expired'
     if (!isCounted) return seenOf('open', parts, isMeantBy(asked))
     const claimed = status === undefined ? 0 : await countIn('claimed', parts)
@@ -243,7 +243,7 @@ const inbox = query({
     const page = await pageOver(read, 'request.inbox', input, stretchesOf(inboxesReadBy(actor), input))
     return { ...page, ...(await counterOf(read, actor).of(input)) }
   },
-  // What hides or turns around is visible, as everywhere where people decide.
+  // Characters that hide or turn text around are visible, as everywhere where people decide.
   view: ({ found, ...rest }, _, { actor }) => ({ requests: found.map((request) => asShown(viewOf(request, actor))), ...rest }),
   example: { given: 'asked', as: 'alice', input: { status: 'pending' } },
 })
@@ -254,7 +254,7 @@ export async function askedBy(read: Read, name: string, whose: string, input: Pa
   const states =
     status === undefined ? statesOf(input.state) : status === 'expired' ? statesOf(undefined) : [isEnded(status) ? 'closed' : 'open']
   const prefixes = states.map((state) => [whose, state])
-  // What an agent calls itself is a filter; the key of a project names with it whose requests are meant.
+  // The name that an agent gives itself is a filter; the key of a project names with it whose requests are meant.
   const isWhole = agent_id === undefined || (agent_id === whose && whose !== actor.id)
   const isAll = status === undefined && project_id === undefined && isWhole
   const wants = isAll

@@ -7,7 +7,8 @@ import { either, t } from '#kernel/declare/schema.ts'
 import { signReceipt, SignedReceipt } from '../answering/receipt.ts'
 import { asker, requestOf } from '../access.ts'
 import { Id, isOpen, Request } from '../schema.ts'
-import { RequestView, viewAgain, viewOf } from '../view.ts'
+import { viewAgain } from '../view-again.ts'
+import { RequestView, viewOf } from '../view.ts'
 import { askedBy, ListedStatus } from './draft-inbox.ts'
 
 /** As the whole batch left it, with its receipt where it has one. */

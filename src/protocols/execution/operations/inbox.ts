@@ -1,4 +1,4 @@
-// The inbox: everything that waits for a person, whoever asks it of them, most urgent first. What is not theirs is neither listed
+// The inbox: everything that waits for a person, whoever asks it of them, most urgent first. Items that are not theirs are neither listed
 // nor counted.
 import { heldBy, human, installationOwner, isIn, role, speaksFor, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
@@ -52,7 +52,7 @@ const list = query({
       if (request === null) return { items, next_cursor: at === null ? null : cursorOf('inbox.list', asked, at) }
       const item: ListedItem = await (asked.view === 'row' ? rowOf : itemOf)(request, actor, now, knowing)
       items.push(item)
-      // What agents write may be long: a page also ends when it has enough of it.
+      // Agents' text may be long: a page also ends when it has enough of it.
       bytes += item.card === undefined ? 0 : JSON.stringify(item.card).length
       if (items.length === pageSize(asked) || bytes > limits.pageBytesMax) return { items, next_cursor: cursorOf('inbox.list', asked, at!) }
     }
@@ -65,7 +65,7 @@ const seenBy = (actor: Actor, person: string | null): Inboxes =>
   person === null || person === actor.id ? inboxesReadBy(actor) : inboxOf(person)
 
 type Found = { readonly request: Request | null; readonly at: string | null }
-/** What fits, with its place in the list; a place without a request: so much was looked at, the rest is for the next page. */
+/** The items that fit, with their places in the list; a place without a request: so much was looked at, the rest is for the next page. */
 async function* found(read: Read, asked: ListInput, inbox: Inboxes, knowing: Knowing, name = 'inbox.list'): AsyncIterable<Found> {
   const { index, prefixes, reverse } = rowsOf(asked, inbox)
   const limit = Math.max(pageSize(asked), PORTION)
@@ -225,7 +225,7 @@ async function countedBy(read: Read, actor: Actor): Promise<Count> {
   const own = await countsIn(read, 'open', [actor.id])
   const pool = await countsIn(read, 'open', inboxes.pools)
   const undecided = await countsIn(read, 'open', inboxes.undecided)
-  // What they were called to out of a pool stands in both.
+  // Items that they were called to out of a pool stand in both.
   const twice = await countsIn(read, 'twice', [actor.id])
   const by_priority = {
     critical: own.critical + pool.critical + undecided.critical - twice.critical,

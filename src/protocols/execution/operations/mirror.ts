@@ -246,7 +246,7 @@ const close = command({
       by: 'user_alice',
       basis: { kind: 'role', id: 'answered at the checkpoint' },
     }),
-    // What still waits elsewhere is not closed here: nobody has answered it.
+    // An item that still waits elsewhere is not closed here: nobody has answered it.
     refused: 'UNAUTHORIZED',
   },
 })

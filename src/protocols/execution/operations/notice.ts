@@ -55,7 +55,7 @@ async function isBefore(read: Read, request: Request, person: string, now: strin
   return standsInNow(subject, inboxes, request, now) || inboxes.includes(poolOf(request.project_id))
 }
 
-/** Who gives it to somebody tells that one, or who stands in for them; the others have it before them already. */
+/** A person who gives it to another one tells that one, or their substitute; the others have it before them already. */
 async function isGivenTo(read: Read, request: Request, person: string, now: string): Promise<boolean> {
   const { assigned_to } = request
   if (assigned_to === null || assigned_to === person) return true
@@ -164,7 +164,7 @@ const HOUR_MS = 3_600_000
 async function cappedUntil(read: Read, person: string, max: number | null | undefined, now: string): Promise<string | null> {
   if (max === null || max === undefined) return null
   const since = timestampOf(Date.parse(now) - HOUR_MS)
-  // What was sent an hour ago to the millisecond counts no more: else it would be waited for until now.
+  // A notice that was sent an hour ago to the millisecond counts no more: else it would be waited for until now.
   const sent = await read.list(Notice, 'sent', [[person]], { after: `${since}\0${END}`, limit: max })
   const first = sent.length < max ? null : await read.raw(Notice, sent[0]!.id)
   return first === null ? null : timestampOf(Date.parse(first.last_at) + HOUR_MS)
@@ -249,7 +249,10 @@ const compose = query({
 })
 
 type First = { readonly order: string; readonly held: 'cap' | undefined }
-/** What else waits for this channel, and would be said now: a burst is one message. A webhook has each by itself, but for what was held back. */
+/**
+ * Other notices that wait for this channel, and would be said now: a burst is one message. A webhook has each by itself, but for what was
+ * held back.
+ */
 async function gathered(read: Read, channel: Channel, { order, held }: First, context: Context) {
   const along: { order: string; data: object }[] = []
   const gone: { order: string; why: string }[] = []

@@ -1,4 +1,4 @@
-// Answering, and the other ways in which a request ends. Whoever is first wins; everybody else sees it decided.
+// Answering, and the other ways in which a request ends. The first answer wins; everybody else sees it decided.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'

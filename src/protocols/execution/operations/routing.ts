@@ -1,4 +1,4 @@
-// A request goes to somebody else, or to more people. Who may answer for a task never changes by it.
+// A request goes to somebody else, or to more people. The people who may answer for a task never change by it.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
 import { system, type Actor } from '#kernel/declare/access.ts'

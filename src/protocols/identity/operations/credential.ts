@@ -107,7 +107,7 @@ const revoke = command({
   example: { given: 'withKey', as: 'admin', input: ({ issued }) => ({ key_id: issued.id }) },
 })
 
-/** Whose key it is says that it exists: the refusal must speak of the key alone. */
+/** The owner of a key would tell that it exists: the refusal must speak of the key alone. */
 const hiddenKey = (key_id: string) => (): never => {
   throw new Refusal('NOT_FOUND', `there is no key ${key_id}`)
 }

@@ -93,8 +93,8 @@ const refused: readonly Row[] = [
   ['an item of 301 characters', 'APPROVE', { item: 'i'.repeat(301) }, 'payload.item', /more than 300 char/],
   ['details that are a list', 'APPROVE', { ...approve, details: [1] }, 'payload.details', /must be object/],
   ['details that are a text', 'APPROVE', { ...approve, details: 'x' }, 'payload.details', /must be object/],
-  ['details of 9 levels', 'APPROVE', { ...approve, details: nested(9) }, 'payload.details', /nested more than 8 deep/],
-  ['10 kB of nesting', 'APPROVE', { ...approve, details: nested(2_000) }, 'payload.details', /nested more than 8 deep/],
+  ['details of 13 levels', 'APPROVE', { ...approve, details: nested(13) }, 'payload.details', /nested more than 12 deep/],
+  ['10 kB of nesting', 'APPROVE', { ...approve, details: nested(2_000) }, 'payload.details', /nested more than 12 deep/],
   ['details above 16 KiB', 'APPROVE', { ...approve, details: { a: 'ä'.repeat(8_192) } }, 'payload.details', /larger than 16384 bytes/],
   ['details that are not JSON', 'APPROVE', { ...approve, details: { a: undefined } }, 'payload.details', /is not JSON/],
   ['a flag that is a text', 'APPROVE', { ...approve, reject_requires_reason: 'yes' }, 'payload.reject_requires_reason', /must be boolean/],
@@ -314,8 +314,8 @@ const accepted: readonly (readonly [title: string, action: Action, payload: obje
   [
     'details of 8 levels, whatever they hold',
     'APPROVE',
-    { item: 'Deploy', details: { ...nested(8), a: [1, null, '\u200B'] } },
-    { item: 'Deploy', details: { ...nested(8), a: [1, null, '\u200B'] } },
+    { item: 'Deploy', details: { ...nested(12), a: [1, null, '\u200B'] } },
+    { item: 'Deploy', details: { ...nested(12), a: [1, null, '\u200B'] } },
   ],
   [
     'details of 16 KiB',
