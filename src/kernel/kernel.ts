@@ -248,8 +248,8 @@ export function createKernel(options: KernelOptions): Kernel {
     const behalf = actor.behalf ?? allowed.behalf(actor, state)
     const as: Actor = behalf === null ? actor : { ...actor, behalf }
     record(draft, newId, protocol, decision, as, actor.basis ?? { kind: 'role', id: allowed.name }, cause)
-    for (const { doc, id, value } of decision.puts ?? []) {
-      await readerAs(draft, SYSTEM).raw(doc, id)
+    for (const { doc, id, value, isNew } of decision.puts ?? []) {
+      if (isNew !== true) await readerAs(draft, SYSTEM).raw(doc, id)
       draft.after.set(keyOf(doc, id), value)
       draft.puts.add(keyOf(doc, id))
     }

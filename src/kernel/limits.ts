@@ -383,6 +383,8 @@ export const limits = {
   /** How long data beside the record of an ended session is kept, and a message is tried: at least the week that was promised. */
   harnessKeptMs: 8 * 24 * 3_600_000,
   harnessUnsentMs: 7 * 24 * 3_600_000,
+  /** How long the address of an artifact serves without the session's token (C38). */
+  harnessTicketMs: 7 * 24 * 3_600_000,
   /** Events that wait for an earlier one, of one session: those beyond are taken as they come. */
   harnessHeldMax: 200,
   harnessHeldBytesMax: 1024 * 1024,

@@ -47,21 +47,36 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
   const prefix = prefixIn(channel)
   const inChannel = keyOf(Delivery, `${channel.name}/`)
   const lanes = new Map<string, Promise<void>>()
+  /** Of lanes at work: what was committed since their work began, by key. It need not be looked for. */
+  const news = new Map<string, string[]>()
+  /** Of lanes that wait for an outcome to be recorded: what wakes them. */
+  const bells = new Map<string, () => void>()
   /** Lanes whose first delivery waits for its next attempt, and until when. */
   const held = new Map<string, string>()
+  /** Sent, and about to be removed: a commit that speaks of them says nothing new. */
+  const leaving = new Set<string>()
   const settle = createSettler(kernel, clock, () => loop.signal, log, duty)
   const nowText = (): string => timestampOf(clock.now())
   let place = prefix
 
-  async function deliver(lane: string, deliveries: readonly Delivery[]): Promise<boolean> {
+  async function send(lane: string, deliveries: readonly Delivery[]): Promise<{ settled: Promise<unknown>; isWell: boolean }> {
     const done = await Promise.allSettled(deliveries.map((delivery) => channel.send(delivery, duty.as())))
     const failed = done.findIndex(({ status }) => status === 'rejected')
     // Messages after a failure in their lane are sent again after it: twice rather than out of order.
     const spoken = channel.ordered && failed !== -1 ? done.slice(0, failed + 1) : done
-    await Promise.all(spoken.map((result, i) => settle(outcomeOf(deliveries[i]!, result))))
     if (failed !== -1)
       log.warn({ channel: channel.name, lane, error: wordsOf((done[failed] as PromiseRejectedResult).reason) }, 'a delivery failed')
-    return failed === -1
+    const outcomes = spoken.map((result, i) => outcomeOf(deliveries[i]!, result))
+    return { settled: Promise.all(outcomes.map(settled)), isWell: failed === -1 }
+  }
+  async function settled(outcome: Outcome): Promise<void> {
+    const key = keyOf(Delivery, outcome.id)
+    leaving.add(key)
+    try {
+      await settle(outcome)
+    } finally {
+      leaving.delete(key)
+    }
   }
 
   function outcomeOf({ id, attempt, due: taken }: Delivery, result: PromiseSettledResult<void>): Outcome {
@@ -70,24 +85,74 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
     return { id, taken, ok: false, due: again, error: wordsOf(result.reason) }
   }
 
+  /**
+   * From the first on, as long as there are any. The store is asked until it has no more; from then on commits say what is new. While outcomes
+   * are being recorded the next ones go out, as many as the window has room for.
+   */
   async function workInOrder(lane: string): Promise<void> {
     const first = keyOf(Delivery, `${channel.name}/${lane}/`)
-    for (let going = true; going && !loop.signal.aborted;) {
-      const keys = await store.keys(first, first + END, channel.window)
-      const rows = await readAll(keys)
-      if (rows.length === 0) {
-        // The next one differs from the record: nothing overtakes it, and the lane is looked at again in a while.
-        if (keys.length > 0) held.set(lane, timestampOf(clock.now() + DAMAGED_MS))
-        return
+    const open = new Set<Promise<unknown>>()
+    let [after, isWhole, unsettled] = [first, false, 0]
+    const recorded = async (): Promise<void> => void (await Promise.all(open))
+    while (isOnDuty()) {
+      if (unsettled >= channel.window) await Promise.race(open)
+      const room = channel.window - unsettled
+      const heard = news.get(lane)!.splice(0).toSorted()
+      // Put in again under its old key while it was sent: it is another one.
+      if (heard.some((key) => key <= after)) {
+        await recorded()
+        ;[after, isWhole] = [first, false]
+        continue
       }
+      const keys = isWhole ? heard.slice(0, room) : await store.keys(after, first + END, room)
+      if (isWhole) news.get(lane)!.push(...heard.slice(room))
+      else
+        news.set(
+          lane,
+          news.get(lane)!.filter((key) => !keys.includes(key)),
+        )
+      if (keys.length === 0) {
+        isWhole = true
+        if (open.size > 0) await Promise.race([recorded(), new Promise<void>((ring) => bells.set(lane, ring))])
+        if (open.size === 0 && news.get(lane)!.length === 0) return
+        continue
+      }
+      const { rows, isCut } = await rowsOf(keys)
       const now = nowText()
       const later = rows.findIndex(({ due }) => due > now)
-      if (later === 0) {
-        held.set(lane, rows[0]!.due)
+      const ready = later === -1 ? rows : rows.slice(0, later)
+      if (ready.length === 0) {
+        await recorded()
+        if (isWhole) {
+          // Taken back, perhaps: only the store knows.
+          ;[after, isWhole] = [first, false]
+          continue
+        }
+        // Not due yet, or the next one differs from the record: nothing overtakes it.
+        held.set(lane, rows[0]?.due ?? timestampOf(clock.now() + DAMAGED_MS))
         return
       }
-      going = await deliver(lane, later === -1 ? rows : rows.slice(0, later))
+      isWhole = (isWhole || keys.length < room) && !isCut && later === -1
+      const sent = await send(lane, ready)
+      const { length } = ready
+      const ends = sent.settled.finally(() => {
+        open.delete(ends)
+        unsettled -= length
+      })
+      open.add(ends)
+      unsettled += length
+      after = keyOf(Delivery, ready.at(-1)!.id)
+      if (!sent.isWell) break
     }
+    await recorded()
+  }
+
+  /** As far as they can be read one after the other. */
+  async function rowsOf(keys: readonly string[]): Promise<{ rows: Delivery[]; isCut: boolean }> {
+    const found = new Map((await readAll(keys)).map((row) => [keyOf(Delivery, row.id), row]))
+    const missing = keys.findIndex((key) => !found.has(key))
+    const rows = (missing === -1 ? keys : keys.slice(0, missing)).map((key) => found.get(key)!)
+    return { rows, isCut: missing !== -1 }
   }
 
   async function workAsDue(lane: string, ids: readonly string[]): Promise<void> {
@@ -95,10 +160,11 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
       // Read again: while the ones before were sent, this one may have been moved or taken back.
       const rows = await readAll(ids.slice(i, i + channel.window).map((id) => keyOf(Delivery, id)))
       const now = nowText()
-      await deliver(
+      const { settled: ends } = await send(
         lane,
         rows.filter(({ due }) => due <= now),
       )
+      await ends
     }
   }
 
@@ -107,29 +173,64 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
   }
 
   function start(lane: string, ids: readonly string[]): void {
+    held.delete(lane)
+    news.set(lane, [])
     const work = (channel.ordered ? workInOrder(lane) : workAsDue(lane, ids))
-      .catch((error: unknown) => log.error({ channel: channel.name, lane, error: wordsOf(error) }, 'a lane failed'))
-      .finally(() => {
+      .then(
+        () => true,
+        (error: unknown) => {
+          log.error({ channel: channel.name, lane, error: wordsOf(error) }, 'a lane failed')
+          return false
+        },
+      )
+      .then((isWell) => {
         lanes.delete(lane)
-        loop.wake()
+        bells.delete(lane)
+        const isLate = news.get(lane)!.length > 0
+        news.delete(lane)
+        // What came at the last moment is taken up at once; another lane may wait for the place; and the index knows what is due later.
+        if (isWell && isLate && !held.has(lane) && isOnDuty()) start(lane, [])
+        else loop.wake()
       })
     lanes.set(lane, work)
   }
+
+  const isOnDuty = (): boolean => duty.holds() && !loop.signal.aborted
+  /** What was committed here is begun at once, where it can be. Answers whether the index has to be looked at. */
+  function hear(keys: readonly string[]): boolean {
+    let isMore = false
+    const now = nowText()
+    for (const key of keys) {
+      if (!key.startsWith(inChannel)) continue
+      const delivery = store.peek?.(key)?.value as Delivery | undefined
+      if (delivery === undefined && leaving.has(key)) continue
+      if (!channel.ordered || delivery === undefined || delivery.due > now) isMore = true
+      else if (lanes.has(delivery.lane)) {
+        news.get(delivery.lane)!.push(key)
+        bells.get(delivery.lane)?.()
+      }
+      else if ((held.get(delivery.lane) ?? '') <= now) {
+        if (lanes.size >= channel.lanesMax || !isOnDuty()) isMore = true
+        else start(delivery.lane, [])
+      }
+    }
+    return isMore
+  }
+
+  const laneOf = (id: string): string => id.slice(channel.name.length + 1, id.lastIndexOf('/'))
+  /** Whoever works in order reads for itself, and holds a lane whose next one cannot be read. */
+  const soundIn = async (ids: readonly string[]): Promise<readonly string[]> =>
+    channel.ordered ? ids : (await readAll(ids.map((id) => keyOf(Delivery, id)))).map(({ id }) => id)
 
   /** Starts what is due, as far as there are lanes. Answers whether there may be more. */
   async function look(now: string): Promise<boolean> {
     const fromStart = place === prefix
     for (let page = 0; page < PAGES_MAX; page++) {
       const entries = await store.scan(place, endOf(prefix, now), PAGE)
-      const due = Map.groupBy(await readAll(entries.map((entry) => keyOf(Delivery, idIn(entry)))), ({ lane }) => lane)
-      for (const [lane, deliveries] of due) {
+      for (const [lane, ids] of Map.groupBy(await soundIn(entries.map(idIn)), laneOf)) {
         if (lanes.has(lane) || (held.get(lane) ?? '') > now) continue
         if (lanes.size >= channel.lanesMax) return false // one that ends wakes us
-        held.delete(lane)
-        start(
-          lane,
-          deliveries.map(({ id }) => id),
-        )
+        start(lane, ids)
       }
       if (entries.length < PAGE) {
         place = prefix
@@ -163,7 +264,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
     turn,
     // A hint; the index is the truth.
     tail: kernel.tail,
-    wants: ({ keys }) => keys === 'all' || keys.some((key) => key.startsWith(inChannel)),
+    wants: ({ keys }) => keys === 'all' || hear(keys),
     restMs: REST_MS,
     failed: 'the outbox could not read',
   })
@@ -176,7 +277,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
   }
 }
 
-/** All outcomes of one turn go into one commit. */
+/** All outcomes of one turn go into one commit, and so do those that come while it is written. */
 function createSettler(
   kernel: Kernel,
   clock: Clock,
@@ -185,7 +286,8 @@ function createSettler(
   duty: Duty,
 ): (outcome: Outcome) => Promise<void> {
   let outcomes: Outcome[] = []
-  let settling: Promise<void> | undefined
+  /** What is being recorded, and what will be after it. */
+  let [settling, next] = [null, null] as [Promise<void> | null, Promise<void> | null]
 
   async function record(some: readonly Outcome[]): Promise<void> {
     for (let attempt = 0; ; attempt++) {
@@ -205,14 +307,16 @@ function createSettler(
   }
 
   async function flush(): Promise<void> {
-    settling = undefined
+    settling = next
+    next = null
     const all = outcomes
     outcomes = []
     for (let i = 0; i < all.length; i += OUTCOMES_MAX) await record(all.slice(i, i + OUTCOMES_MAX))
+    settling = null
   }
 
   return (outcome) => {
     outcomes.push(outcome)
-    return (settling ??= Promise.resolve().then(flush))
+    return (next ??= (settling ?? Promise.resolve()).then(flush))
   }
 }

@@ -75,7 +75,7 @@ test('at most lanesMax lanes are served at once, and all get their turn', async 
   const w = workerWorld()
   const channel = postChannel()
   const worker = runOutbox(w.kernel, channel, w.clock, silent)
-  for (const lane of 'abcdefghij') await post(w, lane, ['1'])
+  await Promise.all([...'abcdefghij'].map((lane) => post(w, lane, ['1'])))
   await w.clock.advance(5_000)
   assert.equal(channel.sent.length, 10)
   assert.equal(channel.most, 4)
@@ -94,6 +94,66 @@ test('thousands behind a lane that is held do not hide another lane', async () =
   await post(w, 'z', ['1'])
   await w.clock.advance(1_000)
   assert.deepEqual(channel.sent, ['z1'])
+  await worker.stop()
+})
+
+test('what is committed goes out at once, and no clock has to move for it', async () => {
+  const w = workerWorld()
+  const channel = postChannel({ window: 8 })
+  const worker = runOutbox(w.kernel, channel, w.clock, silent)
+  await w.clock.advance(1)
+  for (const order of ['1', '2', '3']) {
+    await post(w, 'a', [order])
+    await post(w, 'b', [order])
+  }
+  await settled()
+  assert.deepEqual(channel.sent.filter((name) => name.startsWith('a')), ['a1', 'a2', 'a3'])
+  assert.deepEqual(channel.sent.filter((name) => name.startsWith('b')), ['b1', 'b2', 'b3'])
+  assert.deepEqual(await deliveries(w.store), [])
+  await worker.stop()
+})
+
+test('while outcomes are recorded the next ones go out, within the window', async () => {
+  let isSlow = false
+  const gate = Promise.withResolvers<void>()
+  const w = workerWorld()
+  const call: typeof w.kernel.call = async (name, ...rest) => {
+    if (isSlow && name === 'kernel/delivery.settle') await gate.promise
+    return w.kernel.call(name, ...rest)
+  }
+  const channel = postChannel({ window: 2 })
+  const worker = runOutbox({ ...w.kernel, call }, channel, w.clock, silent)
+  await w.clock.advance(1)
+  isSlow = true
+  for (const order of ['1', '2', '3']) {
+    await post(w, 'a', [order])
+    await settled()
+  }
+  assert.deepEqual(channel.sent, ['a1', 'a2'])
+  gate.resolve()
+  await settled()
+  assert.deepEqual(channel.sent, ['a1', 'a2', 'a3'])
+  assert.deepEqual(await deliveries(w.store), [])
+  await worker.stop()
+})
+
+test('one that is posted anew while its outcome is recorded is another one, and is sent too', async () => {
+  const w = workerWorld()
+  let again = true
+  const call: typeof w.kernel.call = async (name, ...rest) => {
+    if (again && name === 'kernel/delivery.settle') {
+      again = false
+      w.clock.step(1)
+      await post(w, 'a', ['1'])
+    }
+    return w.kernel.call(name, ...rest)
+  }
+  const channel = postChannel({ window: 8 })
+  const worker = runOutbox({ ...w.kernel, call }, channel, w.clock, silent)
+  await post(w, 'a', ['1'])
+  await w.clock.advance(1_000)
+  assert.deepEqual(channel.sent, ['a1', 'a1'])
+  assert.deepEqual(await deliveries(w.store), [])
   await worker.stop()
 })
 

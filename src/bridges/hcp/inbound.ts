@@ -36,11 +36,10 @@ export function inbound({ id, kernel, clock, link, gapMs, log }: InboundOptions)
   const stopping = new AbortController()
 
   async function bury(arrived: Arrived, reason: DeadReason, detail: string): Promise<Verdict> {
-    const { body, raw, properties, user_id, queue } = arrived
-    const bytes = body ?? Buffer.from(typeof raw === 'string' ? raw : (JSON.stringify(raw) ?? ''))
+    const { body, properties, user_id, queue } = arrived
     try {
       const headers = { reason, detail: detail.slice(0, 500), queue, user: user_id ?? '' }
-      await link.publish({ exchange: DEAD, key: id, properties, headers, body: bytes })
+      await link.publish({ exchange: DEAD, key: id, properties, headers, body })
       log.warn({ reason, detail, queue, user: user_id }, 'a message was put aside')
       return 'ack'
     } catch (error) {

@@ -23,14 +23,13 @@ export type LinkOptions = {
   readonly log: LinkLog
 }
 
-/** A message as it came. `body` is null where the library has not left its bytes as they were. */
+/** A message as it came. Where its sender names no encoding, the library parses JSON by itself, and `body` is written anew from that. */
 export type Arrived = {
   readonly queue: string
-  readonly body: Buffer | null
+  readonly body: Buffer
   readonly properties: Properties
   readonly user_id: string | null
   readonly headers: Readonly<Record<string, unknown>>
-  readonly raw: unknown
 }
 /** Taken for good, or back to the queue. */
 export type Verdict = 'ack' | 'requeue'
@@ -163,11 +162,14 @@ export function connect(options: LinkOptions): Link {
 
 const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).slice(0, 300)
 
+const bytesOf = (body: unknown): Buffer =>
+  Buffer.isBuffer(body) ? body : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
+
 function arrivedIn(queue: string, message: AsyncMessage): Arrived {
   const { messageId, correlationId, type, timestamp, contentType, contentEncoding, userId, headers } = message
   return {
     queue,
-    body: Buffer.isBuffer(message.body) ? message.body : null,
+    body: bytesOf(message.body),
     properties: {
       message_id: messageId,
       correlation_id: correlationId,
@@ -178,6 +180,5 @@ function arrivedIn(queue: string, message: AsyncMessage): Arrived {
     },
     user_id: userId ?? null,
     headers: headers ?? {},
-    raw: message.body,
   }
 }

@@ -34,6 +34,8 @@ export const fact = (action: string, images: readonly [Imaged, ...Imaged[]], mor
   bySystem: more.bySystem ?? false,
 })
 
+/** A document that no other call can have made, because its id says so: it is not looked for, and the commit refuses a second one. */
+export const putNew = <S extends TSchema>(doc: Doc<S>, id: string, value: Static<S>): Change => ({ doc, id, value, isNew: true })
 /** A document that no fact describes; null removes it. */
 export const put = <S extends TSchema>(doc: Doc<S>, id: string, value: Static<S> | null): Change => ({
   doc: doc,

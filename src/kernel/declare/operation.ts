@@ -114,7 +114,7 @@ export type Made = {
   /** It follows from a rule and not from the caller's wish: the system is its actor. */
   readonly bySystem: boolean
 }
-export type Change = { readonly doc: AnyDoc; readonly id: string; readonly value: Value | null }
+export type Change = { readonly doc: AnyDoc; readonly id: string; readonly value: Value | null; readonly isNew?: boolean }
 export type Bound = {
   readonly doc: AnyDoc
   readonly index: string

@@ -178,7 +178,7 @@ type Problem = { keyword: string; schemaPath: string; instancePath: string; mess
 
 function problemOf(schema: TSchema, problems: Problem[]): Refusal {
   // The shortest path says it best: a failed union also lists what failed in each of its branches.
-  const first = besidesNull(problems).toSorted((a, b) => depthOf(a) - depthOf(b))[0]
+  const first = ofTheKind(besidesNull(problems)).toSorted((a, b) => depthOf(a) - depthOf(b))[0]
   if (!first) return new Refusal('INVALID_REQUEST', 'the input does not match its schema')
   const missing = first.keyword === 'required' ? (first.params as { requiredProperties: string[] }).requiredProperties[0] : undefined
   const path = missing === undefined ? first.instancePath : `${first.instancePath}/${missing}`
@@ -194,6 +194,17 @@ function besidesNull(problems: Problem[]): Problem[] {
   return problems.filter((one) => !isNull(one) && !(one.keyword === 'anyOf' && unions.has(one.schemaPath)))
 }
 const SECOND = '/anyOf/1'
+/** Where a form says of which kind it is, it is held against that kind alone. */
+function ofTheKind(problems: Problem[]): Problem[] {
+  const branches = problems.map(({ schemaPath }) => /^(.*\/anyOf)\/\d+/.exec(schemaPath) ?? [])
+  const isOther = (one: Problem): boolean => /^(enum|const)$/.test(one.keyword) && one.instancePath.endsWith('/kind')
+  const others = new Set(branches.filter((_, i) => isOther(problems[i]!)).map(([branch]) => branch))
+  const unions = new Set(branches.filter(([branch]) => branch !== undefined && !others.has(branch)).map(([, union]) => union))
+  return problems.filter((one, i) => {
+    const [branch, union] = branches[i]!
+    return branch === undefined ? !(one.keyword === 'anyOf' && unions.has(`${one.schemaPath}/anyOf`)) : !others.has(branch) || !unions.has(union)
+  })
+}
 const depthOf = (problem: Problem): number => problem.instancePath.split('/').length
 
 function wordsOf(problem: Problem, node: SchemaNode | undefined): string {

@@ -348,6 +348,14 @@ export const Answer = doc(
 export type Answer = Static<typeof Answer.schema>
 export const answerId = (caller_id: string, message_id: string): string => `${caller_id}/${message_id}`
 
+/** Which submission of ours a session of another harness belongs to: every event of it asks that. */
+export const Route = doc(
+  'harness.route',
+  t.Object({ id: text(200), session: Id }), // `${callee_id}/${session_id}`: another callee cannot take the place
+  { scopeOf: () => SYSTEM_SCOPE },
+)
+export const routeId = (callee_id: string, session_id: string): string => `${callee_id}/${session_id}`
+
 export const Snapshot = doc(
   'harness.snapshot',
   t.Object({

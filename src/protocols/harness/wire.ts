@@ -51,10 +51,9 @@ const unfit = (reason: DeadReason, detail: string): never => {
   throw new Unfit(reason, detail)
 }
 
-export function read(channel: Channel, body: Uint8Array | null, properties: Properties): { envelope: Envelope } | { dead: Dead } {
+export function read(channel: Channel, bytes: Uint8Array, properties: Properties): { envelope: Envelope } | { dead: Dead } {
   let decoded: unknown = null
   try {
-    const bytes = body ?? unfit('invalid_message', 'content_encoding is missing: it must be utf-8')
     if (bytes.length > limits.harnessMessageBytesMax)
       unfit('too_large', `the message has ${bytes.length} bytes, and at most ${limits.harnessMessageBytesMax} are taken`)
     decoded = decodedFrom(bytes)
@@ -93,15 +92,15 @@ function checked(channel: Channel, decoded: unknown, properties: Properties): En
   if (typeof timestamp !== 'string' || parseTimestamp(timestamp) === null)
     return unfit('invalid_message', 'timestamp must be an ISO 8601 time')
   if (typeof type !== 'string') return unfit('invalid_message', 'type must be a text')
-  // L3's example of task_rejected shows null; we send the id and take both (C19).
-  const isFree = type === 'task_submit' || type === 'task_rejected'
+  const types: readonly string[] = channel === 'commands' ? commandTypes : answerTypes
+  // L3's example of task_rejected shows null; we send the id and take both (C19). A type that is none says nothing about its session.
+  const isFree = type === 'task_submit' || type === 'task_rejected' || !types.includes(type)
   if (!(isUuid(session_id) || ((session_id === null || session_id === undefined || session_id === 'none') && isFree)))
     unfit('invalid_message', 'session_id must be a UUID v4, and null only in task_submit')
   if (!isObject(payload)) return unfit('invalid_message', 'payload must be an object')
   refuseOther(properties, { message_id, timestamp, type, session_id: isUuid(session_id) ? session_id : null })
   if ((hcp_version as string).split('.')[0] !== HCP_VERSION.split('.')[0])
     unfit('unsupported_version', `hcp_version ${hcp_version as string} has another major number than ${HCP_VERSION}`)
-  const types: readonly string[] = channel === 'commands' ? commandTypes : answerTypes
   if (!types.includes(type)) unfit('unknown_type', `${type.slice(0, 80)} is not a type of this queue`)
   return {
     hcp_version: hcp_version as string,

@@ -398,6 +398,8 @@ describe('a session that is executed here', () => {
     world.advance(3 * HOUR)
     await assert.rejects(fetch({ token: tokenOf[id]! }), { code: 'UNAUTHENTICATED' })
     assert.equal((await fetch(ticket)).text, 'Done.')
+    world.advance(7 * 24 * HOUR - 3 * HOUR)
+    await assert.rejects(fetch(ticket), { code: 'UNAUTHENTICATED' })
   })
 
   test('confidential data is sealed wherever it stands, and handed out to those who may read it', async () => {
@@ -485,6 +487,12 @@ describe('a session that is executed here', () => {
     const token = (await outgoing(world))[0]!.envelope.payload['session_token']
     assert.equal((await receive(world, null, 'abort', {}, { session_id: id })).reason, 'invalid_token')
     assert.equal((await receive(world, null, 'abort', { session_token: token }, { session_id: id })).outcome, 'taken')
+    await world.call('admin', 'harness/harness.allow', { caller_id: 'lab-alpha', risk_max: 'R4' })
+    await receive(world, null, 'task_submit', submission({ inputs: { temperature: 850 } }))
+    const waiting = await newest()
+    assert.equal(waiting.waiting_for, 'human')
+    assert.equal((await receive(world, null, 'abort', {}, { session_id: waiting.id })).outcome, 'taken')
+    assert.equal((await session(waiting.id)).state, 'ABORTED')
   })
 })
 
@@ -510,6 +518,17 @@ describe('declarations that cannot be', () => {
       await assert.rejects(world.call('admin', 'harness/harness.declare', { ...declaration, ...more }), { code: 'INVALID_REQUEST' })
       assert.deepEqual((await world.call('admin', 'harness/harness.capabilities', {})).items, [])
     })
+  test('a rule is held against its kind, and the refusal names the field', async () => {
+    const world = await createWorld()
+    const hours = { kind: 'hours', from: '25:00', to: '06:00', zone: 'UTC', raise_to: 'R3' }
+    await assert.rejects(world.call('admin', 'harness/harness.declare', { ...declaration, context_rules: [hours] }), {
+      message: /^context_rules\.0\.from must be a time of the day/,
+    })
+    const resource = { kind: 'resource', raise_to: 'R3' }
+    await assert.rejects(world.call('admin', 'harness/harness.declare', { ...declaration, context_rules: [resource] }), {
+      message: 'context_rules.0.resource is required',
+    })
+  })
   test('ids with dots, stars or capitals are none', async () => {
     const world = await createWorld()
     for (const caller_id of ['lab.a', 'lab*', 'Lab', '-lab', 'a'.repeat(64), '']) {

@@ -17,7 +17,7 @@ const submit: Envelope = {
 }
 const bytes = (value: unknown): Buffer => Buffer.from(typeof value === 'string' ? value : JSON.stringify(value))
 const mime: Properties = { content_type: 'application/json', content_encoding: 'utf-8' }
-const reasonOf = (body: Buffer | null, properties: Properties = mime, channel: 'commands' | 'events' = 'commands'): string => {
+const reasonOf = (body: Buffer, properties: Properties = mime, channel: 'commands' | 'events' = 'commands'): string => {
   const result = read(channel, body, properties)
   return 'dead' in result ? result.dead.reason : 'taken'
 }
@@ -59,6 +59,8 @@ describe('reading a message', () => {
     ['an abort without a session', bytes({ ...submit, type: 'abort' }), 'invalid_message'],
     ['another major version', bytes({ ...submit, hcp_version: '2.0' }), 'unsupported_version'],
     ['a type that is unknown', bytes({ ...submit, type: 'tool_start', session_id: SESSION }), 'unknown_type'],
+    ['a type that is unknown, without a session', bytes({ ...submit, type: 'tool_start' }), 'unknown_type'],
+    ['a type of the other queue, without a session', bytes({ ...submit, type: 'event' }), 'unknown_type'],
     ['a type of the other queue', bytes({ ...submit, type: 'event', session_id: SESSION }), 'unknown_type'],
     ['another minor version and unknown fields', bytes({ ...submit, hcp_version: '1.7', more: 1 }), 'taken'],
   ] as const)
@@ -79,7 +81,8 @@ describe('reading a message', () => {
       assert.equal(reasonOf(body, { ...mime, ...more }), 'invalid_message', JSON.stringify(more))
     assert.equal(reasonOf(body), 'taken')
     assert.equal(reasonOf(body, propertiesOf(submit)), 'taken')
-    assert.equal(reasonOf(null), 'invalid_message')
+    const large = Buffer.alloc(300_000, 'x')
+    assert.equal(reasonOf(large, { content_type: 'application/json' }), 'too_large')
   })
 
   test('a task_rejected without a session is taken, with null and with none', () => {

@@ -58,7 +58,7 @@ async function artifactsFrom(given: readonly ArtifactInput[], session: Session, 
       }),
     )
     const path = `/sessions/${session.id}/artifacts/${encodeURIComponent(name)}`
-    const until = timestampOf(Date.parse(context.now) + limits.harnessKeptMs)
+    const until = timestampOf(Date.parse(context.now) + limits.harnessTicketMs)
     const origin = context.terms.harness?.origin?.()
     const url =
       origin === undefined ? {} : { url: `${origin}/hcp/v1${path}?until=${until}&ticket=${ticketOf(context, session.id, name, until)}` }

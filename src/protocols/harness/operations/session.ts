@@ -8,7 +8,7 @@ import { command, rule, type Change } from '#kernel/declare/operation.ts'
 import { either, t } from '#kernel/declare/schema.ts'
 import { executed, harnessIn, sessionOf, whole, type OfSession } from '../access.ts'
 import type { Payload } from '../envelope.ts'
-import { Answer, answerId, Cursor, Id, type Session, Snapshot, Words, type Rejection, type Submission } from '../schema.ts'
+import { Answer, answerId, Cursor, Id, Route, routeId, type Session, Snapshot, Words, type Rejection, type Submission } from '../schema.ts'
 import { accept, endAbort, reject, tokenFor } from '../session/acceptance.ts'
 import { drain } from '../session/answers.ts'
 import { busyOf } from '../session/commands.ts'
@@ -253,6 +253,8 @@ const forget = command({
     const answers = [answerId(session.caller_id, session.submit_id), answerId('self', session.id)]
     const kept: Change[] = snapshots.map(({ id }) => put(Snapshot, id, null))
     for (const id of answers) if ((await read.raw(Answer, id)) !== null) kept.push(put(Answer, id, null))
+    const route = session.session_id === null ? '' : routeId(session.callee_id, session.session_id)
+    if (route !== '' && (await read.raw(Route, route)) !== null) kept.push(put(Route, route, null))
     if (cursor !== null)
       kept.push(
         put(Cursor, cursor.id, { ...cursor, seen: [], held: [], warnings: [], risk_events: [], gap_until: null, republish_at: null }),

@@ -32,12 +32,14 @@ export function speaking({ session, cursor, attempt }: AtWork, context: Context)
 const answer = (script: Script) => ({ ...ended(script), output: { session: shownWith(script.session, script.cursor) } })
 
 const label = t.String({ maxLength: limits.labelCharsMax })
+/** Made once: a schema is compiled with its first use. */
+const dataOf = <S extends Parameters<typeof t.Object>[0]>(fields: S) => t.Object({ data: t.Object(fields) })
 const reports = {
-  progress: t.Object({ stage: label, percent: t.Optional(t.Number({ minimum: 0, maximum: 100 })), message: t.Optional(Words) }),
-  intermediate_result: t.Object({ result_type: label, data: t.Unknown(), is_partial: t.Optional(t.Boolean()) }),
-  log: t.Object({ level: either('info', 'warn', 'error'), message: Words, details: t.Optional(t.Unknown()) }),
-  warning: t.Object({ code: label, message: Words, details: t.Optional(t.Unknown()) }),
-  error: t.Object({ code: label, message: Words, recoverable: t.Optional(t.Boolean()) }),
+  progress: dataOf({ stage: label, percent: t.Optional(t.Number({ minimum: 0, maximum: 100 })), message: t.Optional(Words) }),
+  intermediate_result: dataOf({ result_type: label, data: t.Unknown(), is_partial: t.Optional(t.Boolean()) }),
+  log: dataOf({ level: either('info', 'warn', 'error'), message: Words, details: t.Optional(t.Unknown()) }),
+  warning: dataOf({ code: label, message: Words, details: t.Optional(t.Unknown()) }),
+  error: dataOf({ code: label, message: Words, recoverable: t.Optional(t.Boolean()) }),
 } as const
 
 const report = command({
@@ -59,7 +61,7 @@ const report = command({
     return { ...state, told: await confide(context, state.session.data_classification, data) }
   },
   decide({ told, ...state }, { event_type, data }, context) {
-    parse(t.Object({ data: reports[event_type] }), { data })
+    parse(reports[event_type], { data })
     const script = speaking(state, context)
     say(script, event_type, told)
     if (event_type === 'progress') script.cursor = { ...script.cursor, steps: script.cursor.steps + 1 }

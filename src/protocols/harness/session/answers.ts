@@ -10,24 +10,25 @@ import type { Value } from '#kernel/log/store.ts'
 import { harnessIn, whole, type OfSession } from '../access.ts'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { digestOf, isUuid, type Payload } from '../envelope.ts'
-import { Answer, answerId, Event, eventId, Session, type Artifact, type Cursor, type Held, type Rejection, type Risk } from '../schema.ts'
+import { Answer, answerId, Event, eventId, Route, routeId, Session, type Artifact, type Cursor, type Held, type Rejection, type Risk } from '../schema.ts'
 import { canMove, isEnded, isState, type SessionState } from '../states.ts'
 import { risks } from '../gate/risk.ts'
 import { dead, DUPLICATE, TAKEN, type Incoming, type Plan } from './commands.ts'
 import { command, confide, ended, envelopeOf, scriptOf, sealedOf, unsealed, type Confided, type Script } from './speech.ts'
 
 /** Of a session that was submitted from here, by its own id or by the message that it answers; null: there is none. */
-async function askedFor(read: Read, { envelope }: Incoming): Promise<Session | null> {
+async function askedFor(read: Read, { envelope, user_id }: Incoming): Promise<Session | null> {
   const { session_id, payload } = envelope
   const replied = payload['in_reply_to']
   const bySubmission = isUuid(replied) ? await read.raw(Session, replied) : null
   if (bySubmission?.role === 'caller') return bySubmission
-  const listed = session_id === null ? [] : await read.list(Session, 'other', [[session_id]], { limit: 4 })
-  for (const { id } of listed) {
-    const session = await read.raw(Session, id)
-    if (session?.role === 'caller') return session
-  }
-  return null
+  if (session_id === null) return null
+  const route = user_id === null ? null : await read.raw(Route, routeId(user_id, session_id))
+  if (route !== null) return read.raw(Session, route.session)
+  const listed = await read.list(Session, 'other', [[session_id]], { limit: 4 })
+  const all = await Promise.all(listed.map(({ id }) => read.raw(Session, id)))
+  const ours = all.filter((session) => session?.role === 'caller')
+  return ours.find((session) => session!.callee_id === user_id) ?? ours[0] ?? null
 }
 
 export async function answered(read: Read, incoming: Incoming, context: Context): Promise<Plan> {
@@ -78,13 +79,13 @@ async function event({ session, cursor }: OfSession, { envelope }: Incoming, con
   if (sequence <= cursor.sequence && !isLate) return DUPLICATE
   if (cursor.held.some(({ order }) => order === sequence)) return DUPLICATE
   const held = await heldOf(session, sequence, envelope, context)
-  const script = scriptOf(known(session, envelope.session_id), cursor, context)
+  const script = heardBy(session, cursor, envelope.session_id, context)
   if (isLate) {
     script.cursor = { ...cursor, missing: cursor.missing.filter((one) => one !== sequence) }
     note(script, held, true)
     return { ...ended(script), output: TAKEN }
   }
-  noticeAnswer(script)
+  noticeAnswer(script, null)
   hold(script, held)
   drain(script, false)
   return { ...ended(script), output: TAKEN }
@@ -109,11 +110,17 @@ function withoutToken(payload: unknown): unknown {
   return { ...rest, data: kept }
 }
 
-const known = (session: Session, session_id: string | null): Session =>
-  session.session_id === null && session_id !== null ? { ...session, session_id } : session
+/** From the first message on that names it, the session is found by its own id. */
+function heardBy(session: Session, cursor: Cursor, session_id: string | null, context: Context): Script {
+  if (session.session_id !== null || session_id === null) return scriptOf(session, cursor, context)
+  const script = scriptOf({ ...session, session_id }, cursor, context)
+  const id = routeId(session.callee_id, session_id)
+  script.puts.push(put(Route, id, { id, session: session.id }))
+  return script
+}
 
 /** The first sign of life of a callee ends the repetition of the submission, and lets an abort go out that had to wait for the id. */
-function noticeAnswer(script: Script): void {
+function noticeAnswer(script: Script, token: string | null): void {
   const { session, cursor, context } = script
   if (session.waiting_for !== 'answer') return
   script.session = { ...session, waiting_for: null }
@@ -121,7 +128,8 @@ function noticeAnswer(script: Script): void {
   script.facts.push(fact('session.answered', [image(Session, script.session)]))
   if (cursor.abort === null || session.session_id === null) return
   script.cursor = { ...script.cursor, abort: null }
-  command(script, envelopeOf('abort', session.session_id, { reason: cursor.abort.reason }, context))
+  const shown = token === null ? {} : { session_token: token }
+  command(script, envelopeOf('abort', session.session_id, { reason: cursor.abort.reason, ...shown }, context))
 }
 
 /** What comes too early waits, as long as there is room for it. */
@@ -252,9 +260,9 @@ async function unnumbered(read: Read, { session, cursor, task }: OfSession, { en
   if (before !== undefined)
     return before.digest === digest ? DUPLICATE : dead('message_id_reused', 'the message_id was used before with another payload')
   const seen = [...cursor.seen, { message_id, digest }].slice(-limits.harnessNotesMax)
-  const script = scriptOf(known(session, envelope.session_id), { ...cursor, seen }, context)
+  const script = heardBy(session, { ...cursor, seen }, envelope.session_id, context)
   if (script.session !== session) script.facts.push(fact('session.answered', [image(Session, script.session)]))
-  noticeAnswer(script)
+  noticeAnswer(script, type === 'task_accepted' ? (envelope.payload['session_token'] as string) : null)
   // Behind all that came before it, but for the event that closes the session.
   const earlier = cursor.held.filter((one) => !closesEarly(one, session.state))
   const order = Math.max(cursor.sequence, ...earlier.map((one) => Math.floor(one.order)))

@@ -281,7 +281,9 @@ export async function aborted(read: Read, incoming: Incoming, context: Context):
   if (session === null || session.role !== 'callee') return dead('unknown_session', `there is no session ${session_id}`)
   if (checksSenders && incoming.user_id !== session.caller_id) return dead('foreign_session', 'the session is another caller’s')
   const token = payload['session_token']
-  if (token !== undefined || !checksSenders) {
+  // While people are asked there is no token yet, so none can be shown.
+  const isShown = token !== undefined || (!checksSenders && session.state !== 'PENDING')
+  if (isShown) {
     const claims = typeof token === 'string' ? await context.notary.granted(token) : null
     if (claims === null || claims['sid'] !== session.id || claims['sub'] !== session.caller_id)
       return dead('invalid_token', 'session_token is missing, or is not the token of this session')

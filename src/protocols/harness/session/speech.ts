@@ -1,6 +1,6 @@
 // Speech of a session: events with their numbers, messages into the outbox, and transitions, all of one batch. A script collects them
 // while an operation decides.
-import { put, fact, image } from '#kernel/declare/facts.ts'
+import { put, putNew, fact, image } from '#kernel/declare/facts.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Delivery, deliveryId } from '#kernel/log/outbox-document.ts'
 import { limits } from '#kernel/limits.ts'
@@ -86,7 +86,7 @@ export const newCursor = ({ id, project_id, role }: Pick<Session, 'id' | 'projec
 
 export function deliveryOf(lane: string, number: number, body: Outgoing, now: string): Change {
   const id = deliveryId(AMQP, lane, String(number).padStart(9, '0'))
-  return put(Delivery, id, { id, channel: AMQP, lane, due: now, attempt: 0, body, error: null })
+  return putNew(Delivery, id, { id, channel: AMQP, lane, due: now, attempt: 0, body, error: null })
 }
 
 export function envelopeOf(type: MessageType, session_id: string | null, payload: Payload, { secret, now }: Context): Envelope {
