@@ -208,8 +208,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
       else if (lanes.has(delivery.lane)) {
         news.get(delivery.lane)!.push(key)
         bells.get(delivery.lane)?.()
-      }
-      else if ((held.get(delivery.lane) ?? '') <= now) {
+      } else if ((held.get(delivery.lane) ?? '') <= now) {
         if (lanes.size >= channel.lanesMax || !isOnDuty()) isMore = true
         else start(delivery.lane, [])
       }

@@ -75,7 +75,7 @@ test('at most lanesMax lanes are served at once, and all get their turn', async 
   const w = workerWorld()
   const channel = postChannel()
   const worker = runOutbox(w.kernel, channel, w.clock, silent)
-  await Promise.all([...'abcdefghij'].map((lane) => post(w, lane, ['1'])))
+  await Promise.all('abcdefghij'.split('').map((lane) => post(w, lane, ['1'])))
   await w.clock.advance(5_000)
   assert.equal(channel.sent.length, 10)
   assert.equal(channel.most, 4)
@@ -107,8 +107,14 @@ test('what is committed goes out at once, and no clock has to move for it', asyn
     await post(w, 'b', [order])
   }
   await settled()
-  assert.deepEqual(channel.sent.filter((name) => name.startsWith('a')), ['a1', 'a2', 'a3'])
-  assert.deepEqual(channel.sent.filter((name) => name.startsWith('b')), ['b1', 'b2', 'b3'])
+  assert.deepEqual(
+    channel.sent.filter((name) => name.startsWith('a')),
+    ['a1', 'a2', 'a3'],
+  )
+  assert.deepEqual(
+    channel.sent.filter((name) => name.startsWith('b')),
+    ['b1', 'b2', 'b3'],
+  )
   assert.deepEqual(await deliveries(w.store), [])
   await worker.stop()
 })

@@ -202,7 +202,9 @@ function ofTheKind(problems: Problem[]): Problem[] {
   const unions = new Set(branches.filter(([branch]) => branch !== undefined && !others.has(branch)).map(([, union]) => union))
   return problems.filter((one, i) => {
     const [branch, union] = branches[i]!
-    return branch === undefined ? !(one.keyword === 'anyOf' && unions.has(`${one.schemaPath}/anyOf`)) : !others.has(branch) || !unions.has(union)
+    return branch === undefined
+      ? !(one.keyword === 'anyOf' && unions.has(`${one.schemaPath}/anyOf`))
+      : !others.has(branch) || !unions.has(union)
   })
 }
 const depthOf = (problem: Problem): number => problem.instancePath.split('/').length

@@ -10,7 +10,20 @@ import type { Value } from '#kernel/log/store.ts'
 import { harnessIn, whole, type OfSession } from '../access.ts'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { digestOf, isUuid, type Payload } from '../envelope.ts'
-import { Answer, answerId, Event, eventId, Route, routeId, Session, type Artifact, type Cursor, type Held, type Rejection, type Risk } from '../schema.ts'
+import {
+  Answer,
+  answerId,
+  Event,
+  eventId,
+  Route,
+  routeId,
+  Session,
+  type Artifact,
+  type Cursor,
+  type Held,
+  type Rejection,
+  type Risk,
+} from '../schema.ts'
 import { canMove, isEnded, isState, type SessionState } from '../states.ts'
 import { risks } from '../gate/risk.ts'
 import { dead, DUPLICATE, TAKEN, type Incoming, type Plan } from './commands.ts'
