@@ -259,6 +259,31 @@ describe('the record', () => {
 })
 
 describe('settings', () => {
+  test('a name counts that was typed before the names of people are there, and one that nobody has is not taken for none', async () => {
+    const page = await stage.open('tom', '/settings/profile')
+    await page.getByRole('button', { name: 'Sign out' }).waitFor()
+    let answer = (): void => undefined
+    const held = new Promise<void>((done) => (answer = done))
+    await page.route('**/v1/identity/user.list', async (route) => {
+      await held
+      await route.continue()
+    })
+    await page.goto(`${stage.url}/settings/absence`)
+    const person = page.getByRole('combobox', { name: 'Person' })
+    await person.fill('ines duarte')
+    await page.getByLabel('Until').fill(new Date(Date.now() + 86_400_000).toISOString().slice(0, 16))
+    assert.equal(await page.getByRole('button', { name: 'Add absence' }).getAttribute('aria-disabled'), 'true')
+    answer()
+    await page.getByRole('button', { name: 'Add absence' }).click()
+    await page.getByTestId('absence-row').getByText('Ines Duarte').waitFor()
+    await page.goto(`${stage.url}/tasks/new`)
+    await page.getByLabel('Goal').fill('Something for nobody')
+    await page.getByRole('combobox', { name: 'Agent' }).fill('Nemo')
+    await page.getByText('No agent here has that name.').waitFor()
+    assert.equal(await page.getByRole('button', { name: 'Create task' }).getAttribute('aria-disabled'), 'true')
+    assert.equal(await page.getByRole('combobox', { name: 'Agent' }).inputValue(), 'Nemo')
+  })
+
   test('absence, channels, rules, keys and sessions are set and taken back', async () => {
     const page = await stage.open('maya', '/settings/absence')
     await page.getByRole('combobox', { name: 'Person' }).fill('Tom Okafor')

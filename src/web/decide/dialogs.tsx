@@ -159,14 +159,21 @@ function useGroupChoices(): Choice[] {
 
 export function Escalate(props: Props) {
   const [to, setTo] = useState('')
+  const [isUnknown, setUnknown] = useState(false)
   const { request_id } = props.item
   const choices: Choice[] = [...usePersonChoices(), ...useGroupChoices()]
   return (
-    <Act {...props} name="Escalate" act={() => call('execution/request.escalate', { request_id, ...(to === '' ? {} : { to: [to] }) })}>
+    <Act
+      {...props}
+      name="Escalate"
+      act={() => call('execution/request.escalate', { request_id, ...(to === '' ? {} : { to: [to] }) })}
+      blocked={isUnknown ? 'Nobody here has that name.' : undefined}
+    >
       <Pick
         label="Person"
         value={to}
         onValue={setTo}
+        onUnknown={setUnknown}
         choices={choices}
         note="They may answer, too, and it becomes more urgent. Left empty: those whom the agent named for this."
       />

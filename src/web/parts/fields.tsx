@@ -1,5 +1,5 @@
 // Fields of forms, each with its label: one for words, one for a choice, one for a person or an agent by their name.
-import { useId, useState, type InputHTMLAttributes, type KeyboardEvent, type ReactNode } from 'react'
+import { useEffect, useId, useState, type InputHTMLAttributes, type KeyboardEvent, type ReactNode } from 'react'
 import { Who, sortOf } from './who.tsx'
 
 type Base = { readonly label: string; readonly note?: ReactNode }
@@ -68,33 +68,48 @@ type PickProps = Base & {
   onValue(id: string): void
   readonly choices: readonly Choice[]
   readonly placeholder?: string
+  /** Told whether there are words that name nobody: a form that may be sent without a name must not take them for none. */
+  onUnknown?(isUnknown: boolean): void
 }
 
-/** What was typed, as the one that it names: by id, by name, or as the only one that fits. */
+/** Those whom the words name: by id or by name; empty: nobody. */
 function namedIn(choices: readonly Choice[], typed: string): string {
   const words = typed.trim().toLowerCase()
-  const exact = choices.find(({ id, name }) => id.toLowerCase() === words || name.toLowerCase() === words)
-  return exact?.id ?? ''
+  return choices.find(({ id, name }) => id.toLowerCase() === words || name.toLowerCase() === words)?.id ?? ''
 }
 
-/** A text field that offers those who fit. */
-export function Pick({ label, note, value, onValue, choices, placeholder }: PickProps) {
+/** A text field that offers those who fit. Words that name nobody stay as they were typed: the list of names may come after them. */
+export function Pick({ label, note, value, onValue, choices, placeholder, onUnknown }: PickProps) {
   const id = useId()
   const nameOf = (chosen: string): string => choices.find((one) => one.id === chosen)?.name ?? chosen
-  const [typed, setTyped] = useState<string | null>(null)
+  /** With whom it named then: where the form has somebody else by now, its words are no more than a memory. */
+  const [typed, setTyped] = useState<{ readonly words: string; readonly named: string } | null>(null)
+  const [isWanted, setWanted] = useState(false)
   const [at, setAt] = useState(0)
-  const words = (typed ?? '').trim().toLowerCase()
+  const own = typed !== null && typed.named === value ? typed.words : null
+  const words = (own ?? '').trim().toLowerCase()
   const fitting = choices.filter(({ id: key, name }) => `${name} ${key}`.toLowerCase().includes(words)).slice(0, 8)
-  const isOpen = typed !== null && fitting.length > 0
+  const isOpen = isWanted && fitting.length > 0
+  const take = (text: string): void => {
+    const named = namedIn(choices, text)
+    setTyped({ words: text, named })
+    onValue(named)
+    onUnknown?.(named === '' && text.trim() !== '')
+  }
+  useEffect(() => {
+    if (own !== null && value === '' && namedIn(choices, own) !== '') take(own)
+  })
   const choose = (one: Choice): void => {
     onValue(one.id)
+    onUnknown?.(false)
     setTyped(null)
+    setWanted(false)
   }
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.ctrlKey || event.metaKey) return
     if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
       event.preventDefault()
-      if (typed === null) return setTyped('')
+      if (!isWanted) return setWanted(true)
       setAt((before) => (before + (event.key === 'ArrowDown' ? 1 : fitting.length - 1)) % Math.max(1, fitting.length))
     } else if (event.key === 'Enter' && isOpen) {
       event.preventDefault()
@@ -102,7 +117,7 @@ export function Pick({ label, note, value, onValue, choices, placeholder }: Pick
     } else if (event.key === 'Escape' && isOpen) {
       event.preventDefault()
       event.stopPropagation()
-      setTyped(null)
+      setWanted(false)
     }
   }
   return (
@@ -121,15 +136,18 @@ export function Pick({ label, note, value, onValue, choices, placeholder }: Pick
         autoComplete="off"
         spellCheck={false}
         placeholder={placeholder}
-        value={typed ?? nameOf(value)}
+        value={own ?? nameOf(value)}
         onChange={(event) => {
-          setTyped(event.target.value)
+          take(event.target.value)
+          setWanted(true)
           setAt(0)
-          onValue(namedIn(choices, event.target.value))
         }}
         onFocus={(event) => event.target.select()}
-        onClick={() => setTyped((before) => before ?? '')}
-        onBlur={() => setTyped(null)}
+        onClick={() => setWanted(true)}
+        onBlur={() => {
+          setWanted(false)
+          if (value !== '') setTyped(null)
+        }}
         onKeyDown={onKeyDown}
       />
       <ul className="options-list" role="listbox" id={`${id}-list`} aria-label={label} hidden={!isOpen}>

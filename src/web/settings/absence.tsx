@@ -18,7 +18,7 @@ export function Absence() {
   const [from, setFrom] = useState('')
   const [until, setUntil] = useState('')
   const absences = useQuery({ queryKey: ['absence'], queryFn: async () => (await call('identity/substitute.list', {})).items })
-  const blocked = substitute === '' ? 'Choose a person.' : until === '' ? 'Say until when.' : undefined
+  const blocked = me === '' || substitute === '' ? 'Choose a person.' : until === '' ? 'Say until when.' : undefined
   return (
     <div className="stack">
       <AddForm

@@ -20,6 +20,7 @@ function NewFloor({ floors }: { readonly floors: readonly Floor[] }) {
   const agents = (useAgents().data ?? []).filter(({ owner, disabled }) => owner === me && !disabled)
   const [risk, setRisk] = useState<Risk>('R3')
   const [agent, setAgent] = useState('')
+  const [isUnknown, setUnknown] = useState(false)
   const [by, setBy] = useState({ tag: '', scope: '', target: '' })
   const add = (): Promise<unknown> => {
     const given = Object.entries(by)
@@ -34,6 +35,7 @@ function NewFloor({ floors }: { readonly floors: readonly Floor[] }) {
       about="It raises what an agent says, and never lowers it. Fields left empty fit everything."
       button="Add floor"
       changes="policy"
+      blocked={isUnknown ? 'None of your agents has that name.' : undefined}
       act={add}
       done={() => setBy({ tag: '', scope: '', target: '' })}
     >
@@ -44,7 +46,7 @@ function NewFloor({ floors }: { readonly floors: readonly Floor[] }) {
           onValue={(value) => setRisk(value as Risk)}
           options={risks.map((one) => [one, riskWords(one)] as const)}
         />
-        <Pick label="Agent" value={agent} onValue={setAgent} choices={agents.map(({ id, name }) => ({ id, name }))} />
+        <Pick label="Agent" value={agent} onValue={setAgent} onUnknown={setUnknown} choices={agents} />
       </div>
       <div className="pair">
         <TextField

@@ -1,4 +1,5 @@
 // A new task: what it is for, when it is done well, and which agent gets it. Agents are suggested by what they can do.
+import { useState } from 'react'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { Link, useLocation } from 'wouter'
 import { useCommands } from '../app/commands.ts'
@@ -42,7 +43,12 @@ export default function NewTaskPage() {
   const agents = (useAgents().data ?? []).filter(({ disabled, id }) => !disabled && id !== 'agent_system')
   const projects = useProjects().data ?? []
   const suggested = useSuggested(form.goal)
+  const [isUnknown, setUnknown] = useState(false)
   const set = (more: Partial<Form>): void => setForm({ ...form, ...more })
+  const suggest = (agent: string): void => {
+    set({ agent })
+    setUnknown(false)
+  }
   const create = useMutation({
     async mutationFn() {
       const criteria = form.criteria
@@ -64,7 +70,7 @@ export default function NewTaskPage() {
       go(`/tasks/${task.id}`)
     },
   })
-  const blocked = form.goal.trim() === '' ? 'It needs a goal.' : undefined
+  const blocked = form.goal.trim() === '' ? 'It needs a goal.' : isUnknown ? 'No agent here has that name.' : undefined
   const send = (): void => {
     if (blocked === undefined && !create.isPending) create.mutate()
   }
@@ -105,6 +111,7 @@ export default function NewTaskPage() {
           label="Agent"
           value={form.agent}
           onValue={(agent) => set({ agent })}
+          onUnknown={setUnknown}
           choices={agents.map(({ id, name, description }) => ({ id, name, ...(description === '' ? {} : { note: description }) }))}
           note="Left empty, the task waits until you hand it over."
         />
@@ -112,7 +119,7 @@ export default function NewTaskPage() {
           <div className="suggested" aria-label="Suggested agents">
             <span className="note">Can do this, by their own card:</span>
             {suggested.map((card) => (
-              <button type="button" key={card.agent_id} className="btn sm" onClick={() => set({ agent: card.agent_id })}>
+              <button type="button" key={card.agent_id} className="btn sm" onClick={() => suggest(card.agent_id)}>
                 <Icon name="agent" />
                 {card.name}
               </button>

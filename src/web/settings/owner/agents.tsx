@@ -14,7 +14,8 @@ export default function Agents() {
   const people = usePeople().data ?? []
   const nameOf = useNameOf()
   const [name, setName] = useState('')
-  const [owner, setOwner] = useState(me)
+  const [chosen, setOwner] = useState<string | null>(null)
+  const owner = chosen ?? me
   const [secret, setSecret] = useState<{ readonly of: string; readonly key: string } | null>(null)
   const keyFor = async (subject: string, of: string): Promise<void> => {
     const { key } = await call('identity/key.issue', { subject })
