@@ -76,10 +76,20 @@ test('on a phone an item is a page of its own, with its bar, and back leads to t
   const asked = await stage.ask('robin', { item: 'Decide it on the train', details: { seat: '12A' } }, { risk: 'R1' })
   const page = await stage.open('maya', '/inbox', { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true })
   const main = page.getByRole('navigation', { name: 'Main' })
-  for (const name of ['Inbox', 'Tasks', 'Reviews', 'Record']) await main.getByRole('link', { name }).waitFor()
+  for (const name of ['Inbox', 'Tasks', 'Reviews', 'Record']) await main.getByRole('link', { name, exact: true }).waitFor()
+  const { open, pool } = await stage.call('maya', 'execution/inbox.count')
+  await page
+    .getByTestId('inbox-badge')
+    .getByText(String(open - pool), { exact: true })
+    .waitFor()
+  const connection = page.getByTestId('connection')
+  await connection.and(page.locator('[data-state=live]')).waitFor()
+  assert.equal(await connection.count(), 1)
   await shoot(page, 'phone-inbox')
   await rowOf(page, asked.id).tap()
   await page.getByTestId('item-detail').waitFor()
+  await connection.and(page.locator('[data-state=live]')).waitFor()
+  assert.equal(await connection.count(), 1)
   const small = await page.evaluate<string[]>(
     `[...document.querySelectorAll('.decide button, .topbar a, .topbar button')].filter((one) => one.checkVisibility()).filter((one) => one.getBoundingClientRect().height < 44).map((one) => one.textContent)`,
   )

@@ -47,6 +47,7 @@ describe('a review', () => {
     const page = await stage.open('maya', `/reviews/${task.id}`)
     await page.getByTestId('diff-file').waitFor()
     await page.getByText('bytes verified').waitFor()
+    await page.getByTestId('connection').and(page.locator('[data-state=live]')).waitFor()
     assert.deepEqual(await page.locator('[data-testid=diff-line][data-kind=removed] mark').allTextContents(), ['.name', '403'])
     await page.locator('[data-testid=diff-line][data-kind=added]').first().hover()
     await page.locator('[data-testid=diff-line][data-kind=added]').first().getByRole('button', { name: 'Comment' }).click()

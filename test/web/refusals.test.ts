@@ -197,6 +197,14 @@ test('a decision that fails while another item is looked at is told', async () =
   await page.locator(`[data-testid=item-detail][data-request-id="${other.id}"]`).waitFor()
   await sendNow(page)
   await page.getByTestId('error-toast').getByText('Fails behind your back').waitFor()
+  // It lies over nothing that decides, neither there nor on a phone.
+  for (const [width, height] of [
+    [1280, 800],
+    [390, 844],
+  ] as const) {
+    await page.setViewportSize({ width, height })
+    for (const name of ['Approve', 'Reject']) await page.getByRole('button', { name }).click({ trial: true })
+  }
 })
 
 test('a session that has ended asks to sign in, and comes back with what was typed', async () => {
@@ -211,6 +219,23 @@ test('a session that has ended asks to sign in, and comes back with what was typ
   await page.getByTestId('signed-out').waitFor()
   await page.goto(await stage.link('maya', `/inbox/${asked.id}`))
   assert.equal(await page.getByLabel('Your answer').inputValue(), 'still here')
+})
+
+test('in a dialog, too: it is asked for above the dialog, whose words are there afterwards', async () => {
+  const asked = await stage.ask('robin', { item: 'Ask me something', details: {} }, { risk: 'R1' })
+  const page = await stage.open('maya', `/inbox/${asked.id}`)
+  await page.getByRole('button', { name: 'Ask back' }).click()
+  await page.getByRole('textbox', { name: 'Question' }).fill('Words that stay')
+  await page.route('**/v1/**', refusing(401))
+  await page.getByRole('button', { name: 'Send question' }).click()
+  await page.getByTestId('signed-out').getByRole('button', { name: 'Try again' }).click({ trial: true })
+  await shoot(page, 'signed-out-in-a-dialog')
+  await page.unroute('**/v1/**')
+  await page.evaluate("dispatchEvent(new Event('focus'))")
+  await page.getByTestId('signed-out').waitFor({ state: 'detached' })
+  assert.equal(await page.getByRole('textbox', { name: 'Question' }).inputValue(), 'Words that stay')
+  await page.getByRole('button', { name: 'Send question' }).click()
+  await page.getByTestId('item-thread').getByText('Words that stay').waitFor()
 })
 
 test('a link that goes on somewhere stays on this server', async () => {

@@ -2,6 +2,7 @@
 import { useEffect } from 'react'
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
+import { Meter, Percent } from '../parts/meter.tsx'
 import { Page } from '../parts/page.tsx'
 import { Empty, Loaded } from '../parts/states.tsx'
 import { plural, Said } from '../parts/text.tsx'
@@ -50,20 +51,9 @@ function RunRow({ run, goal }: { readonly run: Run; readonly goal: string | unde
           {progress?.message ? <Said>{progress.message}</Said> : run.reason !== null ? <Said>{run.reason}</Said> : 'no report yet'} ·{' '}
           <Ago at={progress?.at ?? run.created_at} />
         </span>
-        {progress?.percent !== undefined && progress.percent !== null && (
-          <span
-            className="meter"
-            role="progressbar"
-            aria-label="Progress"
-            aria-valuenow={progress.percent}
-            aria-valuemin={0}
-            aria-valuemax={100}
-          >
-            <i style={{ width: `${Math.min(100, progress.percent)}%` }} />
-          </span>
-        )}
+        <Meter label="Progress" percent={progress?.percent} />
       </span>
-      {progress?.percent !== undefined && progress.percent !== null && <span className="mono muted">{progress.percent} %</span>}
+      <Percent of={progress?.percent} />
       <span className={`chip ${tone}`}>{run.state}</span>
     </li>
   )

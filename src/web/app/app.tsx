@@ -57,7 +57,7 @@ export function App() {
           <Routes />
         </Suspense>
       </Shell>
-      {isOut && <SignedOut />}
+      {isOut && <SignedOut isOver />}
       <UndoToast />
       <ErrorToasts />
       <NewVersion />

@@ -1,6 +1,6 @@
 // Commands: what a person can do here, by a key, by the palette, or both. Single keys do nothing in fields, with a modifier, on repeat, while a
 // dialog is open, or when they are switched off; those that decide also need a moment in which nothing has moved under them.
-import { useEffect, useRef, useSyncExternalStore } from 'react'
+import { useLayoutEffect, useRef, useSyncExternalStore } from 'react'
 
 export type Command = {
   readonly title: string
@@ -34,7 +34,8 @@ export function useCommandList(): readonly Command[] {
 export function useCommands(commands: readonly Command[]): void {
   const held = useRef<Command[]>([])
   held.current.splice(0, held.current.length, ...commands)
-  useEffect(() => {
+  // Together with what is painted: a key that is pressed on sight of it counts.
+  useLayoutEffect(() => {
     const mine = held.current
     stack.push(mine)
     changed()
@@ -57,14 +58,21 @@ export const singleKeys = {
 }
 export const useSingleKeys = (): boolean => useSyncExternalStore(subscribe, singleKeys.get)
 
-const QUIET_MS = 300
+export const QUIET_MS = 300
 let movedAt = 0
+const moveListeners = new Set<() => void>()
 /** Something appeared, moved, or the window got the focus: for a moment nothing decides. */
 export function noteMove(): void {
   movedAt = performance.now()
+  for (const listener of moveListeners) listener()
+}
+export function onMove(listener: () => void): () => void {
+  moveListeners.add(listener)
+  return () => moveListeners.delete(listener)
 }
 export const isSettled = (): boolean => performance.now() - movedAt >= QUIET_MS
 addEventListener('focus', noteMove)
+addEventListener('resize', noteMove)
 
 const isField = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement && (target.isContentEditable || /^(?:INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) && !isToggle(target)

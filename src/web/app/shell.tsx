@@ -12,6 +12,8 @@ import { call } from '../server/client.ts'
 import { lookNow, useConnection } from '../server/live.ts'
 import { useMyName } from '../server/names.ts'
 import { useCommands, type Command } from './commands.ts'
+import { ConnectionState } from './connection.tsx'
+import { useNarrow } from './narrow.ts'
 import { undoLast } from '../decide/outgoing.ts'
 
 const Palette = lazy(() => import('./palette.tsx'))
@@ -50,16 +52,6 @@ function NavLink({ place, count }: { readonly place: Place; readonly count?: num
   )
 }
 
-function ConnectionState() {
-  const { connection } = useConnection()
-  const words = { live: 'Live', reconnecting: 'Reconnecting', offline: 'Offline' }[connection]
-  return (
-    <span className="live" data-testid="connection" data-state={connection} role="status">
-      {words}
-    </span>
-  )
-}
-
 function SavedFilters() {
   const saved = useSavedFilters().data ?? []
   const search = useSearch()
@@ -86,7 +78,7 @@ function SavedFilters() {
   )
 }
 
-function Rail({ openPalette }: { openPalette(): void }) {
+function Rail({ isSlim, openPalette }: { readonly isSlim: boolean; openPalette(): void }) {
   const counts = useCounts().data
   const name = useMyName()
   return (
@@ -115,8 +107,9 @@ function Rail({ openPalette }: { openPalette(): void }) {
           <Who name={name} sort="person" large />
           <div className="grow">
             <div className="clip strong">{name}</div>
-            <ConnectionState />
+            {!isSlim && <ConnectionState />}
           </div>
+          {isSlim && <ConnectionState bare />}
         </div>
       </div>
     </div>
@@ -128,13 +121,17 @@ function BottomBar({ openPalette }: { openPalette(): void }) {
   const [at] = useLocation()
   const counts = useCounts().data
   return (
-    <nav className="bottom phone-only" aria-label="Main">
+    <nav className="bottom" aria-label="Main">
       {places
         .filter(({ name }) => phonePlaces.includes(name))
         .map(({ name, href, icon }) => (
           <Link key={name} href={href} aria-current={at === href || at.startsWith(`${href}/`) ? 'page' : undefined}>
             <Icon name={icon} />
-            {name === 'Inbox' && counts !== undefined && counts.mine > 0 && <span className="dotn">{counts.mine}</span>}
+            {name === 'Inbox' && counts !== undefined && counts.mine > 0 && (
+              <span className="dotn" data-testid="inbox-badge" aria-hidden="true">
+                {counts.mine}
+              </span>
+            )}
             {name}
           </Link>
         ))}
@@ -142,6 +139,7 @@ function BottomBar({ openPalette }: { openPalette(): void }) {
         <Icon name="more" />
         More
       </button>
+      <ConnectionState bare />
     </nav>
   )
 }
@@ -172,6 +170,9 @@ function ConnectionBanner() {
 export function Shell({ children }: { readonly children: ReactNode }) {
   const [at, go] = useLocation()
   const [open, setOpen] = useState<'palette' | 'help' | null>(null)
+  const isNarrow = useNarrow()
+  const isSlim = at.startsWith('/reviews/')
+  const isItem = /^\/inbox\/./.test(at)
   const commands: Command[] = [
     ...places.map(({ name, href, key }) => ({ title: name, keys: [`g ${key}`], group: 'Go to' as const, run: () => go(href) })),
     { title: 'New task', group: 'Go to', run: () => go('/tasks/new') },
@@ -189,14 +190,14 @@ export function Shell({ children }: { readonly children: ReactNode }) {
       <a className="skip" href="#main">
         Skip to content
       </a>
-      <div className={at.startsWith('/reviews/') ? 'app slim' : 'app'} data-view={/^\/inbox\/./.test(at) ? 'item' : 'page'}>
-        <Rail openPalette={() => setOpen('palette')} />
+      <div className={isSlim ? 'app slim' : 'app'} data-view={isItem ? 'item' : 'page'}>
+        {!isNarrow && <Rail isSlim={isSlim} openPalette={() => setOpen('palette')} />}
         <main id="main">
           <ConnectionBanner />
           {children}
         </main>
       </div>
-      <BottomBar openPalette={() => setOpen('palette')} />
+      {isNarrow && !isItem && <BottomBar openPalette={() => setOpen('palette')} />}
       <Suspense>
         {open === 'palette' && <Palette close={() => setOpen(null)} help={() => setOpen('help')} />}
         {open === 'help' && <KeyHelp close={() => setOpen(null)} />}

@@ -1,6 +1,7 @@
 // An answer that is more than yes or no: one of the options, or what was asked for, in the field that fits it.
 import { useEffect, useId, useRef, useState } from 'react'
 import { useCommands } from '../app/commands.ts'
+import { Meter } from '../parts/meter.tsx'
 import { Refused } from '../parts/states.tsx'
 import { bytesOf, Said } from '../parts/text.tsx'
 import { client } from '../server/client.ts'
@@ -84,19 +85,7 @@ function FileField({
         {max_bytes !== undefined && `At most ${bytesOf(max_bytes)}. `}
         {media_types !== undefined && `Only ${media_types.join(', ')}.`}
       </p>
-      {progress !== null && (
-        <div
-          className="meter"
-          role="progressbar"
-          aria-label="Upload"
-          aria-valuenow={Math.round(progress * 100)}
-          aria-valuemin={0}
-          aria-valuemax={100}
-          data-testid="upload-progress"
-        >
-          <i style={{ width: `${progress * 100}%` }} />
-        </div>
-      )}
+      <Meter label="Upload" percent={progress === null ? null : progress * 100} testId="upload-progress" />
     </div>
   )
 }

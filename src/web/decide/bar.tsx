@@ -1,5 +1,5 @@
 // The bar that decides: always at the same place, with the digest of what was shown beside its buttons.
-import { useState, type ReactNode } from 'react'
+import { useLayoutEffect, useState, type ReactNode } from 'react'
 import { createPortal } from 'react-dom'
 import { useMutation } from '@tanstack/react-query'
 import { noteMove, useCommands, type Command } from '../app/commands.ts'
@@ -26,7 +26,9 @@ type Opened = 'Ask back' | 'Reassign' | 'Snooze' | 'Extend' | 'Escalate' | 'Gran
 
 /** Forms stand in the middle of the item, where it is read; the bar below only sends them. */
 function InItem({ children }: { readonly children: ReactNode }) {
-  const place = document.querySelector('#answer-place')
+  const [place, setPlace] = useState<Element | null>(null)
+  // Its place comes into being together with the bar: it is known before anything is painted, and not one paint later.
+  useLayoutEffect(() => setPlace(document.querySelector('#answer-place')), [])
   return place ? createPortal(children, place) : null
 }
 

@@ -1,25 +1,21 @@
 // A button that decides: it does nothing for a moment after it appeared, moved or the window got the focus, and says why when it cannot.
 import { useEffect, useState, type ReactNode } from 'react'
-import { isSettled } from '../app/commands.ts'
+import { isSettled, noteMove, onMove, QUIET_MS } from '../app/commands.ts'
 
-const QUIET_MS = 300
-/** Whether nothing has moved for a moment, since the last change of `about`. */
+/** Whether nothing has moved for a moment, since the last change of `about`. A button says by it that it does nothing yet, and keys follow the same. */
 export function useSettled(about: string): boolean {
   const [settled, setSettled] = useState(false)
   useEffect(() => {
-    setSettled(false)
-    let timer = setTimeout(() => setSettled(true), QUIET_MS)
-    const again = (): void => {
+    let timer: ReturnType<typeof setTimeout>
+    const leave = onMove(() => {
       setSettled(false)
       clearTimeout(timer)
       timer = setTimeout(() => setSettled(true), QUIET_MS)
-    }
-    addEventListener('focus', again)
-    addEventListener('resize', again)
+    })
+    noteMove()
     return () => {
+      leave()
       clearTimeout(timer)
-      removeEventListener('focus', again)
-      removeEventListener('resize', again)
     }
   }, [about])
   return settled

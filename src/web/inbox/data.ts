@@ -181,6 +181,8 @@ export function useRows(filters: Filters): Rows & Pick<Store, 'more' | 'load'> {
     const leaveNews = onNews((news) => {
       store.news(news)
       void queries.invalidateQueries({ queryKey: ['inbox-count'] })
+      // One that nobody looks at is forgotten: it would be shown as it was, and change under the eyes of somebody who has only just come.
+      queries.removeQueries({ queryKey: ['item', news.request_id], type: 'inactive' })
       void queries.invalidateQueries({ queryKey: ['item', news.request_id] })
     })
     const leaveLive = onLive(() => void store.refresh())
@@ -225,15 +227,26 @@ export const useCounts = () =>
     },
   })
 
-export const useItem = (request_id: string) =>
-  useQuery({
-    queryKey: ['item', request_id],
-    async queryFn() {
-      const { item, thread = [], votes = [], seal_key } = await call('execution/inbox.get', { request_id })
-      const whole = { ...item, seal_key } as unknown as Item
-      patchRow(whole)
-      return { item: whole, thread, votes }
-    },
-    staleTime: 0,
-  })
+const itemQuery = (request_id: string) => ({
+  queryKey: ['item', request_id],
+  async queryFn() {
+    const { item, thread = [], votes = [], seal_key } = await call('execution/inbox.get', { request_id })
+    const whole = { ...item, seal_key } as unknown as Item
+    patchRow(whole)
+    return { item: whole, thread, votes }
+  },
+  staleTime: 0,
+})
+export const useItem = (request_id: string) => useQuery(itemQuery(request_id))
 export type Shown = NonNullable<ReturnType<typeof useItem>['data']>
+
+const AHEAD_MS = 120
+/** Reads the neighbours of an item that is open, so that the next one is there at once. News of one of them make it unknown again. */
+export function useAhead(ids: readonly (string | undefined)[]): void {
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      for (const id of ids) if (id !== undefined) void queries.prefetchQuery({ ...itemQuery(id), staleTime: 10_000 })
+    }, AHEAD_MS)
+    return () => clearTimeout(timer)
+  }, [ids.join(' ')])
+}

@@ -9,7 +9,7 @@ import { secondsOf } from '../parts/time.tsx'
 import { useConnection } from '../server/live.ts'
 import type { Row } from '../server/types.ts'
 import { BatchBar } from './batch.tsx'
-import { useCounts, useRows, type Counted, type Rows } from './data.ts'
+import { useAhead, useCounts, useRows, type Counted, type Rows } from './data.ts'
 import { FilterBar } from './filter-bar.tsx'
 import { entriesOf, InboxList, rowsIn } from './list.tsx'
 import { filtersIn, isFiltered, searchOf, type Filters } from './query.ts'
@@ -62,6 +62,7 @@ export function InboxPage({ id }: { readonly id: string | null }) {
   const listed = useMemo(() => rowsIn(entries), [entries])
   const query = searchOf(filters)
   const at = listed.findIndex(({ request_id }) => request_id === id)
+  useAhead(at === -1 ? [] : [listed[at + 1]?.request_id, listed[at - 1]?.request_id])
   const open = useCallback((row: Row | undefined) => row && navigate(`/inbox/${row.request_id}${query}`), [navigate, query])
   const select = useCallback((row: Row, on: boolean) => {
     setSelected((before) => {

@@ -3,6 +3,8 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'react'
 import { Link } from 'wouter'
 import { announce } from '../app/announce.ts'
 import { noteMove } from '../app/commands.ts'
+import { ConnectionState } from '../app/connection.tsx'
+import { useNarrow } from '../app/narrow.ts'
 import { DecisionBar } from '../decide/bar.tsx'
 import { dismiss, isDoubted, useOutgoing } from '../decide/outgoing.ts'
 import { isEnded, useItem, type Shown } from '../inbox/data.ts'
@@ -201,6 +203,7 @@ export function ItemDetail({ id, place, back, next }: Props) {
   if (shown === undefined)
     return (
       <article className="detail" aria-label="Item">
+        <Topbar place={place} back={back} />
         {query.error ? (
           <Failed what="This item" error={query.error} again={() => void query.refetch()} testId="item-error" />
         ) : (
@@ -209,6 +212,20 @@ export function ItemDetail({ id, place, back, next }: Props) {
       </article>
     )
   return <Detail shown={shown} place={place} back={back} next={next} />
+}
+
+/** On a phone an item is a page of its own: the way back, its place in the list, and the connection, which the rail shows elsewhere. */
+function Topbar({ place, back }: Pick<Props, 'place' | 'back'>) {
+  if (!useNarrow()) return null
+  return (
+    <div className="topbar">
+      <Link className="btn ghost icon-only" href={back} aria-label="Back to the inbox">
+        <Icon name="back" />
+      </Link>
+      <span className="muted">{place}</span>
+      <ConnectionState />
+    </div>
+  )
 }
 
 /** Moves the focus to the heading of what was just opened, and says it. */
@@ -275,12 +292,7 @@ function Detail({ shown, place, back, next }: Omit<Props, 'id'> & { readonly sho
       data-status={item.status}
       aria-labelledby="item-title"
     >
-      <div className="topbar phone-only">
-        <Link className="btn ghost icon-only" href={back} aria-label="Back to the inbox">
-          <Icon name="back" />
-        </Link>
-        <span className="grow muted">{place}</span>
-      </div>
+      <Topbar place={place} back={back} />
       {!isOpen && <Decided item={item} next={next} />}
       {(hasChanged || (outgoing?.phase === 'changed' && isOpen)) && (
         <div className="changed" data-testid="item-changed" role="alert">

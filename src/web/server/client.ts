@@ -30,6 +30,14 @@ export const session = {
   },
 }
 
+/** A page that is left is told so before it counts as hidden. */
+let isLeaving = false
+addEventListener('pagehide', () => {
+  isLeaving = true
+  setTimeout(() => (isLeaving = false)) // one that comes back, or never left, goes on as before
+})
+const isGoing = (): boolean => isLeaving || document.visibilityState === 'hidden'
+
 export const client: Client = createClient({
   url: location.origin,
   attempts: 3,
@@ -37,10 +45,7 @@ export const client: Client = createClient({
   async fetch(input, init) {
     const sentAt = Date.now()
     // What is sent while the page goes away must not go away with it.
-    const answer = await fetch(
-      input,
-      init?.method === 'POST' && document.visibilityState === 'hidden' ? { ...init, keepalive: true } : init,
-    )
+    const answer = await fetch(input, init?.method === 'POST' && isGoing() ? { ...init, keepalive: true } : init)
     noteTime(answer, sentAt)
     if (answer.status === 401) session.set(true)
     return answer

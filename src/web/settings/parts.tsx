@@ -2,6 +2,7 @@
 import type { ReactNode } from 'react'
 import { useMutation } from '@tanstack/react-query'
 import { Refused } from '../parts/states.tsx'
+import { Who, type Sort } from '../parts/who.tsx'
 import { queries } from '../server/client.ts'
 
 type Props = {
@@ -43,6 +44,33 @@ export function AddForm({ title, about, button, changes, blocked, children, act,
         </button>
       </div>
     </form>
+  )
+}
+
+type NamedProps = {
+  readonly id: string
+  readonly name: string
+  readonly sort: Sort
+  readonly note: string
+  readonly disabled: boolean
+  readonly children: ReactNode
+}
+/** Somebody of the installation, with their id and what can be done about them. */
+export function NamedRow({ id, name, sort, note, disabled, children }: NamedProps) {
+  return (
+    <li>
+      <Who name={name} sort={sort} large />
+      <span className="two-lines">
+        <b>
+          <bdi>{name}</bdi> <code className="muted">{id}</code>
+        </b>
+        <span className="note">
+          {note}
+          {disabled && ', switched off'}
+        </span>
+      </span>
+      {children}
+    </li>
   )
 }
 

@@ -4,6 +4,7 @@ import { Link } from 'wouter'
 import { DownloadButton } from '../review/download.tsx'
 import { RevokeButton } from '../grants/revoke.tsx'
 import { Icon } from '../parts/icon.tsx'
+import { Meter, Percent } from '../parts/meter.tsx'
 import { plural, Said } from '../parts/text.tsx'
 import { Ago, momentOf, span } from '../parts/time.tsx'
 import { Who, sortOf } from '../parts/who.tsx'
@@ -43,25 +44,14 @@ function Now({ task, runs }: { readonly task: Task; readonly runs: readonly Run[
             <span className="grow">
               {capital(nameOf(agent_id))} {state === 'blocked' ? 'waits' : 'works'}
             </span>
-            {progress?.percent !== undefined && progress.percent !== null && <span className="mono muted">{progress.percent} %</span>}
+            <Percent of={progress?.percent} />
           </div>
           {progress !== null && progress.message && (
             <p className="soft">
               <Said>{progress.message}</Said>
             </p>
           )}
-          {progress?.percent !== undefined && progress.percent !== null && (
-            <div
-              className="meter"
-              role="progressbar"
-              aria-label="Progress"
-              aria-valuenow={progress.percent}
-              aria-valuemin={0}
-              aria-valuemax={100}
-            >
-              <i style={{ width: `${Math.min(100, progress.percent)}%` }} />
-            </div>
-          )}
+          <Meter label="Progress" percent={progress?.percent} />
         </div>
       ))}
     </section>

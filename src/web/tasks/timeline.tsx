@@ -2,8 +2,10 @@
 import { useEffect, useState } from 'react'
 import { Link } from 'wouter'
 import { Icon } from '../parts/icon.tsx'
+import { Meter } from '../parts/meter.tsx'
 import { plural, Said } from '../parts/text.tsx'
 import { clockOf, secondsOf, wholeTime } from '../parts/time.tsx'
+import { sortOf } from '../parts/who.tsx'
 import { capital, useNameOf } from '../server/names.ts'
 import type { Event, Task } from '../server/types.ts'
 import { groupsOf, type Group } from './events.ts'
@@ -39,11 +41,7 @@ function TimelineEvent({ group, isFuture }: { readonly group: Group; readonly is
         {(group.quote !== null || group.request !== null) && (
           <div className="q">
             {group.quote !== null && <Said>{group.quote}</Said>}
-            {group.percent !== null && (
-              <div className="meter">
-                <i style={{ width: `${Math.min(100, group.percent)}%` }} />
-              </div>
-            )}
+            <Meter label="Progress" percent={group.percent} />
             {group.request !== null && (
               <Link className="btn sm" href={`/inbox/${group.request}`}>
                 Open
@@ -53,6 +51,31 @@ function TimelineEvent({ group, isFuture }: { readonly group: Group; readonly is
         )}
       </div>
     </li>
+  )
+}
+
+const TICKS_MAX = 80
+/** The slider with a tick for each event, and a taller one where a person acted. */
+function Track({ events, at, move }: { readonly events: readonly Event[]; readonly at: number; move(at: number): void }) {
+  const last = Math.max(1, events.length - 1)
+  const placeOf = (index: number): string => `${(index / last) * 100}%`
+  return (
+    <div className="track">
+      <span className="fill" style={{ width: placeOf(at) }} />
+      {events.length <= TICKS_MAX &&
+        events.map(({ id, actor }, i) => (
+          <i key={id} className={sortOf(actor) === 'person' ? 'h' : undefined} style={{ left: placeOf(i) }} />
+        ))}
+      <input
+        type="range"
+        aria-label="Replay"
+        aria-valuetext={`Event ${at + 1} of ${events.length}, ${secondsOf(events[at]!.at)}`}
+        min={1}
+        max={events.length}
+        value={at + 1}
+        onChange={(event) => move(Number(event.target.value) - 1)}
+      />
+    </div>
   )
 }
 
@@ -96,15 +119,7 @@ export function Timeline({ events, task }: Props) {
         >
           <Icon name={isPlaying ? 'pause' : 'play'} />
         </button>
-        <input
-          type="range"
-          aria-label="Replay"
-          aria-valuetext={`Event ${shown + 1} of ${events.length}, ${secondsOf(then.at)}`}
-          min={1}
-          max={events.length}
-          value={shown + 1}
-          onChange={(event) => setAt(Number(event.target.value) - 1)}
-        />
+        <Track events={events} at={shown} move={setAt} />
         <span className="mono muted nowrap" data-testid="replay-state" data-state={state?.state ?? ''} data-seq={then.seq}>
           {shown + 1} of {events.length} · {secondsOf(then.at)}
           <span className="sr">, {words}</span>

@@ -3,10 +3,9 @@ import { useState } from 'react'
 import { ActButton } from '../../parts/act-button.tsx'
 import { Pick, TextField } from '../../parts/fields.tsx'
 import { Loaded } from '../../parts/states.tsx'
-import { Who } from '../../parts/who.tsx'
 import { call } from '../../server/client.ts'
 import { useAgents, useMe, useNameOf, usePeople } from '../../server/names.ts'
-import { AddForm, ShownOnce } from '../parts.tsx'
+import { AddForm, NamedRow, ShownOnce } from '../parts.tsx'
 
 export default function Agents() {
   const agents = useAgents()
@@ -49,24 +48,14 @@ export default function Agents() {
             {items
               .filter(({ id }) => id !== 'agent_system')
               .map((one) => (
-                <li key={one.id}>
-                  <Who name={one.name} sort="agent" large />
-                  <span className="two-lines">
-                    <b>
-                      <bdi>{one.name}</bdi> <code className="muted">{one.id}</code>
-                    </b>
-                    <span className="note">
-                      for {nameOf(one.owner)}
-                      {one.disabled && ', switched off'}
-                    </span>
-                  </span>
+                <NamedRow key={one.id} {...one} sort="agent" note={`for ${nameOf(one.owner)}`}>
                   <ActButton changes={[]} act={() => keyFor(one.id, one.name)}>
                     New key
                   </ActButton>
                   <ActButton changes={['agents']} act={() => call('identity/agent.update', { agent_id: one.id, disabled: !one.disabled })}>
                     {one.disabled ? 'Switch on' : 'Switch off'}
                   </ActButton>
-                </li>
+                </NamedRow>
               ))}
           </ul>
         )}

@@ -3,10 +3,9 @@ import { useState } from 'react'
 import { ActButton } from '../../parts/act-button.tsx'
 import { Select, TextField } from '../../parts/fields.tsx'
 import { Loaded } from '../../parts/states.tsx'
-import { Who } from '../../parts/who.tsx'
 import { call } from '../../server/client.ts'
 import { useMe, usePeople } from '../../server/names.ts'
-import { AddForm, ShownOnce } from '../parts.tsx'
+import { AddForm, NamedRow, ShownOnce } from '../parts.tsx'
 
 type Role = 'owner' | 'member'
 export default function People() {
@@ -49,17 +48,7 @@ export default function People() {
         {(items) => (
           <ul className="card rows">
             {items.map((one) => (
-              <li key={one.id}>
-                <Who name={one.name} sort="person" large />
-                <span className="two-lines">
-                  <b>
-                    <bdi>{one.name}</bdi> <code className="muted">{one.id}</code>
-                  </b>
-                  <span className="note">
-                    {one.role}
-                    {one.disabled && ', switched off'}
-                  </span>
-                </span>
+              <NamedRow key={one.id} {...one} sort="person" note={one.role}>
                 <ActButton changes={[]} blocked={one.disabled ? 'Switched off.' : undefined} act={() => linkFor(one.id, one.name)}>
                   Sign-in link
                 </ActButton>
@@ -68,7 +57,7 @@ export default function People() {
                     {one.disabled ? 'Switch on' : 'Switch off'}
                   </ActButton>
                 )}
-              </li>
+              </NamedRow>
             ))}
           </ul>
         )}
