@@ -28,10 +28,16 @@ export const pressUntil = (page: Page, key: string, there: Locator): Promise<voi
     return false
   })
 
+/** Waits until something is so; what is refused meanwhile, as an item that is not theirs yet, is not so yet. */
 export async function until(check: () => Promise<boolean>): Promise<void> {
+  let refused = ''
   for (let tries = 0; tries < 400; tries++) {
-    if (await check()) return
+    try {
+      if (await check()) return
+    } catch (error) {
+      refused = `: ${(error as Error).message}`
+    }
     await new Promise((done) => setTimeout(done, 50))
   }
-  assert.fail('it did not come to that')
+  assert.fail(`it did not come to that${refused}`)
 }
