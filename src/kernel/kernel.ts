@@ -19,6 +19,7 @@ import type { Command, Read } from './declare/operation.ts'
 import { createQueries, createReading } from './call/query.ts'
 import { createQuota } from './call/quota.ts'
 import { readerOf } from './call/reader.ts'
+import { createTextIndex } from './call/text-index.ts'
 import { assertMatches, keyOf, parse } from './declare/schema.ts'
 import {
   askedFor,
@@ -51,7 +52,8 @@ export function createKernel(options: KernelOptions): Kernel {
   const given = givenBy(options)
   const { newId, notary } = given
   const ports = portsOf(options.protocols)
-  const readerAs = (draft: Draft, actor: Actor): Read => readerOf(store, options, ports, draft, actor)
+  const texts = createTextIndex(store, options.sleep)
+  const readerAs = (draft: Draft, actor: Actor): Read => readerOf(store, texts, options, ports, draft, actor)
   const lanes = createLanes()
   const codes = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes)) as Record<string, Fault>
   const denials = createDenials(store, codes, newId, now)
@@ -62,6 +64,7 @@ export function createKernel(options: KernelOptions): Kernel {
   const tail = createTail(store, options.bug)
   const waiting = createWaiting(now, options.sleep)
   tail.hear(({ wakes }) => waiting.ring(wakes))
+  tail.hear(texts.heard)
   const settled = createSettling(store, now, call)
 
   function call(name: string, raw: unknown, caller: Caller, more: CallOptions = {}): Promise<unknown> {
@@ -325,5 +328,9 @@ export function createKernel(options: KernelOptions): Kernel {
   })
 
   const figures = (): ReturnType<Kernel['stats']> => ({ ...stats, denials: denials.count(), ...waiting.stats() })
-  return { store, tail, protocols: options.protocols, codes, call, check, ...streams, now, stats: figures, release: waiting.stop }
+  function release(): void {
+    texts.stop()
+    waiting.stop()
+  }
+  return { store, tail, protocols: options.protocols, codes, call, check, ...streams, now, stats: figures, release }
 }

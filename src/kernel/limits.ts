@@ -157,6 +157,10 @@ export const limits = {
   examinedMax: 2_000,
   /** A search for words ends its page after so many characters of text, too: long items cost as much as many. */
   searchedCharsMax: 4 * 1024 * 1024,
+  /** Changed documents that the text index notes before the next search looks at them: beyond it, it is made anew. */
+  textsChangedMax: 100_000,
+  /** Groups of documents, such as agents that ask, whose names a search looks at; with more it looks at one item after the other. */
+  textGroupsMax: 500,
   /** A search is some words, not a document. */
   searchCharsMax: 200,
   /** Facts that one call of audit.verify checks; the caller goes on with the cursor. */
@@ -298,6 +302,8 @@ export const limits = {
   noticesPerHourMax: 60,
   /** Notices that come within this time are one mail. */
   mailBurstMs: 5_000,
+  /** The same for a push: somebody waits for it, so it is shorter. */
+  pushBurstMs: 1_000,
   /** Items that one message tells of by name; the others are counted. */
   digestItemsMax: 20,
   /** Mails an hour that one person can have sent to addresses that nobody has confirmed. */

@@ -1,15 +1,11 @@
 // Streams over one WebSocket: many at once, from a cursor on, through a server that goes away, and refused in the words of the server.
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { test, type TestContext } from 'node:test'
 import { createClient } from '#sdk/index.ts'
 import { liveWorld, until } from '../support/over-sockets/live.ts'
 
-test('everything that a client follows comes over one socket, and goes on from its place', async (t) => {
-  const world = await liveWorld(t)
-  const { key } = await world.keyOf('owner')
-  const client = createClient({ url: `http://127.0.0.1:${world.port}`, key, streams: 'socket' })
-  t.after(() => client.close())
-  let opened = 0
+function countedSockets(t: TestContext): { opened: number } {
+  const counted = { opened: 0 }
   const native = globalThis.WebSocket
   t.mock.property(
     globalThis,
@@ -17,10 +13,19 @@ test('everything that a client follows comes over one socket, and goes on from i
     class extends native {
       constructor(url: string | URL) {
         super(url)
-        opened++
+        counted.opened++
       }
     },
   )
+  return counted
+}
+
+test('everything that a client follows comes over one socket, and goes on from its place', async (t) => {
+  const world = await liveWorld(t)
+  const { key } = await world.keyOf('owner')
+  const client = createClient({ url: `http://127.0.0.1:${world.port}`, key })
+  t.after(() => client.close())
+  const sockets = countedSockets(t)
   const seen: Record<string, { cursor: string; id: string }[]> = { a: [], b: [] }
   const leaving = new AbortController()
   let isOpen = 0
@@ -33,7 +38,7 @@ test('everything that a client follows comes over one socket, and goes on from i
   for (let i = 0; i < 5; i++)
     await world.call('alice', 'collaboration/task.create', { spec: { goal: `work ${i}`, acceptance_criteria: ['done'] } })
   await until(() => seen['a']!.length === 5 && seen['b']!.length === 5, 'all five on both')
-  assert.equal(opened, 1)
+  assert.equal(sockets.opened, 1)
   assert.deepEqual(seen['a'], seen['b'])
   leaving.abort()
   await Promise.all(reading)
@@ -56,7 +61,7 @@ test('everything that a client follows comes over one socket, and goes on from i
 
 test('a key that is not good opens no socket', async (t) => {
   const world = await liveWorld(t)
-  const client = createClient({ url: `http://127.0.0.1:${world.port}`, key: 'csk_wrong', streams: 'socket' })
+  const client = createClient({ url: `http://127.0.0.1:${world.port}`, key: 'csk_wrong' })
   t.after(() => client.close())
   await assert.rejects(
     async () => {
@@ -64,4 +69,40 @@ test('a key that is not good opens no socket', async (t) => {
     },
     { code: 'UNAUTHENTICATED' },
   )
+})
+
+test('more streams than one socket carries take another one, and one that was left makes room', async (t) => {
+  const world = await liveWorld(t)
+  const { key } = await world.keyOf('owner')
+  const client = createClient({ url: `http://127.0.0.1:${world.port}`, key })
+  t.after(() => client.close())
+  const sockets = countedSockets(t)
+  const leaving = new AbortController()
+  let isOpen = 0
+  const follow = async (signal: AbortSignal): Promise<void> => {
+    const options = { after: 'latest', signal, onOpen: () => void isOpen++ }
+    for await (const _ of client.follow('collaboration/audit.follow', {}, options)) continue
+  }
+  const one = new AbortController()
+  const reading = [follow(one.signal), ...Array.from({ length: 33 }, () => follow(leaving.signal))]
+  await until(() => isOpen === 34, 'all are open')
+  assert.equal(sockets.opened, 2)
+  one.abort()
+  await reading[0]
+  reading.push(follow(leaving.signal))
+  await until(() => isOpen === 35, 'the next one is open')
+  assert.equal(sockets.opened, 2)
+  leaving.abort()
+  await Promise.all(reading)
+})
+
+test('with a fetch of their own a client follows through that', async (t) => {
+  const world = await liveWorld(t)
+  const { key } = await world.keyOf('owner')
+  const sockets = countedSockets(t)
+  const client = createClient({ url: `http://127.0.0.1:${world.port}`, key, fetch: (input, init) => fetch(input, init) })
+  t.after(() => client.close())
+  await world.call('alice', 'collaboration/task.create', { spec: { goal: 'work', acceptance_criteria: ['done'] } })
+  for await (const _ of client.follow('collaboration/audit.follow', {})) break
+  assert.equal(sockets.opened, 0)
 })

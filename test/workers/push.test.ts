@@ -136,12 +136,32 @@ test('approve and reject stand in a push only for R1 and R2 whose card is nothin
   ]
   for (const [payload, more, isAnswered] of cases) {
     const before = phone.got.length
-    const id = await ask(world, payload, more)
+    // What is critical waits for no burst.
+    const id = await ask(world, payload, { priority: 'critical', ...more })
     await until(() => phone.got.length > before)
     const said = JSON.parse(phone.got.at(-1)!.text)
     assert.equal('actions' in said, isAnswered, JSON.stringify([payload, more]))
     if (isAnswered) assert.equal(said.digest, (await world.call('alice', 'execution/inbox.get', { request_id: id })).item.digest)
   }
+})
+
+test('a burst is one push, without what is decided meanwhile, and what is critical does not wait for it', async (t) => {
+  const [{ world }, phone] = [await pushing(t), await browser(t)]
+  await world.call('alice', 'execution/channel.add', { kind: 'push', endpoint: phone.endpoint, keys: phone.keys })
+  const ids: string[] = []
+  for (let i = 0; i < 4; i++) ids.push(await ask(world, { item: `Question ${i}` }))
+  await world.call('alice', 'execution/request.resolve', { request_id: ids[1], result: 'approved' })
+  await until(() => phone.got.length === 1)
+  const said = JSON.parse(phone.got[0]!.text)
+  assert.deepEqual([said.event, said.count, said.link], ['digest', 3, '/inbox'])
+  assert.deepEqual(
+    said.items.map(({ request_id }: any) => request_id),
+    ids.filter((id) => id !== ids[1]),
+  )
+  await ask(world, { item: 'Later' })
+  const urgent = await ask(world, { item: 'Now' }, { priority: 'critical' })
+  await until(() => phone.got.length >= 2)
+  assert.ok(phone.got[1]!.text.includes(urgent))
 })
 
 test('after a rotation earlier subscriptions go on with their key; a subscription that is gone is removed', async (t) => {

@@ -233,7 +233,9 @@ function textOf(id: string, { cursor, entries, memo }: Portion): Buffer {
     let tail = memo.get('ws')
     if (!tail) {
       const parts = entries.flatMap(({ written }, i) => (i === 0 ? [written.json] : [COMMA, written.json]))
-      memo.set('ws', (tail = Buffer.concat([Buffer.from(`,"cursor":"${cursor}","items":[`), ...parts, Buffer.from(']}')])))
+      // Somebody may stop within a portion, and goes on behind the item that was the last for them.
+      const each = entries.length > 1 ? `],"cursors":${JSON.stringify(entries.map((entry) => entry.cursor))}}` : ']}'
+      memo.set('ws', (tail = Buffer.concat([Buffer.from(`,"cursor":"${cursor}","items":[`), ...parts, Buffer.from(each)])))
     }
     memo.set(name, (text = Buffer.concat([Buffer.from(`{"id":${JSON.stringify(id)}`), tail])))
   }

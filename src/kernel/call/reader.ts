@@ -7,6 +7,7 @@ import type { Granted, ListPage, Listed, Read } from '../declare/operation.ts'
 import type { Ports } from '../ports/between-protocols.ts'
 import { seenBy, type Presence } from '../ports/presence.ts'
 import { END, holdsEntry, idIn, keyOf, prefixOf, type AnyDoc, type Part } from '../declare/schema.ts'
+import type { GroupText, TextIndex } from './text-index.ts'
 import type { FactsOf, FactsPage, Found, Key, Store, Value, Versioned } from '../log/store.ts'
 
 /** Where people, agents and services are registered. */
@@ -34,8 +35,8 @@ export type Outside = {
 }
 
 /** Made for every call, so it is light: one function of its own; the others are shared, and given one by one, which costs the least. */
-export function readerOf(store: Store, outside: Outside, ports: Ports, draft: Draft, actor: Actor): Read {
-  const at: At = { store, outside, draft, actor }
+export function readerOf(store: Store, texts: TextIndex, outside: Outside, ports: Ports, draft: Draft, actor: Actor): Read {
+  const at: At = { store, texts, outside, draft, actor }
   const read = (kind: AnyDoc, id: string): Promise<Value> => lookIn(at, kind, id, true) as Promise<Value>
   read.at = at
   read.ports = ports
@@ -43,6 +44,7 @@ export function readerOf(store: Store, outside: Outside, ports: Ports, draft: Dr
   read.raw = shared.raw
   read.list = shared.list
   read.count = shared.count
+  read.holding = shared.holding
   read.facts = shared.facts
   read.seek = shared.seek
   read.head = shared.head
@@ -57,7 +59,7 @@ export function readerOf(store: Store, outside: Outside, ports: Ports, draft: Dr
   return read as unknown as Read
 }
 
-type At = { readonly store: Store; readonly outside: Outside; readonly draft: Draft; readonly actor: Actor }
+type At = { readonly store: Store; readonly texts: TextIndex; readonly outside: Outside; readonly draft: Draft; readonly actor: Actor }
 
 /** Undefined where the call has not looked yet. */
 function seenIn({ after, before }: Draft, key: Key): Value | null | undefined {
@@ -173,6 +175,9 @@ const shared = {
   },
   count(this: Reader, kind: AnyDoc, name: string, parts: readonly Part[]) {
     return this.at.store.count(prefixOf(kind, name, parts))
+  },
+  holding(this: Reader, kind: AnyDoc, words: readonly string[], groupText: GroupText, rows: number) {
+    return this.at.texts.holding(kind, words, groupText, rows)
   },
   async facts(this: Reader, of: FactsOf, page: FactsPage) {
     const { store, draft } = this.at

@@ -75,6 +75,16 @@ export type Read = {
   /** Ids in index order, merged over several prefixes. Not checked at commit: a rule about a set uses a document or `atMost`. */
   list(doc: AnyDoc, index: string, prefixes: readonly (readonly Part[])[], page: ListPage): Promise<Listed[]>
   count(doc: AnyDoc, index: string, prefix: readonly Part[]): Promise<number>
+  /**
+   * Ids of documents that may hold all words in their text, or in the text of their group; in no order, and not all of them do. Null: it is quicker to
+   * look at one after the other. `rows`: how many are wanted.
+   */
+  holding(
+    doc: AnyDoc,
+    words: readonly string[],
+    groupText: (group: string) => Promise<string>,
+    rows: number,
+  ): Promise<readonly string[] | null>
   facts(of: FactsOf, page: FactsPage): Promise<StoredFact[]>
   seek(scope: string, at: string): Promise<number>
   head(scope: string): Promise<{ readonly seq: number; readonly hash: string }>

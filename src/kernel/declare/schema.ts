@@ -57,7 +57,14 @@ export type Doc<S extends TSchema = TSchema> = {
   wakes(value: Static<S>): string | null
   /** The first of its times; null: it waits for none. */
   due(value: Static<S>): Due | null
+  /** How it is found by the words in it; null: it is not. */
+  readonly text: Searched<Static<S>> | null
 }
+/**
+ * `of`: the text that is searched, null where nobody looks for it; `group`: what documents with further words in common belong to, such as who wrote them;
+ * `index`: an index that has an entry for each document with a text.
+ */
+export type Searched<V> = { of(value: V): string | null; group(value: V): string; readonly index: string }
 // oxlint-disable-next-line typescript/no-explicit-any -- a kind of any shape; its functions take what its own schema describes
 export type AnyDoc = Doc<any>
 
@@ -74,6 +81,7 @@ type DocOptions<S extends TSchema> = {
   readonly wakes?: (value: Static<S>) => string | null
   /** Everything that is done with it at a time when nothing else happens first; `at` null: not now. */
   readonly due?: (value: Static<S>) => readonly Times[]
+  readonly text?: Searched<Static<S>>
 }
 
 const kinds = new Map<string, AnyDoc>()
@@ -94,6 +102,7 @@ export function doc<S extends TSchema>(kind: string, schema: S, options: DocOpti
     within: options.within ?? nothing,
     wakes: options.wakes ?? nothing,
     due: options.due === undefined ? nothing : (value) => firstOf(options.due!(value)),
+    text: options.text ?? null,
   }
   kinds.set(kind, made)
   return made

@@ -5,6 +5,7 @@ import { doc, either, index, kindOf, nullable, t, type AnyDoc, type Part, type S
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { Action, Fallback, Payload } from './asking/payload.ts'
 import { timesOf } from './deadlines.ts'
+import { textOf } from './inbox/search.ts'
 import { TREND_PARTS, trendRows } from './inbox/trends.ts'
 
 const text = (maxLength: number, description?: string) => t.String({ maxLength, ...(description ? { description } : {}) })
@@ -281,6 +282,8 @@ export const Request = doc('execution.request', RequestSchema, {
   // The ids of those who wait for the answer, and of those who wait for something to answer.
   wakes: (request) => request.id,
   due: timesOf,
+  // Only what waits is searched so: what has ended is looked for from the newest on.
+  text: { of: (request) => (isOpen(request) ? textOf(request) : null), group: ({ requester }) => requester, index: 'open' },
   indexes: {
     open: index((request) => (isOpen(request) ? openRows(request) : []), 2),
     closed: index(closedRows, 2),

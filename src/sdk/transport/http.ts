@@ -2,7 +2,7 @@
 import { closedError, timeoutError } from '../errors.ts'
 import { failureOf, jsonIn, refusalIn, type Http, type Request } from './request.ts'
 import { socketStreams } from './socket.ts'
-import { followEvents } from './stream.ts'
+import { eventsOf, resuming } from './stream.ts'
 import { newKey, withRetries, usualRetry, type Retry, type RetryOptions, type Transport } from './transport.ts'
 import { downloadBytes, uploadBytes } from './upload.ts'
 
@@ -13,14 +13,14 @@ export type HttpTransportOptions = RetryOptions & {
   readonly key?: string | undefined
   readonly fetch?: typeof globalThis.fetch
   /**
-   * How streams are carried: `socket`, one WebSocket for all of them, or `events`, a connection for each. A browser has six connections to a
-   * server, so it takes the socket unless it is told otherwise.
+   * How streams are carried: `socket`, one WebSocket for all of them, as is usual, or `events`, a connection for each. A browser has six
+   * connections to a server. With a `fetch` of your own it is `events`: a socket would go past it.
    */
   readonly streams?: 'socket' | 'events'
 }
 
 export function httpTransport(options: HttpTransportOptions): Transport {
-  const { url, key, fetch: send = (input, init) => globalThis.fetch(input, init), streams = usualStreams(), ...rest } = options
+  const { url, key, fetch: send = (input, init) => globalThis.fetch(input, init), streams = usualStreams(options), ...rest } = options
   const retry: Retry = { ...usualRetry, ...rest }
   const headers = key === undefined ? {} : { authorization: `Bearer ${key}` }
   const base = url.replace(/\/+$/, '')
@@ -49,7 +49,7 @@ export function httpTransport(options: HttpTransportOptions): Transport {
   }
 
   const http: Http = { request, retry, base, headers }
-  const sockets = streams === 'socket' ? socketStreams(base, retry, ticket) : null
+  const sockets = streams === 'socket' ? socketStreams(base, ticket) : null
   async function ticket(): Promise<string> {
     const more = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}', timeoutMs: retry.timeoutMs } as const
     return ((await jsonIn(await request('identity/ticket.issue', more))) as { ticket: string }).ticket
@@ -69,8 +69,11 @@ export function httpTransport(options: HttpTransportOptions): Transport {
         }
       })
     },
-    follow: (operation, input, followOptions = {}) =>
-      sockets?.follow(operation, input, followOptions) ?? followEvents(http, operation, input, followOptions),
+    follow(operation, input, followOptions = {}) {
+      const events = eventsOf(http, operation, input)
+      const socket = sockets?.streamOf(operation, input) ?? events
+      return resuming(retry, followOptions, (...place) => (sockets?.isBlocked() === true ? events : socket)(...place))
+    },
     upload: (operation, input, bytes, uploadOptions = {}) => uploadBytes(http, operation, input, bytes, uploadOptions),
     download: (operation, input, bytesOptions = {}) => downloadBytes(http, operation, input, bytesOptions),
     keys: () =>
@@ -85,4 +88,5 @@ export function httpTransport(options: HttpTransportOptions): Transport {
   }
 }
 
-const usualStreams = (): 'socket' | 'events' => ('document' in globalThis && 'WebSocket' in globalThis ? 'socket' : 'events')
+const usualStreams = ({ fetch }: HttpTransportOptions): 'socket' | 'events' =>
+  fetch === undefined && 'WebSocket' in globalThis ? 'socket' : 'events'

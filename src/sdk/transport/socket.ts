@@ -1,13 +1,15 @@
 // Streams over one WebSocket for everything that a client follows. A browser opens six connections to a server at most, and an event stream
 // keeps one for itself; calls stay with HTTP. A ticket opens the socket: no key stands in an address.
 import { CountersignError, closedError, networkError } from '../errors.ts'
-import { resuming } from './stream.ts'
-import type { Followed, FollowOptions, Retry } from './transport.ts'
+import type { Connect } from './stream.ts'
+import type { Followed } from './transport.ts'
 
 type Frame = {
   readonly id?: string
   readonly cursor?: string
   readonly items?: readonly unknown[]
+  /** Of each item, where there are several. */
+  readonly cursors?: readonly string[]
   readonly authenticated?: string
   readonly error?: { readonly code: string; readonly message: string; readonly details?: Readonly<Record<string, unknown>> }
 }
@@ -103,9 +105,8 @@ function createQueue(moved: (cursor: string | null) => void): Reader & { all(bef
       let place = before ?? ''
       for (;;) {
         for (let frame = frames.shift(); frame !== undefined; frame = frames.shift()) {
-          const { cursor = place, items = [], error } = frame
-          // A portion has one cursor, and it is that of its last item: a reader who leaves before comes to the first again.
-          for (const [i, item] of items.entries()) yield { cursor: i === items.length - 1 ? cursor : place, item }
+          const { cursor = place, items = [], cursors = [cursor], error } = frame
+          for (const [i, item] of items.entries()) yield { cursor: cursors[i]!, item }
           place = cursor
           if (items.length === 0) moved(cursor)
           if (error) throw refusalIn(error)
@@ -118,42 +119,68 @@ function createQueue(moved: (cursor: string | null) => void): Reader & { all(bef
 }
 
 export type SocketStreams = {
-  follow(operation: string, input: object, options: FollowOptions): AsyncIterable<Followed>
+  streamOf(operation: string, input: object): Connect
+  /** Sockets do not come through, although calls do: a proxy in between may not carry them. */
+  isBlocked(): boolean
   close(): void
 }
 
+/** The server takes so many streams on one socket: the next one opens another. */
+const CARRIED_MAX = 32
+type Shared = { readonly line: Promise<Line>; carried: number }
+/** Failed openings one after the other until sockets count as blocked. One more try comes with each connection after that. */
+const BLOCKED_AFTER = 2
+
 /** `ticket`: asks for one with the credential of the calls. */
-export function socketStreams(base: string, retry: Retry, ticket: () => Promise<string>): SocketStreams {
+export function socketStreams(base: string, ticket: () => Promise<string>): SocketStreams {
   const address = `${base.replace(/^http/, 'ws')}/v1/ws`
-  let line: Promise<Line> | null = null
+  let shared: Shared[] = []
   let isClosed = false
-  function opened(): Promise<Line> {
-    if (isClosed) return Promise.reject(closedError())
-    if (line === null) {
-      const made = ticket().then((one) => openLine(address, one, () => line === made && (line = null)))
-      line = made
-      made.catch(() => line === made && (line = null))
-    }
+  let failed = 0
+  async function opened(gone: () => void): Promise<Line> {
+    const one = await ticket()
+    failed++
+    const line = await openLine(address, one, gone)
+    failed = 0
     return line
   }
+  function open(): Shared {
+    const made: Shared = { line: opened(gone), carried: 0 }
+    function gone(): void {
+      shared = shared.filter((one) => one !== made)
+    }
+    made.line.catch(gone)
+    shared = [...shared, made]
+    return made
+  }
   return {
-    follow: (operation, input, options) =>
-      resuming(retry, options, async function* (after, signal, moved) {
+    streamOf: (operation, input) =>
+      async function* (after, signal, moved) {
+        if (isClosed) throw closedError()
+        const socket = shared.find(({ carried }) => carried < CARRIED_MAX) ?? open()
         const queue = createQueue(moved)
         const leave = (): void => queue.end(closedError())
-        const unsubscribe = (await opened()).subscribe(operation, input, after, queue)
+        let unsubscribe: (() => void) | null = null
+        socket.carried++
         signal.addEventListener('abort', leave)
         try {
+          unsubscribe = (await socket.line).subscribe(operation, input, after, queue)
           if (signal.aborted) return
           yield* queue.all(after)
         } finally {
+          socket.carried--
           signal.removeEventListener('abort', leave)
-          unsubscribe()
+          unsubscribe?.()
         }
-      }),
+      },
+    isBlocked() {
+      if (failed < BLOCKED_AFTER) return false
+      failed = BLOCKED_AFTER - 1
+      return true
+    },
     close() {
       isClosed = true
-      void line?.then((open) => open.close()).catch(() => undefined)
+      for (const { line } of shared) void line.then((found) => found.close()).catch(() => undefined)
     },
   }
 }

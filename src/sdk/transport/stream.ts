@@ -9,12 +9,13 @@ import { backoffOf, pause, type Followed, type FollowOptions } from './transport
 const SILENCE_MS = 45_000
 const LINE_BYTES_MAX = 64 * 1024 * 1024
 
-export function followEvents(http: Http, operation: string, input: object, options: FollowOptions): AsyncIterable<Followed> {
-  return resuming(http.retry, options, (cursor, gone, moved) => connection(http, operation, input, cursor, gone, moved))
-}
-
 /** One connection: yields items until it is over. The cursor may move without an item; once the server follows, `moved` is called. */
 export type Connect = (after: string | null, signal: AbortSignal, moved: (cursor: string | null) => void) => AsyncIterable<Followed>
+
+export const eventsOf =
+  (http: Http, operation: string, input: object): Connect =>
+  (cursor, gone, moved) =>
+    connection(http, operation, input, cursor, gone, moved)
 
 export async function* resuming(
   retry: Http['retry'],

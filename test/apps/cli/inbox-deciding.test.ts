@@ -119,7 +119,7 @@ describe('before the answer', () => {
     ])
     assert.equal(ran.code, 0, lastFrame(ran))
     const card = framesIn(ran)[0]!.replaceAll(/\s+/g, ' ')
-    assert.match(card, /the agent says R1 of 5 \(minimal\); a rule: "?at least R3 for target eu-1, set by user_owner/)
+    assert.match(card, /the agent says R1 of 5 \(minor\); a rule: "?at least R3 for target eu-1, set by user_owner/)
     assert.match(card, /Chain: .*user_owner.* → .*agent_robot.* → target eu-1/)
     assert.match(card, /Before: approved by .*user_owner/)
     assert.match(card, /Approve: the/)

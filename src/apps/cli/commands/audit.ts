@@ -144,7 +144,9 @@ function told(context: Context, results: readonly Verified[], found: readonly Fo
 function sentenceOf({ project_id, verified: count, head, valid, difference }: Verified, { paint }: Context): string {
   if (valid)
     return `${paint('green', '✔')} ${escapeControl(project_id)}: ${count} events in order, the last is number ${head.seq} ${paint('dim', head.hash)}`
-  return `${paint('red', '✖')} ${escapeControl(project_id)}: number ${difference?.seq ?? '?'} is not what was recorded: ${escapeControl(difference?.what ?? '')}`
+  // An exported file in which nothing could be read names no project.
+  const whose = project_id === '' ? 'the file' : escapeControl(project_id)
+  return `${paint('red', '✖')} ${whose}: number ${difference?.seq ?? '?'} is not what was recorded: ${escapeControl(difference?.what ?? '')}`
 }
 
 type Exported = { readonly ndjson: string; readonly to_seq: number; readonly head: Stretch['head']; readonly next_cursor: string | null }

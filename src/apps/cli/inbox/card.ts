@@ -50,7 +50,7 @@ export const proposedIn = (item: Item): readonly Proposed[] =>
 /** The state that the agent would go on from, which the person may edit; undefined: it shows none. */
 export const stateIn = (item: Item): unknown => (item.kind === 'request' ? undefined : detailsIn(item)['state'])
 
-const riskWords: Readonly<Record<string, string>> = { R1: 'minimal', R2: 'low', R3: 'moderate', R4: 'high', R5: 'critical' }
+const riskWords: Readonly<Record<string, string>> = { R1: 'minor', R2: 'low', R3: 'moderate', R4: 'high', R5: 'severe' }
 /** `R4 of 5 (high)`. */
 export const riskOf = (risk: string): string => `${escapeControl(risk)} of 5 (${riskWords[risk] ?? 'unknown'})`
 

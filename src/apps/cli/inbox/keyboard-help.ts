@@ -148,5 +148,5 @@ export const HELP: readonly string[] = [
   '',
   'Lines with │ were written by others. An answer counts for what is on',
   'the screen: an item that has changed since is shown again first.',
-  'Risk: R1 minimal, R2 low, R3 moderate, R4 high, R5 critical.',
+  'Risk: R1 minor, R2 low, R3 moderate, R4 high, R5 severe.',
 ]

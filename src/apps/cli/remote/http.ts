@@ -12,7 +12,8 @@ const ATTEMPTS = 3
 
 /** `hints`: what to do about a refusal, by its code, where more is known than the code says. */
 export function openServer(url: string, key: string, hints: Hints = {}): Remote {
-  const transport = httpTransport({ url, key, attempts: ATTEMPTS })
+  // A command follows one stream: a ticket for a socket would be a write more, which a server with a full disk refuses.
+  const transport = httpTransport({ url, key, attempts: ATTEMPTS, streams: 'events' })
   const told = async <T>(work: Promise<T>): Promise<T> => {
     try {
       return await work

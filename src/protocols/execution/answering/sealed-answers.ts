@@ -26,7 +26,7 @@ export function refuseOddSeal({ action, payload }: Request, { result, sealed }: 
   if (result !== undefined) refuseSeal('stands in place of result: send one of them')
   if (action !== 'PROVIDE' || (payload as ProvidePayload).sensitive !== true) refuseSeal('is for secrets: the request asks for none')
   if (given === null)
-    refuseSeal('is no compact JWE with ECDH-ES+A256KW and A256GCM for the present seal_key of the agent: fetch the item again')
+    refuseSeal('is no compact JWE with ECDH-ES or ECDH-ES+A256KW, and A256GCM, for the present seal_key of the agent: fetch the item again')
 }
 /** The answer before it is held by reference: its value is known to the person and the agent alone. */
 export function sealedAnswer(reason: string | null): Resolution {
@@ -35,13 +35,16 @@ export function sealedAnswer(reason: string | null): Resolution {
 
 /** RFC 7638. */
 const thumbprintOf = ({ crv, kty, x }: Value): string => sha256(canonical({ crv, kty, x }))
-const JWE = /^([A-Za-z0-9_-]{1,2000})\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+$/
+const JWE = /^([A-Za-z0-9_-]{1,2000})\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+$/
+const algorithms = new Set<unknown>(['ECDH-ES', 'ECDH-ES+A256KW'])
 function isSealedFor(sealed: string, key: Value): boolean {
   const [, first] = JWE.exec(sealed) ?? []
   if (first === undefined) return false
   try {
-    const { alg, enc, kid } = decodeText(Buffer.from(first, 'base64url').toString()) as Readonly<Record<string, unknown>>
-    return alg === 'ECDH-ES+A256KW' && enc === 'A256GCM' && kid === (key['kid'] ?? thumbprintOf(key))
+    const { alg, enc, kid, epk } = decodeText(Buffer.from(first, 'base64url').toString()) as Readonly<Record<string, unknown>>
+    const isForIt = kid === undefined || kid === (key['kid'] ?? thumbprintOf(key))
+    // Without the name of a key, its curve at least: nothing else could be opened with it.
+    return isForIt && algorithms.has(alg) && enc === 'A256GCM' && (epk as { crv?: unknown } | null | undefined)?.crv === key['crv']
   } catch {
     return false
   }

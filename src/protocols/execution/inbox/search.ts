@@ -25,7 +25,7 @@ function textsIn(value: unknown): string[] {
 
 /** A request never changes, there is another one then: its text is made once, as long as it lies at hand. */
 const texts = new WeakMap<Request, string>()
-function textOf(request: Request): string {
+export function textOf(request: Request): string {
   let text = texts.get(request)
   if (text === undefined) {
     const { id, requester, agent_id, payload, thread = [], tags, task_id = '', owner } = request
@@ -37,6 +37,8 @@ function textOf(request: Request): string {
 }
 
 export type Search = {
+  readonly words: readonly string[]
+  nameOf(requester: string): Promise<string>
   fits(request: Request): Promise<boolean>
   /** How many characters it has looked at. */
   readonly searched: number
@@ -54,6 +56,8 @@ export function searchFor(text: string, knowing: Knowing): Search {
     return name
   }
   return {
+    words,
+    nameOf,
     get searched() {
       return searched
     },

@@ -4,13 +4,13 @@ import { heldBy, human, installationOwner, isIn, role, speaksFor, type Actor } f
 import { limits } from '#kernel/limits.ts'
 import { query, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
-import { either, END, nullable, t, type Part, type Static } from '#kernel/declare/schema.ts'
+import { either, END, nullable, prefixOf, t, type Part, type Static } from '#kernel/declare/schema.ts'
 import { FilterName, queryFields, withSaved, type Query } from '../inbox/saved-filters.ts'
 import { Item, itemOf, knowingBy, ListedItem, nameFor, rowOf, type Knowing } from '../inbox/item.ts'
 import { allOf, inboxesReadBy, inboxOf, type Inboxes } from '../inbox/readers.ts'
 import { Id, isInPool, isOpen, poolOf, rankOf, Remark, Request, SNOOZED, snoozedUntil, turns, Vote } from '../schema.ts'
 import { GROUP } from '../asking/preferences.ts'
-import { searchFor } from '../inbox/search.ts'
+import { searchFor, type Search } from '../inbox/search.ts'
 import { shown } from '../asking/hostile-text.ts'
 
 const whatFields = {
@@ -71,6 +71,8 @@ async function* found(read: Read, asked: ListInput, inbox: Inboxes, knowing: Kno
   const limit = Math.max(pageSize(asked), PORTION)
   const search = asked.text === undefined ? null : searchFor(asked.text, knowing)
   let after = placeOf(name, asked)
+  const ids = search === null || index === 'closed' ? null : await read.holding(Request, search.words, search.nameOf, pageSize(asked))
+  if (ids !== null) return yield* foundAmong(read, ids, asked, inbox, search!, after)
   for (let examined = 0; examined < limits.examinedMax; examined += limit) {
     const listed = await read.list(Request, index, prefixes, { after, limit, reverse })
     for (const { id, at } of listed) {
@@ -87,6 +89,39 @@ async function* found(read: Read, asked: ListInput, inbox: Inboxes, knowing: Kno
   yield { request: null, at: after! }
 }
 const PORTION = 50
+
+/** The same out of those that may hold the words of the search, each at its place in the list. */
+async function* foundAmong(
+  read: Read,
+  ids: readonly string[],
+  asked: ListInput,
+  inbox: Inboxes,
+  search: Search,
+  after: string | undefined,
+): AsyncIterable<Found> {
+  const rows = rowsOf(asked, inbox)
+  const placed: { readonly request: Request; readonly at: string }[] = []
+  for (const id of ids) {
+    const request = await read.maybe(Request, id)
+    if (request === null || !inbox.holds(request) || !fits(request, asked)) continue
+    const at = placeIn(request, rows)
+    if (at !== null && (after === undefined || at > after)) placed.push({ request, at })
+  }
+  for (const { request, at } of placed.sort((a, b) => (a.at < b.at ? -1 : 1))) {
+    if (await search.fits(request)) yield { request, at }
+    if (search.searched > limits.searchedCharsMax) return yield { request: null, at }
+  }
+}
+/** Where it stands in the list; null: it does not, or only among what was put off. */
+function placeIn(request: Request, { index, prefixes }: Rows): string | null {
+  const isAskedPutOff = prefixes[0]?.[1] === SNOOZED
+  for (const row of Request.indexes[index]!.rows(request)) {
+    if (index === 'open' && (row[1] === SNOOZED) !== isAskedPutOff) continue
+    const prefix = prefixes.find((parts) => parts.every((part, i) => part === row[i]))
+    if (prefix !== undefined) return prefixOf(Request, '', row.slice(prefix.length)).slice(prefixOf(Request, '', []).length) + request.id
+  }
+  return null
+}
 
 type Rows = { readonly index: 'open' | 'urgent' | 'closed'; readonly prefixes: readonly (readonly Part[])[]; readonly reverse: boolean }
 function rowsOf(asked: Pick<ListInput, keyof Query | 'order'>, { people, pools, undecided }: Inboxes): Rows {

@@ -1,5 +1,6 @@
 // Mirrored questions: a checkpoint or review of collaboration stands in the inbox like any request. Only contracts call these, in the batch
 // in which it begins to wait, changes hands, and ends.
+import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
@@ -79,6 +80,7 @@ const mirror = command({
     }
   },
   decide({ routed: { gone, ...routed }, risk, floor }, { request_id, assigned_to: _, ...mirrored }, { actor, now, newId }) {
+    refuseRaisedDefault(mirrored.on_expiry, floor)
     const request: Request = {
       id: request_id ?? newId('hxp'),
       role: 'owner',
@@ -129,6 +131,13 @@ async function raisedFor(read: Read, { kind, session_id, requester, project_id, 
   const { proposed_actions: actions } = (payload as { details?: { proposed_actions?: readonly { kind: string }[] } }).details ?? {}
   const scopes = actions?.map((action) => action.kind) ?? []
   return raisedRisk(read, { requester, project_id, said: risk, tags: [], scopes, target: null })
+}
+
+/** X4 with X34: what people have raised to R3 waits for them, at a checkpoint as in a request. */
+function refuseRaisedDefault(on_expiry: Request['on_expiry'], floor: Request['floor']): void {
+  if (on_expiry !== 'default' || floor === undefined || floor.risk < 'R3') return
+  const words = `a timeout never decides what people have given a risk of at least ${floor.risk}: choose hold, escalate or fail`
+  throw new Refusal('INVALID_REQUEST', words, { field: 'on_expiry' })
 }
 
 const isMirrored = rule<OfRequest>(

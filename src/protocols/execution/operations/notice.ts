@@ -76,11 +76,14 @@ async function targetsOf(read: Read, planned: Planned, now: string): Promise<Tol
   if (planned.event === 'assigned' && !(await isGivenTo(read, request, person, now))) return []
   const listed = await read.list(Channel, 'person', [[person]], { limit: limits.hooksPerSubjectMax })
   const channels = await Promise.all(listed.map(({ id }) => read.raw(Channel, id)))
-  // A mail waits a little for what comes with it.
-  const later = timestampOf(Date.parse(now) + limits.mailBurstMs)
+  // A mail or a push waits a little for what comes with it.
+  const dueFor = ({ kind }: Channel): string | null => {
+    const wait = kind === 'email' ? limits.mailBurstMs : kind === 'push' ? limits.pushBurstMs : 0
+    return wait === 0 || request.priority === 'critical' ? null : timestampOf(Date.parse(now) + wait)
+  }
   return channels.flatMap((one) => {
     if (one === null || !isWanted(one, request)) return []
-    return [{ target: one.id, whose: person, planned, due: one.kind === 'email' && request.priority !== 'critical' ? later : null }]
+    return [{ target: one.id, whose: person, planned, due: dueFor(one) }]
   })
 }
 

@@ -1,9 +1,9 @@
 // Answers that are secrets: sealed, handed over once to whoever asked, erased; everything else holds a commitment.
 import { sealAnswer, type SealKey } from '#sdk/seal.ts'
 import assert from 'node:assert/strict'
-import { createHash, generateKeyPairSync, randomBytes } from 'node:crypto'
+import { createHash, generateKeyPairSync, randomBytes, type KeyObject } from 'node:crypto'
 import { test } from 'node:test'
-import { compactDecrypt } from 'jose'
+import { CompactEncrypt, compactDecrypt } from 'jose'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { Reply } from '#kernel/log/outbox-document.ts'
@@ -128,6 +128,29 @@ test('what a person seals themself, this server never sees: it takes it for the 
   const { plaintext } = await compactDecrypt(taken.sealed, privateKey)
   assert.equal(JSON.parse(new TextDecoder().decode(plaintext)).value, SECRET)
   assert.equal(sha256(taken.sealed), receipt.result.commitment)
+})
+
+test('any JOSE library seals an answer: with ECDH-ES alone, and without the name of the key', async () => {
+  const world = await worldWith(realNotary())
+  const { publicKey, privateKey } = generateKeyPairSync('x25519')
+  await world.call('devin', 'identity/agent.seal_key', { agent_id: 'agent_devin', jwk: publicKey.export({ format: 'jwk' }) })
+  const sealing = (alg: string, to: KeyObject = publicKey, more: object = {}): Promise<string> =>
+    new CompactEncrypt(new TextEncoder().encode(JSON.stringify({ value: SECRET, salt: 's' })))
+      .setProtectedHeader({ alg, enc: 'A256GCM', ...more })
+      .encrypt(to)
+  const refused = await asked(world)
+  const onOtherCurve = await sealing('ECDH-ES', generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey)
+  for (const odd of [onOtherCurve, await sealing('ECDH-ES', publicKey, { kid: 'another' }), await sealing('ECDH-ES+A128KW')])
+    await assert.rejects(world.call('alice', 'execution/request.resolve', { request_id: refused, sealed: odd }), {
+      code: 'INVALID_REQUEST',
+    })
+  for (const alg of ['ECDH-ES', 'ECDH-ES+A256KW']) {
+    const request_id = await asked(world)
+    const { receipt } = await world.call('alice', 'execution/request.resolve', { request_id, sealed: await sealing(alg) })
+    assert.equal(receipt.result.sealed_by, 'person')
+    const { plaintext } = await compactDecrypt((await take(world, request_id)).sealed, privateKey)
+    assert.equal(JSON.parse(new TextDecoder().decode(plaintext)).value, SECRET)
+  }
 })
 
 test('a repeated call with the same key answers that it was taken, without the secret', async () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { ask, castAs } from '../../../support/over-sockets/asking.ts'
-import { createWorld, type World } from '../../../support/in-process/world.ts'
+import { createWorld, stateHash, type World } from '../../../support/in-process/world.ts'
 
 const SET = 'execution/policy.set'
 const risks = ['R1', 'R2', 'R3', 'R4', 'R5'] as const
@@ -140,6 +140,30 @@ describe('floors', () => {
     const { request } = await world.call('devin', 'execution/request.create', { ...asked, fallback: 'pause' })
     assert.equal(request.risk, 'R3')
     assert.equal('floor' in request, false)
+    await world.close()
+  })
+
+  test('at a checkpoint, too, what a floor raises to R3 is decided by no timeout: it is refused, and nothing has changed', async () => {
+    const world = await createWorld()
+    const spec = { goal: 'Deploy', acceptance_criteria: ['it runs'], constraints: { on_expiry: ['default'] } }
+    const { task } = await world.call('alice', 'collaboration/task.create', { spec })
+    await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
+    await world.call('devin', 'collaboration/task.start', { task_id: task.id }).catch(() => undefined)
+    const raise = {
+      task_id: task.id,
+      kind: 'input',
+      prompt: 'Which colour?',
+      expires_in: 'PT10M',
+      on_expiry: 'default',
+      default: { action: 'provide', input: 'blue' },
+    }
+    await world.call('alice', SET, { floors: [{ agent_id: 'agent_devin', risk: 'R3' }] })
+    const before = await stateHash(world.store)
+    await assert.rejects(world.call('devin', 'collaboration/checkpoint.raise', raise), { code: 'INVALID_REQUEST', message: /at least R3/ })
+    assert.equal(await stateHash(world.store), before)
+    await world.call('alice', SET, { floors: [{ agent_id: 'agent_devin', risk: 'R2' }] })
+    const { checkpoint } = await world.call('devin', 'collaboration/checkpoint.raise', raise)
+    assert.equal(checkpoint.on_expiry, 'default')
     await world.close()
   })
 })

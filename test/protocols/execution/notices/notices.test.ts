@@ -32,6 +32,8 @@ const listed = async (world: World, as = 'alice'): Promise<any[]> => (await worl
 const settled = (world: World): Promise<boolean> =>
   until(async () => !(await deliveries(world.store)).some(({ channel }) => channel === 'notice'))
 const idsIn = (got: readonly Got[]): string[] => got.map(({ body }): string => body.data.request_id).toSorted()
+/** A receiver that takes long to answer is posted the same message again, under the same id. */
+const distinct = (got: readonly Got[]): Got[] => [...new Map(got.map((one) => [one.headers['webhook-id'], one])).values()]
 /** The worker has looked at everything. */
 const upToDate = async (world: World): Promise<void> => {
   await world.call('alice', 'execution/channel.list')
@@ -307,13 +309,13 @@ test('what happened while nobody looked is said after the next start, once; what
   assert.equal(got.length, 0, 'it began to look after that')
   const missed = await Promise.all(Array.from({ length: 150 }, () => ask(world)))
   const second = watching(t, world)
-  await until(() => got.length === 150)
+  await until(() => distinct(got).length === 150)
   await settled(world)
   await second.stop()
   const third = watching(t, world)
   await upToDate(world)
   await third.stop()
-  assert.deepEqual(idsIn(got), missed.toSorted())
+  assert.deepEqual(idsIn(distinct(got)), missed.toSorted())
 })
 
 test('a fact that is looked at again after a crash is not said again', async (t) => {
