@@ -22,7 +22,7 @@ export const inbox: Bench = {
   async run(say) {
     const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
     try {
-      const sleep = async (ms: number): Promise<void> => void (await pause(ms))
+      const sleep = (ms: number): Promise<void> => pause<void>(ms, undefined)
       const few = await createWorld({ store: sqliteStore(join(folder, 'few.db')), terms, sleep })
       const many = await createWorld({ store: sqliteStore(join(folder, 'many.db')), terms, sleep })
       await filled(few, FEW)
