@@ -19,7 +19,7 @@ import type { Command, Read } from './declare/operation.ts'
 import { createQueries, createReading } from './call/query.ts'
 import { createQuota } from './call/quota.ts'
 import { readerOf } from './call/reader.ts'
-import { createTextIndex } from './call/text-index.ts'
+import { createTextIndex } from './search/text-index.ts'
 import { assertMatches, keyOf, parse } from './declare/schema.ts'
 import {
   askedFor,

@@ -136,7 +136,7 @@ test('approve and reject stand in a push only for R1 and R2 whose card is nothin
   ]
   for (const [payload, more, isAnswered] of cases) {
     const before = phone.got.length
-    // What is critical waits for no burst.
+    // A critical one waits for no burst.
     const id = await ask(world, payload, { priority: 'critical', ...more })
     await until(() => phone.got.length > before)
     const said = JSON.parse(phone.got.at(-1)!.text)

@@ -7,7 +7,7 @@ import type { Granted, ListPage, Listed, Read } from '../declare/operation.ts'
 import type { Ports } from '../ports/between-protocols.ts'
 import { seenBy, type Presence } from '../ports/presence.ts'
 import { END, holdsEntry, idIn, keyOf, prefixOf, type AnyDoc, type Part } from '../declare/schema.ts'
-import type { GroupText, TextIndex } from './text-index.ts'
+import type { GroupText, TextIndex } from '../search/text-index.ts'
 import type { FactsOf, FactsPage, Found, Key, Store, Value, Versioned } from '../log/store.ts'
 
 /** Where people, agents and services are registered. */

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import fc from 'fast-check'
-import { createGramTable } from '#kernel/call/gram-table.ts'
+import { createGramTable } from '#kernel/search/gram-table.ts'
 import { limits } from '#kernel/limits.ts'
 import { keyOf } from '#kernel/declare/schema.ts'
 import { textOf, wordsIn } from '#protocols/execution/inbox/search.ts'

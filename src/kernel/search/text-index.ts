@@ -16,7 +16,7 @@ export type TextIndex = {
   heard(hint: Hint): void
   /**
    * Ids of documents that may hold all words, fewer than a page of so many rows would look at otherwise; null: it cannot tell, look one by one.
-   * Whoever asks looks into each.
+   * The caller looks into each.
    */
   holding(kind: AnyDoc, words: readonly string[], textOf: GroupText, rows: number): Promise<readonly string[] | null>
   stop(): void
