@@ -1,5 +1,8 @@
 // Streams over one WebSocket: many at once, from a cursor on, through a server that goes away, and refused in the words of the server.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { test, type TestContext } from 'node:test'
 import { createClient } from '#sdk/index.ts'
 import { liveWorld, until } from '../support/over-sockets/live.ts'
@@ -94,6 +97,34 @@ test('more streams than one socket carries take another one, and one that was le
   assert.equal(sockets.opened, 2)
   leaving.abort()
   await Promise.all(reading)
+})
+
+test('through a proxy that carries no sockets a client follows by events', async (t) => {
+  const world = await liveWorld(t)
+  const { key } = await world.keyOf('owner')
+  const proxy = createServer(({ url, method, headers }, answer) => {
+    const { upgrade: _, connection: __, ...rest } = headers
+    const passed = request({ port: world.port, host: '127.0.0.1', path: url, method, headers: rest }, (incoming) => {
+      answer.writeHead(incoming.statusCode!, incoming.headers)
+      incoming.pipe(answer)
+    })
+    passed.end(method === 'POST' ? '{}' : undefined)
+    answer.on('close', () => passed.destroy())
+  }).listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  const client = createClient({ url: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`, key, backoffMs: 1 })
+  t.after(async () => {
+    await client.close()
+    proxy.closeAllConnections()
+    proxy.close()
+  })
+  await world.call('alice', 'collaboration/task.create', { spec: { goal: 'work', acceptance_criteria: ['done'] } })
+  const seen: string[] = []
+  for await (const { item } of client.follow('collaboration/audit.follow', {})) {
+    seen.push((item as { event: { action: string } }).event.action)
+    break
+  }
+  assert.equal(seen.length, 1)
 })
 
 test('with a fetch of their own a client follows through that', async (t) => {
