@@ -48,6 +48,26 @@ test('with a cookie, only pages of our own may act', async (t) => {
   assert.match(unnamed.text, /must carry Origin or Sec-Fetch-Site/)
 })
 
+test('a file of the page that cannot be read any more costs its request and nothing else', async (t) => {
+  const lost = () => {
+    throw new Error('ENOENT: it was replaced by another build')
+  }
+  const page = new Map([['/assets/old.js', { type: 'text/javascript', isFixed: true, bytes: lost, compressed: () => null }]])
+  const { port, logged, call } = await httpWorld(t, { page })
+  assertError(await send(port, '/assets/old.js', { method: 'GET' }), 500, 'INTERNAL')
+  assert.match(logged.join(), /another build/)
+  assert.equal((await call('note.write', { id: 'one' })).status, 200)
+})
+
+test('an address that cannot be read is refused, and no fault of the server', async (t) => {
+  const { port, logged } = await httpWorld(t)
+  for (const url of ['http://[bad/login?token=good', 'http://a:99999/login?token=good', 'https://[bad/v1/toy/note.follow']) {
+    const answer = await sendBytes(port, `GET ${url} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`)
+    assert.match(answer, /^HTTP\/1\.1 400 [^]*the URL cannot be read/, url)
+  }
+  assert.deepEqual(logged, [])
+})
+
 test('a login link sets a cookie that scripts and other sites cannot use, and leads to the start page', async (t) => {
   const { port } = await httpWorld(t)
   const answer = await send(port, '/login?token=good', { method: 'GET' })

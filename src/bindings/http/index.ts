@@ -217,9 +217,7 @@ function listenerOf(state: State, { router, bridges, send, failed }: Pipeline, {
     }
   }
 
-  const serve: RequestListener = (request, response) => {
-    gatherAnswers()
-    boundArrival(request, requestMs)
+  function begin(request: IncomingMessage, response: ServerResponse): void {
     const url = request.url!
     const bridge = bridges.at(url)
     if (bridge) return bridge.answer(request, response)
@@ -232,6 +230,18 @@ function listenerOf(state: State, { router, bridges, send, failed }: Pipeline, {
     const found = router.find(path, request.method!)
     if (!isRoute(found)) return refuse(found)
     withBody(found, request, (body) => void answer(found, request, response, path, body), refuse)
+  }
+
+  const serve: RequestListener = (request, response) => {
+    gatherAnswers()
+    boundArrival(request, requestMs)
+    try {
+      begin(request, response)
+    } catch (error) {
+      // Nothing else would catch it, and one request would end the process.
+      if (response.headersSent) return void response.destroy()
+      send(response, replyOf(failed(error, request.url!)))
+    }
   }
   const isOurs = (asked: IncomingMessage['headers']): boolean => guard.hostOf(asked) !== undefined
   return cors ? withCors({ ...cors, headers, exposed: bridges.exposed, isWelcome: isOurs }, serve) : serve

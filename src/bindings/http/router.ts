@@ -53,6 +53,8 @@ export function createRouter(routes: readonly Route[], otherwise: Otherwise = ()
   return {
     pathOf(url) {
       if (paths.has(url)) return url
+      // What no parser of addresses reads would fail later, in a route that looks for its query.
+      if (!URL.canParse(url, 'http://localhost')) return null
       const end = url.search(/[?#]/)
       // A proxy may send the whole address.
       const path = (end === -1 ? url : url.slice(0, end)).replace(/^https?:\/\/[^/]*/i, '')
