@@ -13,15 +13,15 @@ import {
   type Received,
   type Stored,
 } from '#kernel/ports/blobs.ts'
-import { Refusal } from '#kernel/declare/errors.ts'
 import { createLanes } from '#kernel/codec/key-mutex.ts'
+import { countingOf } from './announced-bytes.ts'
 import { checksOf, createReading, hexIn, pathIn } from './blob-reading.ts'
 import { isOutOfRoom, refusalOf } from './disk-errors.ts'
 
 /** Pins of bytes in a folder that several servers share. */
 export type SharedPins = {
   hold(checksum: Checksum): Promise<{ release(): void }>
-  /** Runs `work` while nobody else can come to hold these bytes; false where somebody does, `own` aside. */
+  /** Runs `work` while nobody else can come to hold these bytes; false where somebody does, or has beside `own`. */
   ifFree(checksum: Checksum, own: { release(): void } | null, work: () => Promise<boolean>): Promise<boolean>
 }
 
@@ -100,7 +100,8 @@ export async function openBlobs(path: string, { fatal, pins: shared }: BlobOptio
         ...received,
         release: pin.release,
         async discard() {
-          if (created) await shared!.ifFree(checksum, pin, () => files.drop(checksum).then(() => true))
+          // What cannot be taken away now is collected later; the refusal that it is for goes out all the same.
+          if (created) await shared!.ifFree(checksum, pin, () => files.drop(checksum).then(() => true)).catch(() => undefined)
           pin.release()
         },
       }
@@ -138,34 +139,22 @@ async function sweep(incoming: string, olderThanMs: number): Promise<void> {
 async function writeOut(
   temporary: string,
   source: AsyncIterable<Uint8Array>,
-  { checksum: expected, size: announced }: Announced,
+  announced: Announced,
   bytesMax: number,
   sync: (file: FileHandle) => Promise<void>,
   portions: Portions,
 ): Promise<Received> {
-  const most = Math.min(announced ?? bytesMax, bytesMax)
-  const tooMany = (): Refusal =>
-    most === bytesMax
-      ? new Refusal('TOO_LARGE', `at most ${bytesMax} bytes are taken at once`, { max: bytesMax })
-      : new Refusal('INVALID_REQUEST', `there are more than the ${announced} bytes that were announced`, { field: 'size' })
-  if (announced !== undefined && announced > bytesMax) throw tooMany()
+  const counting = countingOf(announced, bytesMax)
   const file = await open(temporary, 'wx', 0o600)
   const writer = writerTo(file, portions)
   try {
-    let size = 0
     for await (const chunk of source) {
-      size += chunk.length
-      if (size > most) throw tooMany()
+      counting.add(chunk.length)
       await writer.write(chunk)
     }
-    const hex = await writer.flush()
-    if (announced !== undefined && size < announced)
-      throw new Refusal('INVALID_REQUEST', `${announced} bytes were announced, ${size} came`, { field: 'size' })
-    const checksum = `sha256:${hex}`
-    if (expected !== undefined && expected !== checksum)
-      throw new Refusal('INVALID_REQUEST', `the bytes are ${checksum}, not what was announced`, { field: 'checksum' })
+    const received = counting.whole(await writer.flush())
     await sync(file)
-    return { checksum, size }
+    return received
   } finally {
     await writer.settled()
     await file.close()

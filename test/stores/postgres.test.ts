@@ -1,10 +1,19 @@
 // The PostgreSQL store where the way to its database breaks, where another server writes, and where the database says no.
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 import { describe, test, type TestContext } from 'node:test'
 import type { Refusal } from '#kernel/declare/errors.ts'
 import { differenceIn } from '#kernel/log/hash-chain.ts'
 import type { Batch, Store } from '#kernel/log/store.ts'
+import type { Blobs } from '#kernel/ports/blobs.ts'
+import { openBlobs } from '#stores/blobs.ts'
 import { postgresStore, type PostgresOptions, type PostgresStore } from '#stores/postgres.ts'
+import { postgresBlobs } from '#stores/postgres/blobs.ts'
+import { blobPool, createPins } from '#stores/postgres/pins.ts'
 import { migrate, steps } from '#stores/postgres/schema.ts'
 import { fromDb, inDb } from '#stores/postgres/text.ts'
 import { OtherSecret, wrappedValues } from '#stores/postgres/wrapped-values.ts'
@@ -262,4 +271,63 @@ test('wrapped values open under their own secret and name only, and change by ve
   await assert.rejects(values.read('b'), OtherSecret, 'a value under another name does not open')
   const [row] = await inDatabase(url, `SELECT value FROM countersign.wrapped WHERE name = 'a'`)
   assert.ok(!Buffer.from(String(row!['value']), 'base64url').toString('latin1').includes('next'))
+})
+
+describe('bytes that several servers share', { skip: isPostgresOff }, () => {
+  const portionsOf = (text: string): AsyncIterable<Uint8Array> => Readable.from([Buffer.from(text)])
+  async function serversOn(t: TestContext) {
+    const url = await databaseFor(t)
+    await migrate(url)
+    const folder = mkdtempSync(join(tmpdir(), 'shared-bytes-'))
+    t.after(() => rmSync(folder, { recursive: true, force: true }))
+    const pools = [blobPool(url, 'one'), blobPool(url, 'two')] as const
+    t.after(() => Promise.all(pools.map((pool) => pool.end())))
+    const fatal = (error: unknown): never => {
+      throw error
+    }
+    return {
+      url,
+      inDatabase: pools.map((pool) => postgresBlobs(pool, createPins(pool))) as [Blobs, Blobs],
+      inFolder: (await Promise.all(pools.map((pool) => openBlobs(folder, { fatal, pins: createPins(pool) })))) as [Blobs, Blobs],
+    }
+  }
+  const MAX = 1_000
+  const heldOf = (checksum: string): string => `SELECT 1 FROM countersign.blob_pins WHERE checksum = '${checksum}'`
+
+  for (const where of ['inDatabase', 'inFolder'] as const)
+    test(`${where}: discarded ones go at once, unless somebody else has sent them too since, on any server`, async (t) => {
+      const servers = await serversOn(t)
+      const [one, two] = servers[where]
+      const first = await one.put(portionsOf('hello world'), {}, MAX)
+      const second = await two.put(portionsOf('hello world'), {}, MAX)
+      second.release()
+      // The second is not held any more: something refers to it.
+      while ((await inDatabase(servers.url, heldOf(first.checksum))).length > 1) await setImmediate()
+      await first.discard()
+      assert.equal(await two.size(first.checksum), 11, 'the second sender counts on them')
+      // Both at once: whose pin is made first says nothing about whose bytes are taken.
+      for (let i = 0; i < 6; i++) {
+        const [left, right] = await Promise.all([one, two].map((blobs) => blobs.put(portionsOf(`both ${i}`), {}, MAX)))
+        const [kept, dropped] = i % 2 === 0 ? [left!, right!] : [right!, left!]
+        kept.release()
+        while ((await inDatabase(servers.url, heldOf(kept.checksum))).length > 1) await setImmediate()
+        await dropped.discard()
+        assert.equal(await one.size(kept.checksum), 6)
+      }
+      const alone = await one.put(portionsOf('alone'), {}, MAX)
+      await alone.discard()
+      assert.equal(await one.size(alone.checksum), null)
+    })
+
+  test('of two who finish the same at once, neither sets those of the other aside', async (t) => {
+    const servers = await serversOn(t)
+    const [one, two] = servers.inDatabase
+    for (let i = 0; i < 10; i++) {
+      const both = await Promise.all([one, two].map(async (blobs) => blobs.put(portionsOf(`twice ${i}`), {}, MAX)))
+      for (const held of both) held.release()
+    }
+    const text = `SELECT count(*) FILTER (WHERE checksum LIKE 'changed %') AS aside, count(*) AS n FROM countersign.blobs`
+    const [row] = await inDatabase(servers.url, text)
+    assert.deepEqual([Number(row!['aside']), Number(row!['n'])], [0, 10])
+  })
 })

@@ -2,8 +2,9 @@
 // Pins are rows that end by themselves: a server that dies holds nothing for ever.
 import { createHash, randomUUID } from 'node:crypto'
 import type pg from 'pg'
-import { Damaged, Refusal } from '#kernel/declare/errors.ts'
+import { Damaged } from '#kernel/declare/errors.ts'
 import { isChecksum, type Announced, type Blobs, type ByteRange, type Checksum, type Held, type Received } from '#kernel/ports/blobs.ts'
+import { countingOf } from '../announced-bytes.ts'
 import { SCHEMA, unavailableFor } from './link.ts'
 import { within, type Pins } from './pins.ts'
 
@@ -54,17 +55,20 @@ export function postgresBlobs(pool: pg.Pool, pins: Pins): Blobs {
       const found = await find(checksum)
       const isSound = found?.size === size && (await isWhole(found, checksum))
       try {
-        return await within(pool, async (client) => {
-          const { rowCount } = await client.query(`UPDATE ${blobs} SET at = now() WHERE checksum = $1`, [checksum])
-          if (rowCount === 1 && isSound) {
+        const isNew = await within(pool, async (client) => {
+          const { rows } = await client.query<{ id: string }>(`UPDATE ${blobs} SET at = now() WHERE checksum = $1 RETURNING id`, [checksum])
+          // Another server finished the same bytes since they were looked for: those are looked at first.
+          if (rows[0] !== undefined && rows[0].id !== found?.id) return null
+          if (rows[0] !== undefined && isSound) {
             await drop(client, id)
             return false
           }
           // Those of the same name were changed: then these bytes are the right ones.
-          if (rowCount === 1) await setAside(client, checksum)
+          if (rows[0] !== undefined) await setAside(client, checksum)
           await client.query(`UPDATE ${blobs} SET checksum = $2, size = $3, at = now() WHERE id = $1`, [id, checksum, size])
           return true
         })
+        if (isNew !== null) return isNew
       } catch (error) {
         // Another server finished the same bytes at the same time.
         if ((error as { code?: string }).code !== UNIQUE) throw error
@@ -78,7 +82,8 @@ export function postgresBlobs(pool: pg.Pool, pins: Pins): Blobs {
       ...received,
       release: pin.release,
       async discard() {
-        if (created) await pins.ifFree(checksum, pin, (client) => removeIn(client, checksum))
+        // What cannot be taken away now is collected later; the refusal that it is for goes out all the same.
+        if (created) await pins.ifFree(checksum, pin, (client) => removeIn(client, checksum)).catch(() => undefined)
         pin.release()
       },
     }
@@ -187,18 +192,13 @@ async function receive(
   pool: pg.Pool,
   id: string,
   source: AsyncIterable<Uint8Array>,
-  { checksum: expected, size: announced }: Announced,
+  announced: Announced,
   bytesMax: number,
 ): Promise<Received> {
-  const most = Math.min(announced ?? bytesMax, bytesMax)
-  const tooMany = (): Refusal =>
-    most === bytesMax
-      ? new Refusal('TOO_LARGE', `at most ${bytesMax} bytes are taken at once`, { max: bytesMax })
-      : new Refusal('INVALID_REQUEST', `there are more than the ${announced} bytes that were announced`, { field: 'size' })
-  if (announced !== undefined && announced > bytesMax) throw tooMany()
+  const counting = countingOf(announced, bytesMax)
   const hash = createHash('sha256')
   const filling = Buffer.allocUnsafe(CHUNK_BYTES)
-  let [size, bytes, n] = [0, 0, 0]
+  let [bytes, n] = [0, 0]
   async function flush(): Promise<void> {
     if (bytes === 0) return
     hash.update(filling.subarray(0, bytes))
@@ -207,8 +207,7 @@ async function receive(
     bytes = 0
   }
   for await (const chunk of source) {
-    size += chunk.length
-    if (size > most) throw tooMany()
+    counting.add(chunk.length)
     for (let at = 0; at < chunk.length;) {
       const part = chunk.subarray(at, at + CHUNK_BYTES - bytes)
       filling.set(part, bytes)
@@ -218,10 +217,5 @@ async function receive(
     }
   }
   await flush()
-  if (announced !== undefined && size < announced)
-    throw new Refusal('INVALID_REQUEST', `${announced} bytes were announced, ${size} came`, { field: 'size' })
-  const checksum = `sha256:${hash.digest('hex')}`
-  if (expected !== undefined && expected !== checksum)
-    throw new Refusal('INVALID_REQUEST', `the bytes are ${checksum}, not what was announced`, { field: 'checksum' })
-  return { checksum, size }
+  return counting.whole(hash.digest('hex'))
 }

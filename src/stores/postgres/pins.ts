@@ -11,41 +11,55 @@ const table = `${SCHEMA}.blob_pins`
 export type Pin = { release(): void }
 export type Pins = {
   hold(checksum: Checksum): Promise<Pin>
-  /** Runs `work` in a transaction while nobody else can come to hold these bytes; false where somebody does, `own` aside. */
+  /**
+   * Runs `work` in a transaction while nobody else can come to hold these bytes; false where somebody does, `own` aside. With `own`, also
+   * where somebody held them beside it and does not any more: a document may refer to them by now.
+   */
   ifFree(checksum: Checksum, own: Pin | null, work: (client: pg.PoolClient) => Promise<boolean>): Promise<boolean>
 }
 
 export function createPins(pool: pg.Pool): Pins {
-  const ids = new WeakMap<Pin, string>()
+  const made = new WeakMap<Pin, { readonly id: string; readonly isAlone: boolean }>()
   return {
     async hold(checksum) {
       const id = randomUUID()
-      await within(pool, async (client) => {
-        await lock(client, checksum)
+      const isAlone = await within(pool, async (client) => {
+        await lock(client, checksum, id)
+        const isHeld = await isHeldBut(client, checksum, '')
         const text = `INSERT INTO ${table} (id, checksum, until) VALUES ($1, $2, now() + make_interval(mins => ${PIN_MINUTES}))`
         await client.query(text, [id, checksum])
+        return !isHeld
       })
       // One that cannot be taken away now ends by itself.
       const pin: Pin = { release: () => void pool.query(`DELETE FROM ${table} WHERE id = $1`, [id]).catch(() => undefined) }
-      ids.set(pin, id)
+      made.set(pin, { id, isAlone })
       return pin
     },
     ifFree: (checksum, own, work) =>
       within(pool, async (client) => {
-        await lock(client, checksum)
-        const text = `SELECT 1 FROM ${table} WHERE checksum = $1 AND until > now() AND id <> $2 LIMIT 1`
-        const { rows } = await client.query(text, [checksum, (own && ids.get(own)) ?? ''])
-        const done = rows.length === 0 && (await work(client))
-        await client.query(`DELETE FROM ${table} WHERE until < now() AND checksum <> ''`)
+        const last = await lock(client, checksum)
+        const mine = own && made.get(own)
+        const isOnly = !mine || (mine.isAlone && last === mine.id)
+        const done = isOnly && !(await isHeldBut(client, checksum, mine?.id ?? '')) && (await work(client))
+        // Locked ones are in use; waiting for them here could wait for ever.
+        const old = `SELECT id FROM ${table} WHERE until < now() FOR UPDATE SKIP LOCKED`
+        await client.query(`DELETE FROM ${table} WHERE id IN (${old})`)
         return done
       }),
   }
 }
 
-/** Held until the transaction ends. */
-async function lock(client: pg.PoolClient, checksum: Checksum): Promise<void> {
-  const text = `INSERT INTO ${table} (id, checksum, until) VALUES ($1, '', now()) ON CONFLICT (id) DO UPDATE SET until = now()`
-  await client.query(text, [`lock ${checksum}`])
+async function isHeldBut(client: pg.PoolClient, checksum: Checksum, own: string): Promise<boolean> {
+  const text = `SELECT 1 FROM ${table} WHERE checksum = $1 AND until > now() AND id <> $2 LIMIT 1`
+  return (await client.query(text, [checksum, own])).rows.length > 0
+}
+
+/** Held until the transaction ends. Its row names the last pin that was made, which is answered; `by`: the one that is made now. */
+async function lock(client: pg.PoolClient, checksum: Checksum, by = ''): Promise<string> {
+  const text = `INSERT INTO ${table} AS t (id, checksum, until) VALUES ($1, $2, now() + make_interval(mins => ${PIN_MINUTES}))
+    ON CONFLICT (id) DO UPDATE SET until = excluded.until, checksum = coalesce(nullif(excluded.checksum, ''), t.checksum) RETURNING checksum`
+  const { rows } = await client.query<{ checksum: string }>(text, [`lock ${checksum}`, by])
+  return rows[0]!.checksum
 }
 
 /** A transaction on a connection of its own. */

@@ -36,7 +36,11 @@ export function runCollector(store: Store, blobs: Blobs, clock: Clock, log: Work
 export async function collect(store: Store, blobs: Blobs, clock: Clock, signal: AbortSignal): Promise<number> {
   const isHeldBy = async (holder: AnyDoc, checksum: string): Promise<boolean> =>
     (await store.count(prefixOf(holder, 'held', [checksum]))) > 0
-  const isUnused = async (checksum: string): Promise<boolean> => !(await isHeldBy(Upload, checksum)) && !(await isHeldBy(File, checksum))
+  const isUnused = async (checksum: string): Promise<boolean> => {
+    // Another server may have come to refer to them since.
+    await store.fresh()
+    return !(await isHeldBy(Upload, checksum)) && !(await isHeldBy(File, checksum))
+  }
   let removed = 0
   let slice: Stored[] = []
   do {
