@@ -103,6 +103,16 @@ test('nothing is sent to an address before its owner has followed the link, and 
   await assert.rejects(world.call('system', 'execution/channel.stop', { token: tokenIn(mail, 'stop') }), { code: 'NOT_FOUND' })
 })
 
+test('the secret behind the links of a mail is shown to nobody: else one could confirm an address of others', async (t) => {
+  const office = await postOffice(t)
+  const world = await mailing(t, office.url)
+  const { channel } = await add(world, { address: 'stranger@example.com' })
+  await assert.rejects(world.call('alice', 'execution/channel.rotate', { channel_id: channel.id }), { code: 'PRECONDITION_FAILED' })
+  await until(() => office.got.length === 1)
+  await world.call('system', 'execution/channel.confirm', { token: tokenIn(office.got[0]!, 'confirm') })
+  assert.equal((await world.call('alice', 'execution/channel.list')).items[0].confirmed, true, 'the link goes on working')
+})
+
 test('a burst is one mail, and what is decided meanwhile is not in it', async (t) => {
   const office = await postOffice(t)
   const world = await mailing(t, office.url)

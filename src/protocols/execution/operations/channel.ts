@@ -296,12 +296,20 @@ const remove = command({
 
 const rotate = command({
   name: 'channel.rotate',
-  summary: 'Make a new secret for a channel. It is shown once; for a day posts carry a signature by the old one as well.',
+  summary: 'Make a new secret for a webhook. It is shown once; for a day posts carry a signature by the old one as well.',
   draft: DRAFT,
   input: t.Object({ channel_id: Id }),
   output: t.Object({ channel: Shown, secret: Secret }),
   callers: [itsOwner],
-  requires: [],
+  requires: [
+    // Of an e-mail channel it stands behind the links of its mails: shown, it would confirm an address of somebody else.
+    rule<OfChannel>(
+      'PRECONDITION_FAILED',
+      'the channel is a webhook',
+      ({ channel }) => shownAs(channel).kind === 'webhook',
+      'only a webhook has a secret to rotate: remove the channel and add it anew',
+    ),
+  ],
   audit: 'channel.secret_rotated',
   once: ['secret'],
   async load(read, { channel_id }) {
