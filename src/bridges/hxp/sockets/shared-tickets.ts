@@ -9,6 +9,10 @@ import { limits } from '#kernel/limits.ts'
 import type { Tickets } from './tickets.ts'
 
 type Sealed = { readonly request_id: string; readonly credential: Credential; readonly until: number }
+type Opened = Sealed & {
+  /** By which its use is known: the same for every text that is read as this ticket. */
+  readonly name: string
+}
 
 const IV_BYTES = 12
 const TAG_BYTES = 16
@@ -17,23 +21,24 @@ const TICKET_CHARS_MAX = 8_000
 export function createSharedTickets(kernel: Kernel, secret: Uint8Array): Tickets {
   const key = Buffer.from(hkdfSync('sha256', secret, '', 'countersign/1 socket tickets', 32))
 
-  function sealedIn(ticket: string): Sealed | null {
+  function opened(ticket: string): Opened | null {
     if (ticket.length > TICKET_CHARS_MAX) return null
     const bytes = Buffer.from(ticket, 'base64url')
     try {
       const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, IV_BYTES), { authTagLength: TAG_BYTES })
       decipher.setAuthTag(bytes.subarray(-TAG_BYTES))
-      return JSON.parse(decipher.update(bytes.subarray(IV_BYTES, -TAG_BYTES), undefined, 'utf8') + decipher.final('utf8')) as Sealed
+      const text = decipher.update(bytes.subarray(IV_BYTES, -TAG_BYTES), undefined, 'utf8') + decipher.final('utf8')
+      return { ...(JSON.parse(text) as Sealed), name: bytes.toString('base64url').slice(0, 2 * IV_BYTES) }
     } catch {
       return null
     }
   }
 
   /** Each use is a body of its own under the ticket's key: the second one is refused. */
-  async function isFirstUse(ticket: string): Promise<boolean> {
+  async function isFirstUse({ name }: Opened): Promise<boolean> {
     const use = randomBytes(IV_BYTES).toString('base64url')
     try {
-      await kernel.call('kernel/fan.begin', { asked: use }, SYSTEM, { key: `socket ${ticket.slice(0, 2 * IV_BYTES)}` })
+      await kernel.call('kernel/fan.begin', { asked: use }, SYSTEM, { key: `socket ${name}` })
       return true
     } catch (error) {
       if (error instanceof Refusal && error.code === 'CONFLICT') return false
@@ -50,10 +55,10 @@ export function createSharedTickets(kernel: Kernel, secret: Uint8Array): Tickets
       return Buffer.concat([iv, text, cipher.getAuthTag()]).toString('base64url')
     },
     async redeem(ticket, request_id) {
-      const sealed = sealedIn(ticket)
+      const sealed = opened(ticket)
       // It may be one of the other kind.
       if (!sealed) return null
-      const isGood = sealed.until > kernel.now() && sealed.request_id === request_id && (await isFirstUse(ticket))
+      const isGood = sealed.until > kernel.now() && sealed.request_id === request_id && (await isFirstUse(sealed))
       if (!isGood) throw new Refusal('UNAUTHENTICATED', 'this ticket was used before, has expired, or is for another request')
       return sealed.credential
     },
