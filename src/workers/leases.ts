@@ -180,7 +180,10 @@ export async function openLeases(kernel: Kernel, options: LeaseOptions, clock: C
     }
   }
 
-  const running = look().then(loop)
+  // One that fails is made up for by the first turn.
+  const running = look()
+    .catch(() => undefined)
+    .then(loop)
   return {
     node,
     epoch,

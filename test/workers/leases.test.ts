@@ -87,6 +87,26 @@ test('one that was paused is not sure of its leases any more, and what it writes
   await Promise.all([one.leases.stop(), two.leases.stop()])
 })
 
+test('a first look that fails ends nothing: it looks again', async () => {
+  const clock = manualClock(Date.parse('2030-01-01T00:00:00.000Z'))
+  const store = memoryStore({ disk: memoryDisk(), isShared: true })
+  const kernel = toyKernel(store, { now: clock.now })
+  let isCut = true
+  const fresh: typeof store.fresh = () =>
+    isCut ? Promise.reject(new Refusal('UNAVAILABLE', 'the database cannot be reached')) : store.fresh()
+  const leases = await openLeases(
+    { ...kernel, store: { ...store, fresh } },
+    { node: 'one', names: NAMES, monotonic: clock.now },
+    clock,
+    silent,
+  )
+  await clock.advance(100)
+  isCut = false
+  for (let i = 0; i < 20; i++) await clock.advance(100)
+  assert.equal(leases.duty('timers').holds(), true)
+  await leases.stop()
+})
+
 test('a server that cannot renew is unsure before another may begin', async () => {
   const disk = memoryDisk()
   const one = await serverOn(disk, 'one')

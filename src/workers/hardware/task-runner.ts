@@ -131,7 +131,9 @@ export function createRunner(options: RunnerOptions): Runner {
     if (entry.running === null) {
       const queue = queues.get(entry.task.policy)
       if (queue?.includes(entry)) queue.splice(queue.indexOf(entry), 1)
-      entry.running = ended(entry, 'CANCELLED').finally(() => entries.delete(task_id))
+      entry.running = ended(entry, 'CANCELLED')
+        .catch((error: unknown) => log.error({ err: error, task_id }, 'a task could not be brought to its end'))
+        .finally(() => entries.delete(task_id))
     }
   }
 
