@@ -156,7 +156,7 @@ export async function listenWss(
   server.on('upgrade', (request, raw, head) => {
     raw.on('error', () => undefined)
     const offered = request.headers['sec-websocket-protocol'] ?? ''
-    if (new URL(request.url ?? '/', 'https://device').pathname !== '/hacp' || !/(?:^|,)\s*hacp\s*(?:,|$)/.test(offered))
+    if (URL.parse(request.url ?? '/', 'https://device')?.pathname !== '/hacp' || !/(?:^|,)\s*hacp\s*(?:,|$)/.test(offered))
       return void raw.end('HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n')
     const subject = subjectIn(raw as unknown as TLSSocket)
     sockets.handleUpgrade(request, raw, head, (socket) => {

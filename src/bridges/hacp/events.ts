@@ -79,13 +79,15 @@ export function createTaskEvents(kernel: Kernel, tail: Tail): TaskEvents {
       const subscription: Subscription = { connection, waiting: [] }
       const all = subscriptions.get(task_id) ?? new Set()
       subscriptions.set(task_id, all.add(subscription))
-      void past(task_id).then((events) => {
+      const begin = (events: readonly Event[]): void => {
         if (!subscriptions.get(task_id)?.has(subscription)) return
         const told = new Set(events.map(nameOf))
         const live = subscription.waiting!.filter((event) => event.phase !== 'progress' && !told.has(nameOf(event)))
         subscription.waiting = null
         for (const event of [...events, ...live]) tell(subscription, event)
-      })
+      }
+      // What cannot be read ends the subscription; task.get says why.
+      past(task_id).then(begin, () => end(task_id, subscription))
     },
     progress: (task_id, index) => publish({ task_id, step_index: index, phase: 'progress', ts: timestampOf(kernel.now()) }),
     disconnected(connection) {

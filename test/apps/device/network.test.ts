@@ -76,4 +76,19 @@ describe('the daemon over a network', () => {
     await rejects(open('hacp', 'outsider'))
     ok(daemon.process.exitCode === null)
   })
+
+  it('refuses an address that cannot be read, and goes on', async () => {
+    const [host, port] = daemon.ready.wss!.split(':')
+    const upgrade = 'connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-protocol: hacp'
+    const answer = await new Promise<string>((done, failed) => {
+      const socket = connect({ host: host!, port: Number(port), servername: 'localhost', ...credentials('robin') })
+      socket.once('secureConnect', () => socket.write(`GET http://[bad/hacp HTTP/1.1\r\nhost: localhost\r\n${upgrade}\r\n\r\n`))
+      socket.once('data', (bytes: Buffer) => done(bytes.toString())).once('error', failed)
+      socket.once('close', () => done('closed'))
+    })
+    match(answer, /^HTTP\/1\.1 404 /)
+    const client = await reach(credentials('robin'))
+    client.close()
+    ok(daemon.process.exitCode === null)
+  })
 })
