@@ -136,6 +136,18 @@ describe('the safety gate', () => {
     )
   })
 
+  test('a rejection says no value of confidential data: it is kept as it is, and so is what was confided', () => {
+    for (const data_classification of ['T3', 'T4']) {
+      const verdict = judge(
+        { ...good.payload, inputs: { temperature: 900 }, constraints: { data_classification } },
+        { ...good.gate, caller: { ...good.gate.caller!, risk_max: 'R3', data_max: 'T4' } },
+      )
+      assert.ok('rejected' in verdict)
+      assert.equal(verdict.rejected.suggestion, 'set inputs.temperature to at most 800.')
+      assert.ok(!JSON.stringify(verdict).includes('900'))
+    }
+  })
+
   test('confidential data is refused where others can read along, whatever the caller may send', () => {
     const asked = withPayload({ constraints: { data_classification: 'T3' } })(good)
     assert.equal(answerTo(asked), 'passed')

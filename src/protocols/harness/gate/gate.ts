@@ -5,6 +5,7 @@ import { durationMs } from '#kernel/codec/timestamps.ts'
 import { parse } from '#kernel/declare/schema.ts'
 import type { Payload } from '../envelope.ts'
 import { Submission, type Caller, type Capability, type DataClass, type Rejection, type Risk, type Snapshot } from '../schema.ts'
+import { isSealed } from '../session/speech.ts'
 import { adviceFor, assess, ceilingOf, isAbove, needsPeople, rankOf } from './risk.ts'
 import { isInRange } from './versions.ts'
 
@@ -154,7 +155,7 @@ function refuseClass(data: DataClass, { data_max, caller_id }: Caller, { isPriva
 }
 
 function atRisk(submission: Submission, of: Capability, caller: Caller, data: DataClass, gate: Gate): Pick<Passed, 'risk_level' | 'asks'> {
-  const assessment = assess(of, submission.inputs ?? {}, { now: gate.now, busy: gate.busyResources })
+  const assessment = assess(of, submission.inputs ?? {}, { now: gate.now, busy: gate.busyResources, hides: isSealed(data) })
   const { level } = assessment
   for (const [max, whose] of [
     [caller.risk_max, `${caller.caller_id} may submit work up to`],

@@ -48,7 +48,8 @@ export function minuteOfDay(now: string, zone: string): number | null {
   }
 }
 
-type Surroundings = { readonly now: string; readonly busy: ReadonlySet<string> }
+/** `hides`: what was submitted is confidential, and words about it are not sealed. */
+type Surroundings = { readonly now: string; readonly busy: ReadonlySet<string>; readonly hides?: boolean }
 function appliesNow(rule: ContextRule, { now, busy }: Surroundings): boolean {
   if (rule.kind === 'resource') return busy.has(rule.resource)
   const minute = minuteOfDay(now, rule.zone)
@@ -72,8 +73,8 @@ export function assess(of: Capability, inputs: unknown, surroundings: Surroundin
     if (!applies(rule, inputs)) continue
     level = greater(level, rule.raise_to)
     const bound = `${opposite[rule.op]} ${JSON.stringify(rule.value)}`.trim()
-    const found = JSON.stringify(valueAt(inputs, rule.path)).slice(0, limits.labelCharsMax)
-    because.push({ risk: rule.raise_to, words: `set inputs.${rule.path} to ${bound} (it is ${found})` })
+    const found = surroundings.hides ? '' : ` (it is ${JSON.stringify(valueAt(inputs, rule.path)).slice(0, limits.labelCharsMax)})`
+    because.push({ risk: rule.raise_to, words: `set inputs.${rule.path} to ${bound}${found}` })
   }
   for (const rule of of.context_rules) {
     if (!appliesNow(rule, surroundings)) continue
