@@ -1,5 +1,6 @@
 // Links in mails, on a real server with a real SMTP receiver: looking at one changes nothing, the button does, and only once.
 import assert from 'node:assert/strict'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { rmSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -8,6 +9,9 @@ import { SMTPServer } from 'smtp-server'
 import { createLog } from '#apps/server/log.ts'
 import { startServer } from '#apps/server/server.ts'
 import { readConfig, type Config } from '#apps/server/settings/config.ts'
+import { transportFailure } from '#bindings/http/responses.ts'
+import { mailLinks } from '#bridges/mail-links/index.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
 import { temporary } from '../support/as-processes/cli.ts'
 import { until } from '../support/over-sockets/receiver.ts'
 
@@ -62,4 +66,26 @@ test('the link of a mail confirms an address with a button, and another one stop
   assert.deepEqual((await call('execution/channel.list', {})).items, [])
   assert.equal((await fetch(stop, { method: 'POST' })).status, 404)
   assert.equal((await fetch(`${server.url}/mail/other`)).status, 404)
+})
+
+test('a server that cannot do it now says so, and not that the link is over', async () => {
+  const said: { status: number; text: string }[] = []
+  const bridge = mailLinks()({
+    kernel: { call: () => Promise.reject(new Refusal('UNAVAILABLE', 'the database cannot be reached')) },
+    headersFor: () => [],
+    refusalOf: () => null,
+    failed: () => transportFailure(503, 'UNAVAILABLE', 'the database cannot be reached', { 'retry-after': '1' }),
+    bug: (error: unknown) => assert.fail(String(error)),
+  } as unknown as Parameters<ReturnType<typeof mailLinks>>[0])
+  const { promise: ended, resolve: end } = Promise.withResolvers<void>()
+  const response = {
+    writeHead: (status: number) => ({ end: (text: string) => end(void said.push({ status, text })) }),
+    destroy: () => end(),
+  }
+  const request = { url: '/mail/stop?token=chn_1.x', method: 'POST', resume: () => undefined }
+  bridge.answer(request as unknown as IncomingMessage, response as unknown as ServerResponse)
+  await ended
+  const [page] = said as [{ status: number; text: string }]
+  assert.equal(page.status, 503)
+  assert.match(page.text, /Try it again/)
 })

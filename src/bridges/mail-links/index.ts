@@ -4,6 +4,7 @@ import { SYSTEM } from '#kernel/declare/access.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { buttonPage, pageHeaders, wordsPage } from '#bindings/http/browser/pages.ts'
 import type { Bridge, BridgeHost, MakeBridge } from '#bindings/http/mount.ts'
+import { statuses } from '#bindings/http/responses.ts'
 
 const PATH = '/mail'
 const purposes = {
@@ -22,6 +23,7 @@ const purposes = {
     done: 'Nothing will be sent to this address any more.',
   },
 } as const
+const AGAIN = 'The server cannot do this at the moment. Try it again in a while.'
 const BAD = 'This link does not work any more. It may not be whole, or what it was for was removed.'
 
 export function mailLinks(): MakeBridge {
@@ -61,6 +63,9 @@ async function answered(host: BridgeHost, request: IncomingMessage, response: Se
     say(200, wordsPage(purpose.title, purpose.done))
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
+    const { status } = host.failed(error, url.pathname)
+    // What may pass says nothing about the link, and whoever has pressed the button tries again.
+    if (status === statuses.busy || status === statuses.quota) return say(status, wordsPage('Not possible now', AGAIN))
     say(404, wordsPage('This link does not work', BAD))
   }
 }
