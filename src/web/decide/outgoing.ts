@@ -83,7 +83,7 @@ async function release(request_id: string): Promise<void> {
     const receipt = await one.send()
     if (receipt === null || receipt === undefined) set({ ...one, phase: 'voted' }, request_id)
     else {
-      const verdict = await checkReceipt(receipt)
+      const verdict = await checkReceipt(receipt, request_id)
       if (!verdict.ok) throw new Unverified(verdict.words)
       set({ ...one, phase: 'done', receipt }, request_id)
     }

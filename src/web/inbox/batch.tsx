@@ -34,7 +34,7 @@ async function answered(rows: readonly Row[], verdict: Verdict, reason: string):
         return { row, outcome, words }
       }
       if (receipt === undefined) return { row, outcome: 'done', words: 'your vote is in' }
-      const check = await checkReceipt(receipt)
+      const check = await checkReceipt(receipt, row.request_id)
       return check.ok
         ? { row, outcome: 'done', words: verdict }
         : { row, outcome: 'refused', words: `its receipt does not verify: ${check.words}` }

@@ -11,7 +11,7 @@ export const useRequest = (request_id: string) =>
     queryKey: ['item', request_id, 'request'],
     async queryFn() {
       const { request, receipt } = await call('execution/request.get', { request_id })
-      return { request, receipt: receipt ?? null, verdict: receipt === undefined ? null : await checkReceipt(receipt) }
+      return { request, receipt: receipt ?? null, verdict: receipt === undefined ? null : await checkReceipt(receipt, request_id) }
     },
     staleTime: 0,
   })

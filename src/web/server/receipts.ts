@@ -12,7 +12,7 @@ function published(): Promise<unknown> {
 }
 
 /** A key that is not known yet may be a new one: the keys are asked for once more. */
-export async function checkReceipt(receipt: unknown): Promise<ReceiptVerdict> {
+async function verdictOn(receipt: unknown): Promise<ReceiptVerdict> {
   try {
     const verdict = await verifyReceipt(receipt, { jwks: await published() })
     if (verdict.ok || verdict.reason !== 'unknown_key') return verdict
@@ -21,4 +21,12 @@ export async function checkReceipt(receipt: unknown): Promise<ReceiptVerdict> {
   } catch {
     return { ok: false, reason: 'unsupported', words: 'the keys of the server could not be fetched', fields: [] }
   }
+}
+
+/** Whether it is a receipt of the server, and of this very request. */
+export async function checkReceipt(receipt: unknown, request_id: string): Promise<ReceiptVerdict> {
+  const verdict = await verdictOn(receipt)
+  return !verdict.ok || verdict.claims.request_id === request_id
+    ? verdict
+    : { ok: false, reason: 'wrong_request', words: 'it is the receipt of another request', fields: ['request_id'] }
 }
