@@ -193,14 +193,13 @@ export function readProfile(value: unknown): Profile {
   const lines = keyed(Object.values(gpio), ({ line }) => line)
   for (const { never } of interlocks)
     for (const line of never.keys()) if (!lines.has(line)) throw new FileProblem(`interlocks: there is no line ${line} in gpio`)
-  for (const [from, to] of wires)
-    for (const line of [from, to]) if (!lines.has(line)) throw new FileProblem(`wires: there is no line ${line} in gpio`)
   return {
     board,
     model,
     gpio: lines,
     interlocks,
-    wires,
+    // A wire may lead to what is no line of this board: nothing reads it there.
+    wires: wires.filter((ends) => ends.every((line) => lines.has(line))),
     i2c: keyed(Object.values(i2c), ({ bus }) => bus),
     uart: keyed(Object.values(uart), ({ port }) => port),
     sensors: keyed(Object.values(sensors), ({ name }) => name),

@@ -63,8 +63,10 @@ export function asContractsSee(draft: Draft, made: DraftFact, { via }: Actor): C
 }
 
 /** The part of an input that a repeated call must have again, whoever repeats it. */
-export const askedFor = ({ besides = [] }: Command, input: unknown): unknown =>
-  besides.length === 0 ? input : Object.fromEntries(Object.entries(input as object).filter(([name]) => !besides.includes(name)))
+export function askedFor({ besides = [], understood }: Command, input: unknown): unknown {
+  const said = understood ? understood(input) : input
+  return besides.length === 0 ? said : Object.fromEntries(Object.entries(said as object).filter(([name]) => !besides.includes(name)))
+}
 
 /** A secret that is shown once is not kept: a repeated call gets null in its place. */
 export function withoutSecrets(op: Command, output: Value): Value {

@@ -229,6 +229,8 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   readonly hides?: boolean
   /** Fields that say which process repeats a call, not what it asks for: a repeated call may differ in them. */
   readonly besides?: readonly string[]
+  /** The input as it is understood, where that is less than was sent: a repeated call must be the same in it alone. */
+  understood?(input: Static<I>): unknown
   /** It takes a person's attention, so an agent may do it only so often. */
   readonly asks?: boolean
   /** It takes bytes beside its input: only a binding that has received and stored them can call it. */

@@ -177,6 +177,8 @@ export function parse<S extends TSchema>(schema: S, value: unknown): Static<S> {
   return clean(value) as Static<S>
 }
 
+export const matches = (schema: TSchema, value: unknown): boolean => compile(schema).check(value)
+
 /** For our own answers: a mismatch is a bug. */
 export function assertMatches(schema: TSchema, value: unknown, what: string): void {
   const { check, problem } = compile(schema)

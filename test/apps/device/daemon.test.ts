@@ -133,11 +133,16 @@ describe('the hardware daemon', () => {
       values.steps.map((step: Any) => step.result.value),
       [0, 0],
     )
-    const undone = daemon
-      .lines()
-      .filter((line) => line.event === 'task.step.rollback' && line.task_id === task.task_id && line.status === 'SUCCESS')
+    const own = daemon.lines().filter((line) => line.task_id === task.task_id)
     deepEqual(
-      undone.map((line) => line.step_index),
+      own.filter((line) => line.event === 'task.step.rollback').map((line) => [line.step_index, line.status]),
+      [
+        [1, 'SUCCESS'],
+        [0, 'SUCCESS'],
+      ],
+    )
+    deepEqual(
+      own.filter((line) => line.event === 'task.step.rollback.start').map((line) => line.step_index),
       [1, 0],
     )
   })
@@ -147,6 +152,8 @@ describe('the hardware daemon', () => {
     const first = await submitted([set(17, 1)], more)
     const again = await submitted([set(17, 1)], { ...more, unknown: true })
     equal(again.result.task_id, first.result.task_id)
+    const misspelled = { tool: 'gpio.set', args: { line: 17, value: 1, colour: 'red' }, note: 'x' }
+    equal((await submitted([misspelled], more)).result?.task_id, first.result.task_id, 'arguments count as they are understood (W45)')
     equal((await submitted([set(17, 0)], more)).error.code, -32008)
     equal(daemon.lines().filter((line) => line.event === 'task.submit' && line.task_id === first.result.task_id).length, 1)
   })

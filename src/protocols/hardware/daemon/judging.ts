@@ -56,7 +56,8 @@ export async function judged(desk: Desk, submission: Submission): Promise<Judged
   throw new Refusal('APPROVAL_REQUIRED', 'a person must approve this', {
     tool: steps[above]!.tool.name,
     step_index: above,
-    reason: `max_risk_level=${cap} < tool=${steps[above]!.risk_level}; ask with error.data.approval, then submit again with the receipt`,
+    // As the draft writes it; `approval` is the body to ask with, and then the same steps are submitted with the receipt.
+    reason: `max_risk_level=${cap} < tool=${steps[above]!.risk_level}`,
     approval: asks,
   })
 }

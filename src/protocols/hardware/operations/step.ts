@@ -171,7 +171,7 @@ const rollback = command({
   output: t.Object({ rolled_back: t.Boolean() }),
   callers: [system],
   requires: [],
-  audit: 'task.step.rollback',
+  audit: 'task.step.rollback.start',
   effect: { port: 'device', conclude: 'hardware/step.restored' },
   async load(read, { task_id, index }) {
     const task = await read(Task, task_id)
@@ -181,7 +181,7 @@ const rollback = command({
     const { session_id, policy } = task
     const request: StepRequest = { task_id, session_id, policy, index, tool: planned.tool, args: planned.args, undo: true }
     return {
-      facts: [fact('task.step.rollback', [image(Step, step)], { detail: { ...aboutStep(task, index, planned), status: 'RUNNING' } })],
+      facts: [fact('task.step.rollback.start', [image(Step, step)], { detail: aboutStep(task, index, planned) })],
       effect: { id: step.id, request },
       output: { rolled_back: false },
     }

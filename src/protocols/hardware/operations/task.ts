@@ -5,7 +5,7 @@ import { fact, image, put } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageOf } from '#kernel/declare/paging.ts'
-import { either, nullable, t } from '#kernel/declare/schema.ts'
+import { either, matches, nullable, parse, t } from '#kernel/declare/schema.ts'
 import type { Value } from '#kernel/log/store.ts'
 import { approvalFor } from '../daemon/approval.ts'
 import { argsHash } from '../daemon/audit-line.ts'
@@ -50,6 +50,8 @@ const submit = (desk: Desk) =>
     audit: 'task.submit',
     // W24: whoever repeats it after a lost connection has another session.
     besides: ['session_id'],
+    // W45: arguments that no schema names are nobody's.
+    understood: ({ task, ...rest }) => ({ ...rest, task: { ...task, steps: task.steps.map((step) => knownStep(desk, step)) } }),
     async load(read, { session_id, task, approval = null, wait_for_approval = false }, { actor, now }): Promise<Submitting> {
       await openSession(read, session_id, actor)
       const policy = policyFor(desk, actor)
@@ -118,6 +120,12 @@ const submit = (desk: Desk) =>
       }),
     },
   })
+
+/** As it is where its tool does not know these arguments at all: such a submission is refused. */
+function knownStep(desk: Desk, { tool, args = {} }: SubmittedTask['steps'][number]): object {
+  const schema = desk.toolNamed(tool)?.params_schema
+  return { tool, args: schema && matches(schema, args) ? parse(schema, args) : args }
+}
 
 const full = (policy: Policy): Refusal =>
   new Refusal('QUEUE_FULL', 'the queue is full', {
