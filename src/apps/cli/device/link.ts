@@ -1,11 +1,10 @@
 // `device link`: the device is registered at a server with the key of an agent, and the daemon finds both in its data folder.
 import { join } from 'node:path'
 import { LINK_FILE } from '../../device/link.ts'
-import { identityIn, writePrivately } from '../../device/folder.ts'
-import { httpTransport } from '#sdk/transport/http.ts'
-import { CliError, exits, refusedBy, usage } from '../exit-codes.ts'
+import { identityIn, openDeviceFolder, writePrivately } from '../../device/folder.ts'
+import { usage } from '../exit-codes.ts'
 import type { Context } from '../derive/command.ts'
-import { openDeviceFolder } from '../../device/folder.ts'
+import { openServer } from '../remote/http.ts'
 
 const KEY_CHARS_MAX = 1_000
 
@@ -36,15 +35,11 @@ export async function linkDevice(context: Context, data: string, name: string | 
   const { device_id, key: own } = identityOf(data)
   const url = globals.url.replace(/\/+$/, '')
   const input = { device_id, name: name ?? device_id, jwk: own.jwk }
-  const transport = httpTransport({ url, key })
+  const server = openServer(url, key)
   try {
-    await transport.call('hardware/device.register', input)
-  } catch (error) {
-    const { code, message } = error as { code?: unknown; message: string }
-    if (typeof code === 'string' && code !== 'UNREACHABLE') throw refusedBy(code, message)
-    throw new CliError(exits.unreachable, 'UNREACHABLE', `the server cannot be reached: ${message}`)
+    await server.call('hardware/device.register', input)
   } finally {
-    await transport.close?.()
+    await server.close()
   }
   writePrivately(join(data, LINK_FILE), `${JSON.stringify({ url, key })}\n`)
   io.out.write(`${device_id} is linked to ${url}; a running daemon takes it up within a second\n`)
