@@ -1,5 +1,4 @@
 // The daemon, put together: a kernel with a store of its own, a board, the runner, the audit file, the bridge and its ways in.
-import type { Logger } from 'pino'
 import { readFileSync } from 'node:fs'
 import { createHacp, type HacpServer } from '#bridges/hacp/index.ts'
 import { createDevice, type Device } from '#devices/device.ts'
@@ -34,6 +33,7 @@ import { listenTls, listenUnix, listenWss, type Listening } from './listeners.ts
 import { readPolicies, usualPolicies, type NamedPolicy, type Policies } from './policies-file.ts'
 import { readPlugins } from './plugins.ts'
 import type { DeviceConfig } from './settings.ts'
+import type { Logger } from '../server/log.ts'
 
 export type Ready = {
   readonly device_id: string

@@ -1,5 +1,4 @@
 // The ways in: Unix sockets, one for each policy, and TCP and WebSocket with mutual TLS, where the certificate's subject says which policy.
-import type { Logger } from 'pino'
 import type { X509Certificate } from 'node:crypto'
 import { chownSync, lstatSync, readFileSync } from 'node:fs'
 import { createServer as createHttps } from 'node:https'
@@ -13,6 +12,7 @@ import { ConfigError } from '../server/settings/config.ts'
 import { listenOn } from '../server/socket-file.ts'
 import { StartError } from '../server/start-error.ts'
 import type { Address, DeviceConfig } from './settings.ts'
+import type { Logger } from '../server/log.ts'
 
 export type Listening = { readonly address: string; stop(): Promise<unknown> }
 

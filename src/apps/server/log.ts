@@ -1,19 +1,77 @@
 // JSON lines on stderr. Bodies, credentials and query strings are never given to the log.
-import pino, { type Logger } from 'pino'
+import { writeSync } from 'node:fs'
 import type { LogLevel } from './settings/config.ts'
 
-/** Should somebody ever hand one of these to the log, it does not come out. */
-const secrets = ['authorization', 'body', 'cookie', 'headers', 'input', 'key', 'password', 'query', 'secret', 'session', 'token', 'url']
+type Say = { (words: string): void; (fields: object, words?: string): void }
+const levels = ['debug', 'info', 'warn', 'error', 'fatal'] as const
+type Level = (typeof levels)[number]
+/** `level`: the lowest that is written. `child`: the same log, with these fields on every line. */
+export type Logger = Readonly<Record<Level, Say>> & { readonly level: LogLevel; child(fields: object): Logger }
 
-export function createLog(level: LogLevel): Logger {
-  const paths = secrets.flatMap((name) => [name, `*.${name}`])
-  const options = {
-    level,
-    base: null,
-    timestamp: pino.stdTimeFunctions.isoTime,
-    formatters: { level: (label: string) => ({ level: label }) },
-    redact: { paths, censor: '[redacted]' },
+/** Should somebody ever hand one of these to the log, it does not come out. */
+const secrets = new Set([
+  'authorization',
+  'body',
+  'cookie',
+  'headers',
+  'input',
+  'key',
+  'password',
+  'query',
+  'secret',
+  'session',
+  'token',
+  'url',
+])
+
+export function createLog(level: LogLevel, write: (line: string) => void = toStderr): Logger {
+  const from = level === 'silent' ? levels.length : levels.indexOf(level)
+  const logger = (always: object): Logger => {
+    const sayAt = (at: Level, index: number): Say =>
+      index < from
+        ? () => undefined
+        : (first: string | object, words?: string) => {
+            const [fields, msg] = typeof first === 'string' ? [{}, first] : [first, words]
+            write(`${lineOf({ level: at, time: new Date().toISOString(), ...always, ...fields, ...(msg === undefined ? {} : { msg }) })}\n`)
+          }
+    const said = Object.fromEntries(levels.map((at, index) => [at, sayAt(at, index)])) as Record<Level, Say>
+    return { ...said, level, child: (fields) => logger({ ...always, ...fields }) }
   }
-  // Synchronous: the last line before the end is the one that is needed.
-  return pino(options, pino.destination({ fd: 2, sync: true }))
+  return logger({})
+}
+
+/** An object that refers to itself, or that JSON cannot hold, is told without its fields: a log never throws. */
+function lineOf(line: { readonly level: string; readonly time: string; readonly msg?: string }): string {
+  try {
+    return JSON.stringify(line, shown)
+  } catch {
+    const { level, time, msg } = line
+    return JSON.stringify({ level, time, msg, fields: 'they cannot be written as JSON' })
+  }
+}
+
+function shown(name: string, value: unknown): unknown {
+  if (secrets.has(name)) return '[redacted]'
+  if (typeof value === 'bigint') return String(value)
+  if (!(value instanceof Error)) return value
+  const { name: type, message, stack, cause } = value
+  return { type, message, stack, ...(cause === undefined ? {} : { cause }), ...value }
+}
+
+/** Tried again while a pipe is full, for at most a second: a reader that stands still must not stop the server. */
+const TRIES = 100
+const pause = new Int32Array(new SharedArrayBuffer(4))
+
+/** Synchronous: the last line before the end is the one that is needed. */
+function toStderr(line: string): void {
+  let rest = Buffer.from(line)
+  for (let tries = 0; rest.length > 0 && tries < TRIES; tries++) {
+    try {
+      rest = rest.subarray(writeSync(2, rest))
+    } catch (error) {
+      // Nobody reads any more: there is nothing to say it to.
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') return
+      Atomics.wait(pause, 0, 0, 10)
+    }
+  }
 }

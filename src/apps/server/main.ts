@@ -1,11 +1,10 @@
 // The process: flags in, a few lines out, signals, exit codes.
-import type { Logger } from 'pino'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
 import { ConfigError, helpText, readConfig, type Config } from './settings/config.ts'
 import { StartError } from './start-error.ts'
 import { developmentBanner } from './identity/development.ts'
-import { createLog } from './log.ts'
+import { createLog, type Logger } from './log.ts'
 import { nextSteps } from './next-steps.ts'
 import { startServer, type Server } from './server.ts'
 import { version } from '../version.ts'

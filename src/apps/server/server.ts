@@ -1,5 +1,4 @@
 // The server: which parts there are, in which order they start, and in which order they stop.
-import type { Logger } from 'pino'
 import { hostname } from 'node:os'
 import { randomBytes } from 'node:crypto'
 import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http/index.ts'
@@ -59,6 +58,7 @@ import { listenOn } from './socket-file.ts'
 import { readTls, renewTls } from './tls.ts'
 import { LEASES, runWorkers } from './workers.ts'
 import { readPage } from './page-files.ts'
+import type { Logger } from './log.ts'
 
 export type ServerOptions = {
   readonly log: Logger

@@ -1,5 +1,4 @@
 // Storage of an installation: its store, its keys and its bytes, in the data folder of one server or in a database that several share.
-import type { Logger } from 'pino'
 import { existsSync } from 'node:fs'
 import type { Blobs } from '#kernel/ports/blobs.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
@@ -17,6 +16,7 @@ import { openKeys, replacedIn, SERVER_KEY, type Keys } from './folder/key-files.
 import { openPushKeys } from './folder/push-key-file.ts'
 import type { Config } from './settings/config.ts'
 import { StartError } from './start-error.ts'
+import type { Logger } from './log.ts'
 
 export type Storage = {
   readonly kind: 'sqlite' | 'postgres'

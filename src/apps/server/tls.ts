@@ -1,10 +1,10 @@
 // The certificate and its key: read from their files, and looked at before a client would have to find out what is wrong with them.
-import type { Logger } from 'pino'
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { HttpServer } from '#bindings/http/index.ts'
 import type { Tls } from '#bindings/http/connections/tls.ts'
 import { ConfigError, type TlsFiles } from './settings/config.ts'
+import type { Logger } from './log.ts'
 
 const FILE_BYTES_MAX = 1024 * 1024
 

@@ -1,5 +1,6 @@
 // The keys that receipts are signed with: one at present, and the public halves of those before it, so that old receipts verify.
 import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto'
+import { isObject } from '#kernel/codec/strict-json.ts'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { limits } from '#kernel/limits.ts'
@@ -59,7 +60,6 @@ export function ringFrom(text: string): KeyRing {
   return { v, current, retired }
 }
 
-const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
 const isDate = (value: unknown): boolean => typeof value === 'string' && !Number.isNaN(Date.parse(value))
 
 /** A verifier has only `x`: a `d` that does not belong to it would sign what nobody can verify. */

@@ -1,10 +1,10 @@
 // The lock of a data folder, and the watch over its files: a file that was deleted goes on taking everything that is written to it, and all
 // of it is lost, so a server notices when its files are no longer the ones that it opened.
-import type { Logger } from 'pino'
 import { existsSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { StartError } from '../start-error.ts'
+import type { Logger } from '../log.ts'
 
 /** An exclusive transaction that never ends. The operating system gives the lock back however the process dies. */
 export function lockFile(file: string, taken: string): () => void {

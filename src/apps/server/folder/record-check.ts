@@ -1,6 +1,5 @@
 // Checks at the start, before anybody is answered: the newest facts, the ends of the chains, the key files, and the documents that it needs. A
 // difference refuses the start, unless the operator wants to look at it.
-import type { Logger } from 'pino'
 import { basename } from 'node:path'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { Damaged } from '#kernel/declare/errors.ts'
@@ -14,6 +13,7 @@ import type { Config } from '../settings/config.ts'
 import type { DataFolder } from './data-folder.ts'
 import { keyDifferences, namesOf, replacedIn, settleReplaced, type Keys } from './key-files.ts'
 import { StartError } from '../start-error.ts'
+import type { Logger } from '../log.ts'
 
 /** Another valid key file in the place of one that the record names is no start, unless the keys were lost and made anew by the operator. */
 async function checkKeys(store: Store, keys: Keys, folder: DataFolder, { skipVerify }: Config, findings: Findings): Promise<void> {

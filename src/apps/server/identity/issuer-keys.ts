@@ -1,11 +1,11 @@
 // The public keys of an issuer: fetched when the first token comes, kept for a while, and asked for again when a token names one that
 // is not there. However many tokens come along, the issuer is asked seldom, and one that does not answer holds up nobody for long.
-import type { Logger } from 'pino'
 import type { JSONWebKeySet, JWTVerifyGetKey } from 'jose'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { decode } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
 import { isSafeUrl, type IssuerSettings } from '../settings/config.ts'
+import type { Logger } from '../log.ts'
 
 /** Bounds that a test may shrink. */
 export type KeySetBounds = { readonly askMs: number; readonly freshMs: number; readonly staleMs: number; readonly retryMs: number }

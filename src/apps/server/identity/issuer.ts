@@ -1,6 +1,5 @@
 // Tokens of an OAuth or OpenID Connect issuer: whether one is genuine, for here, and in time. A token proves a subject of that issuer; the
 // person behind it stands in the identity documents. Every way to be nobody has the same answer.
-import type { Logger } from 'pino'
 import type { JWTVerifyGetKey, JWTVerifyOptions } from 'jose'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
@@ -9,6 +8,7 @@ import { limits } from '#kernel/limits.ts'
 import { unauthenticated, type Claims } from '#protocols/identity/authenticate.ts'
 import type { IssuerSettings } from '../settings/config.ts'
 import { createKeySet, usualBounds, type KeySetBounds } from './issuer-keys.ts'
+import type { Logger } from '../log.ts'
 
 export type Issuer = {
   /** Refuses with UNAUTHENTICATED, or with BUSY where nobody can tell because the issuer cannot be reached. */
