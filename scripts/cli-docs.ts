@@ -19,7 +19,7 @@ input. This page is written by \`npm run docs:cli\` from the commands themselves
 - \`--json\` prints the answer as one JSON document, a stream as JSON lines, an error as JSON on the error output.
 - \`--pick task.id\` prints one field of that document alone, as it is; through a list (\`items.id\`) that of each item on a line.
 - \`--data <folder>\` reads a data folder without its server: every query works, nothing can be changed.
-- Who you are: \`--api-key\`, \`COUNTERSIGN_KEY\`, or what \`countersign login\` has stored for that server in
+- Your identity: \`--api-key\`, \`COUNTERSIGN_KEY\`, or what \`countersign login\` has stored for that server in
   \`~/.config/countersign/config.json\`. Without any of them, a server on this machine is administered with the \`admin.key\` of its data
   folder, which administers and reads but decides nothing; a note says so.
 - Exit codes: 0 done, 1 refused or not in order, 2 not understood, 3 server not reachable, 4 no valid key, 130 Ctrl-C; of \`ask\` also 5 rejected,

@@ -100,7 +100,7 @@ export async function openBlobs(path: string, { fatal, pins: shared }: BlobOptio
         ...received,
         release: pin.release,
         async discard() {
-          // What cannot be taken away now is collected later; the refusal that it is for goes out all the same.
+          // Bytes that cannot be taken away now are collected later; the refusal that it is for goes out all the same.
           if (created) await shared!.ifFree(checksum, pin, () => files.drop(checksum).then(() => true)).catch(() => undefined)
           pin.release()
         },

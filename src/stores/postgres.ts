@@ -191,7 +191,7 @@ function readingOf(query: Query): Reads {
   }
 }
 
-/** What is asked for in one turn is asked for at once. */
+/** Keys that are asked for in one turn are asked for at once. */
 function gathered(ask: (keys: readonly Key[]) => Promise<ReadonlyMap<Key, AtRest>>): Backend['read'] {
   let waiting: { keys: Set<Key>; answer: Promise<ReadonlyMap<Key, AtRest>> } | null = null
   return async (keys) => {

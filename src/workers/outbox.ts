@@ -188,7 +188,8 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
         bells.delete(lane)
         const isLate = news.get(lane)!.length > 0
         news.delete(lane)
-        // What came at the last moment is taken up at once; another lane may wait for the place; and the index knows what is due later.
+        // Messages that came at the last moment are taken up at once; another lane may wait for the place; and the index knows what is due
+        // later.
         if (isWell && isLate && !held.has(lane) && isOnDuty()) start(lane, [])
         else loop.wake()
       })
@@ -196,7 +197,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
   }
 
   const isOnDuty = (): boolean => duty.holds() && !loop.signal.aborted
-  /** What was committed here is begun at once, where it can be. Answers whether the index has to be looked at. */
+  /** Messages that were committed here are begun at once, where they can be. Answers whether the index has to be looked at. */
   function hear(keys: readonly string[]): boolean {
     let isMore = false
     const now = nowText()
@@ -217,7 +218,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
   }
 
   const laneOf = (id: string): string => id.slice(channel.name.length + 1, id.lastIndexOf('/'))
-  /** Whoever works in order reads for itself, and holds a lane whose next one cannot be read. */
+  /** A channel that works in order reads for itself, and holds a lane whose next one cannot be read. */
   const soundIn = async (ids: readonly string[]): Promise<readonly string[]> =>
     channel.ordered ? ids : (await readAll(ids.map((id) => keyOf(Delivery, id)))).map(({ id }) => id)
 
@@ -285,7 +286,7 @@ function createSettler(
   duty: Duty,
 ): (outcome: Outcome) => Promise<void> {
   let outcomes: Outcome[] = []
-  /** What is being recorded, and what will be after it. */
+  /** The recording under way, and the one after it. */
   let [settling, next] = [null, null] as [Promise<void> | null, Promise<void> | null]
 
   async function record(some: readonly Outcome[]): Promise<void> {

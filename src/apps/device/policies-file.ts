@@ -1,4 +1,4 @@
-// The policies file: who may use what, and how much of it. What is not understood in it ends the start; a policy that says less than its
+// The policies file: who may use what, and how much of it. An entry that is not understood ends the start; a policy that says less than its
 // operator meant is worse than none.
 import { isAbsolute, join, normalize } from 'node:path'
 import { limits } from '#kernel/limits.ts'

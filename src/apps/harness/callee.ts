@@ -18,7 +18,7 @@ import { createHandle, failureOf, type CalleeSession } from './session.ts'
 
 type Declare = Input<'harness/harness.declare'>
 export type Approval = { readonly result: 'approved' | 'rejected'; readonly by?: readonly string[]; readonly reason?: string }
-/** What somebody is asked to approve. */
+/** A question to somebody for approval. */
 export type Asked = {
   readonly session_id: string
   readonly caller_id: string

@@ -1,4 +1,4 @@
-// The caller of `countersign/harness`: submits tasks to other harnesses and follows them. What was submitted outlives the process: the same
+// The caller of `countersign/harness`: submits tasks to other harnesses and follows them. A submission outlives the process: the same
 // folder has it again.
 import { SYSTEM } from '#kernel/declare/access.ts'
 import { Refusal } from '#kernel/declare/errors.ts'

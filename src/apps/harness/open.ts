@@ -45,7 +45,7 @@ export type HarnessOptions = {
   readonly ca?: string
   readonly cert?: string
   readonly key?: string
-  /** What is written to standard error; `warn` by default. */
+  /** The level of lines on standard error; `warn` by default. */
   readonly log?: LogLevel
   /** The address under which others fetch artifacts, where somebody serves them. */
   readonly origin?: () => string
@@ -58,7 +58,7 @@ export type OpenHarness = {
   health(): HarnessHealth
   /** Calls `then` with each key of a kind that a commit has changed. */
   onChange(kind: string, then: (id: string) => void): () => void
-  /** What was submitted, with what was sealed of it. */
+  /** The submission, with its sealed parts. */
   submissionOf(session: string): Promise<{ readonly intent?: unknown; readonly inputs?: unknown }>
   report(error: unknown, words: string): void
   stop(): Promise<void>

@@ -126,7 +126,7 @@ function artifactOf(given: ArtifactGiven | string, type?: string, content?: stri
   return blob === undefined ? rest : { ...rest, blob: typeof blob === 'string' ? blob : Buffer.from(blob).toString('base64') }
 }
 
-/** What a failed session says: the code that the error names, if it is one of the six. */
+/** The words of a failed session: the code that the error names, if it is one of the six. */
 export function failureOf(error: unknown): Record<string, unknown> {
   const { code, message, details, partial_outputs } = isObject(error) ? error : { message: error }
   const named = (failureCodes as readonly unknown[]).includes(code) ? (code as string) : null

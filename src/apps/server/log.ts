@@ -55,7 +55,7 @@ function shown(name: string, value: unknown): unknown {
   if (typeof value === 'bigint') return String(value)
   if (!(value instanceof Error)) return value
   const { name: type, message, stack, cause } = value
-  return { type, message, stack, ...(cause === undefined ? {} : { cause }), ...value }
+  return { ...Object.fromEntries(Object.entries(value)), type, message, stack, ...(cause === undefined ? {} : { cause }) }
 }
 
 /** Tried again while a pipe is full, for at most a second: a reader that stands still must not stop the server. */

@@ -53,7 +53,7 @@ export function createRouter(routes: readonly Route[], otherwise: Otherwise = ()
   return {
     pathOf(url) {
       if (paths.has(url)) return url
-      // What no parser of addresses reads would fail later, in a route that looks for its query.
+      // An address that no parser reads would fail later, in a route that looks for its query.
       if (!URL.canParse(url, 'http://localhost')) return null
       const end = url.search(/[?#]/)
       // A proxy may send the whole address.

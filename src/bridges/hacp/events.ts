@@ -26,7 +26,7 @@ export type TaskEvents = {
   stop(): void
 }
 
-/** What waits for somebody who does not read. */
+/** Bytes that wait for a client that does not read. */
 const UNREAD_BYTES_MAX = limits.unsentBytesHigh
 
 export function createTaskEvents(kernel: Kernel, tail: Tail): TaskEvents {
@@ -86,7 +86,7 @@ export function createTaskEvents(kernel: Kernel, tail: Tail): TaskEvents {
         subscription.waiting = null
         for (const event of [...events, ...live]) tell(subscription, event)
       }
-      // What cannot be read ends the subscription; task.get says why.
+      // A past that cannot be read ends the subscription; task.get says why.
       past(task_id).then(begin, () => end(task_id, subscription))
     },
     progress: (task_id, index) => publish({ task_id, step_index: index, phase: 'progress', ts: timestampOf(kernel.now()) }),

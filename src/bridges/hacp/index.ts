@@ -1,4 +1,5 @@
-// The HACP bridge: the draft's wire over any pair of streams. Whoever accepts a connection says which policy, and which subject, it has.
+// The HACP bridge: the draft's wire over any pair of streams. The part that accepts a connection says which policy, and which subject, it
+// has.
 import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Kernel } from '#kernel/kernel.ts'
@@ -199,5 +200,5 @@ function note(failure: Failure, method: string, params: object, caller: Caller, 
     ...(own === undefined ? {} : { session_id: own }),
   })
 }
-/** Sessions and tools that are not there, what is not allowed, busy, too often, full. What is merely malformed is nobody's attempt. */
+/** Sessions and tools that are not there, what is not allowed, busy, too often, full. A merely malformed message is nobody's attempt. */
 const isDenial = (code: number): boolean => code === -32_000 || (code <= -32_002 && code >= -32_008 && code !== -32_007)

@@ -74,7 +74,7 @@ export function connect(options: LinkOptions): Link {
     noDelay: true,
   })
   let state: LinkState = 'connecting'
-  // Whoever hears no error of this library ends with it.
+  // A process that hears no error of this library ends with it.
   connection.on('error', (error: unknown) => {
     state = 'connecting'
     log.warn({ error: wordsOf(error) }, 'the broker is not there; trying again')

@@ -27,7 +27,7 @@ export function rightsOf(id: string, locked: boolean): Rights {
   return { configure: all, write: all, read: all }
 }
 
-/** What the operator declares where harnesses may not. */
+/** Exchanges and queues that the operator declares where harnesses may not. */
 function topologyFor({ ids, vhost, queues }: PermissionOptions): object {
   const all = ids.map(topologyOf)
   const exchanges = all[0]!.exchanges.map(({ exchange: name, type }) => ({

@@ -64,7 +64,7 @@ async function answered(host: BridgeHost, request: IncomingMessage, response: Se
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     const { status } = host.failed(error, url.pathname)
-    // What may pass says nothing about the link, and whoever has pressed the button tries again.
+    // A refusal that may pass says nothing about the link, and the person who has pressed the button tries again.
     if (status === statuses.busy || status === statuses.quota) return say(status, wordsPage('Not possible now', AGAIN))
     say(404, wordsPage('This link does not work', BAD))
   }

@@ -50,7 +50,7 @@ export const executor = role<OfSession>(
   (actor, { session }) => actor.kind === 'agent' && session.agent_id === actor.id,
 )
 export const submitter = role<unknown>('a person or an agent', ({ kind }) => kind === 'human' || kind === 'agent')
-/** Who submitted it, and the owners of its project. */
+/** The actor who submitted it, and the owners of its project. */
 export const itsSubmitter = role<OfSession>(
   'the person or agent that submitted it',
   (actor, { session }) => session.role === 'caller' && session.submitted_by === actor.id,

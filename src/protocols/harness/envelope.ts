@@ -51,7 +51,7 @@ export const textOf = (envelope: Envelope): string => canonical(envelope)
 /** Two payloads are the same where their canonical texts are. */
 export const digestOf = (payload: Payload): string => sha256(canonical(payload))
 
-/** What does not fit into a message is refused where it is said, not lost on the way. */
+/** A text that does not fit into a message is refused where it is said, not lost on the way. */
 export function refuseTooLarge(envelope: Envelope): void {
   const bytes = Buffer.byteLength(textOf(envelope))
   if (bytes > limits.harnessMessageBytesMax)

@@ -100,7 +100,7 @@ const CapabilitySchema = t.Object({
   withdrawn: t.Boolean(),
 })
 export type Capability = Static<typeof CapabilitySchema>
-/** What this harness does for others, with the rules of its own side. */
+/** A service of this harness for others, with the rules of its own side. */
 export const Capability = doc('harness.capability', CapabilitySchema, {
   scopeOf: () => SYSTEM_SCOPE,
   indexes: {
@@ -119,7 +119,7 @@ const CallerSchema = t.Object({
   disallowed: t.Boolean(),
 })
 export type Caller = Static<typeof CallerSchema>
-/** What another harness may submit here. */
+/** The tasks that another harness may submit here. */
 export const Caller = doc('harness.caller', CallerSchema, {
   scopeOf: () => SYSTEM_SCOPE,
   indexes: { all: index((of) => (of.disallowed ? [] : [[]])) },
@@ -228,7 +228,7 @@ const SessionSchema = t.Object({
 })
 export type Session = Static<typeof SessionSchema>
 
-/** Whoever submitted it, the owners of its project, and administrators. The agent that executes it has its own operations. */
+/** The actor who submitted it, the owners of its project, and administrators. The agent that executes it has its own operations. */
 const mayRead = (session: Session, actor: Actor): boolean =>
   session.submitted_by === actor.id || session.agent_id === actor.id || ownsProject(actor, session.project_id)
 

@@ -64,7 +64,7 @@ export function read(channel: Channel, bytes: Uint8Array, properties: Properties
   }
 }
 
-/** What can be read of a message that cannot be taken, so that its sender can be told (C21). */
+/** The readable part of a message that cannot be taken, so that its sender can be told (C21). */
 function known(decoded: unknown, properties: Properties): Pick<Dead, 'message_id' | 'type'> {
   const { message_id, type } = (typeof decoded === 'object' && decoded !== null ? decoded : {}) as Partial<Envelope>
   const id = isUuid(message_id) ? message_id : (properties.message_id ?? null)

@@ -9,7 +9,7 @@ import { SCHEMA, unavailableFor } from './link.ts'
 import { within, type Pins } from './pins.ts'
 
 const CHUNK_BYTES = 256 * 1024
-/** What nobody finished is swept after so long. */
+/** An upload that nobody finished is swept after so long. */
 const UNFINISHED_HOURS = 24
 /** Bytes that were found to be those of their name; forgotten when there are too many. */
 const KNOWN_MAX = 10_000
@@ -43,7 +43,7 @@ export function postgresBlobs(pool: pg.Pool, pins: Pins): Blobs {
         throw error
       }
     } catch (error) {
-      // What fails here as well is swept by its age.
+      // Bytes that cannot be removed here either are swept by their age.
       await drop(pool, id).catch(() => undefined)
       throw unavailableFor(error) ?? error
     }
@@ -82,7 +82,7 @@ export function postgresBlobs(pool: pg.Pool, pins: Pins): Blobs {
       ...received,
       release: pin.release,
       async discard() {
-        // What cannot be taken away now is collected later; the refusal that it is for goes out all the same.
+        // Bytes that cannot be taken away now are collected later; the refusal that it is for goes out all the same.
         if (created) await pins.ifFree(checksum, pin, (client) => removeIn(client, checksum)).catch(() => undefined)
         pin.release()
       },

@@ -14,7 +14,7 @@ export type FeedRow = {
 export const FEED = `SELECT h.groups, h.position, h.image, g.n, g.id, g.hint
   FROM head h LEFT JOIN groups g ON g.n > $1 AND g.n <= h.groups ORDER BY g.n`
 
-/** The channel that servers listen to. What comes through it is a number and a name. */
+/** The channel that servers listen to. A message on it is a number and a name. */
 export const CHANNEL = 'countersign'
 
 /** Beyond so many keys it is cheaper to forget everything. */
@@ -22,7 +22,7 @@ const KEYS_MAX = 20_000
 
 export type Feed = {
   since(): number
-  /** What the rows say that was not said before; null: nothing. `since`: as they were asked for. */
+  /** The news in these rows that were not told before; null: none. `since`: as they were asked for. */
   take(rows: readonly FeedRow[], since: number): Hint | null
   /** A group of this server is there, and everything before it was said. Until then it is told like one of others. */
   reached(n: number): void
@@ -39,7 +39,7 @@ export function createFeed(start: number): Feed {
     since: () => applied,
     take(rows, since) {
       const { groups: last, position } = rows[0]!
-      // What was forgotten while they were on their way stays to be said.
+      // Keys that were forgotten while they were on their way stay to be told.
       if (since > applied) return null
       if (last <= applied) return null
       applied = last

@@ -97,7 +97,7 @@ const destroy = (client: Client): void => (client as unknown as { connection: { 
 /** A setting that did not take, such as behind a pooler that hands each transaction to another session, would hold up every server. */
 async function prepare(client: Client, settings: Readonly<Record<string, string>>): Promise<void> {
   const { rows } = await client.query<Row>(`SELECT current_setting('transaction_read_only') AS value`)
-  // What a standby says may be old, and a change is refused there at its end only.
+  // A standby's answer may be old, and a change is refused there at its end only.
   if (rows[0]!['value'] !== 'off') throw Object.assign(new Error('the session is read-only'), { code: '25006' })
   const all = Object.entries({ ...settings, search_path: SCHEMA })
   const answers = await together([

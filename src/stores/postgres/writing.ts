@@ -17,7 +17,7 @@ const UNSENT_MS = 4_500
 const UNKNOWN_MS = 15_000
 const COMMIT_MS = 5_000
 const PAUSE_MS_MAX = 500
-/** What the database says of a COMMIT whose wait for a standby was cancelled: it is here, and would not survive a failover. */
+/** The database's code for a COMMIT whose wait for a standby was cancelled: it is here, and would not survive a failover. */
 const NOT_REPLICATED = '01000'
 
 export type WritingOptions = {
@@ -175,7 +175,7 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
     await within(ask(client, 'rollback', 'ROLLBACK'), performance.now() + COMMIT_MS).catch(() => link.drop())
   }
 
-  /** What does not come in time is lost: the connection goes, and with it whatever is on it. */
+  /** An answer that does not come in time is lost: the connection goes, and with it whatever is on it. */
   function within<T>(work: Promise<T>, until: number): Promise<T> {
     return new Promise((done, no) => {
       const timer = setTimeout(

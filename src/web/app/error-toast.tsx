@@ -1,4 +1,4 @@
-// Toasts for what went wrong away from where one looks. What a row or a form shows by itself has none.
+// Toasts for what went wrong away from where one looks. An error that a row or a form shows by itself has none.
 import { useSyncExternalStore } from 'react'
 import { Icon } from '../parts/icon.tsx'
 import { wordsFor } from '../server/errors.ts'

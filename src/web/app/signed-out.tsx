@@ -1,4 +1,4 @@
-// Signed out: how to get a link, and where it leads back to. What was typed is kept in this tab.
+// Signed out: how to get a link, and where it leads back to. Text that was typed is kept in this tab.
 import { useEffect, useRef } from 'react'
 import { Seal } from '../parts/icon.tsx'
 

@@ -11,7 +11,7 @@ import type { Item } from '../server/types.ts'
 import { sealedFor } from './seal.ts'
 import type { Answer } from './send.ts'
 
-/** What stands in the form, ready to send; null: not yet, with the reason why. */
+/** The answer in the form, ready to send; null: not yet, with the reason why. */
 export type Prepared = { readonly blocked: string | undefined; make(): Promise<Answer>; readonly draft: string; clear(): void }
 
 function Options({ item, value, choose }: { readonly item: Item; readonly value: string; choose(option: string): void }) {

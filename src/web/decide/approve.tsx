@@ -11,7 +11,7 @@ import type { Item } from '../server/types.ts'
 import { Guarded } from './guarded.tsx'
 
 const PHRASE_CHARS_MAX = 40
-/** What is typed before a great risk is approved: what is acted on, where the agent names it. */
+/** The words that are typed before a great risk is approved: the target, where the agent names it. */
 export function phraseFor(item: Item): string | null {
   if (!isGrave(item.risk)) return null
   const { target } = (item.card.payload.details ?? {}) as { target?: unknown }

@@ -5,7 +5,9 @@ import { plural, Said } from '../parts/text.tsx'
 import { useDraft } from '../server/drafts.ts'
 import type { Item } from '../server/types.ts'
 
-/** What may be edited: the arguments, where the agent gave a schema for them and one person decides; or the state that a checkpoint shows. */
+/**
+ * The editable part: the arguments, where the agent gave a schema for them and one person decides; or the state that a checkpoint shows.
+ */
 export function editableOf(item: Item): { readonly value: unknown; readonly kind: 'details' | 'state' } | null {
   const { details, details_schema } = item.card.payload
   if (item.kind === 'request' && item.quorum === null && details !== undefined && details_schema !== undefined)

@@ -16,7 +16,7 @@ export type Decision = {
   readonly digest: string
   /** Answers the receipt, or null where there is none yet: a vote that decides nothing alone. */
   send(): Promise<unknown>
-  /** What was typed is kept until it has arrived. */
+  /** Text that was typed is kept until it has arrived. */
   arrived?(): void
 }
 export type Phase = 'held' | 'sending' | 'done' | 'voted' | 'failed' | 'changed'

@@ -1,4 +1,4 @@
-// Several items at once: each as it was shown, each with its own result. What weighs more is decided one at a time, and that is said.
+// Several items at once: each as it was shown, each with its own result. A weightier item is decided one at a time, and that is said.
 import { useState } from 'react'
 import { useMutation } from '@tanstack/react-query'
 import { Dialog, FormDialog } from '../parts/dialog.tsx'

@@ -1,4 +1,5 @@
-// The rows of the inbox as they come: page by page, changed in place by news. What others decide stays in its row until the list is looked at anew.
+// The rows of the inbox as they come: page by page, changed in place by news. An item that others decide stays in its row until the list is
+// looked at anew.
 import { useCallback, useEffect, useRef, useSyncExternalStore } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { call, queries } from '../server/client.ts'

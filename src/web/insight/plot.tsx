@@ -5,7 +5,7 @@ export type Series = { readonly name: string; readonly tone: 'ok' | 'bad' | 'war
 
 const [WIDTH, HEIGHT] = [520, 96]
 
-/** What a drawing shows, how high it goes, and from when until when. */
+/** A drawing: its values, how high it goes, and from when until when. */
 export function Plot({
   title,
   top,

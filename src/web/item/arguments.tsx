@@ -77,7 +77,7 @@ export function Arguments({ of }: { readonly of: unknown }) {
 export type Change = { readonly path: string; readonly before: unknown; readonly after: unknown }
 /** Which fields differ; undefined: it is not there. */
 export function changesBetween(before: unknown, after: unknown): Change[] {
-  // What was not there at all has no field of its own.
+  // A value that was not there at all has no field of its own.
   const within = (value: unknown): Leaf[] => everyLeaf(value).filter(({ path }) => path !== '')
   const [old, fresh] = [within(before), within(after)]
   const paths = [...new Set([...old, ...fresh].map(({ path }) => path))]

@@ -7,7 +7,7 @@ import { tellError } from '../app/error-toast.tsx'
 type Props = {
   readonly children: ReactNode
   readonly className?: string
-  /** What is not known any more once it is done. */
+  /** Queries whose answers are not known any more once it is done. */
   readonly changes: readonly string[]
   readonly blocked?: string | undefined
   act(): Promise<unknown>

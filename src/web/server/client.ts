@@ -44,7 +44,7 @@ export const client: Client = createClient({
   timeoutMs: 15_000,
   async fetch(input, init) {
     const sentAt = Date.now()
-    // What is sent while the page goes away must not go away with it.
+    // A request that is sent while the page goes away must not go away with it.
     const answer = await fetch(input, init?.method === 'POST' && isGoing() ? { ...init, keepalive: true } : init)
     noteTime(answer, sentAt)
     if (answer.status === 401) session.set(true)

@@ -55,7 +55,7 @@ export function lookNow(): void {
 }
 
 const NAMES: readonly unknown[] = ['me', 'people', 'agents', 'projects', 'filters']
-/** What was read before the connection stood may have changed in between: it is read once more. Names seldom do. */
+/** Data that was read before the connection stood may have changed in between: it is read once more. Names seldom do. */
 function catchUp(): void {
   void queries.invalidateQueries({ predicate: ({ queryKey }) => !NAMES.includes(queryKey[0]) })
   for (const listener of liveListeners) listener()

@@ -30,7 +30,7 @@ export const useProjects = () =>
     staleTime: 60_000,
   })
 
-/** What tasks are for, by their ids: those that one sees lately. */
+/** The goals of tasks, by their ids: of those that one sees lately. */
 export const useGoals = (): ReadonlyMap<string, string> | undefined =>
   useQuery({
     queryKey: ['tasks', 'goals'],

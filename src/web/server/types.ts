@@ -32,7 +32,7 @@ export type Facts = {
 }
 export type Effects = { readonly approve: string; readonly reject: string; readonly timeout: string }
 
-/** What stands in a list; the rest is asked for when it is opened. */
+/** An item as a list has it; the rest is asked for when it is opened. */
 export type Row = {
   readonly request_id: string
   readonly kind: 'request' | 'approval' | 'choice' | 'input' | 'escalation' | 'interrupt' | 'review'

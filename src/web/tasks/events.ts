@@ -9,7 +9,7 @@ export type Group = {
   readonly words: string
   /** The one that it went to, after the words. */
   readonly whom: string | null
-  /** What somebody wrote, or the message of the last report. */
+  /** Words that somebody wrote, or the message of the last report. */
   readonly quote: string | null
   readonly percent: number | null
   readonly request: string | null

@@ -1,6 +1,6 @@
 // The notice planner: it makes notices from new facts. None of it delays those who ask and answer: while it keeps up it hears of facts as
-// they become durable, and after a stop, a crash or a jam it reads them from where it was. What it puts down and how far it came go into
-// one batch, so nothing is lost and nothing is said twice.
+// they become durable, and after a stop, a crash or a jam it reads them from where it was. Its notices and how far it came go into one
+// batch, so nothing is lost and nothing is said twice.
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
@@ -94,7 +94,7 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, duty
     const inboxes = inboxesOf(request)
     const planned = (people: Iterable<string>): Planned[] =>
       [...people].filter((who) => watched.has(who)).map((person) => ({ position, event, request_id: id, person }))
-    // Who gives it to somebody tells that one; the others have it before them already.
+    // A person who gives it to another one tells that one; the others have it before them already.
     const given = event === 'assigned' ? assigned_to : null
     if (given === null && inboxes.includes(poolOf(project_id))) return planned(watched)
     const people = given === null ? inboxes : [given]
@@ -107,7 +107,7 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, duty
   function stored({ position, line, images }: StoredFact): void {
     const { action, subject } = JSON.parse(line) as { action: string; subject: string }
     const text = images.find(({ key }) => key === subject)?.text ?? null
-    // What was erased is said to nobody.
+    // An erased fact is told to nobody.
     if (text === null) seen = position
     else look(position, action, () => JSON.parse(text) as Value)
   }
@@ -116,7 +116,7 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, duty
     if (!isLive) return
     // Another server looks on from here, and what it has done is found out when it is this one's turn again.
     if (!duty.holds()) hasBegun = isLive = false
-    // Whoever cannot keep up reads later from the store: what waits here stays bounded.
+    // A planner that cannot keep up reads later from the store: its queue stays bounded.
     else if (facts[0]!.position !== seen + 1 || waiting.length > limits.noticesWaitingMax) isLive = false
     else for (const one of facts) heard(one)
     if (!isLive || waiting.length > 0 || unread.size > 0) loop.wake()

@@ -5,7 +5,7 @@ import type { PushKey } from '../keys/push-keys.ts'
 type Subscription = { readonly p256dh: string; readonly auth: string }
 const bytes = (text: string): Buffer => Buffer.from(text, 'base64url')
 const RECORD_BYTES = 4_096
-/** What one record holds besides: the header, the tag and the mark of its end. */
+/** The largest text of one record, besides its header, tag and the mark of its end. */
 export const PUSH_BYTES_MAX = RECORD_BYTES - 16 - 4 - 1 - 65 - 16 - 1
 
 const derived = (key: Buffer, salt: Buffer, info: Buffer, length: number): Buffer =>
@@ -36,7 +36,7 @@ function ephemeral() {
 }
 
 const TOKEN_MS = 12 * 3_600_000
-/** Who sends it, for the push service: good for its origin alone, and for half a day. */
+/** The sender, for the push service: good for its origin alone, and for half a day. */
 export function vapidHeader(endpoint: string, { jwk, key }: PushKey, subject: string, nowMs: number): string {
   const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
   const claims = { aud: new URL(endpoint).origin, exp: Math.floor((nowMs + TOKEN_MS) / 1_000), sub: subject }

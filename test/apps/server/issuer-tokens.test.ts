@@ -222,7 +222,7 @@ async function linked(t: TestContext): Promise<Linked> {
   t.after(world.close)
   const from = await startIssuer(t, world.kernel.now)
   const log = { debug: () => undefined, warn: () => undefined }
-  const issuer = await createIssuer({ url: from.url, jwks: null, audience: AUDIENCE }, { now: world.kernel.now, log: log as never })
+  const issuer = await createIssuer({ url: from.url, jwks: null, audience: AUDIENCE }, { now: world.kernel.now, log })
   const sessions = createSessions(world.kernel, { issuer })
   const link = (sub: string, user_id: string): Promise<any> =>
     world.call('admin', 'identity/subject.link', { user_id, issuer: from.url, sub })

@@ -1,5 +1,5 @@
-// Steps of a task: each is an effect between two facts. It starts under the lock of its resource, where everything is checked once more; the
-// port acts; it finishes. What a crash left open ends as unknown and is never done again.
+// Steps of a task: each is an effect between two facts. It starts under the lock of its resource, where everything is checked once more;
+// the port acts; it finishes. A step that a crash left open ends as unknown and is never done again.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { system } from '#kernel/declare/access.ts'
 import { fact, image } from '#kernel/declare/facts.ts'

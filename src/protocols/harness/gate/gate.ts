@@ -26,7 +26,7 @@ const classes = ['T1', 'T2', 'T3', 'T4'] as const
 
 /** Everything that the gate looks at besides the submission. */
 export type Gate = {
-  /** Who the broker says has sent it; null: nobody has proven anything. */
+  /** The sender by the broker's word; null: nobody has proven anything. */
   readonly sender: string | null
   readonly caller: Caller | null
   readonly capability: Capability | null
@@ -37,7 +37,7 @@ export type Gate = {
   readonly openSessions: number
   /** Why the agent takes nothing at present; null: it does. */
   readonly agentBusy: string | null
-  /** What resume_from names; undefined: nothing was named, null: there is no such snapshot of this caller. */
+  /** The snapshot that resume_from names; undefined: nothing was named, null: there is no such snapshot of this caller. */
   readonly resumed: Snapshot | null | undefined
   readonly approvers: readonly string[]
 }

@@ -60,7 +60,7 @@ function appliesNow(rule: ContextRule, { now, busy }: Surroundings): boolean {
 
 export type Assessment = {
   readonly level: Risk
-  /** What raised it, in words: how to change the task so that it is lower. */
+  /** The reasons that raised it, in words: how to change the task so that it is lower. */
   readonly because: readonly { readonly risk: Risk; readonly words: string }[]
 }
 
@@ -94,7 +94,7 @@ export function adviceFor({ because }: Assessment, max: Risk): string | null {
   return above.length === 0 ? null : `${above.join('; ')}.`
 }
 
-/** Who is asked (C2, C29, C30): by the flag, from R4 on, from where the policy asks, and for T4 always. */
+/** People are asked (C2, C29, C30): by the flag, from R4 on, from where the policy asks, and for T4 always. */
 export function needsPeople(of: Capability, level: Risk, data: string): boolean {
   const isFlagged = of.capability.safety?.requires_human_approval === true
   const isAsked = of.ask_from !== null && rankOf(level) >= rankOf(of.ask_from)

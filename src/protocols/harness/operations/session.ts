@@ -210,7 +210,7 @@ const repeat = command({
   audit: null,
   async load(read, { session_id }) {
     const state = await whole(read, await sessionOf(read, session_id))
-    // What has not left yet need not be sent twice.
+    // A message that has not left yet need not be sent twice.
     const first = deliveryId(AMQP, state.session.id, String(state.cursor.sent).padStart(9, '0'))
     return { ...state, isUnsent: (await read.raw(Delivery, first)) !== null }
   },

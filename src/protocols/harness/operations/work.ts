@@ -180,7 +180,7 @@ const snapshots = query({
   example: { given: 'executing', as: 'devin', input: ({ session: { session_id } }) => ({ session_id }) },
 })
 
-/** Why the envelope forbids it; null: it does not. What it does not name is not allowed (C36). */
+/** Why the envelope forbids it; null: it does not. An action that it does not name is not allowed (C36). */
 function violation({ parameters = {}, prohibited_actions = [] }: SafetyEnvelope, { parameter, value, action }: Guarded): string | null {
   if (action !== undefined) return prohibited_actions.includes(action) ? `${action} is a prohibited action` : null
   const bounds = Object.hasOwn(parameters, parameter!) ? parameters[parameter!] : undefined

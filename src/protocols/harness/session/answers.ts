@@ -145,7 +145,7 @@ function noticeAnswer(script: Script, token: string | null): void {
   command(script, envelopeOf('abort', session.session_id, { reason: cursor.abort.reason, ...shown }, context))
 }
 
-/** What comes too early waits, as long as there is room for it. */
+/** An event that comes too early waits, as long as there is room for it. */
 function hold(script: Script, held: Held): void {
   const all = [...script.cursor.held, held].toSorted((a, b) => a.order - b.order)
   script.cursor = { ...script.cursor, held: all }

@@ -30,7 +30,7 @@ export const DUPLICATE: Plan = nothing({ outcome: 'duplicate', reason: null, det
 
 export type Incoming = { readonly user_id: string | null; readonly envelope: Envelope }
 
-/** Who has sent it: the broker's word, or where that is switched off the message's own. */
+/** The sender: by the broker's word, or where that is switched off by the message's own. */
 export const senderOf = ({ user_id }: Incoming, claimed: unknown, { terms }: Context): string | null =>
   harnessIn({ terms }).checksSenders ? user_id : isHarnessId(claimed) ? claimed : null
 
@@ -241,7 +241,7 @@ export const blankSession = {
   sealed: null,
 } satisfies Partial<Session>
 
-/** What was submitted, as the run's input and the people who are asked will see it. */
+/** The submitted task, as the run's input and the people who are asked will see it. */
 async function taskFor(
   { id, project_id, data_classification }: Session,
   payload: Payload,

@@ -32,7 +32,7 @@ export type Outgoing = {
   readonly session: string | null
 }
 
-/** What came of a confidential value: itself, or a seal in its place. */
+/** The outcome of a confidential value: itself, or a seal in its place. */
 export type Confided = { readonly plain: unknown; readonly sealed: string | null }
 
 /** T3 and T4 are encrypted at rest (C39). */
