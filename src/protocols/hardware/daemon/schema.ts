@@ -162,6 +162,15 @@ export const ShownTask = t.Object({
 })
 export type ShownTask = Static<typeof ShownTask>
 
+export const TaskEvent = t.Object({
+  task_id: t.String(),
+  step_index: t.Optional(t.Integer()),
+  phase: either('start', 'progress', 'finish', 'task_finish'),
+  status: t.Optional(t.String()),
+  ts: Timestamp,
+})
+export type TaskEvent = Static<typeof TaskEvent>
+
 export const SubmittedTask = t.Object({
   intent: t.String({ maxLength: limits.goalCharsMax }),
   steps: t.Array(t.Object({ tool: t.String({ minLength: 1, maxLength: limits.nameCharsMax }), args: t.Optional(Fields) }), {
