@@ -7,7 +7,7 @@ import type { ChipProfile } from './profile.ts'
 
 export type Aimed = { readonly tool: { readonly name: string }; readonly args: Value }
 
-/** What a step writes: lines with their values, or registers of a chip. */
+/** The writes of a step: lines with their values, or registers of a chip. */
 type Effect = {
   readonly lines: ReadonlyMap<number, number>
   readonly chip: ChipProfile | null

@@ -20,7 +20,7 @@ export type TaskEvents = {
   stop(): void
 }
 
-/** What waits for somebody who does not read. */
+/** Bytes that may wait for a subscriber that does not read. */
 const UNREAD_BYTES_MAX = limits.unsentBytesHigh
 
 export function createTaskEvents(kernel: Kernel, tail: Tail): TaskEvents {

@@ -22,7 +22,7 @@ export function methodsOf(hacp: Hacp): Map<string, Run> {
   const { kernel, sessions, events, options } = hacp
   const inputs = new Map(kernel.protocols.flatMap(({ operations }) => operations.map((op) => [op.name, op as Command | Query])))
 
-  /** What the operation declares, out of what was sent. */
+  /** Calls with the fields that the operation declares, out of those that were sent. */
   const call = (name: string, params: object, actor: Actor, key?: string): Promise<unknown> =>
     kernel.call(`hardware/${name}`, parse(inputs.get(name)!.input, params), actor, key === undefined ? {} : { key })
 

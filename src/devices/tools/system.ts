@@ -6,7 +6,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { DeviceError } from '../port.ts'
 import type { Execute } from './tool.ts'
 
-/** What a file of the kernel says; null where there is none. */
+/** The text of a file of the kernel; null where there is none. */
 function textIn(path: string): string | null {
   try {
     return readFileSync(path, 'utf8').trim()

@@ -97,7 +97,8 @@ export function runLink({ device_id, store, tail, clock, log, uplink }: LinkOpti
         if (failures === 1) log.warn({ code, error: message }, 'the server does not take the audit; trying again')
       }
       // Without a link, or after a failure, a new line is no reason to hurry.
-      if (pauseMs > 0) await clock.sleep(pauseMs, to === null || failures > 0 ? stopping.signal : AbortSignal.any([waker.signal, stopping.signal]))
+      if (pauseMs > 0)
+        await clock.sleep(pauseMs, to === null || failures > 0 ? stopping.signal : AbortSignal.any([waker.signal, stopping.signal]))
     }
   }
 

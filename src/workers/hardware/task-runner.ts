@@ -335,7 +335,11 @@ export function createRunner(options: RunnerOptions): Runner {
       owner?.stopping.signal.addEventListener('abort', yields, { once: true })
       try {
         const done = await withinGrace(acting, ending.signal)
-        if (done === null) stuckSteps.set(id, acting.catch(() => undefined).finally(() => stuckSteps.delete(id)))
+        if (done === null)
+          stuckSteps.set(
+            id,
+            acting.catch(() => undefined).finally(() => stuckSteps.delete(id)),
+          )
         return done
       } finally {
         clearTimeout(timer)

@@ -12,7 +12,10 @@ it('ends with 3 for a server that cannot be reached, and stores no link', async 
   const { port } = free.address() as { port: number }
   await new Promise((done) => free.close(done))
   const data = temporary('device')
-  const { code, err } = await inProcess({ home: data }).run(['device', 'link', '--url', `http://127.0.0.1:${port}`, '--data', data], 'csk_some_key\n')
+  const { code, err } = await inProcess({ home: data }).run(
+    ['device', 'link', '--url', `http://127.0.0.1:${port}`, '--data', data],
+    'csk_some_key\n',
+  )
   equal(code, 3, err)
   match(err, /cannot connect to/)
   deepEqual(existsSync(join(data, 'link.json')), false)

@@ -11,14 +11,7 @@ import { startDaemon, type Any, type Daemon } from '#test/support/hardware/daemo
 
 const CLI = join(import.meta.dirname, '../../../bin/countersign.js')
 
-const words = (daemon: Daemon): string[] => [
-  '--disable-warning=ExperimentalWarning',
-  CLI,
-  'device',
-  'mcp',
-  '--socket',
-  daemon.ready.socket,
-]
+const words = (daemon: Daemon): string[] => ['--disable-warning=ExperimentalWarning', CLI, 'device', 'mcp', '--socket', daemon.ready.socket]
 
 /** A client of MCP 2026-07-28 by hand: the library's own takes no tasks. */
 class ByHand {
@@ -29,7 +22,7 @@ class ByHand {
   constructor(daemon: Daemon) {
     this.process = spawn(process.execPath, words(daemon), { stdio: ['pipe', 'pipe', 'inherit'] })
     createInterface({ input: this.process.stdout }).on('line', (line) => {
-      const message = JSON.parse(line) as Any
+      const message: Any = JSON.parse(line)
       if (message.id === undefined) this.notes.push(message)
       else this.waiting.get(message.id)?.(message)
     })

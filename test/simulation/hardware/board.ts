@@ -13,7 +13,7 @@ export type FaultyBoard = {
   unplug(): void
   plug(): void
   isPlugged(): boolean
-  /** What is broken of the rules that hold for the hardware itself. */
+  /** Breaches of the rules that hold for the hardware itself. */
   readonly violations: string[]
   level(line: number): Level
 }

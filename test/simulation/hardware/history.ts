@@ -90,7 +90,7 @@ async function played(random: Random, seed: number, note: (what: string) => void
     return made
   }
 
-  /** What a client hears: its answer, a refusal, or nothing because the process was gone. */
+  /** Answers as a client hears them: its answer, a refusal, or nothing because the process was gone. */
   async function asked(as: Client, operation: string, input: object, key?: string): Promise<Any> {
     const answer = daemon.call(as, operation, input, key).catch((error: Any) => ({ refused: error.code as string }))
     await turns(1 + random.below(6))

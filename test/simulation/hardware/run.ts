@@ -24,4 +24,4 @@ for (let seed = from; seed < from + Number(values.seeds); seed++) {
     process.exit(1)
   }
 }
-console.log(JSON.stringify({ facts, ...Object.fromEntries([...happened].toSorted()) }, null, 2))
+console.log(JSON.stringify({ facts, ...Object.fromEntries([...happened].toSorted(([a], [b]) => (a < b ? -1 : 1))) }, null, 2))

@@ -2,7 +2,14 @@
 // daemon is a JSON-RPC error with the same code and data; a step that failed is a result with `isError` (W36). What takes long is told by progress, and
 // becomes an MCP task for clients that know those (W14).
 import type { Socket } from 'node:net'
-import { ProtocolError, Server, type CallToolResult, type ServerContext as Context, type StandardSchemaV1, type Tool } from '@modelcontextprotocol/server'
+import {
+  ProtocolError,
+  Server,
+  type CallToolResult,
+  type ServerContext as Context,
+  type StandardSchemaV1,
+  type Tool,
+} from '@modelcontextprotocol/server'
 import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio'
 import { createHacpClient, HacpError, type HacpClient, type HeardEvent, type ListedTool } from '#protocols/hardware/client.ts'
 import type { ShownTask } from '#protocols/hardware/daemon/schema.ts'
@@ -45,7 +52,7 @@ type Asked = Context['mcpReq']
 /** The extension of MCP 2026-07-28 by which a client says that it can take a handle instead of an answer and ask for the rest later. */
 const TASKS = 'io.modelcontextprotocol/tasks'
 const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
-/** Whoever can take a handle gets one for what is not done by then; everybody else waits for the end. */
+/** A client that can take a handle gets one for what is not done by then; every other one waits for the end. */
 const WAIT_MS = 2_000
 const POLL_MS = 500
 

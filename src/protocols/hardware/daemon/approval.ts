@@ -10,7 +10,7 @@ import type { Policy } from './policy.ts'
 const ARGUMENT_CHARS_MAX = 1_000
 const digestOf = (value: unknown): string => `sha256:${sha256Hex(canonical(value))}`
 
-/** What people are shown of the arguments: a long one as its hash and length. */
+/** The arguments as people are shown them: a long one as its hash and length. */
 const shownArgs = (args: Value): Value =>
   Object.fromEntries(
     Object.entries(args).map(([name, value]) => {

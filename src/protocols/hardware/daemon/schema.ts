@@ -40,7 +40,7 @@ export type Session = Static<typeof Session.schema>
 export const TaskStatus = either('QUEUED', 'RUNNING', 'SUCCESS', 'FAILED', 'CANCELLED')
 export type TaskStatus = Static<typeof TaskStatus>
 
-/** What an approval was about, kept with the task that it allowed. */
+/** The subject of an approval, kept with the task that it allowed. */
 const Approved = t.Object({ receipt_id: t.String(), request_id: t.String(), before: t.Array(t.Unknown()) })
 
 export const Task = doc(
@@ -90,7 +90,7 @@ export const PlannedStep = t.Object({
 })
 export type PlannedStep = Static<typeof PlannedStep>
 
-/** What a task is to do, written once. */
+/** The steps that a task is to do, written once. */
 export const Plan = doc('hardware.plan', t.Object({ id: t.String(), steps: t.Array(PlannedStep) }), { scopeOf })
 export type Plan = Static<typeof Plan.schema>
 
@@ -119,14 +119,14 @@ export const stepId = (task_id: string, i: number): string => `${task_id}/${i}`
 /** A receipt that has allowed something: it never does so again. */
 export const UsedApproval = doc('hardware.approval', t.Object({ id: t.String(), task_id: t.String(), at: Timestamp }), { scopeOf })
 
-/** What people are asked for a task that waits, and the request that asks it while it is open. */
+/** The question that people get for a task that waits, and the request that asks it while it is open. */
 export const Question = doc('hardware.question', t.Object({ id: t.String(), body: Fields, request_id: nullable(t.String()) }), {
   scopeOf,
   indexes: { open: index((question) => (question.request_id === null ? [] : [[]])) },
 })
 export type Question = Static<typeof Question.schema>
 
-/** What came of a step, as the port reports it. */
+/** The outcome of a step, as the port reports it. */
 export const Outcome = t.Object({
   status: either('SUCCESS', 'FAILED', 'CANCELLED'),
   result: t.Optional(t.Unknown()),

@@ -17,7 +17,7 @@ type Chained = { readonly task_id: string; readonly root_task_id: string }
 type Recording = {
   readonly device: Device
   readonly log: DeviceLog
-  /** What is to be recorded: the lines that are not there yet. */
+  /** The lines to be recorded: those that are not there yet. */
   readonly fresh: readonly Line[]
   readonly chains: ReadonlyMap<string, Chained>
 }
