@@ -65,6 +65,11 @@ function startDaemon(folder: string): Promise<Started> {
   return started([program, 'device', 'up', ...words], /^countersign device ready (.*)\n/)
 }
 
+async function ended(child: ChildProcess): Promise<void> {
+  child.kill('SIGTERM')
+  await once(child, 'exit')
+}
+
 /** So many do it again and again until the time is over; answers how often in a second. */
 async function perSecond(count: number, ms: number, act: (i: number) => Promise<unknown>): Promise<number> {
   const end = performance.now() + ms
@@ -106,6 +111,8 @@ async function measured(say: (line: string) => void): Promise<Row[]> {
   const keep = ({ child, said }: Started): Started => (children.push(child), { child, said })
   try {
     const bare = keep(await started(['-e', 'console.log("ready x"); setInterval(() => {}, 1000)'], /ready (.*)\n/))
+    // The first start after a change compiles: what counts is a daemon as it stands on a board, with its compile cache.
+    await ended((await startDaemon(folder)).child)
     const daemon = keep(await startDaemon(folder))
     const reference = keep(await started([join(import.meta.dirname, 'echo.ts')], /^echo ready (.*)\n/))
     await new Promise((done) => setTimeout(done, 2_000))
@@ -152,7 +159,7 @@ async function tasks(socket: string, folder: string, say: (line: string) => void
   let value = 0
   const one = async (i: number): Promise<void> => {
     const { client, session_id } = lines[i]!
-    const { status } = await client.run(session_id, 'gpio.set', { line: i, value: (value ^= 1) })
+    const { status } = await client.finish(session_id, 'gpio.set', { line: i, value: (value ^= 1) })
     assert.equal(status, 'SUCCESS')
   }
   const rows: Row[] = []

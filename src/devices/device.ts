@@ -37,7 +37,8 @@ type Target = Pick<Understood, 'risk_level' | 'resource' | 'target'>
 export type Device = {
   readonly tools: ReadonlyMap<string, Tool>
   targetOf(tool: Tool, args: Value): Target
-  objectionTo(steps: readonly Understood[]): Promise<string | null>
+  /** `isHeld`: what a step has in its hands is not spoken to. */
+  objectionTo(steps: readonly Understood[], isHeld: (resource: string) => boolean): Promise<string | null>
   valueBefore(step: Pick<Understood, 'tool' | 'args'>, policy: Policy | null): Promise<unknown>
   act(tool: string, acting: Acting): Promise<Done> | Done
   /** Outputs go to their safe state: those of a session, or all. */
@@ -80,9 +81,9 @@ export function createDevice(options: DeviceOptions): Device {
       const { resource, target, raised } = targetIn(board, lineOf, tool, args)
       return { resource, target, risk_level: Math.max(tool.risk_level, isActing(tool) ? raised : 0) }
     },
-    async objectionTo(steps) {
+    async objectionTo(steps, isHeld) {
       try {
-        return await bench.envelope.objectionTo(steps)
+        return await bench.envelope.objectionTo(steps, (bus, addr) => isHeld(chipResource(bus, addr)))
       } catch (error) {
         // A value that cannot be read is looked for again when the step acts, and then the step fails and says why.
         if (error instanceof DeviceError) return null
@@ -111,9 +112,12 @@ function makeSafe({ board: { profile, lines }, envelope, setBy }: Bench, own: re
   const settle = (line: number): void => {
     if (begun.has(line)) return
     begun.add(line)
-    const { safe, direction } = profile.gpio.get(line)!
+    if (!lines.isHeld(line)) toSafe(line)
+    // Only now: a line that does not answer is still somebody's, and is tried again.
     setBy.delete(line)
-    if (lines.isHeld(line)) return
+  }
+  const toSafe = (line: number): void => {
+    const { safe, direction } = profile.gpio.get(line)!
     if (direction === 'in' || safe === null) {
       if (lines.direction(line) !== direction) lines.mode(line, direction)
       return
@@ -140,6 +144,7 @@ const isActing = ({ risk_level }: Tool): boolean => risk_level >= 1
 
 type Found = { readonly resource: string | null; readonly target: string; readonly raised: number }
 const invalid = (field: string, words: string): Refusal => new Refusal('INVALID_PARAMS', words, { field })
+const chipResource = (bus: number, addr: number): string => `i2c:${bus}:${hex(addr)}`
 const hex = (value: number): string => `0x${value.toString(16).padStart(2, '0')}`
 
 /** W16: readings of a line are shared; everything else on a bus, a port or a line is one at a time. */
@@ -166,7 +171,7 @@ function targetIn({ profile }: Board, lineOf: (name: unknown) => number, { name,
     const addr = numberOf(args['addr'])
     const chip = found.chips.get(addr)
     return {
-      resource: `i2c:${bus}:${hex(addr)}`,
+      resource: chipResource(bus, addr),
       target: `chip ${hex(addr)}${chip?.name ? ` ${chip.name}` : ''} of bus ${bus}`,
       raised: chip?.risk_level ?? 0,
     }
@@ -179,7 +184,7 @@ function targetIn({ profile }: Board, lineOf: (name: unknown) => number, { name,
   if (name === 'sensor.read') {
     const sensor = profile.sensors.get(String(args['name']))
     if (!sensor) throw invalid('name', `name: this board has no sensor ${String(args['name']).slice(0, 100)}`)
-    return { resource: `i2c:${sensor.bus}:${hex(sensor.addr)}`, target: `sensor ${sensor.name}`, raised: 0 }
+    return { resource: chipResource(sensor.bus, sensor.addr), target: `sensor ${sensor.name}`, raised: 0 }
   }
   return { resource: null, target: name === 'proc.exec' ? `program ${String(args['program'])}` : name, raised: 0 }
 }

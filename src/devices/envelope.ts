@@ -16,9 +16,12 @@ type Effect = {
 }
 const NONE: Effect = { lines: new Map(), chip: null, bus: 0, registers: new Map() }
 
+/** Whether a chip is in the hands of a step: then nobody else speaks to it, and its value is looked at when the turn has come. */
+export type Busy = (bus: number, addr: number) => boolean
+
 export type Envelope = {
   /** Why the last of these steps would leave the envelope; null: it stays inside. Fails where a value that it needs cannot be read. */
-  objectionTo(steps: readonly Aimed[]): Promise<string | null>
+  objectionTo(steps: readonly Aimed[], isBusy?: Busy): Promise<string | null>
   /** The same for lines alone, at once: nothing comes between the look and the act. */
   lineObjection(line: number, value: number): string | null
   /** A line will have this value again without being asked, as at the end of a pulse: until the promise is kept, others reckon with it. */
@@ -61,7 +64,7 @@ export function createEnvelope(board: Board, lineOf: (name: unknown) => number):
   const mayBe = (line: number, value: number): boolean => levelOf(line) === value || promised.get(line) === value
   const levelOf = (line: number): number | null => (lines.isHeld(line) ? null : lines.get(line))
 
-  async function limited(effect: Effect, before: readonly Effect[]): Promise<string | null> {
+  async function limited(effect: Effect, before: readonly Effect[], isBusy: Busy): Promise<string | null> {
     const { chip, bus, registers } = effect
     if (chip === null) return null
     for (const [register, value] of registers) {
@@ -71,6 +74,7 @@ export function createEnvelope(board: Board, lineOf: (name: unknown) => number):
       if (value < limit.min || value > limit.max) return `${place} must be ${limit.min} to ${limit.max}, not ${value}`
       if (limit.slew === null) continue
       const planned = before.findLast((one) => one.chip === chip && one.registers.has(register))?.registers.get(register)
+      if (planned === undefined && isBusy(bus, chip.addr)) continue
       const present = planned ?? (await board.buses.transfer(bus, chip.addr, Uint8Array.of(register), 1))[0]!
       if (Math.abs(value - present) > limit.slew)
         return `${place} may change by ${limit.slew} at a time: it is ${present}, not to be ${value}`
@@ -79,7 +83,7 @@ export function createEnvelope(board: Board, lineOf: (name: unknown) => number):
   }
 
   return {
-    async objectionTo(steps) {
+    async objectionTo(steps, isBusy = () => false) {
       const last = effectOf(steps.at(-1)!)
       if (last === NONE) return null
       const before = steps.slice(0, -1).map(effectOf)
@@ -92,7 +96,7 @@ export function createEnvelope(board: Board, lineOf: (name: unknown) => number):
         for (const [line, value] of last.lines) changed.set(line, value)
         return interlocked(changed)
       }
-      return limited(last, before)
+      return limited(last, before, isBusy)
     },
     lineObjection: (line, value) => (isFree ? null : interlocked(new Map([[line, value]]))),
     promise(line, value) {

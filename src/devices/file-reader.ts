@@ -1,6 +1,6 @@
 // Readers for the files that an operator writes: each value is taken by its type, and what is not understood is named by its place.
 
-/** A fault of a file, and where in it. */
+/** A mistake in a file, and its place. */
 export class FileProblem extends Error {
   override name = 'FileProblem'
 }

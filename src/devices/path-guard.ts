@@ -197,7 +197,7 @@ function refuseStrange(stats: Stats, device: number): void {
   if (stats.dev !== device) throw denied('the path leads to another file system')
 }
 
-/** The content of a file that is about to be replaced; null: there is none. */
+/** The bytes of a file that is about to be replaced; null: there is none. */
 function present(folder: number, name: string, device: number, bytesMax: number): Buffer | null {
   let place: number
   try {

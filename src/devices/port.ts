@@ -45,7 +45,7 @@ export type Buses = {
 export type Framing = { readonly baud?: number | undefined; readonly parity?: 'none' | 'even' | 'odd' | undefined }
 export type Ports = {
   write(port: string, bytes: Uint8Array, framing: Framing): Promise<void>
-  /** The bytes that have arrived, at most so many; empty: none have. Taken away by reading. */
+  /** Bytes that have arrived, at most so many bytes; empty: nothing has. Taken away by reading. */
   take(port: string, count: number): Uint8Array
 }
 

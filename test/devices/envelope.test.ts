@@ -103,7 +103,7 @@ describe('the envelope', () => {
     const objection = (addr: number, data: number): Promise<string | null> => {
       const args = { bus: 1, addr, reg: 16, data: Buffer.of(data).toString('base64') }
       const tool = tools.get('i2c.write')!
-      return device.objectionTo([{ tool, args, ...device.targetOf(tool, args) }])
+      return device.objectionTo([{ tool, args, ...device.targetOf(tool, args) }], () => false)
     }
     match((await objection(0x50, 101))!, /0 to 100/)
     match((await objection(0x50, 11))!, /change by 10/)

@@ -94,8 +94,12 @@ export const twins: readonly Twin[] = [
     ['apps/cli/device/audit.ts', 'if (seq !== null && entry.seq !== seq + 1)', 'if (seq === null && entry.seq === 0)'],
     ['apps/cli/device/audit.ts', 'if (prev !== null && entry.prev !== prev)', 'if (prev === null && entry.prev === 7)'],
   ),
-  twin('any-certificate-will-do', 'certificates', ['apps/device/listeners.ts', 'rejectUnauthorized: true', 'rejectUnauthorized: false']),
-  twin('revoked-certificates-count', 'certificates', ['apps/device/listeners.ts', '...(crl ? { crl } : {}),', '']),
+  twin('any-certificate-will-do', 'certificates', [
+    'apps/device/tls-listeners.ts',
+    'rejectUnauthorized: true',
+    'rejectUnauthorized: false',
+  ]),
+  twin('revoked-certificates-count', 'certificates', ['apps/device/tls-listeners.ts', '...(crl ? { crl } : {}),', '']),
   twin('denials-are-nobodys-business', 'denials', [
     'bridges/hacp/index.ts',
     'if (!isDenial(failure.code)) return',

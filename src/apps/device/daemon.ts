@@ -29,7 +29,7 @@ import { version } from '../version.ts'
 import { approvalKeys, noApprovalKeys, type ApprovalKeys } from './approval-keys.ts'
 import { openDeviceFolder } from './folder.ts'
 import { uplinkIn } from './link.ts'
-import { listenTls, listenUnix, listenWss, type Listening } from './listeners.ts'
+import { listenUnix, type Listening } from './listeners.ts'
 import { readPolicies, usualPolicies, type NamedPolicy, type Policies } from './policies-file.ts'
 import { readPlugins } from './plugins.ts'
 import type { DeviceConfig } from './settings.ts'
@@ -188,7 +188,7 @@ async function boardFor({ board }: DeviceConfig, profile: Profile): Promise<Boar
 
 // --- Parts for each other --------------------------------------------------------------------------------------------------
 
-const actorOf = (device: Device, byName: ReadonlyMap<string, Policy>): Actor => ({
+export const actorOf = (device: Device, byName: ReadonlyMap<string, Policy>): Actor => ({
   timeoutOf: (tool) => device.tools.get(tool)?.timeout_ms ?? 1_000,
   act: ({ tool, args, session_id, policy }, signal) => device.act(tool, { args, session_id, policy: byName.get(policy)!, signal }),
   codeOf: (error) => (error instanceof DeviceError ? error.code : null),
@@ -206,7 +206,7 @@ type Behind = {
   isLinked(): boolean
 }
 
-function deskOf({ device_id, device, policies, runner, keys, isLinked }: Behind): Desk {
+export function deskOf({ device_id, device, policies, runner, keys, isLinked }: Behind): Desk {
   const rates = createRates(realClock.now)
   const principals = new Map<string, Policy>()
   for (const { policy, subjects } of policies) {
@@ -219,7 +219,7 @@ function deskOf({ device_id, device, policies, runner, keys, isLinked }: Behind)
     toolNamed: (name) => device.tools.get(name),
     tools: () => device.tools.values(),
     targetOf: device.targetOf,
-    objectionTo: device.objectionTo,
+    objectionTo: (steps) => device.objectionTo(steps, (resource) => runner.holderOf(resource) !== null),
     take: (session_id, policy, tool) => rates.take(session_id, tool, policy.rate[tool]),
     holderOf: runner.holderOf,
     valueBefore: device.valueBefore,
@@ -253,11 +253,11 @@ async function listenAll(
     }
   }
   const policyOf = (subject: string): string => named.find(({ subjects }) => subjects.includes(subject))?.policy.name ?? ''
-  const overTls = async (where: DeviceConfig['listen'], listen: typeof listenTls): Promise<string | null> => {
+  const over = async (where: DeviceConfig['listen'], how: 'listenTls' | 'listenWss'): Promise<string | null> => {
     if (where === null || config.tls === null) return null
-    const way = await listen(server, where, config.tls, policyOf, log)
+    const way = await (await import('./tls-listeners.ts'))[how](server, where, config.tls, policyOf, log)
     ways.push(way)
     return way.address
   }
-  return { socket, sockets, listen: await overTls(config.listen, listenTls), wss: await overTls(config.wss, listenWss) }
+  return { socket, sockets, listen: await over(config.listen, 'listenTls'), wss: await over(config.wss, 'listenWss') }
 }

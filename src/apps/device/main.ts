@@ -7,7 +7,7 @@ import { startDaemon, type Daemon } from './daemon.ts'
 import { deviceHelp, readDeviceConfig, type DeviceConfig } from './settings.ts'
 
 const EXIT_USAGE = 2
-/** EX_SOFTWARE in the words of the shell: the disk did not keep its promise. */
+/** EX_SOFTWARE, as the shell calls it: the disk did not keep its promise. */
 const EXIT_STORE = 70
 const STOP_MS = 4_800
 

@@ -14,7 +14,7 @@ type Window = { readonly from: number; count: number; last: Denial | null }
 export type Denials = {
   /** `whose`: the session, or the connection where there is none. */
   note(whose: string, denial: Denial): void
-  /** Tells of denials that were only counted and whose minute is over. */
+  /** Writes down those that were only counted and whose minute is over. */
   sweep(): void
 }
 

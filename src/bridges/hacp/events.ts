@@ -4,35 +4,29 @@ import { send, type Connection } from '#bindings/jsonrpc/connection.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
-import { keyOf } from '#kernel/declare/schema.ts'
 import type { Sealed } from '#kernel/log/store.ts'
 import type { Tail } from '#kernel/log/tail.ts'
-import { Step, stepId, Task } from '#protocols/hardware/daemon/schema.ts'
+import type { Step, Task, TaskEvent } from '#protocols/hardware/daemon/schema.ts'
 import type { Failure } from './failures.ts'
 
-type Event = {
-  readonly task_id: string
-  readonly step_index?: number
-  readonly phase: string
-  readonly ts: string
-  readonly status?: string
-}
-type Subscription = { readonly connection: Connection<Failure>; waiting: Event[] | null }
+type Subscription = { readonly connection: Connection<Failure>; waiting: TaskEvent[] | null }
 
+type Begun = { go(past: readonly TaskEvent[]): void; end(): void }
 export type TaskEvents = {
-  subscribe(task_id: string, connection: Connection<Failure>): void
+  /** Keeps what happens from now on until `go` is given what happened before. */
+  begin(task_id: string, connection: Connection<Failure>): Begun
   progress(task_id: string, index: number): void
   disconnected(connection: Connection<Failure>): void
   stop(): void
 }
 
-/** Bytes that wait for a client that does not read. */
+/** Bytes that may wait for a subscriber that does not read. */
 const UNREAD_BYTES_MAX = limits.unsentBytesHigh
 
 export function createTaskEvents(kernel: Kernel, tail: Tail): TaskEvents {
   const subscriptions = new Map<string, Set<Subscription>>()
 
-  function tell(subscription: Subscription, event: Event): void {
+  function tell(subscription: Subscription, event: TaskEvent): void {
     const { connection } = subscription
     if (subscription.waiting) return void subscription.waiting.push(event)
     if (connection.outChars + connection.peer.output.writableLength > UNREAD_BYTES_MAX) return end(event.task_id, subscription)
@@ -45,7 +39,7 @@ export function createTaskEvents(kernel: Kernel, tail: Tail): TaskEvents {
     if (all?.delete(subscription) && all.size === 0) subscriptions.delete(task_id)
   }
 
-  const publish = (event: Event): void => {
+  const publish = (event: TaskEvent): void => {
     for (const subscription of subscriptions.get(event.task_id) ?? []) tell(subscription, event)
   }
 
@@ -54,40 +48,24 @@ export function createTaskEvents(kernel: Kernel, tail: Tail): TaskEvents {
     for (const { at, fact } of facts) for (const event of eventsOf(fact.action, fact.images[0]?.value, at)) publish(event)
   }
 
-  async function past(task_id: string): Promise<Event[]> {
-    const { store } = kernel
-    const [found] = await store.read([keyOf(Task, task_id)])
-    const task = found!.value as Task
-    const events: Event[] = []
-    for (let i = 0; i < task.steps; i++) {
-      const [there] = await store.read([keyOf(Step, stepId(task_id, i))])
-      const step = there?.value as Step | undefined
-      if (!step) break
-      events.push({ task_id, step_index: i, phase: 'start', ts: step.started_at })
-      if (step.finished_at !== null) events.push({ task_id, step_index: i, phase: 'finish', status: step.status, ts: step.finished_at })
-    }
-    if (task.finished_at !== null) events.push({ task_id, phase: 'task_finish', status: task.status, ts: task.finished_at })
-    return events
-  }
-
   const leave = tail.follow(heard, () => subscriptions.size > 0)
   return {
-    subscribe(task_id, connection) {
-      if (connection.state === 'closed') return
+    begin(task_id, connection) {
       // A connection hears of a task once, however often it asks.
       for (const one of subscriptions.get(task_id) ?? []) if (one.connection === connection) end(task_id, one)
       const subscription: Subscription = { connection, waiting: [] }
-      const all = subscriptions.get(task_id) ?? new Set()
-      subscriptions.set(task_id, all.add(subscription))
-      const begin = (events: readonly Event[]): void => {
-        if (!subscriptions.get(task_id)?.has(subscription)) return
-        const told = new Set(events.map(nameOf))
-        const live = subscription.waiting!.filter((event) => event.phase !== 'progress' && !told.has(nameOf(event)))
-        subscription.waiting = null
-        for (const event of [...events, ...live]) tell(subscription, event)
+      subscriptions.set(task_id, (subscriptions.get(task_id) ?? new Set()).add(subscription))
+      if (connection.state === 'closed') end(task_id, subscription)
+      return {
+        go(past) {
+          if (!subscriptions.get(task_id)?.has(subscription)) return
+          const told = new Set(past.map(nameOf))
+          const live = subscription.waiting!.filter((event) => event.phase !== 'progress' && !told.has(nameOf(event)))
+          subscription.waiting = null
+          for (const event of [...past, ...live]) tell(subscription, event)
+        },
+        end: () => end(task_id, subscription),
       }
-      // A past that cannot be read ends the subscription; task.get says why.
-      past(task_id).then(begin, () => end(task_id, subscription))
     },
     progress: (task_id, index) => publish({ task_id, step_index: index, phase: 'progress', ts: timestampOf(kernel.now()) }),
     disconnected(connection) {
@@ -97,9 +75,9 @@ export function createTaskEvents(kernel: Kernel, tail: Tail): TaskEvents {
   }
 }
 
-const nameOf = ({ phase, step_index }: Event): string => `${phase} ${step_index}`
+const nameOf = ({ phase, step_index }: TaskEvent): string => `${phase} ${step_index}`
 
-function eventsOf(action: string, value: unknown, at: string): Event[] {
+function eventsOf(action: string, value: unknown, at: string): TaskEvent[] {
   if (action === 'hardware/task.finish') {
     const { id: task_id, status } = value as Task
     return [{ task_id, phase: 'task_finish', status, ts: at }]

@@ -6,7 +6,7 @@ import type { Command, Query } from '#kernel/declare/operation.ts'
 import { parse, t } from '#kernel/declare/schema.ts'
 import { limits } from '#kernel/limits.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
-import { Id, NamedTask } from '#protocols/hardware/daemon/schema.ts'
+import { Id, NamedTask, type TaskEvent } from '#protocols/hardware/daemon/schema.ts'
 import type { Caller, Hacp } from './index.ts'
 
 export type Run = (caller: Caller, params: object) => Promise<unknown>
@@ -22,7 +22,7 @@ export function methodsOf(hacp: Hacp): Map<string, Run> {
   const { kernel, sessions, events, options } = hacp
   const inputs = new Map(kernel.protocols.flatMap(({ operations }) => operations.map((op) => [op.name, op as Command | Query])))
 
-  /** The fields that the operation declares, out of those that were sent. */
+  /** Calls with the fields that the operation declares, out of those that were sent. */
   const call = (name: string, params: object, actor: Actor, key?: string): Promise<unknown> =>
     kernel.call(`hardware/${name}`, parse(inputs.get(name)!.input, params), actor, key === undefined ? {} : { key })
 
@@ -70,10 +70,15 @@ export function methodsOf(hacp: Hacp): Map<string, Run> {
 
   const subscribe: Run = inSession(async (caller, params) => {
     const { session_id, task_id } = parse(Subscribing, params)
-    // It is a task of this session, or the refusal says so.
-    await kernel.call('hardware/task.get', { session_id, task_id }, caller.actor)
-    // The answer goes first.
-    setImmediate(() => events.subscribe(task_id, caller.connection))
+    const subscription = events.begin(task_id, caller.connection)
+    try {
+      const { events: past } = (await kernel.call('hardware/task.events', { session_id, task_id }, caller.actor)) as { events: TaskEvent[] }
+      // The answer goes first.
+      process.nextTick(subscription.go, past)
+    } catch (error) {
+      subscription.end()
+      throw error
+    }
     return { ok: true }
   })
 

@@ -34,24 +34,30 @@ export type HacpClient = {
   call(method: string, params: object): Promise<unknown>
   open(): Promise<{ readonly session_id: string; readonly capabilities: readonly string[]; readonly protocol_version: string }>
   tools(session_id: string): Promise<ListedTool[]>
-  /** Submits one step and answers with its task when that has ended. */
+  /** Submits one step and answers when its task has ended: how it ended, as the events say it. */
+  finish(session_id: string, tool: string, args: object, more?: RunOptions): Promise<Finished>
+  /** The same with the whole task. */
   run(session_id: string, tool: string, args: object, more?: RunOptions): Promise<ShownTask>
 }
+export type Finished = { readonly task_id: string; readonly status: string }
 export type RunOptions = {
   readonly intent?: string | undefined
   readonly extra?: object | undefined
   /** Cancels the task; its end is waited for all the same. */
   readonly signal?: AbortSignal | undefined
   readonly started?: ((task_id: string) => void) | undefined
+  /** Told of each event of the task, in order. */
+  readonly heard?: ((event: HeardEvent) => void) | undefined
 }
 
+export type HeardEvent = { readonly task_id: string; readonly phase: string; readonly status?: string }
 type Waiting = { resolve(value: unknown): void; reject(error: Error): void }
 type Message = {
   readonly id?: unknown
   readonly result?: unknown
   readonly error?: { readonly code: number; readonly message: string; readonly data?: Readonly<Record<string, unknown>> }
   readonly method?: string
-  readonly params?: { readonly task_id: string; readonly phase: string }
+  readonly params?: HeardEvent
 }
 
 /** Longer answers than questions: a task may hold the results of many steps. */
@@ -60,14 +66,14 @@ const ANSWER_BYTES_MAX = 64 * limits.deviceLineBytesMax
 export function createHacpClient(name: string, version: string, write: (line: string) => void): HacpClient {
   const lines = createLines(ANSWER_BYTES_MAX)
   const waiting = new Map<number, Waiting>()
-  const finished = new Map<string, () => void>()
+  const followed = new Map<string, (event: HeardEvent) => void>()
   const text = new TextDecoder()
   let last = 0
   let over: string | null = null
 
   function take(message: Message): void {
     if (message.method === 'task.event') {
-      if (message.params?.phase === 'task_finish') finished.get(message.params.task_id)?.()
+      if (message.params) followed.get(message.params.task_id)?.(message.params)
       return
     }
     const found = typeof message.id === 'number' ? waiting.get(message.id) : undefined
@@ -87,25 +93,32 @@ export function createHacpClient(name: string, version: string, write: (line: st
     })
   }
 
-  async function run(session_id: string, tool: string, args: object, more: RunOptions = {}): Promise<ShownTask> {
+  async function finish(session_id: string, tool: string, args: object, more: RunOptions = {}): Promise<Finished> {
     const task = { intent: more.intent ?? tool, steps: [{ tool, args }] }
     const { task_id } = (await call('task.submit', { session_id, task, ...more.extra })) as { task_id: string }
     more.started?.(task_id)
-    const end = Promise.withResolvers<void>()
-    finished.set(task_id, end.resolve)
+    const end = Promise.withResolvers<string>()
+    followed.set(task_id, (event) => {
+      more.heard?.(event)
+      if (event.phase === 'task_finish') end.resolve(event.status ?? '')
+    })
     const cancel = (): void => void call('task.cancel', { session_id, task_id }).catch(() => undefined)
     if (more.signal?.aborted) cancel()
     more.signal?.addEventListener('abort', cancel, { once: true })
     try {
       await call('task.events.subscribe', { session_id, task_id })
+      const status = over === null ? await end.promise : ''
       if (over !== null) throw new Error(over)
-      await end.promise
-      if (over !== null) throw new Error(over)
-      return (await call('task.get', { session_id, task_id })) as ShownTask
+      return { task_id, status }
     } finally {
-      finished.delete(task_id)
+      followed.delete(task_id)
       more.signal?.removeEventListener('abort', cancel)
     }
+  }
+
+  async function run(session_id: string, tool: string, args: object, more: RunOptions = {}): Promise<ShownTask> {
+    const { task_id } = await finish(session_id, tool, args, more)
+    return (await call('task.get', { session_id, task_id })) as ShownTask
   }
 
   return {
@@ -117,12 +130,13 @@ export function createHacpClient(name: string, version: string, write: (line: st
       over ??= words
       for (const one of waiting.values()) one.reject(new Error(over))
       waiting.clear()
-      for (const done of finished.values()) done()
+      for (const [task_id, hear] of followed) hear({ task_id, phase: 'task_finish' })
     },
     call,
     open: () =>
       call('session.open', { client_name: name, client_version: version, protocol_version: '0.1.0' }) as ReturnType<HacpClient['open']>,
     tools: async (session_id) => ((await call('tool.list', { session_id })) as { tools: ListedTool[] }).tools,
+    finish,
     run,
   }
 }

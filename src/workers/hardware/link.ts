@@ -96,8 +96,9 @@ export function runLink({ device_id, store, tail, clock, log, uplink }: LinkOpti
         const { code, message } = error as Failed
         if (failures === 1) log.warn({ code, error: message }, 'the server does not take the audit; trying again')
       }
-      // After a failure a new line is no reason to hurry.
-      if (pauseMs > 0) await clock.sleep(pauseMs, failures > 0 ? stopping.signal : AbortSignal.any([waker.signal, stopping.signal]))
+      // Without a link, or after a failure, a new line is no reason to hurry.
+      if (pauseMs > 0)
+        await clock.sleep(pauseMs, to === null || failures > 0 ? stopping.signal : AbortSignal.any([waker.signal, stopping.signal]))
     }
   }
 

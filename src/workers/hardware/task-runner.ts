@@ -146,11 +146,24 @@ export function createRunner(options: RunnerOptions): Runner {
       const own = ofSession(session_id)
       for (const { task } of own) yieldTo(task.id, 'cancel')
       await endOf(own)
-      device.makeSafe(session_id)
-    })().catch((error: unknown) => log.error({ err: error, session_id }, 'outputs of a session could not be brought to their safe state'))
+      await madeSafe(session_id)
+    })().catch((error: unknown) => log.error({ err: error, session_id }, 'a session could not be brought to its end'))
     releases.set(session_id, releasing)
     void releasing.finally(() => releases.delete(session_id))
     return releasing
+  }
+
+  /** Until it succeeds: a board that is gone at the moment may come back with its outputs as they were. */
+  async function madeSafe(session_id: string): Promise<void> {
+    for (let attempt = 1; !ending.signal.aborted; attempt++) {
+      try {
+        return device.makeSafe(session_id)
+      } catch (error) {
+        if (attempt === 1)
+          log.error({ err: error, session_id }, 'outputs of a session could not be brought to their safe state; trying again')
+      }
+      await clock.sleep(RETRY_MS, ending.signal)
+    }
   }
 
   // --- One task --------------------------------------------------------------------------------------------------------
@@ -290,32 +303,48 @@ export function createRunner(options: RunnerOptions): Runner {
 
   async function acted(asked: StepRequest): Promise<Omit<Outcome, 'latency_ms'>> {
     const { task_id, index, tool } = asked
-    const id = stepId(task_id, index)
+    const ending = new AbortController()
     const entry = entries.get(task_id)
-    const slow = new AbortController()
-    const timer = setTimeout(() => slow.abort(), device.timeoutOf(tool))
-    const cancelling = entry?.stopping.signal
-    const signal = cancelling ? AbortSignal.any([cancelling, slow.signal]) : slow.signal
-    const acting = (async () => device.act(asked, signal))()
+    let isSlow = false
     try {
-      const done = await withinGrace(acting, signal)
-      if (done === null) {
-        const quiet = acting.catch(() => undefined).finally(() => stuckSteps.delete(id))
-        stuckSteps.set(id, quiet)
-        return timedOut(tool, 'and has not come back: its resource stays locked until it does')
-      }
-      if (done.undo) undos.set(id, done.undo)
-      return slow.signal.aborted ? timedOut(tool, 'and came to its end after it') : { status: 'SUCCESS', result: done.result }
+      // Most acts are over at once: nothing watches over those.
+      const begun = device.act(asked, ending.signal)
+      const done = begun instanceof Promise ? await watchedOver(begun, entry, () => (isSlow = true)) : begun
+      if (done === null) return timedOut(tool, 'and has not come back: its resource stays locked until it does')
+      if (done.undo) undos.set(stepId(task_id, index), done.undo)
+      return isSlow ? timedOut(tool, 'and came to its end after it') : { status: 'SUCCESS', result: done.result }
     } catch (error) {
       if (device.isCancelled(error)) {
-        if (slow.signal.aborted || entry?.why === 'timeout') return timedOut(tool, 'and was ended')
+        if (isSlow || entry?.why === 'timeout') return timedOut(tool, 'and was ended')
         return { status: 'CANCELLED', error: (error as Error).message }
       }
       const code = device.codeOf(error)
       if (code === null) log.error({ err: error, tool }, 'a tool failed in a way that it does not know')
       return { status: 'FAILED', code: code ?? 'io', error: code === null ? `${tool} failed` : (error as Error).message }
-    } finally {
-      clearTimeout(timer)
+    }
+
+    /** Asks it to yield when its time is over or its task is to end; null: it did not. */
+    async function watchedOver<T>(acting: Promise<T>, owner: Entry | undefined, late: () => void): Promise<T | null> {
+      const id = stepId(task_id, index)
+      const yields = (): void => ending.abort()
+      const timer = setTimeout(() => {
+        late()
+        yields()
+      }, device.timeoutOf(tool))
+      if (owner?.stopping.signal.aborted) yields()
+      owner?.stopping.signal.addEventListener('abort', yields, { once: true })
+      try {
+        const done = await withinGrace(acting, ending.signal)
+        if (done === null)
+          stuckSteps.set(
+            id,
+            acting.catch(() => undefined).finally(() => stuckSteps.delete(id)),
+          )
+        return done
+      } finally {
+        clearTimeout(timer)
+        owner?.stopping.signal.removeEventListener('abort', yields)
+      }
     }
   }
 

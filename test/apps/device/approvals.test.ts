@@ -106,6 +106,38 @@ describe('approvals of hardware tasks', () => {
     equal(await codeOf([heater(1)], { receipt: {}, request: {} }), 'approval_invalid')
   })
 
+  it('refuses what a person edited before they approved it', async () => {
+    const { error } = await submit([heater(1)])
+    const { payload, ...body } = error.data.approval
+    const { request } = await ask(keys.devin, 'execution/request.create', {
+      ...body,
+      payload: { ...payload, details_schema: { type: 'object' } },
+    })
+    const edited = { ...payload.details, policy: 'brief' }
+    await ask(keys.alice, 'execution/request.resolve', { request_id: request.id, result: 'approved', edited })
+    const got = await ask(keys.devin, 'execution/request.get', { request_id: request.id })
+    deepEqual([got.receipt.result, got.receipt.edited?.policy], ['approved', 'brief'])
+    equal(await codeOf([heater(1)], got), 'approval_mismatch')
+    const { edited: _, ...hidden } = got.receipt
+    equal(await codeOf([heater(1)], { ...got, receipt: hidden }), 'approval_mismatch', 'the signature says that it was edited')
+  })
+
+  it('refuses what a standing grant approved beforehand: no person has seen these steps', async () => {
+    const spec = { goal: 'Warm the bench', acceptance_criteria: ['it is warm'] }
+    const { task } = await ask(keys.alice, 'collaboration/task.create', { type: 'x', spec })
+    await ask(keys.alice, 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
+    await ask(keys.devin, 'collaboration/task.start', { task_id: task.id })
+    await ask(keys.alice, 'collaboration/grant.add', { task_id: task.id, scope: 'hardware:heat', decision: 'allow', until: 'task' })
+    const { error } = await submit([heater(1)])
+    const { payload, ...body } = error.data.approval
+    const asked = { ...body, metadata: { task_id: task.id }, payload: { ...payload, scope: 'hardware:heat' } }
+    const got = await ask(keys.devin, 'execution/request.create', asked)
+    deepEqual([got.receipt.result, got.receipt.basis.kind], ['approved', 'grant'])
+    equal(await codeOf([heater(1)], got), 'approval_invalid')
+    const pins = await client.run(session, [{ tool: 'gpio.get', args: { line: 'HEATER' } }])
+    equal(pins.steps[0].result.value, 0)
+  })
+
   it('does nothing when the value has changed since it was shown', async () => {
     const steps = [{ tool: 'gpio.set', args: { line: 24, value: 0 } }]
     const given = await approval(steps)

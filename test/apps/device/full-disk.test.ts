@@ -29,7 +29,7 @@ test('an audit that cannot be written stops everything, and nothing needs repair
     } catch {
       // The disk is full.
     }
-    // What the database has set aside may still take a few.
+    // The room that the database has set aside may still take a few.
     let answer = await submit()
     for (let i = 0; i < 200 && !answer.error; i++) {
       await client.finished(session, answer.result.task_id).catch(() => null)

@@ -1,21 +1,28 @@
-// Events of tasks on the wire: what a subscription cannot be told costs the subscription alone.
+// Events of tasks on the wire: a past that cannot be told costs the subscription alone.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { setImmediate } from 'node:timers/promises'
 import type { Connection } from '#bindings/jsonrpc/connection.ts'
 import { createTaskEvents } from '#bridges/hacp/events.ts'
 import type { Failure } from '#bridges/hacp/failures.ts'
+import type { Caller, Hacp } from '#bridges/hacp/index.ts'
+import { methodsOf } from '#bridges/hacp/methods.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import type { Tail } from '#kernel/log/tail.ts'
 
-test('a task whose past cannot be read ends its subscription, and nothing else', async () => {
-  const store = { read: () => Promise.reject(new Error('it differs from the record')) }
-  const tail = { follow: () => () => undefined } as unknown as Tail
-  const events = createTaskEvents({ store, now: Date.now } as unknown as Kernel, tail)
+test('a task whose past cannot be read refuses its subscription, and keeps nothing of it', async () => {
+  const kernel = { protocols: [], now: Date.now, call: () => Promise.reject(new Error('it differs from the record')) } as unknown as Kernel
+  let isFollowed = (): boolean => true
+  const follow = (_: unknown, wants: () => boolean): (() => void) => {
+    isFollowed = wants
+    return () => undefined
+  }
+  const events = createTaskEvents(kernel, { follow } as unknown as Tail)
+  const hacp = { kernel, events, sessions: { use() {} }, options: {} } as unknown as Hacp
   const connection = { state: 'open' } as unknown as Connection<Failure>
-  events.subscribe('task_1', connection)
-  await setImmediate()
-  // It would fail where it still told this connection.
-  assert.doesNotThrow(() => events.progress('task_1', 0))
+  const subscribe = methodsOf(hacp).get('task.events.subscribe')!
+  await assert.rejects(
+    subscribe({ connection, actor: { id: 'policy:default' } } as unknown as Caller, { session_id: 's', task_id: 'task_1' }),
+  )
+  assert.equal(isFollowed(), false)
   events.stop()
 })

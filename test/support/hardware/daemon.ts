@@ -36,7 +36,7 @@ export type DaemonOptions = {
   readonly options?: readonly string[]
 }
 
-/** What a process that does not come up has said. */
+/** The last words of a process that does not come up. */
 export class NotStarted extends Error {
   override name = 'NotStarted'
   readonly code: number | null

@@ -1,9 +1,17 @@
 // The daemon as an MCP server (HACP hardware draft, 10.1): its tools are listed as they are, and a call is a task of one step. An error of the
-// daemon is a JSON-RPC error with the same code and data; a step that failed is a result with `isError` (W36).
+// daemon is a JSON-RPC error with the same code and data; a step that failed is a result with `isError` (W36). What takes long is told by progress, and
+// becomes an MCP task for clients that know those (W14).
 import type { Socket } from 'node:net'
-import { ProtocolError, Server, type CallToolResult, type Tool } from '@modelcontextprotocol/server'
+import {
+  ProtocolError,
+  Server,
+  type CallToolResult,
+  type ServerContext as Context,
+  type StandardSchemaV1,
+  type Tool,
+} from '@modelcontextprotocol/server'
 import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio'
-import { createHacpClient, HacpError, type HacpClient, type ListedTool } from '#protocols/hardware/client.ts'
+import { createHacpClient, HacpError, type HacpClient, type HeardEvent, type ListedTool } from '#protocols/hardware/client.ts'
 import type { ShownTask } from '#protocols/hardware/daemon/schema.ts'
 import { version } from '../../version.ts'
 import type { Io } from '../terminal.ts'
@@ -39,18 +47,109 @@ function resultOf({ status, code, steps, task_id }: ShownTask): CallToolResult {
 const asProtocolError = (error: unknown): unknown =>
   error instanceof HacpError ? new ProtocolError(error.code, error.message, error.data) : error
 
+type Asked = Context['mcpReq']
+
+/** The extension of MCP 2026-07-28 by which a client says that it can take a handle instead of an answer and ask for the rest later. */
+const TASKS = 'io.modelcontextprotocol/tasks'
+const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
+/** A client that can take a handle gets one for what is not done by then; every other one waits for the end. */
+const WAIT_MS = 2_000
+const POLL_MS = 500
+
+const canTakeTasks = ({ envelope }: Asked): boolean => {
+  const said = (envelope as Record<string, { extensions?: Record<string, unknown> } | undefined> | undefined)?.[CAPABILITIES]
+  return said?.extensions?.[TASKS] !== undefined
+}
+
+const handleOf = ({ task_id, created_at, finished_at }: Pick<ShownTask, 'task_id' | 'created_at' | 'finished_at'>) => ({
+  taskId: task_id,
+  createdAt: created_at,
+  lastUpdatedAt: finished_at ?? new Date().toISOString(),
+  // The daemon forgets no task.
+  ttlMs: null,
+  pollIntervalMs: POLL_MS,
+})
+
+/** A step that failed is an answer too: only what never became a task is an error. */
+function shownAsTask(task: ShownTask): Record<string, unknown> {
+  if (task.finished_at === null) return { ...handleOf(task), status: 'working' }
+  return task.status === 'CANCELLED'
+    ? { ...handleOf(task), status: 'cancelled' }
+    : { ...handleOf(task), status: 'completed', result: resultOf(task) }
+}
+
+const pause = (ms: number): { readonly over: Promise<null>; end(): void } => {
+  const { promise: over, resolve } = Promise.withResolvers<null>()
+  const timer = setTimeout(resolve, ms, null)
+  return { over, end: () => clearTimeout(timer) }
+}
+
+/** Runs a tool as a task of one step; tells how it goes where the client wants to know. */
+async function called(client: HacpClient, session_id: string, name: string, args: object, asked: Asked): Promise<CallToolResult> {
+  const token = asked._meta?.progressToken
+  let told = 0
+  const heard = ({ phase }: HeardEvent): void => {
+    if (token === undefined || phase === 'task_finish') return
+    const params = { progressToken: token, progress: ++told, message: `${name}: ${phase}` }
+    void asked.notify({ method: 'notifications/progress', params }).catch(() => undefined)
+  }
+  const begun = Promise.withResolvers<string>()
+  const options = { intent: `MCP: ${name}`, signal: asked.signal, started: begun.resolve, heard }
+  const running = client.run(session_id, name, args, options)
+  if (!canTakeTasks(asked)) return resultOf(await running)
+  const patience = pause(WAIT_MS)
+  const done = await Promise.race([running, patience.over]).finally(patience.end)
+  if (done !== null) return resultOf(done)
+  running.catch(() => undefined)
+  // On the disk of the daemon since it has an id.
+  const task = (await client.call('task.get', { session_id, task_id: await begun.promise })) as ShownTask
+  return { resultType: 'task', ...handleOf(task), status: 'working' } as unknown as CallToolResult
+}
+
+/** Also one of an earlier session of the same policy: a client may come back through another bridge. */
+async function taskNamed(client: HacpClient, session_id: string, task_id: string): Promise<ShownTask> {
+  try {
+    return (await client.call('task.get', { session_id, task_id })) as ShownTask
+  } catch (error) {
+    const { tasks } = (await client.call('task.history', { session_id, limit: HISTORY })) as { tasks: ShownTask[] }
+    const found = tasks.find((task) => task.task_id === task_id)
+    if (found) return found
+    throw error
+  }
+}
+const HISTORY = 100
+
+const Named: StandardSchemaV1<unknown, { readonly taskId: string }> = {
+  '~standard': {
+    version: 1,
+    vendor: 'countersign',
+    validate(value) {
+      const { taskId } = value as { taskId?: unknown }
+      return typeof taskId === 'string' ? { value: { taskId } } : { issues: [{ message: 'taskId must be a text' }] }
+    },
+  },
+}
+const ofTask = { params: Named }
+
 function serverOf(client: HacpClient, session_id: string): Server {
-  const server = new Server({ name: 'countersign-device', version }, { capabilities: { tools: {} } })
-  server.setRequestHandler('tools/list', async () => ({ tools: (await client.tools(session_id)).map(toolOf) }))
-  server.setRequestHandler('tools/call', async ({ params }, context) => {
+  const server = new Server({ name: 'countersign-device', version }, { capabilities: { tools: {}, extensions: { [TASKS]: {} } } })
+  const told = async <T>(work: Promise<T>): Promise<T> => {
     try {
-      return resultOf(
-        await client.run(session_id, params.name, params.arguments ?? {}, { intent: `MCP: ${params.name}`, signal: context.mcpReq.signal }),
-      )
+      return await work
     } catch (error) {
       throw asProtocolError(error)
     }
-  })
+  }
+  server.setRequestHandler('tools/list', async () => ({ tools: (await client.tools(session_id)).map(toolOf) }))
+  server.setRequestHandler('tools/call', ({ params }, { mcpReq }) =>
+    told(called(client, session_id, params.name, params.arguments ?? {}, mcpReq)),
+  )
+  server.setRequestHandler('tasks/get', ofTask, ({ taskId }) => told(taskNamed(client, session_id, taskId).then(shownAsTask)))
+  // Nothing of a device waits for the client's input.
+  server.setRequestHandler('tasks/update', ofTask, ({ taskId }) => told(taskNamed(client, session_id, taskId).then(() => ({}))))
+  server.setRequestHandler('tasks/cancel', ofTask, ({ taskId }) =>
+    told(client.call('task.cancel', { session_id, task_id: taskId }).then(() => ({}))),
+  )
   return server
 }
 
@@ -65,7 +164,7 @@ export async function serveMcp(socket: Socket, io: Io): Promise<void> {
   const beat = setInterval(() => void client.tools(session_id).catch(() => undefined), BEAT_MS)
   const transport = new StdioServerTransport(io.input, io.out as NodeJS.WriteStream)
   const send = transport.send.bind(transport)
-  transport.send = (message) => send(withOwnCode(message))
+  transport.send = (message) => send(asMeant(message))
   const serving = serveStdio(() => serverOf(client, session_id), { transport })
   await Promise.race([gone, new Promise<void>((done) => io.input.once('end', done).once('close', done))])
   clearInterval(beat)
@@ -77,8 +176,14 @@ export async function serveMcp(socket: Socket, io: Io): Promise<void> {
 const BEAT_MS = 60_000
 
 const TOOL_NOT_FOUND = -32_002
-/** The library writes this one number as another, because it once meant something else in MCP; here it means the daemon's (W36). */
-function withOwnCode<M>(message: M): M {
-  const { error } = message as { error?: { data?: { code?: unknown } } }
-  return error?.data?.code === 'tool_not_found' ? { ...message, error: { ...error, code: TOOL_NOT_FOUND } } : message
+/**
+ * The library writes one number as another, because it once meant something else in MCP; here it means the daemon's (W36). And it gives every
+ * answer to a call some content, which the handle of a task has not.
+ */
+function asMeant<M>(message: M): M {
+  const { error, result } = message as { error?: { data?: { code?: unknown } }; result?: { resultType?: unknown; content?: unknown } }
+  if (error?.data?.code === 'tool_not_found') return { ...message, error: { ...error, code: TOOL_NOT_FOUND } }
+  if (result?.resultType !== 'task') return message
+  const { content: _, ...handle } = result
+  return { ...message, result: handle }
 }

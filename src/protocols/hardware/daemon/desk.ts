@@ -11,7 +11,7 @@ export type Understood = {
   readonly args: Value
   /** The greater of the tool's and the target's (W29). */
   readonly risk_level: number
-  /** The resource that it locks, such as `gpio:17`; null: none. */
+  /** The resource that it locks, such as `gpio:17`; null: nothing. */
   readonly resource: string | null
   /** In words, for people: `line 24 HEATER`. */
   readonly target: string

@@ -90,7 +90,7 @@ export const PlannedStep = t.Object({
 })
 export type PlannedStep = Static<typeof PlannedStep>
 
-/** The steps of a task, written once. */
+/** The steps that a task is to do, written once. */
 export const Plan = doc('hardware.plan', t.Object({ id: t.String(), steps: t.Array(PlannedStep) }), { scopeOf })
 export type Plan = Static<typeof Plan.schema>
 
@@ -119,7 +119,7 @@ export const stepId = (task_id: string, i: number): string => `${task_id}/${i}`
 /** A receipt that has allowed something: it never does so again. */
 export const UsedApproval = doc('hardware.approval', t.Object({ id: t.String(), task_id: t.String(), at: Timestamp }), { scopeOf })
 
-/** The question to people about a task that waits, and the request that asks it while it is open. */
+/** The question that people get for a task that waits, and the request that asks it while it is open. */
 export const Question = doc('hardware.question', t.Object({ id: t.String(), body: Fields, request_id: nullable(t.String()) }), {
   scopeOf,
   indexes: { open: index((question) => (question.request_id === null ? [] : [[]])) },
@@ -161,6 +161,15 @@ export const ShownTask = t.Object({
   approval: t.Optional(t.Unknown()),
 })
 export type ShownTask = Static<typeof ShownTask>
+
+export const TaskEvent = t.Object({
+  task_id: t.String(),
+  step_index: t.Optional(t.Integer()),
+  phase: either('start', 'progress', 'finish', 'task_finish'),
+  status: t.Optional(t.String()),
+  ts: Timestamp,
+})
+export type TaskEvent = Static<typeof TaskEvent>
 
 export const SubmittedTask = t.Object({
   intent: t.String({ maxLength: limits.goalCharsMax }),

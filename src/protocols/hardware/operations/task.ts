@@ -21,6 +21,7 @@ import {
   stepId,
   SubmittedTask,
   Task,
+  TaskEvent,
   UsedApproval,
   type PlannedStep,
   type ShownStep,
@@ -202,6 +203,31 @@ const get = query({
   example: { given: 'submitted', as: 'client', input: ({ session_id, task_id }) => ({ session_id, task_id }) },
 })
 
+/** W21: what has happened in a task so far, in order, as the subscription tells it. */
+async function pastEvents(read: Read, { id: task_id, steps, status, finished_at }: Task): Promise<TaskEvent[]> {
+  const events: TaskEvent[] = []
+  for (let step_index = 0; step_index < steps; step_index++) {
+    const step = await read.raw(Step, stepId(task_id, step_index))
+    if (!step) break
+    events.push({ task_id, step_index, phase: 'start', ts: step.started_at })
+    if (step.finished_at !== null) events.push({ task_id, step_index, phase: 'finish', status: step.status, ts: step.finished_at })
+  }
+  if (finished_at !== null) events.push({ task_id, phase: 'task_finish', status, ts: finished_at })
+  return events
+}
+
+const past = query({
+  name: 'task.events',
+  summary: 'What has happened in a task so far. The bridge asks it for a subscriber.',
+  draft: 'HACP hardware draft, 8: task.events',
+  input: OfTask,
+  output: t.Object({ events: t.Array(TaskEvent) }),
+  callers: [anyone],
+  load: (read, input, { actor }) => ownTask(read, input, actor),
+  view: async (task, _, __, read) => ({ events: await pastEvents(read, task) }),
+  example: { given: 'submitted', as: 'client', input: ({ session_id, task_id }) => ({ session_id, task_id }) },
+})
+
 const history = query({
   name: 'task.history',
   summary: 'List the tasks of a principal, newest first, also after a close and a restart.',
@@ -339,4 +365,4 @@ const asked = command({
   example: { given: 'submitted', as: 'system', refused: 'NOT_FOUND', input: ({ task_id }) => ({ task_id, request_id: null }) },
 })
 
-export const taskOperations = (desk: Desk) => [submit(desk), get, history, cancel, finish, approve(desk), asked]
+export const taskOperations = (desk: Desk) => [submit(desk), get, past, history, cancel, finish, approve(desk), asked]

@@ -1,0 +1,61 @@
+// Mistakes that are planted in the source of the daemon, each of which the simulation with a misbehaving board must find.
+import type { Mistake } from '../mistakes.ts'
+
+export type DeviceMistake = Mistake & { readonly words: RegExp }
+const mistake = (name: string, words: RegExp, file: string, find: string, replace: string): DeviceMistake => ({
+  name,
+  words,
+  patches: [{ file, find, replace }],
+})
+
+export const mistakes: readonly DeviceMistake[] = [
+  mistake(
+    'a-cancelled-task-goes-on',
+    /begins after its task was cancelled/,
+    'protocols/hardware/operations/step.ts',
+    "if (task.cancelling || session?.state !== 'open') throw stopped('cancelled', 'the task is cancelled')",
+    '',
+  ),
+  mistake(
+    'no-locks',
+    /two transactions on/,
+    'workers/hardware/locks.ts',
+    'if (resource === null) return Promise.resolve(NONE)',
+    'if (waitMs >= 0) return Promise.resolve(NONE)',
+  ),
+  mistake(
+    'a-stuck-chip-is-free-again',
+    /two transactions on/,
+    'workers/hardware/task-runner.ts',
+    'if (stuck) void stuck.finally(() => lock.release())',
+    'if (stuck && index < 0) void stuck.finally(() => lock.release())',
+  ),
+  mistake(
+    'it-acts-without-an-audit',
+    /although the audit cannot be written/,
+    'workers/hardware/task-runner.ts',
+    'if (!isAudited()) return outcome(',
+    'if (!isAudited() && asked.index < 0) return outcome(',
+  ),
+  mistake(
+    'a-restart-leaves-tasks-open',
+    /is still open|never ends/,
+    'workers/hardware/recovery.ts',
+    "await forEach(kernel, Task, (task_id) => kernel.call('hardware/task.finish', { task_id, status: 'FAILED', code: 'restart' }, SYSTEM))",
+    '',
+  ),
+  mistake(
+    'a-close-leaves-outputs',
+    /is not safe although nobody has a session/,
+    'workers/hardware/task-runner.ts',
+    'return device.makeSafe(session_id)',
+    'return void session_id',
+  ),
+  mistake(
+    'interlocks-at-the-submission-alone',
+    /both valves are open/,
+    'devices/tools/gpio.ts',
+    'const objection = envelope.lineObjection(line, value)',
+    'const objection = value > 1 ? envelope.lineObjection(line, value) : null',
+  ),
+]
