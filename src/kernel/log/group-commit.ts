@@ -322,7 +322,11 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       return heads.get(scope) ?? (await backend.head(scope)) ?? GENESIS
     },
     position: () => (backend.news ? backend.position() : Promise.resolve(durable)),
-    lately: (after) => (latest.length > 0 && latest[0]!.position <= after + 1 ? latest.filter(({ position }) => position > after) : null),
+    lately(after) {
+      // What comes next may be of others.
+      const isNext = latest.length > 0 && latest[0]!.position <= after + 1 && latest.at(-1)!.position > after
+      return isNext ? latest.filter(({ position }) => position > after) : null
+    },
     scan: backend.scan,
     keys: backend.keys,
     facts: (of, page) => (page.asStored ? backend.facts(of, page) : soundFacts(backend, of, page, report)),
