@@ -159,7 +159,7 @@ describe('several servers', { skip: isPostgresOff }, () => {
     const port = await freePort()
     const starting = start(t, ['--data', dataFolder(t), '--port', String(port)], { env })
     const at = (path: string, of = port): Promise<Answer | null> => send(of, path, { method: 'GET' }).catch(() => null)
-    await until('it listens', async () => (await at('/ready')) !== null)
+    await until('it listens', async () => (await at('/ready')) !== null, 60_000)
     const early = (await at('/ready'))!
     assert.deepEqual([early.status, early.json], [503, { ready: false, reason: 'starting' }])
     assert.equal((await at('/health'))!.status, 503)
@@ -168,7 +168,7 @@ describe('several servers', { skip: isPostgresOff }, () => {
     // One that is not wanted any more does not wait for the other.
     const second = await freePort()
     const unwanted = launch(t, ['--data', dataFolder(t), '--port', String(second)], { env })
-    await until('the second listens', async () => (await at('/ready', second)) !== null)
+    await until('the second listens', async () => (await at('/ready', second)) !== null, 60_000)
     unwanted.child.kill('SIGTERM')
     assert.equal((await unwanted.ended()).code, 0)
     await other.query('SELECT pg_advisory_unlock_all()')

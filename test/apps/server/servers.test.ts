@@ -156,6 +156,8 @@ describe('a start is refused in words', { skip: isPostgresOff }, () => {
     const other = await startPostgres({ settings: { fsync: 'off' }, initdb: ['--locale=C', '-E', 'LATIN1'] })
     t.after(other.stop)
     await refused(t, envFor(other.url), /its encoding is LATIN1, not UTF8/)
+  })
+  test('without a password, with another one, and without fsync', async (t) => {
     const file = `${dataFolder(t)}-password`
     writeFileSync(file, 'hush', { mode: 0o644 })
     chmodSync(dirname(file), 0o755)
@@ -166,11 +168,12 @@ describe('a start is refused in words', { skip: isPostgresOff }, () => {
     await refused(t, envFor(withPassword(utf.url, 'hush')), /its fsync is off/)
   })
   test('with too many connections', async (t) => {
+    const server = (await sharedPostgres())!
     const { url, drop } = await newDatabase()
     t.after(drop)
     const role = `few_${randomBytes(4).toString('hex')}`
-    await inDatabase(url, `CREATE ROLE ${role} LOGIN CONNECTION LIMIT 1`)
-    t.after(() => inDatabase(url, `DROP ROLE ${role}`))
+    await inDatabase(server, `CREATE ROLE ${role} LOGIN CONNECTION LIMIT 1`)
+    t.after(() => inDatabase(server, `DROP ROLE ${role}`))
     const other = new URL(url)
     other.username = role
     await refused(t, envFor(other.href), /the database takes no more connections \(too many connections for role/)

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { cpSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import pg from 'pg'
-import { startPostgres, type PostgresServer } from './postgres.ts'
+import { startPostgres, type PostgresServer } from '../as-processes/postgres.ts'
 
 type Settings = Readonly<Record<string, string>>
 
@@ -23,6 +23,8 @@ export async function copyOf(
       cpSync(of.data, data, { recursive: true, filter: (path) => !/postmaster\.(pid|opts)$/.test(path) })
       const { rows } = await client.query<{ labelfile: string }>('SELECT labelfile FROM pg_backup_stop()')
       await client.end()
+      // All of it up to the end of the backup; a standby would ask the other one for it.
+      if (!standby) cpSync(join(of.data, 'pg_wal'), join(data, 'pg_wal'), { recursive: true })
       writeFileSync(join(data, 'backup_label'), rows[0]!.labelfile)
       if (standby) writeFileSync(join(data, 'standby.signal'), '')
       rmSync(join(data, 'postgresql.auto.conf'), { force: true })
