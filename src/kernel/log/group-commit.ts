@@ -294,12 +294,16 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
         .finally(() => (asking = null))
       return asking
     }
-    next ??= asking
-      .catch(() => undefined)
-      .then(() => {
-        next = null
-        return fresh()
-      })
+    const begin = (): Promise<void> => {
+      next = null
+      return fresh()
+    }
+    // Where the one under way has tried in vain, another one would let them wait for as long again.
+    const fail = (error: unknown): never => {
+      next = null
+      throw error
+    }
+    next ??= asking.then(begin, fail)
     return next
   }
   backend.watch?.(() => void fresh().catch(() => undefined))

@@ -97,7 +97,12 @@ const destroy = (client: Client): void => (client as unknown as { connection: { 
 
 /** One connection for what may wait for other servers: ended when nobody wants it any more. */
 export async function connectAlone(url: string, name: string, signal?: AbortSignal): Promise<Client> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: ALONE_CONNECT_MS, application_name: name, keepAlive: true })
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: ALONE_CONNECT_MS,
+    application_name: name,
+    keepAlive: true,
+  })
   client.on('error', () => undefined)
   signal?.throwIfAborted()
   signal?.addEventListener('abort', () => destroy(client), { once: true })

@@ -53,7 +53,9 @@ describe(`two servers at once, ${ROUNDS} times each`, { skip: isPostgresOff }, (
 
   async function working(): Promise<string> {
     const [a, b] = servers.nodes as [Node, Node]
-    const { task } = await ok(a.call(alice, 'collaboration/task.create', { spec: { goal: 'Race' }, reviewers: ['user_alice', 'user_rita'] }))
+    const { task } = await ok(
+      a.call(alice, 'collaboration/task.create', { spec: { goal: 'Race' }, reviewers: ['user_alice', 'user_rita'] }),
+    )
     await ok(b.call(alice, 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' }))
     await ok(a.call(devin, 'collaboration/task.start', { task_id: task.id }))
     return task.id as string
@@ -88,7 +90,7 @@ describe(`two servers at once, ${ROUNDS} times each`, { skip: isPostgresOff }, (
       await ok(servers.nodes[0]!.call(alice, 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_robin' }))
       const take = (worker: string) => (node: Node) => node.call(robin, 'delegation/mailbox.take', { worker, limit: 1 })
       const taken = (await both(round, take('one'), take('two'))).map(({ body }) => body.items.length as number)
-      assert.deepEqual(taken.toSorted(), [0, 1])
+      assert.equal(taken[0]! + taken[1]!, 1, String(taken))
     }
   })
 
@@ -129,7 +131,7 @@ describe(`two servers at once, ${ROUNDS} times each`, { skip: isPostgresOff }, (
         const headers = { authorization: `Bearer ${alice}`, 'content-type': 'application/octet-stream' }
         const address = `http://127.0.0.1:${port}/v1/collaboration/artifact.upload?task_id=${task}`
         const answer = await fetch(address, { method: 'PUT', headers, body: bytes })
-        return { status: answer.status, body: await answer.json() } as Answer
+        return { status: answer.status, body: await answer.json() }
       }
       const checksum = `sha256:${createHash('sha256').update(bytes).digest('hex')}`
       for (const { status, body } of await both(round, put, put, put))
