@@ -13,8 +13,9 @@ const MAIN = join(import.meta.dirname, '../src/apps/server/main.ts')
 const CONNECTIONS = 64
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 3)
 const ROUND_MS = 3_000
-const WARM_MS = 3_000
+const WARM_MS = 2_000
 const HEARD = 40
+const IDLE_MS = 4_000
 
 type Node = Omit<ServerProcess, 'adminKey'>
 /** One way to run it: its servers, and whose CPU counts. */
@@ -93,6 +94,44 @@ async function heard(from: Node, at: Node, alice: string, devin: string): Promis
   other.close()
   return all
 }
+/** From a commit on one server to its event on a stream of another, in milliseconds. */
+async function followed(from: Node, at: Node, alice: string): Promise<number[]> {
+  const stop = new AbortController()
+  const address = `http://127.0.0.1:${at.port}/v1/collaboration/audit.follow?after=latest`
+  const stream = await fetch(address, { headers: { authorization: `Bearer ${alice}` }, signal: stop.signal })
+  let heardAt: ((now: number) => void) | undefined
+  const reading = (async () => {
+    for await (const part of stream.body!) if (Buffer.from(part).includes('task.created')) heardAt?.(performance.now())
+  })().catch(() => undefined)
+  const { call, close } = createCaller(from.port)
+  const all: number[] = []
+  for (let i = 0; i < HEARD; i++) {
+    const event = new Promise<number>((done) => (heardAt = done))
+    await call(alice, 'collaboration/task.create', { spec: { goal: `Follow ${i}` } })
+    const began = performance.now()
+    // The event may be there before the answer is.
+    all.push(Math.max(0, (await event) - began))
+    await new Promise((done) => setTimeout(done, 20))
+  }
+  stop.abort()
+  await reading
+  close()
+  return all
+}
+
+/** CPU of servers that nobody calls, for each commit of another one, without what they use when nothing happens. */
+async function foreignUs(writer: Place, idle: readonly Node[]): Promise<number> {
+  const pids = idle.map(({ pid }) => pid)
+  const start = cpuOf(pids)
+  await new Promise((done) => setTimeout(done, IDLE_MS))
+  const still = (cpuOf(pids) - start) / IDLE_MS
+  const before = cpuOf(pids)
+  const began = performance.now()
+  const { answers } = await load(writer.nodes[0]!.port, CONNECTIONS, requestOf(writer, 'create'), IDLE_MS)
+  const extra = cpuOf(pids) - before - still * (performance.now() - began)
+  return Math.max(0, (extra * 1e6) / idle.length / answers)
+}
+
 const p95 = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length * 0.95)]!
 
 async function taskOf(port: number, bearer: string): Promise<string> {
@@ -128,19 +167,19 @@ export const servers: Bench = {
         { name: 'three servers', nodes, bearer: shared.alice, task, databasePids },
       ]
       const rows = await rowsOf(places, say)
-      const [near, far] = [
-        await heard(nodes[0]!, nodes[0]!, shared.alice, shared.devin),
-        await heard(nodes[0]!, nodes[1]!, shared.alice, shared.devin),
-      ]
-      const later = p95(far) - p95(near)
+      const foreign = await foreignUs(places[1], nodes.slice(1))
+      say(`a commit that concerns nobody there: ${foreign.toFixed(1)} us of another server`)
+      const [a, b] = nodes as [Node, Node]
+      const { alice, devin } = shared
       return [
         ...rows,
-        { what: 'a call that waits on the same server, p95', value: ms(p95(near)) },
         {
-          what: 'a call that waits on another server, p95',
-          value: ms(p95(far)),
-          goal: { words: 'at most 50 ms more', met: later <= 50 },
+          what: 'a commit of another server that concerns nobody, CPU',
+          value: `${foreign.toFixed(1)} us`,
+          goal: { words: '<= 15 us', met: foreign <= 15 },
         },
+        ...lateness('a call that waits', await heard(a, a, alice, devin), await heard(a, b, alice, devin)),
+        ...lateness('a stream', await followed(a, a, alice), await followed(a, b, alice)),
       ]
     } finally {
       for (const end of ended) await end()
@@ -150,6 +189,15 @@ export const servers: Bench = {
   },
 }
 
+const lateness = (what: string, near: readonly number[], far: readonly number[]): Row[] => [
+  { what: `${what} on the same server, p95`, value: ms(p95(near)) },
+  {
+    what: `${what} on another server, p95`,
+    value: ms(p95(far)),
+    goal: { words: 'at most 50 ms more', met: p95(far) - p95(near) <= 50 },
+  },
+]
+
 async function rowsOf(places: readonly [Place, Place, Place], say: (line: string) => void): Promise<Row[]> {
   const rows: Row[] = []
   for (const kind of ['create', 'get'] as const)
@@ -158,7 +206,11 @@ async function rowsOf(places: readonly [Place, Place, Place], say: (line: string
       const measured = new Map<Place, Measured[]>(all.map((place) => [place, []]))
       for (const place of all) await measure(place, kind, connections, WARM_MS)
       for (let round = 1; round <= ROUNDS; round++)
-        for (const place of all) measured.get(place)!.push(await measure(place, kind, connections, ROUND_MS))
+        for (const place of all) {
+          const one = await measure(place, kind, connections, ROUND_MS)
+          measured.get(place)!.push(one)
+          say(`  ${kind}, ${connections} connections, round ${round} of ${ROUNDS}, ${place.name}: ${rate(one.perSecond)}`)
+        }
       const of = (place: Place, figure: keyof Measured): number => median(measured.get(place)!.map((one) => one[figure]))
       for (const place of all) {
         const more = [`p50 ${ms(of(place, 'p50'))}`, `${Math.round(of(place, 'cpuUs'))} us CPU of servers`]

@@ -19,6 +19,8 @@ import { salt } from './salt.ts'
 export type PostgresOptions = Partial<SequencerOptions> & {
   /** Shown by the database to its operator. */
   readonly node?: string
+  /** Ends the wait for another server that migrates. */
+  readonly signal?: AbortSignal
   /** false: as if notifications did not arrive. */
   readonly listens?: boolean
   /** Whatever has sent no COMMIT is refused after so long, and what has after the second. */
@@ -48,10 +50,10 @@ const QUERY_MS = 3_000
 const READ_MS = 4_500
 
 export async function postgresStore(url: string, options: PostgresOptions = {}): Promise<PostgresStore> {
-  const { node = 'server', listens = true, unsentMs, unknownMs, committed, asked, unknown, ...sequencer } = options
+  const { node = 'server', listens = true, unsentMs, unknownMs, committed, asked, unknown, signal, ...sequencer } = options
   const name = `countersign ${node}`
   const self = randomUUID()
-  await migrate(url)
+  await migrate(url, undefined, signal)
   const reader = createLink({ url, name: `${name} reads`, queryMs: QUERY_MS, settings: { statement_timeout: '10s' } })
   let isReachable = true
   const query = queryOn(reader, (is) => (isReachable = is), unsentMs)

@@ -150,7 +150,7 @@ export async function openLeases(kernel: Kernel, options: LeaseOptions, clock: C
     const answer = (await call('take', { node, epoch, names: missing, ended: stillFor(LEASE_MS), forget })) as { taken: string[] }
     for (const name of answer.taken) held.add(name)
     if (answer.taken.length > 0) {
-      log.info({ node, leases: answer.taken }, 'took leases')
+      log.info({ leases: answer.taken }, 'took leases')
       change()
     }
   }
@@ -172,8 +172,15 @@ export async function openLeases(kernel: Kernel, options: LeaseOptions, clock: C
 
   async function loop(): Promise<void> {
     let wasSure = true
+    let said = ''
     while (!stopping.signal.aborted) {
-      await turn().catch((error: unknown) => log.warn({ node, error: String(error) }, 'leases could not be renewed; trying again'))
+      const words = await turn().then(
+        () => '',
+        (error: unknown) => (error instanceof Error ? error.message : String(error)),
+      )
+      // Once for each reason, not with every beat.
+      if (words !== '' && words !== said) log.warn({ error: words }, 'leases could not be renewed; trying again')
+      said = words
       if (wasSure !== isSure()) change()
       wasSure = isSure()
       await clock.sleep(BEAT_MS, stopping.signal)
@@ -210,7 +217,7 @@ async function begun(kernel: Kernel, { node, names, monotonic }: LeaseOptions, c
     })
   const first = await begin()
   if (first) return first
-  log.info({ node }, 'a server of this name was there: waiting whether it still is')
+  log.info({ called: node }, 'a server of this name was there: waiting whether it still is')
   const look = async (): Promise<Lease> => {
     await kernel.store.fresh()
     return (await kernel.store.read([keyOf(Lease, nodeLease(node))]))[0]!.value as Lease

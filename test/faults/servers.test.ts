@@ -3,15 +3,13 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
-import { execFileSync } from 'node:child_process'
-import { cpSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
 import { after, before, describe, test, type TestContext } from 'node:test'
-import pg from 'pg'
 import { inDatabase, isPostgresOff, startPostgres, type PostgresServer } from '../support/as-processes/postgres.ts'
+import { copyOf } from '../support/faults/postgres-copy.ts'
 import { sampleOf } from '../support/as-processes/postgres-stores.ts'
 import { enroll } from '../support/as-processes/server.ts'
-import { startServers, type Node, type Servers } from '../support/as-processes/servers.ts'
+import { dataFolder, runToEnd } from '../support/as-processes/server-process.ts'
+import { SECRET, startServers, type Node, type Servers } from '../support/as-processes/servers.ts'
 import { assertKept, startLoad, type Load } from '../support/as-processes/servers-load.ts'
 import { send } from '../support/over-sockets/http-client.ts'
 
@@ -173,13 +171,18 @@ describe('a failover to a synchronous standby under load, with waits for it that
 
   for (let round = 1; round <= rounds(10, 1); round++)
     test(`round ${round}: nothing acknowledged is lost`, async (t) => {
-      const standby = await standbyOf(primary, settings)
+      const standby = await copyOf(primary, settings, { standby: true })
       await inDatabase(primary.url, `ALTER SYSTEM SET synchronous_standby_names = '*'`)
       await inDatabase(primary.url, 'SELECT pg_reload_conf()')
       await until('it is replicated', async () => {
         const [row] = await inDatabase(primary.url, `SELECT count(*) AS n FROM pg_stat_replication WHERE sync_state = 'sync'`)
         return Number(row!['n']) === 1
       })
+      if (round === 1) {
+        const env = { COUNTERSIGN_DATABASE: standby.url, COUNTERSIGN_SECRET: SECRET }
+        const { code, stderr } = await runToEnd(t, ['--port', '0', '--data', dataFolder(t)], { env })
+        assert.deepEqual([code, /it can only be read: it is a standby/.test(stderr)], [1, true], stderr)
+      }
       const load = startLoad(() => scene.living, scene.alice)
       await until('calls are answered', () => Promise.resolve(load.acknowledged.size > 3), 30_000)
       // What is committed now is here alone, and would be lost with this server.
@@ -210,25 +213,4 @@ async function until(what: string, isTrue: () => Promise<boolean>, ms = 20_000):
     assert.ok(performance.now() < end, what)
     await sleep(100)
   }
-}
-
-/** A copy of the files while the server runs, between the beginning and the end of a backup; then it follows. */
-async function standbyOf(primary: PostgresServer, settings: Readonly<Record<string, string>>): Promise<PostgresServer> {
-  const client = new pg.Client({ connectionString: primary.url })
-  await client.connect()
-  await client.query(`SELECT pg_backup_start('standby', fast => TRUE)`)
-  return startPostgres({
-    settings: { ...settings, primary_conninfo: `host=127.0.0.1 port=${primary.port} user=postgres` },
-    async fill(data) {
-      cpSync(primary.data, data, { recursive: true, filter: (path) => !/postmaster\.(pid|opts)$/.test(path) })
-      const { rows } = await client.query<{ labelfile: string }>('SELECT labelfile FROM pg_backup_stop()')
-      await client.end()
-      writeFileSync(join(data, 'backup_label'), rows[0]!.labelfile)
-      writeFileSync(join(data, 'standby.signal'), '')
-      rmSync(join(data, 'postgresql.auto.conf'), { force: true })
-      // As who it runs: the owner of its folder.
-      const { uid, gid } = statSync(dirname(data))
-      if (process.getuid?.() === 0) execFileSync('chown', ['-R', `${uid}:${gid}`, data])
-    },
-  })
 }

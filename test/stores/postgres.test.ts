@@ -13,7 +13,7 @@ import type { Blobs } from '#kernel/ports/blobs.ts'
 import { openBlobs } from '#stores/blobs.ts'
 import { postgresStore, type PostgresOptions, type PostgresStore } from '#stores/postgres.ts'
 import { postgresBlobs } from '#stores/postgres/blobs.ts'
-import { blobPool, createPins } from '#stores/postgres/pins.ts'
+import { blobPool, createPins, within } from '#stores/postgres/pins.ts'
 import { migrate, steps } from '#stores/postgres/schema.ts'
 import { fromDb, inDb } from '#stores/postgres/text.ts'
 import { OtherSecret, wrappedValues } from '#stores/postgres/wrapped-values.ts'
@@ -81,14 +81,15 @@ describe('a connection that is cut', { skip: isPostgresOff }, () => {
     proxy.sever('silent')
     const began = performance.now()
     const codes = await Promise.all(
-      [Promise.resolve(store.fresh()), store.commit(writing('k/1', 0))].map((work) =>
+      [Promise.resolve(store.fresh()), Promise.resolve(store.fresh()), store.commit(writing('k/1', 0))].map((work) =>
         work.then(
           () => 'ok',
           (error: Refusal) => error.code,
         ),
       ),
     )
-    assert.deepEqual(codes, ['UNAVAILABLE', 'UNAVAILABLE'])
+    // Whoever comes while others are asking waits no longer than they do.
+    assert.deepEqual(codes, ['UNAVAILABLE', 'UNAVAILABLE', 'UNAVAILABLE'])
     assert.ok(performance.now() - began < 6_000, `${performance.now() - began} ms`)
     assert.equal(store.isReachable(), false)
     proxy.open()
@@ -204,7 +205,11 @@ describe('the database says no', { skip: isPostgresOff }, () => {
       results.map(({ status }) => status),
       ['fulfilled', 'rejected', 'fulfilled'],
     )
-    assert.match(String((results[1] as PromiseRejectedResult).reason), /an index entry of 2702 bytes is longer than the database takes/)
+    const { code, message } = (results[1] as PromiseRejectedResult).reason as Refusal
+    assert.equal(code, 'TOO_LARGE')
+    assert.match(message, /^an index entry of 2702 bytes is longer than the database takes: e x+$/)
+    // Each NUL is two bytes there.
+    await assert.rejects(store.commit(entering('k/4', `e${'\0'.repeat(2_000)}`)), { code: 'TOO_LARGE' })
     assert.deepEqual(await store.scan('e\0', 'e\u{1}', 10), ['e\0x', 'e\0y'])
   })
 
@@ -234,6 +239,20 @@ describe('the database says no', { skip: isPostgresOff }, () => {
     await store.commit(writing('k/1', 0))
     await assertWhole(store, 1)
   })
+})
+
+test('a connection for bytes that ends in use fails what is on it, and nothing else', { skip: isPostgresOff }, async (t) => {
+  const pool = blobPool(await databaseFor(t), 'test')
+  t.after(() => pool.end())
+  const ended = within(pool, async (client) => {
+    const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+    await pool.query('SELECT pg_terminate_backend($1)', [rows[0]!.pid])
+    // Nothing is on its way when it ends: nobody but a listener hears of it.
+    await new Promise((done) => setTimeout(done, 200))
+    await client.query('SELECT 1')
+  })
+  await assert.rejects(ended)
+  assert.equal((await pool.query('SELECT 1 AS one')).rows.length, 1)
 })
 
 describe('migrations', { skip: isPostgresOff }, () => {

@@ -160,8 +160,12 @@ for (const { name, open, hasBarrier } of makers) {
     test('a tail tells facts of both once and in order, whether or not they were read back', async () => {
       const { one, two } = open()
       const told: number[] = []
-      const tail = createTail(two)
-      tail.follow((facts) => told.push(...facts.map(({ position }) => position)))
+      const bugs: unknown[] = []
+      const tail = createTail(two, (error) => bugs.push(error))
+      tail.follow((facts) => {
+        assert.ok(facts.length > 0, 'nobody is told of nothing')
+        told.push(...facts.map(({ position }) => position))
+      })
       for (let i = 0; i < 40; i++) await Promise.all([one.commit(creating(`one/${i}`)), two.commit(creating(`two/${i}`))])
       await two.fresh()
       await turn()
@@ -169,6 +173,12 @@ for (const { name, open, hasBarrier } of makers) {
         told,
         Array.from({ length: 80 }, (_, i) => i + 1),
       )
+      // After a commit of its own: what the store has at hand is not what comes next.
+      await two.commit(creating('own'))
+      await one.commit(creating('foreign'))
+      await two.fresh()
+      await turn()
+      assert.deepEqual([told.length, bugs], [82, []])
       tail.stop()
       await close({ one, two })
     })

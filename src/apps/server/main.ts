@@ -58,7 +58,11 @@ async function run(config: Config, client: string): Promise<void> {
         ),
     )
 
-  const server = await starting
+  const server = await starting.catch((error: unknown) => {
+    if (!stopping.signal.aborted) throw error
+    log.info({ err: error }, 'stopped before it was ready')
+    return process.exit(0)
+  })
   if (stopping.signal.aborted) return
   const way = await wayIn(server, log)
   const steps = nextSteps({ url: server.url, data: server.folder.path, hasOwner: way.hasLink }, client, process.cwd())

@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http/index.ts'
 import { createMetrics, type Metrics } from '#bindings/shared/call-metrics.ts'
 import type { Tls } from '#bindings/http/connections/tls.ts'
+import { listenEarly } from '#bindings/http/starting.ts'
 import { createJsonRpc, type JsonRpcServer } from '#bindings/jsonrpc/index.ts'
 import { createTurns } from '#bindings/shared/read-turns.ts'
 import { createUnsent, type Unsent } from '#bindings/shared/unsent-answers.ts'
@@ -96,7 +97,8 @@ export async function startServer(config: Config, options: ServerOptions): Promi
     return await start(config, options, undo)
   } catch (error) {
     for (const step of undo.toReversed()) await step()
-    throw error
+    // Told to the operator as it is.
+    throw error instanceof Refusal ? new StartError(error.message) : error
   }
 }
 
@@ -109,8 +111,11 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const tls = config.tls === null ? undefined : readTls(config.tls, clock.now(), log)
   const folder = openDataFolder(config.data)
   undo.push(folder.release)
+  // A database may let a start wait: for another server that migrates, or for its own answer.
+  const early = config.database ? await listening(() => listenEarly(tls, config.port, config.host), config) : null
+  undo.push(() => early?.stop())
   const findings = await openFindings(folder.findings, log)
-  const beside = { folder, config, clock, log, findings, onFatal }
+  const beside = { folder, config, clock, log, findings, onFatal, signal }
   const storage = config.database ? await openInDatabase(beside, config.database, node) : await openInFolder(beside)
   const { keys, pushKeys, store, blobs } = storage
   undo.push(() => within(storage.close(), STORE_MS))
@@ -170,7 +175,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     checksAnswers: false,
   })
   const { isShared } = store
-  const leases = await orRefused(() => openLeases(kernel, { node, names: LEASES, monotonic: () => performance.now() }, clock, log))
+  const leases = await openLeases(kernel, { node, names: LEASES, monotonic: () => performance.now() }, clock, log)
   self.leases = leases
   // Of a database that others have open as well, what is pending may be under way there.
   if (!isShared) await concludeUnknown(kernel, log)
@@ -213,7 +218,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   undo.push(() => Promise.all([http.stop(), rpc.stop(), effects.stop()]))
   undo.push(kernel.release)
   if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
-  const port = await listen(http, config)
+  const port = await listening(() => http.listen(early?.handOver() ?? config.port, config.host), config)
   self.issuer = `${publicOrigin(config, port)}#${installation}`
   const url = `${tls ? 'https' : 'http'}://${hostInUrl(config.host)}:${port}`
   let stopped: Promise<void> | undefined
@@ -249,15 +254,6 @@ const nodeName = (): string =>
       .replace(/^[^A-Za-z0-9]+/, '')
       .slice(0, 50) || 'node'
   }-${randomBytes(4).toString('hex')}`
-
-/** A refusal at the start is told to the operator as it is. */
-async function orRefused<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    throw error instanceof Refusal ? new StartError(error.message) : error
-  }
-}
 
 const named = (difference: Difference | null): Found[] =>
   difference ? [{ what: `project ${difference.scope}, number ${difference.seq}`, how: difference.what }] : []
@@ -360,9 +356,9 @@ function httpOf(parts: Parts, config: Config, options: ServerOptions): HttpServe
   })
 }
 
-async function listen(http: HttpServer, { port, host }: Config): Promise<number> {
+async function listening<T>(work: () => Promise<T>, { port, host }: Config): Promise<T> {
   try {
-    return await http.listen(port, host)
+    return await work()
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     if (code === 'EADDRINUSE')

@@ -51,6 +51,8 @@ export type StorageParts = {
   readonly log: Logger
   readonly findings: Findings
   readonly onFatal: (error: unknown) => void
+  /** Ends the start early. */
+  readonly signal?: AbortSignal
 }
 
 /** The data folder holds everything, and one server has it. */

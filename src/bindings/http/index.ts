@@ -1,7 +1,7 @@
 // The HTTP binding: every command and query of the kernel is a POST. It knows no protocol by name and nothing of what it carries. A request goes
 // through one pipeline: pages of other origins, bridges, host and stop, route, body, answer.
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
+import type { Server as NetServer, Socket } from 'node:net'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import type { Hub } from '../live/hub.ts'
@@ -83,7 +83,8 @@ export type HttpOptions = {
 }
 
 export type HttpServer = {
-  listen(port: number, host: string): Promise<number>
+  /** On a port, or with a listener that was there before. */
+  listen(at: number | NetServer, host: string): Promise<number>
   /** From now on new connections are met with this certificate. */
   renew(tls: Tls): void
   /** Accepts nothing new, finishes what is under way, and ends within its bound. */
@@ -149,7 +150,7 @@ export function createHttp(options: HttpOptions): HttpServer {
   const handshakes = state.tls ? watchHandshakes(server) : null
   const arrivals = watchArrivals(state.sockets, bounds.requestMs)
   return {
-    listen: (port, host) => listenOn(server, port, host),
+    listen: (at, host) => listenOn(server, at, host),
     renew: (tls) => renewTls(server, tls),
     stop() {
       state.stopping = true

@@ -46,7 +46,7 @@ export type Reply = {
 
 export const replyOf = (failure: Failure): Reply => ({ status: failure.status, headers: failure.headers, body: bodyOf(failure) })
 
-const bodyOf = ({ code, message, details }: Pick<Failure, 'code' | 'message' | 'details'>): string =>
+export const bodyOf = ({ code, message, details }: Pick<Failure, 'code' | 'message' | 'details'>): string =>
   JSON.stringify({ error: { code, message, details } })
 
 /** A refusal with a status of its own, thrown. */

@@ -52,8 +52,9 @@ export function createNodeServer({ tls, bounds, sockets, unmet, isSocket, listen
   return server
 }
 
-export async function listenOn(server: Server, port: number, host: string): Promise<number> {
-  await listening(server, port, host === 'localhost' ? '127.0.0.1' : host)
+/** `at`: a port, or a listener to go on from. */
+export async function listenOn(server: Server, at: number | NetServer, host: string): Promise<number> {
+  await listening(server, at, host)
   const taken = (server.address() as AddressInfo).port
   // This name is two addresses.
   if (host === 'localhost') {
@@ -65,12 +66,14 @@ export async function listenOn(server: Server, port: number, host: string): Prom
   return taken
 }
 
-function listening(server: NetServer, port: number, host: string): Promise<void> {
+export function listening(server: NetServer, at: number | NetServer, host: string): Promise<void> {
   return new Promise((done, failed) => {
-    server.once('error', failed)
-    server.listen(port, host, () => {
+    const ready = (): void => {
       server.off('error', failed)
       done()
-    })
+    }
+    server.once('error', failed)
+    if (typeof at === 'number') server.listen(at, host === 'localhost' ? '127.0.0.1' : host, ready)
+    else server.listen(at, ready)
   })
 }

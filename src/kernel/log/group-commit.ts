@@ -294,12 +294,16 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
         .finally(() => (asking = null))
       return asking
     }
-    next ??= asking
-      .catch(() => undefined)
-      .then(() => {
-        next = null
-        return fresh()
-      })
+    const begin = (): Promise<void> => {
+      next = null
+      return fresh()
+    }
+    // Where the one under way has tried in vain, another one would let them wait for as long again.
+    const fail = (error: unknown): never => {
+      next = null
+      throw error
+    }
+    next ??= asking.then(begin, fail)
     return next
   }
   backend.watch?.(() => void fresh().catch(() => undefined))
@@ -322,7 +326,11 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       return heads.get(scope) ?? (await backend.head(scope)) ?? GENESIS
     },
     position: () => (backend.news ? backend.position() : Promise.resolve(durable)),
-    lately: (after) => (latest.length > 0 && latest[0]!.position <= after + 1 ? latest.filter(({ position }) => position > after) : null),
+    lately(after) {
+      // What comes next may be of others.
+      const isNext = latest.length > 0 && latest[0]!.position <= after + 1 && latest.at(-1)!.position > after
+      return isNext ? latest.filter(({ position }) => position > after) : null
+    },
     scan: backend.scan,
     keys: backend.keys,
     facts: (of, page) => (page.asStored ? backend.facts(of, page) : soundFacts(backend, of, page, report)),

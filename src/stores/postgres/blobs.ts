@@ -172,9 +172,9 @@ async function orUnavailable<T>(work: Promise<T>): Promise<T> {
 
 /** By age: another server may be writing them. */
 async function sweep(pool: pg.Pool): Promise<void> {
-  const old = `SELECT id FROM ${blobs} WHERE checksum IS NULL AND at < now() - make_interval(hours => ${UNFINISHED_HOURS})`
-  await pool.query(`DELETE FROM ${chunks} WHERE blob IN (${old})`)
-  await pool.query(`DELETE FROM ${blobs} WHERE id IN (${old})`)
+  const old = `SELECT id FROM ${blobs} WHERE checksum IS NULL AND at < now() - make_interval(hours => ${UNFINISHED_HOURS}) LIMIT 100`
+  // One by one: each may be large, and is gone for good.
+  for (const { id } of (await pool.query<{ id: string }>(old)).rows) await drop(pool, id)
 }
 
 async function drop(client: pg.Pool | pg.PoolClient, id: string): Promise<void> {

@@ -26,6 +26,7 @@ export type Link = {
 }
 
 const CONNECT_MS = 2_000
+const ALONE_CONNECT_MS = 5_000
 const BIGINT = 20
 /** Positions and counts stay below 2^53. */
 const types = {
@@ -93,6 +94,21 @@ export function createLink({ url, name, queryMs, settings = {}, opened, warned }
 }
 
 const destroy = (client: Client): void => (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy()
+
+/** One connection for what may wait for other servers: ended when nobody wants it any more. */
+export async function connectAlone(url: string, name: string, signal?: AbortSignal): Promise<Client> {
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: ALONE_CONNECT_MS,
+    application_name: name,
+    keepAlive: true,
+  })
+  client.on('error', () => undefined)
+  signal?.throwIfAborted()
+  signal?.addEventListener('abort', () => destroy(client), { once: true })
+  await client.connect()
+  return client
+}
 
 /** A setting that did not take, such as behind a pooler that hands each transaction to another session, would hold up every server. */
 async function prepare(client: Client, settings: Readonly<Record<string, string>>): Promise<void> {
@@ -178,5 +194,6 @@ export function unavailableFor(error: unknown): Refusal | null {
 export function wordsFor(error: unknown): string {
   const known = WORDS[codeOf(error)]
   const said = error instanceof AggregateError ? error.errors.map(String).join('; ') : (error as Error).message
+  if (said.includes('client password must be a string')) return 'the database wants a password, and the URL has none'
   return known === undefined ? said : `${known} (${said})`
 }

@@ -88,9 +88,16 @@ export function blobPool(url: string, node: string): pg.Pool {
     application_name: `countersign ${node} bytes`,
     max: 4,
     connectionTimeoutMillis: 4_000,
-    query_timeout: 30_000,
+    // A portion of bytes, or a few rows.
+    query_timeout: 4_500,
     idleTimeoutMillis: 10_000,
     keepAlive: true,
+    async onConnect(client) {
+      // One that ends in use fails what is on it; without a listener the process would end as well.
+      client.on('error', () => undefined)
+      // A server that is stopped in between must not hold up those who send the same bytes.
+      await client.query(`SET idle_in_transaction_session_timeout = '10s'; SET lock_timeout = '4s'`)
+    },
   })
   // A connection that ends while nobody uses it is replaced with the next use.
   pool.on('error', () => undefined)

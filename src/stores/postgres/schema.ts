@@ -1,7 +1,7 @@
 // The tables of a database, as a numbered list of steps. A step that was released is never changed, and steps only add: servers of the
 // release before go on working on what they know. `COLLATE "C"`: texts are compared by their bytes, whatever the locale of the database.
-import pg from 'pg'
-import { SCHEMA } from './link.ts'
+import type pg from 'pg'
+import { connectAlone, SCHEMA } from './link.ts'
 
 export const steps: readonly string[] = [
   // The one row of `head` is locked by every group: writers take turns. Rows that change all the time stay on their page (fillfactor).
@@ -43,18 +43,17 @@ export const steps: readonly string[] = [
    CREATE INDEX blob_pins_checksum ON blob_pins (checksum)`,
 ]
 
-const CONNECT_MS = 5_000
 /** One server migrates, the others wait for it; a step may take its time. */
-const LOCK = 4_820_174_231
+export const MIGRATING = 4_820_174_231
 
 /** Brings a database to this release's tables. Refused where a newer release has been. */
-export async function migrate(url: string, all: readonly string[] = steps): Promise<void> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_MS, application_name: 'countersign migrations' })
-  client.on('error', () => undefined)
-  await client.connect()
+export async function migrate(url: string, all: readonly string[] = steps, signal?: AbortSignal): Promise<void> {
+  const client = await connectAlone(url, 'countersign migrations', signal)
   try {
+    // One that is stopped between two steps is passed over. PostgreSQL 13 has no such setting for a session.
+    await client.query(`SET idle_session_timeout = '30s'`).catch(() => undefined)
     // Creating the same thing twice at one moment fails in PostgreSQL, also with IF NOT EXISTS.
-    await client.query('SELECT pg_advisory_lock($1)', [LOCK])
+    await client.query('SELECT pg_advisory_lock($1)', [MIGRATING])
     const noted = await notedIn(client)
     if (noted > all.length) throw newer(noted, all.length)
     if (noted === 0) {

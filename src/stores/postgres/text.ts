@@ -14,4 +14,4 @@ export const fromDb = (text: string): string =>
 
 /** A B-tree entry has at most 2,704 bytes. */
 export const ENTRY_BYTES_MAX = 2_600
-export const isTooLong = (text: string): boolean => text.length * 3 > ENTRY_BYTES_MAX && Buffer.byteLength(text) > ENTRY_BYTES_MAX
+export const isTooLong = (text: string): boolean => text.length * 3 > ENTRY_BYTES_MAX && Buffer.byteLength(inDb(text)) > ENTRY_BYTES_MAX

@@ -6,6 +6,7 @@ import type { Client, QueryResult } from 'pg'
 import type { Backend, DocState, Group, State, Wanted, WriteFailure } from '#kernel/log/backend.ts'
 import type { Head } from '#kernel/log/hash-chain.ts'
 import type { Key } from '#kernel/log/store.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
 import { CHANNEL, FEED, type Feed, type FeedRow } from './feed.ts'
 import { ask, asksAgain, inOneTrip, isLost, Lost, together, unavailableFor, type Link, type Row } from './link.ts'
 import { rowsOf } from './statements.ts'
@@ -205,8 +206,14 @@ function failureFor(error: unknown): Error & WriteFailure {
 function refuseTooLong({ entries, create, counts }: Group): void {
   const long = entries.find(isTooLong) ?? create.find(({ key }) => isTooLong(key))?.key ?? counts.find(([prefix]) => isTooLong(prefix))?.[0]
   if (long !== undefined)
-    throw failing('refused', `an index entry of ${Buffer.byteLength(long)} bytes is longer than the database takes: ${long.slice(0, 80)}`)
+    throw Object.assign(
+      new Refusal('TOO_LARGE', `an index entry of ${Buffer.byteLength(long)} bytes is longer than the database takes: ${shownOf(long)}`),
+      { failure: 'refused' as const },
+    )
 }
+
+/** Its beginning, with a space where its parts meet. */
+const shownOf = (entry: string): string => entry.slice(0, 80).replaceAll('\0', ' ')
 
 type Read = { readonly state: Omit<State, 'news'>; readonly news: readonly FeedRow[] }
 

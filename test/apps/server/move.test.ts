@@ -1,10 +1,11 @@
 // The move of an installation from a data folder into a database and back.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { describe, test } from 'node:test'
 import { moveToDatabase, moveToFolder } from '#apps/server/database/move.ts'
 import type { DatabaseSettings } from '#apps/server/settings/database-settings.ts'
+import { runPiped } from '../../support/as-processes/cli.ts'
 import { inDatabase, isPostgresOff, newDatabase } from '../../support/as-processes/postgres.ts'
 import { enroll } from '../../support/as-processes/server.ts'
 import { dataFolder, runToEnd, start } from '../../support/as-processes/server-process.ts'
@@ -58,9 +59,15 @@ describe('a move', { skip: isPostgresOff }, () => {
     assert.equal((await call(nodes[1]!.port, adminKey, 'collaboration/audit.verify', {})).valid, true)
     for (const node of nodes) await node.end()
 
-    const back = dataFolder(t)
-    const returned = await moveToFolder(settings, back, quiet)
+    const above = dirname(dataFolder(t))
+    const back = join(above, 'm1')
+    // By the command, to a folder whose name could be the end of an id.
+    const given = { COUNTERSIGN_SECRET: SECRET, HOME: above }
+    const ran = await runPiped(['migrate', '--from', url, '--to', 'm1', '--json'], { env: given, cwd: above })
+    assert.equal(ran.code, 0, ran.err)
+    const returned = JSON.parse(ran.out) as { facts: number }
     assert.ok(returned.facts > moved.facts)
+    await assert.rejects(moveToFolder(settings, back, quiet), /holds an installation already/)
     const [row] = await inDatabase(url, 'SELECT max(position) AS n FROM countersign.facts')
     assert.equal(returned.facts, Number(row!['n']))
     const last = await start(t, ['--data', back])

@@ -4,11 +4,13 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
+import pg from 'pg'
 import { WebSocket } from 'ws'
+import { MIGRATING } from '#stores/postgres/schema.ts'
 import { runPiped, type Ran } from '../../support/as-processes/cli.ts'
-import { inDatabase, isPostgresOff } from '../../support/as-processes/postgres.ts'
+import { freePort, inDatabase, isPostgresOff, newDatabase } from '../../support/as-processes/postgres.ts'
 import { enroll } from '../../support/as-processes/server.ts'
-import { dataFolder, runToEnd } from '../../support/as-processes/server-process.ts'
+import { dataFolder, launch, runToEnd, start } from '../../support/as-processes/server-process.ts'
 import { SECRET, startServers, type Node, type Servers } from '../../support/as-processes/servers.ts'
 import { send, type Answer } from '../../support/over-sockets/http-client.ts'
 
@@ -144,6 +146,38 @@ describe('several servers', { skip: isPostgresOff }, () => {
     assert.equal(existsSync(join(again.data, 'admin.key')) && existsSync(join(a.data, 'admin.key')), false, 'the first one made it')
     await drains(servers)
     await keepsKeys(t, servers, a, again)
+  })
+
+  test('say that they are starting while another one migrates, and end when they are told to', async (t) => {
+    const { url, drop } = await newDatabase()
+    t.after(drop)
+    const other = new pg.Client({ connectionString: url })
+    await other.connect()
+    t.after(() => other.end())
+    await other.query('SELECT pg_advisory_lock($1)', [MIGRATING])
+    const env = { COUNTERSIGN_DATABASE: url, COUNTERSIGN_SECRET: SECRET, COUNTERSIGN_LOG: 'warn' }
+    const port = await freePort()
+    const starting = start(t, ['--data', dataFolder(t), '--port', String(port)], { env })
+    const at = (path: string, of = port): Promise<Answer | null> => send(of, path, { method: 'GET' }).catch(() => null)
+    await until('it listens', async () => (await at('/ready')) !== null, 60_000)
+    const early = (await at('/ready'))!
+    assert.deepEqual([early.status, early.json], [503, { ready: false, reason: 'starting' }])
+    assert.equal((await at('/health'))!.status, 503)
+    const call = await send(port, '/v1/identity/me.get', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' })
+    assert.deepEqual([call.status, call.json.error.code, call.headers['retry-after']], [503, 'UNAVAILABLE', '1'])
+    // One that is not wanted any more does not wait for the other.
+    const second = await freePort()
+    const unwanted = launch(t, ['--data', dataFolder(t), '--port', String(second)], { env })
+    await until('the second listens', async () => (await at('/ready', second)) !== null, 60_000)
+    unwanted.child.kill('SIGTERM')
+    assert.equal((await unwanted.ended()).code, 0)
+    await other.query('SELECT pg_advisory_unlock_all()')
+    const node = await starting
+    assert.equal(node.port, port)
+    assert.deepEqual((await at('/ready'))!.json, { ready: true })
+    assert.equal((await at('/health'))!.json.store, 'postgres')
+    assert.equal((await node.end('SIGTERM')).code, 0)
+    assert.equal(await at('/ready'), null)
   })
 
   async function drains(servers: Servers): Promise<void> {

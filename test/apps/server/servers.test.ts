@@ -1,13 +1,21 @@
 // Several servers on one PostgreSQL: each sees what any other has acknowledged, and none is missed when it dies.
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
+import { chmodSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
+import { realClock } from '#apps/server/clock.ts'
+import { openInDatabase } from '#apps/server/database/shared-storage.ts'
+import type { StorageParts } from '#apps/server/storage.ts'
+import type { Batch } from '#kernel/log/store.ts'
+import { postgresStore } from '#stores/postgres.ts'
 import { postgresBlobs } from '#stores/postgres/blobs.ts'
 import { blobPool, createPins } from '#stores/postgres/pins.ts'
 import { freePort, isPostgresOff, inDatabase, newDatabase, sharedPostgres, startPostgres } from '../../support/as-processes/postgres.ts'
 import { enroll } from '../../support/as-processes/server.ts'
 import { dataFolder, runToEnd } from '../../support/as-processes/server-process.ts'
 import { SECRET, startServers, type Node } from '../../support/as-processes/servers.ts'
+import { batchOf } from '../../support/in-process/batches.ts'
 import { send } from '../../support/over-sockets/http-client.ts'
 
 const ok = async (answer: Promise<{ status: number; body: any }>): Promise<any> => {
@@ -109,6 +117,12 @@ const refused = async (t: TestContext, env: Record<string, string>, words: RegEx
   assert.equal(code, 1)
 }
 
+function withPassword(url: string, password: string): string {
+  const given = new URL(url)
+  given.password = password
+  return given.href
+}
+
 describe('a start is refused in words', { skip: isPostgresOff }, () => {
   test('with another secret, which is named', async (t) => {
     const { url } = await startServers(t, 1)
@@ -142,8 +156,69 @@ describe('a start is refused in words', { skip: isPostgresOff }, () => {
     const other = await startPostgres({ settings: { fsync: 'off' }, initdb: ['--locale=C', '-E', 'LATIN1'] })
     t.after(other.stop)
     await refused(t, envFor(other.url), /its encoding is LATIN1, not UTF8/)
-    const utf = await startPostgres({ settings: { fsync: 'off' } })
-    t.after(utf.stop)
-    await refused(t, envFor(utf.url), /its fsync is off/)
   })
+  test('without a password, with another one, and without fsync', async (t) => {
+    const file = `${dataFolder(t)}-password`
+    writeFileSync(file, 'hush', { mode: 0o644 })
+    chmodSync(dirname(file), 0o755)
+    const utf = await startPostgres({ settings: { fsync: 'off' }, initdb: ['--locale=C', '-A', 'scram-sha-256', '--pwfile', file] })
+    t.after(utf.stop)
+    await refused(t, envFor(utf.url), /the database wants a password, and the URL has none/)
+    await refused(t, envFor(withPassword(utf.url, 'wrong')), /the database refuses the password/)
+    await refused(t, envFor(withPassword(utf.url, 'hush')), /its fsync is off/)
+  })
+  test('with too many connections', async (t) => {
+    const server = (await sharedPostgres())!
+    const { url, drop } = await newDatabase()
+    t.after(drop)
+    const role = `few_${randomBytes(4).toString('hex')}`
+    await inDatabase(server, `CREATE ROLE ${role} LOGIN CONNECTION LIMIT 1`)
+    t.after(() => inDatabase(server, `DROP ROLE ${role}`))
+    const other = new URL(url)
+    other.username = role
+    await refused(t, envFor(other.href), /the database takes no more connections \(too many connections for role/)
+    const [row] = await inDatabase(url, `SELECT to_regnamespace('countersign') AS found`)
+    assert.equal(row!['found'], null, 'nothing was made')
+  })
+})
+
+test('a database of another locale is read in the order of bytes', { skip: isPostgresOff }, async (t) => {
+  const server = (await sharedPostgres())!
+  const name = `icu_${randomBytes(6).toString('hex')}`
+  await inDatabase(server, `CREATE DATABASE ${name} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'de' LOCALE 'C'`)
+  t.after(() => inDatabase(server, `DROP DATABASE ${name} WITH (FORCE)`))
+  const url = new URL(server)
+  url.pathname = `/${name}`
+  const store = await postgresStore(url.href)
+  t.after(() => store.close())
+  const words = ['Z', 'a', '\u{e4}', 'B', '_', 'b', '~', '1']
+  const entering = (word: string): Batch =>
+    batchOf({ create: new Set([`k/${word}`]), puts: [{ key: `k/${word}`, value: {}, text: '{}' }], add: [`e\0${word}`] })
+  for (const word of words) await store.commit(entering(word))
+  const inBytes = words.toSorted((one, two) => Buffer.compare(Buffer.from(one), Buffer.from(two)))
+  assert.deepEqual(
+    await store.scan('e\0', 'e\u{1}', 20),
+    inBytes.map((word) => `e\0${word}`),
+  )
+  assert.deepEqual(
+    await store.keys('k/', 'k0', 20),
+    inBytes.map((word) => `k/${word}`),
+  )
+})
+
+test('a clock that is an hour from that of the database is told in the log', { skip: isPostgresOff }, async (t) => {
+  const { url, drop } = await newDatabase()
+  t.after(drop)
+  const said: string[] = []
+  const parts = {
+    clock: { ...realClock, now: () => Date.now() + 3_600_000 },
+    log: { warn: (_: object, words: string) => said.push(words) },
+    findings: { add: () => undefined },
+    onFatal: assert.fail,
+  } as unknown as StorageParts
+  const settings = { url, secret: { name: 'COUNTERSIGN_SECRET', text: SECRET }, blobs: null, isReplicatedOnly: false }
+  const storage = await openInDatabase(parts, settings, 'node-1')
+  for (const worker of storage.workers) await worker.stop()
+  await storage.close()
+  assert.match(said.join(), /^the clock of this server is 3600 s ahead of that of the database/)
 })

@@ -33,7 +33,11 @@ type Options = {
   readonly first?: string
 }
 
-function launch(t: Pick<TestContext, 'after'>, args: readonly string[], { env = {}, node = [], first = ':' }: Options) {
+type Launched = Pick<Running, 'child' | 'ended' | 'stdout' | 'stderr'> & { readonly closed: Promise<unknown> }
+
+/** Starts it, and waits for nothing. */
+export function launch(t: Pick<TestContext, 'after'>, args: readonly string[], options: Options): Launched {
+  const { env = {}, node = [], first = ':' } = options
   const words = ['-c', `${first}; exec "$0" "$@"`, process.execPath, ...node, MAIN, ...args]
   const child = spawn('sh', words, { env: { PATH: process.env['PATH'], ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
   let stdout = ''
@@ -50,9 +54,9 @@ function launch(t: Pick<TestContext, 'after'>, args: readonly string[], { env = 
 export const runToEnd = (t: Pick<TestContext, 'after'>, args: readonly string[], options: Options = {}): Promise<Ended> =>
   launch(t, args, options).ended()
 
-/** Starts it on a free port and waits until it says that it is ready. */
+/** Starts it, on a free port unless one is given, and waits until it says that it is ready. */
 export async function start(t: Pick<TestContext, 'after'>, args: readonly string[], options: Options = {}): Promise<Running> {
-  const { child, closed, ended, stdout, stderr } = launch(t, ['--port', '0', ...args], options)
+  const { child, closed, ended, stdout, stderr } = launch(t, args.includes('--port') ? args : ['--port', '0', ...args], options)
   let over = false
   void closed.then(() => (over = true))
   while (!/^next, in another terminal:\n/m.test(stdout())) {

@@ -170,8 +170,11 @@ async function wholeId(remote: Remote, text: string, prefixes: readonly string[]
   return [...found][0] ?? text
 }
 
+/** Fields that share the name of one that holds an id. */
+const NO_IDS: readonly string[] = ['time', 'folder|url']
+
 const kindsOf = ({ path, name, placeholder }: Flag): readonly string[] =>
-  placeholder === 'time' ? [] : (fields[(path?.at(-1) ?? name).replaceAll('-', '_')] ?? [])
+  NO_IDS.includes(placeholder) ? [] : (fields[(path?.at(-1) ?? name).replaceAll('-', '_')] ?? [])
 
 /** The given values, with whole ids. The server is asked only for those that are short. */
 export async function withWholeIds({ positionals, flags }: Spec, given: Given, remote: () => Promise<Remote>): Promise<Given> {

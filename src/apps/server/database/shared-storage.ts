@@ -1,7 +1,7 @@
 // Storage in a PostgreSQL that several servers share. The needs on that database are checked before anything is answered.
 import pg from 'pg'
 import { postgresBlobs } from '#stores/postgres/blobs.ts'
-import { SCHEMA, wordsFor } from '#stores/postgres/link.ts'
+import { connectAlone, SCHEMA, wordsFor } from '#stores/postgres/link.ts'
 import { blobPool, createPins } from '#stores/postgres/pins.ts'
 import { wrappedValues } from '#stores/postgres/wrapped-values.ts'
 import { openBlobs } from '#stores/blobs.ts'
@@ -22,10 +22,14 @@ export type Durability = 'single' | 'replicated'
 const LOOK_MS = 10_000
 /** For so long servers can catch up with what others did; one that missed more forgets its cache. */
 const KEPT_SECONDS = 600
+/** Clocks that are set by the network differ by less. */
+const CLOCKS_MS_MAX = 5_000
 const CONNECT_MS = 5_000
+/** A pooler without a free session says nothing. */
+const ANSWER_MS = 10_000
 
 export async function openInDatabase(parts: StorageParts, settings: DatabaseSettings, node: string): Promise<Storage> {
-  const { clock, log, findings, onFatal } = parts
+  const { clock, log, findings, onFatal, signal } = parts
   const secret = secretFrom(settings.secret)
   let durability = await orStartError(() => checked(settings))
   const figures = createDatabaseFigures()
@@ -34,6 +38,7 @@ export async function openInDatabase(parts: StorageParts, settings: DatabaseSett
   const store = await orStartError(() =>
     postgresStore(settings.url, {
       node,
+      ...(signal ? { signal } : {}),
       fatal: onFatal,
       found: findings.add,
       tag: (text) => tag(text),
@@ -53,8 +58,11 @@ export async function openInDatabase(parts: StorageParts, settings: DatabaseSett
     const keys = await openSharedKeys(values, settings.secret.name, { now: clock.now, entropy: realEntropy })
     tag = taggerOf(keys.server)
     const pins = createPins(pool)
+    const clocks = compareClocks(store, clock.now, log)
+    await clocks()
     const look = every(LOOK_MS, async () => {
       durability = await durabilityOf(store)
+      await clocks()
     })
     return {
       kind: 'postgres',
@@ -69,7 +77,7 @@ export async function openInDatabase(parts: StorageParts, settings: DatabaseSett
       trim: () => store.trim(KEPT_SECONDS),
       workers: [look],
       figures: () => figures.lines(store.foreign()),
-      settingUp: (work) => alone(pool, work),
+      settingUp: (work) => alone(settings.url, signal, work),
       close,
     }
   } catch (error) {
@@ -78,16 +86,15 @@ export async function openInDatabase(parts: StorageParts, settings: DatabaseSett
   }
 }
 
-/** One server after the other: the first makes what the others find. */
-async function alone<T>(pool: pg.Pool, work: () => Promise<T>): Promise<T> {
-  const client = await pool.connect()
+/** One server after the other: the first makes what the others find. One that was stopped in the midst of it is passed over. */
+async function alone<T>(url: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+  const client = await orStartError(() => connectAlone(url, 'countersign first start', signal))
   try {
-    await client.query('BEGIN')
-    await client.query(`SELECT n FROM ${SCHEMA}.migrations WHERE n = 1 FOR UPDATE`)
+    await orStartError(() => client.query(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = '30s'`))
+    await orStartError(() => client.query(`SELECT n FROM ${SCHEMA}.migrations WHERE n = 1 FOR UPDATE`))
     return await work()
   } finally {
-    await client.query('ROLLBACK').catch(() => undefined)
-    client.release()
+    await client.end().catch(() => undefined)
   }
 }
 
@@ -100,6 +107,21 @@ function every(ms: number, work: () => Promise<void>): Worker {
       clearInterval(timer)
       return Promise.resolve()
     },
+  }
+}
+
+/** Nothing is decided by comparing clocks, but a deadline comes when that of the server which holds the timers says so. */
+function compareClocks(store: PostgresStore, now: () => number, log: StorageParts['log']): () => Promise<void> {
+  let isSaid = false
+  return async () => {
+    const [row] = await store.query<{ ms: string }>('clock', 'SELECT extract(epoch FROM clock_timestamp()) * 1000 AS ms', [])
+    const apart = now() - Number(row!.ms)
+    const isApart = Math.abs(apart) > CLOCKS_MS_MAX
+    if (isApart && !isSaid) {
+      const words = `${Math.round(Math.abs(apart) / 1_000)} s ${apart > 0 ? 'ahead of' : 'behind'}`
+      log.warn({}, `the clock of this server is ${words} that of the database, by which deadlines come early or late: set both clocks`)
+    }
+    isSaid = isApart
   }
 }
 
@@ -117,7 +139,7 @@ const NEEDED = 130_000
 
 /** A setting that would lose acknowledged work, or stop it later, is told at the start. */
 async function checked({ url, isReplicatedOnly }: DatabaseSettings): Promise<Durability> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_MS })
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_MS, query_timeout: ANSWER_MS })
   client.on('error', () => undefined)
   await client.connect()
   try {
@@ -159,7 +181,7 @@ async function checked({ url, isReplicatedOnly }: DatabaseSettings): Promise<Dur
 
 /** A pooler that gives each transaction another session loses settings and notifications. */
 async function refusePooler(first: pg.Client, url: string): Promise<void> {
-  const second = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_MS })
+  const second = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_MS, query_timeout: ANSWER_MS })
   second.on('error', () => undefined)
   await second.connect()
   const sessionOf = async (client: pg.Client): Promise<number> =>
