@@ -451,6 +451,18 @@ export const mistakes: readonly Mistake[] = [
     'const due = null as ReturnType<typeof kind.due>\n',
   ),
   one(
+    'a-denied-capability-runs',
+    'protocols/delegation/capabilities/permission.ts',
+    "const denied = scopes.find(({ grant }) => grant?.decision === 'deny')",
+    "const denied = scopes.find(({ grant, isNeeded }) => isNeeded && grant?.decision === 'deny')",
+  ),
+  one(
+    'a-denied-capability-runs-in-a-part',
+    'protocols/collaboration/task/grants.ts',
+    "if (grant?.decision === 'deny') return grant\n    below = above",
+    'below = above',
+  ),
+  one(
     'effect-before-its-intent',
     'kernel/kernel.ts',
     'if (pending) effects.begin(pending.id)',

@@ -19,7 +19,7 @@ import { ATTEMPTS_MAX } from './fates.ts'
 import { createReceivers, hasReceivers, type Receivers } from './receivers.ts'
 import { checkRecipients, returning } from './recipient-laws.ts'
 import { createTelling, type Telling } from './telling.ts'
-import { copyOf, projectsOf, type Template } from './world.ts'
+import { copyOf, isAtWork, projectsOf, type Template } from './world.ts'
 
 export type Outcome = {
   readonly seed: number
@@ -36,8 +36,9 @@ export type SimulateOptions = { readonly steps?: number; readonly trace?: boolea
 
 const STEPS = 180
 const IN_FLIGHT_MAX = 6
-/** How much of what happens is the agents' processes. */
+/** How much of what happens is the agents' processes; more of it where work is under way from the beginning. */
 const PROCESSES = 0.28
+const PROCESSES_AT_WORK = 0.5
 /** And how much is asked and answered beside all tasks. */
 const ASKING = 0.16
 /** And, where somebody is told by HTTP, what is done about that. */
@@ -53,6 +54,8 @@ type Simulation = {
   readonly clients: Clients
   readonly planner: Planner
   readonly processes: Processes
+  /** How much of what happens is theirs. */
+  readonly share: number
   readonly asking: Asking
   /** null: in this history nobody is told by HTTP. */
   readonly telling: Telling | null
@@ -99,14 +102,14 @@ const settled = (): Promise<void> => new Promise((done) => setImmediate(done))
 
 function assemble(seed: number, template: Template, note: (what: string) => void, happened: (what: string) => void): Simulation {
   const random = createRandom(seed)
-  const disk = copyOf(template.disk)
+  const disk = copyOf(isAtWork(seed) ? template.atWork : template.disk)
   const violations: string[] = []
   const fail = (words: string): void => {
     violations.push(words)
     note(`VIOLATED: ${words}`)
   }
   const record = createRecord(disk, fail)
-  const processes = createProcesses(random, record, fail)
+  const processes = createProcesses(random, record, isAtWork(seed), fail)
   const effects = createEffectLaws(record, fail)
   const laws = createLaws(disk, record, processes.hasAcknowledged, fail)
   const receivers = createReceivers({ random, disk, record, processes, isFaulty: () => machine.isFaulty(), happened, fail })
@@ -144,7 +147,7 @@ function assemble(seed: number, template: Template, note: (what: string) => void
       const at = kindOf(key).due(JSON.parse(text))?.at
       return at === undefined ? [] : [{ id: key, due: at }]
     })
-  const planner = createPlanner(random, record, machine.now)
+  const planner = createPlanner(random, record, machine.now, isAtWork(seed))
   const asking = createAsking(random, record, machine.now)
   const telling = hasReceivers(seed) ? createTelling(random, record, machine.now) : null
   return {
@@ -152,6 +155,7 @@ function assemble(seed: number, template: Template, note: (what: string) => void
     clients,
     planner,
     processes,
+    share: isAtWork(seed) ? PROCESSES_AT_WORK : PROCESSES,
     asking,
     telling,
     receivers,
@@ -212,10 +216,10 @@ function step(sim: Simulation, count: (what: string) => void): string {
   return `${choice}, it is ${new Date(machine.now()).toISOString()}`
 }
 
-function begin({ clients, planner, processes, asking, telling, random }: Simulation): string {
+function begin({ clients, planner, processes, asking, telling, random, share }: Simulation): string {
   const kind = random.next()
   const isTelling = telling !== null && random.chance(TELLING)
-  const usual = kind < PROCESSES ? processes.next : kind < PROCESSES + ASKING ? asking.next : planner.next
+  const usual = kind < share ? processes.next : kind < share + ASKING ? asking.next : planner.next
   const made = (isTelling ? telling.next : usual)(clients.started())
   const plan = telling?.withCallback(made) ?? made
   if (clients.isTaken(plan)) return 'nothing'
