@@ -94,7 +94,8 @@ export async function createTemplate(): Promise<Template> {
 async function beginWork(call: (as: string, operation: string, input: object) => Promise<any>): Promise<void> {
   for (const [project_id, { principal, agents }] of Object.entries(projects)) {
     const [first, second] = agents
-    const { id: task_id } = (await call(principal, 'collaboration/task.create', { project_id, spec: { goal: 'work' }, delegable: true })).task
+    const { id: task_id } = (await call(principal, 'collaboration/task.create', { project_id, spec: { goal: 'work' }, delegable: true }))
+      .task
     await call(principal, 'collaboration/task.assign', { task_id, assignee: first })
     await call(first, 'collaboration/task.start', { task_id })
     if (project_id !== 'project_default') continue

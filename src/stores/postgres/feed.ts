@@ -39,11 +39,12 @@ export function createFeed(start: number): Feed {
     since: () => applied,
     take(rows, since) {
       const { groups: last, position } = rows[0]!
-      // What was forgotten while they were on their way stays to be said.
-      if (since > applied) return null
       if (last <= applied) return null
-      applied = last
+      // What was forgotten while they were on their way stays to be said, with everything after it. What they say is said all the same:
+      // whoever waits at a barrier must not go on without it.
+      if (since <= applied) applied = last
       const news = rows.filter(({ n }) => n !== null)
+      if (last === since) return null
       heard += news.length
       // Rows are kept for some minutes: a server that missed more forgets everything.
       if (news.length < last - since) return { position, keys: 'all', wakes: 'all' }
