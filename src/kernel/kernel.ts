@@ -10,7 +10,7 @@ import { bookkeeping, refuseHidden, Reply } from './log/outbox-document.ts'
 import { createDenials } from './call/denials.ts'
 import { batchOf, draftAt, isEmpty, readingAt, record, subjectsIn, type Draft, type DraftFact } from './call/unit-of-work.ts'
 import { Conflict, kernelCodes, Refusal, type Fault } from './declare/errors.ts'
-import { beginIn, concludeIn, createEffects, outcomeElsewhere, type Answer } from './call/effects.ts'
+import { beginIn, concludeLost, concludeIn, createEffects, outcomeElsewhere, type Answer } from './call/effects.ts'
 import { callEach } from './call/fan-out.ts'
 import { authorize, SYSTEM, type Actor } from './declare/access.ts'
 import { createLanes } from './codec/key-mutex.ts'
@@ -132,6 +132,7 @@ export function createKernel(options: KernelOptions): Kernel {
           return { ...answer, nothing: draft.nothing, actor }
         } catch (error) {
           if (draft.wanted) effects.drop(draft.wanted.id)
+          if (draft.wanted && isUnknown(error)) void concludeLost({ store, sleep: options.sleep }, draft.wanted.id, call)
           if (error instanceof Conflict && (await mayTryAgain(attempt, began))) {
             stats.conflicts++
             // Two losers over one document would lose again together: from now on they go one after the other.
@@ -147,6 +148,9 @@ export function createKernel(options: KernelOptions): Kernel {
       leave?.()
     }
   }
+
+  /** Nobody knows whether it was committed. */
+  const isUnknown = (error: unknown): boolean => error instanceof Refusal && error.details?.['outcome'] === 'unknown'
 
   /** The same call came twice at once, and the other one was first: what it met was its own effect, so it gets the same answer. */
   async function isAnsweredByNow({ before }: Draft, actor: Actor, key: string | undefined): Promise<boolean> {
@@ -232,8 +236,13 @@ export function createKernel(options: KernelOptions): Kernel {
   }
 
   /** A process alone does everything itself: what it does not know of was left open by a crash, and is answered as it stands. */
-  const elsewhere = (id: string, replyId: string): Promise<unknown> | undefined =>
-    store.isShared ? outcomeElsewhere({ store, tail, sleep: options.sleep }, id, replyId) : undefined
+  function elsewhere(id: string, replyId: string): Promise<unknown> | undefined {
+    if (!store.isShared) return undefined
+    const outcome = outcomeElsewhere({ store, tail, sleep: options.sleep }, id, replyId)
+    // It may fail before the call has come so far as to wait for it: that must not be a failure that nobody caught.
+    outcome.catch(() => undefined)
+    return outcome
+  }
 
   async function decideInto(
     draft: Draft,

@@ -3,6 +3,7 @@
 import { randomFillSync } from 'node:crypto'
 import type { Backend, Group, State } from '#kernel/log/backend.ts'
 import { createSequencer, type SequencerOptions } from '#kernel/log/group-commit.ts'
+import type { Head } from '#kernel/log/hash-chain.ts'
 import type { ImageAtRest } from '#kernel/log/sealed-documents.ts'
 import type { FactsOf, FactsPage, Hint, Store, StoredFact } from '#kernel/log/store.ts'
 
@@ -54,8 +55,11 @@ export function memoryStore(options: MemoryOptions = {}): Store {
   })
 }
 
-function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onWrite']>, isShared: boolean): Backend {
-  const { facts, images, docs, entries, counts, groups, watching } = disk
+/** What a backend reads: each answer is about the moment of the question. */
+export type MemoryReads = Omit<Backend, 'openedAt' | 'transact' | 'news' | 'watch' | 'heldUp' | 'close'>
+
+export function memoryReads(disk: MemoryDisk): MemoryReads {
+  const { facts, images, docs, entries, counts, groups } = disk
   // Sorted on demand: writes are many, scans few.
   let sorted: { readonly of: number; readonly entries: string[] } | undefined
   const newest = new Map<string, number>()
@@ -76,10 +80,67 @@ function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onW
     if (!doc && !newest) return undefined
     return { doc: doc ? { ...doc, text: doc.image === null ? doc.text : null } : null, newest: newest ? atRest(facts, newest) : null }
   }
-  function headOf(scope: string) {
-    const row = facts.findLast((fact) => fact.scope === scope)
-    return row && { seq: row.seq, hash: row.hash, at: row.at }
+  return {
+    read: (keys) => Promise.resolve(keys.map(get)),
+    inspect: (key, some, counted) =>
+      Promise.resolve({
+        row: get(key),
+        images: images.filter((image) => image.key === key).length,
+        entries: some.map((entry) => entries.has(entry)),
+        counts: counted.map((prefix) => counts.get(prefix) ?? 0),
+      }),
+    tally: (prefix) =>
+      Promise.resolve({ counted: counts.get(prefix) ?? 0, there: [...entries].filter((entry) => entry.startsWith(prefix)).length }),
+    allKeys: (after, limit) =>
+      Promise.resolve(
+        [...new Set([...docs.keys(), ...images.map(({ key }) => key)])]
+          .filter((key) => key > after)
+          .sort()
+          .slice(0, limit),
+      ),
+    prefixes: (after, limit) =>
+      Promise.resolve(
+        [...counts.keys()]
+          .filter((prefix) => prefix > after)
+          .sort()
+          .slice(0, limit),
+      ),
+    head: (scope) => Promise.resolve(headIn(disk, scope)),
+    count: (prefix) => Promise.resolve(counts.get(prefix) ?? 0),
+    position: () => Promise.resolve(facts.length),
+    scan(after, end, limit, reverse = false) {
+      const all = sortedEntries()
+      const from = lowerBound(all, after, true)
+      const to = lowerBound(all, end, false)
+      return Promise.resolve(reverse ? all.slice(Math.max(from, to - limit), to).reverse() : all.slice(from, Math.min(to, from + limit)))
+    },
+    keys: (after, end, limit) =>
+      Promise.resolve(
+        [...docs.keys()]
+          .filter((key) => key > after && key < end)
+          .sort()
+          .slice(0, limit),
+      ),
+    facts: (of, page) => Promise.resolve(pageOf(facts, of, page).map((row) => storedOf(row, disk))),
+    place(key) {
+      const image = images[(docs.get(key)?.image ?? 0) - 1]
+      const row = image && facts[image.position - 1]
+      return Promise.resolve(row ? { scope: row.scope, seq: row.seq, position: row.position, hash: row.hash } : null)
+    },
+    seek(scope, at) {
+      const chain = facts.filter((fact) => fact.scope === scope)
+      return Promise.resolve(chain.find((fact) => fact.at >= at)?.seq ?? chain.length + 1)
+    },
   }
+}
+
+export function headIn({ facts }: MemoryDisk, scope: string): Head | undefined {
+  const row = facts.findLast((fact) => fact.scope === scope)
+  return row && { seq: row.seq, hash: row.hash, at: row.at }
+}
+
+function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onWrite']>, isShared: boolean): Backend {
+  const { facts, images, docs, counts, groups, watching } = disk
   const me = {}
   let told = groups.length
   function newsNow(): Hint | null {
@@ -94,7 +155,7 @@ function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onW
     position: facts.length,
     image: images.length,
     docOf: (key) => docs.get(key),
-    headOf,
+    headOf: (scope) => headIn(disk, scope),
     countOf: (prefix) => counts.get(prefix) ?? 0,
     isCacheTrue: !isShared,
   })
@@ -126,61 +187,12 @@ function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onW
           },
         }
       : {}),
-    read: (keys) => Promise.resolve(keys.map(get)),
-    inspect: (key, some, counted) =>
-      Promise.resolve({
-        row: get(key),
-        images: images.filter((image) => image.key === key).length,
-        entries: some.map((entry) => entries.has(entry)),
-        counts: counted.map((prefix) => counts.get(prefix) ?? 0),
-      }),
-    tally: (prefix) =>
-      Promise.resolve({ counted: counts.get(prefix) ?? 0, there: [...entries].filter((entry) => entry.startsWith(prefix)).length }),
-    allKeys: (after, limit) =>
-      Promise.resolve(
-        [...new Set([...docs.keys(), ...images.map(({ key }) => key)])]
-          .filter((key) => key > after)
-          .sort()
-          .slice(0, limit),
-      ),
-    prefixes: (after, limit) =>
-      Promise.resolve(
-        [...counts.keys()]
-          .filter((prefix) => prefix > after)
-          .sort()
-          .slice(0, limit),
-      ),
-    head: (scope) => Promise.resolve(headOf(scope)),
-    count: (prefix) => Promise.resolve(counts.get(prefix) ?? 0),
-    position: () => Promise.resolve(facts.length),
-    scan(after, end, limit, reverse = false) {
-      const all = sortedEntries()
-      const from = lowerBound(all, after, true)
-      const to = lowerBound(all, end, false)
-      return Promise.resolve(reverse ? all.slice(Math.max(from, to - limit), to).reverse() : all.slice(from, Math.min(to, from + limit)))
-    },
-    keys: (after, end, limit) =>
-      Promise.resolve(
-        [...docs.keys()]
-          .filter((key) => key > after && key < end)
-          .sort()
-          .slice(0, limit),
-      ),
-    facts: (of, page) => Promise.resolve(pageOf(facts, of, page).map((row) => storedOf(row, disk))),
-    place(key) {
-      const image = images[(docs.get(key)?.image ?? 0) - 1]
-      const row = image && facts[image.position - 1]
-      return Promise.resolve(row ? { scope: row.scope, seq: row.seq, position: row.position, hash: row.hash } : null)
-    },
-    seek(scope, at) {
-      const chain = facts.filter((fact) => fact.scope === scope)
-      return Promise.resolve(chain.find((fact) => fact.at >= at)?.seq ?? chain.length + 1)
-    },
+    ...memoryReads(disk),
     close: () => Promise.resolve(),
   }
 }
 
-function applyGroup({ facts, images, docs, entries, counts }: MemoryDisk, group: Group): void {
+export function applyGroup({ facts, images, docs, entries, counts }: MemoryDisk, group: Group): void {
   facts.push(...group.facts)
   images.push(...group.images)
   for (const { key, version, image, text, tag } of [...group.create, ...group.update]) {

@@ -72,24 +72,28 @@ export function createEffects(ports: Readonly<Record<string, Port>>, clock: Cloc
 
 const PAGE = 200
 
-type Ended = (node: string, epoch: number) => boolean
+type Others = Pick<Leases, 'isEnded' | 'asEnded'>
+const NOBODY_ELSE: Others = { isEnded: () => true, asEnded: (_, __, more) => ({ ...SYSTEM, ...more }) }
 
 /**
  * An effect that was under way when a process ended has an outcome that nobody knows. One process alone concludes it before it answers
  * anybody.
  */
-export async function concludeUnknown(kernel: Kernel, log: WorkerLog, isEnded: Ended = () => true): Promise<number> {
+export async function concludeUnknown(kernel: Kernel, log: WorkerLog, others: Others = NOBODY_ELSE): Promise<number> {
   const { store } = kernel
   let concluded = 0
   for (let keys: string[] = [keyOf(Pending, '')]; keys.length > 0;) {
     keys = await store.keys(keys.at(-1)!, keyOf(Pending, END), PAGE)
     for (const found of keys.length === 0 ? [] : await readSound(store, keys)) {
       const { id, conclude, behalf, node, epoch } = found.value as Pending
-      if (node !== undefined && !isEnded(node, epoch!)) continue
+      if (node !== undefined && !others.isEnded(node, epoch!)) continue
       try {
-        await kernel.call(conclude, { id }, { ...SYSTEM, behalf })
+        const as = node === undefined ? { ...SYSTEM, behalf } : others.asEnded(node, epoch!, { behalf })
+        await kernel.call(conclude, { id }, as)
         concluded++
       } catch (error) {
+        // Its server was held up, and is there again: it will say itself what came of it.
+        if (node !== undefined && error instanceof Refusal && error.code === 'CONFLICT') continue
         if (!isFinal(error)) throw error
         // An effect that can never be concluded must not keep everything else from starting.
         log.error({ err: error, pending: id, conclude }, 'an unknown outcome could not be recorded')
@@ -111,7 +115,7 @@ export const runConcluder = (kernel: Kernel, clock: Clock, log: WorkerLog, lease
     duty: leases.duty('effects'),
     failed: 'unknown outcomes could not be recorded; trying again',
     async turn() {
-      await concludeUnknown(kernel, log, leases.isEnded)
+      await concludeUnknown(kernel, log, leases)
       return EVERY_MS
     },
   })

@@ -35,6 +35,8 @@ export type Leases = Worker & {
   amiss(): string | null
   /** Whether a process is known to be over: it ended its lease, another one has its name, or it did not move for long enough. */
   isEnded(node: string, epoch: number): boolean
+  /** The system, for as long as that process stays over: what is written is refused where it has moved again meanwhile. */
+  asEnded(node: string, epoch: number, more?: Partial<Actor>): Caller
 }
 
 export type LeaseOptions = {
@@ -63,6 +65,7 @@ const leasesAlone = (node: string): Leases => ({
   duty: () => ALONE,
   amiss: () => null,
   isEnded: () => true,
+  asEnded: (_, __, more) => ({ ...SYSTEM, ...more }),
   stop: () => Promise.resolve(),
 })
 
@@ -117,12 +120,24 @@ export async function openLeases(kernel: Kernel, options: LeaseOptions, clock: C
     return monotonic() - since > LEASE_MS
   }
 
+  const asEnded =
+    (other: string, its: number, more?: Partial<Actor>): Caller =>
+    async () => {
+      const key = keyOf(Lease, nodeLease(other))
+      const [found] = await store.read([key])
+      const lease = found?.value as Lease | undefined
+      const isOver = lease === undefined || lease.holder === null || lease.epoch !== its || nodes.get(other)?.term === lease.term
+      if (!isOver || !isEnded(other, its)) throw new Refusal('CONFLICT', `the server ${other} is there again`)
+      return { ...SYSTEM, ...more, proof: new Map([[key, found?.version ?? 0]]) }
+    }
+
   /** When a server was last seen to move, by the own clock alone. */
   async function look(): Promise<void> {
-    const at = monotonic()
     await store.fresh()
     const keys = await store.keys(keyOf(Lease, nodeLease('')), keyOf(Lease, nodeLease(END)), 1_000)
     const there = await readSound(store, keys)
+    // After reading: whoever was held up in between must not take a lease for older than it is.
+    const at = monotonic()
     const known = new Set(there.map(({ value }) => String(value['id']).slice(nodeLease('').length)))
     for (const name of nodes.keys()) if (!known.has(name)) nodes.delete(name)
     for (const name of known) strangers.delete(name)
@@ -161,35 +176,42 @@ export async function openLeases(kernel: Kernel, options: LeaseOptions, clock: C
       if (error instanceof Refusal && error.code === 'PRECONDITION_FAILED') amiss = `another server is called ${node}`
       throw error
     })
-    kept = began
-    await look()
+    // What others took while this server was held up is theirs: seen before it is sure again.
     for (const name of names) {
       const lease = store.peek?.(keyOf(Lease, name))?.value ?? (await store.read([keyOf(Lease, name)]))[0]?.value
       if (lease?.['holder'] !== node || lease['term'] !== epoch) held.delete(name)
     }
+    kept = began
+    await look()
     await takeMissing()
   }
 
   async function loop(): Promise<void> {
     let wasSure = true
     let said = ''
+    const tell = (): void => {
+      if (wasSure === isSure()) return
+      wasSure = isSure()
+      change()
+    }
     while (!stopping.signal.aborted) {
+      // Before the turn as well: a worker that looked while the lease had lapsed rests, and must hear that it goes on.
+      tell()
       const words = await turn().then(
         () => '',
         (error: unknown) => (error instanceof Error ? error.message : String(error)),
       )
       // Once for each reason, not with every beat.
-      if (words !== '' && words !== said) log.warn({ error: words }, 'leases could not be renewed; trying again')
+      if (words !== '' && words !== said) log.warn({ node, error: words }, 'leases could not be renewed; trying again')
       said = words
-      if (wasSure !== isSure()) change()
-      wasSure = isSure()
+      tell()
       await clock.sleep(BEAT_MS, stopping.signal)
     }
   }
 
-  // One that fails is made up for by the first turn.
+  // A first look that fails is no end: the loop looks again.
   const running = look()
-    .catch(() => undefined)
+    .catch((error: unknown) => log.warn({ node, error: String(error) }, 'other servers could not be looked for; trying again'))
     .then(loop)
   return {
     node,
@@ -198,6 +220,7 @@ export async function openLeases(kernel: Kernel, options: LeaseOptions, clock: C
     duty,
     amiss: () => amiss,
     isEnded,
+    asEnded,
     async stop() {
       stopping.abort()
       await running

@@ -69,7 +69,10 @@ export function markerIn(action: string, [first, second]: readonly SeenImage[]):
   return found ? Number(found[1]) : null
 }
 
-export const targetOf = ({ input }: Plan): string | null =>
+export const targetOf = ({ op, as, input }: Plan): string | null =>
+  // A policy is that of a project, or of the person who sets it; a link that confirms begins with its channel.
+  (op === 'execution/policy.set' ? (input.project_id ?? as) : null) ??
+  input.token?.split('.')[0] ??
   input.request_id ??
   input.checkpoint_id ??
   input.task_id ??

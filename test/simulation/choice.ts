@@ -1,4 +1,4 @@
-// The part of the simulation that `npm test` runs: one history in ten and one planted mistake in ten, chosen anew each time.
+// The part of the simulation that `npm test` runs: of each kind one history in ten, and one planted mistake in ten, chosen anew each time.
 // COUNTERSIGN_TEST_CHOICE repeats a choice by its number, or asks for `all`.
 import { mistakes, type Mistake } from './mistakes.ts'
 import { createRandom } from './random.ts'
@@ -29,9 +29,9 @@ export function chosenBy(name: string = String(Math.floor(Math.random() * NUMBER
 }
 
 export function wordsFor({ name, isAll, histories: { from, count }, mistakes: chosen }: Choice): string {
-  if (isAll) return `the simulation runs all ${count} histories and plants all ${chosen.length} mistakes`
+  if (isAll) return `the simulation runs all ${count} histories of each kind and plants all ${chosen.length} mistakes`
   return [
-    `the simulation runs the histories ${from} to ${from + count - 1} and plants ${chosen.length} of ${mistakes.length} mistakes:`,
+    `the simulation runs the histories ${from} to ${from + count - 1} of each kind and plants ${chosen.length} of ${mistakes.length} mistakes:`,
     ...chosen.map((mistake) => `  ${mistake.name}`),
     `${VARIABLE}=${name} chooses them again; npm run test:long leaves none out`,
   ].join('\n')

@@ -257,7 +257,12 @@ export function createClients({ machine, random, record, tokens, fail, happened,
   function claim({ line, images }: SeenFact): void {
     if (line.cause !== null || line.actor === 'agent_system' || line.action === 'kernel/authorization.denied') return
     const marker = markerIn(line.action, images)
-    const ids = [line.task, ...images.flatMap(({ key, after }) => [key.slice(key.indexOf('/') + 1), after.request_id])]
+    // A deny of a task above is met in the part that its agent works on.
+    const ids = [
+      line.task,
+      line.detail?.['below'],
+      ...images.flatMap(({ key, after }) => [key.slice(key.indexOf('/') + 1), after.request_id]),
+    ]
     // A run that fails says why in its agent's own words; one that is handed off ends without any.
     const isAbout = (intent: Intent): boolean => ids.includes(targetOf(intent)) && intent.op !== 'delegation/run.fail'
     const fits = (intent: Intent): boolean =>
@@ -299,6 +304,8 @@ export function createClients({ machine, random, record, tokens, fail, happened,
       fail(`${op}: the answer counts for another question than the one that was shown`)
     if (/artifact\.(commit|edit)$/.test(op) && made.parent_version !== (input.parent_version ?? null))
       fail(`${op}: the version says that it follows ${made.parent_version}, its author said ${input.parent_version}`)
+    if (op.endsWith('request.create') && input.risk !== undefined && made.risk < input.risk)
+      fail(`${op}: the agent said ${input.risk}, and it counts as ${made.risk}`)
     if (op.endsWith('request.resolve') && input.digest !== undefined && shownIn(made) !== input.digest)
       fail(`${op}: it was answered as something else than what was shown`)
     if (op.endsWith('review.submit') && input.artifact_version !== undefined && made.artifact_version !== input.artifact_version)

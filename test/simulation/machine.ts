@@ -10,9 +10,10 @@ import { directory, people } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { memoryStore, type MemoryDisk } from '#stores/memory.ts'
 import { concludeUnknown, createEffects } from '#workers/effect-runner.ts'
-import { runNotices } from '#workers/notices/channel.ts'
+import { runNotices, type NoticeOptions } from '#workers/notices/channel.ts'
 import { runTimers } from '#workers/timers.ts'
-import { runWebhooks, type WebhookOptions } from '#workers/webhooks/agents.ts'
+import { runWebhooks } from '#workers/webhooks/agents.ts'
+import type { Posted } from '#workers/webhooks/post.ts'
 import { testNotary } from '../support/in-process/notary.ts'
 import { offerAll } from './capabilities.ts'
 import type { Random } from './random.ts'
@@ -55,8 +56,8 @@ export type MachineOptions = {
   readonly onCrash: () => void
   /** A capability runs, outside of the process. */
   readonly onAct: (invocation_id: string) => void
-  /** Who is told by HTTP; null: nobody is. */
-  readonly told: Pick<WebhookOptions, 'post' | 'attemptsMax'> | null
+  /** Who is told by HTTP; null: nobody is. `spy`: the kernel as the worker of notices has it. */
+  readonly told: (Pick<NoticeOptions, 'post' | 'attemptsMax' | 'mailer' | 'pushKeys'> & { spy?(kernel: Kernel): Kernel }) | null
 }
 
 const fates = [
@@ -150,6 +151,7 @@ export function createMachine({ random, disk, happened, onApplied, onCrash, onAc
       now,
       entropy: random.bytes,
       asksPerMinute: null,
+      ...(told?.mailer ? { terms: { mails: true, pushKey: () => told.pushKeys!().current.key } } : {}),
     })
     kernel = made
     void startOf(made, clock, mine)
@@ -165,7 +167,7 @@ export function createMachine({ random, disk, happened, onApplied, onCrash, onAc
         if (generation !== mine) return
         serving = mine
         runTimers(made, clock, silent)
-        if (told !== null) runNotices(made, posting(mine), clock, silent)
+        if (told !== null) runNotices(told.spy?.(made) ?? made, posting(mine), clock, silent)
         if (told !== null) runWebhooks(made, posting(mine), clock, silent)
         return
       } catch {
@@ -175,16 +177,24 @@ export function createMachine({ random, disk, happened, onApplied, onCrash, onAc
   }
 
   /** A post is on its way like everything else; its outcome is heard by the process that sent it, if that is still there. */
-  function posting(its: number): WebhookOptions {
-    const post: WebhookOptions['post'] = (...args) =>
+  function posting(its: number): NoticeOptions {
+    const onItsWay = (send: () => Promise<Posted>): Promise<Posted> =>
       new Promise((done) =>
         park('post', () => {
           if (generation !== its) return
-          const outcome = told!.post!(...args)
+          const outcome = send()
           park('posted', () => generation === its && done(outcome), true)
         }),
       )
-    return { post, attemptsMax: told!.attemptsMax, random: random.next, allowsPrivate: false }
+    const { post, mailer, pushKeys, attemptsMax } = told!
+    return {
+      post: (...args) => onItsWay(() => post!(...args)),
+      ...(mailer ? { mailer: { ...mailer, send: (mail) => onItsWay(() => mailer.send(mail)) } } : {}),
+      ...(pushKeys ? { pushKeys } : {}),
+      attemptsMax,
+      random: random.next,
+      allowsPrivate: false,
+    }
   }
 
   function sleep(ms: number, signal: AbortSignal, its: number): Promise<void> {

@@ -5,9 +5,11 @@ import { registerHooks } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import found from './found.json' with { type: 'json' }
+import { serverMistakes } from './servers/mistakes.ts'
 
 type Patch = { readonly file: string; readonly find: string; readonly replace: string }
-export type Mistake = { readonly name: string; readonly patches: readonly Patch[] }
+/** `kind`: the histories that must find it, where it is not those of the whole core. */
+export type Mistake = { readonly name: string; readonly kind?: 'servers'; readonly patches: readonly Patch[] }
 
 const root = join(import.meta.dirname, '../../src')
 const one = (name: string, file: string, find: string, replace: string): Mistake => ({ name, patches: [{ file, find, replace }] })
@@ -16,6 +18,7 @@ const STAGED = 'hint = group?.hint ?? null'
 const COMMIT = 'if (!isEmpty(draft)) await store.commit(batchOf(draft))'
 
 export const mistakes: readonly Mistake[] = [
+  ...serverMistakes,
   one('commit-without-versions', 'kernel/log/sealing.ts', 'if (versionOf(key, staging, sources) !== version)', 'if (version < 0)'),
   one(
     'answer-before-write',
@@ -451,6 +454,18 @@ export const mistakes: readonly Mistake[] = [
     'const due = null as ReturnType<typeof kind.due>\n',
   ),
   one(
+    'a-denied-capability-runs',
+    'protocols/delegation/capabilities/permission.ts',
+    "const denied = scopes.find(({ grant }) => grant?.decision === 'deny')",
+    "const denied = scopes.find(({ grant, isNeeded }) => isNeeded && grant?.decision === 'deny')",
+  ),
+  one(
+    'a-denied-capability-runs-in-a-part',
+    'protocols/collaboration/task/grants.ts',
+    "if (grant?.decision === 'deny') return grant\n    below = above",
+    'below = above',
+  ),
+  one(
     'effect-before-its-intent',
     'kernel/kernel.ts',
     'if (pending) effects.begin(pending.id)',
@@ -488,6 +503,36 @@ export const mistakes: readonly Mistake[] = [
     'workers/notices/planner.ts',
     'else if (ends.has(action)) {',
     "else if (action.startsWith('execution/request.')) {",
+  ),
+  one(
+    'told-of-what-is-decided',
+    'protocols/execution/operations/notice.ts',
+    "if (request === null || !isOpen(request)) return dropped('the item is decided')",
+    "if (request === null) return dropped('the item is decided')",
+  ),
+  one(
+    'told-at-night',
+    'protocols/execution/operations/notice.ts',
+    'const until = aside ?? quietUntil(channel.quiet_hours, now)',
+    'const until = aside ?? (now ? null : quietUntil(channel.quiet_hours, now))',
+  ),
+  one(
+    'what-is-critical-waits-for-the-morning',
+    'protocols/execution/operations/notice.ts',
+    "if (priority !== 'critical') {",
+    'if (priority.length > 0) {',
+  ),
+  one(
+    'a-floor-lowers',
+    'protocols/execution/asking/floors.ts',
+    'risk: said === undefined || said < found.risk ? found.risk : said,',
+    'risk: found.risk,',
+  ),
+  one(
+    'a-floor-of-a-tag-is-passed-over',
+    'protocols/execution/asking/floors.ts',
+    '(tag === undefined || asked.tags.includes(tag)) &&',
+    'tag === undefined &&',
   ),
   one(
     'a-batch-answers-what-was-not-shown',

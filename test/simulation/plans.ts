@@ -12,7 +12,7 @@ const TASKS_MAX = 4
 export type Planner = { next(id: number): Plan; tasks(): any[] }
 type Made = Omit<Plan, 'keyed' | 'op'> & { readonly op: string }
 
-export function createPlanner(random: Random, record: FactRecord, now: () => number): Planner {
+export function createPlanner(random: Random, record: FactRecord, now: () => number, isAtWork: boolean): Planner {
   let last: string | undefined
   const ofKind = (prefix: string): any[] => [...record.docs].filter(([key]) => key.startsWith(prefix)).map(([, { value }]) => value)
   const tasks = (): any[] => ofKind('collaboration.task/')
@@ -141,7 +141,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
   }
 
   function granting(task_id: string, scope: string, until: string): object {
-    const decision = random.pick(['allow', 'allow', 'deny'])
+    const decision = random.pick(['allow', 'deny', isAtWork ? 'deny' : 'allow'])
     return { task_id, scope, decision, until, uses: decision === 'allow' ? some(0.4, () => 1 + random.below(2)) : undefined }
   }
 
@@ -162,7 +162,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
         () => ({ ...own, op: 'task.amend', input: { task_id, text: words(id), intent: random.pick(['redirect', 'clarify']) } }),
       ],
       [
-        3,
+        isAtWork ? 20 : 3,
         () => ({
           ...own,
           op: 'grant.add',
@@ -262,7 +262,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     if (task.deadline !== null && !task.overdue && Date.parse(task.deadline) < now() + 10 * MINUTE_MS && random.chance(0.3))
       return extend(task)
     if (random.chance(0.2)) return aside(id, task)
-    if (random.chance(state === 'in_progress' || state === 'blocked' ? 0.2 : 0.04)) return control(id, task)
+    if (random.chance(state === 'in_progress' || state === 'blocked' ? (isAtWork ? 0.5 : 0.2) : 0.04)) return control(id, task)
     if (state === 'created') {
       const assignee = random.chance(0.9) ? random.pick(agentsIn(task)) : REVIEWER
       return { as: ownership.principal, op: 'task.assign', input: { task_id, assignee } }

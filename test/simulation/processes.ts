@@ -33,7 +33,7 @@ export type Processes = {
   readonly agents: readonly string[]
 }
 
-export function createProcesses(random: Random, record: FactRecord, fail: Fail): Processes {
+export function createProcesses(random: Random, record: FactRecord, isAtWork: boolean, fail: Fail): Processes {
   const holding = new Map<string, Map<string, Held>>()
   const holders = new Map<string, string>()
   const newest = new Map<string, number>()
@@ -73,7 +73,7 @@ export function createProcesses(random: Random, record: FactRecord, fail: Fail):
       [1.5, ['mailbox.ack', { ...own, number: Math.max(1, last - random.below(2)) }]],
       [1.5, ['mailbox.extend', { runs: [own] }]],
       [0.5, ['mailbox.release', { runs: [own] }]],
-      [4, ['capability.invoke', { ...own, ...invoked(id) }]],
+      [isAtWork ? 16 : 4, ['capability.invoke', { ...own, ...invoked(id) }]],
     ])
     if (op === 'mailbox.ack') acknowledged.add(run_id)
     return { as, op: `delegation/${op}`, input, keyed: random.chance(0.8) }
@@ -92,8 +92,12 @@ export function createProcesses(random: Random, record: FactRecord, fail: Fail):
 
   function invoked(id: number): object {
     const capability_id = random.pick(['cap:open', 'cap:open', 'cap:guarded', 'cap:guarded', 'cap:none'])
+    // Mostly as it is offered now; now and then as it was offered before.
+    const offered = [...record.docs].flatMap(([key, { value }]) =>
+      key.startsWith(`delegation.capability/${capability_id}@`) && !value.withdrawn ? [value.version as string] : [],
+    )
     return {
-      ref: { capability_id, version: '1.0.0' },
+      ref: { capability_id, version: isAtWork && random.chance(0.1) ? '1.0.0' : (offered.at(-1) ?? '1.0.0') },
       input: random.chance(0.95) ? { word: 'x' } : {},
       timeout: `PT${(1_000 + id) / 1_000}S`,
     }

@@ -1,6 +1,6 @@
 // Runs seeds from the command line: `node test/simulation/run.ts --seeds 100000`, or one of them with all that happens in it:
-// `node test/simulation/run.ts --seed 17 --trace`. `--mistake <name>` plants a mistake in the source first and expects to find it; with
-// `--keep` the place is written into found.json, where the next search begins.
+// `node test/simulation/run.ts --seed 17 --trace`; with `--kind servers` those of three servers. `--mistake <name>` plants a mistake in the
+// source first and expects to find it; with `--keep` the place is written into found.json, where the next search begins.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -12,21 +12,26 @@ const { values } = parseArgs({
     seeds: { type: 'string', default: '2000' },
     from: { type: 'string' },
     steps: { type: 'string' },
+    kind: { type: 'string', default: 'core' },
     trace: { type: 'boolean', default: false },
     mistake: { type: 'string' },
     keep: { type: 'boolean', default: false },
   },
 })
+if (values.kind !== 'core' && values.kind !== 'servers') throw new Error(`there is no kind ${values.kind}: core, servers`)
+let kind: 'core' | 'servers' = values.kind
 if (values.mistake !== undefined) {
   const mistake = mistakes.find(({ name }) => name === values.mistake)
   if (!mistake) throw new Error(`there is no mistake ${values.mistake}: ${mistakes.map(({ name }) => name).join(', ')}`)
   plant(mistake)
+  kind = mistake.kind ?? 'core'
 }
 // Only now: what is imported from here on is what was planted.
 const { runSeeds, report, explain } = await import('./seeds.ts')
 const from = Number(values.seed ?? values.from ?? foundAt[values.mistake ?? ''] ?? 1)
 const options = {
   from,
+  kind,
   count: values.seed === undefined ? Number(values.seeds) : 1,
   steps: values.steps === undefined ? undefined : Number(values.steps),
 }
@@ -40,7 +45,7 @@ if (values.mistake !== undefined) {
 } else {
   console.log(report(result))
   if (values.seed !== undefined) console.log(`hash ${last.hash}`)
-  if (failed) console.log(explain(failed))
+  if (failed) console.log(explain(failed, kind))
 }
 process.exitCode = (failed === undefined) === (values.mistake === undefined) ? 0 : 1
 

@@ -1,8 +1,17 @@
-// Many seeds one after the other, and what to say about them.
+// Many seeds one after the other, and what to say about them. There are two kinds of histories: the whole core on one store that it has for
+// itself, and three servers on one that they share.
+import { simulateServers } from './servers/history.ts'
 import { simulate, type Outcome } from './simulate.ts'
 import { createTemplate } from './world.ts'
 
-export type SeedsOptions = { readonly from: number; readonly count: number; readonly steps?: number | undefined; readonly trace?: boolean }
+export type Kind = 'core' | 'servers'
+export type SeedsOptions = {
+  readonly from: number
+  readonly count: number
+  readonly kind?: Kind
+  readonly steps?: number | undefined
+  readonly trace?: boolean
+}
 export type SeedsResult = {
   readonly seeds: number
   readonly steps: number
@@ -14,14 +23,15 @@ export type SeedsResult = {
   readonly last: Outcome
 }
 
-export async function runSeeds({ from, count, steps, trace = false }: SeedsOptions): Promise<SeedsResult> {
-  const template = await createTemplate()
+export async function runSeeds({ from, count, kind = 'core', steps, trace = false }: SeedsOptions): Promise<SeedsResult> {
+  const template = kind === 'core' ? await createTemplate() : null
   const happened = new Map<string, number>()
   const began = performance.now()
   const sums = { seeds: 0, steps: 0, facts: 0 }
   let last!: Outcome
   for (let seed = from; seed < from + count; seed++) {
-    last = await simulate(seed, template, { trace, ...(steps === undefined ? {} : { steps }) })
+    const options = { trace, ...(steps === undefined ? {} : { steps }) }
+    last = template === null ? await simulateServers(seed, options) : await simulate(seed, template, options)
     sums.seeds++
     sums.steps += last.steps
     sums.facts += last.facts
@@ -40,7 +50,9 @@ export function report({ seeds, steps, facts, ms, happened }: SeedsResult): stri
   ].join('\n')
 }
 
-export const explain = ({ seed, violations }: Outcome): string =>
-  [`seed ${seed} broke a promise:`, ...violations.map((words) => `  ${words}`), `node test/simulation/run.ts --seed ${seed} --trace`].join(
-    '\n',
-  )
+export const explain = ({ seed, violations }: Outcome, kind: Kind = 'core'): string =>
+  [
+    `seed ${seed} broke a promise:`,
+    ...violations.map((words) => `  ${words}`),
+    `node test/simulation/run.ts --kind ${kind} --seed ${seed} --trace`,
+  ].join('\n')

@@ -9,6 +9,7 @@ import { checkInboxes } from './inboxes.ts'
 import { hasEndedAbove } from './family-laws.ts'
 import { createLaws, isOver, type Laws } from './laws.ts'
 import { createMachine, type Machine } from './machine.ts'
+import { createNoticeLaws, isAtNight, pushRing } from './notice-laws.ts'
 import { createPlanner, type Planner } from './plans.ts'
 import { createProcesses, type Processes } from './processes.ts'
 import { createRandom, type Random } from './random.ts'
@@ -19,7 +20,7 @@ import { ATTEMPTS_MAX } from './fates.ts'
 import { createReceivers, hasReceivers, type Receivers } from './receivers.ts'
 import { checkRecipients, returning } from './recipient-laws.ts'
 import { createTelling, type Telling } from './telling.ts'
-import { copyOf, projectsOf, type Template } from './world.ts'
+import { copyOf, isAtWork, projectsOf, type Template } from './world.ts'
 
 export type Outcome = {
   readonly seed: number
@@ -36,10 +37,12 @@ export type SimulateOptions = { readonly steps?: number; readonly trace?: boolea
 
 const STEPS = 180
 const IN_FLIGHT_MAX = 6
-/** How much of what happens is the agents' processes. */
+/** How much of what happens is the agents' processes; more of it where work is under way from the beginning. */
 const PROCESSES = 0.28
-/** And how much is asked and answered beside all tasks. */
+const PROCESSES_AT_WORK = 0.5
+/** And how much is asked and answered beside all tasks; more of it where people are told at night. */
 const ASKING = 0.16
+const ASKING_AT_NIGHT = 0.4
 /** And, where somebody is told by HTTP, what is done about that. */
 const TELLING = 0.2
 const TURNS_MAX = 5_000
@@ -53,6 +56,8 @@ type Simulation = {
   readonly clients: Clients
   readonly planner: Planner
   readonly processes: Processes
+  /** How much of what happens is theirs, and how much is asked. */
+  readonly shares: { readonly processes: number; readonly asking: number }
   readonly asking: Asking
   /** null: in this history nobody is told by HTTP. */
   readonly telling: Telling | null
@@ -99,21 +104,23 @@ const settled = (): Promise<void> => new Promise((done) => setImmediate(done))
 
 function assemble(seed: number, template: Template, note: (what: string) => void, happened: (what: string) => void): Simulation {
   const random = createRandom(seed)
-  const disk = copyOf(template.disk)
+  const disk = copyOf(isAtWork(seed) ? template.atWork : template.disk)
   const violations: string[] = []
   const fail = (words: string): void => {
     violations.push(words)
     note(`VIOLATED: ${words}`)
   }
   const record = createRecord(disk, fail)
-  const processes = createProcesses(random, record, fail)
+  const processes = createProcesses(random, record, isAtWork(seed), fail)
   const effects = createEffectLaws(record, fail)
   const laws = createLaws(disk, record, processes.hasAcknowledged, fail)
-  const receivers = createReceivers({ random, disk, record, processes, isFaulty: () => machine.isFaulty(), happened, fail })
+  const notices = createNoticeLaws(record, () => machine.now(), happened, fail)
+  const receivers = createReceivers({ random, disk, record, processes, isFaulty: () => machine.isFaulty(), happened, fail, notices })
+  const nightly = isAtNight(seed) ? { spy: notices.spy, mailer: receivers.mailer, pushKeys: () => pushRing } : {}
   const machine: Machine = createMachine({
     random,
     disk,
-    told: hasReceivers(seed) ? { post: receivers.post, attemptsMax: ATTEMPTS_MAX } : null,
+    told: hasReceivers(seed) ? { post: receivers.post, attemptsMax: ATTEMPTS_MAX, ...nightly } : null,
     happened,
     onApplied(group) {
       try {
@@ -122,6 +129,7 @@ function assemble(seed: number, template: Template, note: (what: string) => void
           note(`  number ${fact.line.seq} of ${fact.line.scope}: by ${fact.line.actor} on ${fact.line.subject}`)
           laws.judge(fact)
           effects.judge(fact)
+          notices.judge(fact)
           clients.claim(fact)
         })
         laws.judgeGroup(group)
@@ -144,14 +152,15 @@ function assemble(seed: number, template: Template, note: (what: string) => void
       const at = kindOf(key).due(JSON.parse(text))?.at
       return at === undefined ? [] : [{ id: key, due: at }]
     })
-  const planner = createPlanner(random, record, machine.now)
+  const planner = createPlanner(random, record, machine.now, isAtWork(seed))
   const asking = createAsking(random, record, machine.now)
-  const telling = hasReceivers(seed) ? createTelling(random, record, machine.now) : null
+  const telling = hasReceivers(seed) ? createTelling(random, record, machine.now, isAtNight(seed) ? notices : null) : null
   return {
     machine,
     clients,
     planner,
     processes,
+    shares: { processes: isAtWork(seed) ? PROCESSES_AT_WORK : PROCESSES, asking: isAtNight(seed) ? ASKING_AT_NIGHT : ASKING },
     asking,
     telling,
     receivers,
@@ -212,12 +221,12 @@ function step(sim: Simulation, count: (what: string) => void): string {
   return `${choice}, it is ${new Date(machine.now()).toISOString()}`
 }
 
-function begin({ clients, planner, processes, asking, telling, random }: Simulation): string {
+function begin({ clients, planner, processes, asking, telling, random, shares }: Simulation): string {
   const kind = random.next()
   const isTelling = telling !== null && random.chance(TELLING)
-  const usual = kind < PROCESSES ? processes.next : kind < PROCESSES + ASKING ? asking.next : planner.next
+  const usual = kind < shares.processes ? processes.next : kind < shares.processes + shares.asking ? asking.next : planner.next
   const made = (isTelling ? telling.next : usual)(clients.started())
-  const plan = telling?.withCallback(made) ?? made
+  const plan = telling?.withMore(made) ?? made
   if (clients.isTaken(plan)) return 'nothing'
   clients.start(plan)
   return `${plan.as} ${plan.op} ${JSON.stringify(plan.input)}`

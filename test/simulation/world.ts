@@ -2,7 +2,7 @@
 // for both, four agents of which one is hostile, and the admin key.
 import { contracts } from '#contracts/index.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
-import { createKernel } from '#kernel/kernel.ts'
+import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import { authenticate } from '#protocols/identity/authenticate.ts'
 import { ADMIN_SERVICE } from '#protocols/identity/schema.ts'
 import { directory, people as directoryPeople } from '#protocols/identity/directory.ts'
@@ -29,23 +29,32 @@ export const people: readonly string[] = [...Object.values(projects).map(({ prin
 export const projectsOf = (who: string): string[] =>
   Object.entries(projects).flatMap(([id, { principal }]) => (principal === who || who === REVIEWER || who === HELPER ? [id] : []))
 
-export type Template = { readonly disk: MemoryDisk; readonly tokens: ReadonlyMap<string, string> }
+export type Template = {
+  readonly disk: MemoryDisk
+  /** The same with a task under way in each project, one of them with a part that another agent works on. */
+  readonly atWork: MemoryDisk
+  readonly tokens: ReadonlyMap<string, string>
+}
+/** One history in so many begins at work: those are about what agents do with capabilities. */
+const AT_WORK_ONE_IN = 4
+export const isAtWork = (seed: number): boolean => seed % AT_WORK_ONE_IN === 2
 
 export async function createTemplate(): Promise<Template> {
   const disk = memoryDisk()
   const random = createRandom(0)
   let now = START_MS - 1_000
-  const store = memoryStore({ disk, salt: () => Buffer.from(random.bytes(6)).toString('base64url') })
-  const kernel = createKernel({
-    store,
-    protocols,
-    contracts,
-    directory,
-    people: directoryPeople,
-    now: () => now++,
-    entropy: random.bytes,
-    asksPerMinute: null,
-  })
+  const open = (on: MemoryDisk): Kernel =>
+    createKernel({
+      store: memoryStore({ disk: on, salt: () => Buffer.from(random.bytes(6)).toString('base64url') }),
+      protocols,
+      contracts,
+      directory,
+      people: directoryPeople,
+      now: () => now++,
+      entropy: random.bytes,
+      asksPerMinute: null,
+    })
+  const kernel = open(disk)
   const call = (operation: string, input: object): Promise<any> => kernel.call(operation, input, SYSTEM)
 
   for (const [id, { principal, agents }] of Object.entries(projects)) {
@@ -68,12 +77,31 @@ export async function createTemplate(): Promise<Template> {
   ])
     tokens.set(subject, ((await call('identity/key.issue', { subject })) as { key: string }).key)
   await offerAll(kernel, 0)
-  for (const { principal } of Object.values(projects)) {
-    const caller = () => authenticate(store, { kind: 'bearer', token: tokens.get(principal)! }, now)
-    await kernel.call('execution/rule.add', { tag: 'finance', delegate_to: REVIEWER }, caller)
+  const callAs =
+    ({ store, call: callOn }: Kernel) =>
+    (as: string, operation: string, input: object): Promise<any> =>
+      callOn(operation, input, () => authenticate(store, { kind: 'bearer', token: tokens.get(as)! }, now))
+  for (const { principal } of Object.values(projects))
+    await callAs(kernel)(principal, 'execution/rule.add', { tag: 'finance', delegate_to: REVIEWER })
+  await kernel.store.close()
+  const atWork = copyOf(disk)
+  const working = open(atWork)
+  await beginWork(callAs(working))
+  await working.store.close()
+  return { disk, atWork, tokens }
+}
+
+async function beginWork(call: (as: string, operation: string, input: object) => Promise<any>): Promise<void> {
+  for (const [project_id, { principal, agents }] of Object.entries(projects)) {
+    const [first, second] = agents
+    const { id: task_id } = (await call(principal, 'collaboration/task.create', { project_id, spec: { goal: 'work' }, delegable: true }))
+      .task
+    await call(principal, 'collaboration/task.assign', { task_id, assignee: first })
+    await call(first, 'collaboration/task.start', { task_id })
+    if (project_id !== 'project_default') continue
+    const { child } = await call(first, 'collaboration/ownership.delegate', { task_id, to: second, spec: { goal: 'a part' } })
+    await call(second, 'collaboration/task.start', { task_id: child.id })
   }
-  await store.close()
-  return { disk, tokens }
 }
 
 export const copyOf = ({ facts, images, docs, entries, counts, groups }: MemoryDisk): MemoryDisk => ({

@@ -119,6 +119,29 @@ export async function concludeIn(draft: Draft, read: Read, id: string, output: V
 }
 
 type Around = { readonly store: Store; readonly tail: Tail; readonly sleep: Clock['sleep'] | undefined }
+type Call = (name: string, input: object, as: Actor) => Promise<unknown>
+const LOST_MS = 2_000
+const LOST_LOOKS_MAX = 60
+
+/**
+ * An intent of which it is not known whether it is durable: nothing is done for it. Where it turns out to be there, nobody else would conclude
+ * it for as long as this process lives, so this one does.
+ */
+export async function concludeLost({ store, sleep }: Omit<Around, 'tail'>, id: string, call: Call): Promise<void> {
+  for (let look = 1; sleep !== undefined && look <= LOST_LOOKS_MAX; look++) {
+    await sleep(LOST_MS, new AbortController().signal)
+    try {
+      await store.fresh()
+      const [found] = await store.read([keyOf(Pending, id)])
+      if (found === undefined) continue
+      const { conclude, behalf } = found.value as Pending
+      await call(conclude, { id }, { ...SYSTEM, behalf })
+      return
+    } catch {
+      // The database may still be out of reach, or somebody was first.
+    }
+  }
+}
 const LOOKS_MAX = 20
 
 /** The answer to a call that another process works on: waited for as long as a call may wait, then as it stands. */

@@ -39,11 +39,12 @@ export function createFeed(start: number): Feed {
     since: () => applied,
     take(rows, since) {
       const { groups: last, position } = rows[0]!
-      // Keys that were forgotten while they were on their way stay to be told.
-      if (since > applied) return null
       if (last <= applied) return null
-      applied = last
+      // Keys that were forgotten while they were on their way stay to be told, with everything after them. These are told all the same: a call
+      // that waits at a barrier must not go on without them.
+      if (since <= applied) applied = last
       const news = rows.filter(({ n }) => n !== null)
+      if (last === since) return null
       heard += news.length
       // Rows are kept for some minutes: a server that missed more forgets everything.
       if (news.length < last - since) return { position, keys: 'all', wakes: 'all' }

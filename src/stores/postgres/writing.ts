@@ -30,6 +30,27 @@ export type WritingOptions = {
   readonly unknownMs?: number
   committed?(seconds: number): void
   unknown?(): void
+  /** A simulation brings its own. */
+  readonly time?: Time
+}
+
+/** Time and chance: milliseconds that never step, a call after some of them, a number from 0 up to 1, a name that nobody else has. */
+export type Time = {
+  now(): number
+  /** Answers how to call it off. */
+  later(run: () => void, ms: number): () => void
+  chance(): number
+  id(): string
+}
+
+const realTime: Time = {
+  now: () => performance.now(),
+  later(run, ms) {
+    const timer = setTimeout(run, ms)
+    return () => clearTimeout(timer)
+  },
+  chance: Math.random,
+  id: randomUUID,
 }
 
 /** A group on its way. */
@@ -44,17 +65,19 @@ export type Writing = {
 
 const failing = (failure: WriteFailure['failure'], words: string): Error & WriteFailure =>
   Object.assign(new Error(words), { failure, words })
-const sleep = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms))
 
 export function createWriting({ node, link, feed, ...options }: WritingOptions): Writing {
-  const { unsentMs = UNSENT_MS, unknownMs = UNKNOWN_MS } = options
+  const { unsentMs = UNSENT_MS, unknownMs = UNKNOWN_MS, time = realTime } = options
+  const sleep = (ms: number): Promise<void> => new Promise((done) => void time.later(done, ms))
+  /** Losers of a race do not meet again at once. */
+  const pauseAfter = (attempt: number): number => Math.min(PAUSE_MS_MAX, 10 * 2 ** attempt) * (0.5 + time.chance() / 2)
   let warnings: string[] = []
   let refuseWaiting: ((words: string) => void) | undefined
 
   async function transact(wanted: () => Wanted, stage: (state: State) => Group | null): Promise<void> {
-    let tooLong: NodeJS.Timeout | undefined
+    let callOff: () => void
     const hold = (ms: number): void => {
-      tooLong = setTimeout(() => {
+      callOff = time.later(() => {
         refuseWaiting?.('the database does not answer')
         hold(PAUSE_MS_MAX)
       }, ms)
@@ -63,18 +86,18 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
     try {
       await untilDone(wanted, stage)
     } finally {
-      clearTimeout(tooLong)
+      callOff!()
     }
   }
 
   async function untilDone(wanted: () => Wanted, stage: (state: State) => Group | null): Promise<void> {
-    const began = performance.now()
+    const began = time.now()
     const asked = wanted()
     for (let attempt = 1, until = began + unsentMs; ; attempt++) {
-      const group: Attempt = { id: randomUUID(), isSent: false, n: 0 }
+      const group: Attempt = { id: time.id(), isSent: false, n: 0 }
       try {
         await once(asked, stage, group, until)
-        options.committed?.((performance.now() - began) / 1_000)
+        options.committed?.((time.now() - began) / 1_000)
         return
       } catch (error) {
         const isUnanswered = isLost(error) && (error as Partial<WriteFailure>).failure === undefined
@@ -85,7 +108,7 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
           until = began + unknownMs
           if (await isThere(group, until)) return
         }
-        if (performance.now() > until) throw failureFor(error)
+        if (time.now() > until) throw failureFor(error)
         await sleep(pauseAfter(attempt))
       }
     }
@@ -129,7 +152,7 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
       ask(client, 'commit', 'COMMIT'),
     ])
     group.isSent = true
-    settled(await within(Promise.allSettled(sending), performance.now() + COMMIT_MS))
+    settled(await within(Promise.allSettled(sending), time.now() + COMMIT_MS))
     feed.reached(group.n)
   }
 
@@ -157,14 +180,14 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
           ask(client, 'touch', 'UPDATE head SET touched = touched + 1'),
           ask(client, 'commit', 'COMMIT'),
         ])
-        const all = await within(together(trip), Math.min(until, performance.now() + COMMIT_MS))
+        const all = await within(together(trip), Math.min(until, time.now() + COMMIT_MS))
         if (all.at(-1)!.command !== 'COMMIT') throw new Lost('the question was rolled back')
         if (warnings.includes(NOT_REPLICATED)) throw new Lost('it is not known to be replicated')
         feed.forget(group.n)
         return all[2]!.rows.length > 0
       } catch (error) {
         link.drop()
-        if (performance.now() > until)
+        if (time.now() > until)
           throw failing('unknown', `the connection to the database was lost while it committed (${(error as Error).message})`)
         await sleep(pauseAfter(attempt))
       }
@@ -173,28 +196,25 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
 
   /** After what was not lost: the session must not stay in a transaction. */
   async function leave(client: Client): Promise<void> {
-    await within(ask(client, 'rollback', 'ROLLBACK'), performance.now() + COMMIT_MS).catch(() => link.drop())
+    await within(ask(client, 'rollback', 'ROLLBACK'), time.now() + COMMIT_MS).catch(() => link.drop())
   }
 
   /** An answer that does not come in time is lost: the connection goes, and with it whatever is on it. */
   function within<T>(work: Promise<T>, until: number): Promise<T> {
     return new Promise((done, no) => {
-      const timer = setTimeout(
+      const callOff = time.later(
         () => {
           link.drop()
           no(new Lost('the database does not answer'))
         },
-        Math.max(1, until - performance.now()),
+        Math.max(1, until - time.now()),
       )
-      work.then(done, no).finally(() => clearTimeout(timer))
+      work.then(done, no).finally(callOff)
     })
   }
 
   return { transact, heldUp: (refuse) => void (refuseWaiting = refuse), warned: (code) => void warnings.push(code) }
 }
-
-/** Losers of a race do not meet again at once. */
-const pauseAfter = (attempt: number): number => Math.min(PAUSE_MS_MAX, 10 * 2 ** attempt) * (0.5 + Math.random() / 2)
 
 function failureFor(error: unknown): Error & WriteFailure {
   if ((error as Partial<WriteFailure>).failure !== undefined) return error as Error & WriteFailure

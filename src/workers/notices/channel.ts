@@ -8,7 +8,7 @@ import { limits } from '#kernel/limits.ts'
 import { keyOf } from '#kernel/declare/schema.ts'
 import { Channel as Told, Hook, linkToken, Notice, NOTICE_CHANNEL, noticeId, type Event } from '#protocols/execution/notices/notice.ts'
 import { pushKeyNamed, type PushRing } from '../keys/push-keys.ts'
-import { createMailer, type MailOptions } from './mail.ts'
+import { createMailer, type Mailer, type MailOptions } from './mail.ts'
 import { digestOf, mailFor, type Item } from './message-words.ts'
 import { encrypted, PUSH_BYTES_MAX, pushHeaders, vapidHeader } from './push.ts'
 import { watchRequests } from './planner.ts'
@@ -34,6 +34,8 @@ export type NoticeOptions = WebhookOptions & {
   /** Under which address people reach this server: links in messages begin with it. */
   origin?(): string
   readonly mail?: MailOptions | null | undefined
+  /** How it is mailed; a test may bring its own. */
+  readonly mailer?: Mailer
   pushKeys?(): PushRing
 }
 
@@ -43,7 +45,7 @@ const removed: Posted = { status: null, error: 'it was removed', durationMs: 0 }
 
 export function notices(kernel: Kernel, options: NoticeOptions): Channel & { close(): void } {
   const { origin = () => '', mail, pushKeys } = options
-  const mailer = mail ? createMailer(mail) : null
+  const mailer = options.mailer ?? (mail ? createMailer(mail) : null)
   /** Of one channel, one message at a time: it takes along what else waits. */
   const turns = new Map<string, Promise<void>>()
 

@@ -1,0 +1,88 @@
+// Mistakes of several servers to plant in the source, one at a time: the simulation of servers must find each of them.
+import type { Mistake } from '../mistakes.ts'
+
+const one = (name: string, file: string, find: string, replace: string): Mistake => ({
+  name,
+  kind: 'servers',
+  patches: [{ file, find, replace }],
+})
+
+export const serverMistakes: readonly Mistake[] = [
+  one(
+    'no-barrier-before-a-read',
+    'kernel/call/query.ts',
+    'const barrier = options.store.fresh()',
+    'const barrier = undefined as Promise<void> | undefined',
+  ),
+  one(
+    'the-cache-is-filled-late',
+    'kernel/log/group-commit.ts',
+    'if (underWay.get(key) === ticket) {\n          if (entry)',
+    'if (ticket) {\n          if (entry)',
+  ),
+  one(
+    'written-without-an-epoch',
+    'workers/leases.ts',
+    'return { ...SYSTEM, ...more, proof: new Map([[key, found!.version]]) }',
+    'return { ...SYSTEM, ...more }',
+  ),
+  one(
+    'the-tag-of-a-commit-is-not-compared',
+    'stores/postgres/writing.ts',
+    "if (commit.value.command !== 'COMMIT') throw failed?.reason",
+    "if (commit.value.command === 'BEGIN') throw failed?.reason",
+  ),
+  one('an-unknown-outcome-is-guessed-as-done', 'stores/postgres/writing.ts', 'if (await isThere(group, until)) return', 'return'),
+  one('an-unknown-outcome-is-written-again', 'stores/postgres/writing.ts', 'if (await isThere(group, until)) return', ''),
+  one(
+    'the-effect-of-a-living-server-is-concluded',
+    'workers/effect-runner.ts',
+    'if (node !== undefined && !others.isEnded(node, epoch!)) continue\n      try {\n        const as = node === undefined ? { ...SYSTEM, behalf } : others.asEnded(node, epoch!, { behalf })',
+    'try {\n        const as = { ...SYSTEM, behalf }',
+  ),
+  one(
+    'concluded-though-its-server-came-back',
+    'workers/effect-runner.ts',
+    'const as = node === undefined ? { ...SYSTEM, behalf } : others.asEnded(node, epoch!, { behalf })',
+    'const as = { ...SYSTEM, behalf }',
+  ),
+  one(
+    'a-lease-by-the-wall-clock',
+    'workers/leases.ts',
+    'const { node, names, monotonic } = options\n  const call',
+    'const { node, names } = options\n  const monotonic = (): number => clock.now()\n  const call',
+  ),
+  one(
+    'news-beside-an-unknown-outcome-is-passed-over',
+    'stores/postgres/feed.ts',
+    'if (last <= applied) return null',
+    'if (since > applied || last <= applied) return null',
+  ),
+  one(
+    'an-intent-of-unknown-outcome-stays-open',
+    'kernel/kernel.ts',
+    'if (draft.wanted && isUnknown(error)) void concludeLost',
+    'if (draft.wanted && error === null) void concludeLost',
+  ),
+  one(
+    'sure-before-it-knows-what-it-holds',
+    'workers/leases.ts',
+    '// What others took while this server was held up is theirs: seen before it is sure again.\n',
+    'kept = began\n',
+  ),
+  one('a-lost-wait-ends-the-server', 'kernel/kernel.ts', 'outcome.catch(() => undefined)\n    return outcome', 'return outcome'),
+  one('a-hint-is-the-truth', 'kernel/log/group-commit.ts', 'fresh: backend.news ? fresh : () => undefined,', 'fresh: () => undefined,'),
+  one('two-hold-a-lease-for-a-moment', 'workers/leases.ts', 'const SURE_MS = (LEASE_MS * 2) / 3', 'const SURE_MS = LEASE_MS * 2'),
+  {
+    name: 'a-lease-is-taken-for-older-than-it-is',
+    kind: 'servers',
+    patches: [
+      {
+        file: 'workers/leases.ts',
+        find: 'async function look(): Promise<void> {\n',
+        replace: 'async function look(): Promise<void> {\n    const before = monotonic()\n',
+      },
+      { file: 'workers/leases.ts', find: 'const at = monotonic()', replace: 'const at = before' },
+    ],
+  },
+]
