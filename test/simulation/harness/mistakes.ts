@@ -1,0 +1,58 @@
+// Mistakes that are planted into what stands between a session and the broker, one at a time, with a seed whose history finds each of them.
+import type { Mistake } from '../mistakes.ts'
+
+const one = (name: string, file: string, find: string, replace: string): Mistake => ({ name, patches: [{ file, find, replace }] })
+const ANSWERS = 'protocols/harness/session/answers.ts'
+
+export const harnessMistakes: readonly Mistake[] = [
+  one(
+    'acknowledged-before-the-commit',
+    'bridges/hcp/inbound.ts',
+    'return await work\n',
+    "void work.catch(() => undefined)\n      return 'ack'\n",
+  ),
+  one(
+    'refused-for-now-and-acknowledged',
+    'bridges/hcp/inbound.ts',
+    'passing.has(error.code)) {',
+    "passing.has(error.code)) {\n        if (error) return 'ack'",
+  ),
+  one('confirm-taken-for-routed', 'workers/amqp.ts', 'await unroutable(outgoing, parcel, as)', ''),
+  one(
+    'settled-before-it-is-sent',
+    'workers/outbox.ts',
+    'const done = await Promise.allSettled(',
+    'await Promise.all(deliveries.map((delivery) => settle({ id: delivery.id, taken: delivery.due, ok: true })))\n    const done = await Promise.allSettled(',
+  ),
+  one(
+    'submissions-are-not-deduplicated',
+    'protocols/harness/session/commands.ts',
+    'if (known !== null) return',
+    "if (known?.id === '') return",
+  ),
+  one(
+    'gaps-are-ignored',
+    ANSWERS,
+    'let isSkipping = skips || isFull(script.cursor)',
+    'let isSkipping = skips || isFull(script.cursor) || script.cursor.held.length > 0',
+  ),
+  one(
+    'an-event-outside-of-the-batch',
+    'protocols/harness/session/speech.ts',
+    'script.puts.push(deliveryOf(script.session.id, number, outgoing, script.context.now))',
+    "if (outgoing.envelope.payload['event_type'] !== 'progress') script.puts.push(deliveryOf(script.session.id, number, outgoing, script.context.now))",
+  ),
+  one(
+    'repeated-under-another-id',
+    'protocols/harness/operations/session.ts',
+    'submitEnvelope(session.submit_id,',
+    'submitEnvelope(crypto.randomUUID(),',
+  ),
+  one('what-overtakes-its-answer-is-put-aside', ANSWERS, 'if (waits > 0 &&', 'if (waits < 0 &&'),
+  one(
+    'late-events-are-thrown-away',
+    ANSWERS,
+    'const isLate = cursor.missing.includes(sequence)',
+    'const isLate = cursor.missing.includes(-sequence)',
+  ),
+]
