@@ -19,6 +19,7 @@ const PAGE = 100
 /** A filter that this page applies itself may leave little of a page: so many are asked for at a time. */
 const PAGES_AT_ONCE = 4
 const NEWS_AT_ONCE = 12
+const TOGETHER_MS = 40
 
 export const isEnded = ({ status }: Pick<Row, 'status'>): boolean => status !== 'pending' && status !== 'assigned'
 
@@ -156,8 +157,11 @@ function createRows(filters: Filters): Store {
     drop,
     news({ request_id }) {
       waiting.add(request_id)
-      clearTimeout(timer)
-      timer = setTimeout(() => void takeNews(), 60)
+      // News that come without a pause are taken all the same: those of a moment together.
+      timer ??= setTimeout(() => {
+        timer = undefined
+        void takeNews()
+      }, TOGETHER_MS)
     },
   }
 }

@@ -67,7 +67,7 @@ export function InboxList({ entries, currentId, selected, search, hasMore, more,
     if (at >= 0) virtual.scrollToIndex(at, { align: 'auto' })
     // The list is moved when another item is opened, not when rows come and go.
   }, [currentId])
-  const size = rowsIn(entries).length
+  const size = useMemo(() => rowsIn(entries).length, [entries])
   return (
     <ul className="list" ref={scroller} data-testid="inbox-list" aria-label="Inbox items" tabIndex={-1}>
       <li className="space" aria-hidden="true" style={{ height: virtual.getTotalSize() }} />

@@ -114,10 +114,11 @@ export function followLive<N extends StreamName>(operation: N, input: Input<N>, 
   const leaving = new AbortController()
   let timer: ReturnType<typeof setTimeout> | undefined
   const run = async (): Promise<void> => {
-    for await (const { item } of client.follow(operation, input, { after: 'latest', signal: leaving.signal })) {
-      clearTimeout(timer)
-      timer = setTimeout(() => told(item), 60)
-    }
+    for await (const { item } of client.follow(operation, input, { after: 'latest', signal: leaving.signal }))
+      timer ??= setTimeout(() => {
+        timer = undefined
+        told(item)
+      }, 60)
   }
   // Without news the page still shows what it was told when it was opened, and the banner says that the connection is gone.
   run().catch(() => undefined)

@@ -36,7 +36,8 @@ const parts: readonly Part[] = [
 ]
 
 export default function SettingsPage({ part }: { readonly part: string }) {
-  const isOwner = useMe().data?.owner === true
+  const me = useMe().data
+  const isOwner = me?.owner === true
   const offered = parts.filter(({ isForOwners }) => isForOwners !== true || isOwner)
   const here = offered.find(({ name }) => name === part)
   return (
@@ -59,6 +60,8 @@ export default function SettingsPage({ part }: { readonly part: string }) {
               <h2 className="part-name">{here.words}</h2>
               <here.page />
             </Suspense>
+          ) : me === undefined ? (
+            <Skeleton />
           ) : (
             <Empty icon="gear" tone="accent" title="There is no such setting" />
           )}
