@@ -55,7 +55,7 @@ export function memoryStore(options: MemoryOptions = {}): Store {
   })
 }
 
-/** What a backend reads: each answer is about the moment of the question. */
+/** The reads of a backend: each answer is about the moment of the question. */
 export type MemoryReads = Omit<Backend, 'openedAt' | 'transact' | 'news' | 'watch' | 'heldUp' | 'close'>
 
 export function memoryReads(disk: MemoryDisk): MemoryReads {

@@ -176,7 +176,7 @@ export async function openLeases(kernel: Kernel, options: LeaseOptions, clock: C
       if (error instanceof Refusal && error.code === 'PRECONDITION_FAILED') amiss = `another server is called ${node}`
       throw error
     })
-    // What others took while this server was held up is theirs: seen before it is sure again.
+    // Leases that others took while this server was held up are theirs: seen before it is sure again.
     for (const name of names) {
       const lease = store.peek?.(keyOf(Lease, name))?.value ?? (await store.read([keyOf(Lease, name)]))[0]?.value
       if (lease?.['holder'] !== node || lease['term'] !== epoch) held.delete(name)

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { doubleExports, firstSentenceProblems, folderProblems } from '../support/laws/names.ts'
+import { commentProblems, doubleExports, firstSentenceProblems, folderProblems } from '../support/laws/names.ts'
 import { missingPlaces } from '../support/laws/places.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -16,6 +16,13 @@ describe('the tree', () => {
     assert.ok(files.length > 300, 'the files were found')
     assert.deepEqual(
       files.flatMap((path) => firstSentenceProblems(path, textOf(path))),
+      [],
+    )
+  })
+
+  test('no sentence of a comment begins with What, Who or Whoever', () => {
+    assert.deepEqual(
+      found('src/**/*.{ts,tsx}').flatMap((path) => commentProblems(path, textOf(path))),
       [],
     )
   })
@@ -43,6 +50,26 @@ describe('the laws', () => {
     assert.match(firstSentenceProblems('a.ts', '// What is kept of an answer.\n')[0]!, /a\.ts: the first sentence begins with "What"/)
     assert.match(firstSentenceProblems('a.ts', `import x from 'y'\n`)[0]!, /begin the file with a comment/)
     assert.deepEqual(firstSentenceProblems('a.ts', '#!/usr/bin/env node\n// Whole numbers.\n'), [])
+  })
+
+  test('a sentence without a subject is seen in every kind of comment, and only there', () => {
+    const text = [
+      '// Names. What is kept of an answer.',
+      '/** Who asks. */',
+      'const a = 1 // Whoever comes',
+      '/**',
+      ' * A note that goes on.',
+      ' * Whose it is, nobody knows.',
+      ' */',
+      'const b = { c: 1 /* What it is */ }',
+      '// A sentence that ends with what',
+      '// What is no beginning here: the sentence goes on.',
+      "const d = 'https://example.com/What' + ' // no comment'",
+      '// First.',
+      '// Whoever is second.',
+    ].join('\n')
+    const lines = commentProblems('a.ts', text).map((problem) => problem.split(':')[1])
+    assert.deepEqual(lines, ['1', '2', '3', '4', '8', '12'])
   })
 
   test('a folder that is too full is seen, operations apart', () => {

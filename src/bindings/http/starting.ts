@@ -10,7 +10,7 @@ import { bodyOf, securityHeaders } from './responses.ts'
 
 export type Starting = {
   readonly port: number
-  /** What the next server listens with; this one accepts no more. */
+  /** The socket that the next server listens with; this one accepts no more. */
   handOver(): NetServer
   stop(): void
 }

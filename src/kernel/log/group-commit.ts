@@ -327,7 +327,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     },
     position: () => (backend.news ? backend.position() : Promise.resolve(durable)),
     lately(after) {
-      // What comes next may be of others.
+      // The next facts may be of others.
       const isNext = latest.length > 0 && latest[0]!.position <= after + 1 && latest.at(-1)!.position > after
       return isNext ? latest.filter(({ position }) => position > after) : null
     },

@@ -1,6 +1,6 @@
-// The daemon as an MCP server (HACP hardware draft, 10.1): its tools are listed as they are, and a call is a task of one step. An error of the
-// daemon is a JSON-RPC error with the same code and data; a step that failed is a result with `isError` (W36). What takes long is told by progress, and
-// becomes an MCP task for clients that know those (W14).
+// The daemon as an MCP server (HACP hardware draft, 10.1): its tools are listed as they are, and a call is a task of one step. An error of
+// the daemon is a JSON-RPC error with the same code and data; a step that failed is a result with `isError` (W36). A long call is told by
+// progress, and becomes an MCP task for clients that know those (W14).
 import type { Socket } from 'node:net'
 import {
   ProtocolError,
