@@ -8,6 +8,7 @@ import { limits } from '#kernel/limits.ts'
 import { keyOf } from '#kernel/declare/schema.ts'
 import { textOf, wordsIn } from '#protocols/execution/inbox/search.ts'
 import { Request } from '#protocols/execution/schema.ts'
+import { memoryDisk, memoryStore } from '#stores/memory.ts'
 import { allOf, ask } from '../../../support/over-sockets/asking.ts'
 import { pause, until } from '../../../support/over-sockets/live.ts'
 import { createWorld, storeMakers, type World } from '../../../support/in-process/world.ts'
@@ -121,6 +122,25 @@ test('a rare word among more items than one call may look at is found by one cal
   await world.call('alice', 'execution/request.resolve', { request_id: rare, result: 'approved' })
   assert.deepEqual(idsOf((await search()).items), [late])
   await world.close()
+})
+
+test('of two servers on one database each finds what the other one has made, changed and ended', async () => {
+  const disk = memoryDisk()
+  const one = await createWorld({ store: memoryStore({ disk, isShared: true }) })
+  const two = await createWorld({ store: memoryStore({ disk, isShared: true }), populated: false, seed: 2 })
+  const search = async (text: string): Promise<string[]> => idsOf(await allOf(two, 'alice', { view: 'row', text }))
+  const usual = await asking(one, 'devin', 'the usual')
+  assert.deepEqual(await search('unheard'), [])
+  const rare = await asking(one, 'devin', 'an unheard-of thing')
+  assert.deepEqual([await search('unheard'), await search('usual')], [[rare], [usual]])
+  await one.call('alice', 'execution/request.question', { request_id: usual, text: 'Is it unheard of?' })
+  assert.deepEqual(await search('unheard'), [usual, rare])
+  await one.call('alice', 'execution/request.resolve', { request_id: rare, result: 'approved' })
+  assert.deepEqual(await search('unheard'), [usual])
+  await one.call('admin', 'identity/agent.update', { agent_id: 'agent_devin', name: 'Zeppelin' })
+  assert.deepEqual([await search('zeppel'), await search('devinzeppel')], [[usual], []])
+  await one.close()
+  await two.close()
 })
 
 test('a gram table leaves out no text that holds the words, and forgets what is taken out', () => {
