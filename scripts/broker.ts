@@ -98,6 +98,8 @@ export type Broker = {
   start(): Promise<void>
   stop(): Promise<void>
   ctl(...words: string[]): Promise<string>
+  /** A program that is rabbitmqctl for this broker. */
+  readonly ctlProgram: string
 }
 
 /**
@@ -172,7 +174,16 @@ export async function startBroker(options: BrokerOptions, outlives = false): Pro
     },
     stop: () => stop('SIGTERM'),
     ctl: async (...words) => (await run(`${bin}/rabbitmqctl`, words, { env })).stdout,
+    ctlProgram: ctlProgram(folder, env, bin),
   }
+}
+
+function ctlProgram(folder: string, env: Readonly<Record<string, string>>, bin: string): string {
+  const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
+  const lines = Object.entries(env).map(([name, value]) => `export ${name}=${quoted(value)}`)
+  const program = join(folder, 'rabbitmqctl')
+  writeFileSync(program, ['#!/bin/sh', ...lines, `exec ${quoted(`${bin}/rabbitmqctl`)} "$@"`, ''].join('\n'), { mode: 0o755 })
+  return program
 }
 
 function prepare({ folder, port, users, tls }: BrokerOptions): void {

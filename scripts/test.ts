@@ -56,6 +56,12 @@ async function databaseFor(selected: string[], run: TestRun): Promise<{ env: Rec
   return { env: { [POSTGRES_VARIABLE]: url }, stop }
 }
 
+/** A broker of the operator's, where one is named: files that need no power over it use its virtual host. */
+function admitBroker(run: TestRun): void {
+  const given = process.env['COUNTERSIGN_AMQP_URL'] ?? ''
+  if (given !== '') run.admit(Number(new URL(given).port || (given.startsWith('amqps:') ? 5_671 : 5_672)))
+}
+
 const failed: string[] = []
 
 // The page of the tests is the one of the sources.
@@ -76,6 +82,7 @@ if (files.length === 0) {
   if (files.some((file) => file.startsWith('test/simulation/'))) console.log(wordsFor(choice))
   const run = openRun()
   const database = await databaseFor(files, run)
+  admitBroker(run)
   const again: Record<string, string> = filters.length === 0 ? { COUNTERSIGN_TEST_AGAIN: 'first' } : {}
   if ((await runTests(files, { ...run.env, ...database.env, ...again, [VARIABLE]: choice.name })) !== 0) failed.push('tests')
   await database.stop()

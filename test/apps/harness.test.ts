@@ -14,12 +14,12 @@ import {
   type SessionEvent,
   type Submitted,
 } from 'countersign/harness'
-import { brokerFor, SLOW_START, type TestBroker } from '../support/harness/broker.ts'
+import { SLOW_START, usedBroker, type UsedBroker } from '../support/harness/broker.ts'
 
 type Inputs = { guarded?: number; wrong?: boolean; fails?: boolean; secret?: string }
 
 describe('countersign/harness', { timeout: 400_000 }, () => {
-  let broker: TestBroker
+  let broker: UsedBroker
   let folder: string
   let [callee, caller] = [] as unknown as [Callee, Caller]
   let isCleanedUp = false
@@ -27,10 +27,11 @@ describe('countersign/harness', { timeout: 400_000 }, () => {
 
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), 'countersign-harness-'))
-    broker = await brokerFor(folder, ['lab-a', 'lab-b'])
+    broker = await usedBroker(folder, ['lab-a', 'lab-b'])
     callee = await createCallee({
       id: 'lab-b',
       url: broker.urlOf('lab-b'),
+      ...broker.link,
       data: join(folder, 'b'),
       log: 'silent',
       callers: { 'lab-a': { capabilities: ['*'], risk_max: 'R5', data_max: 'T3' } },
@@ -77,7 +78,7 @@ describe('countersign/harness', { timeout: 400_000 }, () => {
         { declaration: { name: 'flagged', version: '1.0.0', safety: { requires_human_approval: true } }, run: () => ({}) },
       ],
     })
-    caller = await createCaller({ id: 'lab-a', url: broker.urlOf('lab-a'), data: join(folder, 'a'), log: 'silent' })
+    caller = await createCaller({ id: 'lab-a', url: broker.urlOf('lab-a'), ...broker.link, data: join(folder, 'a'), log: 'silent' })
   }, SLOW_START)
   after(async () => {
     await Promise.allSettled([caller?.stop(), callee?.stop()])
@@ -193,7 +194,7 @@ describe('countersign/harness', { timeout: 400_000 }, () => {
   })
 
   test('options that cannot be are refused in words', async () => {
-    const good = { id: 'lab-a', url: broker.urlOf('lab-a'), data: join(folder, 'never') }
+    const good = { id: 'lab-a', url: 'amqp://lab-a:lab-a@127.0.0.1/hcp', data: join(folder, 'never') }
     for (const [more, words] of [
       [{ url: 'http://localhost' }, /url must be a URL such as amqp:/],
       [{ id: 'Lab.A' }, /id is "Lab\.A"/],

@@ -1,6 +1,7 @@
 // Rights and links at a real broker: locked harnesses, users that may speak for others, client certificates, quorum queues.
 import assert from 'node:assert/strict'
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -8,6 +9,7 @@ import { after, before, describe, test, type TestContext } from 'node:test'
 import { connect, type Arrived, type Link, type LinkOptions } from '#bridges/hcp/link.ts'
 import { statementsFor } from '#bridges/hcp/permissions.ts'
 import { Connection } from 'rabbitmq-client'
+import { root } from '../../support/as-processes/cli.ts'
 import { brokerFor, SLOW_START, type TestBroker } from '../../support/harness/broker.ts'
 
 const quiet = { info() {}, warn() {} }
@@ -66,25 +68,19 @@ describe('rights at a broker', { timeout: 400_000 }, () => {
   }
 
   test('locked harnesses are served by what the operator made, and bind nothing of others', async (t) => {
-    const users = ['lab-x', 'lab-y']
-    for (const { words, definitions, user } of statementsFor({
-      vhost: 'hcp',
-      ids: users,
-      locked: true,
-      queues: 'classic',
-      eventBytesMax: 1_000_000,
-    })) {
-      if (words[0] === 'add_vhost') continue
-      if (definitions) writeFileSync(join(folder, 'definitions.json'), JSON.stringify(definitions))
-      await broker.ctl('-q', ...words, ...(definitions ? [join(folder, 'definitions.json')] : user === undefined ? [] : [user]))
-    }
+    // As an operator does it.
+    const applied = ['harness', 'permissions', 'lab-x', 'lab-y', '--locked', '--apply', '--ctl', broker.ctlProgram]
+    const said = execFileSync(process.execPath, [join(root, 'bin/countersign.js'), ...applied], { encoding: 'utf8' })
+    const urlOf = (id: string): string =>
+      broker.urlOf(id).replace(`:${id}@`, `:${new RegExp(`^${id}: the password is (\\S+)$`, 'm').exec(said)![1]!}@`)
+    const locked = (id: string): LinkOptions => ({ ...usual(id), url: urlOf(id), topology: 'check' })
     const got: Arrived[] = []
-    await linked(t, { ...usual('lab-y'), topology: 'check' }, got)
-    const x = await linked(t, { ...usual('lab-x'), topology: 'check' })
+    await linked(t, locked('lab-y'), got)
+    const x = await linked(t, locked('lab-x'))
     await x.publish(parcel('lab-y'))
     assert.equal((await arrival(got)).user_id, 'lab-x')
     await assert.rejects(x.publish(parcel('lab-z')), { name: 'Unroutable' })
-    const own = new Connection({ url: broker.urlOf('lab-x') })
+    const own = new Connection({ url: urlOf('lab-x') })
     own.on('error', () => undefined)
     t.after(() => own.close())
     const refused = { code: 'ACCESS_REFUSED' }

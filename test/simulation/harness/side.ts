@@ -46,7 +46,7 @@ export async function createSide(id: string, broker: SimulatedBroker, clock: Clo
         if (random.chance(busy)) return Promise.reject(new Refusal('BUSY', 'too many operations wait for the disk', { retry_after: 1 }))
         return unlessOver(store.commit(batch))
       },
-      subscribe: (listener) => store.subscribe((hint) => void (own.isOver || listener(hint))),
+      subscribe: (listener) => store.subscribe((hint) => (own.isOver ? undefined : listener(hint))),
     }
     const time: Clock = { now: clock.now, sleep: (ms, signal) => (own.isOver ? NEVER : unlessOver(clock.sleep(ms, signal))) }
     world = await createWorld({

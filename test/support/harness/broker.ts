@@ -9,7 +9,7 @@ import { startBroker, type Broker } from '../../../scripts/broker.ts'
 /** A broker takes ten seconds to start, and minutes on a machine that is busy with other things. */
 export const SLOW_START = { timeout: 320_000 }
 
-export type TestBroker = Pick<Broker, 'urlOf' | 'port' | 'ctl'> & {
+export type TestBroker = Pick<Broker, 'urlOf' | 'port' | 'ctl' | 'ctlProgram'> & {
   /** Killed, and started again on the same data. */
   restart(): Promise<void>
   stop(): Promise<void>
@@ -48,6 +48,34 @@ function tellGuard(port: number): void {
   if (folder !== undefined) appendFileSync(`${folder}/ports`, `${port}\n`)
 }
 
+/** Settings that a harness at it needs, beside its address. */
+type LinkSettings = { readonly user_id?: 'off' }
+export type UsedBroker = Pick<TestBroker, 'urlOf' | 'stop'> & { readonly link: LinkSettings }
+
+/**
+ * The broker that COUNTERSIGN_AMQP_URL names, or a private one. Of a given one only the virtual host of the address is used: its one user
+ * speaks for all, so that senders cannot be told apart, and the queues are removed before and after.
+ */
+export async function usedBroker(folder: string, users: readonly string[]): Promise<UsedBroker> {
+  const given = process.env['COUNTERSIGN_AMQP_URL'] ?? ''
+  if (given === '') return { ...(await brokerFor(folder, users)), link: {} }
+  const connection = new Connection({ url: given })
+  connection.on('error', () => undefined)
+  const removed = async (): Promise<void> => {
+    for (const user of users)
+      for (const queue of [`hcp.cmd.${user}`, `hcp.evt.${user}`, `hcp.dead.${user}`]) await connection.queueDelete({ queue })
+  }
+  await removed()
+  return {
+    urlOf: () => given,
+    link: { user_id: 'off' },
+    async stop() {
+      await removed()
+      await connection.close()
+    },
+  }
+}
+
 /** `tls`: a folder with ca.pem, server.pem and server.key, for amqps at the next port. */
 export async function brokerFor(folder: string, users: readonly string[], tls?: string): Promise<TestBroker> {
   const port = await freePort()
@@ -57,6 +85,7 @@ export async function brokerFor(folder: string, users: readonly string[], tls?: 
     port,
     urlOf: broker.urlOf,
     ctl: broker.ctl,
+    ctlProgram: broker.ctlProgram,
     stop: broker.stop,
     async restart() {
       await broker.kill()

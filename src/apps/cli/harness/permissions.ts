@@ -86,7 +86,11 @@ function apply({ io, paint }: Context, statements: readonly Statement[], ctl: st
       return execFileSync(ctl, words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
     } catch (error) {
       const { stderr, message } = error as { stderr?: string; message: string }
-      throw new CliError(exits.refused, 'BROKER', `${ctl} ${words[0]}: ${(stderr || message).trim().slice(0, 500)}`)
+      throw new CliError(
+        exits.refused,
+        'BROKER',
+        `${ctl} ${words.find((word) => word !== '-q')}: ${(stderr || message).trim().slice(0, 500)}`,
+      )
     }
   }
   const users = new Map(
