@@ -9,7 +9,7 @@ class Unroutable extends Error {
   override name = 'Unroutable'
 }
 
-export type Faults = {
+type Faults = {
   readonly lose: number
   readonly unconfirmed: number
   readonly again: number
@@ -19,7 +19,6 @@ export type Faults = {
 export const NO_FAULTS: Faults = { lose: 0, unconfirmed: 0, again: 0, shuffle: 0, park: 0 }
 
 export type SimulatedBroker = {
-  readonly queues: ReadonlySet<string>
   readonly dead: readonly string[]
   declare(queue: string): void
   publish(user: string, parcel: Parcel): Promise<void>
@@ -50,7 +49,6 @@ export function createBroker(random: Random): SimulatedBroker {
     exchange === 'hcp.commands' ? `hcp.cmd.${key}` : exchange === 'hcp.events' ? `hcp.evt.${key.split('.')[0]!}` : 'hcp.dead'
 
   return {
-    queues: new Set(),
     dead,
     declare: (queue) => void (waiting.has(queue) || (waiting.set(queue, []), unacked.set(queue, new Set()))),
     async publish(user, parcel) {

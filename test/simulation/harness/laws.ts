@@ -6,7 +6,7 @@ import { isEnded } from '#protocols/harness/states.ts'
 import type { SimulatedBroker } from './broker.ts'
 import type { Side } from './side.ts'
 
-export type Rest = {
+type Rest = {
   readonly caller: Side
   readonly callee: Side
   readonly broker: SimulatedBroker

@@ -10,7 +10,7 @@ const STEPS = 60
 /** Of a history that does not come to rest. */
 const [ROUNDS_MAX, STEPS_MAX] = [40, 2_000]
 const [SECOND, MINUTE] = [1_000, 60_000]
-export type History = { readonly seed: number; readonly broken: readonly string[]; readonly happened: ReadonlyMap<string, number> }
+type History = { readonly seed: number; readonly broken: readonly string[]; readonly happened: ReadonlyMap<string, number> }
 
 type Run = { readonly run: { readonly session_id?: string }; readonly attempt: number }
 
