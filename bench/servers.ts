@@ -35,6 +35,7 @@ const startNode = (data: string, url: string, name: string): Promise<Node> =>
     COUNTERSIGN_PORT: '0',
     COUNTERSIGN_LOG: 'error',
     COUNTERSIGN_QUOTA: 'off',
+    COUNTERSIGN_REQUESTS_PER_MINUTE: 'off',
     COUNTERSIGN_DATABASE: url,
     COUNTERSIGN_SECRET: SECRET,
     COUNTERSIGN_NODE: name,
@@ -77,15 +78,18 @@ async function measure(place: Place, kind: Kind, connections: number, forMs: num
   }
 }
 
-/** From a commit on one server to the answer of a call that waits on another, in milliseconds. */
+/** From a person's answer on one server to the return of a call that waits for it on another, in milliseconds. */
 async function heard(from: Node, at: Node, alice: string, devin: string): Promise<number[]> {
   const [one, other] = [createCaller(from.port), createCaller(at.port)]
+  const question = { action: 'DECIDE', payload: { question: 'So?', options: ['Yes', 'No'] } }
   const all: number[] = []
   for (let i = 0; i < HEARD; i++) {
-    const { body: made } = await one.call(alice, 'collaboration/task.create', { spec: { goal: `Hear ${i}` } })
-    const waiting = other.call(devin, 'delegation/mailbox.take', { wait: 'PT10S', limit: 1 })
+    const { status, body: asked } = await other.call(devin, 'execution/request.create', question)
+    if (status !== 200) throw new Error(JSON.stringify(asked))
+    const request_id = asked.request.id as string
+    const waiting = other.call(devin, 'execution/request.await', { request_id, wait: 10 })
     await new Promise((done) => setTimeout(done, 20))
-    await one.call(alice, 'collaboration/task.assign', { task_id: made.task.id, assignee: 'agent_devin' })
+    await one.call(alice, 'execution/request.resolve', { request_id, result: 'Yes' })
     const began = performance.now()
     await waiting
     all.push(performance.now() - began)
@@ -94,6 +98,7 @@ async function heard(from: Node, at: Node, alice: string, devin: string): Promis
   other.close()
   return all
 }
+
 /** From a commit on one server to its event on a stream of another, in milliseconds. */
 async function followed(from: Node, at: Node, alice: string): Promise<number[]> {
   const stop = new AbortController()
