@@ -148,36 +148,47 @@ describe('several servers', { skip: isPostgresOff }, () => {
     await keepsKeys(t, servers, a, again)
   })
 
-  test('say that they are starting while another one migrates, and end when they are told to', async (t) => {
+  /** A database that another server migrates, for as long as it is not told that this is over. */
+  async function migrating(t: TestContext): Promise<{ env: Record<string, string>; over(): Promise<unknown> }> {
     const { url, drop } = await newDatabase()
     t.after(drop)
     const other = new pg.Client({ connectionString: url })
     await other.connect()
     t.after(() => other.end())
     await other.query('SELECT pg_advisory_lock($1)', [MIGRATING])
-    const env = { COUNTERSIGN_DATABASE: url, COUNTERSIGN_SECRET: SECRET, COUNTERSIGN_LOG: 'warn' }
+    return {
+      env: { COUNTERSIGN_DATABASE: url, COUNTERSIGN_SECRET: SECRET, COUNTERSIGN_LOG: 'warn' },
+      over: () => other.query('SELECT pg_advisory_unlock_all()'),
+    }
+  }
+  const at = (port: number, path: string): Promise<Answer | null> => send(port, path, { method: 'GET' }).catch(() => null)
+
+  test('say that they are starting while another one migrates', async (t) => {
+    const { env, over } = await migrating(t)
     const port = await freePort()
     const starting = start(t, ['--data', dataFolder(t), '--port', String(port)], { env })
-    const at = (path: string, of = port): Promise<Answer | null> => send(of, path, { method: 'GET' }).catch(() => null)
-    await until('it listens', async () => (await at('/ready')) !== null, 60_000)
-    const early = (await at('/ready'))!
+    await until('it listens', async () => (await at(port, '/ready')) !== null, 60_000)
+    const early = (await at(port, '/ready'))!
     assert.deepEqual([early.status, early.json], [503, { ready: false, reason: 'starting' }])
-    assert.equal((await at('/health'))!.status, 503)
+    assert.equal((await at(port, '/health'))!.status, 503)
     const call = await send(port, '/v1/identity/me.get', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' })
     assert.deepEqual([call.status, call.json.error.code, call.headers['retry-after']], [503, 'UNAVAILABLE', '1'])
-    // One that is not wanted any more does not wait for the other.
-    const second = await freePort()
-    const unwanted = launch(t, ['--data', dataFolder(t), '--port', String(second)], { env })
-    await until('the second listens', async () => (await at('/ready', second)) !== null, 60_000)
-    unwanted.child.kill('SIGTERM')
-    assert.equal((await unwanted.ended()).code, 0)
-    await other.query('SELECT pg_advisory_unlock_all()')
+    await over()
     const node = await starting
     assert.equal(node.port, port)
-    assert.deepEqual((await at('/ready'))!.json, { ready: true })
-    assert.equal((await at('/health'))!.json.store, 'postgres')
+    assert.deepEqual((await at(port, '/ready'))!.json, { ready: true })
+    assert.equal((await at(port, '/health'))!.json.store, 'postgres')
     assert.equal((await node.end('SIGTERM')).code, 0)
-    assert.equal(await at('/ready'), null)
+    assert.equal(await at(port, '/ready'), null)
+  })
+
+  test('end when they are told to, also while they wait for another one that migrates', async (t) => {
+    const { env } = await migrating(t)
+    const port = await freePort()
+    const { child, ended } = launch(t, ['--data', dataFolder(t), '--port', String(port)], { env })
+    await until('it listens', async () => (await at(port, '/ready')) !== null, 60_000)
+    child.kill('SIGTERM')
+    assert.equal((await ended()).code, 0)
   })
 
   async function drains(servers: Servers): Promise<void> {
