@@ -67,7 +67,7 @@ export const serverMistakes: readonly Mistake[] = [
   one(
     'sure-before-it-knows-what-it-holds',
     'workers/leases.ts',
-    '// What others took while this server was held up is theirs: seen before it is sure again.\n',
+    '// Leases that others took while this server was held up are theirs: seen before it is sure again.\n',
     'kept = began\n',
   ),
   one('a-lost-wait-ends-the-server', 'kernel/kernel.ts', 'outcome.catch(() => undefined)\n    return outcome', 'return outcome'),
