@@ -42,6 +42,8 @@ export const client: Client = createClient({
   url: location.origin,
   attempts: 3,
   timeoutMs: 15_000,
+  // The browser's cookie opens a socket too, and six tabs with a connection for each stream would block all others.
+  streams: 'socket',
   async fetch(input, init) {
     const sentAt = Date.now()
     // A request that is sent while the page goes away must not go away with it.
