@@ -77,7 +77,7 @@ export const twins: readonly Twin[] = [
     ['workers/hardware/task-runner.ts', "if (entry.why === 'cancel' || entry.why === 'stop') return ended(entry, 'CANCELLED')", ''],
   ),
   twin('a-cancel-cuts-a-transaction', 'cancel', ['workers/hardware/task-runner.ts', 'const YIELD_MS = 3_000', 'const YIELD_MS = 0']),
-  twin('outputs-stay', 'safe', ['workers/hardware/task-runner.ts', '      device.makeSafe(session_id)\n', '']),
+  twin('outputs-stay', 'safe', ['workers/hardware/task-runner.ts', 'return device.makeSafe(session_id)', 'return']),
   twin('a-repeated-submission-acts-again', 'twice', [
     'bridges/hacp/methods.ts',
     "return call('task.submit', params, caller.actor, idempotency_key)",

@@ -218,7 +218,7 @@ async function pastEvents(read: Read, { id: task_id, steps, status, finished_at 
 
 const past = query({
   name: 'task.events',
-  summary: 'What has happened in a task so far. The bridge asks it for a subscriber.',
+  summary: 'The events of a task so far. The bridge asks it for a subscriber.',
   draft: 'HACP hardware draft, 8: task.events',
   input: OfTask,
   output: t.Object({ events: t.Array(TaskEvent) }),
