@@ -138,9 +138,12 @@ test('a search reaches every item, and its count is true, however many calls tha
     ['context', { item: 'Two', details: {}, context: 'a NEEDLE\u200B here' }],
   ] as const)
     assert.ok(await ask(world, 'robin', { payload }), where)
-  const first = await world.call('alice', LIST, { text: 'needle' })
+  assert.deepEqual(titlesOf((await world.call('alice', LIST, { text: 'needle' })).items), ['One', 'Two'], 'the index knows where')
+  // Two letters are too few for it.
+  const first = await world.call('alice', LIST, { text: 'dl' })
   assert.deepEqual(first.items, [], 'so much text was looked at')
   assert.notEqual(first.next_cursor, null)
+  assert.deepEqual(titlesOf(await allOf(world, 'alice', { text: 'dl' })), ['One', 'Two'])
   assert.deepEqual(titlesOf(await allOf(world, 'alice', { text: 'needle' })), ['One', 'Two'])
   assert.deepEqual(titlesOf(await allOf(world, 'alice', { text: 'service 151' })), ['Deploy service 151'])
   const counts: number[] = []
