@@ -70,7 +70,7 @@ export function createKernel(options: KernelOptions): Kernel {
   function call(name: string, raw: unknown, caller: Caller, more: CallOptions = {}): Promise<unknown> {
     const served = registry.get(name)
     return settled(served?.op.looksAt, raw, () =>
-      served?.op.kind === 'query' ? ask(name, served.op, raw, caller) : order(name, served, raw, caller, more),
+      served?.op.kind === 'query' ? ask(name, served.op, raw, caller, more.since) : order(name, served, raw, caller, more),
     )
   }
 
@@ -108,7 +108,7 @@ export function createKernel(options: KernelOptions): Kernel {
     served: Served,
     raw: unknown,
     caller: Caller,
-    { key, received }: CallOptions,
+    { key, received, since }: CallOptions,
     seat: Seat | null,
     isFirst: boolean,
   ) {
@@ -121,7 +121,7 @@ export function createKernel(options: KernelOptions): Kernel {
     const began = now()
     try {
       for (let attempt = 1; ; attempt++) {
-        const barrier = store.fresh()
+        const barrier = store.fresh(isFirst && attempt === 1 ? since : undefined)
         if (barrier) await barrier
         const draft = draftAt(timestampOf(now()), received)
         const asked = typeof caller === 'function' ? caller() : caller

@@ -18,6 +18,8 @@ export type CallOptions = {
   readonly received?: Received
   /** Nobody is there to be answered any more: a call that waits ends. */
   readonly signal?: AbortSignal
+  /** The store's barriers when the call came: one that its credential has waited for since then serves its first look too. */
+  readonly since?: number
 }
 
 export type Kernel = {

@@ -142,6 +142,23 @@ for (const { name, open, hasBarrier } of makers) {
       await close({ one, two })
     })
 
+    test('a barrier that was asked for before a call came does not serve it, and a later one that is over does', async () => {
+      const { one, two } = open()
+      await one.commit(creating('k/a'))
+      await two.fresh()
+      const first = two.barriers()
+      const barrier = two.fresh(first)
+      assert.ok(barrier instanceof Promise, 'none was asked for since')
+      const second = two.barriers()
+      await barrier
+      assert.equal(two.fresh(first), undefined)
+      const own = two.fresh(second)
+      assert.ok(own instanceof Promise, 'the one under way was asked for before')
+      await own
+      assert.equal(two.fresh(second), undefined)
+      await close({ one, two })
+    })
+
     test('hints of the other one come in order, say what changed and whom it wakes, and hold no data', async () => {
       const { one, two } = open()
       const heard: Hint[] = []

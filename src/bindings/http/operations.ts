@@ -37,7 +37,8 @@ function routeOf(name: string, op: Operation, { kernel, guard, authenticate, fai
   const acts = op.kind === 'command' && op.effect !== undefined
   const handle = handlerOf<Exchange, Reply, unknown>({
     credential: ({ request }) => guard.credentialOf(request.headers, changes),
-    authenticate,
+    since: kernel.store.barriers,
+    authenticate: (credential, _, since) => authenticate(credential, since),
     input({ response, body }, actor) {
       askedBy(response, actor.id)
       return body === undefined || body.length === 0 ? {} : decode(body)

@@ -48,7 +48,7 @@ function answerOf(path: string, name: string, properties: Properties, options: S
   const { guard, hub, authenticate, recheck, failing } = options
   return handlerOf<Exchange, Reply | null, Question>({
     credential: ({ request }) => guard.credentialOf(request.headers),
-    authenticate,
+    authenticate: (credential) => authenticate(credential),
     input: ({ request }) => questionIn(request.url!, properties),
     options: () => optionsOf(undefined),
     async call({ credential, input: { input, after } }, { request, response }) {

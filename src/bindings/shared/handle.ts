@@ -25,7 +25,7 @@ export type Steps<Request, Answer, Input = unknown> = {
   /** 1. The credential that came along. Refuses where there is none, or where it may not be used like this. */
   credential(request: Request): Credential | Promise<Credential>
   /** 2. The actor that it stands for. */
-  authenticate(credential: Credential, request: Request): Actor | Promise<Actor>
+  authenticate(credential: Credential, request: Request, since?: number): Actor | Promise<Actor>
   /** 3. The input, decoded: nothing is read of somebody who is nobody. */
   input(request: Request, actor: Actor): Input
   /** 4. The idempotency key, and the end of a wait. */
@@ -35,6 +35,8 @@ export type Steps<Request, Answer, Input = unknown> = {
   /** 7. Whatever was thrown, as an answer; what is not expected is logged. */
   failed(error: unknown, request: Request): Failed<Answer>
   readonly done: Done
+  /** The store's barriers so far. A wire that says so has one for a call, instead of one for its credential and one for its operation. */
+  since?(): number
 }
 
 /** Never rejects, but by a bug in `failed` or `done`. */
@@ -42,13 +44,14 @@ export function handlerOf<Request, Answer, Input>(steps: Steps<Request, Answer, 
   return async (request) => {
     const began = performance.now()
     try {
+      const since = steps.since?.()
       const shown = steps.credential(request)
       const credential = shown instanceof Promise ? await shown : shown
-      const asked = steps.authenticate(credential, request)
+      const asked = steps.authenticate(credential, request, since)
       const actor = asked instanceof Promise ? await asked : asked
       const input = steps.input(request, actor)
-      const options = steps.options(request)
-      const caller = callerOf(() => steps.authenticate(credential, request), actor)
+      const options = since === undefined ? steps.options(request) : { ...steps.options(request), since }
+      const caller = callerOf(() => steps.authenticate(credential, request, since), actor)
       const answer = await steps.call({ credential, actor, input, options, caller }, request)
       steps.done('OK', began)
       return answer

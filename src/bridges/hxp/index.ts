@@ -90,7 +90,8 @@ function stepsOf(route: Route, { kernel, guard, authenticate, failed, meter }: B
   const { operation, changes, who } = route
   return {
     credential: ({ request }) => guard.credentialOf(request.headers, changes),
-    authenticate,
+    since: kernel.store.barriers,
+    authenticate: (credential, _, since) => authenticate(credential, since),
     input(routed, actor) {
       const { request, response, bytes } = routed
       routed.isPage = actor.kind === 'human' && isForeign(request.headers, guard)

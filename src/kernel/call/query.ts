@@ -60,8 +60,8 @@ type Parts = {
 export function createQueries({ options, given, denials, reading, readerAs }: Parts) {
   const actorOf = (caller: Caller): Actor | Promise<Actor> => (typeof caller === 'function' ? caller() : caller)
 
-  return async function ask(name: string, op: Query, raw: unknown, caller: Caller): Promise<unknown> {
-    const barrier = options.store.fresh()
+  return async function ask(name: string, op: Query, raw: unknown, caller: Caller, since?: number): Promise<unknown> {
+    const barrier = options.store.fresh(since)
     if (barrier) await barrier
     const draft = readingAt(timestampOf(options.now()))
     const asked = actorOf(caller)

@@ -286,11 +286,17 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
 
   let asking: Promise<void> | null = null
   let next: Promise<void> | null = null
+  let sent = 0
+  let over = 0
   /** A call that comes while one is under way takes part in the next: it must be sent after they came. */
   function fresh(): Promise<void> {
     if (asking === null) {
+      const mine = ++sent
       asking = backend.news!()
-        .then((hint) => (hint ? learn(hint) : undefined))
+        .then((hint) => {
+          if (hint) learn(hint)
+          over = mine
+        })
         .finally(() => (asking = null))
       return asking
     }
@@ -316,7 +322,8 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     isShared: backend.news !== undefined,
     commit,
     read,
-    fresh: backend.news ? fresh : () => undefined,
+    fresh: backend.news ? (since) => (since !== undefined && over > since ? undefined : fresh()) : () => undefined,
+    barriers: () => sent,
     peek: (key) => readable(cache.get(key)),
     count: (prefix) => {
       const known = counts.get(prefix)

@@ -134,7 +134,9 @@ export interface Store {
    * A barrier: once it is over, reads see whatever was acknowledged anywhere before it was called. Undefined: they do so already, as with a
    * store that one process alone has open.
    */
-  fresh(): Promise<void> | undefined
+  fresh(since?: number): Promise<void> | undefined
+  /** The number of barriers so far. For a call that came after so many (`since`), any later one that is over is fresh enough. */
+  barriers(): number
   /** Refused as Damaged where one of them is not what the record says. */
   read(keys: readonly Key[]): Promise<(Versioned | undefined)[]>
   /** The same for one that lies at hand, without waiting; undefined says nothing. A store that has to ask somebody has no such thing. */

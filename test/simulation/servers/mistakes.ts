@@ -11,7 +11,7 @@ export const serverMistakes: readonly Mistake[] = [
   one(
     'no-barrier-before-a-read',
     'kernel/call/query.ts',
-    'const barrier = options.store.fresh()',
+    'const barrier = options.store.fresh(since)',
     'const barrier = undefined as Promise<void> | undefined',
   ),
   one(
@@ -71,7 +71,7 @@ export const serverMistakes: readonly Mistake[] = [
     'kept = began\n',
   ),
   one('a-lost-wait-ends-the-server', 'kernel/kernel.ts', 'outcome.catch(() => undefined)\n    return outcome', 'return outcome'),
-  one('a-hint-is-the-truth', 'kernel/log/group-commit.ts', 'fresh: backend.news ? fresh : () => undefined,', 'fresh: () => undefined,'),
+  one('a-hint-is-the-truth', 'kernel/log/group-commit.ts', 'fresh: backend.news ? (since)', 'fresh: backend.news === null ? (since)'),
   one('two-hold-a-lease-for-a-moment', 'workers/leases.ts', 'const SURE_MS = (LEASE_MS * 2) / 3', 'const SURE_MS = LEASE_MS * 2'),
   {
     name: 'a-lease-is-taken-for-older-than-it-is',

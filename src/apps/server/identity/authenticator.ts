@@ -23,7 +23,7 @@ const TOUCH_MS = limits.sessionIdleMs / 6
 
 export type Sessions = {
   /** At once where the same credential came before and nothing has changed since. */
-  authenticate(credential: Credential): Actor | Promise<Actor>
+  authenticate(credential: Credential, since?: number): Actor | Promise<Actor>
   /** The same without counting as use. */
   recheck(credential: Credential): Promise<Actor>
   /** Uses a ticket up; the answer finds out, as often as it is asked, who came with it. */
@@ -82,8 +82,8 @@ export function createSessions(kernel: Kernel, { issuer = null, dev = false }: S
   }
 
   return {
-    authenticate(credential) {
-      const barrier = kernel.store.fresh()
+    authenticate(credential, since) {
+      const barrier = kernel.store.fresh(since)
       return barrier ? barrier.then(() => byAny(credential)) : byAny(credential)
     },
     async recheck(credential) {

@@ -24,7 +24,7 @@ export function downloadRoutes({ kernel, guard, authenticate, failing, meter }: 
       const path = `/v1/${name}`
       const handle = handlerOf<Exchange, Reply, Query>({
         credential: ({ request }) => guard.credentialOf(request.headers),
-        authenticate,
+        authenticate: (credential) => authenticate(credential),
         input: ({ request }) => queryIn(request.url!, op),
         options: () => optionsOf(undefined),
         async call(ask, exchange) {

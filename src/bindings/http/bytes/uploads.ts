@@ -25,7 +25,7 @@ export function uploadRoutes({ kernel, guard, authenticate, failing, meter }: Se
       const path = `/v1/${name}`
       const handle = handlerOf<Exchange, Reply, Query>({
         credential: ({ request }) => guard.credentialOf(request.headers, true),
-        authenticate,
+        authenticate: (credential) => authenticate(credential),
         input({ request }) {
           refuseOtherThanOctets(request.headers)
           return queryIn(request.url!, op)
