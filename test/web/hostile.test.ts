@@ -28,7 +28,7 @@ const all = hostile.join(' ')
 /** Nothing of it became more than text, and nothing of it pushes the page apart. */
 async function isPlain(page: Page, where: string): Promise<void> {
   const found = await page.evaluate<Record<string, unknown>>(
-    `({ images: document.querySelectorAll('#page img, body > img').length, scripts: document.querySelectorAll('#page script').length, vectors: document.querySelectorAll('svg[onload]').length, links: [...document.querySelectorAll('a')].filter((a) => a.origin !== location.origin || a.protocol === 'javascript:').map((a) => a.href), handlers: [...document.querySelectorAll('*')].filter((one) => [...one.attributes].some(({ name }) => name.startsWith('on'))).length, taken: document.title === '1' || document.title === 'taken', sideways: document.documentElement.scrollWidth > innerWidth })`,
+    `({ images: document.querySelectorAll('#page img, body > img').length, scripts: document.querySelectorAll('#page script').length, vectors: document.querySelectorAll('svg[onload]').length, links: [...document.querySelectorAll('a')].filter((a) => a.origin !== location.origin || a.protocol === 'javascript:').map((a) => a.href), handlers: [...document.querySelectorAll('*')].filter((one) => [...one.attributes].some(({ name }) => name.startsWith('on'))).length, taken: document.title === '1' || document.title === 'taken', sideways: document.documentElement.scrollWidth > innerWidth || [...document.querySelectorAll('aside')].some((one) => one.scrollWidth > one.clientWidth) })`,
   )
   assert.deepEqual(found, { images: 0, scripts: 0, vectors: 0, links: [], handlers: 0, taken: false, sideways: false }, where)
 }
