@@ -63,7 +63,7 @@ describe('the audit of a device', () => {
     }
   })
 
-  it('is whole after kill -9 in a task, with outputs safe and nothing done twice', async () => {
+  it('is whole after kill -9 in a task, with outputs safe and nothing done twice', { timeout: 12_000 * KILLS }, async () => {
     let daemon = await startDaemon()
     try {
       for (let round = 0; round < KILLS; round++) {
