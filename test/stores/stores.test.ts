@@ -129,6 +129,10 @@ function readingTests({ open }: Maker): void {
     await store.commit(batchOf({ expect: new Map([['toy.note/a', 2]]), puts: [putOf('toy.note/a', null)] }))
     assert.equal(peeked('toy.note/a'), undefined)
     assert.equal(peeked('toy.note/none'), undefined)
+    await store.read(['toy.note/none'])
+    assert.equal(peeked('toy.note/none'), null, 'it was looked for, and there is none')
+    await store.commit(creating('toy.note/none'))
+    assert.equal(peeked('toy.note/none')?.version, 1)
     await store.close()
   })
 

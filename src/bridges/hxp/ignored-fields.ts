@@ -10,7 +10,9 @@ type Fields = Readonly<Record<string, unknown>>
 
 /** Many clients write what they do not say as null; what must be said is refused as missing then. */
 const said = (body: Fields): Fields =>
-  Object.fromEntries(Object.entries(body).filter(([name, value]) => value !== null || name === 'result'))
+  Object.values(body).includes(null)
+    ? Object.fromEntries(Object.entries(body).filter(([name, value]) => value !== null || name === 'result'))
+    : body
 
 const schemas = new Map<string, TSchema>()
 function inputOf({ protocols }: Kernel, operation: string): TSchema {

@@ -41,6 +41,6 @@ export function createSettling(store: Store, now: () => number, call: Call) {
     if (typeof id !== 'string') return answer()
     const key = keyOf(at!.doc, id)
     const found = store.peek?.(key)
-    return found !== undefined && dueOf(at!.doc, found.value) === null ? answer() : settle(at!.doc, key).then(answer)
+    return found && dueOf(at!.doc, found.value) === null ? answer() : settle(at!.doc, key).then(answer)
   }
 }

@@ -67,7 +67,7 @@ function seenIn({ after, before }: Draft, key: Key): Value | null | undefined {
   return pending === undefined ? before.get(key) : pending
 }
 
-function noteIn(draft: Draft, key: Key, found: Versioned | undefined): Value | null {
+function noteIn(draft: Draft, key: Key, found: Versioned | null | undefined): Value | null {
   const value = found?.value ?? null
   draft.expect.set(key, found?.version ?? 0)
   draft.before.set(key, value)
@@ -79,7 +79,9 @@ function noteIn(draft: Draft, key: Key, found: Versioned | undefined): Value | n
 async function rawIn({ store, draft }: At, kind: AnyDoc, id: string): Promise<Value | null> {
   const key = keyOf(kind, id)
   const seen = seenIn(draft, key)
-  return seen === undefined ? noteIn(draft, key, store.peek?.(key) ?? (await readIn(store, draft, key))) : seen
+  if (seen !== undefined) return seen
+  const atHand = store.peek?.(key)
+  return noteIn(draft, key, atHand === undefined ? await readIn(store, draft, key) : atHand)
 }
 
 /** A call that only looks gets its answer without a document that differs from the record; a decision is not taken without it. */
@@ -105,8 +107,11 @@ function isVisible(at: At, kind: AnyDoc, value: Value): boolean | Promise<boolea
 /** Every call begins with this: no step of it is a promise that need not be one. */
 async function lookIn(at: At, kind: AnyDoc, id: string, isWanted: boolean): Promise<Value | null> {
   const key = keyOf(kind, id)
-  const seen = seenIn(at.draft, key)
-  const value = seen === undefined ? noteIn(at.draft, key, at.store.peek?.(key) ?? (await lookedUp(at, key, isWanted))) : seen
+  let value = seenIn(at.draft, key)
+  if (value === undefined) {
+    const atHand = at.store.peek?.(key)
+    value = noteIn(at.draft, key, atHand === undefined ? await lookedUp(at, key, isWanted) : atHand)
+  }
   if (value !== null) {
     const visible = isVisible(at, kind, value)
     if (visible === true || (visible !== false && (await visible))) return value
@@ -138,7 +143,7 @@ async function rangeIn(at: At, kind: AnyDoc, name: string, prefix: string, { aft
     for (const entry of entries) {
       const id = idIn(entry)
       const atHand = at.store.peek?.(keyOf(kind, id))
-      const holds = atHand !== undefined && holdsEntry(kind, name, id, atHand.value, entry)
+      const holds = atHand && holdsEntry(kind, name, id, atHand.value, entry)
       if (holds || (await isTrue(at, kind, name, entry))) listed.push({ id, at: entry.slice(prefix.length) })
     }
     // Documents that were left out make room for those that follow: a short page would say that there is nothing more.

@@ -121,10 +121,13 @@ const SEPARATOR = '\0'
 /** Greater than every character that a part may begin with. */
 export const END = '\u{10FFFF}'
 const partOf = (part: Part): string => (typeof part === 'number' ? String(part).padStart(16, '0') : part)
-export function prefixOf(kind: { readonly kind: string }, name: string, parts: readonly Part[]): string {
-  let prefix = `${kind.kind}.${name}${SEPARATOR}`
-  for (const part of parts) prefix += partOf(part) + SEPARATOR
-  return prefix
+/** Of the first `count` parts. */
+export const prefixOf = (kind: { readonly kind: string }, name: string, parts: readonly Part[], count = parts.length): string =>
+  restOf(`${kind.kind}.${name}${SEPARATOR}`, parts, 0, count)
+function restOf(prefix: string, parts: readonly Part[], from: number, to = parts.length): string {
+  let whole = prefix
+  for (let i = from; i < to; i++) whole += partOf(parts[i]!) + SEPARATOR
+  return whole
 }
 /** The index of all documents that wait for a time, whatever their kind; what stands for the id in its entries is the key. */
 export const DUE = '~due'
@@ -143,7 +146,8 @@ export function entriesOf(kind: AnyDoc, id: string, value: object | null): { ent
   for (const name in kind.indexes) {
     const { rows, counted } = kind.indexes[name]!
     for (const row of rows(value)) {
-      made.push({ entry: prefixOf(kind, name, row) + id, counted: counted > 0 ? prefixOf(kind, name, row.slice(0, counted)) : null })
+      const prefix = counted > 0 ? prefixOf(kind, name, row, counted) : null
+      made.push({ entry: (prefix === null ? prefixOf(kind, name, row) : restOf(prefix, row, counted)) + id, counted: prefix })
     }
   }
   return made

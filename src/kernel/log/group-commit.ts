@@ -324,7 +324,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     read,
     fresh: backend.news ? (since) => (since !== undefined && over > since ? undefined : fresh()) : () => undefined,
     barriers: () => sent,
-    peek: (key) => readable(cache.get(key)),
+    peek: (key) => readable(cache.get(key)) ?? (cache.isAbsent(key) ? null : undefined),
     count: (prefix) => {
       const known = counts.get(prefix)
       return known === undefined ? backend.count(prefix) : Promise.resolve(known)

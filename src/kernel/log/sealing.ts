@@ -126,18 +126,28 @@ function sealFacts(batch: Batch, staging: Staging, sources: Sources): Sealed[] {
     const position = ++staging.position
     const images = fact.images.map((image) => sealImage(image, batch, staging, sources))
     const seq = head.seq + 1
+    const { id, action, actor, behalf, basis, subject, task, root, detail } = fact
+    const cause = fact.cause === null ? null : first + fact.cause
+    const prev = head.hash
     const line = sealedLine({
-      ...envelopeOf(fact),
       v: 1,
+      id,
       seq,
       at,
       scope: batch.scope,
-      prev: head.hash,
-      cause: fact.cause === null ? null : first + fact.cause,
+      prev,
+      action,
+      actor,
+      behalf,
+      basis,
+      cause,
+      subject,
+      task,
+      root,
+      detail,
       images,
     })
     head = { seq, hash: hashOf(line), at }
-    const { actor, task, root } = fact
     const place: Place = { scope: batch.scope, seq, position, hash: head.hash }
     for (const { key } of images) staging.docs.get(key)!.place = place
     staging.group.facts.push({ position, scope: batch.scope, seq, at, actor, task, root, hash: head.hash, line })
@@ -179,15 +189,3 @@ export function groupOf({ docs, counts, wakes, group, position }: Staging, { tag
   const hint: Hint = { position, keys: [...docs.keys()], wakes: [...wakes] }
   return { ...group, hint }
 }
-
-const envelopeOf = ({ id, action, actor, behalf, basis, subject, task, root, detail }: Fact) => ({
-  id,
-  action,
-  actor,
-  behalf,
-  basis,
-  subject,
-  task,
-  root,
-  detail,
-})

@@ -27,7 +27,12 @@ const times: readonly (readonly [call: string, at: (request: Request) => string 
   ['request.wake', wakesNext],
 ]
 
-export const timesOf = (request: Request): { at: string | null; call: string; input: object }[] =>
-  request.status !== 'pending' && request.status !== 'assigned'
-    ? []
-    : times.map(([call, atOf]) => ({ at: atOf(request), call: `execution/${call}`, input: { request_id: request.id } }))
+export function timesOf(request: Request): { at: string; call: string; input: object }[] {
+  const due: { at: string; call: string; input: object }[] = []
+  if (request.status !== 'pending' && request.status !== 'assigned') return due
+  for (const [call, atOf] of times) {
+    const at = atOf(request)
+    if (at !== null) due.push({ at, call: `execution/${call}`, input: { request_id: request.id } })
+  }
+  return due
+}

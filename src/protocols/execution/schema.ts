@@ -210,7 +210,9 @@ function urgentRows(request: Request): Part[][] {
   return listed.map((who) => [who, turnIn(request, who), ...urgencyOf(request)])
 }
 /** With whom it stands because their group was called in. */
-function calledRows({ called = [], ...request }: Request): Part[][] {
+function calledRows(request: Request): Part[][] {
+  const { called } = request
+  if (called === undefined) return []
   const there = inboxesOf(request)
   const isThere = (who: string): boolean => there.includes(who) && snoozedUntil(request, who) === null
   return called.flatMap(({ group, people }) => people.filter(isThere).map((who) => [who, group, ...urgencyOf(request)]))

@@ -101,7 +101,7 @@ function frozen<T>(value: T): T {
 /** A document that was read is everybody's: whoever changes it in place is found here. */
 function withFrozenDocuments(store: Store): Store {
   const { read, peek } = store
-  const freeze = (found: Versioned | undefined): Versioned | undefined => {
+  const freeze = <F extends Versioned | null | undefined>(found: F): F => {
     if (found) frozen(found.value)
     return found
   }
