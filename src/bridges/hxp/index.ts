@@ -97,8 +97,9 @@ function stepsOf(route: Route, { kernel, guard, authenticate, failed, meter }: B
       routed.isPage = actor.kind === 'human' && isForeign(request.headers, guard)
       askedBy(response, actor.id)
       if (!isOfKind(who, actor)) throw wrongKind(who as 'agent' | 'human')
-      if (bytes !== undefined && !isJson(request.headers['content-type'])) throw notJson()
-      const { body, ignored } = understood(kernel, operation, bytes === undefined ? {} : decode(bytes))
+      if (bytes === undefined) return {}
+      if (!isJson(request.headers['content-type'])) throw notJson()
+      const { body, ignored } = understood(kernel, operation, decode(bytes))
       routed.ignored = ignored
       return body
     },

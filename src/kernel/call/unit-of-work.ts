@@ -34,7 +34,7 @@ export type Draft = {
   readonly onlyReads: boolean
 }
 
-export const draftAt = (at: string, received?: Received): Draft => ({
+export const draftAt = (at: string, received?: Received, onlyReads = false): Draft => ({
   at,
   received,
   scope: null,
@@ -50,11 +50,11 @@ export const draftAt = (at: string, received?: Received): Draft => ({
   consequences: 0,
   nothing: null,
   wanted: null,
-  onlyReads: false,
+  onlyReads,
 })
 
 /** For a call that only reads: nothing comes of it but an answer. */
-export const readingAt = (at: string): Draft => ({ ...draftAt(at), onlyReads: true })
+export const readingAt = (at: string): Draft => draftAt(at, undefined, true)
 
 export const isEmpty = (draft: Draft): boolean => draft.facts.length === 0 && draft.puts.size === 0
 
