@@ -2,6 +2,8 @@
 // missing, before any test runs.
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { allFlags } from '#apps/cli/derive/command.ts'
+import { nouns, specsOf } from '#apps/cli/derive/commands.ts'
 import { protocols } from '#protocols/index.ts'
 import { mistakes, patched } from '#test/simulation/mistakes.ts'
 import { matrix } from '#test/support/laws/matrix.ts'
@@ -34,6 +36,21 @@ function missing(): string[] {
   })
 }
 
+/** Commands whose noun or fields have no words in the help. */
+function wordless(): string[] {
+  return specsOf(protocols).flatMap(({ operation, words, hidden, ...spec }) => {
+    if (operation === null || hidden) return []
+    const isKnown = words.length < 2 || Object.hasOwn(nouns, words[0]!)
+    const fields = allFlags(spec).filter((flag) => flag.words === '')
+    return [
+      ...(isKnown ? [] : [`${operation} has no place yet: words for its noun ${words[0]} in src/apps/cli/derive/commands.ts`]),
+      ...fields.map(
+        ({ name }) => `${operation} has no place yet: words for --${name}, in its schema or in src/apps/cli/derive/field-help.ts`,
+      ),
+    ]
+  })
+}
+
 const stale = mistakes.flatMap((mistake) => {
   try {
     patched(mistake)
@@ -45,6 +62,6 @@ const stale = mistakes.flatMap((mistake) => {
   }
 })
 const files = globSync('{src,test,docs}/**/*.*', { cwd: root, exclude: ['**/node_modules'] })
-const found = [...missing(), ...missingPlaces({ files, textOf }), ...stale]
+const found = [...missing(), ...wordless(), ...missingPlaces({ files, textOf }), ...stale]
 for (const words of found) console.log(words)
 process.exitCode = found.length === 0 ? 0 : 1

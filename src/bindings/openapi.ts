@@ -1,10 +1,9 @@
 // The description of the HTTP API (OpenAPI 3.1), derived from the operations. Schemas are JSON Schema already; those that stand in
 // several places are named once.
 import { isObject } from '#kernel/codec/strict-json.ts'
-import { kernelCodes, type Fault } from '#kernel/declare/errors.ts'
+import { kernelCodes, statuses, type Fault } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Operation, Protocol, Stream } from '#kernel/declare/operation.ts'
-import { statuses } from './http/responses.ts'
 
 type Json = Record<string, unknown>
 type Served<O extends Operation = Operation> = { readonly protocol: Protocol; readonly op: O }

@@ -11,7 +11,7 @@ export type DeviceSettings = { readonly name: string; readonly projects: readonl
 /** From this risk on a task must have been granted it. */
 const RISK_WITH_PERMISSION = 2
 const RETRY_MS = 2_000
-/** Sessions end when nobody speaks for five minutes. */
+/** Sessions end after five minutes without a call. */
 const BEAT_MS = 60_000
 
 const manifestOf = ({ name, version, description, risk_level, params_schema }: ListedTool): CapabilityManifest => ({
@@ -94,7 +94,7 @@ export function hacpSource(
         const { status, steps, code } = await client.run(session_id, tool.name, input as object, {
           intent: `capability ${capability_id}`,
           signal,
-          // W46: the lines of the device are found from the run; and done twice by nobody's retry.
+          // W46: the lines of the device are found from the run; and no retry does it twice.
           extra: { correlation_id: run_id, idempotency_key: invocation_id },
         })
         const [step] = steps

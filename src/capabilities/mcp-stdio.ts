@@ -90,7 +90,7 @@ export class StdioTransport implements Transport {
     try {
       if (this.#child?.pid !== undefined) process.kill(-this.#child.pid, 'SIGKILL')
     } catch {
-      // Nobody is left.
+      // The process has ended already.
     }
   }
 

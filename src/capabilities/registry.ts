@@ -192,7 +192,7 @@ function bounded(output: unknown): unknown {
 
 type Ended = Pick<InvokeOutcome, 'output' | 'error'>
 
-/** The work, or that it took too long: nobody waits for a source that does not end when it is told to. */
+/** The work, or that it took too long: a source that does not end when it is told to is not waited for. */
 async function withinTime(clock: Clock, ms: number, stop: AbortSignal, work: (signal: AbortSignal) => Promise<Ended>): Promise<Ended> {
   const late = new AbortController()
   const over = new AbortController()

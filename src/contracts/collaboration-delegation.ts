@@ -1,5 +1,5 @@
 // Contracts between a task and its runs: the inter-layer tables of HACP 0.1.0 and AAP 0.1.0, row for row, each in the batch of its cause.
-import { Refusal } from '#kernel/declare/errors.ts'
+import { recode } from '#kernel/declare/errors.ts'
 import type { Contract, Read } from '#kernel/declare/operation.ts'
 import type { Value } from '#kernel/log/store.ts'
 import { isOfSystem } from '#protocols/collaboration/access.ts'
@@ -7,7 +7,7 @@ import { Checkpoint, Task, type ArtifactVersion, type LedgerEntry } from '#proto
 import { Card, Run, Work } from '#protocols/delegation/schema.ts'
 import { isActive } from '#protocols/delegation/states.ts'
 
-/** States in which somebody works on a task. */
+/** States in which a task is worked on. */
 const atWork = (task: Task): boolean => ['assigned', 'in_progress', 'blocked'].includes(task.state)
 
 const isAgent = async (read: Read, id: string | null): Promise<boolean> => id !== null && (await read.subject(id))?.kind === 'agent'
@@ -19,7 +19,7 @@ async function takesWork(read: Read, id: string, project_id: string): Promise<bo
   return isThere && (await read.raw(Card, id))?.available !== false
 }
 
-/** The run that a task's work is with; null where a person works on it, or nobody. */
+/** The run that a task's work is with; null where a person works on it, or it is not worked on. */
 async function currentOf(read: Read, task_id: string): Promise<Run | null> {
   const work = await read.raw(Work, task_id)
   return work?.current_run ? read.raw(Run, work.current_run) : null
@@ -27,29 +27,28 @@ async function currentOf(read: Read, task_id: string): Promise<Run | null> {
 
 // --- Down: collaboration calls delegation --------------------------------------------------------------------------------------
 
-const codesOf: Readonly<Record<string, string>> = {
-  AGENT_NOT_FOUND: 'NOT_FOUND',
-  CAPABILITY_NOT_SUPPORTED: 'PRECONDITION_FAILED',
-  DELEGATION_REFUSED: 'PRECONDITION_FAILED',
-  RUN_NOT_FOUND: 'NOT_FOUND',
-  INVALID_TRANSITION: 'PRECONDITION_FAILED',
-}
-/** A caller who assigns a task is answered in the words of HACP; AAP's own words stand in the details. */
-const surfaced = (refusal: Refusal): Refusal => {
-  const code = codesOf[refusal.code]
-  return code === undefined ? refusal : new Refusal(code, refusal.message, { ...refusal.details, aap_code: refusal.code })
-}
+/** A caller who assigns a task is refused in the codes of HACP. */
+const inCodesOfTasks = recode(
+  {
+    AGENT_NOT_FOUND: 'NOT_FOUND',
+    CAPABILITY_NOT_SUPPORTED: 'PRECONDITION_FAILED',
+    DELEGATION_REFUSED: 'PRECONDITION_FAILED',
+    RUN_NOT_FOUND: 'NOT_FOUND',
+    INVALID_TRANSITION: 'PRECONDITION_FAILED',
+  },
+  'aap_code',
+)
 
 const down = (name: string, on: string, call: string, input: Contract['input']): Contract => ({
   name: `collaboration-delegation/${name}`,
   on: `collaboration/${on}`,
   call: `delegation/${call}`,
   as: 'system',
-  refused: surfaced,
+  refused: inCodesOfTasks,
   input,
 })
 
-/** The DelegateRequest for whoever executes the task: TaskID becomes the correlation id. */
+/** The DelegateRequest for the executor of the task: TaskID becomes the correlation id. */
 async function requestFor(read: Read, task: Task, more: { parent_run?: string | null; continues?: string | null; context?: object }) {
   if (!(await isAgent(read, task.executor))) return null
   return {
@@ -75,7 +74,7 @@ async function requestAgain(read: Read, task: Task, context?: object) {
 
 const onAssigned = down('assign-delegates', 'task.assigned', 'agent.delegate', async ({ subject }, read) => {
   const task = subject as Task
-  // A part that an agent passed on hangs below the run of whoever passed it on.
+  // A part that an agent passed on hangs below the run of that agent.
   const parent = task.depth > 0 && task.parent_task !== null ? await currentOf(read, task.parent_task) : null
   return requestFor(read, task, { parent_run: parent?.id ?? null })
 })
@@ -195,7 +194,7 @@ const onDone: Contract[] = [
   }),
 ]
 
-/** A run that nobody has said to begin begins with the first act of its agent on the task; on an assigned task that is task.start. */
+/** A run whose begin was not reported begins with the first act of its agent on the task; on an assigned task that is task.start. */
 const begins = (on: string, of: (subject: never, actor: string) => { readonly task_id: string; readonly by: string }): Contract =>
   down(`${on}-begins`, on, 'run.start', async ({ subject, actor }, read) => {
     const { task_id, by } = of(subject as never, actor)
@@ -214,7 +213,7 @@ const onFirstAct: Contract[] = [
   begins('ownership.delegated', ({ id }: Task, by) => ({ task_id: id, by })),
 ]
 
-/** Delivered by whoever works on it, or by a person who had taken it over; a run whose delegate has failed waits for nobody then. */
+/** Delivered by its executor, or by a person who had taken it over; a run whose delegate has failed waits for nothing then. */
 const onDelivered = ['artifact.committed', 'artifact.edited'].map((on) =>
   down(`${on}-completes`, on, 'run.complete', async ({ subject }, read) => {
     const { artifact_id, version, provenance } = subject as ArtifactVersion

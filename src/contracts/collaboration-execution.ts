@@ -1,6 +1,6 @@
-// Everything in collaboration that waits on a person stands in the inbox: a pending checkpoint and a task that is ready for review
+// Contracts that put what waits on a person in collaboration into the inbox: a pending checkpoint and a task that is ready for review
 // each have one open item, from the batch in which they begin to wait to the batch in which they end.
-import { Refusal } from '#kernel/declare/errors.ts'
+import { recode } from '#kernel/declare/errors.ts'
 import { SYSTEM_ID } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
@@ -8,7 +8,7 @@ import type { Contract, ContractFact, Read } from '#kernel/declare/operation.ts'
 import { isOfSystem } from '#protocols/collaboration/access.ts'
 import { Checkpoint, Task, type ArtifactVersion, type Review } from '#protocols/collaboration/schema.ts'
 import { mirroredItemId } from '#protocols/execution/mirror/ids.ts'
-import { judgesOf } from '#protocols/execution/access.ts'
+import { judgesOf } from '#kernel/ports/tasks.ts'
 import { isOpen, Request } from '#protocols/execution/schema.ts'
 import { askedAs, checkpointResult, labelOf, reasonOf, reviewAs } from './inbox-words.ts'
 
@@ -60,7 +60,7 @@ const onDelivered = ['artifact.committed', 'artifact.edited'].map((on) =>
 
 // --- It changes hands ----------------------------------------------------------------------------------------------------------
 
-/** The review item of a task. It was put there by an earlier batch, and whoever ends it or makes one writes the task as well. */
+/** The review item of a task. It was put there by an earlier batch, and a batch that ends it or makes one writes the task as well. */
 async function reviewOf(read: Read, task_id: string): Promise<Request | null> {
   const listed = await read.list(Request, 'task', [[task_id]], { limit: limits.pageDefault })
   const found = await Promise.all(listed.map(({ id }) => read.raw(Request, id)))
@@ -109,12 +109,8 @@ function decidedBy({ actor, basis, via }: ContractFact, by: string, where: strin
   return { by, via: actor === by ? via : null, basis: { kind: 'role', id: where } }
 }
 
-const codesOf: Readonly<Record<string, string>> = { EXPIRED: 'CHECKPOINT_EXPIRED', INVALID_RESULT: 'INVALID_SPEC' }
-/** A person who answers at the checkpoint is refused in its words; HXP's own words stand in the details. */
-const surfaced = (refusal: Refusal): Refusal => {
-  const code = codesOf[refusal.code]
-  return code === undefined ? refusal : new Refusal(code, refusal.message, { ...refusal.details, hxp_code: refusal.code })
-}
+/** A person who answers at the checkpoint is refused in its codes. */
+const inCodesOfTasks = recode({ EXPIRED: 'CHECKPOINT_EXPIRED', INVALID_RESULT: 'INVALID_SPEC' }, 'hxp_code')
 
 const closes = to('answer-closes', 'task.checkpoint.resolved', 'request.close', async (fact, read) => {
   const checkpoint = fact.subject as Checkpoint
@@ -134,7 +130,7 @@ const closes = to('answer-closes', 'task.checkpoint.resolved', 'request.close', 
 })
 
 /** An answer at the item has ended it already: there is nothing to look for. */
-const onResolved: Contract = { ...closes, when: ({ cause }) => !cause?.startsWith('execution/'), refused: surfaced }
+const onResolved: Contract = { ...closes, when: ({ cause }) => !cause?.startsWith('execution/'), refused: inCodesOfTasks }
 
 const onExpired = to('expiry-closes', 'task.checkpoint.expired', 'request.close', async ({ subject, basis, detail }, read) => {
   const checkpoint = subject as Checkpoint

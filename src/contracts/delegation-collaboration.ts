@@ -41,7 +41,7 @@ const handsOff = up('handoff-transfers', 'run.delegated', 'ownership.transfer', 
 
 const WAYS = 'Approve to let it try again, hand the task to another agent, or reject to end it.'
 
-/** A task that nobody works on any more, though nobody ended it. A run that was cancelled or handed off leaves none. */
+/** A task that is not worked on any more, though it was not ended. A run that was cancelled or handed off leaves none. */
 async function stranded({ subject }: ContractFact, read: Read, words: (run: Run) => string): Promise<object | null> {
   const run = subject as Run
   if (run.reason === 'cancelled' || run.reason === 'handed_off') return null

@@ -72,7 +72,7 @@ const putsDown: Contract = {
   }),
   when: ofSession,
 }
-/** Nobody has ever taken it, so there is nobody who could put it down. */
+/** No process has ever taken it, so there is none that could put it down. */
 const neverTaken: Contract = {
   ...up('never-taken-ends-the-abort', 'run.failed', 'harness.settle', async ({ subject }, read) => {
     const run = subject as Run

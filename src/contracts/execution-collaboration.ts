@@ -1,6 +1,6 @@
 // Contracts from an answer in the inbox to the task behind it, in the same batch; and from an agent's question to its task.
 import { canonical } from '#kernel/log/canonical-json.ts'
-import { Refusal } from '#kernel/declare/errors.ts'
+import { recode, Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM_ID } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
@@ -9,18 +9,17 @@ import { Checkpoint, Task } from '#protocols/collaboration/schema.ts'
 import { optionId } from '#protocols/execution/mirror/ids.ts'
 import { isOpen, type Request } from '#protocols/execution/schema.ts'
 
-const codesOf: Readonly<Record<string, string>> = {
-  CHECKPOINT_EXPIRED: 'EXPIRED',
-  PRECONDITION_FAILED: 'ALREADY_RESOLVED',
-  CONFLICT: 'CHANGED',
-  INVALID_SPEC: 'INVALID_RESULT',
-  INVALID_REQUEST: 'INVALID_RESULT',
-}
-/** A person who answers in the inbox is refused in its words; HACP's own words stand in the details. */
-const surfaced = (refusal: Refusal): Refusal => {
-  const code = codesOf[refusal.code]
-  return code === undefined ? refusal : new Refusal(code, refusal.message, { ...refusal.details, hacp_code: refusal.code })
-}
+/** A person who answers in the inbox is refused in its codes. */
+const inCodesOfRequests = recode(
+  {
+    CHECKPOINT_EXPIRED: 'EXPIRED',
+    PRECONDITION_FAILED: 'ALREADY_RESOLVED',
+    CONFLICT: 'CHANGED',
+    INVALID_SPEC: 'INVALID_RESULT',
+    INVALID_REQUEST: 'INVALID_RESULT',
+  },
+  'hacp_code',
+)
 
 const to = (name: string, on: string, call: string, as: Contract['as'], input: Contract['input']): Contract => ({
   name: `execution-collaboration/${name}`,
@@ -33,7 +32,7 @@ const to = (name: string, on: string, call: string, as: Contract['as'], input: C
 })
 const answering = (name: string, on: string, call: string, input: Contract['input']): Contract => ({
   ...to(name, on, call, 'actor', input),
-  refused: surfaced,
+  refused: inCodesOfRequests,
 })
 
 // --- Asking within a task ------------------------------------------------------------------------------------------------------
@@ -117,7 +116,7 @@ function answerOf({ id, action, payload, receipt }: Request, { options }: Checkp
   if (action === 'DECIDE') return { action: 'choose', choice: options.find(({ label }) => label === result)?.id, ...said }
   const isSecret = (payload as { sensitive?: boolean }).sensitive === true
   const text = typeof result === 'string' ? result : canonical(result)
-  // A secret, and what is too long to pass on, is told to whoever asked, with the receipt.
+  // A secret, and what is too long to pass on, is told to the agent that asked, with the receipt.
   return { action: 'provide', input: isSecret || text.length > limits.textCharsMax ? canonical({ request_id: id }) : text, ...said }
 }
 

@@ -1,5 +1,6 @@
 // Contracts from sessions of other harnesses to runs: a session that starts is a run of its agent, one that is aborted or ends takes its run
 // along, and what is declared stands on the agent's card.
+import { isObject } from '#kernel/codec/strict-json.ts'
 import type { Contract, Read } from '#kernel/declare/operation.ts'
 import { Run } from '#protocols/delegation/schema.ts'
 import { isActive } from '#protocols/delegation/states.ts'
@@ -92,8 +93,7 @@ const ends = down('completed-ends', 'session.completed', 'run.complete', async (
   const run = await runOf(read, session)
   if (run === null || run.task_id !== null) return null
   const { outputs, sealed, id } = session
-  const isObject = typeof outputs === 'object' && outputs !== null && !Array.isArray(outputs)
-  return { run_id: run.id, result: sealed === null ? (isObject ? outputs : { value: outputs }) : { session: id } }
+  return { run_id: run.id, result: sealed === null ? (isObject(outputs) ? outputs : { value: outputs }) : { session: id } }
 })
 
 /** How far the other harness is, for those who follow the run. */

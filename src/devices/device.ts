@@ -72,7 +72,7 @@ export function createDevice(options: DeviceOptions): Device {
   const tools = [...boardTools, ...(programs.size > 0 ? procTools : []), ...plugins.map(({ tool }) => tool)]
 
   return {
-    // Fixed from here on: nobody adds a tool to a running daemon.
+    // Fixed from here on: no tool is added to a running daemon.
     tools: new Map(tools.map((tool) => [tool.name, Object.freeze(tool)])),
     targetOf(tool, args) {
       const plugin = plugins.find((one) => one.tool === tool)
@@ -113,7 +113,7 @@ function makeSafe({ board: { profile, lines }, envelope, setBy }: Bench, own: re
     if (begun.has(line)) return
     begun.add(line)
     if (!lines.isHeld(line)) toSafe(line)
-    // Only now: a line that does not answer is still somebody's, and is tried again.
+    // Only now: a line that does not answer still belongs to its session, and is tried again.
     setBy.delete(line)
   }
   const toSafe = (line: number): void => {

@@ -1,4 +1,4 @@
-// The envelope: values that outputs never have, alone or together, whoever asks and however it was approved. Lines are looked at as they are
+// The envelope: values that outputs never have, alone or together, for any client and however it was approved. Lines are looked at as they are
 // on the board; a step is held against what the steps before it would leave.
 import type { Value } from '#kernel/log/store.ts'
 import { numberOf } from './file-reader.ts'
@@ -16,7 +16,7 @@ type Effect = {
 }
 const NONE: Effect = { lines: new Map(), chip: null, bus: 0, registers: new Map() }
 
-/** Whether a chip is in the hands of a step: then nobody else speaks to it, and its value is looked at when the turn has come. */
+/** Whether a chip is in the hands of a step: then no other step speaks to it, and its value is looked at when the turn has come. */
 export type Busy = (bus: number, addr: number) => boolean
 
 export type Envelope = {

@@ -43,8 +43,8 @@ export const record =
 type Shape = Readonly<Record<string, Reader<unknown>>>
 type Of<S extends Shape> = { -readonly [K in keyof S]?: ReturnType<S[K]> }
 
-/** An object with just these fields, all of them optional; an unknown one is a mistake that nobody would notice otherwise. */
-export const shaped =
+/** An object with just these fields, all of them optional; an unknown one is a mistake that would not be noticed otherwise. */
+export const objectWith =
   <S extends Shape>(shape: S): Reader<Of<S>> =>
   (value, place) => {
     const made: Record<string, unknown> = {}

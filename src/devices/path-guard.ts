@@ -193,7 +193,7 @@ function openComponent(folder: number, name: string, how: number): number {
 function refuseStrange(stats: Stats, device: number): void {
   if (stats.isSymbolicLink()) throw denied('the path leads over a link')
   if (!stats.isFile() && !stats.isDirectory()) throw denied('it is neither a plain file nor a folder')
-  if (stats.isFile() && stats.nlink > 1) throw denied('the file has more than one name')
+  if (stats.isFile() && stats.nlink > 1) throw denied('the file has more than one hard link')
   if (stats.dev !== device) throw denied('the path leads to another file system')
 }
 

@@ -1,5 +1,5 @@
 // The profile of a board: lines, buses, serial ports and sensors, and the envelope that nothing leaves. The operator writes it.
-import { at, fields, FileProblem, integer, list, number, oneOf, record, shaped, text, type Reader } from './file-reader.ts'
+import { at, fields, FileProblem, integer, list, number, oneOf, record, objectWith, text, type Reader } from './file-reader.ts'
 
 export type LineProfile = {
   readonly line: number
@@ -66,7 +66,7 @@ const numeral =
 const level = integer(0, 1)
 const risk = integer(0, 3)
 const held = oneOf('kernel')
-const Line = shaped({
+const Line = objectWith({
   name: text,
   direction: oneOf('in', 'out'),
   safe: level,
@@ -75,8 +75,8 @@ const Line = shaped({
   chip: text,
   offset: integer(0, 65_535),
 })
-const Limit = shaped({ min: number, max: number, slew: number })
-const Chip = shaped({
+const Limit = objectWith({ min: number, max: number, slew: number })
+const Chip = objectWith({
   name: text,
   chip: text,
   celsius: number,
@@ -86,8 +86,8 @@ const Chip = shaped({
   risk_level: risk,
   limits: record((value, place) => Limit(value, place)),
 })
-const Port = shaped({ path: text, peer: oneOf('invert'), risk_level: risk })
-const Sensor = shaped({ i2c: list((value) => value), chip: text, unit: text })
+const Port = objectWith({ path: text, peer: oneOf('invert'), risk_level: risk })
+const Sensor = objectWith({ i2c: list((value) => value), chip: text, unit: text })
 
 function lineOf(value: unknown, place: string, key: string): LineProfile {
   const { name = null, direction = 'in', safe = null, risk_level = null, held: by, chip = null, offset = null } = Line(value, place)
@@ -148,7 +148,7 @@ function sensorOf(value: unknown, place: string, name: string): SensorProfile {
 }
 
 function interlockOf(value: unknown, place: string): Interlock {
-  const { never = {}, words = 'these lines must not be so together' } = shaped({
+  const { never = {}, words = 'these lines must not be so together' } = objectWith({
     never: record((inner, where) => level(inner, where)),
     words: text,
   })(value, place)
@@ -165,7 +165,7 @@ const wire: Reader<readonly [number, number]> = (value, place) => {
 
 const keyed = <K, T>(items: readonly T[], key: (item: T) => K): ReadonlyMap<K, T> => new Map(items.map((item) => [key(item), item]))
 
-const Whole = shaped({
+const Whole = objectWith({
   board: text,
   model: text,
   gpio: record(lineOf),

@@ -82,7 +82,7 @@ export const limits = {
   socketSilentMs: 5_000,
   socketsSilentPerAddressMax: 50,
 
-  /** Addresses of sockets that a bridge has handed out and nobody has used: each is good once, for one request and for so long. */
+  /** Addresses of sockets that a bridge has handed out and that were not used: each is good once, for one request and for so long. */
   bridgeTicketsMax: 20_000,
   bridgeTicketMs: 5 * 60_000,
   /** As many as an agent may have questions open, and as many again while they are answered. */
@@ -198,7 +198,7 @@ export const limits = {
   /** How long an answer is kept for the process that asked, before another one of the same agent may take it. */
   answerMs: 2_000,
   workerCharsMax: 100,
-  /** One post to a webhook: who takes longer than this has it delivered again, and of its answer nobody reads more than so much. */
+  /** One post to a webhook: who takes longer than this has it delivered again, and of its answer no more than so much is read. */
   webhookMsMax: 10_000,
   webhookAnswerBytesMax: 64 * 1024,
   /** Posts under way at once, and how often one is tried (over two days) before its run fails, unless the operator says otherwise. */
@@ -340,11 +340,11 @@ export const limits = {
   attemptPauseMsMax: 250,
   /** Contracts are links one to one; whatever fans out goes through a worker. Cancelling a tree is the widest batch. */
   consequencesMax: 256,
-  /** Waiting commits beyond this are refused as busy: a queue that only grows helps nobody. */
+  /** Waiting commits beyond this are refused as busy: a queue that only grows serves no caller. */
   queueMax: 2_000,
   groupMax: 512,
   cacheBytesMax: 8 * 1024 * 1024,
-  /** Documents that were just made and nobody has read yet; beyond it they are read from the disk like all others. */
+  /** Documents that were just made and not read yet; beyond it they are read from the disk like all others. */
   newDocumentBytesMax: 2 * 1024 * 1024,
   /** Keys under which nothing was found, remembered by name. */
   absentKeysMax: 10_000,
@@ -373,7 +373,7 @@ export const limits = {
   criticalPerHourMax: 20,
   /** Things that are due with one document before it is looked at: each moves its next time on. */
   settledMax: 5,
-  /** Errands that a call does before its answer: nobody waits for hundreds of runs that end, the worker does the rest. */
+  /** Errands that a call does before its answer: no caller waits for hundreds of runs that end, the worker does the rest. */
   errandsAtOnceMax: 50,
   /** A person must be able to answer before the default does: an agent that leaves them a second decides for itself. */
   defaultSecondsMin: 60,

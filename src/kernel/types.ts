@@ -16,7 +16,7 @@ export type CallOptions = {
   readonly key?: string | undefined
   /** The bytes that came with the call, as the server itself has counted and hashed them. */
   readonly received?: Received
-  /** Nobody is there to be answered any more: a call that waits ends. */
+  /** The client has gone: a call that waits ends. */
   readonly signal?: AbortSignal
   /** The store's barriers when the call came: one that its credential has waited for since then serves its first look too. */
   readonly since?: number
@@ -38,9 +38,9 @@ export type Kernel = {
   release(): void
 } & Streams
 
-/** Lets actors take turns, so that one who asks for much keeps nobody waiting. Told who asks; knows the connections, which the kernel does not. */
+/** Lets actors take turns, so that one that asks for much does not keep the others waiting. Told who asks; knows the connections, which the kernel does not. */
 export type Turns = {
-  /** Refuses somebody who has not taken the answers to earlier calls. */
+  /** Refuses an actor that has not taken the answers to earlier calls. */
   admit(actor: string): void
   /** The same, and waits until it is their turn to read; without a promise it is at once. */
   begin(actor: string): Promise<void> | undefined
@@ -66,7 +66,7 @@ export type KernelOptions = Outside & {
   node?(): NodeEpoch | undefined
   /** Errands that a call leaves are done before it is answered; without it they are left to the worker. */
   readonly doesErrands?: boolean
-  /** Told what failed where nobody waits for an answer. */
+  /** Told what failed where no caller waits for an answer. */
   bug?(error: unknown): void
   now(): number
   /** Lets calls wait for something to answer with; without it all are answered at once. */

@@ -35,7 +35,7 @@ export type Answer<T = unknown> = {
   readonly edited: Readonly<Record<string, unknown>> | null
   readonly receipt: AnswerReceipt
   readonly request: AskedRequest
-  /** False: there were no keys to verify the receipt with, or nobody wanted it verified. */
+  /** False: there were no keys to verify the receipt with, or it was not wanted. */
   readonly verified: boolean
 }
 
@@ -72,7 +72,7 @@ export class NotApproved extends Error {
   }
 }
 
-/** A receipt that does not verify: whatever it says, nobody should act on it. */
+/** A receipt that does not verify: do not act on it, whatever it says. */
 export class ReceiptDoubted extends Error {
   override name = 'ReceiptDoubted'
   readonly verdict: ReceiptVerdict & { readonly ok: false }
@@ -90,12 +90,12 @@ export class ReceiptDoubted extends Error {
 const WAIT_S = 50
 /** Beyond the wait itself. */
 const ANSWER_MS = 15_000
-/** A server that lets nobody wait is not asked in a hurry. */
+/** A server that lets no call wait is not asked in a hurry. */
 const SOON_MS = 500
 const CANCEL_MS = 5_000
 const TIMER_MS_MAX = 2 ** 31 - 1
 
-/** Runs until there is an answer, until somebody has enough, or until its time is over. */
+/** Runs until there is an answer, until the caller gives up, or until its time is over. */
 export async function within(
   transport: Transport,
   { signal, timeoutMs, cancelOnAbort = false }: WaitOptions,
@@ -230,7 +230,7 @@ type Reference = {
 type Taken = { readonly value: string | number | null; readonly salt: string | null; readonly sealed: string | null }
 type Opened = { readonly value: string | number; readonly salt: string }
 
-/** The answer with the secret that its receipt only commits to. It is handed over once: whoever loses it asks again. */
+/** The answer with the secret that its receipt only commits to. It is handed over once: an agent that loses it asks again. */
 export async function revealSecret(transport: Transport, answer: Answer, { unseal, signal }: WaitOptions): Promise<Answer> {
   const { payload, id: request_id } = answer.request
   const isSecret = 'sensitive' in payload && payload.sensitive === true

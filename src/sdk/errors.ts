@@ -1,4 +1,5 @@
 // Errors of the SDK, the same for every transport.
+import { statuses } from '#kernel/declare/errors.ts'
 
 export type ErrorParts = {
   /** The server's code, or one of ours: NETWORK, TIMEOUT, INVALID_ANSWER, CLOSED, UNSUPPORTED. */
@@ -40,18 +41,5 @@ export const closedError = (): CountersignError =>
 export const invalidAnswer = (status: number | null, message: string): CountersignError =>
   new CountersignError({ code: 'INVALID_ANSWER', status, message, retryable: false })
 
-/** The statuses of the same refusals over HTTP. */
-export const statuses: Readonly<Record<string, number>> = {
-  invalid: 400,
-  unauthenticated: 401,
-  forbidden: 403,
-  missing: 404,
-  conflict: 409,
-  gone: 410,
-  late: 408,
-  unfit: 422,
-  too_large: 413,
-  quota: 429,
-  busy: 503,
-  internal: 500,
-}
+/** The status of the same refusal over HTTP; null for a class that only a newer server knows. */
+export const statusOf = (fault: string): number | null => (statuses as Readonly<Record<string, number>>)[fault] ?? null

@@ -14,7 +14,7 @@ const KNOWN_MAX = 10_000
 export const hexIn = (checksum: Checksum): string => checksum.slice('sha256:'.length)
 export const pathIn = (folder: string, hex: string): string => join(folder, hex.slice(0, 2), hex.slice(2, 4), hex)
 
-/** For whoever looks at a folder that somebody else may use. */
+/** For programs that look at a folder which a server may be using. */
 export function checksOf(folder: string, reading = createReading()): Pick<Blobs, 'check'> {
   return {
     async check(checksum) {
@@ -35,7 +35,7 @@ export function createReading() {
     return `${ino} ${size} ${mtimeMs} ${ctimeMs}`
   }
 
-  /** Under another name nobody finds them, and whoever looks into it still can. */
+  /** Under another name no server finds them, and a person who looks into it still can. */
   async function setAside(path: string, hex: string): Promise<never> {
     known.delete(hex)
     // Another reader may have come first.
@@ -45,7 +45,7 @@ export function createReading() {
     throw new Damaged(`sha256:${hex}`, 'its bytes are not those of its name; the file was set aside')
   }
 
-  /** The last portion is held back until all are known to be right: whoever reads to the end has read what was sent. */
+  /** The last portion is held back until all are known to be right: a reader that comes to the end has read what was sent. */
   function whole(file: FileHandle, path: string, hex: string): Readable {
     const hash = createHash('sha256')
     let held: Buffer | null = null

@@ -21,7 +21,7 @@ import { isOutOfRoom, refusalOf } from './disk-errors.ts'
 /** Pins of bytes in a folder that several servers share. */
 export type SharedPins = {
   hold(checksum: Checksum): Promise<{ release(): void }>
-  /** Runs `work` while nobody else can come to hold these bytes; false where somebody does, or has beside `own`. */
+  /** Runs `work` while nothing else can come to hold these bytes; false where another pin does, or has beside `own`. */
   ifFree(checksum: Checksum, own: { release(): void } | null, work: () => Promise<boolean>): Promise<boolean>
 }
 
@@ -32,7 +32,7 @@ export type BlobOptions = {
 }
 
 const INCOMING = 'incoming'
-/** In a folder that several servers share, an upload that nobody finished is swept after so long. */
+/** In a folder that several servers share, an unfinished upload is swept after so long. */
 const UNFINISHED_MS = 24 * 3_600_000
 const WRITE_BYTES = 256 * 1024
 /** Portions that are kept for the next upload. */
@@ -126,7 +126,7 @@ export async function openBlobs(path: string, { fatal, pins: shared }: BlobOptio
   return { put, remove, open: files.open, size: files.size, check: files.check, list: (after, limit) => listIn(path, after, limit) }
 }
 
-/** Where one server uses the folder, nobody is writing these any more; where several do, the old ones alone are given up. */
+/** Where one server uses the folder, these are not written any more; where several do, the old ones alone are given up. */
 async function sweep(incoming: string, olderThanMs: number): Promise<void> {
   for (const name of await readdir(incoming)) {
     const file = join(incoming, name)
@@ -173,7 +173,7 @@ function writerTo(file: FileHandle, portions: Portions) {
     await writing
     const portion = filling
     writing = writeAll(file, full).finally(() => portions.give(portion))
-    // It is awaited with the next portion; until then nobody else looks at it.
+    // It is awaited with the next portion; until then nothing else looks at it.
     writing.catch(() => undefined)
     filling = portions.take()
     bytes = 0
@@ -223,7 +223,7 @@ function filesIn(path: string, fatal: (error: unknown) => void) {
   const known = new Set<string>()
   const pathOf = (checksum: Checksum): string => pathIn(path, hexIn(checksum))
 
-  /** After a failed sync nobody knows what is on the disk, and asking again would hear that all is well. */
+  /** After a failed sync it is unknown what is on the disk, and asking again would hear that all is well. */
   async function sync(file: FileHandle): Promise<void> {
     try {
       await file.sync()

@@ -13,7 +13,7 @@ type ImageRow = Group['images'][number]
 export type MemoryDisk = {
   readonly facts: FactRow[]
   readonly images: ImageRow[]
-  /** `text` is there for whoever looks at the disk; what a fact describes is read from its image. */
+  /** `text` is there for an examination of the disk; what a fact describes is read from its image. */
   readonly docs: Map<string, { version: number; image: number | null; text: string; tag: string | null }>
   readonly entries: Set<string>
   readonly counts: Map<string, number>

@@ -13,7 +13,7 @@ import { atRestIn } from './stored-document.ts'
 export type MigrationOptions = {
   readonly tag?: Tag
   found?(difference: Found): void
-  /** Goes on where something differs from the record; that stays as it is, and nobody acts on it. */
+  /** Goes on where something differs from the record; that stays as it is, and is not acted on. */
   readonly isForced?: boolean
 }
 
@@ -31,7 +31,7 @@ const steps: readonly Step[] = [
         what: key,
         how: 'one version of it has two images',
       }))
-      // Two images of one version are two claims, and which one is true nobody can tell here.
+      // Two images of one version are two claims, and which one is true cannot be told here.
       db.exec(
         `CREATE ${doubled.length > 0 ? '' : 'UNIQUE '}INDEX images_key ON images (key, version); ALTER TABLE docs ADD COLUMN tag TEXT`,
       )
@@ -50,7 +50,7 @@ const steps: readonly Step[] = [
       const { found, entries } = reindexed(db, 'execution.request', tag)
       const open = 'execution.request.open\0'
       const inboxes = new Set(entries.filter((entry) => entry.startsWith(open)).map((entry) => entry.split('\0')[1]!))
-      // Until now nobody looked again at what waited for a person who was switched off or had left.
+      // Until now no request was looked at again that waited for a person who was switched off or had left.
       for (const person of inboxes) setErrand(db, recipientErrand(person, SINCE_EVER), tag)
       return found
     },

@@ -26,7 +26,7 @@ export type PostgresOptions = Partial<SequencerOptions> & {
   /** Whatever has sent no COMMIT is refused after so long, and what has after the second. */
   readonly unsentMs?: number
   readonly unknownMs?: number
-  /** How long a commit took, how long a barrier; how often nobody knew what became of a commit. */
+  /** How long a commit took, how long a barrier; how often the outcome of a commit was unknown. */
   committed?(seconds: number): void
   asked?(seconds: number): void
   unknown?(): void

@@ -297,7 +297,7 @@ const SQLITE_IOERR_WRITE = 10 | (3 << 8)
 const SQLITE_CORRUPT = 11
 /** The disk is full, or another program holds the file (BUSY, LOCKED), or it cannot be written to (NOMEM, READONLY, CANTOPEN, PROTOCOL). */
 const unavailable = new Set([13, 5, 6, 7, 8, 14, 15])
-/** After an I/O error nobody knows what is on the disk, and asking again may answer "fine" for pages that are gone. */
+/** After an I/O error it is unknown what is on the disk, and asking again may answer "fine" for pages that are gone. */
 function classified(error: unknown, log: string): Error & WriteFailure {
   if ((error as Partial<WriteFailure>).failure !== undefined) return error as Error & WriteFailure
   const primary = ((error as { errcode?: number }).errcode ?? 0) & 0xff

@@ -31,7 +31,7 @@ export function atRestIn(db: DatabaseSync): (key: string) => AtRest | undefined 
   }
 }
 
-/** For whoever goes through everything. Each answer is one turn of this process, so it is about one moment. */
+/** For an examination of everything. Each answer is one turn of this process, so it is about one moment. */
 export function walksIn(db: DatabaseSync): Pick<Backend, 'read' | 'inspect' | 'tally' | 'allKeys' | 'prefixes' | 'count'> {
   const get = atRestIn(db)
   const has = db.prepare('SELECT 1 FROM entries WHERE entry = ?')

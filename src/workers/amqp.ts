@@ -1,24 +1,17 @@
 // Messages to other harnesses: a channel of the outbox, in the order of each session. A message leaves the outbox only when the broker has
-// confirmed it, and one that no queue takes is told to whoever can do something about it.
+// confirmed it, and one that no queue takes is told to the operation that ends its session.
 import type { Delivery } from '#kernel/log/outbox-document.ts'
 import type { Caller, Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Notary } from '#kernel/ports/notary.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { COMMANDS, DEAD, textOf, type Envelope } from '#protocols/harness/envelope.ts'
-import { propertiesOf, type Properties } from '#protocols/harness/wire.ts'
+import { propertiesOf, type Parcel } from '#protocols/harness/wire.ts'
 import { AMQP, type Outgoing } from '#protocols/harness/session/speech.ts'
 import { ALONE, type Duty } from './leases.ts'
 import { runOutbox, type Channel } from './outbox.ts'
 import type { Worker, WorkerLog } from './worker.ts'
 
-export type Parcel = {
-  readonly exchange: string
-  readonly key: string
-  readonly properties: Properties
-  readonly headers?: Readonly<Record<string, string>>
-  readonly body: Buffer
-}
 export type AmqpOptions = {
   readonly id: string
   /** Resolves when the broker has it; throws an error called Unroutable where no queue takes it. */

@@ -76,7 +76,7 @@ type Others = Pick<Leases, 'isEnded' | 'asEnded'>
 const NOBODY_ELSE: Others = { isEnded: () => true, asEnded: (_, __, more) => ({ ...SYSTEM, ...more }) }
 
 /**
- * An effect that was under way when a process ended has an outcome that nobody knows. One process alone concludes it before it answers
+ * An effect that was under way when a process ended has an unknown outcome. One process alone concludes it before it answers
  * anybody.
  */
 export async function concludeUnknown(kernel: Kernel, log: WorkerLog, others: Others = NOBODY_ELSE): Promise<number> {

@@ -19,7 +19,7 @@ export type Duty = {
   onChange(listener: () => void): () => void
 }
 
-/** For whoever shares with nobody. */
+/** For a process that shares its store with no other. */
 export const ALONE: Duty = {
   holds: () => true,
   as: (more) => ({ ...SYSTEM, ...more }),
@@ -57,7 +57,7 @@ const AT_ONCE = 64
 
 type Seen = { readonly epoch: number; readonly term: number; readonly holder: string | null; readonly at: number }
 
-/** Nobody can take anything from a process that alone has the store open: nothing is written down, and nothing is renewed. */
+/** No other can take anything from a process that alone has the store open: nothing is written down, and nothing is renewed. */
 const leasesAlone = (node: string): Leases => ({
   node,
   epoch: 0,
@@ -136,7 +136,7 @@ export async function openLeases(kernel: Kernel, options: LeaseOptions, clock: C
     await store.fresh()
     const keys = await store.keys(keyOf(Lease, nodeLease('')), keyOf(Lease, nodeLease(END)), 1_000)
     const there = await readSound(store, keys)
-    // After reading: whoever was held up in between must not take a lease for older than it is.
+    // After reading: a server that was held up in between must not take a lease for older than it is.
     const at = monotonic()
     const known = new Set(there.map(({ value }) => String(value['id']).slice(nodeLease('').length)))
     for (const name of nodes.keys()) if (!known.has(name)) nodes.delete(name)
@@ -240,7 +240,7 @@ async function begun(kernel: Kernel, { node, names, monotonic }: LeaseOptions, c
     })
   const first = await begin()
   if (first) return first
-  log.info({ called: node }, 'a server of this name was there: waiting whether it still is')
+  log.info({ called: node }, 'a server of this name was there: waiting to see whether it still is')
   const look = async (): Promise<Lease> => {
     await kernel.store.fresh()
     return (await kernel.store.read([keyOf(Lease, nodeLease(node))]))[0]!.value as Lease

@@ -179,7 +179,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
       .then(
         () => true,
         (error: unknown) => {
-          log.error({ channel: channel.name, lane, error: wordsOf(error) }, 'a lane failed')
+          log.error({ channel: channel.name, lane, error: wordsOf(error) }, 'the deliveries of one lane could not be worked on')
           return false
         },
       )
@@ -266,7 +266,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
     tail: kernel.tail,
     wants: ({ keys }) => keys === 'all' || hear(keys),
     restMs: REST_MS,
-    failed: 'the outbox could not read',
+    failed: 'due deliveries could not be read',
   })
   return {
     ...loop,

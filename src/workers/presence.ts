@@ -41,7 +41,7 @@ export function createPresence(now: () => number, known: ReadonlyMap<string, num
 
 export type KeptPresence = { readonly presence: Presence; readonly worker: Worker }
 
-/** One writing of a small file in some minutes, however many calls there are; none where nobody was there. */
+/** One writing of a small file in some minutes, however many calls there are; none where no agent was there. */
 export async function keepPresence(file: SeenFile, clock: Clock, log: WorkerLog): Promise<KeptPresence> {
   const known = await file.read()
   const { presence, all } = createPresence(clock.now, known)

@@ -1,5 +1,6 @@
 // Timers: documents that are due. Each kind declares the operation that acts on one of its documents at a time, and the index of these
 // times is the truth. Acting on a document changes it, and with it the time; nothing has to be settled.
+import { setBounded } from '#kernel/codec/bounded-map.ts'
 import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Kernel } from '#kernel/kernel.ts'
@@ -26,8 +27,7 @@ export function runTimers(kernel: Kernel, clock: Clock, log: WorkerLog, duty: Du
   function pause(key: Key): void {
     const tries = (paused.get(key)?.tries ?? 0) + 1
     // Forgetting one only means that it is tried again sooner.
-    if (paused.size >= PAUSED_MAX) paused.delete(paused.keys().next().value!)
-    paused.set(key, { until: clock.now() + Math.min(PAUSE_MS_MAX, 100 * 2 ** tries), tries })
+    setBounded(paused, key, { until: clock.now() + Math.min(PAUSE_MS_MAX, 100 * 2 ** tries), tries }, PAUSED_MAX)
   }
 
   /** The world has moved on. Any other refusal may pass. */
@@ -47,7 +47,7 @@ export function runTimers(kernel: Kernel, clock: Clock, log: WorkerLog, duty: Du
     } catch (error) {
       pause(key)
       const words = { key, call: due.call, error: error instanceof Error ? error.message : String(error) }
-      if (error instanceof Refusal && isOvertaken(error)) log.debug(words, 'a due document came too late to matter')
+      if (error instanceof Refusal && isOvertaken(error)) log.debug(words, 'a due document was overtaken: there is nothing left to do')
       else log.warn(words, 'a due document could not be handled; trying again')
     }
   }

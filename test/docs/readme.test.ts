@@ -4,7 +4,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { describe, test } from 'node:test'
 import { helpText } from '#apps/server/settings/config.ts'
-import { statuses } from '#bindings/http/responses.ts'
+import { statuses } from '#kernel/declare/errors.ts'
 import { kernelCodes, type Fault } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
 import { protocols } from '#protocols/index.ts'
@@ -72,6 +72,15 @@ describe('the documentation', () => {
     const exists = (path: string): boolean => existsSync(join(root, path))
     assert.deepEqual(
       documents.flatMap((path) => problemsOf(path, textOf(path), exists, Object.keys(scripts))),
+      [],
+    )
+  })
+
+  test('every package that runs in the server or the command line has its reason in decision 0003', () => {
+    const { dependencies } = JSON.parse(textOf('package.json')) as { dependencies: Record<string, string> }
+    const reasons = textOf('docs/decisions/0003-dependencies.md')
+    assert.deepEqual(
+      Object.keys(dependencies).filter((name) => !reasons.includes(`\`${name}\``)),
       [],
     )
   })

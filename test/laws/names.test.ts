@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { commentProblems, doubleExports, firstSentenceProblems, folderProblems } from '../support/laws/names.ts'
+import { commentProblems, doubleExports, firstSentenceProblems, folderProblems, participleProblems } from '../support/laws/names.ts'
 import { missingPlaces } from '../support/laws/places.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -23,6 +23,13 @@ describe('the tree', () => {
   test('no sentence of a comment begins with What, Who or Whoever', () => {
     assert.deepEqual(
       found('src/**/*.{ts,tsx}').flatMap((path) => commentProblems(path, textOf(path))),
+      [],
+    )
+  })
+
+  test('an exported function is called a verb with its object, or by the noun that it answers', () => {
+    assert.deepEqual(
+      found('src/**/*.{ts,tsx}').flatMap((path) => participleProblems(path, textOf(path))),
       [],
     )
   })
@@ -70,6 +77,18 @@ describe('the laws', () => {
     ].join('\n')
     const lines = commentProblems('a.ts', text).map((problem) => problem.split(':')[1])
     assert.deepEqual(lines, ['1', '2', '3', '4', '8', '12'])
+  })
+
+  test('a function that is called a participle is seen, a value is not', () => {
+    const text =
+      'export async function settled() {}\nexport const kept = (a: string): string => a\nexport const served: Reader =\n  <S>() => 1'
+    const others =
+      'export const bookkeeping = { a: 1 }\nexport function settleRun() {}\nexport const shownText = () => 1\nconst made = () => 1'
+    assert.deepEqual(
+      participleProblems('a.ts', text).map((problem) => problem.split(' ')[1]),
+      ['settled', 'kept', 'served'],
+    )
+    assert.deepEqual(participleProblems('a.ts', others), [])
   })
 
   test('a folder that is too full is seen, operations apart', () => {

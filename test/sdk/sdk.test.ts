@@ -575,6 +575,7 @@ test('what browsers load is the SDK and a few files of the kernel, and nothing o
   const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { exports: Record<string, string> }
   const loaded = [...loadedWith(join(root, exports['.']!))].map((file) => relative(root, file)).toSorted()
   assert.deepEqual(loaded, [
+    'src/kernel/codec/key-shapes.ts',
     'src/kernel/codec/line-reader.ts',
     'src/kernel/codec/strict-json.ts',
     'src/kernel/declare/errors.ts',
@@ -588,6 +589,7 @@ test('what browsers load is the SDK and a few files of the kernel, and nothing o
     'src/sdk/hxp.ts',
     'src/sdk/receipt.ts',
     'src/sdk/seal.ts',
+    'src/sdk/transport/arrivals.ts',
     'src/sdk/transport/http.ts',
     'src/sdk/transport/request.ts',
     'src/sdk/transport/retry.ts',

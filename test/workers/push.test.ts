@@ -8,7 +8,7 @@ import { test, type TestContext } from 'node:test'
 import { realClock } from '#apps/server/clock.ts'
 import { newPushRing, rotatePushRing, type PushRing } from '#workers/keys/push-keys.ts'
 import { runNotices } from '#workers/notices/channel.ts'
-import { encrypted } from '#workers/notices/push.ts'
+import { encryptPush } from '#workers/notices/push.ts'
 import { until } from '../support/over-sockets/receiver.ts'
 import { silent } from '../support/in-process/worker-world.ts'
 import { createWorld, type World } from '../support/in-process/world.ts'
@@ -22,7 +22,7 @@ test('the example of RFC 8291 comes out byte by byte', () => {
     p256dh: 'BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4',
     auth: 'BTBZMqHH6r4Tts7J_aSIgg',
   }
-  const made = encrypted('When I grow up, I want to be a watermelon', subscription, own, Buffer.from(bytes('DGv6ra1nlYgDCS1FRnbzlw')))
+  const made = encryptPush('When I grow up, I want to be a watermelon', subscription, own, Buffer.from(bytes('DGv6ra1nlYgDCS1FRnbzlw')))
   assert.equal(
     made.toString('base64url'),
     'DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A_yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN',

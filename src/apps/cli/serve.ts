@@ -51,7 +51,7 @@ export async function up(words: readonly string[]): Promise<void> {
 
 function tune(): void {
   // Node sizes its memory before the first line of a program runs, so the process becomes one with the flags: the same id, the same
-  // terminal, nobody in between who would have to pass signals on.
+  // terminal, and no process in between that would have to pass signals on.
   if (!isTuned() && process.platform !== 'win32')
     process.execve!(process.execPath, [process.execPath, ...memoryFlags, ...process.execArgv, ...process.argv.slice(1)], {
       ...memoryEnv,

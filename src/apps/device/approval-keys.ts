@@ -14,7 +14,7 @@ export const noApprovalKeys: ApprovalKeys = {
 export function approvalKeys(path: string): ApprovalKeys {
   let seen = ''
   let jwks: unknown
-  /** A file that cannot be read any more trusts nobody. */
+  /** A file that cannot be read any more makes no key trusted. */
   function read(): unknown {
     try {
       const { mtimeMs, size, ino } = statSync(path)

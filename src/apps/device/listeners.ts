@@ -25,7 +25,7 @@ export async function listenUnix(hacp: HacpServer, path: string, policy: string,
     tame(socket)
     hacp.accept({ input: socket, output: socket, destroy: () => socket.destroy() }, policy, null)
   })
-  const remove = await listenOn(path, (young) => listening(server, { path: young }))
+  const remove = await listenOn(path, (young) => startListening(server, { path: young }))
   if (group !== null) giveTo(path, group)
   return {
     address: path,
@@ -49,7 +49,7 @@ function giveTo(path: string, group: string): void {
   }
 }
 
-export function listening(server: Server, where: { path: string } | Address): Promise<void> {
+export function startListening(server: Server, where: { path: string } | Address): Promise<void> {
   return new Promise((done, failed) => {
     server.once('error', failed)
     server.listen(where, () => {

@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Plugin } from '#devices/device.ts'
-import { fields, FileProblem, flag, integer, list, shaped, text } from '#devices/file-reader.ts'
+import { fields, FileProblem, flag, integer, list, objectWith, text } from '#devices/file-reader.ts'
 import type { Value } from '#kernel/log/store.ts'
 import type { RiskLevel, Tool } from '#protocols/hardware/daemon/tools.ts'
 import { ConfigError } from '../server/settings/config.ts'
@@ -17,7 +17,7 @@ const callable = (value: unknown, place: string): Function => {
   if (typeof value !== 'function') throw new FileProblem(`${place} must be a function`)
   return value as Function
 }
-const Exported = shaped({
+const Exported = objectWith({
   name: text,
   version: integer(1, 1_000),
   risk_level: integer(0, 3),

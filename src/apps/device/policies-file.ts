@@ -2,7 +2,7 @@
 // operator meant is worse than none.
 import { isAbsolute, join, normalize } from 'node:path'
 import { limits } from '#kernel/limits.ts'
-import { at, fields, FileProblem, flag, integer, list, number, record, shaped, text, type Reader } from '#devices/file-reader.ts'
+import { at, fields, FileProblem, flag, integer, list, number, record, objectWith, text, type Reader } from '#devices/file-reader.ts'
 import type { Program } from '#devices/tools/tool.ts'
 import { policyDefaults, type Policy, type Rate } from '#protocols/hardware/daemon/policy.ts'
 import { boardTools, patternMatches, procTools } from '#protocols/hardware/daemon/tools.ts'
@@ -25,14 +25,14 @@ const folder: Reader<string> = (value, place) => {
 }
 const count = (min: number, max = 1_000_000): Reader<number> => integer(min, max)
 
-const RateFields = shaped({ per_second: number, burst: number })
+const RateFields = objectWith({ per_second: number, burst: number })
 const rate: Reader<Rate> = (value, place) => {
   const { per_second = 100, burst = Math.max(1, per_second * 2) } = RateFields(value, place)
-  if (per_second <= 0 || burst < 1) throw new FileProblem(`${place} must be more than nothing`)
+  if (per_second <= 0 || burst < 1) throw new FileProblem(`${place}: per_second must be greater than 0, and burst at least 1`)
   return { per_second, burst }
 }
 
-const PolicyFields = shaped({
+const PolicyFields = objectWith({
   socket: text,
   group: text,
   subjects: list(text),
@@ -57,11 +57,11 @@ function policyOf(value: unknown, place: string, name: string, data: string): Na
   const { socket = null, group = null, subjects = [], ...said } = PolicyFields(value, place)
   const max_risk_level = said.max_risk_level ?? policyDefaults.max_risk_level
   const policy: Policy = { ...policyDefaults, ...said, name, max_risk_level, relax_to: said.relax_to ?? max_risk_level }
-  if (policy.idle_seconds <= 0) throw new FileProblem(`${place}.idle_seconds must be more than nothing`)
+  if (policy.idle_seconds <= 0) throw new FileProblem(`${place}.idle_seconds must be greater than 0`)
   return { policy, socket: socket === null ? null : isAbsolute(socket) ? socket : join(data, socket), group, subjects }
 }
 
-const ProgramFields = shaped({ argv: list(text), args: flag })
+const ProgramFields = objectWith({ argv: list(text), args: flag })
 const program: Reader<Program> = (value, place) => {
   const { argv = [], args = false } = Array.isArray(value) ? { argv: list(text)(value, place) } : ProgramFields(value, place)
   if (argv.length === 0 || !isAbsolute(argv[0]!)) throw new FileProblem(`${place} must begin with the absolute path of a program`)
@@ -74,7 +74,7 @@ export function readPolicies(value: unknown, data: string, further: readonly str
   for (const name of Object.keys(unknown)) throw new FileProblem(`${name} is not known; known are: policies, proc`)
   const named = Object.values(record((one, place, name) => policyOf(one, place, name, data))(inner, 'policies'))
   if (named.length === 0) throw new FileProblem('policies must name at least one policy')
-  const { programs = {} } = proc === undefined ? {} : shaped({ programs: record(program) })(proc, 'proc')
+  const { programs = {} } = proc === undefined ? {} : objectWith({ programs: record(program) })(proc, 'proc')
   if (further !== null) refuseUnknownTools(named, further)
   refuseTwice(named)
   return { named, programs: new Map(Object.entries(programs)) }

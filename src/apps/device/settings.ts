@@ -44,7 +44,7 @@ export const deviceSettings: readonly Setting[] = [
     flag: 'tls-client-ca',
     env: 'COUNTERSIGN_DEVICE_TLS_CLIENT_CA',
     value: '<file>',
-    words: 'whose certificates clients have, and those revoked',
+    words: 'the authority of the certificates that clients have, and a list of those that it revoked',
   },
   {
     flag: 'approval-keys',
@@ -106,7 +106,7 @@ export function readDeviceConfig(argv: readonly string[], env: NodeJS.ProcessEnv
   const tls = cert !== null && key !== null && clientCa !== null ? { cert, key, clientCa } : null
   if ((listen ?? wss) && tls === null)
     throw new ConfigError(
-      '--listen and --wss need --tls-cert, --tls-key and --tls-client-ca: nobody is served over a network without a certificate',
+      '--listen and --wss need --tls-cert, --tls-key and --tls-client-ca: no client is served over a network without a certificate',
     )
   const socket = values.get('socket')
   return {

@@ -11,7 +11,7 @@ import { limits } from '#kernel/limits.ts'
 import { readTls } from '../server/tls.ts'
 import { ConfigError } from '../server/settings/config.ts'
 import { StartError } from '../server/start-error.ts'
-import { listening, STALL_MS, tame, type Listening } from './listeners.ts'
+import { startListening, STALL_MS, tame, type Listening } from './listeners.ts'
 import type { Address, DeviceConfig } from './settings.ts'
 
 /** The whole subject, as RFC 4514 writes it: the last part first. */
@@ -52,7 +52,7 @@ const shownAddress = (server: Server): string => {
   return family === 'IPv6' ? `[${address}]:${port}` : `${address}:${port}`
 }
 async function onAddress(server: Server, where: Address, flag: string): Promise<void> {
-  await listening(server, where).catch((error: Error) => {
+  await startListening(server, where).catch((error: Error) => {
     throw new StartError(`cannot listen on ${where.host}:${where.port}: ${error.message} (see --${flag})`)
   })
 }

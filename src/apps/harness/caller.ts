@@ -113,7 +113,7 @@ function submitted(open: OpenHarness, id: string, changes: Map<string, Set<() =>
   }
 
   const made: { accepted?: Promise<Accepted>; result?: Promise<Result> } = {}
-  /** Asked for once; nobody need hear of it where nobody asks. */
+  /** Asked for once, and only where it is awaited. */
   const kept = <T>(promise: Promise<T>): Promise<T> => {
     promise.catch(() => undefined)
     return promise

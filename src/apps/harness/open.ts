@@ -8,7 +8,7 @@ import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import { grants } from '#protocols/collaboration/task/grants.ts'
 import { directory, people } from '#protocols/identity/directory.ts'
 import { Task } from '#protocols/harness/schema.ts'
-import { unsealed } from '#protocols/harness/session/speech.ts'
+import { unseal } from '#protocols/harness/session/speech.ts'
 import { protocols } from '#protocols/index.ts'
 import { createNotary } from '#workers/keys/notary.ts'
 import { openLeases } from '#workers/leases.ts'
@@ -47,7 +47,7 @@ export type HarnessOptions = {
   readonly key?: string
   /** The level of lines on standard error; `warn` by default. */
   readonly log?: LogLevel
-  /** The address under which others fetch artifacts, where somebody serves them. */
+  /** The address under which others fetch artifacts, where they are served. */
   readonly origin?: () => string
 }
 
@@ -126,8 +126,8 @@ async function opened(options: HarnessOptions, undo: Undo): Promise<OpenHarness>
   undo.push(folder.release)
   const findings = await openFindings(folder.findings, log)
   const onFatal = (error: unknown): void => {
-    // Nobody knows what is on the disk after this: the next start does.
-    log.fatal({ err: error }, 'the disk did not keep its promise')
+    // The next start finds out what is on the disk.
+    log.fatal({ err: error }, 'the store failed, and the state on the disk is unknown')
     process.exit(1)
   }
   const storage = await openInFolder({ folder, config: { skipVerify: false }, clock, log, findings, onFatal })
@@ -149,7 +149,7 @@ async function opened(options: HarnessOptions, undo: Undo): Promise<OpenHarness>
     now: clock.now,
     sleep: clock.sleep,
     entropy: realEntropy,
-    bug: (error) => log.error({ err: error }, 'something that follows the record failed'),
+    bug: (error) => log.error({ err: error }, 'a follower of the record failed'),
     asksPerMinute: null,
     changesPerMinute: null,
     readsPerMinute: null,
@@ -179,7 +179,7 @@ async function opened(options: HarnessOptions, undo: Undo): Promise<OpenHarness>
     },
     async submissionOf(session) {
       const { submission, sealed } = (await store.read([keyOf(Task, session)]))[0]!.value as Task
-      return unsealed({ notary }, submission, sealed)
+      return unseal({ notary }, submission, sealed)
     },
     report: (error, words) => log.error({ err: error }, words),
     stop: () =>

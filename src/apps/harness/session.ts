@@ -1,5 +1,6 @@
 // A session as `run` of a callee gets it: what was asked for, and everything that can be said about the work.
 import type { Answer } from './open.ts'
+import { isObject } from '#kernel/codec/strict-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
 import { failureCodes } from '#protocols/harness/operations/ending.ts'
@@ -62,7 +63,6 @@ export type CalleeSession<I extends object = Record<string, unknown>> = {
 export type Speak = (verb: string, input: object) => Promise<Answer>
 export type GivenArtifact = { name: string; type?: string; text?: string; blob?: string }
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
 /** One object, or its fields in order. */
 function fieldsOf(names: readonly string[], given: readonly unknown[]): Record<string, unknown> {
   if (isObject(given[0])) return given[0]

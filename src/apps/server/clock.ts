@@ -1,4 +1,4 @@
-// The real clock and real chance. Everything else is given these and asks nobody.
+// The real clock and real chance. Everything else is given these.
 import { randomFillSync } from 'node:crypto'
 import type { Clock, Entropy } from '#kernel/ports/clock.ts'
 

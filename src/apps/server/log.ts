@@ -8,7 +8,7 @@ type Level = (typeof levels)[number]
 /** `level`: the lowest that is written. `child`: the same log, with these fields on every line. */
 export type Logger = Readonly<Record<Level, Say>> & { readonly level: LogLevel; child(fields: object): Logger }
 
-/** Should somebody ever hand one of these to the log, it does not come out. */
+/** Should one of these ever be handed to the log, it does not come out. */
 const secrets = new Set([
   'authorization',
   'body',
@@ -69,7 +69,7 @@ function toStderr(line: string): void {
     try {
       rest = rest.subarray(writeSync(2, rest))
     } catch (error) {
-      // Nobody reads any more: there is nothing to say it to.
+      // The reader has gone: there is nothing to say it to.
       if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') return
       Atomics.wait(pause, 0, 0, 10)
     }

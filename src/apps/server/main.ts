@@ -1,51 +1,25 @@
 // The process: flags in, a few lines out, signals, exit codes.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
-import { ConfigError, helpText, readConfig, type Config } from './settings/config.ts'
-import { StartError } from './start-error.ts'
+import { dieOfErrors, runProcess, stopOnSignal } from '../process.ts'
+import { helpText, readConfig, type Config } from './settings/config.ts'
 import { developmentBanner } from './identity/development.ts'
 import { createLog, type Logger } from './log.ts'
 import { nextSteps } from './next-steps.ts'
 import { startServer, type Server } from './server.ts'
 import { version } from '../version.ts'
 
-const EXIT_USAGE = 2
 const LINK_MINUTES = limits.loginMs / 60_000
-/** EX_SOFTWARE in the words of the shell: the disk did not keep its promise; a supervisor starts us again and the store recovers. */
-const EXIT_STORE = 70
 
 async function run(config: Config, client: string): Promise<void> {
   // Whatever this process creates is for its own user alone.
   process.umask(0o077)
   const log = createLog(config.log)
-  const die = (code: number, words: string) => (error: unknown) => {
-    log.fatal({ err: error }, words)
-    process.exit(code)
-  }
-  process.on('uncaughtException', die(1, 'an uncaught error'))
-  process.on('unhandledRejection', die(1, 'an uncaught rejection'))
-
-  // A reader that takes the first line and goes away does not take the server along.
-  process.stdout.on('error', () => undefined)
-
+  const onFatal = dieOfErrors(log)
   if (config.dev) process.stderr.write(developmentBanner)
   const stopping = new AbortController()
-  const onFatal = die(EXIT_STORE, 'the store failed, and the state on the disk is unknown')
   const starting = startServer(config, { log, onFatal, signal: stopping.signal })
-  const stop = (): void => {
-    // A second signal changes nothing: what is under way is finished, and that takes seconds at most.
-    if (stopping.signal.aborted) return
-    stopping.abort()
-    // A start that fails is told where it is waited for.
-    void starting
-      .then((server) => server.stop())
-      .then(
-        () => process.exit(0),
-        () => undefined,
-      )
-  }
-  process.on('SIGTERM', stop)
-  process.on('SIGINT', stop)
+  stopOnSignal(stopping, starting)
 
   // Without a certificate it means what it always does: the terminal is gone, and so is its process.
   if (config.tls !== null)
@@ -66,12 +40,12 @@ async function run(config: Config, client: string): Promise<void> {
   if (stopping.signal.aborted) return
   const way = await wayIn(server, log)
   const steps = nextSteps({ url: server.url, data: server.folder.path, hasOwner: way.hasLink }, client, process.cwd())
-  // In one piece: whoever reads it through a pipe gets all of it with the first line.
+  // In one piece: a program that reads it through a pipe gets all of it with the first line.
   process.stdout.write(`countersign ready ${server.url}\n${way.words}\nThe admin key is in ${server.folder.adminKey}\n${steps}`)
   log.info({ node: server.node, port: server.port, host: config.host, socket: config.socket, data: server.folder.path, version }, 'ready')
 }
 
-/** How the owner gets in. A disk without room for a link is no reason to answer nobody. */
+/** How the owner gets in. A disk without room for a link is no reason not to serve. */
 async function wayIn(server: Server, log: Logger): Promise<{ readonly words: string; readonly hasLink: boolean }> {
   try {
     const link = await server.ownerLink()
@@ -90,16 +64,12 @@ const inClone: Called = { server: 'npm start --', client: 'bin/countersign' }
 
 /** The server of this process. */
 export async function main(argv: readonly string[], { server, client }: Called = inClone): Promise<void> {
-  try {
+  await runProcess(async () => {
     const wish = readConfig(argv, process.env)
     if (wish.kind === 'help') process.stdout.write(helpText(server))
     else if (wish.kind === 'version') process.stdout.write(`${version}\n`)
     else await run(wish.config, client)
-  } catch (error) {
-    if (!(error instanceof ConfigError) && !(error instanceof StartError)) throw error
-    process.stderr.write(`countersign: ${error.message}\n`)
-    process.exit(error instanceof ConfigError ? EXIT_USAGE : 1)
-  }
+  })
 }
 
 if (import.meta.main) await main(process.argv.slice(2))

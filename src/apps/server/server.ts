@@ -153,7 +153,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     doneElsewhere: (_, request) => capabilities.elsewhere(request),
     node: nodeEpoch,
     doesErrands: true,
-    bug: (error) => log.error({ err: error }, 'something that follows the record failed'),
+    bug: (error) => log.error({ err: error }, 'a follower of the record failed'),
     notary,
     now: clock.now,
     sleep: clock.sleep,

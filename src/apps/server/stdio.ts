@@ -24,7 +24,7 @@ async function run(config: Config): Promise<void> {
 }
 
 try {
-  // Its HTTP port is nobody's business unless somebody asks for one.
+  // It opens no HTTP port unless one is asked for.
   const wish = readConfig(process.argv.slice(2), { COUNTERSIGN_PORT: '0', ...process.env })
   if (wish.kind !== 'start') throw new ConfigError('this mode is for programs: see --help of the server')
   await run(wish.config)

@@ -33,7 +33,7 @@ export type Storage = {
   amiss(): string | null
   /** Whether it can be asked; a server that is cut off from it is not ready. */
   isReachable(): boolean
-  /** Forgets what servers were told long ago; null: nobody is told anything. */
+  /** Forgets what servers were told long ago; null: there are no others to tell. */
   readonly trim: (() => Promise<unknown>) | null
   /** Workers that run beside the store for as long as it is open. */
   readonly workers: readonly Worker[]

@@ -39,7 +39,7 @@ type Crew = {
   readonly leases: Leases
   readonly webhooks: WebhookOptions
   readonly notices: NoticeOptions
-  /** Forgets what servers were told long ago; null: nobody is told anything. */
+  /** Forgets what servers were told long ago; null: there are no others to tell. */
   readonly trim: (() => Promise<unknown>) | null
 }
 

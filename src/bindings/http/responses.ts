@@ -1,21 +1,6 @@
-// Statuses, headers and the one shape of an error. Only here does a class of refusal become a status.
+// Headers of answers and the one shape of an error. Only here does a class of refusal become a status of an answer.
 import type { Readable } from 'node:stream'
-import { Refusal, type Fault } from '#kernel/declare/errors.ts'
-
-export const statuses: Readonly<Record<Fault, number>> = {
-  invalid: 400,
-  unauthenticated: 401,
-  forbidden: 403,
-  missing: 404,
-  conflict: 409,
-  gone: 410,
-  late: 408,
-  unfit: 422,
-  too_large: 413,
-  quota: 429,
-  busy: 503,
-  internal: 500,
-}
+import { Refusal, statuses, type Fault } from '#kernel/declare/errors.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 

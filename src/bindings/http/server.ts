@@ -54,19 +54,19 @@ export function createNodeServer({ tls, bounds, sockets, unmet, isSocket, listen
 
 /** `at`: a port, or a listener to go on from. */
 export async function listenOn(server: Server, at: number | NetServer, host: string): Promise<number> {
-  await listening(server, at, host)
+  await startListening(server, at, host)
   const taken = (server.address() as AddressInfo).port
   // This name is two addresses.
   if (host === 'localhost') {
     const second = createServer((socket) => server.emit('connection', socket))
     server.once('close', () => second.close())
     // Not every machine has the other one.
-    await listening(second, taken, '::1').catch(() => undefined)
+    await startListening(second, taken, '::1').catch(() => undefined)
   }
   return taken
 }
 
-export function listening(server: NetServer, at: number | NetServer, host: string): Promise<void> {
+export function startListening(server: NetServer, at: number | NetServer, host: string): Promise<void> {
   return new Promise((done, failed) => {
     const ready = (): void => {
       server.off('error', failed)

@@ -5,7 +5,7 @@ import type { AddressInfo, Server as NetServer } from 'node:net'
 import { createPlainServer, createTlsServer } from './connections/node-http.ts'
 import { refuseSocket } from './connections/body-deadline.ts'
 import { tlsServerOptions, type Tls } from './connections/tls.ts'
-import { listening } from './server.ts'
+import { startListening } from './server.ts'
 import { bodyOf, securityHeaders } from './responses.ts'
 
 export type Starting = {
@@ -25,7 +25,7 @@ export async function listenEarly(tls: Tls | undefined, port: number, host: stri
   server.on('clientError', refuseSocket)
   // A socket is asked for again once there is somebody to open it.
   server.on('upgrade', (_, socket) => socket.destroy())
-  await listening(server, port, host)
+  await startListening(server, port, host)
   let isGiven = false
   return {
     port: (server.address() as AddressInfo).port,

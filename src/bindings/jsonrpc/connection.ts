@@ -51,7 +51,7 @@ export type Connection<Failure> = {
   readonly peer: Peer
   readonly own: Answering<Failure>
   readonly openedAt: number
-  /** Ends calls that wait when nobody is there to be answered; made for the first of them. */
+  /** Ends calls that wait when the client has gone; made for the first of them. */
   gone: AbortController | null
   readonly lines: Lines
   /** When the line began whose end has not come; null while it is not the sender who keeps us waiting. */

@@ -35,7 +35,7 @@ const usualBounds: JsonRpcBounds = {
 export type JsonRpcOptions = Pick<Shared, 'kernel' | 'authenticate' | 'log'> & {
   /** Where calls are counted, beside those of other bindings. */
   readonly metrics?: Pick<Metrics, 'of'>
-  /** Answers that nobody has read yet; shared with other bindings. */
+  /** Answers that were not read yet; shared with other bindings. */
   readonly unsent?: Unsent
   readonly bounds?: Partial<JsonRpcBounds>
 }
@@ -69,7 +69,7 @@ export function createJsonRpc({
   const shared: Shared = { kernel, authenticate, log, wire, followsMax: bounds.follows, methods: methodsOf(kernel, metrics) }
   const sessions = new Set<Session>()
   const sockets = new Set<Session>()
-  // Half open, so that whoever sends its calls and closes its side still gets the answers.
+  // Half open, so that a client that sends its calls and closes its side still gets the answers.
   const server = createServer({ allowHalfOpen: true }, accept)
 
   function accept(socket: Socket): void {

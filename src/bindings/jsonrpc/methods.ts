@@ -14,7 +14,7 @@ import type { Credential } from '../shared/credentials.ts'
 import { handlerOf, type Done } from '../shared/handle.ts'
 import { idempotencyKeyOf, optionsOf } from '../shared/idempotency-key.ts'
 import { endLine, itemLine } from './responses.ts'
-import { explain, failed, lineOf } from './requests.ts'
+import { explain, failureAnswer, lineOf } from './requests.ts'
 import { goneWith, room, send } from './connection.ts'
 import { actorOf, credentialOf, type Called, type Method, type Parts, type Session } from './session.ts'
 
@@ -46,7 +46,7 @@ function operationOf(kernel: Kernel, name: string, op: Operation, done: Done): M
     input: ({ parts }) => parts!.input,
     options: ({ session, parts }) => optionsOf(parts!.key, waits ? goneWith(session.connection) : undefined),
     call: async ({ input, caller, options }, called) => lineOf(called, JSON.stringify(await kernel.call(name, input, caller, options))),
-    failed: (error, called) => failed(error, called, name),
+    failed: (error, called) => failureAnswer(error, called, name),
     done,
   })
 }
@@ -62,7 +62,7 @@ function ownMethod(name: string, run: Run, done: Done): Method {
       done('OK', began)
       return line
     } catch (error) {
-      const { code, answer } = failed(error, called, name)
+      const { code, answer } = failureAnswer(error, called, name)
       done(code, began)
       return answer
     }
@@ -88,7 +88,7 @@ const AuthenticateInput = t.Object({ token: t.String() })
 
 async function authenticate(session: Session, params: object): Promise<object> {
   const credential: Credential = { kind: 'bearer', token: parse(AuthenticateInput, params).token }
-  // A connection that fails to become somebody else is nobody.
+  // A connection that fails to become another actor has none.
   session.credential = null
   session.identified = null
   const asking = Promise.resolve(session.shared.authenticate(credential))

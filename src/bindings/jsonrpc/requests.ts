@@ -22,12 +22,12 @@ export function answerTo(session: Session, message: unknown, say: (line: string 
 export const lineOf = ({ id }: Called, result: string): string | null => (id === undefined ? null : answers.resultLine(id, result))
 
 /** Whatever was thrown, as an answer to a request. */
-export function failed(error: unknown, { session, id }: Called, method: string): Failed<string | null> {
+export function failureAnswer(error: unknown, { session, id }: Called, method: string): Failed<string | null> {
   const failure = explain(session, error, method)
   return { code: failure.data.code, answer: id === undefined ? null : answers.failureLine(id, failure) }
 }
 
-/** undefined: there is none, so nobody waits for an answer. */
+/** undefined: there is none, so no answer is due. */
 function idIn(message: unknown): Id | undefined {
   if (typeof message !== 'object' || message === null || !Object.hasOwn(message, 'id')) return undefined
   const { id } = message as { id: unknown }

@@ -7,7 +7,7 @@ import { openConnection, send, type Connection, type Peer, type Wire } from './c
 import { answerTo } from './requests.ts'
 import { endLine, type Failure, type Id } from './responses.ts'
 
-/** One request. `id` undefined: a notification, and nobody waits for an answer. */
+/** One request. `id` undefined: a notification, which is not answered. */
 export type Called = {
   readonly session: Session
   readonly id: Id | undefined

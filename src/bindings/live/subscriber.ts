@@ -38,7 +38,7 @@ export type Subscriber = {
   pump(): void
   isSlow(): boolean
   beat(): void
-  /** null: without a word, because nobody listens any more. */
+  /** null: without a word, because the client has gone. */
   end(ending: Ending | null): void
 }
 

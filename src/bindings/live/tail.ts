@@ -1,5 +1,5 @@
-// The tail of the record: one subscription to the store for everybody. A fact that somebody watches is read once, however many watch it;
-// what nobody watches is not read at all.
+// The tail of the record: one subscription to the store for all streams. A fact that is watched is read once, however many watch it;
+// what is not watched is not read at all.
 import type { Line } from '#kernel/log/hash-chain.ts'
 import type { FactsOf, Key, Sealed, Store, StoredFact } from '#kernel/log/store.ts'
 import type { Tail as RecordTail } from '#kernel/log/tail.ts'

@@ -47,7 +47,7 @@ export type Channel = {
   waitingFrom(number: number): { readonly events: number; readonly bytes: number }
   /** As much as one write may carry, from an entry on; null when there is nothing. */
   portionFrom(number: number): { readonly portion: Portion; readonly to: number } | null
-  /** Nobody needs what stands before this one. */
+  /** No subscriber needs what stands before this one. */
   release(number: number): void
 }
 

@@ -5,7 +5,7 @@ import { sha256 } from '#kernel/log/hash-chain.ts'
 
 export type Credential = { readonly kind: 'bearer' | 'session'; readonly token: string }
 
-/** Refuses what stands for nobody. `since`: the store's barriers when the call came that shows it. */
+/** Refuses a credential that is not valid. `since`: the store's barriers when the call came that shows it. */
 export type Authenticate = (credential: Credential, since?: number) => Actor | Promise<Actor>
 
 /** The actor that was just authenticated serves the first attempt; every further one asks again. */

@@ -26,7 +26,7 @@ export type Steps<Request, Answer, Input = unknown> = {
   credential(request: Request): Credential | Promise<Credential>
   /** 2. The actor that it stands for. */
   authenticate(credential: Credential, request: Request, since?: number): Actor | Promise<Actor>
-  /** 3. The input, decoded: nothing is read of somebody who is nobody. */
+  /** 3. The input, decoded: nothing is read without a valid credential. */
   input(request: Request, actor: Actor): Input
   /** 4. The idempotency key, and the end of a wait. */
   options(request: Request): CallOptions

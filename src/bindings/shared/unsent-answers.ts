@@ -22,13 +22,13 @@ const usualBounds: UnsentBounds = {
 type Line = (Writable | Duplex) & { readonly _handle?: { readonly writeQueueSize?: number } | null }
 
 export type Unsent = {
-  /** So many bytes were handed to a connection that has not taken them, for an actor; empty: nobody in particular. */
+  /** So many bytes were handed to a connection that has not taken them, for an actor; empty: no actor in particular. */
   hold(line: Writable, actor: string, bytes: number): void
   /** It has taken so many of them. A connection that closes has taken all. */
   release(line: Writable, bytes: number): void
-  /** Whether somebody has taken enough of what was sent already. */
+  /** Whether an actor has taken enough of what was sent already. */
   hasRoom(actor: string): boolean
-  /** Refuses somebody who has not taken enough of what was sent already. */
+  /** Refuses an actor that has not taken enough of what was sent already. */
   admit(actor: string): void
 }
 

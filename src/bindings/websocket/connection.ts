@@ -29,7 +29,7 @@ type Subscribe = Static<(typeof commands)['subscribe']>
 const closings = { unauthenticated: 4401, forbidden: 4403, slow: 4008, tooMany: 1008, stopping: 1001, failed: 1011, notText: 1003 } as const
 /** A reason has at most 123 bytes. */
 const REASON_CHARS = 120
-/** Answers that wait for somebody who asks and does not read. */
+/** Answers that wait for a client that asks and does not read. */
 const ANSWERS_BYTES_MAX = 256 * 1024
 
 export type Talk = {
@@ -233,7 +233,7 @@ function textOf(id: string, { cursor, entries, memo }: Portion): Buffer {
     let tail = memo.get('ws')
     if (!tail) {
       const parts = entries.flatMap(({ written }, i) => (i === 0 ? [written.json] : [COMMA, written.json]))
-      // Somebody may stop within a portion, and goes on behind the item that was the last for them.
+      // A client may stop within a portion, and goes on behind the item that was the last for them.
       const each = entries.length > 1 ? `],"cursors":${JSON.stringify(entries.map((entry) => entry.cursor))}}` : ']}'
       memo.set('ws', (tail = Buffer.concat([Buffer.from(`,"cursor":"${cursor}","items":[`), ...parts, Buffer.from(each)])))
     }

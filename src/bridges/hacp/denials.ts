@@ -1,4 +1,5 @@
 // Denials in the audit (W6, W41): so many a minute for each session and word get a line of their own; what is beyond is one line with a count.
+import { setBounded } from '#kernel/codec/bounded-map.ts'
 import { limits } from '#kernel/limits.ts'
 
 export type Denial = {
@@ -34,8 +35,7 @@ export function createDenials(now: () => number, record: (denial: Denial) => voi
       let window = windows.get(name)
       if (!window || at - window.from >= MINUTE_MS) {
         if (window) settle(window)
-        if (windows.size >= WINDOWS_MAX) windows.delete(windows.keys().next().value!)
-        windows.set(name, (window = { from: at, count: 0, last: null }))
+        setBounded(windows, name, (window = { from: at, count: 0, last: null }), WINDOWS_MAX)
       }
       window.count++
       window.last = denial

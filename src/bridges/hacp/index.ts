@@ -200,5 +200,5 @@ function note(failure: Failure, method: string, params: object, caller: Caller, 
     ...(own === undefined ? {} : { session_id: own }),
   })
 }
-/** Sessions and tools that are not there, what is not allowed, busy, too often, full. A merely malformed message is nobody's attempt. */
+/** Sessions and tools that are not there, what is not allowed, busy, too often, full. A merely malformed message is no attempt at anything. */
 const isDenial = (code: number): boolean => code === -32_000 || (code <= -32_002 && code >= -32_008 && code !== -32_007)

@@ -1,12 +1,13 @@
 // Messages from the broker: each is read, taken in one batch and acknowledged after it, in the order of its session. One that can never be
 // taken goes to the dead letters first, with the reason.
+import { setBounded } from '#kernel/codec/bounded-map.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
 import { commandQueue, DEAD, type Envelope } from '#protocols/harness/envelope.ts'
-import { read, type DeadReason } from '#protocols/harness/wire.ts'
+import { readMessage, type DeadReason } from '#protocols/harness/wire.ts'
 import type { Arrived, Handler, Link, Verdict } from './link.ts'
 
 type Log = { warn(fields: object, words: string): void; error(fields: object, words: string): void }
@@ -74,8 +75,7 @@ export function inbound({ id, kernel, clock, link, gapMs, log }: InboundOptions)
       early.delete(message_id)
       return bury(arrived, 'unknown_session', 'the submission that it belongs to was not answered in time')
     }
-    if (early.size >= limits.harnessHeldMax) early.delete(early.keys().next().value!)
-    early.set(message_id, since)
+    setBounded(early, message_id, since, limits.harnessHeldMax)
     await clock.sleep(PAUSE_MS, stopping.signal)
     return 'requeue'
   }
@@ -96,7 +96,7 @@ export function inbound({ id, kernel, clock, link, gapMs, log }: InboundOptions)
 
   async function handle(arrived: Arrived): Promise<Verdict> {
     const channel = arrived.queue === commandQueue(id) ? 'commands' : 'events'
-    const result = read(channel, arrived.body, arrived.properties)
+    const result = readMessage(channel, arrived.body, arrived.properties)
     if ('dead' in result) {
       const { reason, detail, message_id, type } = result.dead
       if (type === 'task_submit' && message_id !== null && arrived.user_id !== null)

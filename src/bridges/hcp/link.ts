@@ -1,7 +1,7 @@
 // The link to the broker: one connection, a publisher with confirms, and consumers that acknowledge by hand. The only file that knows the
 // client library (docs/decisions/0020-rabbitmq-client.md says what it has to be careful about).
 import { Connection, type AsyncMessage, type Consumer, type Publisher } from 'rabbitmq-client'
-import type { Properties } from '#protocols/harness/wire.ts'
+import type { Parcel, Properties } from '#protocols/harness/wire.ts'
 import { commandQueue, eventQueue } from '#protocols/harness/envelope.ts'
 import { queueOptions, topologyOf, type QueueKind, type TopologyMode } from './topology.ts'
 
@@ -35,13 +35,6 @@ export type Arrived = {
 export type Verdict = 'ack' | 'requeue'
 export type Handler = (arrived: Arrived) => Promise<Verdict>
 
-export type Parcel = {
-  readonly exchange: string
-  readonly key: string
-  readonly properties: Properties
-  readonly headers?: Readonly<Record<string, string>>
-  readonly body: Buffer
-}
 /** No queue takes it: the broker confirms such a message as well, after it has sent it back. */
 export class Unroutable extends Error {
   override name = 'Unroutable'

@@ -26,7 +26,7 @@ const create = 'execution/request.create'
 /** Fields that the path or the bridge itself says, whatever the body does. */
 const OURS = ['request_id', 'surface']
 
-/** The body without what nobody knows, and the names of that. A field that says who sends it stays: the kernel checks it. */
+/** The body without its unknown fields, and their names. A field that says who sends it stays: the kernel checks it. */
 export function understood(
   kernel: Kernel,
   operation: string,

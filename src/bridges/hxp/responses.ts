@@ -19,7 +19,7 @@ const wordOf = (code: string): string => words[code] ?? code.toLowerCase()
 const ASK_FOR_CREDENTIAL = ['www-authenticate', 'Bearer realm="countersign"'] as const
 
 /**
- * The draft knows no 403: a credential that is not good for the route is 401, and what somebody may not touch does not exist for
+ * The draft knows no 403: a credential that is not good for the route is 401, and what a caller may not touch does not exist for
  * them. `isObject`: the call was about one thing that its path names.
  */
 export function failureAnswer(failure: Failure, isObject: boolean): Answer {

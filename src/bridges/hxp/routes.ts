@@ -8,7 +8,7 @@ export type Found = { readonly methods: Methods; readonly id: string; readonly i
 
 const REQUESTS = '/hxp/v1/requests/'
 const RULES = '/hxp/v1/delegation/rules/'
-/** Whatever else stands there is nobody's id. */
+/** Whatever else stands there is no id. */
 const anId = /^[A-Za-z0-9_-]{1,80}$/
 
 type Table = {

@@ -4,7 +4,7 @@ import { SYSTEM } from '#kernel/declare/access.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { buttonPage, pageHeaders, wordsPage } from '#bindings/http/browser/pages.ts'
 import type { Bridge, BridgeHost, MakeBridge } from '#bindings/http/mount.ts'
-import { statuses } from '#bindings/http/responses.ts'
+import { statuses } from '#kernel/declare/errors.ts'
 
 const PATH = '/mail'
 const purposes = {

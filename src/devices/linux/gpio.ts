@@ -92,7 +92,7 @@ export function linuxLines(profile: Profile): Lines & { close(): void } {
     }
   }
 
-  /** Events are read while somebody watches; the kernel keeps a few, and drops the rest. */
+  /** Events are read while a tool watches; the kernel keeps a few, and drops the rest. */
   function listen(one: Held): void {
     const events = Buffer.alloc(EVENT_BYTES * 16)
     one.poll ??= watchReadable(one.fd, () => {

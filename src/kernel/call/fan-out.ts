@@ -22,7 +22,7 @@ export const fan = <I extends TSchema, O extends TSchema, N extends string>({
   audit: null,
   load: () => Promise.resolve(null),
   decide() {
-    throw new Error(`${op.name} decides nothing itself`)
+    throw new Error(`${op.name} is a fan: it only calls other commands`)
   },
   fan: { each, gather },
 })

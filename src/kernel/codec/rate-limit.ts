@@ -1,4 +1,5 @@
 // A token bucket per name, refilled evenly over a minute. Bounded: a name that is full again is forgotten.
+import { setBounded } from './bounded-map.ts'
 
 const MINUTE_MS = 60_000
 const NAMES_MAX = 100_000
@@ -29,8 +30,7 @@ export function createMeter(perMinute: number, now: () => number): Meter {
 
   function keep(name: string, tokens: number, at: number): void {
     buckets.delete(name)
-    buckets.set(name, { tokens, at })
-    if (buckets.size > NAMES_MAX) buckets.delete(buckets.keys().next().value!)
+    setBounded(buckets, name, { tokens, at }, NAMES_MAX)
   }
 
   return {
@@ -43,7 +43,7 @@ export function createMeter(perMinute: number, now: () => number): Meter {
     },
     charge(name, tokens) {
       const at = now()
-      // One answer may cost more than a minute brings, but nobody owes more than a minute.
+      // One answer may cost more than a minute brings, but no name owes more than a minute.
       keep(name, Math.max(-perMinute, Math.min(perMinute, left(name, at) - tokens)), at)
     },
     left: (name) => left(name, now()),

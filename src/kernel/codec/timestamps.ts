@@ -61,7 +61,7 @@ export function durationMs(text: string, code: string, field: string): number {
   return ms
 }
 
-/** How long work may take, and how long it has taken: time passes only while somebody is at it. */
+/** How long work may take, and how long it has taken: time passes only while it is worked on. */
 export type TimeLimits = {
   readonly deadline: string | null
   readonly max_duration: string | null

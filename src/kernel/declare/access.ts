@@ -20,7 +20,7 @@ export type Actor = {
   readonly actsFor?: ReadonlySet<string>
   /** The same for single projects: whoever owns a project names somebody in the place of a person who has left it. */
   readonly actsForIn?: ReadonlyMap<string, ReadonlySet<string>>
-  /** Time alone may make another actor of the same credential, so nobody may remember this one. */
+  /** Do not cache: the rights of this actor change with time. */
   readonly fleeting?: boolean
   /** The credential carries less than the whole of them: it must not be traded for one that carries more. */
   readonly narrowed?: boolean
@@ -39,7 +39,7 @@ export type Actor = {
 /** In whose place, between two dates, and where; without a project, everywhere. */
 export type StandIn = { readonly id: string; readonly from: string; readonly until: string; readonly project_id?: string | undefined }
 
-/** Knowledge of a protocol about somebody else: enough to hand work over, nothing about credentials. */
+/** Knowledge of a protocol about another person or agent: enough to hand work over, nothing about credentials. */
 export type Subject = {
   readonly id: string
   readonly kind: ActorKind
@@ -127,7 +127,7 @@ export function authorize<S>(name: string, callers: readonly Role<S>[], actor: A
   return found
 }
 
-/** In a sentence: `the task's principal or a reviewer`. The server itself is named only where nobody else may. */
+/** In a sentence: `the task's principal or a reviewer`. The server itself is named only where no other role may. */
 export function holdersOf(callers: readonly Pick<Role<never>, 'name' | 'holder'>[]): string {
   const others = callers.filter(({ name }) => name !== system.name)
   const holders = [...new Set((others.length > 0 ? others : callers).map(({ holder }) => holder))]

@@ -1,4 +1,4 @@
-// An expected "no", and what class of no each code is. Bindings turn the class into a status; nobody else knows statuses.
+// An expected "no", and what class of no each code is. Bindings turn the class into their way to say no.
 
 /** The class of a refusal, the same for every protocol. */
 export type Fault =
@@ -15,7 +15,23 @@ export type Fault =
   | 'busy'
   | 'internal'
 
-/** The codes of the kernel itself. A protocol adds its own in its `wire.ts`; a code means the same wherever it stands. */
+/** The HTTP status of each class. The SDK gives the same one to a refusal that came over another wire. */
+export const statuses: Readonly<Record<Fault, number>> = {
+  invalid: 400,
+  unauthenticated: 401,
+  forbidden: 403,
+  missing: 404,
+  conflict: 409,
+  gone: 410,
+  late: 408,
+  unfit: 422,
+  too_large: 413,
+  quota: 429,
+  busy: 503,
+  internal: 500,
+}
+
+/** The codes of the kernel itself. A protocol adds its own in its `codes.ts`; a code means the same wherever it stands. */
 export const kernelCodes = {
   INVALID_REQUEST: 'invalid',
   UNAUTHENTICATED: 'unauthenticated',
@@ -47,6 +63,14 @@ export class Refusal extends Error {
   }
 }
 
+/** Says a refusal in the codes of the protocol that was called; the code that it had stands in its details as `field`. */
+export const recode =
+  (codes: Readonly<Record<string, string>>, field: string) =>
+  (refusal: Refusal): Refusal => {
+    const code = codes[refusal.code]
+    return code === undefined ? refusal : new Refusal(code, refusal.message, { ...refusal.details, [field]: refusal.code })
+  }
+
 /** Something that was read has moved before the commit: the kernel loads and decides again. */
 export class Conflict extends Refusal {
   override name = 'Conflict'
@@ -57,13 +81,13 @@ export class Conflict extends Refusal {
   }
 }
 
-/** A stored document is not what the record says. Nobody acts on it or is shown it. */
+/** A stored document is not what the record says. It is neither acted on nor shown. */
 export class Damaged extends Refusal {
   override name = 'Damaged'
   readonly key: string
   readonly what: string
   constructor(key: string, what: string) {
-    // Which one it is says the log: whoever asked need not be somebody who may see it.
+    // The log names it: the caller need not be one that may see it.
     super('RECORD_CHANGED', 'a stored document differs from the record, so nothing is done with it; `countersign doctor` names it')
     this.key = key
     this.what = what

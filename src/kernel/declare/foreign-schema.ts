@@ -1,4 +1,5 @@
 // Schemas and patches that come from outside. Patterns run on a linear-time engine: a hostile one must not hold the process.
+import { setBounded } from '../codec/bounded-map.ts'
 import { isObject } from '../codec/strict-json.ts'
 import { Ajv, type ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
@@ -49,8 +50,7 @@ function validatorOf(schema: object, code: string, field: string): ValidateFunct
     } catch (error) {
       throw new Refusal(code, `the schema of ${field} cannot be used: ${(error as Error).message.slice(0, 200)}`, { field })
     }
-    if (compiled.size >= COMPILED_MAX) compiled.delete(compiled.keys().next().value!)
-    compiled.set(name, validate)
+    setBounded(compiled, name, validate, COMPILED_MAX)
   }
   return validate
 }
@@ -78,7 +78,7 @@ export function refuseMismatch(schema: unknown, value: unknown, code: string, fi
 const patterns = new Map<string, (text: string) => boolean>()
 
 /**
- * A test of texts by a pattern that somebody else wrote. It searches, as JSON Schema does: who means the whole text writes ^ and $.
+ * A test of texts by a pattern that comes from outside. It searches, as JSON Schema does: a pattern for the whole text has ^ and $.
  * A repetition of what is repeated already, `(a+)+`, would be harmless here, but the same pattern may reach a form or an agent
  * whose engine backtracks, so it is refused.
  */
@@ -94,8 +94,7 @@ export function linearPattern(pattern: string, code: string, field: string): (te
   if (parts > PATTERN_PARTS_MAX) refuse(`unfolds into more than ${PATTERN_PARTS_MAX} parts; write smaller numbers of repetitions`)
   try {
     const { test } = linear(pattern)
-    if (patterns.size >= COMPILED_MAX) patterns.delete(patterns.keys().next().value!)
-    patterns.set(pattern, test)
+    setBounded(patterns, pattern, test, COMPILED_MAX)
     return test
   } catch (error) {
     const words = (error as Error).message.replace('error parsing regexp: ', '').slice(0, 200)

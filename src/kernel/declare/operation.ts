@@ -92,11 +92,11 @@ export type Read = {
   place(doc: AnyDoc, id: string): Promise<Place | null>
   /** So much was read that a page ends here, however few items it has. */
   isFull(): boolean
-  /** A registered person, agent or service, whoever asks; null when there is none. */
+  /** A registered person, agent or service, for any caller; null when there is none. */
   subject(id: string): Promise<Subject | null>
   /** People who are not switched off, by what they are; at most `limits.peopleSoughtMax`. */
   people(sought: PeopleSought): Promise<readonly Subject[]>
-  /** The grant of a task that speaks for a scope now, whoever asks; null when nobody decided beforehand. */
+  /** The grant of a task that speaks for a scope now, for any caller; null when nobody decided beforehand. */
   grant(task_id: string, scope: string, now: string): Promise<Granted | null>
   /** Views that other protocols give of their documents. */
   readonly ports: Ports
@@ -133,7 +133,7 @@ export type Bound = {
   readonly words: string
   /** Seconds after which it may be worth asking again, where that is known. */
   readonly retry_after?: number
-  /** The decision has words of its own for it: whoever lost a race over the last place decides again, and is refused by them. */
+  /** The decision has words of its own for it: a call that lost a race over the last place is decided again, and refused by them. */
   readonly decidesAgain?: boolean
 }
 
@@ -145,7 +145,7 @@ export type Decision<O> = {
   readonly scope?: string
   /** For a command with an effect: what is to be done; without it nothing is, and the output is the answer. */
   readonly effect?: Wanted
-  /** With an effect: what is answered should nobody ever learn what came of it. */
+  /** With an effect: the answer where its outcome stays unknown. */
   readonly output: O
   /** There is nothing to answer with yet: who would wait for it may. `again`: when time alone may bring something. */
   readonly nothing?: { readonly again: string | null }

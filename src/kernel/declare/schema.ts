@@ -49,7 +49,7 @@ export type Doc<S extends TSchema = TSchema> = {
   rootOf(value: Static<S>): string | null
   /** Within its scope, who may see it. */
   visibleTo(value: Static<S>, actor: Actor): boolean
-  /** Whether somebody outside its scope sees it all the same. */
+  /** Whether an actor outside its scope sees it all the same. */
   reaches(value: Static<S>, actor: Actor): boolean
   /** The document whose readers are the readers of this one; null: it speaks for itself. */
   within(value: Static<S>): { readonly doc: AnyDoc; readonly id: string } | null
@@ -61,7 +61,7 @@ export type Doc<S extends TSchema = TSchema> = {
   readonly text: Searched<Static<S>> | null
 }
 /**
- * `of`: the text that is searched, null where nobody looks for it; `group`: what documents with further words in common belong to, such as who wrote them;
+ * `of`: the text that is searched, null where it is not searched for; `group`: what documents with further words in common belong to, such as who wrote them;
  * `index`: an index that has an entry for each document with a text.
  */
 export type Searched<V> = { of(value: V): string | null; group(value: V): string; readonly index: string }
@@ -259,7 +259,7 @@ function schemaAt(schema: TSchema, path: string): { code: string; node: SchemaNo
 function cleanerOf(schema: TSchema): (value: unknown) => unknown {
   const node = schema as SchemaNode
   if (node.anyOf) return unionCleanerOf(node.anyOf)
-  // An open object belongs to whoever sent it; nothing in it is ours to drop.
+  // An open object belongs to its sender; nothing in it is ours to drop.
   if (node.properties && node.additionalProperties !== true) return objectCleanerOf(node.properties)
   if (node.items) {
     const clean = cleanerOf(node.items)
@@ -273,7 +273,7 @@ function objectCleanerOf(properties: Record<string, SchemaNode>): (value: unknow
   return (value) => {
     const kept: Record<string, unknown> = {}
     for (const [name, clean] of cleaners) {
-      // A property that every object inherits (`constructor`) is not a field that somebody sent.
+      // A property that every object inherits (`constructor`) is not a field that was sent.
       const held = Object.hasOwn(value as object, name) ? (value as Record<string, unknown>)[name] : undefined
       if (held !== undefined) kept[name] = clean(held)
     }

@@ -15,7 +15,7 @@ export type UnknownField = {
 export const withAdded = <S extends TSchema>(schema: S, ...names: string[]): S => Object.assign(schema, { 'x-added': names })
 
 /**
- * Nothing inside an open object is unknown: it belongs to whoever sent it. Each is looked for only when it is asked for: a body may hold many.
+ * Nothing inside an open object is unknown: it belongs to its sender. Each is looked for only when it is asked for: a body may hold many.
  * Most bodies hold none, and that is found out first without making anything (looking itself made 16 KB for each request of an agent).
  */
 export const unknownFields = (schema: TSchema, value: unknown): Iterable<UnknownField> =>

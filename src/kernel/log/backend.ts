@@ -40,7 +40,7 @@ export type Wanted = { readonly keys: ReadonlySet<Key>; readonly scopes: Readonl
 
 export type DocState = { readonly version: number; readonly image: number | null }
 
-/** The durable state as a transaction sees it, once nobody else can write. */
+/** The durable state as a transaction sees it, once no other transaction can write. */
 export type State = {
   /**
    * Commits of others since this backend last told of them, here or in `news`; null: none. Saying something twice is harmless, leaving

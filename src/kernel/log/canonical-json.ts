@@ -1,12 +1,13 @@
 // RFC 8785 text of a JSON value. Written for speed and proven equal to the `canonicalize` package by a test. It refuses what
 // JSON cannot hold (undefined above all), so the object in memory and the text on disk can never differ.
+import { shapeOf } from '../codec/key-shapes.ts'
 
 export function canonical(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value)
   if (value === null || typeof value === 'boolean') return String(value)
   if (typeof value === 'number' && Number.isFinite(value)) return JSON.stringify(value)
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
-  if (typeof value !== 'object') throw new TypeError(`${typeof value} has no JSON`)
+  if (typeof value !== 'object') throw new TypeError(`a value of type ${typeof value} cannot be written as JSON`)
   const object = value as Record<string, unknown>
   const { sorted, labels } = shapeOf(Object.keys(object))
   let text = '{'
@@ -16,36 +17,4 @@ export function canonical(value: unknown): string {
     text += labels[i]! + (typeof held === 'string' ? JSON.stringify(held) : canonical(held))
   }
   return `${text}}`
-}
-
-/** The keys of an object as they come, as they are written, and each with its quotes, colon and the comma before it. */
-type Shape = { readonly keys: readonly string[]; readonly sorted: readonly string[]; readonly labels: readonly string[] }
-
-// The documents have few shapes, so most are known; comparing keys one by one is cheaper than making one text of them. A sender of other
-// shapes can fill a few megabytes at most.
-const shapes = new Map<string, Shape[]>()
-const SHAPES_MAX = 1_000
-const SHAPES_PER_FIRST_KEY_MAX = 16
-const KEYS_MAX = 64
-const KEY_CHARS_MAX = 64
-let known = 0
-
-function shapeOf(keys: readonly string[]): Shape {
-  const first = keys[0] ?? ''
-  const alike = shapes.get(first) ?? []
-  for (const shape of alike) if (isSame(shape.keys, keys)) return shape
-  const sorted = keys.toSorted()
-  const shape = { keys, sorted, labels: sorted.map((key, i) => `${i === 0 ? '' : ','}${JSON.stringify(key)}:`) }
-  const isSmall = keys.length <= KEYS_MAX && keys.every((key) => key.length <= KEY_CHARS_MAX)
-  if (isSmall && known < SHAPES_MAX && alike.length < SHAPES_PER_FIRST_KEY_MAX) {
-    known++
-    shapes.set(first, [...alike, shape])
-  }
-  return shape
-}
-
-function isSame(a: readonly string[], b: readonly string[]): boolean {
-  if (a.length !== b.length) return false
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false
-  return true
 }

@@ -1,5 +1,5 @@
 // Group commit, written once for every store. Batches queue; all that wait go into one transaction of the backend, which calls back between
-// its lock and its commit; nobody learns anything before the group is durable. Documents that others commit are forgotten here by hint.
+// its lock and its commit; no caller and no reader learns anything before the group is durable. Documents that others commit are forgotten here by hint.
 import type { Backend, State, WriteFailure } from './backend.ts'
 import { createDocumentCache } from './document-cache.ts'
 import { GENESIS, sha256, type Head } from './hash-chain.ts'
@@ -49,7 +49,7 @@ type Job = {
   error: unknown
 }
 /**
- * `text` until somebody reads it: most of what is created is not read before it is forgotten here, and a text is one object to the
+ * `text` until it is read: most of what is created is not read before it is forgotten here, and a text is one object to the
  * collector where a document is dozens.
  */
 type Cached = {
@@ -145,7 +145,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       try {
         await settleFailure(jobs, error)
       } catch (lost) {
-        // The state of the disk is unknown, so nobody is answered.
+        // The state of the disk is unknown, so no caller is answered.
         return fatal(lost)
       }
     }
@@ -161,7 +161,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
   }
 
   /**
-   * A full disk refuses all, and so does an outcome that nobody knows. Otherwise one batch may carry what the database refuses: alone it
+   * A full disk refuses all, and so does an outcome that is unknown. Otherwise one batch may carry what the database refuses: alone it
    * fails alone. Throws what is fatal.
    */
   async function settleFailure(jobs: Job[], error: unknown): Promise<void> {

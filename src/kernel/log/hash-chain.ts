@@ -32,7 +32,7 @@ export type Line = {
 
 const q = JSON.stringify
 
-/** Keys in RFC 8785 order, written once; nobody parses a line to write it again. */
+/** Keys in RFC 8785 order, written once; no line is parsed to be written again. */
 export function sealedLine(line: Line): string {
   let images = ''
   for (const { key, version, digest } of line.images)

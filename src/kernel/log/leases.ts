@@ -30,7 +30,7 @@ const StillNode = t.Object({ node: Name, epoch: t.Integer(), term: t.Integer() }
 /** A server begins: what an earlier process of this name held has ended. One that did not give its lease back must be known to be still. */
 const begin = command({
   name: 'lease.begin',
-  summary: 'A server is there: it gets a lease of its own, and those of the names that are free.',
+  summary: 'Give a server that starts a lease of its own, and those of the given names that are free.',
   draft: 'ours: leases',
   input: t.Object({ node: Name, names: Names, still: t.Optional(Still) }),
   output: t.Object({ epoch: t.Integer(), taken: Names }),
@@ -54,7 +54,7 @@ const begin = command({
 
 const keep = command({
   name: 'lease.keep',
-  summary: 'A server renews its own lease, which keeps all that it holds.',
+  summary: 'Renew the lease of a server, which keeps all that it holds.',
   draft: 'ours: leases',
   input: t.Object({ node: Name, epoch: t.Integer() }),
   output: t.Object({}),
@@ -75,7 +75,7 @@ const keep = command({
  */
 const take = command({
   name: 'lease.take',
-  summary: 'A server takes leases that are free, or whose holder has ended.',
+  summary: 'Take leases that are free, or whose holder has ended.',
   draft: 'ours: leases',
   input: t.Object({
     node: Name,
@@ -114,7 +114,7 @@ const take = command({
 
 const end = command({
   name: 'lease.end',
-  summary: 'A server stops: its lease and all that it holds are free at once.',
+  summary: 'Free the lease of a server that stops, and all that it holds.',
   draft: 'ours: leases',
   input: t.Object({ node: Name, epoch: t.Integer(), names: Names }),
   output: t.Object({}),

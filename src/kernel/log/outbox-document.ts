@@ -33,13 +33,13 @@ export const Reply = doc(
     digest: t.String(),
     output: t.Unknown(),
     at: t.String(),
-    about: t.Optional(t.Array(t.String())), // keys of the documents that the call changed: whoever may not read them is not told again
+    about: t.Optional(t.Array(t.String())), // keys of the documents that the call changed: an actor that may not read them is not told again
     pending: t.Optional(t.String()), // the effect whose outcome it will be
   }),
   { scopeOf: () => SYSTEM_SCOPE, indexes: { age: index((r) => [[r.at]]) } },
 )
 
-/** An answer is repeated only to somebody who may read today what it is about; what is gone by now hides nothing. */
+/** An answer is repeated only to an actor that may read today what it is about; what is gone by now hides nothing. */
 export async function refuseHidden(read: Read, draft: Draft, about: readonly string[]): Promise<void> {
   for (const key of about) {
     const kind = kindOf(key)

@@ -102,7 +102,7 @@ export type FactsPage = {
   readonly after: number | null
   readonly limit: number
   readonly reverse?: boolean
-  /** As they lie there, for whoever verifies. Otherwise a fact that does not match its hash or its images is left out. */
+  /** As they lie there, for the verifier. Otherwise a fact that does not match its hash or its images is left out. */
   readonly asStored?: boolean
 }
 
@@ -116,7 +116,7 @@ export type Found = { readonly what: string; readonly how: string }
 export type Hint = { readonly position: number; readonly keys: readonly Key[] | 'all'; readonly wakes: readonly string[] | 'all' }
 export type Listener = (hint: Hint) => void
 
-/** For whoever examines everything: each answer is about one moment. */
+/** For the examination of everything: each answer is about one moment. */
 export type AtRestStore = {
   /** Keys that have a document or an image, in byte order. */
   keys(after: Key, limit: number): Promise<Key[]>
@@ -140,7 +140,7 @@ export interface Store {
   /** Refused as Damaged where one of them is not what the record says. */
   read(keys: readonly Key[]): Promise<(Versioned | undefined)[]>
   /**
-   * The same for one that lies at hand, without waiting; null: there is none, undefined: it must be read. A store that has to ask somebody has
+   * The same for one that lies at hand, without waiting; null: there is none, undefined: it must be read. A store that has to ask a database has
    * no such thing.
    */
   peek?(key: Key): Versioned | null | undefined
@@ -164,7 +164,7 @@ export interface Store {
   place(key: Key): Promise<Place | null>
   /** A document and an index entry as they lie on the disk at one moment. Null: the document is not there, or not what the record says. */
   look(key: Key, entry: string): Promise<{ readonly value: Value | null; readonly isEntered: boolean }>
-  /** Something that was read is not what the record says: it is told to whoever runs the store. */
+  /** Something that was read is not what the record says: it is told to the process that runs the store. */
   report(difference: Found): void
   readonly atRest: AtRestStore
   /** The position of the last fact that there is. */

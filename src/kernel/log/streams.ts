@@ -12,7 +12,7 @@ import type { Tail } from './tail.ts'
 /** The actor, or how to find out who it is: asked again with every attempt, so that a revoked credential cannot win a race. */
 export type Caller = Actor | (() => Actor | Promise<Actor>)
 
-/** Somebody who may follow a stream, as of now. */
+/** An actor that may follow a stream, as of now. */
 export type Admission = {
   readonly actor: Actor
   readonly op: Stream
@@ -36,7 +36,7 @@ export type FollowOptions = {
 export type Followed = { readonly place: number; readonly item: unknown }
 
 export type Streams = {
-  /** Whether somebody may follow a stream operation. A refusal is written down as that of a call is. */
+  /** Whether an actor may follow a stream operation. A refusal is written down as that of a call is. */
   admit(operation: string, input: unknown, caller: Caller): Promise<Admission>
   /** The items of a stream operation from a place on, until the signal aborts. Each names the place to go on from. */
   follow(operation: string, input: unknown, caller: Caller, options: FollowOptions): AsyncIterable<Followed>
@@ -78,7 +78,7 @@ export function createStreams(store: Store, tail: Tail, { now, streamOf, load, d
         again: () => admit(name, raw, caller, false),
       }
     } catch (error) {
-      // A right that ended is no reach for what is somebody else's.
+      // A right that ended is no reach for what belongs to others.
       if (isFirst && error instanceof Refusal) denied(draft, name, actor, error)
       throw error
     }

@@ -1,5 +1,5 @@
 // The tail of the record: one subscription to the store for this process, and everybody else is told by it, in order. Hints say that
-// something was committed here or elsewhere; facts are read behind them, once for all, and only while somebody follows them.
+// something was committed here or elsewhere; facts are read behind them, once for all, and only while they are followed.
 import type { Line } from './hash-chain.ts'
 import type { Hint, Listener, Sealed, Store, StoredFact, Value } from './store.ts'
 

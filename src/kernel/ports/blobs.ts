@@ -10,10 +10,10 @@ export type Received = { readonly checksum: Checksum; readonly size: number }
 /** The checksum and size that a sender says beforehand. */
 export type Announced = { readonly checksum?: Checksum | undefined; readonly size?: number | undefined }
 
-/** Received bytes that nobody removes until one of these was called: something must first come to refer to them. */
+/** Received bytes that are not removed until one of these was called: something must first come to refer to them. */
 export type Held = Received & {
   release(): void
-  /** Nothing refers to them: if they were not there before and nobody else has sent them since, they go at once. */
+  /** Nothing refers to them: if they were not there before and did not come again since, they go at once. */
   discard(): Promise<void>
 }
 
@@ -31,7 +31,7 @@ export interface Blobs {
   check(checksum: Checksum): Promise<'sound' | 'missing' | 'changed'>
   /** In the order of their names; `at` is when the bytes were last sent, in milliseconds. */
   list(after: Checksum | null, limit: number): Promise<Stored[]>
-  /** Asks and removes in one step: nobody can come to hold these bytes in between. */
+  /** Asks and removes in one step: nothing can come to hold these bytes in between. */
   remove(checksum: Checksum, isUnused: () => Promise<boolean>): Promise<boolean>
 }
 

@@ -1,4 +1,4 @@
-// The port of names: the names of people, agents and projects as they are now, whoever asks.
+// The port of names: the names of people, agents and projects as they are now, for any caller.
 import type { Read } from '../declare/operation.ts'
 
 export type Registered = { readonly name: string; readonly created_at: string; readonly owner: string | null }

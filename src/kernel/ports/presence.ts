@@ -12,10 +12,10 @@ export type Presence = {
   lastSeen(agent_id: string): number | null
 }
 
-/** An agent as it is known to be there. `connected`: null where nobody keeps track of it. */
+/** An agent as it is known to be there. `connected`: null where no track is kept of it. */
 export type Seen = { readonly last_seen: string | null; readonly connected: boolean | null }
 
-/** A call that waits is over within a minute, and a stream is asked about twice a second: whoever is there was heard of lately. */
+/** A call that waits is over within a minute, and a stream is asked about twice a second: an agent that is there was heard of lately. */
 export function seenBy(presence: Presence | undefined, agent_id: string, now: number): Seen {
   if (presence === undefined) return { last_seen: null, connected: null }
   const at = presence.lastSeen(agent_id)

@@ -1,6 +1,7 @@
 // The port of tasks: the part of a task, of its questions and of its steering that other protocols may know.
 import type { TimeLimits } from '../codec/timestamps.ts'
 import type { Read } from '../declare/operation.ts'
+import { kindOf, type AnyDoc } from '../declare/schema.ts'
 
 export type KnownTask = TimeLimits & {
   readonly id: string
@@ -18,6 +19,14 @@ export type KnownTask = TimeLimits & {
   readonly checkpoints: readonly string[]
   readonly pending_checkpoint: string | null
 }
+
+/** The kind of a task, for documents of other protocols that are `within` one. */
+export const taskKind = (): AnyDoc => kindOf('collaboration.task/')
+
+/** Those who decide on a task: its principal and its reviewers, none of them on their own work. */
+export const judgesOf = ({ ownership, reviewers, executor }: Pick<KnownTask, 'ownership' | 'reviewers' | 'executor'>): string[] => [
+  ...new Set([ownership.principal, ...reviewers.filter((who) => who !== executor)]),
+]
 
 export type KnownCheckpoint = {
   readonly raised_by: string

@@ -1,6 +1,6 @@
 // The gram table: which documents may hold a word, by the groups of three characters in their texts. Each group is one of some thousand bits, and each
 // document a column of them: for a word the rows of its groups are laid over one another, and the documents that are left are few. Two groups may
-// share a bit, so whoever asks looks into the text itself; no document that holds the word is ever left out.
+// share a bit, so a search looks into the text itself; no document that holds the word is ever left out.
 
 /** Bits of a document. An item of the inbox has about two hundred groups, a tenth of these; a long text has all of them and is always looked into. */
 const BITS = 2_048

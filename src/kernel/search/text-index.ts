@@ -100,7 +100,7 @@ export function createTextIndex(store: Store, sleep: Clock['sleep'] | undefined)
         const found = kept.get(name)
         if (found === undefined) continue
         found.changed.add(idOf(key))
-        // Nobody has searched for long: it is made anew when somebody does.
+        // It was not searched for long: the next search makes it anew.
         if (found.changed.size > limits.textsChangedMax) kept.delete(name)
       }
     },

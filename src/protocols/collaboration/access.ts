@@ -79,7 +79,7 @@ export const isWithinTime = rule<OfTask>(
 export const isOfSystem = ({ raised_by, escalates }: Pick<Checkpoint, 'raised_by' | 'escalates'>): boolean =>
   raised_by === SYSTEM_ID && escalates === undefined
 
-/** To let somebody try again without time would only bring the same question back. */
+/** Another try without time would only bring the same question back. */
 export const hasTimeToTryAgain = rule<OfCheckpoint, { readonly action: string }>(
   'DEADLINE_EXCEEDED',
   'the task has time left for another try',
@@ -105,7 +105,7 @@ export const isPending = rule<OfCheckpoint>(
   'the checkpoint is not pending any more',
 )
 
-/** Autonomy has teeth: what the spec does not allow is refused, whoever the agent is. */
+/** Autonomy has teeth: what the spec does not allow is refused to every agent. */
 export const isNotReadOnly = rule<OfTask>(
   'PRECONDITION_FAILED',
   'the task may be written to (its autonomy is read_only)',
@@ -148,7 +148,7 @@ export function refuseBlank(words: string, field: string): void {
 export const isActiveIn = (subject: Subject | null, project_id: string): subject is Subject =>
   subject !== null && !subject.disabled && subject.projects.has(project_id)
 
-/** Somebody who may be given work in this project. */
+/** A person or agent that may be given work in this project. */
 export async function workerFor(read: Read, id: string, project_id: string): Promise<Subject> {
   const found = await read.subject(id)
   if (!isActiveIn(found, project_id))

@@ -3,13 +3,14 @@ import { ORG_SCOPE, ownsProject, speaksFor, type Actor } from '#kernel/declare/a
 import { activeUntil } from '#kernel/codec/timestamps.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, refusedAs, t, type Static } from '#kernel/declare/schema.ts'
+import { judgesOf } from '#kernel/ports/tasks.ts'
 import { isTerminal, taskStates } from './states.ts'
 
 const text = (maxLength: number, description?: string) => t.String({ maxLength, ...(description ? { description } : {}) })
 const someText = (maxLength: number) => t.String({ minLength: 1, maxLength })
 export const Id = text(limits.idCharsMax)
 export const Timestamp = text(40, 'an RFC 3339 time')
-/** Of the item in the inbox: whoever closes the item holds it against that. */
+/** Of the item in the inbox: closing the item compares it with that. */
 export const Digest = t.Optional(text(100, 'answer only if the item in the inbox still has this digest'))
 export const Duration = text(40, 'an ISO 8601 duration such as PT30M')
 const ActorId = Id
@@ -132,10 +133,6 @@ export const Task = doc('collaboration.task', TaskSchema, {
 const versionsIn = ({ inputs }: Task['spec']): string[] => [
   ...new Set(inputs.flatMap(({ kind, id, version }) => (kind === 'artifact' && version !== undefined ? [versionId(id, version)] : []))),
 ]
-/** Those who may answer and review, apart from their substitutes. */
-function judgesOf({ ownership, reviewers, executor }: Pick<Task, 'ownership' | 'reviewers' | 'executor'>): string[] {
-  return [...new Set([ownership.principal, ...reviewers.filter((who) => who !== executor)])]
-}
 /** The people and agents of a task. */
 function partiesOf(task: Task): string[] {
   return [...new Set([task.ownership.principal, ...task.reviewers, ...task.executors, ...task.delegators])]

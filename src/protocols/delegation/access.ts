@@ -57,7 +57,7 @@ export const isRunning = rule<OfRun>(
 )
 export const isNotEnded = rule<OfRun>('INVALID_TRANSITION', 'the run has not ended', ({ run }) => isActive(run.state), 'the run has ended')
 
-/** Once somebody has taken the run, an agent's word counts only from who holds it: what a process says after another took over is stale. */
+/** Once a process has taken the run, an agent's word counts only from the one that holds it: what a process says after another took over is stale. */
 export const isPresentAttempt = rule<OfRun, OfAttempt>(
   'CONFLICT',
   'the attempt is the present one: another process has taken the run since',
@@ -105,7 +105,7 @@ export const hasNoDelegate = rule<OfRun>(
 export type Target = { readonly card: Card | null }
 export type Wanted = { readonly project_id: string; readonly capability: CapabilityRef | null }
 
-/** Somebody who can be given work; what is known before a run exists is said at once (AAP 0.1.0, Errors). */
+/** An agent that can be given work; what is known before a run exists is said at once (AAP 0.1.0, Errors). */
 export async function targetOf(read: Read, agent_id: string, { project_id, capability }: Wanted, isDirect: boolean): Promise<Target> {
   const found = await availableFor(read, agent_id, project_id)
   const { card } = found

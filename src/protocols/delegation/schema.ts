@@ -2,7 +2,8 @@
 import { ownsProject, speaksFor, SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
-import { doc, either, index, kindOf, nullable, t, type AnyDoc, type Static } from '#kernel/declare/schema.ts'
+import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { taskKind } from '#kernel/ports/tasks.ts'
 import { isActive, runStates } from './states.ts'
 
 const text = (maxLength: number, description?: string) => t.String({ maxLength, ...(description ? { description } : {}) })
@@ -115,13 +116,11 @@ export type Run = Static<typeof RunSchema>
 /** A run as it is read. Taking it adds no fact, so `queued` stands with its messages and not in the run itself. */
 export const SeenRun = t.Object({
   ...RunSchema.properties,
-  queued: t.Boolean({ description: 'nobody has taken the run yet, or it waits to go on: its agent is not connected, or busy' }),
+  queued: t.Boolean({ description: 'the run was not taken yet, or it waits to go on: its agent is not connected, or busy' }),
 })
 export type SeenRun = Static<typeof SeenRun>
 
-/** The kind of the task behind a run; protocols know one another's documents by name only. */
-export const taskDoc = (): AnyDoc => kindOf('collaboration.task/')
-const asItsTask = (of: { readonly task_id: string | null }) => (of.task_id === null ? null : { doc: taskDoc(), id: of.task_id })
+const asItsTask = (of: { readonly task_id: string | null }) => (of.task_id === null ? null : { doc: taskKind(), id: of.task_id })
 
 export const Run = doc('delegation.run', RunSchema, {
   scopeOf: (run) => run.project_id,
@@ -246,11 +245,11 @@ export const Mailbox = doc(
     worker: nullable(text(limits.workerCharsMax)), // which process of the agent holds it
     until: nullable(Timestamp), // the end of its lease
     lease_ms: t.Optional(t.Integer()), // how long it is taken for at a time
-    queued: t.Optional(t.Boolean()), // nobody has taken the run yet, or no receiver has accepted it
+    queued: t.Optional(t.Boolean()), // it was not taken yet, or no receiver has accepted it
     // The agent works on as many runs as it takes: messages from this number on are not handed over yet.
     waits: t.Optional(t.Object({ since: Timestamp, from: t.Integer() })),
     at_work: t.Optional(t.Boolean()), // it is one of the runs that its agent works on at present
-    attempt: t.Integer(), // 0: nobody has taken it yet
+    attempt: t.Integer(), // 0: it was not taken yet
     handed: t.Integer(), // the last number that was handed over in this attempt
     last: t.Integer(), // the last number that was given
     messages: t.Array(Message),

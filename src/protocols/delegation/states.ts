@@ -11,7 +11,7 @@ export const runMoves = [
   ['blocked', 'agent.block/successor', 'blocked'], // ours: another question takes the place of the one that it waits for
   ['blocked', 'agent.resume', 'running'],
   ['running', 'run.complete', 'completed'],
-  ['running', 'run.complete/delivered', 'completed'], // ours: the task was delivered, and whoever worked on it is done
+  ['running', 'run.complete/delivered', 'completed'], // ours: the task was delivered, and the run that worked on it is done
   ['blocked', 'run.complete/delivered', 'completed'], // ours: by a person who had taken over
   ['running', 'run.fail', 'failed'],
   ['blocked', 'run.fail', 'failed'],

@@ -4,15 +4,14 @@ import { heldBy, installationOwner, isIn, role, speaksFor, type Actor } from '#k
 import { rule, type Read } from '#kernel/declare/operation.ts'
 import { agoInWords } from '#kernel/codec/timestamps.ts'
 import { keyOf } from '#kernel/declare/schema.ts'
-import type { KnownTask } from '#kernel/ports/tasks.ts'
+import { judgesOf, type KnownTask } from '#kernel/ports/tasks.ts'
 import { cardOf, shownDigest, type Surface } from './answering/shown-request.ts'
 import { isInPool, isOpen, isTimedOut, Request } from './schema.ts'
 
 /** The task behind an item. */
-export type TaskBehind = KnownTask
-export type OfRequest = { readonly request: Request; readonly task: TaskBehind | null }
+export type OfRequest = { readonly request: Request; readonly task: KnownTask | null }
 
-export const taskBehind = async (read: Read, id: string | undefined): Promise<TaskBehind | null> =>
+export const taskBehind = async (read: Read, id: string | undefined): Promise<KnownTask | null> =>
   id === undefined ? null : read.ports.tasks.task(read, id)
 
 export async function requestOf(read: Read, request_id: string): Promise<OfRequest> {
@@ -45,11 +44,6 @@ export const itsAsker = role<OfRequest>(
   (actor, { request }) => (actor.kind === 'agent' && actor.id === request.requester) || isProjectKey(actor),
 )
 
-/** Those who decide on a task: its principal and its reviewers, and nobody on their own work. */
-export const judgesOf = ({ ownership, reviewers, executor }: TaskBehind): string[] => [
-  ownership.principal,
-  ...reviewers.filter((who) => who !== executor),
-]
 /** In whose place somebody answers, their own first; null: nobody's, they may not. */
 export function answersAs(actor: Actor, { request, task }: OfRequest): string | null {
   if (actor.kind !== 'human') return null

@@ -1,8 +1,9 @@
 // Requests and receipts as documents. Field names are the draft's (HXP 0.1); ours are marked.
 import { ownsProject, speaksFor, SYSTEM_ID, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { doc, either, index, kindOf, nullable, t, type AnyDoc, type Part, type Static } from '#kernel/declare/schema.ts'
+import { doc, either, index, nullable, t, type Part, type Static } from '#kernel/declare/schema.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
+import { taskKind } from '#kernel/ports/tasks.ts'
 import { Action, Fallback, Payload } from './asking/payload.ts'
 import { timesOf } from './deadlines.ts'
 import { textOf } from './inbox/search.ts'
@@ -265,9 +266,6 @@ function claimedRows(request: Request): Part[][] {
   return listed.filter((who) => snoozedUntil(request, who) === null).map((who) => [who, rankOf[request.priority], request.created_at])
 }
 
-/** The kind of the task behind an item; protocols know one another's documents by name only. */
-export const taskDoc = (): AnyDoc => kindOf('collaboration.task/')
-
 export const Request = doc('execution.request', RequestSchema, {
   noun: 'request',
   scopeOf: (request) => request.project_id,
@@ -280,7 +278,7 @@ export const Request = doc('execution.request', RequestSchema, {
     actor.owner === true &&
     (request.people.includes(actor.id) || request.no_decider === true || request.receipt?.by === actor.id),
   // With a task behind it, whoever may read the task, and nobody else.
-  within: (request) => (request.task_id === undefined || request.no_decider === true ? null : { doc: taskDoc(), id: request.task_id }),
+  within: (request) => (request.task_id === undefined || request.no_decider === true ? null : { doc: taskKind(), id: request.task_id }),
   // The ids of those who wait for the answer, and of those who wait for something to answer.
   wakes: (request) => request.id,
   due: timesOf,

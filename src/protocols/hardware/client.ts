@@ -29,7 +29,7 @@ export type ListedTool = Readonly<Record<string, unknown>> & {
 
 export type HacpClient = {
   receive(bytes: Uint8Array): void
-  /** The stream has ended: whoever waits is told so. */
+  /** The stream has ended: calls that wait are told so. */
   ended(words: string): void
   call(method: string, params: object): Promise<unknown>
   open(): Promise<{ readonly session_id: string; readonly capabilities: readonly string[]; readonly protocol_version: string }>

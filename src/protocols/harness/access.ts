@@ -38,7 +38,7 @@ export async function whole(read: Read, session: Session): Promise<OfSession> {
 }
 
 /** A session of another harness, with the attempt that its run is in. */
-export async function executed(read: Read, session_id: string): Promise<AtWork> {
+export async function executedSession(read: Read, session_id: string): Promise<AtWork> {
   const session = await sessionOf(read, session_id)
   if (session.role !== 'callee') throw new Refusal('NOT_FOUND', `there is no session ${session_id} that is executed here`)
   const attempt = session.run_id === null ? null : await read.ports.runs.attempt(read, session.run_id)

@@ -19,13 +19,13 @@ export const sessionMoves: readonly (readonly [from: SessionState, to: SessionSt
 
 const terminal: readonly SessionState[] = ['COMPLETED', 'FAILED', 'ABORTED', 'REJECTED']
 export const isEnded = (state: string): boolean => terminal.includes(state as SessionState)
-/** Somebody works on it, or may again. */
+/** It is worked on, or may be again. */
 export const isAtWork = (state: string): boolean => state === 'RUNNING' || state === 'PAUSED'
 export const isState = (word: unknown): word is SessionState => sessionStates.includes(word as SessionState)
 export const canMove = (from: string, to: string): boolean => sessionMoves.some((edge) => edge[0] === from && edge[1] === to)
 
 /** The next state by the table, or a refusal. */
-export function moved(from: SessionState, to: SessionState): SessionState {
+export function nextState(from: SessionState, to: SessionState): SessionState {
   if (!canMove(from, to)) throw new Refusal('PRECONDITION_FAILED', `a session that is ${from} cannot become ${to}`, { state: from, to })
   return to
 }

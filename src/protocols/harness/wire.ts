@@ -1,6 +1,6 @@
 // Reading a message from the broker (HCP 1.0, L1): bytes and properties in, an envelope or the reason why it can never be taken out. The
 // checks stand in the order of the reasons (C22).
-import { decode } from '#kernel/codec/strict-json.ts'
+import { decode, isObject } from '#kernel/codec/strict-json.ts'
 import { parseTimestamp } from '#kernel/codec/timestamps.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
@@ -40,6 +40,15 @@ export type Properties = {
   readonly content_encoding?: string | undefined
 }
 
+/** A message on its way to the broker. */
+export type Parcel = {
+  readonly exchange: string
+  readonly key: string
+  readonly properties: Properties
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body: Buffer
+}
+
 class Unfit extends Error {
   readonly reason: DeadReason
   constructor(reason: DeadReason, detail: string) {
@@ -51,7 +60,7 @@ const unfit = (reason: DeadReason, detail: string): never => {
   throw new Unfit(reason, detail)
 }
 
-export function read(channel: Channel, bytes: Uint8Array, properties: Properties): { envelope: Envelope } | { dead: Dead } {
+export function readMessage(channel: Channel, bytes: Uint8Array, properties: Properties): { envelope: Envelope } | { dead: Dead } {
   let decoded: unknown = null
   try {
     if (bytes.length > limits.harnessMessageBytesMax)
@@ -80,8 +89,6 @@ function decodedFrom(bytes: Uint8Array): unknown {
     throw error
   }
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 function checked(channel: Channel, decoded: unknown, properties: Properties): Envelope {
   if (!isObject(decoded)) return unfit('invalid_message', 'the message is no JSON object')

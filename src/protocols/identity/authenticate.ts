@@ -1,4 +1,4 @@
-// From a credential to an actor. Read anew with every call, so that what was revoked stops working with the next one.
+// Authentication: from a credential to an actor. It is read anew with every call, so that what was revoked stops working with the next one.
 import { timingSafeEqual } from 'node:crypto'
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
@@ -12,15 +12,15 @@ import { ADMIN_SERVICE, Agent, Key, Project, Session, SubjectLink, User } from '
 export type Credential = { readonly kind: 'bearer' | 'session'; readonly token: string }
 
 const CREDENTIAL_CHARS_MAX = 200
-/** One sentence for every way to be nobody: it must not help to find out which ids exist. */
-export const unauthenticated = (): Refusal => new Refusal('UNAUTHENTICATED', 'a valid API key or session is required')
+/** One sentence for every credential that is refused: it must not help to find out which ids exist. */
+export const noValidCredential = (): Refusal => new Refusal('UNAUTHENTICATED', 'a valid API key or session is required')
 
 /** `cs_<id without its prefix>_<secret>`: the id finds the document, so no index over secrets is needed. */
 export const tokenOf = (id: string, secret: string): string => `cs_${id.slice(id.indexOf('_') + 1)}_${secret}`
 
 export function partsOf(token: string): { id: string; secret: string } {
   const match = token.length > CREDENTIAL_CHARS_MAX ? null : /^cs_([0-9A-Z]{26})_([A-Za-z0-9_-]{43})$/.exec(token)
-  if (!match) throw unauthenticated()
+  if (!match) throw noValidCredential()
   return { id: match[1]!, secret: match[2]! }
 }
 
@@ -79,7 +79,7 @@ export async function authenticateAgain(store: Store, { subject, credential, unt
 async function proven<S extends TSchema>(store: Store, doc: Doc<S>, id: string, proof: Proof): Promise<Static<S>> {
   const key = keyOf(doc, id)
   const [found] = await store.read([key])
-  if (!found) throw unauthenticated()
+  if (!found) throw noValidCredential()
   proof.set(key, found.version)
   return found.value as Static<S>
 }
@@ -88,7 +88,7 @@ async function proven<S extends TSchema>(store: Store, doc: Doc<S>, id: string, 
 export const isGoodKey = ({ revoked_at, expires_at }: Key, now: string): boolean =>
   revoked_at === null && (expires_at === null || now < expires_at)
 
-/** Not closed, its time is not over, and somebody used it lately. */
+/** Not closed, its time is not over, and it was used lately. */
 export const isGoodSession = ({ closed_at, expires_at, seen_at }: Session, nowMs: number): boolean =>
   closed_at === null && nowMs < Date.parse(expires_at) && nowMs < Date.parse(seen_at) + limits.sessionIdleMs
 
@@ -97,7 +97,7 @@ const isHeld = (secret: string | null, digest: string): boolean => secret === nu
 
 async function byKey(store: Store, id: string, secret: string | null, now: string, proof: Proof): Promise<Actor> {
   const key = await proven(store, Key, id, proof)
-  if (!isHeld(secret, key.digest) || !isGoodKey(key, now)) throw unauthenticated()
+  if (!isHeld(secret, key.digest) || !isGoodKey(key, now)) throw noValidCredential()
   const actor = await actorOf(store, key.subject, now, proof, 'key')
   // A key that ends, like one for a single project, cannot issue one that does not.
   if (key.project_id === null || actor.projects === 'all')
@@ -109,13 +109,13 @@ async function byKey(store: Store, id: string, secret: string | null, now: strin
 
 async function bySession(store: Store, id: string, secret: string | null, nowMs: number, proof: Proof): Promise<Actor> {
   const session = await proven(store, Session, id, proof)
-  if (!isHeld(secret, session.digest) || !isGoodSession(session, nowMs)) throw unauthenticated()
+  if (!isHeld(secret, session.digest) || !isGoodSession(session, nowMs)) throw noValidCredential()
   return actorOf(store, session.user_id, timestampOf(nowMs), proof, 'session')
 }
 
 async function byLink(store: Store, id: string, until: string | null, now: string, proof: Proof): Promise<Actor> {
   const link = await proven(store, SubjectLink, id, proof)
-  if (link.unlinked_at !== null || until === null || until <= now) throw unauthenticated()
+  if (link.unlinked_at !== null || until === null || until <= now) throw noValidCredential()
   const actor = await actorOf(store, link.user_id, now, proof, 'token')
   // Like a key that ends: it cannot issue one that does not.
   return { ...actor, until, narrowed: true, fleeting: true }
@@ -128,7 +128,7 @@ async function actorOf(store: Store, subject: string, now: string, proof: Proof,
     return { id: project.id, kind: 'service', projects: new Map<string, ProjectRole>([[project.id, 'owner']]), via, proof }
   }
   const found = subject.startsWith('user_') ? await proven(store, User, subject, proof) : await proven(store, Agent, subject, proof)
-  if (found.disabled) throw unauthenticated()
+  if (found.disabled) throw noValidCredential()
   const projects = new Map(found.projects.map(({ project_id, role }) => [project_id, role]))
   if (found.kind === 'agent') return { id: found.id, kind: 'agent', projects, owner: false, via, proof }
   const current = found.acts_for.filter(({ from, until }) => from <= now && now < until)

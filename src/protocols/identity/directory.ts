@@ -7,14 +7,8 @@ import { Agent, EVERYWHERE, User } from './schema.ts'
 
 export const directory: Directory = async (read, id) => {
   const found = id.startsWith('user_') ? await read.raw(User, id) : id.startsWith('agent_') ? await read.raw(Agent, id) : null
-  if (!found) return null
-  let subject = subjects.get(found)
-  if (!subject) subjects.set(found, (subject = subjectOf(id, found)))
-  return subject
+  return found === null ? null : subjectOf(id, found)
 }
-
-/** Every call asks for the same few, and a document never changes: there is another one then. */
-const subjects = new WeakMap<User | Agent, Subject>()
 
 function subjectOf(id: string, found: User | Agent): Subject {
   return {
@@ -54,7 +48,7 @@ function rowsOf(sought: PeopleSought): Row {
   return ['substitute', [project_id, EVERYWHERE].map((where) => [substitutesOf, where]), at]
 }
 
-/** The index is that of before the call: whoever changes with it is judged by the document. */
+/** The index is that of before the call: a person who changes with it is judged by the document. */
 export const people: People = async (read, sought) => {
   const [name, prefixes, after, limit = limits.peopleSoughtMax] = rowsOf(sought)
   const listed = await read.list(User, name, prefixes, { after, limit })

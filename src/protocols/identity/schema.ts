@@ -60,7 +60,7 @@ export const User = doc(
     indexes: {
       all: index(() => [[]]),
       project: index((user) => user.projects.map(({ project_id }) => [project_id])),
-      // Those who could answer in the place of others, so that nobody has to look through everybody.
+      // Those who could answer in the place of others, so that no call has to look through all people.
       active: index((user) => (user.disabled ? [] : user.projects.map(({ project_id }) => [project_id]))),
       owner: index((user) => (user.disabled ? [] : ownedBy(user))),
       substitute: index((user) =>
@@ -167,7 +167,7 @@ export const Login = doc(
   { scopeOf: () => SYSTEM_SCOPE },
 )
 
-/** Opens one socket, once, within half a minute, for whoever holds the credential that asked for it. */
+/** Opens one socket, once, within half a minute, for the holder of the credential that asked for it. */
 export const Ticket = doc(
   'identity.ticket',
   t.Object({
@@ -177,7 +177,7 @@ export const Ticket = doc(
     credential: nullable(t.String()),
     digest: t.String(),
     expires_at: Timestamp,
-    /** When the credential ends, and that it is for less than the whole of somebody, where its document does not say so. */
+    /** When the credential ends, and that it is for less than all rights of its person, where its document does not say so. */
     until: nullable(Timestamp),
     narrowed: t.Optional(t.Boolean()),
   }),

@@ -103,7 +103,7 @@ export function createAsk(job: Job, steps: Steps): Ask {
     let raised: string | null = null
     const known = steps.once(step, key, async (idempotencyKey) => {
       const made = await put(question, task_id, idempotencyKey)
-      // Before the first handler nobody can have asked: the answer comes as a message.
+      // Before the first handler nothing can have been asked: the answer comes as a message.
       if (job.isFirst) raised = job.waitsFor = typeof made === 'string' ? made : made.checkpoint_id
       return made
     })

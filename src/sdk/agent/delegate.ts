@@ -9,7 +9,7 @@ import type { Steps } from './steps.ts'
 
 type Spec = NonNullable<Input<'collaboration/ownership.delegate'>['spec']>
 export type DelegateOptions = {
-  /** An agent by its id; or whoever has the capability, in a compatible version. */
+  /** An agent by its id; or one that has the capability, in a compatible version. */
   readonly to?: string
   readonly capability?: { readonly capability_id: string; readonly version: string }
   /** The work to be done: the other handler's `run.input`. */

@@ -22,7 +22,7 @@ export class Rejected extends NotApproved {
 }
 
 /**
- * cancelled: somebody ended the run; handed_off: it goes on elsewhere; stale: another process has taken it; stopping: this process
+ * cancelled: the run was ended; handed_off: it goes on elsewhere; stale: another process has taken it; stopping: this process
  * ends, and the next one takes the run up; done: the handler has returned.
  */
 export type EndReason = 'cancelled' | 'handed_off' | 'stale' | 'stopping' | 'done'

@@ -24,7 +24,7 @@ export type Desk = {
 const RUNS_MAX = 50
 /** Beyond the wait itself. */
 const ANSWER_MS = 15_000
-/** A server that lets nobody wait is not asked in a hurry. */
+/** A server that lets no call wait is not asked in a hurry. */
 const SOON_MS = 500
 /** How often it is looked whether another process has taken a run that waits for a person. */
 const LOOK_MS = 300_000
@@ -107,7 +107,7 @@ export function openDesk(agent_id: string, client: Client, connection: Connectio
   // --- Holding ---------------------------------------------------------------------------------------------------------------
 
   const looked = new WeakMap<Job, number>()
-  /** A run that waits for a person has nothing to redeliver: its answer goes to whoever comes for it. */
+  /** A run that waits for a person has nothing to redeliver: its answer goes to the process that comes for it. */
   async function mustBeHeld(job: Job): Promise<boolean> {
     if (job.signal.aborted || job.isDelivered) return false
     if (job.waitsFor === null) return true

@@ -22,7 +22,7 @@ export type Job = {
   readonly client: Client
   readonly item: Item
   readonly id: string
-  /** The present one; it counts on where nobody else had the run in between. */
+  /** The present one; it counts on where no other process had the run in between. */
   readonly attempt: number
   /** No handler can have worked on the run before this one. */
   readonly isFirst: boolean
@@ -62,7 +62,7 @@ const CONFLICTS_MAX = 10
 export function createJob(client: Client, item: Item, slots: Slots): Job {
   const id = item.run.id
   const over = new AbortController()
-  // All that was said to whoever worked on the task before comes along with the run.
+  // All that was said to those who worked on the task before comes along with the run.
   const said = ((item.request.context as Record<string, unknown> | null)?.['amendments'] ?? []) as {
     id: string
     text: string
@@ -101,7 +101,7 @@ export function createJob(client: Client, item: Item, slots: Slots): Job {
   function receive({ attempt: given, messages }: Item): boolean {
     // An answer that was lost on the way is given again, as it was: what came after it may be here already.
     if (given < attempt) return true
-    // Between our attempt and the next nobody else can have had it: the handler goes on where it is.
+    // Between our attempt and the next no other process can have had it: the handler goes on where it is.
     if (given > attempt + 1) return false
     attempt = given
     for (const { number, kind, at, body } of messages) {

@@ -102,7 +102,7 @@ export function serve<I extends object = Record<string, unknown>>(
   }
   let isAsked = false
   const done = served()
-  // The line above says why: a stack trace of ours would help nobody.
+  // The line above says why: a stack trace of ours would not help.
   done.catch(() => undefined)
   return {
     stop,

@@ -5,7 +5,7 @@ import type { Job } from './run-state.ts'
 export type Steps = {
   /** The outcome that the step had before; or the outcome of `take`, which is kept. */
   once<T>(kind: string, key: string | undefined, take: (idempotencyKey: string) => Promise<T>): Promise<T>
-  /** The name of a step whose outcome nobody needs. */
+  /** The name of a step whose outcome is not needed. */
   keyOf(kind: string, key: string | undefined): string
 }
 
@@ -31,7 +31,7 @@ export function createSteps(job: Job): Steps {
     keyOf: (kind, key) => idempotent(nameOf(kind, key)),
     async once<T>(kind: string, key: string | undefined, take: (idempotencyKey: string) => Promise<T>): Promise<T> {
       const name = nameOf(kind, key)
-      // Before the first handler nobody can have kept anything.
+      // Before the first handler nothing can have been kept.
       if (!job.isFirst && !job.isDelivered) {
         const { found, value } = await job.effect(() => client.delegation.memo.get({ run_id, key: name }))
         if (found) return value as T

@@ -45,7 +45,7 @@ async function start(job: Job): Promise<void> {
     await job.effect(() => client.delegation.run.start({ run_id, attempt: job.attempt }, { idempotencyKey: null, signal }))
     job.begun()
   } catch (error) {
-    // Somebody has said so already, such as the task itself.
+    // It was said already, such as by the task itself.
     if (!isRefusal(error, 'INVALID_TRANSITION')) throw error
     await job.confirm()
   }

@@ -2,7 +2,7 @@
 import { closedError, timeoutError } from '../errors.ts'
 import { failureOf, jsonIn, refusalIn, type Http, type Request } from './request.ts'
 import { socketStreams } from './socket.ts'
-import { eventsOf, resuming } from './stream.ts'
+import { eventsOf, resumeStream } from './stream.ts'
 import { newKey, withRetries, usualRetry, type Retry, type RetryOptions, type Transport } from './transport.ts'
 import { downloadBytes, uploadBytes } from './upload.ts'
 
@@ -72,7 +72,7 @@ export function httpTransport(options: HttpTransportOptions): Transport {
     follow(operation, input, followOptions = {}) {
       const events = eventsOf(http, operation, input)
       const socket = sockets?.streamOf(operation, input) ?? events
-      return resuming(retry, followOptions, (...place) => (sockets?.isBlocked() === true ? events : socket)(...place))
+      return resumeStream(retry, followOptions, (...place) => (sockets?.isBlocked() === true ? events : socket)(...place))
     },
     upload: (operation, input, bytes, uploadOptions = {}) => uploadBytes(http, operation, input, bytes, uploadOptions),
     download: (operation, input, bytesOptions = {}) => downloadBytes(http, operation, input, bytesOptions),

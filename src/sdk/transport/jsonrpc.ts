@@ -2,8 +2,9 @@
 // stream: a reader that is slow with its stream must not hold up its own calls.
 import { connect, type Socket } from 'node:net'
 import { createLines } from '#kernel/codec/line-reader.ts'
-import { closedError, CountersignError, invalidAnswer, networkError, statuses, timeoutError } from '../errors.ts'
-import { resuming, type Connect } from './stream.ts'
+import { closedError, CountersignError, invalidAnswer, networkError, statusOf, timeoutError } from '../errors.ts'
+import { createArrivals } from './arrivals.ts'
+import { resumeStream, type Connect } from './stream.ts'
 import { newKey, withRetries, usualRetry, type Followed, type Retry, type RetryOptions, type Transport } from './transport.ts'
 
 export type SocketTransportOptions = RetryOptions & {
@@ -71,7 +72,7 @@ export function socketTransport({ path, key, ...rest }: SocketTransportOptions):
         const meta = idempotencyKey === null ? {} : { _meta: { idempotency_key: idempotencyKey } }
         return connection.request(operation, { ...input, ...meta }, signal, timeoutMs)
       }),
-    follow: (operation, input, options = {}) => resuming(retry, options, streamOf(operation, input)),
+    follow: (operation, input, options = {}) => resumeStream(retry, options, streamOf(operation, input)),
     close() {
       closed = true
       for (const connection of open) connection.close()
@@ -103,7 +104,7 @@ type RpcError = {
 function connectTo(path: string, gone: (connection: Connection) => void): Promise<Connection> {
   return new Promise((done, failed) => {
     const socket = connect(path)
-    socket.once('error', (error: NodeJS.ErrnoException) => failed(networkError(`nobody answers at ${path}: ${error.code}`, error)))
+    socket.once('error', (error: NodeJS.ErrnoException) => failed(networkError(`no server answers at ${path}: ${error.code}`, error)))
     socket.once('connect', () => {
       const connection = connectionOn(socket)
       connection.onGone(() => gone(connection))
@@ -185,31 +186,17 @@ function connectionOn(socket: Socket): Connection {
 
 /** Items that have come and were not taken; the socket waits when they are many. */
 function createItems(socket: Socket): { push(item: Followed): void; end(error: CountersignError): void; all(): AsyncIterable<Followed> } {
-  const queue: Followed[] = []
-  let over: CountersignError | null = null
-  let wake: (() => void) | null = null
-  const ring = (): void => {
-    wake?.()
-    wake = null
-  }
+  const items = createArrivals<Followed>()
   return {
     push(item) {
-      queue.push(item)
-      if (queue.length >= ITEMS_MAX) socket.pause()
-      ring()
+      items.push(item)
+      if (items.waiting >= ITEMS_MAX) socket.pause()
     },
-    end(error) {
-      over ??= error
-      ring()
-    },
+    end: items.end,
     async *all() {
-      for (;;) {
-        while (queue.length > 0) {
-          yield queue.shift()!
-          if (queue.length === 0) socket.resume()
-        }
-        if (over) throw over
-        await new Promise<void>((done) => (wake = done))
+      for await (const item of items.all()) {
+        yield item
+        if (items.waiting === 0) socket.resume()
       }
     },
   }
@@ -219,7 +206,7 @@ function refusalOf({ message, data: { code, fault, details } }: RpcError): Count
   const seconds = details['retry_after']
   return new CountersignError({
     code,
-    status: statuses[fault] ?? null,
+    status: statusOf(fault),
     message,
     details,
     retryable: fault === 'quota' || fault === 'busy',

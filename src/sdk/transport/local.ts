@@ -3,7 +3,7 @@
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Caller, Kernel } from '#kernel/kernel.ts'
 import { lastPlace } from '#kernel/log/streams.ts'
-import { closedError, CountersignError, statuses } from '../errors.ts'
+import { closedError, CountersignError, statusOf } from '../errors.ts'
 import { newKey, withRetries, usualRetry, type Followed, type FollowOptions, type Transport } from './transport.ts'
 
 const copy = (value: unknown): unknown => (value === undefined ? null : (JSON.parse(JSON.stringify(value)) as unknown))
@@ -20,7 +20,7 @@ export function localTransport(kernel: Kernel, caller: Caller): Transport {
     const seconds = details?.['retry_after']
     const retryAfterMs = typeof seconds === 'number' ? seconds * 1_000 : null
     const retryable = fault === 'quota' || fault === 'busy'
-    return new CountersignError({ code, status: statuses[fault] ?? null, message, details, retryable, retryAfterMs })
+    return new CountersignError({ code, status: statusOf(fault), message, details, retryable, retryAfterMs })
   }
 
   async function* follow(operation: string, input: object, { after = null, signal, onOpen }: FollowOptions): AsyncIterable<Followed> {

@@ -1,6 +1,7 @@
 // Streams over one WebSocket for everything that a client follows. A browser opens six connections to a server at most, and an event stream
 // keeps one for itself; calls stay with HTTP. A ticket opens the socket: no key stands in an address.
 import { CountersignError, closedError, networkError } from '../errors.ts'
+import { createArrivals } from './arrivals.ts'
 import type { Connect } from './stream.ts'
 import type { Followed } from './transport.ts'
 
@@ -85,34 +86,17 @@ function openLine(address: string, ticket: string, failed: (error: CountersignEr
 
 /** Items that came over one subscription and were not taken yet. */
 function createQueue(moved: (cursor: string | null) => void): Reader & { all(before: string | null): AsyncIterable<Followed> } {
-  const frames: Frame[] = []
-  let over: CountersignError | null = null
-  let wake: (() => void) | null = null
-  const ring = (): void => {
-    wake?.()
-    wake = null
-  }
+  const frames = createArrivals<Frame>()
   return {
-    take(frame) {
-      frames.push(frame)
-      ring()
-    },
-    end(error) {
-      over ??= error
-      ring()
-    },
+    take: frames.push,
+    end: frames.end,
     async *all(before) {
       let place = before ?? ''
-      for (;;) {
-        for (let frame = frames.shift(); frame !== undefined; frame = frames.shift()) {
-          const { cursor = place, items = [], cursors = [cursor], error } = frame
-          for (const [i, item] of items.entries()) yield { cursor: cursors[i]!, item }
-          place = cursor
-          if (items.length === 0) moved(cursor)
-          if (error) throw refusalIn(error)
-        }
-        if (over) throw over
-        await new Promise<void>((done) => (wake = done))
+      for await (const { cursor = place, items = [], cursors = [cursor], error } of frames.all()) {
+        for (const [i, item] of items.entries()) yield { cursor: cursors[i]!, item }
+        place = cursor
+        if (items.length === 0) moved(cursor)
+        if (error) throw refusalIn(error)
       }
     },
   }

@@ -17,7 +17,7 @@ export const eventsOf =
   (cursor, gone, moved) =>
     connection(http, operation, input, cursor, gone, moved)
 
-export async function* resuming(
+export async function* resumeStream(
   retry: Http['retry'],
   { after = null, signal, onOpen, onBreak }: FollowOptions,
   connect: Connect,
@@ -107,7 +107,7 @@ export function queryOf(input: object): string {
   return pairs.length === 0 ? '' : `?${new URLSearchParams(pairs.map(([name, value]) => [name, String(value)])).toString()}`
 }
 
-/** Server-sent events out of a body; `data: null` for a block that only moves the place or says that somebody is there. */
+/** Server-sent events out of a body; `data: null` for a block that only moves the place or says that the server is there. */
 async function* eventsIn(answer: Response, heard: () => void): AsyncIterable<Event> {
   const lines = createLines(LINE_BYTES_MAX)
   const text = new TextDecoder()

@@ -9,7 +9,7 @@ import { SCHEMA, unavailableFor } from './link.ts'
 import { within, type Pins } from './pins.ts'
 
 const CHUNK_BYTES = 256 * 1024
-/** An upload that nobody finished is swept after so long. */
+/** An unfinished upload is swept after so long. */
 const UNFINISHED_HOURS = 24
 /** Bytes that were found to be those of their name; forgotten when there are too many. */
 const KNOWN_MAX = 10_000
@@ -114,7 +114,7 @@ export function postgresBlobs(pool: pg.Pool, pins: Pins): Blobs {
     return true
   }
 
-  /** The last portion is held back until all are known to be right: whoever reads to the end has read what was sent. */
+  /** The last portion is held back until all are known to be right: a reader that comes to the end has read what was sent. */
   async function* whole(entry: Entry, checksum: Checksum): AsyncGenerator<Buffer> {
     const hash = createHash('sha256')
     let held: Buffer | null = null
@@ -182,7 +182,7 @@ async function drop(client: pg.Pool | pg.PoolClient, id: string): Promise<void> 
   await client.query(`DELETE FROM ${blobs} WHERE id = $1`, [id])
 }
 
-/** Under another name nobody finds them, and whoever looks into it still can. */
+/** Under another name no server finds them, and a person who looks into it still can. */
 async function setAside(client: pg.Pool | pg.PoolClient, checksum: Checksum): Promise<void> {
   await client.query(`UPDATE ${blobs} SET checksum = 'changed ' || id || ' ' || checksum WHERE checksum = $1`, [checksum])
 }

@@ -26,7 +26,7 @@ export type Feed = {
   take(rows: readonly FeedRow[], since: number): Hint | null
   /** A group of this server is there, and everything before it was said. Until then it is told like one of others. */
   reached(n: number): void
-  /** Nobody knows what became of a group: it is said again, with everything after it. */
+  /** The outcome of a group is unknown: it is said again, with everything after it. */
   forget(n: number): void
   /** Groups that were heard of. */
   heard(): number

@@ -95,7 +95,7 @@ export function createLink({ url, name, queryMs, settings = {}, opened, warned }
 
 const destroy = (client: Client): void => (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy()
 
-/** One connection for what may wait for other servers: ended when nobody wants it any more. */
+/** One connection for what may wait for other servers: ended when it is not needed any more. */
 export async function connectAlone(url: string, name: string, signal?: AbortSignal): Promise<Client> {
   const client = new pg.Client({
     connectionString: url,
@@ -153,7 +153,7 @@ export async function together(queries: readonly Promise<QueryResult<Row>>[]): P
 
 // --- What the database said -----------------------------------------------------------------------------------------------------
 
-/** Nobody knows what the server did with what was sent last. */
+/** It is unknown what the server did with what was sent last. */
 export class Lost extends Error {}
 
 /** The session was ended: by an operator, a crash, a timeout. */
@@ -190,7 +190,7 @@ export function unavailableFor(error: unknown): Refusal | null {
   return words === undefined ? null : new Refusal('UNAVAILABLE', `${words}: nothing was changed`, { retry_after: 1 })
 }
 
-/** For whoever starts a server or a command: what is the case, and what to do. */
+/** For people who start a server or a command: what is the case, and what to do. */
 export function wordsFor(error: unknown): string {
   const known = WORDS[codeOf(error)]
   const said = error instanceof AggregateError ? error.errors.map(String).join('; ') : (error as Error).message

@@ -1,4 +1,4 @@
-// Pins of bytes: rows with an end, and one row lock for each checksum, by which nobody removes what another server is about to refer to.
+// Pins of bytes: rows with an end, and one row lock for each checksum, by which no server removes what another is about to refer to.
 import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import type { Checksum } from '#kernel/ports/blobs.ts'
@@ -12,8 +12,8 @@ export type Pin = { release(): void }
 export type Pins = {
   hold(checksum: Checksum): Promise<Pin>
   /**
-   * Runs `work` in a transaction while nobody else can come to hold these bytes; false where somebody does, `own` aside. With `own`, also
-   * where somebody held them beside it and does not any more: a document may refer to them by now.
+   * Runs `work` in a transaction while nothing else can come to hold these bytes; false where another pin does, `own` aside. With `own`, also
+   * where another held them beside it and does not any more: a document may refer to them by now.
    */
   ifFree(checksum: Checksum, own: Pin | null, work: (client: pg.PoolClient) => Promise<boolean>): Promise<boolean>
 }
@@ -99,7 +99,7 @@ export function blobPool(url: string, node: string): pg.Pool {
       await client.query(`SET idle_in_transaction_session_timeout = '10s'; SET lock_timeout = '4s'`)
     },
   })
-  // A connection that ends while nobody uses it is replaced with the next use.
+  // A connection that ends while it is idle is replaced with the next use.
   pool.on('error', () => undefined)
   return pool
 }

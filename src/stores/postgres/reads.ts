@@ -135,7 +135,7 @@ export async function keysIn(query: Query, after: Key, end: Key, limit: number):
   return (await query<{ key: string }>('keys', text, [inDb(after), inDb(end), limit])).map(({ key }) => fromDb(key))
 }
 
-/** For whoever goes through everything. */
+/** For an examination of everything. */
 export function walksIn(query: Query): Pick<Backend, 'tally' | 'allKeys' | 'prefixes'> {
   return {
     async tally(prefix) {

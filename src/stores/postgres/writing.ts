@@ -14,7 +14,7 @@ import { fromDb, inDb, isTooLong } from './text.ts'
 
 /** Whatever has sent no COMMIT is refused after so long. */
 const UNSENT_MS = 4_500
-/** For so long an answer is held back while nobody knows what became of its COMMIT. */
+/** For so long an answer is held back while the outcome of its COMMIT is unknown. */
 const UNKNOWN_MS = 15_000
 const COMMIT_MS = 5_000
 const PAUSE_MS_MAX = 500
@@ -34,7 +34,7 @@ export type WritingOptions = {
   readonly time?: Time
 }
 
-/** Time and chance: milliseconds that never step, a call after some of them, a number from 0 up to 1, a name that nobody else has. */
+/** Time and chance: milliseconds that never step, a call after some of them, a number from 0 up to 1, a name that is given once. */
 export type Time = {
   now(): number
   /** Answers how to call it off. */
@@ -124,7 +124,7 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
     const { groups, image } = read.news[0]!
     let rows: Group | null
     try {
-      // In one go: what was taken from the feed is told by staging, and by nobody else.
+      // In one go: what was taken from the feed is told by staging alone.
       rows = stage({ ...read.state, news: feed.take(read.news, since) })
       if (rows) refuseTooLong(rows)
     } catch (error) {

@@ -308,30 +308,17 @@ function SendBar({ item, settled, blocked, prepared }: KindProps & { readonly pr
     </div>
   )
 }
-function ChooseKind(props: KindProps) {
-  const { form, prepared } = useChoice(props.item)
-  return (
-    <>
-      <InItem>{form}</InItem>
-      <SendBar {...props} prepared={prepared} />
-    </>
-  )
-}
-function FileKind(props: KindProps) {
-  const { form, prepared } = useFile(props.item)
-  return (
-    <>
-      <InItem>{form}</InItem>
-      <SendBar {...props} prepared={prepared} />
-    </>
-  )
-}
-function TypedKind(props: KindProps) {
-  const { form, prepared } = useTyped(props.item)
-  return (
-    <>
-      <InItem>{form}</InItem>
-      <SendBar {...props} prepared={prepared} />
-    </>
-  )
-}
+/** A kind of answer that is a form in the item and one button. */
+const formKind = (useForm: typeof useChoice) =>
+  function FormKind(props: KindProps) {
+    const { form, prepared } = useForm(props.item)
+    return (
+      <>
+        <InItem>{form}</InItem>
+        <SendBar {...props} prepared={prepared} />
+      </>
+    )
+  }
+const ChooseKind = formKind(useChoice)
+const FileKind = formKind(useFile)
+const TypedKind = formKind(useTyped)

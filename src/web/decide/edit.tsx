@@ -1,6 +1,6 @@
 // Edit, then approve: each value in its own field, and the difference of fields before it is sent. The agent gets the edited ones, the receipt holds both.
 import { useId } from 'react'
-import { changesBetween, ChangeTable, everyLeaf, typeWord, valueWords } from '../item/arguments.tsx'
+import { changesBetween, ChangeTable, everyLeaf, isObject, typeWord, valueWords } from '../item/arguments.tsx'
 import { plural, Said } from '../parts/text.tsx'
 import { useDraft } from '../server/drafts.ts'
 import type { Item } from '../server/types.ts'
@@ -120,8 +120,6 @@ export function useEdits(item: Item): Edited | null {
 
 /** A JSON Merge Patch (RFC 7396). Values are edited in place here: no field comes or goes. */
 export function patchOf(before: unknown, after: unknown): unknown {
-  const isObject = (value: unknown): value is Record<string, unknown> =>
-    typeof value === 'object' && value !== null && !Array.isArray(value)
   if (!isObject(before) || !isObject(after)) return after
   const changed = Object.entries(after).filter(([name, value]) => JSON.stringify(before[name]) !== JSON.stringify(value))
   return Object.fromEntries(changed.map(([name, value]) => [name, patchOf(before[name], value)]))

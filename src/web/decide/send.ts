@@ -1,4 +1,4 @@
-// From what a person chose to the call that carries it, always with the digest of what they saw.
+// The call that carries what a person chose, always with the digest of what they saw.
 import { dropDraft } from '../server/drafts.ts'
 import { call } from '../server/client.ts'
 import type { Input } from '#sdk/index.ts'

@@ -2,7 +2,8 @@
 import { Said } from '../parts/text.tsx'
 
 export type Leaf = { readonly path: string; readonly value: unknown }
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 const isPlain = (value: unknown): boolean => typeof value !== 'object' || value === null
 
 /** Every field with its path. A list of plain values stays together; what is empty is shown as empty. */

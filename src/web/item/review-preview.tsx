@@ -2,6 +2,7 @@
 import { Link } from 'wouter'
 import { Icon } from '../parts/icon.tsx'
 import { bytesOf, Said } from '../parts/text.tsx'
+import { Agreed } from '../tasks/side.tsx'
 import type { Item } from '../server/types.ts'
 
 type Delivered = {
@@ -15,19 +16,7 @@ export function ReviewPreview({ item }: { readonly item: Item }) {
   const { artifact } = item.card
   return (
     <>
-      {acceptance_criteria.length > 0 && (
-        <section className="card facts agreed" aria-label="What was agreed">
-          <h2 className="h">What was agreed</h2>
-          <ul className="crit">
-            {acceptance_criteria.map((one) => (
-              <li key={one}>
-                <Icon name="flag" />
-                <Said>{one}</Said>
-              </li>
-            ))}
-          </ul>
-        </section>
-      )}
+      <Agreed className="card facts agreed" aria-label="What was agreed" criteria={acceptance_criteria} />
       {item.task_id !== null && (
         <p className="to-review">
           <Link className="btn" href={`/reviews/${item.task_id}`}>

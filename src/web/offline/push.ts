@@ -37,7 +37,7 @@ export function noticeOf(pushed: Pushed): Notice {
 }
 
 /** Answers at once; whatever does not work opens the page instead, where it is said in words. */
-export async function answered({ request_id, digest }: NonNullable<Notice['answer']>, result: 'approved' | 'rejected'): Promise<boolean> {
+export async function sendAnswer({ request_id, digest }: NonNullable<Notice['answer']>, result: 'approved' | 'rejected'): Promise<boolean> {
   try {
     const answer = await fetch('/v1/execution/request.resolve', {
       method: 'POST',

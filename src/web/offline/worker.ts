@@ -1,6 +1,6 @@
 // The service worker: it keeps the shell's own hashed files, so that the page opens offline and says so. It never touches the API, and it never
 // holds or sends a decision.
-import { answered, noticeOf, type Pushed } from './push.ts'
+import { sendAnswer, noticeOf, type Pushed } from './push.ts'
 
 declare const __PAGE_VERSION__: string
 
@@ -91,7 +91,7 @@ worker.addEventListener('notificationclick', (event) => {
   notification.close()
   const act = async (): Promise<void> => {
     const isAnswer = answer !== null && (action === 'approved' || action === 'rejected')
-    if (!isAnswer || !(await answered(answer, action))) await worker.clients.openWindow(path)
+    if (!isAnswer || !(await sendAnswer(answer, action))) await worker.clients.openWindow(path)
   }
   event.waitUntil(act())
 })

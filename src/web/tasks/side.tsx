@@ -1,5 +1,6 @@
-// Beside the timeline: where the task stands now, what was agreed, and what belongs to it.
+// The side of a task, beside its timeline: where the task stands now, what was agreed, and what belongs to it.
 import { useQuery } from '@tanstack/react-query'
+import type { HTMLAttributes } from 'react'
 import { Link } from 'wouter'
 import { DownloadButton } from '../review/download.tsx'
 import { RevokeButton } from '../grants/revoke.tsx'
@@ -79,11 +80,11 @@ function ChainOf({ task }: { readonly task: Task }) {
   )
 }
 
-function Agreed({ task }: { readonly task: Task }) {
-  const { acceptance_criteria: criteria } = task.spec
+/** The acceptance criteria of a task. */
+export function Agreed({ criteria, ...rest }: { readonly criteria: readonly string[] } & HTMLAttributes<HTMLElement>) {
   if (criteria.length === 0) return null
   return (
-    <section>
+    <section {...rest}>
       <h2 className="h">What was agreed</h2>
       <ul className="crit">
         {criteria.map((one) => (
@@ -251,7 +252,7 @@ export function Side({ task, runs, events }: { readonly task: Task; readonly run
     <aside className="side" aria-label="About the task">
       <Now task={task} runs={runs} />
       <ChainOf task={task} />
-      <Agreed task={task} />
+      <Agreed criteria={task.spec.acceptance_criteria} />
       <Checkpoints task={task} />
       <Artifacts task={task} />
       <Grants task={task} />

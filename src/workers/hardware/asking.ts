@@ -1,5 +1,5 @@
 // Asking people for tasks that wait (W5, W44): the daemon asks as the agent of its link, hands the answer to the task, and withdraws a question
-// that nobody needs any more. A device that was revoked asks nobody.
+// that is not needed any more. A device that was revoked asks nobody.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'

@@ -1,4 +1,5 @@
 // Rates of tools (HACP hardware draft, 12): a token bucket for each session and tool. A bucket that is full again is forgotten.
+import { setBounded } from '#kernel/codec/bounded-map.ts'
 import { usualRate, type Rate } from '#protocols/hardware/daemon/policy.ts'
 
 export type Rates = {
@@ -18,8 +19,7 @@ export function createRates(now: () => number): Rates {
       const passed = bucket ? Math.max(0, at - bucket.at) : 0
       const tokens = bucket ? Math.min(rate.burst, bucket.tokens + (passed * rate.per_second) / 1_000) : rate.burst
       buckets.delete(name)
-      buckets.set(name, { tokens: tokens >= 1 ? tokens - 1 : tokens, at })
-      if (buckets.size > BUCKETS_MAX) buckets.delete(buckets.keys().next().value!)
+      setBounded(buckets, name, { tokens: tokens >= 1 ? tokens - 1 : tokens, at }, BUCKETS_MAX)
       return tokens >= 1 ? 0 : Math.max(1, Math.ceil(((1 - tokens) * 1_000) / rate.per_second))
     },
   }

@@ -319,7 +319,7 @@ export function createRunner(options: RunnerOptions): Runner {
         return { status: 'CANCELLED', error: (error as Error).message }
       }
       const code = device.codeOf(error)
-      if (code === null) log.error({ err: error, tool }, 'a tool failed in a way that it does not know')
+      if (code === null) log.error({ err: error, tool }, 'a tool threw an error that it does not declare')
       return { status: 'FAILED', code: code ?? 'io', error: code === null ? `${tool} failed` : (error as Error).message }
     }
 

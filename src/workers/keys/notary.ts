@@ -1,4 +1,4 @@
-// Signs and seals with the keys of this server. Nobody else holds them: what needs a key is done here and only the result goes out.
+// The notary: it signs and seals with the keys of this server. No other part holds them: what needs a key is done here and only the result goes out.
 import { createHmac, createPrivateKey, createPublicKey, hash, hkdfSync, sign, verify, type KeyObject } from 'node:crypto'
 import { promisify } from 'node:util'
 import { CompactEncrypt, compactDecrypt, importJWK } from 'jose'

@@ -10,7 +10,7 @@ import { Channel as Told, Hook, linkToken, Notice, NOTICE_CHANNEL, noticeId, typ
 import { pushKeyNamed, type PushRing } from '../keys/push-keys.ts'
 import { createMailer, type Mailer, type MailOptions } from './mail.ts'
 import { digestOf, mailFor, type Item } from './message-words.ts'
-import { encrypted, PUSH_BYTES_MAX, pushHeaders, vapidHeader } from './push.ts'
+import { encryptPush, PUSH_BYTES_MAX, pushHeaders, vapidHeader } from './push.ts'
 import { watchRequests } from './planner.ts'
 import { runOutbox, type Channel } from '../outbox.ts'
 import { signedHeaders, webhookBackoffMs, type WebhookOptions } from '../webhooks/agents.ts'
@@ -63,7 +63,7 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
       const text =
         Buffer.byteLength(whole) <= PUSH_BYTES_MAX ? whole : JSON.stringify({ event: 'digest', count: items.length, link: '/inbox' })
       const headers = pushHeaders(vapidHeader(endpoint, key, origin(), kernel.now()), items[0]!.priority)
-      return (options.post ?? post)(endpoint, headers, encrypted(text, push!), options)
+      return (options.post ?? post)(endpoint, headers, encryptPush(text, push!), options)
     },
     async email(hook: Hook, { target, order }: Body, items: readonly Item[]): Promise<Posted> {
       if (mailer === null) return { status: null, error: 'this server sends no mail any more: --smtp', durationMs: 0 }

@@ -107,7 +107,7 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, duty
   function stored({ position, line, images }: StoredFact): void {
     const { action, subject } = JSON.parse(line) as { action: string; subject: string }
     const text = images.find(({ key }) => key === subject)?.text ?? null
-    // An erased fact is told to nobody.
+    // No notice is made of an erased fact.
     if (text === null) seen = position
     else look(position, action, () => JSON.parse(text) as Value)
   }

@@ -13,7 +13,7 @@ const derived = (key: Buffer, salt: Buffer, info: Buffer, length: number): Buffe
 const named = (name: string): Buffer => Buffer.from(`Content-Encoding: ${name}\0`)
 
 /** One record of `aes128gcm` (RFC 8188). `own` and `salt` are given by the test vectors alone. */
-export function encrypted(text: string, { p256dh, auth }: Subscription, own = ephemeral(), salt: Buffer = randomBytes(16)): Buffer {
+export function encryptPush(text: string, { p256dh, auth }: Subscription, own = ephemeral(), salt: Buffer = randomBytes(16)): Buffer {
   const theirs = bytes(p256dh)
   const public_ = own.getPublicKey()
   const info = Buffer.concat([Buffer.from('WebPush: info\0'), theirs, public_])

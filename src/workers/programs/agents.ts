@@ -15,7 +15,7 @@ import type { Worker, WorkerLog } from '../worker.ts'
 
 export type ProcessAgent = { readonly agent_id: string; readonly plan: Plan; readonly concurrency: number; readonly tries: number }
 
-/** Where nothing can be waited for: the kernel of this process stops, or lets nobody wait. */
+/** Where nothing can be waited for: the kernel of this process stops, or lets no call wait. */
 const AGAIN_MS = 5_000
 /** The operator may still be about to configure it. */
 const RINGS_MAX = 3

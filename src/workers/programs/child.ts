@@ -49,7 +49,7 @@ export function startChild({ argv: [file, ...args], cwd, env, graceMs }: Command
     try {
       if (child.pid !== undefined) process.kill(-child.pid, name)
     } catch {
-      // Nobody is left.
+      // The process has ended already.
     }
   }
   function stop(words: string | null, fatal = false, withinMs = graceMs): void {
@@ -77,7 +77,7 @@ export function startChild({ argv: [file, ...args], cwd, env, graceMs }: Command
     signal('SIGKILL')
     if (hearing.kind === 'lines') hearing.gone()
     if (name !== null) fault ??= `the command was ended by ${name}`
-    // One that left the group keeps the pipes open and is nobody's any more.
+    // One that left the group keeps the pipes open, and has no parent here any more.
     const deaf = setTimeout(() => child.stdout.destroy(), LEFT_MS).unref()
     void heard.then(() => {
       clearTimeout(deaf)

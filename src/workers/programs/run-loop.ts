@@ -17,7 +17,7 @@ export type ShiftOptions = {
   /** Which process this is, among those of the same agent. */
   readonly worker: string
   readonly clock: Clock
-  /** How long to leave a server alone that could not be asked, or that let nobody wait. */
+  /** How long to leave a server alone that could not be asked, or that lets no call wait. */
   readonly againMs: number
   readonly backoffMs?: (tries: number) => number
   /** Told of what happens, for people who watch. */
@@ -124,12 +124,12 @@ export function runShift(options: ShiftOptions): Shift {
   async function receive(item: Item, isLate: boolean): Promise<void> {
     const { id } = item.run
     const seat = seats.get(id)
-    // Where nobody works on it, there is nobody to be told.
+    // Where no program works on it, there is none to be told.
     if (hasCancel(item.messages) && (seat?.done ?? null) === null) {
       seats.delete(id)
       return settle(item)
     }
-    // It came while we were leaving: for whoever asks next.
+    // It came while we were leaving: for the process that asks next.
     if (!seat && isLate) return void (await port.call('delegation/mailbox.release', { runs: [{ run_id: id, attempt: item.attempt }] }))
     if (!seat) return void seats.set(id, { item, working: null, done: null })
     // After a lease that ended the same come again.
@@ -194,6 +194,6 @@ export function runShift(options: ShiftOptions): Shift {
 }
 
 const hasCancel = (messages: readonly Message[]): boolean => messages.some(({ kind }) => kind === 'cancel')
-/** Nothing to do until a person answers: what came in between is kept for whoever goes on then. */
+/** Nothing to do until a person answers: what came in between is kept for the attempt that goes on then. */
 const isParked = ({ run, messages }: Item): boolean =>
   run.state === 'blocked' && messages.every(({ kind }) => kind === 'steer' || kind === 'block')

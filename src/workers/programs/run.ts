@@ -75,7 +75,7 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
     if (found) return found
     if (isGone) throw leaving()
     limit.pause()
-    // Nobody knows when a person answers: after a while the child makes room and is started anew with the answer.
+    // It is unknown when a person answers: after a while the child makes room and is started anew with the answer.
     const patience = setTimeout(() => conclude('waits'), plan.waitMs)
     const { promise, resolve, reject } = Promise.withResolvers<Message>()
     waiter = { wake: resolve, leave: reject }

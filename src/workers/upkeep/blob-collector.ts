@@ -45,7 +45,7 @@ export async function collect(store: Store, blobs: Blobs, clock: Clock, signal: 
   let slice: Stored[] = []
   do {
     slice = await blobs.list(slice.at(-1)?.checksum ?? null, SLICE)
-    // The age spares looking at what just came; that nobody refers to it is asked again while nobody can come to.
+    // The age spares looking at what just came; that nothing refers to it is asked again while nothing can come to.
     const old = slice.filter(({ at }) => at < clock.now() - limits.uploadMs)
     for (const { checksum } of old) {
       if (signal.aborted) return removed

@@ -32,7 +32,7 @@ const AT_START = { factsMax: 20_000, msMax: 500 }
 /** A stop goes on for so long, so that the next start finds little to do. */
 const AT_STOP = { factsMax: 20_000, msMax: 200 }
 type Bounds = typeof AT_START
-/** The share of the time that verifying takes is one in so many: while facts are written, and while nobody writes any. */
+/** The share of the time that verifying takes is one in so many: while facts are written, and while none are. */
 const DUTY = 100
 const DUTY_IDLE = 10
 const REST_MS_MIN = 50

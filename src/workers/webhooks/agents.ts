@@ -119,7 +119,7 @@ export function runWebhooks(kernel: Kernel, options: WebhookOptions, clock: Cloc
   return {
     ...worker,
     stop() {
-      // Nobody waits ten seconds for a receiver: what it does not confirm is delivered after the next start.
+      // A stop does not wait ten seconds for a receiver: what it does not confirm is delivered after the next start.
       stopping.abort()
       return worker.stop()
     },

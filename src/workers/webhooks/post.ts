@@ -1,4 +1,4 @@
-// One post to an address that somebody else chose: bounded in time and in what is read of the answer, never redirected, and to the very
+// One post to an address that comes from outside: bounded in time and in what is read of the answer, never redirected, and to the very
 // address that was checked. A failure is told without saying where: people read it, and endpoints are not for them.
 import { lookup as resolve, type LookupAddress, type LookupOptions } from 'node:dns'
 import type { ClientRequest, RequestOptions } from 'node:http'
@@ -95,7 +95,7 @@ function listen(sent: ClientRequest, timeoutMs: number, signal: AbortSignal | un
     let bytes = 0
     answer.on('data', (part: Buffer) => {
       bytes += part.length
-      // The status says everything: nobody waits for the rest.
+      // The status says everything: the rest is not waited for.
       if (bytes > limits.webhookAnswerBytesMax) finish(status, errorFor(status))
     })
     answer.on('end', () => finish(status, errorFor(status)))

@@ -1,7 +1,7 @@
 // The state machine of a session, exhaustively: every pair of states is an edge of the table or refused.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { canMove, isAtWork, isEnded, moved, sessionMoves, sessionStates } from '#protocols/harness/states.ts'
+import { canMove, isAtWork, isEnded, nextState, sessionMoves, sessionStates } from '#protocols/harness/states.ts'
 
 /** HCP 1.0, L2, and PENDING to ABORTED (C3). */
 const edges = new Set([
@@ -23,8 +23,9 @@ test('every pair of states is an edge of the table or refused', () => {
     for (const to of sessionStates) {
       const isEdge = edges.has(`${from} ${to}`)
       assert.equal(canMove(from, to), isEdge, `${from} to ${to}`)
-      if (isEdge) assert.equal(moved(from, to), to)
-      else assert.throws(() => moved(from, to), { code: 'PRECONDITION_FAILED', message: `a session that is ${from} cannot become ${to}` })
+      if (isEdge) assert.equal(nextState(from, to), to)
+      else
+        assert.throws(() => nextState(from, to), { code: 'PRECONDITION_FAILED', message: `a session that is ${from} cannot become ${to}` })
     }
 })
 

@@ -80,3 +80,15 @@ export function doubleExports(files: readonly (readonly [path: string, text: str
     .filter(([, paths]) => paths.size > 1)
     .map(([name, paths]) => `${name} is exported by ${[...paths].toSorted().join(' and ')}; give one of them another name`)
 }
+
+/** Participles say neither what is done nor to what; `test/laws/names.test.ts` holds every exported function against them. */
+const PARTICIPLE = /^(?:[a-z]+(?:ed|ing)|made|taken|kept|left|held|told|said|given|shown|seen|found|sent|gone|done)$/
+const EXPORTED_FUNCTION = /^export (?:async )?(?:function\*? (\w+)|const (\w+)(?:: [^=\n]+)? =\s*(?:async )?[(<])/gm
+
+/** An exported function is called a verb with its object, or `<noun>Of`. */
+export function participleProblems(path: string, text: string): string[] {
+  return [...text.matchAll(EXPORTED_FUNCTION)]
+    .map(([, declared, assigned]) => declared ?? assigned!)
+    .filter((name) => PARTICIPLE.test(name))
+    .map((name) => `${path}: ${name} is a participle; call the function a verb with its object, or <noun>Of`)
+}

@@ -37,7 +37,7 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
     ...derived,
     summary: 'Verify the hash chain of a project from its first event to its last; with --all everything that is stored.',
     flags: [
-      // Of its one field nobody needs a file.
+      // Its one field needs no file.
       ...derived.flags.filter(({ name }) => name !== 'cursor' && name !== 'file'),
       flag('file', 'path', 'a record that `audit export` wrote, - for standard input: it is checked without a server'),
       flag(

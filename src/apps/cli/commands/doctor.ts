@@ -228,7 +228,7 @@ async function healthOf(url: string): Promise<{ health: Health | null; skewMs: n
   }
 }
 
-/** Nobody answers: could a server start there? */
+/** No server answers: could one start there? */
 async function absent(url: string): Promise<Finding> {
   if (!isLocal(url)) return fail('server', `${url} cannot be reached`, 'check the address, the network and that the server runs')
   const { hostname, port, protocol } = new URL(url)

@@ -1,4 +1,4 @@
-// Everything in a data folder against its record, for `audit verify --all` and `doctor`.
+// The examination of a data folder against its record, for `audit verify --all` and `doctor`.
 import { join } from 'node:path'
 import type { Difference } from '#kernel/log/hash-chain.ts'
 import type { Found, Store } from '#kernel/log/store.ts'

@@ -1,4 +1,4 @@
-// From an input's schema to flags and back: every field has a flag, nested ones by their path, and what a flag cannot say well is
+// Flags of a command, made from the schema of its input, and read back into one: every field has a flag, nested ones by their path, and what a flag cannot say well is
 // JSON. Knows no operation by name.
 import { usage } from '../exit-codes.ts'
 import { fieldWords } from './field-help.ts'

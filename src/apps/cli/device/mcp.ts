@@ -16,7 +16,7 @@ import type { ShownTask } from '#protocols/hardware/daemon/schema.ts'
 import { version } from '../../version.ts'
 import type { Io } from '../terminal.ts'
 
-/** The words for a client about a tool's risk; the whole tool stands in `_meta`, fields that nobody here knows included. */
+/** The words for a client about a tool's risk; the whole tool stands in `_meta`, unknown fields included. */
 function toolOf(tool: ListedTool): Tool {
   const { name, description, params_schema, risk_level, supports_rollback } = tool
   return {
@@ -160,7 +160,7 @@ export async function serveMcp(socket: Socket, io: Io): Promise<void> {
   const gone = new Promise<void>((done) => socket.once('close', done).once('error', () => done()))
   void gone.then(() => client.ended('the daemon has closed the connection'))
   const { session_id } = await client.open()
-  // Sessions end when nobody speaks for five minutes; whoever has this open speaks through us.
+  // Sessions end after five minutes without a call; a client that has this open speaks through us.
   const beat = setInterval(() => void client.tools(session_id).catch(() => undefined), BEAT_MS)
   const transport = new StdioServerTransport(io.input, io.out as NodeJS.WriteStream)
   const send = transport.send.bind(transport)

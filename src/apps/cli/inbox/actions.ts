@@ -1,4 +1,4 @@
-// From a key to an answer: what has to be asked first, what is sent, and what is said when the server says no.
+// Actions of the inbox, each from a key to an answer: what has to be asked first, what is sent, and what is said when the server says no.
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import { cardIn, choicesOf, isOpen, riskOf, type Style } from './card.ts'

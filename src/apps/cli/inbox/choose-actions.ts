@@ -7,7 +7,7 @@ export type Choosing = { readonly item: Item; readonly at: number; readonly chos
 const toggled = (kept: ReadonlySet<number>, one: number): ReadonlySet<number> =>
   kept.has(one) ? new Set([...kept].filter((other) => other !== one)) : new Set([...kept, one])
 
-/** After a key; null: it was left. Enter is for whoever asks. */
+/** After a key; null: it was left. Enter is for the caller. */
 export function choosingAfter(before: Choosing, name: string, count: number): Choosing | null {
   const { at, chosen } = before
   if (name === 'esc' || name === 'q') return null

@@ -15,7 +15,7 @@ export type Delivered = {
   readonly before: { readonly version: string; readonly text: string | null } | null
   /** The heading of what stands below, in our own words. */
   readonly head: string
-  /** As it was written: whoever shows it marks each line as not our own. */
+  /** As it was written: the screen marks each line as not our own. */
   readonly lines: readonly DeliveredLine[]
 }
 

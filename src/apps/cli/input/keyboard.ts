@@ -93,7 +93,7 @@ function next(text: string, isOver: boolean): { length: number; key: Key | null 
   }
   if (text.startsWith(ESC)) {
     const sequence = SEQUENCE.exec(text)?.[0]
-    // A sequence that nobody knows does nothing; least of all is its end an answer.
+    // An unknown sequence does nothing; least of all is its end an answer.
     if (sequence !== undefined) return { length: sequence.length, key: keyOf(sequence) }
     if (!isOver) return null
     return { length: 1, key: keyOf(ESC) }

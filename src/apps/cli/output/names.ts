@@ -11,7 +11,7 @@ const isWorthAName = (id: string): boolean => /^(user|agent)_/.test(id)
 export async function namesOf(context: Context, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
   if (!ids.some(isWorthAName)) return new Map()
   const lists = await Promise.all(['identity/user.list', 'identity/agent.list'].map((operation) => listed(context, operation)))
-  // Of more than one page nobody knows whether a name is the only one.
+  // Beyond one page it is unknown whether a name is the only one.
   if (lists.includes(null)) return new Map()
   const all = lists.flatMap((list) => list ?? [])
   const holders = new Map<string, string[]>()

@@ -46,7 +46,7 @@ function spoken(url: string, error: unknown, hints: Hints): unknown {
   return code === 'NETWORK' || code === 'TIMEOUT' ? unreachable(url, message) : refusedBy(code, message, details, hints[code])
 }
 
-/** Words of Node.js for a server that is there, with a certificate that nobody here vouches for. */
+/** Words of Node.js for a server that is there, with a certificate that no known authority vouches for. */
 export const isUntrusted = (words: string): boolean => /CERT|_SIGNATURE/.test(words)
 export const TRUST_HINT = 'if it is yours, say so with NODE_EXTRA_CA_CERTS=<file>, the certificate or its authority as PEM'
 

@@ -22,8 +22,11 @@ export function createDatabaseFigures(): DatabaseFigures {
     unknown: () => void unknown++,
     lines: (foreign) => [
       ...commit.lines('countersign_commit_seconds', 'Time of a group, from its lock to its COMMIT.'),
-      ...barrier.lines('countersign_barrier_seconds', 'Time of the question that makes the cache as new as anything acknowledged.'),
-      ...counter('countersign_foreign_groups', 'Groups that were told to this server.', foreign),
+      ...barrier.lines(
+        'countersign_barrier_seconds',
+        'Time of a read barrier: the question to the database what other servers have committed.',
+      ),
+      ...counter('countersign_foreign_groups', 'Groups of other servers that this one was told of.', foreign),
       ...counter('countersign_unknown_outcomes', 'Commits whose connection was lost before their answer.', unknown),
     ],
   }

@@ -96,7 +96,7 @@ async function makeMissing(keys: string, { now, entropy }: KeyMaker): Promise<vo
 
 const textOf = (ring: KeyRing): string => `${JSON.stringify(ring, null, 2)}\n`
 
-/** Made by root for a server that runs as somebody else, it belongs to that somebody. */
+/** Made by root for a server that runs as another user, it belongs to that user. */
 async function write(file: string, text: string): Promise<void> {
   await writeAtomically(file, text)
   if (process.getuid?.() !== 0) return
@@ -112,7 +112,7 @@ async function serverKeyIn(keys: string): Promise<Uint8Array> {
   return bytes
 }
 
-/** For whoever only reads: null where there is none that could be used. */
+/** For commands that only read: null where there is none that could be used. */
 export function serverKeyOrNull(keys: string): Uint8Array | null {
   try {
     const bytes = Buffer.from(readFileSync(serverFile(keys), 'utf8').trim(), 'base64url')
@@ -143,7 +143,7 @@ export async function inspectKeys(keys: string): Promise<string[]> {
   return open
 }
 
-/** For whoever only wants to know which keys there are. */
+/** For commands that only list which keys there are. */
 export const readRing = (keys: string): Promise<KeyRing> => ringIn(keys).then(({ ring }) => ring)
 
 const markOf = (file: string): Promise<string> =>

@@ -1,5 +1,6 @@
 // The authenticator: from any credential to an actor, and browser sessions on top of the identity operations (opening, closing, noting
 // their use).
+import { setBounded } from '#kernel/codec/bounded-map.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
@@ -134,8 +135,8 @@ function rememberedKeys({ store, now }: { readonly store: Store; now(): number }
     known.delete(credential.token)
     const actor = await authenticate(store, credential, now())
     if (actor.fleeting || !actor.proof) return actor
-    if (known.size >= REMEMBERED_MAX) known.delete(known.keys().next().value!)
-    known.set(credential.token, { actor, keys: [...actor.proof.keys()], versions: [...actor.proof.values()] })
+    const remembered = { actor, keys: [...actor.proof.keys()], versions: [...actor.proof.values()] }
+    setBounded(known, credential.token, remembered, REMEMBERED_MAX)
     return actor
   }
   return (credential) => {

@@ -1,5 +1,5 @@
 // The public keys of an issuer: fetched when the first token comes, kept for a while, and asked for again when a token names one that
-// is not there. However many tokens come along, the issuer is asked seldom, and one that does not answer holds up nobody for long.
+// is not there. However many tokens come along, the issuer is asked seldom, and one that does not answer holds up no call for long.
 import type { JSONWebKeySet, JWTVerifyGetKey } from 'jose'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { decode } from '#kernel/codec/strict-json.ts'

@@ -1,17 +1,18 @@
 // Tokens of an OAuth or OpenID Connect issuer: whether one is genuine, for here, and in time. A token proves a subject of that issuer; the
-// person behind it stands in the identity documents. Every way to be nobody has the same answer.
+// person behind it stands in the identity documents. Every token that is refused has the same answer.
+import { setBounded } from '#kernel/codec/bounded-map.ts'
 import type { JWTVerifyGetKey, JWTVerifyOptions } from 'jose'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { decode } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
-import { unauthenticated, type Claims } from '#protocols/identity/authenticate.ts'
+import { noValidCredential, type Claims } from '#protocols/identity/authenticate.ts'
 import type { IssuerSettings } from '../settings/config.ts'
 import { createKeySet, usualBounds, type KeySetBounds } from './issuer-keys.ts'
 import type { Logger } from '../log.ts'
 
 export type Issuer = {
-  /** Refuses with UNAUTHENTICATED, or with BUSY where nobody can tell because the issuer cannot be reached. */
+  /** Refuses with UNAUTHENTICATED, or with BUSY where it cannot be checked because the issuer cannot be reached. */
   verify(token: string): Promise<Claims>
 }
 
@@ -21,7 +22,7 @@ export type IssuerOptions = {
   readonly bounds?: Partial<KeySetBounds>
 }
 
-/** Signatures that only the holder of a private key can make. With the others whoever can check could also sign. */
+/** Signatures that only the holder of a private key can make. With the others, a server that can check could also sign. */
 const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519']
 /** Of the kinds that say what they are, these are made out to a person: a token to log out, say, is not. */
 const TYPES = new Set(['jwt', 'at+jwt'])
@@ -46,15 +47,14 @@ export async function createIssuer({ url, jwks, audience }: IssuerSettings, { no
     }
     const { payload } = await jwtVerify(token, keys, options)
     const { sub, exp } = payload as { sub: unknown; exp: number }
-    if (typeof sub !== 'string' || sub === '' || sub.length > limits.subCharsMax) throw unauthenticated()
+    if (typeof sub !== 'string' || sub === '' || sub.length > limits.subCharsMax) throw noValidCredential()
     const endMs = Math.min(exp * 1_000 + limits.tokenSkewMs, now() + limits.durationMsMax)
     return { issuer: url, sub, until: timestampOf(Math.trunc(endMs)) }
   }
 
   function remember(token: string, keys: JWTVerifyGetKey, claims: Claims): Claims {
     if (known.keys !== keys) known = { keys, tokens: new Map() }
-    if (known.tokens.size >= limits.tokensKnownMax) known.tokens.delete(known.tokens.keys().next().value!)
-    known.tokens.set(token, claims)
+    setBounded(known.tokens, token, claims, limits.tokensKnownMax)
     return claims
   }
 
@@ -69,9 +69,9 @@ export async function createIssuer({ url, jwks, audience }: IssuerSettings, { no
     } catch (error) {
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
     }
-    // A key that nobody knows yet: the issuer may have changed its keys.
+    // An unknown key: the issuer may have changed its keys.
     const newer = await keySet.renewed()
-    if (newer === keys) throw unauthenticated()
+    if (newer === keys) throw noValidCredential()
     return remember(token, newer, await verified(token, newer))
   }
 
@@ -79,12 +79,12 @@ export async function createIssuer({ url, jwks, audience }: IssuerSettings, { no
     async verify(token) {
       try {
         const claims = await claimsIn(token)
-        if (Date.parse(claims.until) <= now()) throw unauthenticated()
+        if (Date.parse(claims.until) <= now()) throw noValidCredential()
         return claims
       } catch (error) {
         if (error instanceof Refusal && error.code === 'BUSY') throw error
         log.debug({ reason: reasonIn(error) }, 'a token was refused')
-        throw unauthenticated()
+        throw noValidCredential()
       }
     },
   }
@@ -92,11 +92,12 @@ export async function createIssuer({ url, jwks, audience }: IssuerSettings, { no
 
 const reasonIn = (error: unknown): string => (error as { code?: string }).code ?? String(error)
 
-/** The token's words about itself: not believed, but enough to tell that it is for somebody else. */
+/** The token's words about itself: not believed, but enough to tell that it is for another server. */
 function refuseOthers(token: string, issuer: string): void {
   const [header, payload] = token.split('.').map((part, i) => (i < 2 ? decode(Buffer.from(part, 'base64url')) : null)) as [Said, Said]
   const { alg, typ } = header ?? {}
-  if (!ALGORITHMS.includes(alg as string) || payload?.['iss'] !== issuer) throw unauthenticated()
-  if (typ !== undefined && !(typeof typ === 'string' && TYPES.has(typ.toLowerCase().replace(/^application\//, '')))) throw unauthenticated()
+  if (!ALGORITHMS.includes(alg as string) || payload?.['iss'] !== issuer) throw noValidCredential()
+  if (typ !== undefined && !(typeof typ === 'string' && TYPES.has(typ.toLowerCase().replace(/^application\//, ''))))
+    throw noValidCredential()
 }
 type Said = Readonly<Record<string, unknown>> | null

@@ -8,7 +8,7 @@ import { ConfigError, type Named } from './config-error.ts'
 import { databaseOf, nodeOf, type DatabaseSettings } from './database-settings.ts'
 import { settings, startExamples } from './settings.ts'
 
-/** Where the server is unless somebody says otherwise. */
+/** Where the server is by default. */
 export const URL_USUAL = 'http://127.0.0.1:3402'
 
 export type LogLevel = 'silent' | 'error' | 'warn' | 'info' | 'debug'
@@ -220,7 +220,7 @@ function socketOf({ value, name }: Named, data: string): string | null {
   const isUsual = value.startsWith('<data>')
   const path = resolve(isUsual ? value.replace('<data>', data) : value)
   if (Buffer.byteLength(path) <= SOCKET_BYTES_MAX) return path
-  // Nobody asked for it: a data folder far down does without.
+  // It was not asked for: a data folder far down does without.
   if (isUsual) return null
   throw new ConfigError(`${name} is ${path}, which is longer than ${SOCKET_BYTES_MAX} bytes: choose a shorter path, or off`)
 }

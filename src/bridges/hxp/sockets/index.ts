@@ -42,7 +42,7 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
   }
   const server = new WebSocketServer({
     noServer: true,
-    // Nobody has anything to say here: the little that is let through is not looked at.
+    // Clients have nothing to say here: the little that is let through is not looked at.
     maxPayload: 1_024,
     perMessageDeflate: false,
     clientTracking: false,
@@ -110,7 +110,7 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
           opened = createConnection(ws, socket, { listening, actor, bounds, unsent: host.unsent, receiptOf, left })
           connections.add(opened)
         })
-      return opened ?? nobody
+      return opened ?? deaf
     })
     leave = subscription.close
     if (!opened) return subscription.close()
@@ -146,8 +146,8 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
   }
 }
 
-/** Where the handshake was none: nobody is there to be told. */
-const nobody: Sink = { send: (_, taken) => taken(), beat: () => undefined, end: () => undefined }
+/** Where the handshake was none: there is no socket to tell anything. */
+const deaf: Sink = { send: (_, taken) => taken(), beat: () => undefined, end: () => undefined }
 
 const RECEIPT_MS = 1_000
 /** One asking for all who want the same within a moment. */

@@ -7,8 +7,8 @@ import { query, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, placeOf } from '#kernel/declare/paging.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import type { Found, StoredFact } from '#kernel/log/store.ts'
-import { numberIn, PORTION, recordKeeper, refuseForeignProject } from '../record/readers.ts'
-import { AuditEvent, named, namesBy, subjectIn } from '../record/audit-view.ts'
+import { chainOf, numberIn, PORTION, recordKeeper } from '../record/readers.ts'
+import { AuditEvent, withNames, namesBy, subjectIn } from '../record/audit-view.ts'
 import { againstStored, createFolding, createPage } from '../record/replay.ts'
 import { Id, Task } from '../schema.ts'
 
@@ -38,7 +38,7 @@ const replay = query({
     try {
       await read(Task, task_id)
     } catch (error) {
-      // An actor who sees everything may also see how a task differs from the record; for others nobody can tell whether it is theirs.
+      // An actor who sees everything may also see how a task differs from the record; for others it cannot be told whether it is theirs.
       if (!(error instanceof Damaged) || actor.projects !== 'all') throw error
     }
     return null
@@ -62,7 +62,7 @@ const replay = query({
     const difference = folding.difference() ?? (await againstStored(read, images))
     const nameOf = namesBy(read)
     const events: AuditEvent[] = []
-    for (const event of shownPage.events) events.push(await named(event, nameOf))
+    for (const event of shownPage.events) events.push(await withNames(event, nameOf))
     return {
       task: task(),
       events,
@@ -106,11 +106,7 @@ const verify = query({
     next_cursor: nextCursor,
   }),
   callers: [system, administrator, recordKeeper],
-  async load(read, { project_id = 'project_default' }, { actor }) {
-    refuseForeignProject(project_id, actor)
-    const { seq, hash } = await read.head(project_id)
-    return { project_id, head: { seq, hash } }
-  },
+  load: chainOf,
   async view({ project_id, head }, input, { actor }, read) {
     const start = numberIn(placeOf('audit.verify', input) ?? '0')
     // The fact before the stretch is the one that its first fact must follow.

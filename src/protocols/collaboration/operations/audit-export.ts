@@ -5,7 +5,7 @@ import { query } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, placeOf } from '#kernel/declare/paging.ts'
 import { t } from '#kernel/declare/schema.ts'
 import type { StoredFact } from '#kernel/log/store.ts'
-import { numberIn, recordKeeper, refuseForeignProject } from '../record/readers.ts'
+import { chainOf, numberIn, recordKeeper } from '../record/readers.ts'
 import { Id } from '../schema.ts'
 
 /** Facts that are read at a time. */
@@ -31,11 +31,7 @@ const exported = query({
     next_cursor: nextCursor,
   }),
   callers: [system, administrator, recordKeeper],
-  async load(read, { project_id = 'project_default' }, { actor }) {
-    refuseForeignProject(project_id, actor)
-    const { seq, hash } = await read.head(project_id)
-    return { project_id, head: { seq, hash } }
-  },
+  load: chainOf,
   async view({ project_id, head }, input, _, read) {
     const start = numberIn(placeOf('audit.export', input) ?? '0')
     const lines: string[] = []

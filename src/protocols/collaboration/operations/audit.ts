@@ -9,7 +9,7 @@ import { either, idOf, t, type Static } from '#kernel/declare/schema.ts'
 import { parseTimestamp } from '#kernel/codec/timestamps.ts'
 import type { FactsOf, StoredFact } from '#kernel/log/store.ts'
 import { numberIn, PORTION, recordKeeper, refuseForeignProject, taskReader } from '../record/readers.ts'
-import { actionIn, AuditEvent, bytesOf, eventOf, lineIn, named, namesBy, subjectIn } from '../record/audit-view.ts'
+import { actionIn, AuditEvent, bytesOf, eventOf, lineIn, withNames, namesBy, subjectIn } from '../record/audit-view.ts'
 import { Id, Task, Timestamp } from '../schema.ts'
 
 const QueryInput = t.Object({
@@ -34,8 +34,8 @@ const auditQuery = query({
   output: t.Object({ items: t.Array(AuditEvent), next_cursor: nextCursor }),
   callers: [system, administrator, recordKeeper, taskReader],
   async load(read, input, { actor }) {
-    const named = [input.task_id, input.root_task_id].filter((id) => id !== undefined)
-    const tasks = await Promise.all(named.map((id) => read(Task, id)))
+    const given = [input.task_id, input.root_task_id].filter((id) => id !== undefined)
+    const tasks = await Promise.all(given.map((id) => read(Task, id)))
     const { project_id = tasks[0]?.project_id ?? 'project_default' } = input
     // A reader of a task knows its project, also without being in it.
     if (!tasks.some((task) => task.project_id === project_id)) refuseForeignProject(project_id, actor)
@@ -58,7 +58,7 @@ const auditQuery = query({
         const line = lineIn(stored)
         if (reverse ? from !== null && line.at < from : to !== null && line.at > to) return { items, next_cursor: null }
         if (fits(stored, line, input, from, to) && (project_id !== null || (await mayRead(line.task))))
-          items.push(await named(eventOf(stored), nameOf))
+          items.push(await withNames(eventOf(stored), nameOf))
         // Images may be large: a page also ends when it has enough of them.
         if (items.at(-1)?.seq === stored.seq) bytes += bytesOf(stored)
         if (items.length === pageSize(input) || bytes > limits.pageBytesMax)

@@ -1,4 +1,4 @@
-// The bytes of artifacts: sent before a commit names them, fetched by whoever may read the artifact.
+// The bytes of artifacts: sent before a commit names them, fetched by those who may read the artifact.
 import { casUri, mediaTypeIn, isDataUri, isPlainName } from '#kernel/ports/blobs.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'

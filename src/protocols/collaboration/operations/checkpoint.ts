@@ -68,7 +68,7 @@ const resolve = command({
   },
 })
 
-/** Nothing expires early. Without a time of its own it may be ended by the administrator at any time: nobody waits for it then. */
+/** Nothing expires early. Without a time of its own it may be ended by the administrator at any time: nothing waits for it then. */
 const isDue = rule<Resolving>(
   'PRECONDITION_FAILED',
   'the checkpoint is due',
@@ -174,7 +174,7 @@ const escalate = command({
   requires: [
     rule<{ task: Task }>(
       'PRECONDITION_FAILED',
-      'somebody works on the task',
+      'the task is being worked on',
       ({ task }) => ['assigned', 'in_progress', 'blocked'].includes(task.state),
       'the task is not being worked on: only a task that is assigned, in progress or blocked can ask',
     ),

@@ -16,7 +16,7 @@ const Reason = t.Optional(t.String({ minLength: 1, maxLength: limits.promptChars
 
 const WITH_ANOTHER = 'Interrupted together with a task above it.'
 
-/** Every task below that somebody works on, at any depth. */
+/** Every task below that is worked on, at any depth. */
 const atWorkBelow = ({ children }: Family): Task[] =>
   children.flatMap((child) => [...(child.task.state === 'in_progress' ? [child.task] : []), ...atWorkBelow(child)])
 

@@ -18,7 +18,7 @@ import { Grant, GrantHead, grantHeadId, GrantScope, GrantUntil, Id, Task } from 
 
 const add = command({
   name: 'grant.add',
-  summary: 'Allow or deny a scope beforehand: for this run, for the task, or until a time; at will for a number of uses.',
+  summary: 'Allow or deny a scope beforehand: for this run, for the task, or until a time; where uses is given, so often only.',
   draft: 'continuous control: constraints.grants; ours, because a spec is immutable',
   input: t.Object({
     task_id: Id,
@@ -151,7 +151,7 @@ const GrantView = t.Object({
   is_live: t.Boolean({ description: 'it speaks now: not taken back, not used up, its time not over, its task not ended' }),
 })
 
-/** null: nobody is registered so, as a pseudonym is not. */
+/** null: no person or agent is registered so, as a pseudonym is not. */
 const personName = async (read: Read, id: string): Promise<string | null> => (await read.ports.names.named(read, id))?.name ?? null
 
 async function viewed(read: Read, grant: Grant, now: string): Promise<Static<typeof GrantView>> {
@@ -243,7 +243,7 @@ const preview = query({
     would_answer: t.Integer({ description: 'the questions of the agent of the task that such a grant would have answered' }),
     approved: t.Integer({ description: 'of those, how many people approved' }),
     rejected: t.Integer({ description: 'of those, how many people rejected' }),
-    is_cut: t.Boolean({ description: 'there were more than one preview looks at' }),
+    is_cut: t.Boolean({ description: 'there were more questions than a preview looks at' }),
     items: t.Array(
       t.Object({
         request_id: Id,

@@ -15,9 +15,9 @@ type OfTask = { readonly task: Task }
 type To = { readonly to: string }
 const isSomebodyElse = rule<OfTask, To>(
   'PRECONDITION_FAILED',
-  'it goes to somebody else',
+  'it goes to another executor',
   ({ task }, { to }) => to !== (task.executor ?? task.ownership.assignee),
-  'the task is theirs already: name somebody else',
+  'the task is theirs already: name another one',
 )
 
 const transfer = command({

@@ -1,4 +1,4 @@
-// Tasks: created and assigned by people, started by whoever works on them, ended by people or by acceptance.
+// Tasks: created and assigned by people, started by their executors, ended by people or by acceptance.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
 import { anyone, heldBy, role, system, type Actor, type Subject } from '#kernel/declare/access.ts'
@@ -20,7 +20,7 @@ const activeIn = ({ parent }: Creating): Task | null => (parent && !isTerminal(p
 const isOfProject = (actor: Actor, { project_id }: Creating): boolean =>
   actor.kind === 'human' && actor.projects !== 'all' && actor.projects.has(project_id)
 const personOfProject = role<Creating>('a person of the project', (actor, state) => activeIn(state) === null && isOfProject(actor, state))
-/** Children are bounded: whoever merely reads a task must not use up what its principal and its executor delegate with. */
+/** Children are bounded: an actor that merely reads a task must not use up what its principal and its executor delegate with. */
 const parentsPrincipal = heldBy(
   "the parent task's principal",
   role<Creating>(

@@ -87,7 +87,7 @@ export function namesBy(read: Read): (id: string) => Promise<string | null> {
     return found
   }
 }
-export async function named(event: AuditEvent, nameOf: ReturnType<typeof namesBy>): Promise<AuditEvent> {
+export async function withNames(event: AuditEvent, nameOf: ReturnType<typeof namesBy>): Promise<AuditEvent> {
   const { actor, behalf } = event
   return { ...event, actor_name: await nameOf(actor), behalf_name: behalf === null ? null : await nameOf(behalf) }
 }

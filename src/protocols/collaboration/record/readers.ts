@@ -1,5 +1,6 @@
 // Readers of the record: those who may read all of it, and the size of a portion.
 import { Refusal } from '#kernel/declare/errors.ts'
+import type { Read } from '#kernel/declare/operation.ts'
 import { heldBy, ownsProject, role, SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
 
 type OfProject = { readonly project_id: string | null }
@@ -22,6 +23,17 @@ export function refuseForeignProject(project_id: string, actor: Actor): void {
   if (project_id !== SYSTEM_SCOPE && actor.projects !== 'all' && !actor.projects.has(project_id)) {
     throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
   }
+}
+
+/** The chain of a project that the actor is in, with its head. */
+export async function chainOf(
+  read: Read,
+  { project_id = 'project_default' }: { readonly project_id?: string },
+  { actor }: { readonly actor: Actor },
+) {
+  refuseForeignProject(project_id, actor)
+  const { seq, hash } = await read.head(project_id)
+  return { project_id, head: { seq, hash } }
 }
 
 /** Facts that are read at a time: few, because each brings its images along. */

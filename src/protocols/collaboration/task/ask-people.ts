@@ -26,7 +26,7 @@ export function askAbout(task: Task, pending: Checkpoint | null, words: string, 
       ...next,
     }
   }
-  // Nobody works on it, or it is with a person already: there is nothing to decide now.
+  // It is not worked on, or it is with a person already: there is nothing to decide now.
   if (task.state !== 'assigned' && task.state !== 'in_progress') return { facts: [], task, checkpoint: null }
   const started = task.state === 'assigned' ? moveTask(task, 'task.start', { via: 'handoff', reason: 'task.start', now }) : task
   const raised = raisedOn(started, id, question, now)

@@ -72,10 +72,10 @@ export async function hasEndedAbove(read: Read, task: Pick<Task, 'parent_task' |
 }
 
 type Below = { readonly isUnderEnded: boolean }
-/** A verdict is taken as long as it ends the task: work that nobody needs any more is not begun again. */
+/** A verdict is taken as long as it ends the task: work that is not needed any more is not begun again. */
 export const isNotTakenUpAgain = rule<Below & { readonly kind: string }, { readonly verdict: string }>(
   'CONFLICT',
   'a task above this one has not ended, or the verdict ends this one',
   ({ isUnderEnded, kind }, { verdict }) => !isUnderEnded || verdict === 'rejected' || (verdict === 'approved' && kind !== 'plan'),
-  'a task above this one has ended, so nobody works on this one again: approve or reject what was delivered',
+  'a task above this one has ended, so this one is not worked on again: approve or reject what was delivered',
 )

@@ -28,7 +28,7 @@ export function inState(task: Task, state: TaskState, hand: Hand): Task {
   return { ...task, state, ownership, overdue: task.overdue && !isHandedOut, ...clocked(task, state, hand.now) }
 }
 
-/** The task with another executor, who takes it at once if an executor holds it now, or nobody was given it yet. */
+/** The task with another executor, who takes it at once if an executor holds it now, or it was not given to anybody yet. */
 export function withExecutor(task: Task, executor: string, hand: Hand): Task {
   return inState(workedOnBy(task, executor), task.state, hand)
 }

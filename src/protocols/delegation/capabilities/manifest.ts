@@ -74,7 +74,7 @@ export const capabilityKey = ({ capability_id, version }: CapabilityRef): string
  */
 export const OfferedBy = t.Object({
   node: t.String({ minLength: 1, maxLength: 200, description: 'the server that offers it, by its name' }),
-  epoch: t.Integer({ description: 'which start of that server' }),
+  epoch: t.Integer({ description: 'the epoch of that server: each of its starts has its own' }),
 })
 export type OfferedBy = Static<typeof OfferedBy>
 

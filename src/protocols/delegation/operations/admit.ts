@@ -3,7 +3,7 @@ import { Errand, errandDone } from '#kernel/log/errand.ts'
 import { system } from '#kernel/declare/access.ts'
 import { command } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
-import { admitted } from '../runs/mailbox.ts'
+import { admitRun } from '../runs/mailbox.ts'
 import { admission, admissionId, inPlace, roomOf } from '../runs/places.ts'
 import { Id, Mailbox } from '../schema.ts'
 
@@ -29,7 +29,7 @@ const admit = command({
     return { own, room, waiting: found.filter((mailbox) => mailbox !== null && mailbox.waits !== undefined) }
   },
   decide({ own, room, waiting }, { agent_id }, { now }) {
-    const puts = waiting.flatMap((mailbox) => admitted(mailbox!, room, now))
+    const puts = waiting.flatMap((mailbox) => admitRun(mailbox!, room, now))
     const rest = waiting.length === PORTION ? [admission(agent_id, now)] : own ? [errandDone(own.id)] : []
     return { facts: [], puts: [...puts, ...rest], atMost: waiting.length === 0 ? [] : inPlace(room), output: { admitted: waiting.length } }
   },

@@ -8,7 +8,7 @@ import { isInTime, restraintOf, type Restraint } from '../runs/task-limits.ts'
 import { allows, Attempt, availableFor, hasNoDelegate, isPresentAttempt, runAgent, runOf, targetOf, type OfRun } from '../access.ts'
 import { amendmentsOf, endedPartsOf, ownersOf, refuseCycle } from '../runs/first-context.ts'
 import { roomOf, type Room } from '../runs/places.ts'
-import { begunBy, endingsOf, familyOf, isShallow, made, boundsAgainstNewRuns, type Kept } from '../runs/runs.ts'
+import { begunBy, endingsOf, familyOf, isShallow, newRun, boundsAgainstNewRuns, type Kept } from '../runs/runs.ts'
 import { CapabilityRef, Id, Open, Request, Run, Work, type Card } from '../schema.ts'
 
 const DelegateInput = t.Object({
@@ -123,7 +123,7 @@ const delegate = command({
     const begun = parent === null ? null : begunBy(parent.run, { actor, now })
     const above = begun?.run ?? null
     const isRuntime = actor.kind === 'system'
-    const own = made(
+    const own = newRun(
       {
         id: newId('run'),
         agent_id: input.to_agent,
@@ -200,7 +200,7 @@ const handoff = command({
     ),
     rule<OfRun, { to_agent: string }>(
       'PRECONDITION_FAILED',
-      'it goes to somebody else',
+      'it goes to another agent',
       ({ run }, { to_agent }, { actor }) => (actor.kind === 'system' ? true : run.agent_id !== to_agent),
       'this agent has the run already: name another one',
     ),
@@ -229,7 +229,7 @@ const handoff = command({
   decide({ run, work, line, card, room, request, parent, amendments, ended_parts, owners }, { to_agent, context }, { now, newId }) {
     const word = { reason: 'handed_off', to_agent }
     const end = endingsOf(line, work, { event: 'agent.handoff', reason: 'handed_off', word, now })
-    const own = made(
+    const own = newRun(
       {
         id: newId('run'),
         agent_id: to_agent,

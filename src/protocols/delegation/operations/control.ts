@@ -4,8 +4,8 @@ import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
-import { answeredByAsking, holdForAsker, postMessage, stopped } from '../runs/mailbox.ts'
-import { admission, roomOf, takes, waiting } from '../runs/places.ts'
+import { answeredByAsking, holdForAsker, postMessage, stopRun } from '../runs/mailbox.ts'
+import { admission, roomOf, takePlace, askForPlace } from '../runs/places.ts'
 import { allows, delegator, isNotEnded, runOf, type OfRun } from '../access.ts'
 import { endings, familyOf, runsAbove, boundsAgainstNewRuns } from '../runs/runs.ts'
 import { Id, Open, Run } from '../schema.ts'
@@ -41,7 +41,7 @@ const block = command({
     const next: Run = { ...run, state, reason, checkpoint_id }
     // An agent that asked by itself waits for the answer; everybody else is told to stop.
     const isOwn = actor.behalf === run.agent_id
-    const told = isOwn ? answeredByAsking(mailbox, now) : stopped(mailbox, { checkpoint_id, reason }, now)
+    const told = isOwn ? answeredByAsking(mailbox, now) : stopRun(mailbox, { checkpoint_id, reason }, now)
     return {
       facts: [fact('run.blocked', [image(Run, next)], { detail: { checkpoint_id, reason } })],
       puts: isBounded ? [...told, admission(run.agent_id, now)] : told,
@@ -91,9 +91,9 @@ const resume = command({
       facts: [fact('run.resumed', [image(Run, next)], { detail: { checkpoint_id } })],
       puts: [
         ...postMessage(holdForAsker(mailbox, room, now), 'resume', { checkpoint_id, resolution, ...told }, now),
-        ...waiting(room, now),
+        ...askForPlace(room, now),
       ],
-      atMost: takes(room),
+      atMost: takePlace(room),
       output: { run: next },
     }
   },

@@ -7,7 +7,7 @@ import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule } from '#kernel/declare/operation.ts'
 import { nullable, t } from '#kernel/declare/schema.ts'
-import { forgetting, forgettingId } from '../runs/mailbox.ts'
+import { forgetErrand, forgetErrandId } from '../runs/mailbox.ts'
 import { Attempt, isNotEnded, isPresentAttempt, runAgent, runOf, type OfRun } from '../access.ts'
 import { Id, Mailbox, Memo, memoId, Run } from '../schema.ts'
 import { isActive } from '../states.ts'
@@ -79,12 +79,12 @@ const forget = command({
     const run = await read.maybe(Run, run_id)
     if (!run) throw new Refusal('RUN_NOT_FOUND', `there is no run ${run_id}`)
     const listed = await read.list(Memo, 'run', [[run_id]], { limit: PORTION })
-    const own = await read.raw(Errand, forgettingId(run_id))
+    const own = await read.raw(Errand, forgetErrandId(run_id))
     return { run, own, mailbox: await read.raw(Mailbox, run_id), ids: listed.map(({ id }) => id) }
   },
   decide({ run, own, mailbox, ids }, _, { now }) {
     const more = ids.length === PORTION
-    const next = more ? [forgetting(run.id, now)] : own ? [errandDone(own.id)] : []
+    const next = more ? [forgetErrand(run.id, now)] : own ? [errandDone(own.id)] : []
     const rest = [...(mailbox ? [put(Mailbox, run.id, null)] : []), ...next]
     return { facts: [], puts: [...ids.map((id) => put(Memo, id, null)), ...rest], output: { forgotten: ids.length, more } }
   },

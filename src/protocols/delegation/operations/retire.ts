@@ -17,7 +17,7 @@ const retire = command({
   name: 'agent.retire',
   summary:
     'See to the active runs of an agent that was switched off or left a project. The system calls it, then page by page by an errand.',
-  draft: 'ours: nobody works on what such an agent had',
+  draft: 'ours: no run stays open without an agent that could work on it',
   input: t.Object({
     agent_id: Id,
     after: t.Optional(t.String({ maxLength: 400, description: 'the place to go on from; without one, an errand begins' })),
@@ -52,7 +52,7 @@ const abandon = command({
   name: 'run.abandon',
   summary:
     'Fail a run whose agent was switched off or left the project. The system calls it by an errand; an agent that is back keeps its run.',
-  draft: 'ours: nobody works on what such an agent had',
+  draft: 'ours: no run stays open without an agent that could work on it',
   input: t.Object({ run_id: Id }),
   output: t.Object({ run: Run.schema }),
   callers: [system],

@@ -45,7 +45,7 @@ const ListInput = t.Object({
 })
 type ListInput = Static<typeof ListInput>
 
-/** Which index, and which parts of it. Nobody is led past what is not theirs: a cursor would name it. */
+/** Which index, and which parts of it. No page leads past what the caller may not see: a cursor would name it. */
 async function rangeOf(read: Read, input: ListInput, actor: Actor): Promise<{ index: string; prefixes: string[][] }> {
   const { task_id, root_task_id, project_id = 'project_default' } = input
   const states = input.state === undefined ? [...runStates] : [input.state]

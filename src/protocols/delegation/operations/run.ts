@@ -132,11 +132,11 @@ const complete = command({
   decide({ line: [own, ...rest], work, isFamily }, { result = null }, { actor, now }) {
     if (Buffer.byteLength(canonical(result)) > limits.runResultBytesMax)
       throw new Refusal('INVALID_REQUEST', `result is at most ${limits.runResultBytesMax} bytes: deliver an artifact`, { field: 'result' })
-    // A run above may be paused by nobody: only the innermost asks.
+    // A run above cannot be paused: only the innermost asks.
     const ended = isFamily ? endingsOf : endings
     const begun = begunBy(own!.run, { actor, now })
     const line = [{ ...own!, run: begun.run }, ...rest]
-    // An agent that waits while somebody else delivers has to be told to stop.
+    // An agent that waits while a person delivers has to be told to stop.
     const word = own!.run.state === 'blocked' ? { reason: 'delivered', why: 'A person took over and has delivered the task.' } : null
     const { runs, facts, puts } = ended(line, work, { event: completing(actor), reason: null, result, word, now })
     return { facts: begun.facts(facts), puts, atMost: isFamily ? boundsAgainstNewRuns(line) : [], output: { run: runs[0]! } }

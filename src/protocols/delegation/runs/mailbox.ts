@@ -1,5 +1,5 @@
 // Messages to an agent, in the order of each run. A process that takes them holds the run for the time of a lease; one that takes a run
-// that nobody holds begins a new attempt, and words of an older one are refused from then on.
+// that no process holds begins a new attempt, and words of an older one are refused from then on.
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { errand } from '#kernel/log/errand.ts'
 import { Delivery, deliveryId } from '#kernel/log/outbox-document.ts'
@@ -16,12 +16,12 @@ export const leaseEnd = (now: string, lease: string | undefined): string => {
   const ms = lease === undefined ? limits.leaseMsDefault : durationMs(lease, 'INVALID_REQUEST', 'lease')
   return timestampOf(Date.parse(now) + Math.min(ms, limits.leaseMsMax))
 }
-/** Another lease is as long as the one before: whoever takes runs for a short time wants them to come back soon after a crash. */
+/** Another lease is as long as the one before: a process that takes runs for a short time wants them to come back soon after a crash. */
 export const leaseAgain = ({ lease_ms }: Mailbox, now: string): string => timestampOf(Date.parse(now) + (lease_ms ?? limits.leaseMsDefault))
 
 export const isHeldBy = (mailbox: Mailbox, worker: string | null, now: string): boolean =>
   !isFree(mailbox, now) && mailbox.worker === worker
-/** No lease is longer than the longest: a time beyond it was written before the clock was set back, and binds nobody. */
+/** No lease is longer than the longest: a time beyond it was written before the clock was set back, and does not bind. */
 export const isPast = (time: string, now: string): boolean => time <= now || Date.parse(time) - Date.parse(now) > limits.leaseMsMax
 export const isFree = ({ until }: Mailbox, now: string): boolean => until === null || isPast(until, now)
 
@@ -58,13 +58,13 @@ const rungLate = (before: Mailbox, now: string): Change[] =>
   before.messages.filter(({ number }) => number >= (before.waits?.from ?? Infinity)).flatMap(({ number }) => rung(before, number, now))
 
 /** It has its place: what was kept back is handed over, as an answer is. */
-export function admitted(mailbox: Mailbox, room: Room, now: string): Change[] {
+export function admitRun(mailbox: Mailbox, room: Room, now: string): Change[] {
   const next = reserved({ ...withPlace(mailbox, room, now), due: now }, now)
   return [put(Mailbox, next.id, next), ...rungLate(mailbox, now)]
 }
 
 /** A run that is told to stop while it waits to go on is told both, in order. */
-export function stopped(mailbox: Mailbox | null, body: Body, now: string): Change[] {
+export function stopRun(mailbox: Mailbox | null, body: Body, now: string): Change[] {
   return mailbox === null ? [] : [...rungLate(mailbox, now), ...postMessage(withoutPlace(mailbox), 'block', body, now)]
 }
 
@@ -85,7 +85,7 @@ function rung({ id: run_id, reach, agent_id }: Mailbox, number: number, now: str
 
 /**
  * An agent that asks a question has read the messages that brought it so far; words that steer it may still wait. Until there is an answer
- * nobody need hold the run, and a process that dies meanwhile holds up nobody.
+ * no process need hold the run, and one that dies meanwhile holds up no other.
  */
 export function answeredByAsking(mailbox: Mailbox | null, now: string): Change[] {
   if (mailbox === null) return []
@@ -93,7 +93,7 @@ export function answeredByAsking(mailbox: Mailbox | null, now: string): Change[]
   return [...rungLate({ ...mailbox, messages }, now), putMailbox({ ...withoutPlace(mailbox), until: null, messages })]
 }
 
-/** The answer is for whoever comes for it, but for a moment only for the process that asked: its handler waits for it. */
+/** The answer is for any process that comes for it, but for a moment only for the process that asked: its handler waits for it. */
 export function holdForAsker(mailbox: Mailbox | null, room: Room, now: string): Mailbox | null {
   if (mailbox === null) return null
   return reserved({ ...withPlace(mailbox, room, now), messages: mailbox.messages.filter(({ kind }) => kind !== 'block') }, now)
@@ -121,7 +121,7 @@ export function putMailbox(mailbox: Mailbox): Change {
   return put(Mailbox, mailbox.id, { ...mailbox, due: isNew ? mailbox.due : (mailbox.until ?? mailbox.due) })
 }
 
-/** A receiver has accepted a message of the run: it waits for nobody any more. */
+/** A receiver has accepted a message of the run: it waits for no process any more. */
 export const acceptRun = (mailbox: Mailbox): Mailbox => ({ ...mailbox, queued: false })
 
 /** Whether the run waits for its agent: to take it, or to have a place for it. */
@@ -151,7 +151,7 @@ export function extendLease(mailbox: Mailbox, until: string): Mailbox {
   return { ...mailbox, until: mailbox.until !== null && mailbox.until > until ? mailbox.until : until }
 }
 
-/** Nobody holds it any more: what waits in it can be taken at once, and all of it is new to whoever takes it. */
+/** No process holds it any more: what waits in it can be taken at once, and all of it is new to the next one. */
 export function releaseMailbox(mailbox: Mailbox, now: string): Mailbox {
   return { ...mailbox, worker: null, until: null, handed: 0, due: now }
 }
@@ -161,10 +161,10 @@ const FORGET = 'delegation/run.forget'
 /** The rest of a run that has ended: that word, for the process that works on it, and the notes, for a while. */
 export function closeMailbox(mailbox: Mailbox | null, memos: number, word: Body | null, now: string): Change[] {
   if (mailbox === null) return []
-  // Nobody has ever taken it, and nobody was sent it: there is nobody to tell.
+  // It was never taken and never sent: there is no process to tell.
   const isTold = word !== null && (mailbox.attempt > 0 || mailbox.reach !== 'pull')
   const rest = isTold ? postMessage({ ...withoutPlace(mailbox), messages: [] }, 'cancel', word, now) : [put(Mailbox, mailbox.id, null)]
-  return memos > 0 || isTold ? [...rest, forgetting(mailbox.id, timestampOf(Date.parse(now) + limits.memoMs))] : rest
+  return memos > 0 || isTold ? [...rest, forgetErrand(mailbox.id, timestampOf(Date.parse(now) + limits.memoMs))] : rest
 }
-export const forgettingId = (run_id: string): string => `forget/${run_id}`
-export const forgetting = (run_id: string, at: string): Change => errand(forgettingId(run_id), at, FORGET, { run_id })
+export const forgetErrandId = (run_id: string): string => `forget/${run_id}`
+export const forgetErrand = (run_id: string, at: string): Change => errand(forgetErrandId(run_id), at, FORGET, { run_id })

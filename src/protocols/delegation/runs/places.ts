@@ -5,7 +5,7 @@ import { limits } from '#kernel/limits.ts'
 import type { Bound, Change, Read } from '#kernel/declare/operation.ts'
 import { Card, Mailbox, Run } from '../schema.ts'
 
-/** `max`: null where its agent takes as many as come. `left`: places that nobody has. */
+/** `max`: null where its agent takes as many as come. `left`: places that no run has. */
 export type Room = { readonly agent_id: string; readonly max: number | null; readonly left: number }
 
 export async function roomOf(read: Read, agent_id: string): Promise<Room> {
@@ -44,9 +44,9 @@ export const inPlace = ({ agent_id, max }: Room): Bound[] =>
       ]
 
 /** The same for one run: it takes a place where there is one. */
-export const takes = (room: Room): Bound[] => (room.left > 0 ? inPlace(room) : [])
-/** And where there is none: a place may have become free meanwhile, which nobody else would notice. */
-export const waiting = (room: Room, now: string): Change[] => (room.left > 0 ? [] : [admission(room.agent_id, now)])
+export const takePlace = (room: Room): Bound[] => (room.left > 0 ? inPlace(room) : [])
+/** And where there is none: a place may have become free meanwhile, which nothing else would notice. */
+export const askForPlace = (room: Room, now: string): Change[] => (room.left > 0 ? [] : [admission(room.agent_id, now)])
 
 type Queue = { puts(now: string): Change[]; readonly atMost: Bound[] }
 /** A card that says another bound may have a place for runs that wait. That none begins to wait meanwhile is checked at the commit. */

@@ -4,7 +4,7 @@ import { fact, image } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Bound, Change, Context, Made, Read } from '#kernel/declare/operation.ts'
 import { closeMailbox, openMailbox } from './mailbox.ts'
-import { admission, isBoundedAgent, takes, waiting, type Room } from './places.ts'
+import { admission, isBoundedAgent, takePlace, askForPlace, type Room } from './places.ts'
 import { Mailbox, Memo, Request, Run, Work, type Card } from '../schema.ts'
 import { after, isActive } from '../states.ts'
 
@@ -22,11 +22,11 @@ export type NewRun = {
   readonly continues: string | null
   readonly capability: Run['capability']
   readonly delegable: boolean
-  /** The agent that delegates it without a run of its own; null: nobody does. */
+  /** The agent that delegates it without a run of its own; null: none does. */
   readonly delegated_by: string | null
   /** Without a task: people who answer for its agents. */
   readonly owners: readonly string[]
-  /** All that was said to whoever worked on the task before. */
+  /** All that was said to those who worked on the task before. */
   readonly amendments: readonly object[]
   /** The tasks below its task that have ended before it. */
   readonly ended_parts: readonly object[]
@@ -38,7 +38,7 @@ export type NewRun = {
 }
 
 /** A run with its request, its place among the runs of its correlation, and its first message. */
-export function made(given: NewRun, work: Work | null, card: Card | null, room: Room, isBounded: boolean): NewlyMade {
+export function newRun(given: NewRun, work: Work | null, card: Card | null, room: Room, isBounded: boolean): NewlyMade {
   const run = runFrom(given)
   const { id, agent_id, project_id, correlation_id, root_task_id, task_id, capability, parent_run } = run
   const request: Request = {
@@ -61,8 +61,8 @@ export function made(given: NewRun, work: Work | null, card: Card | null, room: 
   return {
     run,
     facts: [fact('run.delegated', [images[0], ...images.slice(1)], { detail: { to_agent: agent_id, continues: run.continues } })],
-    puts: [...openMailbox(run, card?.reach ?? 'pull', room, given.now), ...waiting(room, given.now)],
-    atMost: max === null ? takes(room) : [{ doc: Run, index: 'agent', prefix: [agent_id, 'running'], max, words, decidesAgain: true }],
+    puts: [...openMailbox(run, card?.reach ?? 'pull', room, given.now), ...askForPlace(room, given.now)],
+    atMost: max === null ? takePlace(room) : [{ doc: Run, index: 'agent', prefix: [agent_id, 'running'], max, words, decidesAgain: true }],
   }
 }
 
@@ -127,7 +127,7 @@ function placed(work: Work | null, run: Run, parent: Run | null): Work | null {
 // --- Beginning ---------------------------------------------------------------------------------------------------------------
 
 type Begun = { readonly run: Run; facts(after: readonly Made[]): Made[] }
-/** A run that nobody has said to begin begins with the first act of its agent, right before it. */
+/** A run whose begin was not reported begins with the first act of its agent, right before it. */
 export function begunBy(run: Run, { actor, now }: Pick<Context, 'actor' | 'now'>): Begun {
   if (run.state !== 'running' || run.started_at !== null || actor.id !== run.agent_id) return { run, facts: (after) => [...after] }
   const next: Run = { ...run, started_at: now }
@@ -170,7 +170,7 @@ export async function familyOf(read: Read, own: Kept): Promise<Kept[]> {
   return family
 }
 
-/** Nobody may begin to work for a run while it ends. */
+/** No other run may begin to work for a run while it ends. */
 export const boundsAgainstNewRuns = (family: readonly Kept[]): Bound[] =>
   family.map(({ run }) => ({
     doc: Run,

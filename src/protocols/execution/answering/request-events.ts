@@ -1,7 +1,7 @@
 // Events of a request (HXP 0.1, 5.2): the difference between two of its states, in the words of the draft.
 import { keyOf } from '#kernel/declare/schema.ts'
 import type { StoredFact } from '#kernel/log/store.ts'
-import { shown } from '../asking/hostile-text.ts'
+import { shownText } from '../asking/hostile-text.ts'
 import { Request, TIMEOUT } from '../schema.ts'
 
 /** Agents learn less of people than people do of one another. */
@@ -18,7 +18,7 @@ export function eventsOf(before: Request | null, after: Request, audience: Audie
     events.push({ event: 'assigned', assigned_to: audience === 'agent' && after.role === 'pool' ? null : after.assigned_to })
   if (before && after.assigned_to === null && before.assigned_to !== null) events.push({ event: 'released' })
   for (const { kind, text, at } of remarksSince(before, after))
-    events.push({ event: kind, text: audience === 'agent' ? text : shown(text), at })
+    events.push({ event: kind, text: audience === 'agent' ? text : shownText(text), at })
   if (before && after.expires_at !== before.expires_at) events.push({ event: 'extended', expires_at: after.expires_at })
   if (after.overdue && before?.overdue !== true) events.push({ event: 'expired' })
   return events
@@ -34,7 +34,7 @@ function remarksSince(before: Request | null, { thread = [] }: Request): NonNull
 const outcomeOf = ({ status, receipt }: Request): string => (status === 'failed' && receipt?.reason === TIMEOUT ? 'expired' : status)
 
 /** Two states of a request around a fact. */
-export type Change = { readonly version: number; readonly before: Request | null; readonly after: Request }
+export type Change = { readonly event: string; readonly version: number; readonly before: Request | null; readonly after: Request }
 
 const SUBJECT = keyOf(Request, '')
 /** Each fact is parsed once, however many follow. */
@@ -47,11 +47,12 @@ export function changeIn(fact: StoredFact): Change | null {
   return change === 'none' ? null : change
 }
 
-function read({ line, images }: StoredFact): Change | null {
-  const { subject } = JSON.parse(line) as { readonly subject: string }
-  const image = subject.startsWith(SUBJECT) ? images.find(({ key }) => key === subject) : undefined
-  if (!image || image.text === null) return null
+/** The first image of a fact is that of its subject. */
+function read({ line, images: [image] }: StoredFact): Change | null {
+  if (!image?.key.startsWith(SUBJECT) || image.text === null) return null
+  const { action } = JSON.parse(line) as { readonly action: string }
   return {
+    event: action.slice(action.lastIndexOf('.') + 1),
     version: image.version,
     before: image.before === null ? null : (JSON.parse(image.before) as Request),
     after: JSON.parse(image.text) as Request,

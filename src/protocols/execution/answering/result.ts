@@ -4,7 +4,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { linearPattern } from '#kernel/declare/foreign-schema.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Action, ApprovePayload, DecidePayload, InputType, Payload, ProvidePayload } from '../asking/payload.ts'
-import { isBlank, shown } from '../asking/hostile-text.ts'
+import { isBlank, shownText } from '../asking/hostile-text.ts'
 
 /** The artifact that a person gave; the newest version unless one is named. */
 export type FileResult = { readonly artifact_id: string; readonly version?: string }
@@ -124,7 +124,7 @@ function isNumber(value: unknown, { validation: { min, max } = {} }: ProvidePayl
  */
 function isUrl(value: unknown): string | null {
   const text = value as string
-  if (/[\s\\]/.test(text) || shown(text) !== text) return 'must not hold spaces, backslashes or hidden characters'
+  if (/[\s\\]/.test(text) || shownText(text) !== text) return 'must not hold spaces, backslashes or hidden characters'
   if (!/^https?:\/\/[^/?#]/i.test(text) || !URL.canParse(text)) return 'must be an address that begins with https:// or http://'
   return /^[^/]*\/\/[^/?#]*@/.test(text) ? 'must not hold a user name or password' : null
 }
@@ -137,7 +137,7 @@ function isEmail(value: unknown): string | null {
   const text = value as string
   const [local = '', domain = '', ...more] = text.split('@')
   const isFit = local.length <= 64 && LOCAL.test(local) && DOMAIN.test(domain) && domain.split('.').every((label) => label.length <= 63)
-  return isFit && more.length === 0 && shown(text) === text ? null : 'must be an e-mail address such as name@example.com'
+  return isFit && more.length === 0 && shownText(text) === text ? null : 'must be an e-mail address such as name@example.com'
 }
 
 export const isEmailAddress = (text: string): boolean => text.length <= limits.emailCharsMax && isEmail(text) === null

@@ -3,16 +3,16 @@ import { canonical } from '#kernel/log/canonical-json.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { coveredBy } from './request-digest.ts'
 import type { Request } from '../schema.ts'
-import { harmless, shown } from '../asking/hostile-text.ts'
+import { harmless, shownText } from '../asking/hostile-text.ts'
 
 /** Where a person saw it: on a page of another origin everything is given in a form that such a page cannot take for markup. */
 export type Surface = 'page'
-const onPage = (text: string): string => harmless(shown(text))
-const writerFor = (surface: Surface | undefined): Write => (surface === 'page' ? onPage : shown)
+const onPage = (text: string): string => harmless(shownText(text))
+const writerFor = (surface: Surface | undefined): Write => (surface === 'page' ? onPage : shownText)
 type Write = (text: string) => string
 
 /** Every string as every surface shows it: what would hide or turn around is visible. */
-export function visible(value: unknown, write: Write = shown): unknown {
+export function visible(value: unknown, write: Write = shownText): unknown {
   if (typeof value === 'string') return write(value)
   if (Array.isArray(value)) return value.map((one) => visible(one, write))
   if (typeof value !== 'object' || value === null) return value
@@ -25,13 +25,13 @@ export function asShown<R extends Written>(request: R): R {
   const { agent_id, payload, metadata, tags, label, thread, notice } = request
   return {
     ...request,
-    agent_id: shown(agent_id),
+    agent_id: shownText(agent_id),
     payload: visible(payload) as R['payload'],
     metadata: visible(metadata) as R['metadata'],
-    tags: tags.map(shown),
-    ...(label === undefined ? {} : { label: shown(label) }),
-    ...(notice === undefined ? {} : { notice: shown(notice) }),
-    ...(thread === undefined ? {} : { thread: thread.map((remark) => ({ ...remark, text: shown(remark.text) })) }),
+    tags: tags.map(shownText),
+    ...(label === undefined ? {} : { label: shownText(label) }),
+    ...(notice === undefined ? {} : { notice: shownText(notice) }),
+    ...(thread === undefined ? {} : { thread: thread.map((remark) => ({ ...remark, text: shownText(remark.text) })) }),
   }
 }
 

@@ -47,7 +47,7 @@ const hostileIn = (text: string): string | undefined =>
   isPlain(text) ? undefined : [...text.matchAll(HOSTILE)].find((found) => found[1] === undefined)?.[0]
 
 /** The same text for every surface: what would deceive or cannot be seen stands there as \u{202E}. */
-export const shown = (text: string): string =>
+export const shownText = (text: string): string =>
   isPlain(text)
     ? text
     : text.replace(HOSTILE, (character, spelled: string | undefined) => (spelled === undefined ? `\\u{${hexOf(character)}}` : character))

@@ -2,8 +2,8 @@
 // asked, and where nobody may decide, those see it who can name a substitute.
 import type { Subject } from '#kernel/declare/access.ts'
 import type { Read } from '#kernel/declare/operation.ts'
+import { judgesOf, type KnownTask } from '#kernel/ports/tasks.ts'
 import { isInPool, type Request } from '../schema.ts'
-import { judgesOf, type TaskBehind } from '../access.ts'
 
 /** `reached`: who answers for each of them, themself or their substitutes; none: they are gone. */
 export type Reach = ReadonlyMap<string, readonly string[]>
@@ -48,8 +48,8 @@ export async function reachOf(
 export const peopleIn = (reach: Reach): string[] => [...new Set([...reach.values()].flat())]
 export const goneIn = (reach: Reach): string[] => [...reach].filter(([who, by]) => !by.includes(who)).map(([who]) => who)
 
-export const reachOfTask = (read: Read, task: TaskBehind, now: string): Promise<Reach> =>
-  reachOf(read, [...new Set(judgesOf(task))], task.project_id, now, task.executor)
+export const reachOfTask = (read: Read, task: KnownTask, now: string): Promise<Reach> =>
+  reachOf(read, judgesOf(task), task.project_id, now, task.executor)
 
 type Asked = Pick<Request, 'owner' | 'project_id'>
 /** In the place of somebody who cannot answer: the substitute, the agent's owner, the project's owners, the installation's owners. */
@@ -129,7 +129,7 @@ export const hasPeople = async (read: Read, project_id: string): Promise<boolean
 export async function lookedAt(
   read: Read,
   request: Request,
-  task: TaskBehind | null,
+  task: KnownTask | null,
   now: string,
 ): Promise<{ next: Request; reach: Reach | null }> {
   if (task !== null) return same(request, rerouteToPeople(request, await reachOfTask(read, task, now), now), null)

@@ -1,13 +1,13 @@
-// From a request to the people who are to answer it (HXP 0.1, 6), and from one person to another.
+// Routing: from a request to the people who are to answer it (HXP 0.1, 6), and from one person to another.
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Read } from '#kernel/declare/operation.ts'
+import { judgesOf, type KnownTask } from '#kernel/ports/tasks.ts'
 import type { Static } from '#kernel/declare/schema.ts'
 import { outOfReach } from '../answering/quorum.ts'
 import { insteadOf, isPersonOf, peopleIn, goneIn, hasPeople, reachOf, reachOfTask } from './recipients.ts'
 import type { Fallback } from './payload.ts'
 import { isInPool, type Escalation, type Quorum, type Request } from '../schema.ts'
 import { forbidsDefault, GROUP, Group, groupId, Policy, ruleFor, Rules } from './preferences.ts'
-import { judgesOf, type TaskBehind } from '../access.ts'
 
 export type Routed = Pick<Request, 'owner' | 'people' | 'assigned_to'> & {
   readonly gone?: readonly string[]
@@ -25,7 +25,7 @@ export type Asking = Pick<Request, 'action' | 'role' | 'project_id' | 'tags' | '
 const wrong = (field: string, words: string): Refusal => new Refusal('INVALID_REQUEST', words, { field })
 
 /** X10: the role is a switch. With a task behind it, its people; with a quorum, those who are to agree; else by the role. */
-export async function routedTo(read: Read, asking: Asking, task: TaskBehind | null, now: string): Promise<Routed> {
+export async function routedTo(read: Read, asking: Asking, task: KnownTask | null, now: string): Promise<Routed> {
   const owner = task?.ownership.principal ?? (await ownerOf(read, asking.requester))
   if (asking.escalate) await refuseOddEscalation(read, asking, asking.escalate, task)
   if (asking.fallback === 'default') await refuseForbiddenDefault(read, asking, owner)
@@ -44,7 +44,7 @@ export async function routedTo(read: Read, asking: Asking, task: TaskBehind | nu
 }
 
 /** Of the people of a task those who can answer; where none can, it waits all the same, and the project's owners see it. */
-export async function routedByTask(read: Read, task: TaskBehind, turn: string, now: string): Promise<Omit<Routed, 'owner'>> {
+export async function routedByTask(read: Read, task: KnownTask, turn: string, now: string): Promise<Omit<Routed, 'owner'>> {
   const reach = await reachOfTask(read, task, now)
   const [people, gone] = [peopleIn(reach), goneIn(reach)]
   const assigned_to = people.includes(turn) ? turn : (people[0] ?? null)
@@ -113,7 +113,7 @@ async function refuseOddEscalation(
   read: Read,
   { project_id, quorum }: Asking,
   { to }: Static<typeof Escalation>,
-  task: TaskBehind | null,
+  task: KnownTask | null,
 ): Promise<void> {
   if (quorum) throw wrong('escalate', 'the people of a quorum are fixed: escalate does not go with it')
   const { people, unknown } = await peopleNamed(read, to, project_id)

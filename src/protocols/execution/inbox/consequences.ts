@@ -1,6 +1,6 @@
 // Consequences of each answer, and of none: the server's own words, so that nobody has to believe the agent's.
 import { t, type Static } from '#kernel/declare/schema.ts'
-import type { TaskBehind } from '../access.ts'
+import type { KnownTask } from '#kernel/ports/tasks.ts'
 import type { Request } from '../schema.ts'
 
 export const Effects = t.Object({ approve: t.String(), reject: t.String(), timeout: t.String() })
@@ -27,7 +27,7 @@ const plan: Answers = {
   reject: 'not possible: a plan can only be sent back',
 }
 
-function answersOf({ kind, action, payload }: Request, task: TaskBehind | null): Answers {
+function answersOf({ kind, action, payload }: Request, task: KnownTask | null): Answers {
   if (kind === 'request') {
     // A "rejected" is only an answer here (H6): the task goes on with it.
     const told = (what: string): string => `the agent ${what}${task === null ? '' : `, and task ${task.id} goes on`}`
@@ -40,13 +40,13 @@ function answersOf({ kind, action, payload }: Request, task: TaskBehind | null):
 }
 
 /** X27: whoever sees it so cannot answer it. */
-function nobody({ gone = [], project_id }: Request): Answers {
+function withoutDecider({ gone = [], project_id }: Request): Answers {
   const words = `nobody can answer it: name a substitute for ${gone.join(' or ')} in ${project_id} (identity/substitute.add)`
   return { approve: words, reject: words }
 }
 
-export function effectsOf(request: Request, task: TaskBehind | null): Effects {
-  return { ...(request.no_decider === true ? nobody(request) : answersOf(request, task)), timeout: timeoutOf(request) }
+export function effectsOf(request: Request, task: KnownTask | null): Effects {
+  return { ...(request.no_decider === true ? withoutDecider(request) : answersOf(request, task)), timeout: timeoutOf(request) }
 }
 
 function timeoutOf({ kind, expires_at, fallback, on_expiry = 'hold', payload, overdue, task_id }: Request): string {

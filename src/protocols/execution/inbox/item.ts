@@ -8,10 +8,11 @@ import type { Registered } from '#kernel/ports/names.ts'
 import { cardOf, shownDigest, visible } from '../answering/shown-request.ts'
 import { Effects, effectsOf } from './consequences.ts'
 import { type Payload, Action } from '../asking/payload.ts'
-import { taskBehind, type TaskBehind } from '../access.ts'
+import type { KnownTask } from '#kernel/ports/tasks.ts'
+import { taskBehind } from '../access.ts'
 import { throughOf } from './readers.ts'
 import { caseOf, Id, Kind, Priority, Request, Risk, snoozedUntil, Status, Timestamp } from '../schema.ts'
-import { shown, warningsOf } from '../asking/hostile-text.ts'
+import { shownText, warningsOf } from '../asking/hostile-text.ts'
 
 const Named = t.Object({ id: Id, name: nullable(t.String()) })
 
@@ -101,7 +102,7 @@ const questionIn = (payload: Payload): string =>
 
 /** Its first line, escaped, and never longer than a line. */
 function lineOf(text: string): string {
-  const line = shown(text.trim().split('\n', 1)[0]!)
+  const line = shownText(text.trim().split('\n', 1)[0]!)
   return line.length > limits.labelCharsMax ? `${line.slice(0, limits.labelCharsMax - 1)}…` : line
 }
 export const titleOf = ({ payload }: Request): string => lineOf(questionIn(payload))
@@ -118,7 +119,7 @@ function flaggedIn({ payload, agent_id }: Request): string[] {
 export type Knowing = {
   named(id: string): Promise<Registered | null>
   openOf(requester: string): Promise<number>
-  task(id: string | undefined): Promise<TaskBehind | null>
+  task(id: string | undefined): Promise<KnownTask | null>
   /** The latest answers in the same case, of those that the reader may see. */
   precedents(request: Request): Promise<readonly Request[]>
 }
@@ -166,7 +167,7 @@ function targetIn({ payload }: Request): string | null {
   return typeof details?.target === 'string' && details.target !== '' ? lineOf(details.target) : null
 }
 
-async function chainOf(request: Request, task: TaskBehind | null, knowing: Knowing): Promise<Item['facts']['chain']> {
+async function chainOf(request: Request, task: KnownTask | null, knowing: Knowing): Promise<Item['facts']['chain']> {
   const { owner, requester } = request
   const links: Item['facts']['chain'] = [{ kind: 'person', ...(await personNamed(owner, knowing)) }]
   for (const id of new Set([...(task?.delegators ?? []), requester])) {
@@ -185,12 +186,12 @@ async function precedentsOf(request: Request, knowing: Knowing): Promise<Item['f
     found.map(async ({ id, receipt }) => {
       const { completed_at: at, completed_by, result, reason } = receipt!
       const by = await personNamed(completed_by, knowing)
-      return { request_id: id, at, by, result: visible(result), reason: reason === undefined ? null : shown(reason) }
+      return { request_id: id, at, by, result: visible(result), reason: reason === undefined ? null : shownText(reason) }
     }),
   )
 }
 
-async function factsOf(request: Request, task: TaskBehind | null, knowing: Knowing): Promise<Item['facts']> {
+async function factsOf(request: Request, task: KnownTask | null, knowing: Knowing): Promise<Item['facts']> {
   const { requester, project_id, floor, risk } = request
   const agent = await knowing.named(requester)
   const project = await knowing.named(project_id)
@@ -215,7 +216,7 @@ async function factsOf(request: Request, task: TaskBehind | null, knowing: Knowi
     risk:
       floor === undefined
         ? { said: risk ?? null, floor: null, rule: null }
-        : { said: floor.said, floor: floor.risk, rule: shown(floor.rule) },
+        : { said: floor.said, floor: floor.risk, rule: shownText(floor.rule) },
     precedents: await precedentsOf(request, knowing),
     flagged: flaggedIn(request),
   }
@@ -228,7 +229,7 @@ async function endOf({ receipt }: Request, knowing: Knowing): Promise<Item['ende
     at,
     by: await personNamed(completed_by, knowing),
     result: visible(result),
-    reason: reason === undefined ? null : shown(reason),
+    reason: reason === undefined ? null : shownText(reason),
     via,
     by_default: basis.kind === 'default',
   }
@@ -247,11 +248,11 @@ export async function rowOf(request: Request, actor: Actor, now: string, knowing
     title: titleOf(request),
     digest: shownDigest(request),
     task_id: request.task_id ?? null,
-    agent: { id: requester, name: nameOf(await knowing.named(requester)), label: shown(agent_id) },
+    agent: { id: requester, name: nameOf(await knowing.named(requester)), label: shownText(agent_id) },
     acts_for: await personNamed(owner, knowing),
     through: throughOf(actor, request),
     risk: request.risk ?? null,
-    reason: payload.context === undefined ? null : { text: shown(payload.context), by_agent: true },
+    reason: payload.context === undefined ? null : { text: shownText(payload.context), by_agent: true },
     priority: request.priority,
     created_at,
     age_seconds: Math.max(0, Math.floor((Date.parse(now) - Date.parse(created_at)) / 1_000)),

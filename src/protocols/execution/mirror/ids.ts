@@ -1,7 +1,7 @@
 // Ids of mirrored questions: a checkpoint or review of collaboration is a request here, and each id gives the other; besides, the words in
 // which a person may answer.
 import type { Request } from '../schema.ts'
-import { harmless, shown } from '../asking/hostile-text.ts'
+import { harmless, shownText } from '../asking/hostile-text.ts'
 
 const [ITEM, CHECKPOINT] = ['hxp_', 'ckpt_'] as const
 /** A checkpoint and its item have the same id but for its first part, so that each is found from the other by key. */
@@ -13,7 +13,7 @@ type Choices = { readonly options?: readonly string[]; readonly option_ids?: rea
 }
 const labelsIn = ({ options, validation }: Choices): readonly unknown[] => options ?? validation?.allowed_values ?? []
 
-const forms = [shown, (text: string): string => harmless(shown(text))]
+const forms = [shownText, (text: string): string => harmless(shownText(text))]
 
 /** Where the one stands that looks like this to people, here or on a page of others; -1 where none does, or several do. */
 function looksLike(texts: readonly unknown[], result: unknown): number {
@@ -34,7 +34,7 @@ export function namedOption({ payload }: Pick<Request, 'payload'>, result: unkno
   return labels[option_ids.indexOf(result)] ?? labels[looksLike(labels, result)] ?? labels[looksLike(option_ids, result)] ?? result
 }
 
-/** The id of an option, for whoever asked, by its label. */
+/** The id of an option, for the agent that asked, by its label. */
 export function optionId({ payload }: Pick<Request, 'payload'>, label: unknown): string {
   const { option_ids, ...choices } = payload as Choices
   return option_ids?.[labelsIn(choices).indexOf(label)] ?? String(label)

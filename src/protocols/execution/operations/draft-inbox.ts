@@ -106,7 +106,7 @@ async function pageOver(read: Read, name: string, input: Paged & Record<string, 
 }
 
 async function walk(read: Read, index: string, prefix: Prefix, see: (row: Listed) => Promise<void>): Promise<void> {
-  // Nobody's question may hold the server: what has to be counted one by one is counted so far.
+  // No call may hold the server: what has to be counted one by one is counted so far.
   for (let after: string | undefined, seen = 0; seen < limits.examinedMax; seen += SCAN) {
     const listed = await read.list(Request, index, [prefix], { after, limit: SCAN })
     for (const row of listed) await see(row)

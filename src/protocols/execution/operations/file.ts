@@ -1,4 +1,4 @@
-// Files as answers (HXP 0.1, 2: PROVIDE with input_type file): sent before the answer names one, fetched by whoever may read the request.
+// Files as answers (HXP 0.1, 2: PROVIDE with input_type file): sent before the answer names one, fetched by those who may read the request.
 import { casUri, isPlainName } from '#kernel/ports/blobs.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'

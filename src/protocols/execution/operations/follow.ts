@@ -4,43 +4,22 @@ import { anyone, human, isIn, type Actor } from '#kernel/declare/access.ts'
 import { stream, type Read } from '#kernel/declare/operation.ts'
 import { keyOf, nullable, t } from '#kernel/declare/schema.ts'
 import type { StoredFact } from '#kernel/log/store.ts'
-import { changeIn as requestChangeIn, eventsOf, type Audience } from '../answering/request-events.ts'
+import { taskKind } from '#kernel/ports/tasks.ts'
+import { changeIn, eventsOf, type Audience } from '../answering/request-events.ts'
 import { shownDigest, visible } from '../answering/shown-request.ts'
 import { titleOf } from '../inbox/item.ts'
 import { isBefore } from '../inbox/readers.ts'
 import { Action } from '../asking/payload.ts'
-import { shown } from '../asking/hostile-text.ts'
-import { Id, Kind, Priority, Request, Risk, Status, taskDoc, Timestamp } from '../schema.ts'
-
-type Change = { readonly event: string; readonly at: string; readonly after: Request; readonly before: Request | null }
-
-const SUBJECT = keyOf(Request, '')
-const imageIn = ({ images }: StoredFact) => (images[0]?.key.startsWith(SUBJECT) && images[0].text !== null ? images[0] : null)
-
-/** Each fact is parsed once, however many follow. */
-const parsed = new WeakMap<StoredFact, Change>()
-function changeIn(fact: StoredFact): Change {
-  const known = parsed.get(fact)
-  if (known) return known
-  const { text, before } = imageIn(fact)!
-  const { action } = JSON.parse(fact.line) as { action: string }
-  const change = {
-    event: action.slice(action.lastIndexOf('.') + 1),
-    at: fact.at,
-    after: JSON.parse(text!) as Request,
-    before: before === null ? null : (JSON.parse(before) as Request),
-  }
-  parsed.set(fact, change)
-  return change
-}
+import { shownText } from '../asking/hostile-text.ts'
+import { Id, Kind, Priority, Request, Risk, Status, Timestamp } from '../schema.ts'
 
 /** Those in whose inbox it stands now or stood until now; what somebody puts off is their own affair. */
 async function concerns(fact: StoredFact, actor: Actor, read: Read): Promise<boolean> {
-  const { event, after, before } = changeIn(fact)
+  const { event, after, before } = changeIn(fact)!
   if (!isIn(actor, fact.scope) && !Request.reaches(after, actor)) return false
   if (!isBefore(actor, after) && (before === null || !isBefore(actor, before))) return false
   if (event === 'snoozed' || event === 'unsnoozed') return fact.actor === actor.id
-  return after.task_id === undefined || after.no_decider === true || (await read.maybe(taskDoc(), after.task_id)) !== null
+  return after.task_id === undefined || after.no_decider === true || (await read.maybe(taskKind(), after.task_id)) !== null
 }
 
 const follow = stream({
@@ -72,13 +51,13 @@ const follow = stream({
   callers: [human],
   load: (read, _, { actor }) => Promise.resolve({ read, actor }),
   of: () => ({ by: 'position' }),
-  wants: (_, fact) => imageIn(fact) !== null,
+  wants: (_, fact) => changeIn(fact) !== null,
   sees:
     ({ read, actor }) =>
     (fact) =>
       concerns(fact, actor, read),
   view(fact) {
-    const { event, at, after } = changeIn(fact)
+    const { event, after } = changeIn(fact)!
     const { id, kind, action, status, priority, expires_at, overdue, risk, role, task_id, requester, agent_id, assigned_to, receipt } =
       after
     const item = {
@@ -92,13 +71,13 @@ const follow = stream({
       overdue,
       risk: risk ?? null,
       task_id: task_id ?? null,
-      agent: { id: requester, label: shown(agent_id) },
+      agent: { id: requester, label: shownText(agent_id) },
       assignee: assigned_to,
       by: receipt?.completed_by ?? null,
       // In a pool, that somebody was faster is no secret; the answer is.
       result: role === 'pool' ? null : visible(receipt?.result ?? null),
     }
-    return { event, request_id: id, at, item }
+    return { event, request_id: id, at: fact.at, item }
   },
   example: { given: 'asked', as: 'alice', input: {} },
 })
@@ -128,13 +107,13 @@ const followRequest = stream({
   of: ({ request }) => ({ by: 'scope', scope: request.project_id }),
   about: ({ request }) => keyOf(Request, request.id),
   audience: ({ kind }) => (kind === 'human' || kind === 'system' ? 'person' : 'agent'),
-  wants: ({ request_id }, fact) => requestChangeIn(fact)?.after.id === request_id,
+  wants: ({ request_id }, fact) => changeIn(fact)?.after.id === request_id,
   sees:
     ({ read, actor }) =>
     (fact) =>
-      mayHear(requestChangeIn(fact)!.after, actor, read),
+      mayHear(changeIn(fact)!.after, actor, read),
   view(fact, audience) {
-    const { before, after } = requestChangeIn(fact)!
+    const { before, after } = changeIn(fact)!
     return { request_id: after.id, at: fact.at, status: after.status, events: eventsOf(before, after, audience as Audience) }
   },
   example: { given: 'asked', as: 'devin', input: ({ request }) => ({ request_id: request.id }) },
@@ -146,7 +125,7 @@ function mayHear(request: Request, actor: Actor, read: Read): boolean | Promise<
   if (actor.projects === 'all') return true
   if (!Request.visibleTo(request, actor)) return false
   if (request.task_id === undefined || request.no_decider === true) return true
-  return read.maybe(taskDoc(), request.task_id).then((task) => task !== null)
+  return read.maybe(taskKind(), request.task_id).then((task) => task !== null)
 }
 
 export const followOperations = [follow, followRequest]

@@ -34,7 +34,7 @@ const get = query({
   example: { given: 'asked', as: 'devin', input: ({ request }) => ({ request_id: request.id }) },
 })
 
-/** The same, but whoever waits is answered when the request has ended. */
+/** The same, but a call that waits is answered when the request has ended. */
 const wait = command({
   name: 'request.await',
   summary: 'Wait until a request has ended or has a new remark, and fetch it.',

@@ -11,7 +11,7 @@ import { allOf, inboxesReadBy, inboxOf, type Inboxes } from '../inbox/readers.ts
 import { Id, isInPool, isOpen, poolOf, rankOf, Remark, Request, SNOOZED, snoozedUntil, turns, Vote } from '../schema.ts'
 import { GROUP } from '../asking/preferences.ts'
 import { searchFor, type Search } from '../inbox/search.ts'
-import { shown } from '../asking/hostile-text.ts'
+import { shownText } from '../asking/hostile-text.ts'
 
 const whatFields = {
   ...queryFields,
@@ -190,9 +190,9 @@ const get = query({
     const named = async <T extends { readonly by: string }>(said: T) => ({ ...said, by_name: await nameFor(said.by, knowing) })
     return {
       item: await itemOf(request, actor, now, knowing),
-      thread: await Promise.all(thread.map((remark) => named({ ...remark, text: shown(remark.text) }))),
+      thread: await Promise.all(thread.map((remark) => named({ ...remark, text: shownText(remark.text) }))),
       votes: await Promise.all(
-        votes.map(({ reason, ...vote }) => named({ ...vote, ...(reason === undefined ? {} : { reason: shown(reason) }) })),
+        votes.map(({ reason, ...vote }) => named({ ...vote, ...(reason === undefined ? {} : { reason: shownText(reason) }) })),
       ),
       seal_key: (await sealKeyFor(read, request)) as Record<string, unknown> | null,
     }

@@ -29,7 +29,7 @@ import { shownDigest } from '../answering/shown-request.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import { signReceipt } from '../answering/receipt.ts'
 import { Id, inboxesOf, isOpen, poolOf, Request, Timestamp } from '../schema.ts'
-import { shown } from '../asking/hostile-text.ts'
+import { shownText } from '../asking/hostile-text.ts'
 
 const Order = t.String({ maxLength: 40, description: 'which of its notices' })
 
@@ -130,7 +130,7 @@ function itemFor({ id, kind, action, priority, agent_id, requester, created_at }
   return {
     event,
     asks: 'An agent asks',
-    agent_id: shown(agent_id),
+    agent_id: shownText(agent_id),
     requester,
     request_id: id,
     kind,
@@ -284,7 +284,7 @@ const Outcome = t.Object({
   error: nullable(t.String({ maxLength: limits.deliveryErrorCharsMax })),
   along: t.Optional(Order), // told together with this one
 })
-/** Standard Webhooks: whoever answers this is not to be called again. */
+/** Standard Webhooks: an address that answers this is not to be called again. */
 const [GONE, MISSING] = [410, 404] as const
 
 function noted(notice: Notice, { state, status, duration_ms, error, along }: Static<typeof Outcome>, now: string): Change {

@@ -1,4 +1,4 @@
-// Somebody is switched off, leaves a project, comes back, or gets a substitute: what is open for them is looked at again (X27, X28). Their
+// Recipients who change: a person is switched off, leaves a project, comes back, or gets a substitute, and what is open for them is looked at again (X27, X28). Their
 // registration belongs to another chain than the requests, so an errand stands between the two.
 import { Errand, errand, errandDone } from '#kernel/log/errand.ts'
 import { fact, image } from '#kernel/declare/facts.ts'

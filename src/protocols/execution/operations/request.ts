@@ -11,7 +11,8 @@ import { refuseForeignCallback } from '../notices/notice.ts'
 import { ByRun, byRun } from '#kernel/declare/run-fence.ts'
 import { payloadOf, Action, Fallback } from '../asking/payload.ts'
 import { endedWith, SignedReceipt, withReceipt } from '../answering/receipt.ts'
-import { asker, isProjectKey, taskBehind, type TaskBehind } from '../access.ts'
+import { asker, isProjectKey, taskBehind } from '../access.ts'
+import type { KnownTask } from '#kernel/ports/tasks.ts'
 import { checkpointOf } from '../mirror/ids.ts'
 import { raisedRisk } from '../asking/floors.ts'
 import { CANNOT_ANSWER } from '../asking/recipients.ts'
@@ -48,7 +49,7 @@ type Asking = {
   readonly requester: string
   readonly project_id: string
   readonly label: string | undefined
-  readonly task: TaskBehind | null
+  readonly task: KnownTask | null
   readonly routed: Routed
   readonly grant: Granted | null
   /** The agent's word, or a floor above it. */
@@ -81,7 +82,7 @@ function projectOf({ project_id }: CreateInput, { projects }: Actor): { project_
 }
 
 /** The task that this very agent works on, where its metadata names one. */
-async function taskOf(read: Read, { metadata }: CreateInput, requester: string): Promise<TaskBehind | null> {
+async function taskOf(read: Read, { metadata }: CreateInput, requester: string): Promise<KnownTask | null> {
   const id = metadata?.task_id
   const task = typeof id === 'string' && id.length <= limits.idCharsMax ? await taskBehind(read, id) : null
   return task?.executor === requester ? task : null
@@ -111,7 +112,7 @@ const create = command({
     const about = { tags, scopes: typeof scope === 'string' ? [scope] : [], target: textIn(details?.target) }
     const raised = await raisedRisk(read, { requester, project_id: where.project_id, said: input.risk, ...about })
     const routed = await routedTo(read, { ...input, risk: raised.risk, action, role, tags, requester, ...where }, task, now)
-    // A grant is used by whoever works on the task, with a key of its own.
+    // A grant is used by the executor of the task, with a key of its own.
     const mayUse = task !== null && actor.id === requester && action === 'APPROVE'
     const grant = mayUse && typeof scope === 'string' ? await read.grant(task.id, scope, now) : null
     return { requester, ...where, task, routed, grant, ...raised }

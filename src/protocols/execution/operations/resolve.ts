@@ -93,7 +93,7 @@ const resolve = command({
       output: { request: viewOf(done, actor), receipt: receiptOf(done) },
     }
   },
-  // A vote that decided nothing yet: whoever repeats it later gets the same answer, and request.get tells what became of it.
+  // A vote that decided nothing yet: a repeated call gets the same answer, and request.get tells what became of it.
   finish: (output, after) => (isOpen(output.request) ? output : withReceipt(output, after())),
   example: { given: 'asked', as: 'alice', input: ({ request }) => ({ request_id: request.id, result: 'Approve' }) },
 })

@@ -1,4 +1,4 @@
-// Secrets are handed over once, to whoever asked, and erased with that or when nobody came for them.
+// Secrets are handed over once, to the agent that asked, and erased with that or when their time is over.
 import { fact, image, put } from '#kernel/declare/facts.ts'
 import { role, system } from '#kernel/declare/access.ts'
 import { command, rule, type Read } from '#kernel/declare/operation.ts'
@@ -85,7 +85,7 @@ const take = command({
 
 const expire = command({
   name: 'secret.expire',
-  summary: 'Erase a secret that nobody came for in time. The system calls it.',
+  summary: 'Erase a secret that was not fetched in time. The system calls it.',
   draft: 'ours: a secret is kept as short as can be',
   input: t.Object({ request_id: Id }),
   output: t.Object({ expired: t.Boolean() }),

@@ -109,9 +109,9 @@ const wake = command({
     isStillOpen,
     rule<OfRequest>(
       'PRECONDITION_FAILED',
-      'somebody is to see it again now',
+      'a snooze of the request is over',
       ({ request }, _, { now }) => sleepers(request).some(({ until }) => until <= now),
-      'the request is snoozed by nobody whose time is over',
+      'no snooze of the request is over yet',
     ),
   ],
   audit: 'request.woken',

@@ -23,7 +23,7 @@ export type Judged = {
   readonly asks: object | null
 }
 
-export async function judged(desk: Desk, submission: Submission): Promise<Judged> {
+export async function judgeSteps(desk: Desk, submission: Submission): Promise<Judged> {
   const { policy, task, session_id } = submission
   const { cap, byClient } = capFor(policy, task.constraints?.max_risk_level)
   const steps: Understood[] = []

@@ -1,4 +1,4 @@
-// A policy: which tools somebody may use, how dangerous they may be, and how much of them. The operator writes it; nobody changes it over the
+// A policy: which tools a client may use, how dangerous they may be, and how much of them. The operator writes it; nobody changes it over the
 // wire.
 import type { Tool } from './tools.ts'
 import { patternMatches } from './tools.ts'
@@ -43,7 +43,7 @@ export const policyDefaults: Omit<Policy, 'name'> = {
 }
 export const usualRate: Rate = { per_second: 100, burst: 200 }
 
-/** A tool with personal data is nobody's by a pattern: the operator names it. */
+/** No pattern allows a tool with personal data: the operator names it. */
 export const allowsTool = ({ tools }: Policy, tool: Tool): boolean =>
   tools.some((pattern) => (tool.personal ? pattern === tool.name : patternMatches(pattern, tool.name)))
 

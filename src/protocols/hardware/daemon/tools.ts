@@ -17,7 +17,7 @@ export type Tool = {
   readonly description: string
   readonly params_schema: TSchema
   readonly path?: PathUse
-  /** It returns personal data: nobody has it unless a policy names it in full. */
+  /** It returns personal data: no client has it unless a policy names it in full. */
   readonly personal?: boolean
 }
 

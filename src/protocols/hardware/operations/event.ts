@@ -80,7 +80,7 @@ async function chainOf(read: Read, id: unknown, { agent_id, project_id }: Device
 }
 
 const TEXTS = ['event', 'task_id', 'session_id', 'tool', 'status', 'code', 'receipt_id', 'request_id', 'correlation_id'] as const
-/** Machine words of the line, for whoever reads the record without it. */
+/** Machine words of the line, for those who read the record without it. */
 const detailOf = ({ seq, fields }: Line, device: Device): Value => ({
   device_id: device.id,
   device_seq: seq,

@@ -9,7 +9,7 @@ import type { Value } from '#kernel/log/store.ts'
 import type { Desk } from '../daemon/desk.ts'
 import { allowsTool } from '../daemon/policy.ts'
 import { Id, Outcome, Plan, Session, Step, stepId, Task, type PlannedStep } from '../daemon/schema.ts'
-import { aboutTask, finished } from './task.ts'
+import { aboutTask, finishTask } from './task.ts'
 
 export type StepRequest = {
   readonly task_id: string
@@ -51,7 +51,7 @@ async function startable(desk: Desk, read: Read, task_id: string, index: number)
 const start = (desk: Desk) =>
   command({
     name: 'step.start',
-    summary: 'Start a step under the lock of its resource, do it, and record what came of it. The daemon calls it.',
+    summary: 'Start a step under the lock of its resource, do it, and record its outcome. The daemon calls it.',
     draft: 'HACP hardware draft, 3.4, 7 and 12: every step start is audited, and no step exceeds the cap',
     input: t.Object({ task_id: Id, index: t.Integer({ minimum: 0 }) }),
     output: t.Object({ step: Step.schema, task: Task.schema }),
@@ -79,7 +79,7 @@ const start = (desk: Desk) =>
 
 const finish = command({
   name: 'step.finish',
-  summary: 'Record what came of a step; without an outcome nobody knows. The daemon calls it once.',
+  summary: 'Record the outcome of a step; without one it is recorded as unknown. The daemon calls it once.',
   draft: 'HACP hardware draft, 3.5 and 7: every step finish is audited, a failed step has an error',
   input: t.Object({ id: t.String(), outcome: t.Optional(Outcome) }),
   output: t.Object({ step: Step.schema, task: Task.schema }),
@@ -104,7 +104,7 @@ const finish = command({
     const isLast = step.index + 1 === task.steps
     // The usual end goes into the same batch. Every other end is the runner's: it may have to roll back first.
     const isDone = isLast && status === 'SUCCESS' && !failed && !task.cancelling && !isLate(task, now)
-    const end = isDone ? finished(task, 'SUCCESS', null, now) : null
+    const end = isDone ? finishTask(task, 'SUCCESS', null, now) : null
     const after = end?.task ?? { ...task, failed }
     const changes = end === null && failed !== task.failed
     return {

@@ -10,7 +10,7 @@ import type { Value } from '#kernel/log/store.ts'
 import { approvalFor } from '../daemon/approval.ts'
 import { argsHash } from '../daemon/audit-line.ts'
 import type { Desk, Understood } from '../daemon/desk.ts'
-import { judged, type Judged } from '../daemon/judging.ts'
+import { judgeSteps, type Judged } from '../daemon/judging.ts'
 import {
   Id,
   NamedTask,
@@ -49,14 +49,14 @@ const submit = (desk: Desk) =>
     callers: [anyone],
     requires: [],
     audit: 'task.submit',
-    // W24: whoever repeats it after a lost connection has another session.
+    // W24: a client that repeats it after a lost connection has another session.
     besides: ['session_id'],
-    // W45: arguments that no schema names are nobody's.
+    // W45: arguments that no schema names belong to no tool.
     understood: ({ task, ...rest }) => ({ ...rest, task: { ...task, steps: task.steps.map((step) => knownStep(desk, step)) } }),
     async load(read, { session_id, task, approval = null, wait_for_approval = false }, { actor, now }): Promise<Submitting> {
       await openSession(read, session_id, actor)
       const policy = policyFor(desk, actor)
-      const found = await judged(desk, { session_id, policy, task, approval, waits: wait_for_approval, now })
+      const found = await judgeSteps(desk, { session_id, policy, task, approval, waits: wait_for_approval, now })
       const most = policy.queue + policy.concurrent
       if ((await read.count(Task, 'open', [policy.name])) >= most) throw full(policy)
       const isUsed = found.approval !== null && (await read.maybe(UsedApproval, found.approval.receipt_id)) !== null
@@ -280,7 +280,7 @@ const cancel = command({
 })
 
 /** The last fact of a task. */
-export const finished = (task: Task, status: Task['status'], code: string | null, now: string) => {
+export const finishTask = (task: Task, status: Task['status'], code: string | null, now: string) => {
   const next: Task = { ...task, status, code, waiting: false, finished_at: now }
   return { task: next, detail: { ...aboutTask(task), status, ...(code === null ? {} : { code }) } satisfies Value }
 }
@@ -298,7 +298,7 @@ const finish = command({
   audit: 'task.finish',
   load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
   decide({ task }, { status, code = null }, { now }) {
-    const end = finished(task, status, code, now)
+    const end = finishTask(task, status, code, now)
     return { facts: [fact('task.finish', [image(Task, end.task)], { detail: end.detail })], output: { status } }
   },
   example: { given: 'submitted', as: 'system', input: ({ task_id }) => ({ task_id, status: 'CANCELLED' }) },

@@ -26,7 +26,7 @@ const classes = ['T1', 'T2', 'T3', 'T4'] as const
 
 /** Everything that the gate looks at besides the submission. */
 export type Gate = {
-  /** The sender by the broker's word; null: nobody has proven anything. */
+  /** The sender by the broker's word; null: it gave none. */
   readonly sender: string | null
   readonly caller: Caller | null
   readonly capability: Capability | null

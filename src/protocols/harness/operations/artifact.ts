@@ -35,7 +35,7 @@ async function refuseStranger({ session_id, name, token, until, ticket }: Shown,
 
 const handOut = command({
   name: 'harness.fetch',
-  summary: 'Hand out an artifact of a session to whoever shows the token of the session or a ticket for it. The system calls it.',
+  summary: 'Hand out an artifact of a session for the token of the session or a ticket for the artifact. The system calls it.',
   draft: 'HCP 1.0, L4: Artifacts; L3: Data Classification',
   input: t.Object({
     session_id: Id,

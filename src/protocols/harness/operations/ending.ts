@@ -9,13 +9,13 @@ import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, type Change, type Context, type Read } from '#kernel/declare/operation.ts'
 import { either, t, type Static } from '#kernel/declare/schema.ts'
-import { Attempt, executed, executor, isNotOver, isPresentAttempt } from '../access.ts'
+import { Attempt, executedSession, executor, isNotOver, isPresentAttempt } from '../access.ts'
 import { Content, Id, Open, Words, type Artifact, type Session } from '../schema.ts'
 import { outputProblem } from '../session/answers.ts'
 import { complete as completed, fail as failed } from '../session/ends.ts'
-import { confide, ended, unsealed } from '../session/speech.ts'
-import { SessionView, shownWith } from '../session/view.ts'
-import { speaking } from './work.ts'
+import { confide, unseal } from '../session/speech.ts'
+import { sessionOutcome, SessionView } from '../session/view.ts'
+import { scriptAtWork } from './work.ts'
 
 const ArtifactInput = t.Object({
   name: t.String({ minLength: 1, maxLength: limits.nameCharsMax }),
@@ -29,7 +29,7 @@ const Artifacts = t.Optional(t.Array(ArtifactInput, { maxItems: limits.harnessAr
 type Made = { readonly artifacts: Artifact[]; readonly puts: Change[] }
 const wrong = (words: string): Refusal => new Refusal('INVALID_REQUEST', words, { field: 'artifacts' })
 
-/** The ticket of an artifact: whoever has it may fetch it until then (C38). */
+/** The ticket of an artifact: a client that has it may fetch it until then (C38). */
 export const ticketOf = ({ notary }: Pick<Context, 'notary'>, session_id: string, name: string, until: string): string =>
   notary.commit(`hcp-artifact ${session_id} ${until} ${name}`).slice(0, 32)
 
@@ -75,8 +75,8 @@ async function artifactsFrom(given: readonly ArtifactInput[], session: Session, 
 }
 
 async function ending(read: Read, session_id: string, context: Context) {
-  const state = await executed(read, session_id)
-  const submission = (await unsealed(context, state.task.submission, state.task.sealed)) as {
+  const state = await executedSession(read, session_id)
+  const submission = (await unseal(context, state.task.submission, state.task.sealed)) as {
     expected_output?: { schema?: object; required_fields?: string[] }
   }
   return { ...state, expected: submission.expected_output }
@@ -107,13 +107,10 @@ const complete = command({
       const problem = outputProblem(outputs, expected)
       if (problem !== null) throw new Refusal('INVALID_OUTPUT', problem, { field: 'outputs' })
     }
-    const script = speaking(state, context)
+    const script = scriptAtWork(state, context)
     completed(script, told, made.artifacts)
     script.puts.push(...made.puts)
-    return {
-      ...ended(script),
-      output: { session: shownWith({ ...script.session, outputs: script.session.state === 'COMPLETED' ? outputs : null }, script.cursor) },
-    }
+    return sessionOutcome(script, { outputs: script.session.state === 'COMPLETED' ? outputs : null })
   },
   example: { given: 'executing', as: 'devin', input: ({ session: { session_id } }) => ({ session_id, outputs: { thickness: 3 } }) },
 })
@@ -166,13 +163,10 @@ const fail = command({
     return { ...state, details, confided, made: await artifactsFrom(artifacts, state.session, context) }
   },
   decide({ details, confided, made, ...state }, { error_code, error_message, partial_outputs = null }, context) {
-    const script = speaking(state, context)
+    const script = scriptAtWork(state, context)
     failed(script, { error_code, error_message, ...confided, artifacts: made.artifacts })
     script.puts.push(...made.puts)
-    return {
-      ...ended(script),
-      output: { session: shownWith({ ...script.session, error_details: details, partial_outputs }, script.cursor) },
-    }
+    return sessionOutcome(script, { error_details: details, partial_outputs })
   },
   example: {
     given: 'executing',

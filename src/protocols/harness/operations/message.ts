@@ -6,9 +6,9 @@ import { command, type Context, type Read } from '#kernel/declare/operation.ts'
 import { either, nullable, t } from '#kernel/declare/schema.ts'
 import { isHarnessId, type Envelope } from '../envelope.ts'
 import { Caller, Id, Open, Session, Tries } from '../schema.ts'
-import { answered } from '../session/answers.ts'
-import { aborted, DUPLICATE, strangerAnswer, submitted, TAKEN, type Incoming, type Plan } from '../session/commands.ts'
-import { ended, keep, scriptOf } from '../session/speech.ts'
+import { takeAnswer } from '../session/answers.ts'
+import { takeAbort, DUPLICATE, strangerAnswer, takeSubmission, TAKEN, type Incoming, type Plan } from '../session/commands.ts'
+import { outcomeOf, keep, scriptOf } from '../session/speech.ts'
 import { deadReasons } from '../wire.ts'
 import { whole } from '../access.ts'
 import { isEnded } from '../states.ts'
@@ -29,8 +29,8 @@ const EnvelopeInput = t.Object({
 
 const planFor = (read: Read, incoming: Incoming, context: Context): Promise<Plan> => {
   const { type } = incoming.envelope
-  if (type === 'task_submit') return submitted(read, incoming, context)
-  return type === 'abort' ? aborted(read, incoming, context) : answered(read, incoming, context)
+  if (type === 'task_submit') return takeSubmission(read, incoming, context)
+  return type === 'abort' ? takeAbort(read, incoming, context) : takeAnswer(read, incoming, context)
 }
 
 const receive = command({
@@ -119,7 +119,7 @@ const returned = command({
       suggestion: 'check callee_id, and that the other harness has declared its queue',
     }
     keep(script, { state: 'REJECTED', reason: 'unroutable', rejection, waiting_for: null, ended_at: context.now }, 'session.rejected')
-    return { ...ended(script), output: TAKEN }
+    return { ...outcomeOf(script), output: TAKEN }
   },
   example: { given: 'submitted', as: 'system', input: ({ session: { id } }) => ({ session_id: id, message_id: id }) },
 })

@@ -6,19 +6,18 @@ import { timestampOf } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule, type Change } from '#kernel/declare/operation.ts'
 import { either, t } from '#kernel/declare/schema.ts'
-import { executed, harnessIn, sessionOf, whole, type OfSession } from '../access.ts'
+import { executedSession, harnessIn, sessionOf, whole, type OfSession } from '../access.ts'
 import type { Payload } from '../envelope.ts'
 import { Answer, answerId, Cursor, Id, Route, routeId, type Session, Snapshot, Words, type Rejection, type Submission } from '../schema.ts'
 import { accept, endAbort, reject, tokenFor } from '../session/acceptance.ts'
 import { drain } from '../session/answers.ts'
 import { busyOf } from '../session/commands.ts'
 import { fail } from '../session/ends.ts'
-import { AMQP, command as say, ended, keep, scriptOf } from '../session/speech.ts'
-import { SessionView, shownWith } from '../session/view.ts'
+import { AMQP, command as say, keep, scriptOf } from '../session/speech.ts'
+import { sessionOutcome, SessionView } from '../session/view.ts'
 import { submitEnvelope } from './submit.ts'
 
 const output = t.Object({ session: SessionView })
-const shown = (script: { session: Session; cursor: Cursor }) => ({ session: shownWith(script.session, script.cursor) })
 
 const waits = rule<OfSession>(
   'PRECONDITION_FAILED',
@@ -50,7 +49,7 @@ const decide = command({
   ],
   audit: 'session.started',
   async load(read, { session_id, result }, context) {
-    const state = await executed(read, session_id)
+    const state = await executedSession(read, session_id)
     const of = state.task.declaration!
     const { constraints } = state.task.submission as Partial<Submission>
     const token = result === 'approved' ? await tokenFor(state.session, of, constraints?.max_duration, context) : null
@@ -69,12 +68,8 @@ const decide = command({
       const outgoing = reject(script, rejection, true)
       if (kept !== null) script.puts.push(put(Answer, kept.id, { ...kept, deliveries: [...kept.deliveries, outgoing] }))
     }
-    const made = ended(script)
-    return {
-      facts: made.facts.map((one, i) => (i === 0 ? { ...one, detail: { ...one.detail, by } } : one)),
-      puts: made.puts,
-      output: shown(script),
-    }
+    const made = sessionOutcome(script)
+    return { ...made, facts: made.facts.map((one, i) => (i === 0 ? { ...one, detail: { ...one.detail, by } } : one)) }
   },
   example: {
     given: 'awaiting',
@@ -101,7 +96,7 @@ const expire = command({
   ],
   audit: 'session.failed',
   async load(read, { session_id }) {
-    const state = await executed(read, session_id)
+    const state = await executedSession(read, session_id)
     return { ...state, kept: await read.raw(Answer, answerId(state.session.caller_id, state.session.submit_id)) }
   },
   decide({ session, cursor, task, kept }, _, context) {
@@ -118,7 +113,7 @@ const expire = command({
       if (kept !== null) script.puts.push(put(Answer, kept.id, { ...kept, deliveries: [...kept.deliveries, outgoing] }))
     } else if (session.state === 'ABORTING') endAbort(script, 'abort_timeout')
     else fail(script, { error_code: 'timeout', error_message: 'the time of the session is up' })
-    return { ...ended(script), output: shown(script) }
+    return sessionOutcome(script)
   },
   example: { given: 'late', as: 'system', input: ({ session: { session_id } }) => ({ session_id }) },
 })
@@ -136,7 +131,7 @@ const bind = command({
   decide({ session, cursor }, { run_id }, context) {
     const script = scriptOf(session, cursor, context)
     keep(script, { run_id }, 'session.bound')
-    return { ...ended(script), output: shown(script) }
+    return sessionOutcome(script)
   },
   example: { given: 'executing', as: 'system', input: ({ session: { session_id } }) => ({ session_id, run_id: 'run_1' }) },
 })
@@ -157,12 +152,12 @@ const settle = command({
     ),
   ],
   audit: 'session.failed',
-  load: (read, { session_id }) => executed(read, session_id),
+  load: (read, { session_id }) => executedSession(read, session_id),
   decide({ session, cursor }, { reason }, context) {
     const script = scriptOf(session, cursor, context)
     if (session.state === 'ABORTING') endAbort(script, reason)
     else fail(script, { error_code: 'resource_unavailable', error_message: `the run that executed it has ended: ${reason}` })
-    return { ...ended(script), output: shown(script) }
+    return sessionOutcome(script)
   },
   example: { given: 'executing', as: 'system', input: ({ session: { session_id } }) => ({ session_id, reason: 'cancelled' }) },
 })
@@ -187,14 +182,14 @@ const skip = command({
   decide({ session, cursor }, _, context) {
     const script = scriptOf(session, { ...cursor, gap_until: null }, context)
     drain(script, true)
-    return { ...ended(script), output: shown(script) }
+    return sessionOutcome(script)
   },
   example: { given: 'gapped', as: 'system', input: ({ session: { id } }) => ({ session_id: id }) },
 })
 
 const repeat = command({
   name: 'harness.repeat',
-  summary: 'Send a submission again that nobody has answered, as it is. The system calls it.',
+  summary: 'Send a submission that was not answered once more, as it is. The system calls it.',
   draft: 'HCP 1.0, L1: Retry',
   input: t.Object({ session_id: Id }),
   output,
@@ -221,11 +216,11 @@ const repeat = command({
       script.cursor = { ...cursor, republish_at: null }
       const rejection = { reason_code: 'no_answer', reason_message: `${session.callee_id} did not answer within a week` }
       keep(script, { state: 'REJECTED', reason: 'no_answer', rejection, waiting_for: null, ended_at: now }, 'session.rejected')
-      return { ...ended(script), output: shown(script) }
+      return sessionOutcome(script)
     }
     if (!isUnsent) say(script, submitEnvelope(session.submit_id, session.created_at, task.submission as Payload), task.sealed ?? {})
     script.cursor = { ...script.cursor, republish_at: timestampOf(Date.parse(now) + harnessIn(context).replyMs) }
-    return { ...ended(script), output: shown(script) }
+    return sessionOutcome(script)
   },
   example: { given: 'unanswered', as: 'system', input: ({ session: { id } }) => ({ session_id: id }) },
 })

@@ -13,8 +13,8 @@ import { HCP_VERSION, uuidOf, type Envelope, type Payload } from '../envelope.ts
 import { isInRange } from '../gate/versions.ts'
 import { Answer, answerId, HarnessId, Id, Session, Task, taskFields, Words } from '../schema.ts'
 import { blankSession, sealedFields } from '../session/commands.ts'
-import { command as say, ended, envelopeOf, isSealed, keep, newCursor, scriptOf } from '../session/speech.ts'
-import { SessionView, shownWith } from '../session/view.ts'
+import { command as say, envelopeOf, isSealed, keep, newCursor, scriptOf } from '../session/speech.ts'
+import { sessionOutcome, SessionView } from '../session/view.ts'
 
 const SubmitInput = t.Object({
   callee_id: HarnessId,
@@ -99,7 +99,7 @@ const submit = command({
       }),
     )
     say(script, submitEnvelope(id, now, isSealed(data) ? (plain as Payload) : payload), sealed ?? {})
-    return { ...ended(script), output: { session: shownWith(session, script.cursor) } }
+    return sessionOutcome(script)
   },
   example: {
     given: 'empty',
@@ -132,13 +132,13 @@ const abort = command({
     if (session.role !== 'caller') throw new Refusal('NOT_FOUND', `there is no session ${session_id} that was submitted here`)
     return { ...(await whole(read, session)), kept: await read.raw(Answer, answerId('self', session.id)) }
   },
-  decide({ session, cursor, kept }, { reason = 'aborted by whoever submitted it' }, context) {
+  decide({ session, cursor, kept }, { reason = 'aborted by its caller' }, context) {
     const script = scriptOf(session, { ...cursor, republish_at: null }, context)
     keep(script, { abort_reason: reason }, 'session.abort_requested')
     const token = kept?.token === undefined || kept.token === null ? {} : { session_token: kept.token }
     if (session.session_id === null) script.cursor = { ...script.cursor, abort: { reason } }
     else say(script, envelopeOf('abort', session.session_id, { reason: reason.slice(0, limits.reasonCharsMax), ...token }, context))
-    return { ...ended(script), output: { session: shownWith(script.session, script.cursor) } }
+    return sessionOutcome(script)
   },
   example: { given: 'submitted', as: 'alice', input: ({ session: { id } }) => ({ session_id: id, reason: 'Not needed any more.' }) },
 })

@@ -7,15 +7,15 @@ import { limits } from '#kernel/limits.ts'
 import { command, query, rule } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf, readListed } from '#kernel/declare/paging.ts'
 import { either, parse, t } from '#kernel/declare/schema.ts'
-import { Attempt, executed, executor, isPresentAttempt, isRunning, isWorkedOn, type AtWork } from '../access.ts'
+import { Attempt, executedSession, executor, isPresentAttempt, isRunning, isWorkedOn, type AtWork } from '../access.ts'
 import { uuidOf } from '../envelope.ts'
 import { Id, Open, Snapshot, Words, type SafetyEnvelope } from '../schema.ts'
-import { change, confide, ended, say, scriptOf, type Script } from '../session/speech.ts'
-import { SessionView, shownWith } from '../session/view.ts'
+import { change, confide, outcomeOf, say, scriptOf, type Script } from '../session/speech.ts'
+import { sessionOutcome, SessionView } from '../session/view.ts'
 import type { Context } from '#kernel/declare/operation.ts'
 
 /** A new attempt that goes on from a snapshot says so before anything else (C23). */
-export function speaking({ session, cursor, attempt }: AtWork, context: Context): Script {
+export function scriptAtWork({ session, cursor, attempt }: AtWork, context: Context): Script {
   const script = scriptOf(session, cursor, context)
   if (attempt === cursor.attempt) return script
   script.cursor = { ...cursor, attempt }
@@ -29,7 +29,6 @@ export function speaking({ session, cursor, attempt }: AtWork, context: Context)
     })
   return script
 }
-const answer = (script: Script) => ({ ...ended(script), output: { session: shownWith(script.session, script.cursor) } })
 
 const label = t.String({ maxLength: limits.labelCharsMax })
 /** Made once: a schema is compiled with its first use. */
@@ -57,16 +56,16 @@ const report = command({
   requires: [isWorkedOn, isPresentAttempt],
   audit: 'session.event',
   async load(read, { session_id, data }, context) {
-    const state = await executed(read, session_id)
+    const state = await executedSession(read, session_id)
     return { ...state, told: await confide(context, state.session.data_classification, data) }
   },
   decide({ told, ...state }, { event_type, data }, context) {
     parse(reports[event_type], { data })
-    const script = speaking(state, context)
+    const script = scriptAtWork(state, context)
     say(script, event_type, told)
     if (event_type === 'progress') script.cursor = { ...script.cursor, steps: script.cursor.steps + 1 }
     if (event_type === 'warning') noteWarning(script, told.sealed === null ? data : { code: (data as { code: string }).code })
-    return { ...ended(script), output: { sequence: script.cursor.sequence } }
+    return { ...outcomeOf(script), output: { sequence: script.cursor.sequence } }
   },
   example: {
     given: 'executing',
@@ -108,7 +107,7 @@ const snapshot = command({
   ],
   audit: 'session.event',
   async load(read, { session_id, state }, context) {
-    const own = await executed(read, session_id)
+    const own = await executedSession(read, session_id)
     return { ...own, kept: await confide(context, own.session.data_classification, state ?? null) }
   },
   decide({ kept, ...own }, { description = '', state = null, resumable = true }, context) {
@@ -116,7 +115,7 @@ const snapshot = command({
       throw new Refusal('TOO_LARGE', `state is at most ${limits.harnessSnapshotBytesMax} bytes: keep large data as an artifact`, {
         field: 'state',
       })
-    const script = speaking(own, context)
+    const script = scriptAtWork(own, context)
     const checkpoint_id = uuidOf(context.secret())
     const { id, project_id } = own.session
     const created_at = context.now
@@ -140,7 +139,7 @@ const snapshot = command({
       snapshot: resumable ? checkpoint_id : cursor.snapshot,
     }
     script.puts.push(put(Snapshot, made.id, made))
-    return { ...ended(script), output: { checkpoint_id, sequence: script.cursor.sequence } }
+    return { ...outcomeOf(script), output: { checkpoint_id, sequence: script.cursor.sequence } }
   },
   example: {
     given: 'executing',
@@ -160,7 +159,7 @@ const snapshots = query({
   }),
   callers: [system, executor],
   async load(read, input, { notary }) {
-    const { session, cursor, task, attempt } = await executed(read, input.session_id)
+    const { session, cursor, task, attempt } = await executedSession(read, input.session_id)
     if (input.attempt !== undefined && input.attempt !== attempt)
       throw new Refusal('CONFLICT', 'another process has taken the run since: take it again to go on')
     const listed = await read.list(Snapshot, 'session', [[session.id]], { ...pageIn('harness.snapshots', input), reverse: true })
@@ -234,10 +233,10 @@ const guard = command({
     isPresentAttempt,
   ],
   audit: null,
-  load: (read, { session_id }) => executed(read, session_id),
+  load: (read, { session_id }) => executedSession(read, session_id),
   decide(state, { parameter, value, action, emergency }, context) {
     const envelope = state.task.declaration!.safety_envelope
-    const script = speaking(state, context)
+    const script = scriptAtWork(state, context)
     if (emergency !== undefined) {
       const procedure = procedureFor(envelope, emergency)
       const data = { code: 'emergency', message: emergency, details: { procedure } }
@@ -247,7 +246,7 @@ const guard = command({
         ...script.cursor,
         risk_events: [...script.cursor.risk_events, { kind: 'emergency', emergency, at: context.now }].slice(-limits.harnessNotesMax),
       }
-      return { ...ended(script), output: { procedure } }
+      return { ...outcomeOf(script), output: { procedure } }
     }
     const problem = violation(envelope, {
       ...(parameter === undefined ? {} : { parameter, value: value! }),
@@ -256,7 +255,7 @@ const guard = command({
     if (problem !== null)
       throw new Refusal('SAFETY_VIOLATION', `${problem}: do not do it`, { parameter: parameter ?? null, action: action ?? null })
     script.cursor = { ...script.cursor, steps: script.cursor.steps + 1 }
-    return { ...ended(script), output: { allowed: true } }
+    return { ...outcomeOf(script), output: { allowed: true } }
   },
   example: {
     given: 'executing',
@@ -274,11 +273,11 @@ const pause = command({
   callers: [executor],
   requires: [isRunning, isPresentAttempt],
   audit: 'session.paused',
-  load: (read, { session_id }) => executed(read, session_id),
+  load: (read, { session_id }) => executedSession(read, session_id),
   decide(state, { reason = 'paused' }, context) {
-    const script = speaking(state, context)
+    const script = scriptAtWork(state, context)
     change(script, 'PAUSED', reason)
-    return answer(script)
+    return sessionOutcome(script)
   },
   example: { given: 'executing', as: 'devin', input: ({ session: { session_id } }) => ({ session_id, reason: 'The gas is changed.' }) },
 })
@@ -295,11 +294,11 @@ const resume = command({
     isPresentAttempt,
   ],
   audit: 'session.running',
-  load: (read, { session_id }) => executed(read, session_id),
+  load: (read, { session_id }) => executedSession(read, session_id),
   decide(state, { reason = 'resumed' }, context) {
-    const script = speaking(state, context)
+    const script = scriptAtWork(state, context)
     change(script, 'RUNNING', reason)
-    return answer(script)
+    return sessionOutcome(script)
   },
   example: { given: 'paused', as: 'devin', input: ({ session: { session_id } }) => ({ session_id }) },
 })

@@ -80,7 +80,7 @@ export function wait(script: Script, of: Capability): Outgoing {
   return say(script, 'state_changed', { from_state: 'PENDING', to_state: 'PENDING', reason: 'awaiting_human', deadline }, {}, true)
 }
 
-/** The caller takes it back: at once while it waits for people, after a clean-up that is bounded while somebody works on it. */
+/** The caller takes it back: at once while it waits for people, after a clean-up that is bounded while it is worked on. */
 export function beginAbort(script: Script, of: Capability, reason: string): void {
   const { now } = script.context
   if (script.session.state === 'PENDING') {

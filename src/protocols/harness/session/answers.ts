@@ -4,6 +4,7 @@ import { fact, image, put } from '#kernel/declare/facts.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
 import { refuseMismatch } from '#kernel/declare/foreign-schema.ts'
+import { isObject } from '#kernel/codec/strict-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Context, Read } from '#kernel/declare/operation.ts'
 import type { Value } from '#kernel/log/store.ts'
@@ -27,7 +28,7 @@ import {
 import { canMove, isEnded, isState, type SessionState } from '../states.ts'
 import { risks } from '../gate/risk.ts'
 import { dead, DUPLICATE, TAKEN, type Incoming, type Plan } from './commands.ts'
-import { command, confide, ended, envelopeOf, scriptOf, sealedOf, unsealed, type Confided, type Script } from './speech.ts'
+import { command, confide, outcomeOf, envelopeOf, scriptOf, sealedOf, unseal, type Confided, type Script } from './speech.ts'
 
 /** Of a session that was submitted from here, by its own id or by the message that it answers; null: there is none. */
 async function askedFor(read: Read, { envelope, user_id }: Incoming): Promise<Session | null> {
@@ -44,7 +45,7 @@ async function askedFor(read: Read, { envelope, user_id }: Incoming): Promise<Se
   return ours.find((session) => session!.callee_id === user_id) ?? ours[0] ?? null
 }
 
-export async function answered(read: Read, incoming: Incoming, context: Context): Promise<Plan> {
+export async function takeAnswer(read: Read, incoming: Incoming, context: Context): Promise<Plan> {
   const { envelope, user_id } = incoming
   const { checksSenders } = harnessIn(context)
   if (checksSenders && user_id === null) return dead('unauthorized', 'the message does not say who has sent it (user_id)')
@@ -67,7 +68,6 @@ async function unknown(read: Read, { envelope, user_id }: Incoming): Promise<Pla
   return dead('unknown_session', `there is no session ${envelope.session_id ?? 'of this submission'}`)
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
 const isText = (value: unknown): value is string => typeof value === 'string'
 
 /** Fields that each type must have; what else is in it is kept as it is. */
@@ -96,12 +96,12 @@ async function event({ session, cursor }: OfSession, { envelope }: Incoming, con
   if (isLate) {
     script.cursor = { ...cursor, missing: cursor.missing.filter((one) => one !== sequence) }
     note(script, held, true)
-    return { ...ended(script), output: TAKEN }
+    return { ...outcomeOf(script), output: TAKEN }
   }
   noticeAnswer(script, null)
   hold(script, held)
   drain(script, false)
-  return { ...ended(script), output: TAKEN }
+  return { ...outcomeOf(script), output: TAKEN }
 }
 
 type Heard = { readonly type: string; readonly message_id: string; readonly timestamp: string; readonly payload: Payload }
@@ -289,10 +289,10 @@ async function unnumbered(read: Read, { session, cursor, task }: OfSession, { en
     hold(script, own)
     drain(script, false)
   }
-  return { ...ended(script), output: TAKEN }
+  return { ...outcomeOf(script), output: TAKEN }
 }
 
-/** For an abort, which shows it where the broker does not say who we are (C9). No fact holds it, and nobody is shown it. */
+/** For an abort, which shows it where the broker does not say who we are (C9). No fact holds it, and no answer shows it. */
 async function keepToken(read: Read, script: Script, token: string): Promise<void> {
   const id = answerId('self', script.session.id)
   if (token.length > limits.sessionTokenCharsMax || (await read.raw(Answer, id)) !== null) return
@@ -310,7 +310,7 @@ async function confidedFields(session: Session, payload: Payload, context: Conte
 
 /** Whether the outputs are what was asked for: it is said, and nothing is thrown away. */
 async function judgedOutputs(payload: Payload, task: OfSession['task'], context: Context): Promise<Payload> {
-  const submission = (await unsealed(context, task.submission, task.sealed)) as {
+  const submission = (await unseal(context, task.submission, task.sealed)) as {
     expected_output?: { schema?: object; required_fields?: string[] }
   }
   return { $valid: outputProblem(payload['outputs'], submission.expected_output) === null }
@@ -382,7 +382,7 @@ function settle(script: Script, { type, payload: given }: Held): void {
     ...sealed,
   })
 }
-/** An end says that the work went on: nobody need have heard of that. */
+/** An end says that the work went on: that need not have been told before. */
 function resumed(script: Script): void {
   if (script.session.state === 'PAUSED' || script.session.state === 'PENDING') goTo(script, 'RUNNING', null)
 }

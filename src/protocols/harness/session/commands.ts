@@ -9,7 +9,18 @@ import { Answer, answerId, Caller, Capability, Cursor, Session, Snapshot, Task, 
 import { isEnded } from '../states.ts'
 import type { DeadReason } from '../wire.ts'
 import { accept, beginAbort, reject, tokenFor, wait } from './acceptance.ts'
-import { confide, deliveryOf, ended, envelopeOf, isSealed, newCursor, scriptOf, sealedOf, type Confided, type Outgoing } from './speech.ts'
+import {
+  confide,
+  deliveryOf,
+  outcomeOf,
+  envelopeOf,
+  isSealed,
+  newCursor,
+  scriptOf,
+  sealedOf,
+  type Confided,
+  type Outgoing,
+} from './speech.ts'
 
 export type Outcome = {
   readonly outcome: 'taken' | 'duplicate' | 'dead' | 'later'
@@ -36,7 +47,7 @@ export const senderOf = ({ user_id }: Incoming, claimed: unknown, { terms }: Con
 
 // --- task_submit -----------------------------------------------------------------------------------------------------------
 
-export async function submitted(read: Read, incoming: Incoming, context: Context): Promise<Plan> {
+export async function takeSubmission(read: Read, incoming: Incoming, context: Context): Promise<Plan> {
   const { payload, message_id } = incoming.envelope
   const sender = senderOf(incoming, payload['caller_id'], context)
   if (sender === null || sender !== payload['caller_id']) return unauthorized(read, incoming, context)
@@ -169,7 +180,7 @@ async function opened(read: Read, envelope: Envelope, gate: Gate, verdict: Verdi
     deliveries: [outgoing],
     token,
   }
-  const done = ended(script)
+  const done = outcomeOf(script)
   const first = fact('session.opened', [image(Session, { ...session, waiting_for: null }), image(Task, task)], {
     detail: { capability: session.capability, caller_id: session.caller_id, data: session.data_classification },
   })
@@ -273,7 +284,7 @@ export async function sealedFields(
 
 // --- abort -----------------------------------------------------------------------------------------------------------------
 
-export async function aborted(read: Read, incoming: Incoming, context: Context): Promise<Plan> {
+export async function takeAbort(read: Read, incoming: Incoming, context: Context): Promise<Plan> {
   const { session_id, payload, message_id } = incoming.envelope
   const session = await read.raw(Session, session_id!)
   const { checksSenders } = harnessIn(context)
@@ -294,5 +305,5 @@ export async function aborted(read: Read, incoming: Incoming, context: Context):
   const script = scriptOf(session, { ...state.cursor, seen: [...state.cursor.seen, { message_id, digest: '' }].slice(-20) }, context)
   const reason = typeof payload['reason'] === 'string' ? payload['reason'].slice(0, 1_000) : 'the caller aborted it'
   beginAbort(script, state.task.declaration!, reason)
-  return { ...ended(script), output: TAKEN }
+  return { ...outcomeOf(script), output: TAKEN }
 }

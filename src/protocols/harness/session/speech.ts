@@ -18,7 +18,7 @@ import {
   type Payload,
 } from '../envelope.ts'
 import { Cursor, Event, eventId, Session, type DataClass } from '../schema.ts'
-import { isEnded, moved, type SessionState } from '../states.ts'
+import { isEnded, nextState, type SessionState } from '../states.ts'
 
 export const AMQP = 'amqp'
 
@@ -48,7 +48,7 @@ export function sealedOf(confided: Readonly<Record<string, Confided>>): Record<s
   return sealed.length === 0 ? null : Object.fromEntries(sealed)
 }
 /** A document's fields with what was sealed of them. */
-export async function unsealed<T extends object>(
+export async function unseal<T extends object>(
   context: Pick<Context, 'notary'>,
   value: T,
   sealed: Readonly<Record<string, string>> | null,
@@ -168,7 +168,7 @@ const isConfided = (data: Confided | Payload): data is Confided => 'plain' in da
 /** Another state by the table, in the record; who follows the session is told by whichever message says it (C16). */
 export function move(script: Script, to: SessionState, more: Partial<Session> = {}, action: string = actionOf(to)): void {
   const { now } = script.context
-  const state = moved(script.session.state, to)
+  const state = nextState(script.session.state, to)
   const ended = isEnded(to) ? { ended_at: now, waiting_for: null, deadline: keptUntil(now) } : {}
   script.session = { ...script.session, state, updated_at: now, ...ended, ...more }
   script.facts.push(fact(action, [image(Session, script.session)], { detail: { state, reason: script.session.reason } }))
@@ -195,7 +195,7 @@ export function keep(script: Script, more: Partial<Session>, action: string): vo
 }
 
 /** Everything together; the cursor goes with it. */
-export const ended = (script: Script): { facts: Made[]; puts: Change[] } => ({
+export const outcomeOf = (script: Script): { facts: Made[]; puts: Change[] } => ({
   facts: script.facts,
   puts: [...script.puts, put(Cursor, script.session.id, script.cursor)],
 })

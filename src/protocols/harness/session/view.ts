@@ -2,7 +2,7 @@
 import type { Context, Read } from '#kernel/declare/operation.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { Cursor, type Event, Session } from '../schema.ts'
-import { unsealed } from './speech.ts'
+import { outcomeOf, unseal, type Script } from './speech.ts'
 
 const { sealed: _, resources: __, deadline: ___, ...shown } = Session.schema.properties
 export const SessionView = t.Object({
@@ -15,13 +15,18 @@ export type SessionView = Static<typeof SessionView>
 
 export async function viewOf(read: Read, session: Session, context: Pick<Context, 'notary'>): Promise<SessionView> {
   const cursor = await read.raw(Cursor, session.id)
-  return shownWith(await unsealed(context, session, session.sealed), cursor)
+  return shownWith(await unseal(context, session, session.sealed), cursor)
 }
 export function shownWith(session: Session, cursor: Cursor | null): SessionView {
   const { sealed: _sealed, resources: _resources, ...rest } = session
   const deadline = session.ended_at === null ? session.deadline : null
   return { ...rest, deadline, last_processed_sequence: cursor?.sequence ?? 0, missing_sequences: cursor?.missing ?? [] }
 }
+/** The outcome of an operation whose answer is the session as it is then, with fields that the session itself does not keep. */
+export const sessionOutcome = (script: Script, more: Partial<Session> = {}) => ({
+  ...outcomeOf(script),
+  output: { session: shownWith({ ...script.session, ...more }, script.cursor) },
+})
 
 export const EventView = t.Object({
   session_id: nullable(t.String()),

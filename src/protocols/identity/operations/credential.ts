@@ -64,7 +64,7 @@ const issue = command({
       revoked_at: null,
     }
     const max = limits.keysPerSubjectMax
-    // Time alone takes no key out of the count: whoever needs the room puts away those that have expired.
+    // Time alone takes no key out of the count: a new key that needs the room puts away those that have expired.
     const away = expired.map((old) => image(Key, { ...old, revoked_at: now }))
     return {
       facts: [fact('key.issued', [image(Key, key), ...away])],

@@ -65,7 +65,7 @@ const open = command({
       expires_at,
       closed_at: null,
     }
-    // Nobody closes what simply ended: the next one of the same person does.
+    // A session that simply ended is not closed: the next one of the same person does.
     const away = over.map((old) => image(Session, { ...old, closed_at: now }))
     return {
       facts: [fact('session.opened', [image(Session, session), image(Login, { ...login, used_at: now }), ...away])],

@@ -3,7 +3,15 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { alikeIn, fold, isAlike, refuseHostile, refuseHostileLabel, shown, warningsOf } from '#protocols/execution/asking/hostile-text.ts'
+import {
+  alikeIn,
+  fold,
+  isAlike,
+  refuseHostile,
+  refuseHostileLabel,
+  shownText,
+  warningsOf,
+} from '#protocols/execution/asking/hostile-text.ts'
 
 const refusedWith =
   (words: RegExp) =>
@@ -54,13 +62,13 @@ for (const [name, text] of Object.entries(welcome)) {
   test(`${name} passes as it is`, () => {
     refuseHostile(text, 'payload.question')
     refuseHostileLabel(text, 'payload.question')
-    assert.equal(shown(text), text)
+    assert.equal(shownText(text), text)
   })
 }
 test('several lines pass in a question and stay as they are, not in a label', () => {
   for (const text of ['one\ntwo', 'one\r\ntwo', 'a\tb']) {
     refuseHostile(text, 'payload.question')
-    assert.equal(shown(text), text)
+    assert.equal(shownText(text), text)
     assert.throws(() => refuseHostileLabel(text, 'payload.question'), refusedWith(/must be one line without tabs/))
   }
 })
@@ -98,8 +106,8 @@ const hostile: readonly (readonly [title: string, text: string, words: RegExp, s
 for (const [title, text, words, escaped] of hostile) {
   test(`${title} is refused in what people decide by, and shown escaped elsewhere`, () => {
     assert.throws(() => refuseHostile(text, 'payload.question'), refusedWith(words))
-    assert.equal(shown(text), escaped)
-    assert.equal(shown(shown(text)), escaped)
+    assert.equal(shownText(text), escaped)
+    assert.equal(shownText(shownText(text)), escaped)
     assert.ok(warningsOf([text]).includes('contains characters that cannot be seen; they are shown as escapes'))
   })
 }
@@ -238,7 +246,7 @@ test('of every label with one letter replaced, none gets through unseen', () => 
     for (const [place, letter] of Array.from(label).entries())
       for (const twin of twins[letter] ?? []) {
         const other = label.slice(0, place) + twin + label.slice(place + 1)
-        assert.ok(isCaught(label, other), `${label} / ${shown(other)}`)
+        assert.ok(isCaught(label, other), `${label} / ${shownText(other)}`)
         pairs++
       }
   assert.ok(pairs >= 300, String(pairs))
@@ -256,7 +264,7 @@ test('nor with any number of them replaced, or cases and spaces changed', () => 
   fc.assert(
     fc.property(replaced, ([label, other]) => {
       fc.pre(label !== other)
-      assert.ok(isCaught(label, other), `${label} / ${shown(other)}`)
+      assert.ok(isCaught(label, other), `${label} / ${shownText(other)}`)
     }),
     { numRuns: 500 },
   )
@@ -268,9 +276,9 @@ const anyText = fc.oneof(fc.string({ unit: 'binary', maxLength: 60 }), fc.string
 test('what is shown has nothing hostile left in it, and showing it again changes nothing', () => {
   fc.assert(
     fc.property(anyText, (text) => {
-      const once = shown(text)
+      const once = shownText(text)
       refuseHostile(once, 'payload.question')
-      assert.equal(shown(once), once)
+      assert.equal(shownText(once), once)
       assert.equal(
         refuses(() => refuseHostile(text, 'payload.question')),
         once !== text,

@@ -1,0 +1,6 @@
+// Bounded maps: at the bound, the entry that has stood there longest makes room for a new one.
+
+export function setBounded<K, V>(map: Map<K, V>, key: K, value: V, max: number): void {
+  if (map.size >= max && !map.has(key)) map.delete(map.keys().next().value!)
+  map.set(key, value)
+}
