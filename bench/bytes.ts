@@ -176,7 +176,7 @@ export const bytes: Bench = {
   },
 }
 
-/** What SHA-256 takes by itself: the copy does without it. */
+/** The time of SHA-256 by itself: the copy does without it. */
 async function hashed(path: string): Promise<number> {
   const all = await readFile(path)
   const began = performance.now()

@@ -100,7 +100,7 @@ export async function fill(data: string, tasks: number, say: (line: string) => v
   folder.release()
 }
 
-/** What a server does little by little while it runs, at once. */
+/** The upkeep that a server does little by little while it runs, at once. */
 export async function verifyAll(data: string, say: (line: string) => void): Promise<void> {
   const folder = openDataFolder(data)
   const store = sqliteStore(folder.database)

@@ -46,7 +46,7 @@ export async function startPullAgents(port: number, person: string, agents: read
 // --- The process of the agents -----------------------------------------------------------------------------------------------
 
 const WORKER = 'bench'
-/** What one call may take. */
+/** The most that one call may take. */
 const TAKEN_MAX = 50
 const spec = { goal: 'Count the tasks that are done in a second', acceptance_criteria: ['each is counted once'] }
 const payload = { kind: 'inline', uri: 'data:text/plain,counted' }

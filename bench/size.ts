@@ -182,7 +182,7 @@ function rowsOf({ empty, full }: Record<Size, Measured>): Row[] {
   ]
 }
 
-/** What the owner of the project asks: everything in it is theirs to see. */
+/** The questions of the project's owner: everything in it is theirs to see. */
 async function requestsFor({ server, keys: { owner } }: Side): Promise<Record<Question, Buffer[]>> {
   const { ask, close } = askerOf(server.port, owner)
   const bytesOf = (operation: string, input: object): Buffer => requestBytes(`/v1/${operation}`, owner, JSON.stringify(input))

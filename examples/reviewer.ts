@@ -1,4 +1,4 @@
-// A reviewer: it reads the diffs that its task names, asks before it calls something a blocker, and delivers a report. What becomes of
+// A reviewer: it reads the diffs that its task names, asks before it calls something a blocker, and delivers a report. The fate of
 // the work is decided by people; an agent never submits a review.
 //
 //   COUNTERSIGN_KEY=... node examples/reviewer.ts

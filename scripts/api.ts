@@ -88,7 +88,7 @@ const followed = (name: string): string => {
   return `Stream: server-sent events, answered to ${paths.map((path) => `\`GET ${path}\``).join(' and ')}, with the input in the query`
 }
 
-/** What is sent as JSON, or in the query where the body is bytes. */
+/** Fields that are sent as JSON, or in the query where the body is bytes. */
 function inputOf({ requestBody, parameters = [] }: Described): { schema: Schema; example?: object } {
   const own = parameters.filter((one): one is Parameter => 'in' in one && one.in === 'query')
   const body = requestBody?.content['application/json']

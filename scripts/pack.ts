@@ -20,7 +20,7 @@ type Manifest = Record<string, unknown> & {
 /** `./src/kernel/*.ts` as it is called in the package. */
 const built = (path: string, extension = '.js'): string => path.replace(/^(\.{1,2}\/)src\//, '$1dist/').replace(/\.ts$/, extension)
 
-/** What is imported by path ends in .js; what is imported by `#` is for the manifest. */
+/** An import by path ends in .js; one by `#` is for the manifest. */
 const renamed = (code: string): string =>
   code.replaceAll(
     /(\bfrom\s*|\bimport\s*\(?\s*)(['"])(\.{1,2}\/[^'"\n]+\.ts)\2/g,
@@ -30,7 +30,7 @@ const renamed = (code: string): string =>
 /** JavaScript with the same lines and columns. */
 export const javascriptOf = (typescript: string): string => renamed(stripTypeScriptTypes(typescript, { mode: 'strip' }))
 
-/** What users of the package need to know of it; nothing of how it is developed. */
+/** The words that users of the package need; nothing of how it is developed. */
 export function manifestOf({ bin, exports, imports, ...all }: Manifest): Record<string, unknown> {
   const { name, version, description, license, type, engines, dependencies } = all
   const both = (path: string) => ({ types: built(path, '.d.ts'), default: built(path) })

@@ -12,7 +12,7 @@ const stallMs = { betweenTests: 90_000, withinTest: 310_000 }
 /** Node's test ids are unique within one file, which is one process. */
 type Test = EventData.TestDequeue | EventData.TestComplete
 type File = { tests: number; failures: string[]; open: Map<number, Test>; output: string; begun: boolean; ended: boolean }
-/** What Node's errors carry beyond their published type. */
+/** Fields that Node's errors carry beyond their published type. */
 type Failure = Error & { failureType?: string; exitCode?: number }
 
 const outputLengthMax = 100_000
@@ -47,7 +47,7 @@ function explain(error: Failure | undefined): string {
   return typeof cause === 'string' ? cause : inspect(cause, { depth: 8 })
 }
 
-/** What is to be said about it at once. */
+/** The words about it that are said at once. */
 function endTest(result: EventData.TestComplete): string {
   const file = fileOf(entryOf(result))
   const { passed, type } = result.details

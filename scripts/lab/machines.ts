@@ -150,7 +150,7 @@ function nodeOf(name: MachineName, folder: string): string {
   return own
 }
 
-/** What is booted: the initramfs is written into the cache, the arguments are QEMU's. */
+/** The machine that is booted: the initramfs is written into the cache, the arguments are QEMU's. */
 export async function assemble(name: MachineName): Promise<Machine> {
   const { libs, loader, cpu } = parts[name]
   const folder = join(cacheFolder(), name)

@@ -1,5 +1,6 @@
 // An MCP server as a source of tools: over stdio as a child process, or over Streamable HTTP. The client library is loaded when the
 // first such source starts, so that a server without any stays small.
+import { backoffMs } from '#kernel/codec/backoff.ts'
 import type { Client, Tool, Transport } from '@modelcontextprotocol/client'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
@@ -92,7 +93,7 @@ export function mcpSource(settings: McpSettings, clock: Clock, log: SourceLog, c
       // A server that served for a while has earned a quick return.
       failures = clock.now() - began > bounds.backoffMsMax ? 1 : failures + 1
       log.warn({ source: name, error: why }, 'an MCP server cannot be reached; trying again')
-      await clock.sleep(Math.min(bounds.backoffMsMax, bounds.backoffMs * 2 ** Math.min(failures - 1, 16)), stopping.signal)
+      await clock.sleep(backoffMs(bounds.backoffMs, bounds.backoffMsMax, failures - 1), stopping.signal)
     }
   }
 

@@ -1,5 +1,6 @@
 // The store for several servers: one PostgreSQL. Commits take turns at one row, so positions have no gaps and commit order is their order;
 // nothing that decides a commit comes from a cache; reads are as new as the barrier before them.
+import { backoffMs } from '#kernel/codec/backoff.ts'
 import { randomUUID } from 'node:crypto'
 import type { Backend } from '#kernel/log/backend.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
@@ -142,7 +143,7 @@ function queryOn(link: Link, told: (isReachable: boolean) => void, mostMs = READ
         if (error instanceof Refusal || isLost(error)) told(false)
         if (error instanceof Refusal || !isLost(error)) throw unavailableFor(error) ?? error
         link.drop()
-        const pauseMs = Math.min(500, 20 * 2 ** attempt)
+        const pauseMs = backoffMs(20, 500, attempt)
         if (performance.now() + pauseMs > until) throw unavailableFor(error) ?? error
         await new Promise((done) => setTimeout(done, pauseMs))
       }

@@ -1,5 +1,6 @@
 // Messages to other harnesses: a channel of the outbox, in the order of each session. A message leaves the outbox only when the broker has
 // confirmed it, and one that no queue takes is told to the operation that ends its session.
+import { backoffMs } from '#kernel/codec/backoff.ts'
 import type { Delivery } from '#kernel/log/outbox-document.ts'
 import type { Caller, Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
@@ -52,7 +53,7 @@ export function amqp(kernel: Kernel, { id, publish, notary }: AmqpOptions, log: 
     ordered: true,
     window: WINDOW,
     lanesMax: LANES_MAX,
-    backoffMs: (attempt) => Math.min(BACKOFF_MS_MAX, 500 * 2 ** attempt),
+    backoffMs: (attempt) => backoffMs(500, BACKOFF_MS_MAX, attempt),
     async send({ body, lane }: Delivery, as) {
       const outgoing = body as Outgoing
       const before = turns.get(lane)

@@ -1,5 +1,6 @@
 // The effect runner: a port acts, and the outcome is recorded, however long that takes. An effect that a crash left open is recorded as
 // unknown at the next start; nothing is done a second time.
+import { backoffMs } from '#kernel/codec/backoff.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { Pending, type Perform } from '#kernel/call/effects.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
@@ -45,7 +46,7 @@ export function createEffects(ports: Readonly<Record<string, Port>>, clock: Cloc
       } catch (error) {
         if (isFinal(error) || attempt === ATTEMPTS_MAX || ending.signal.aborted) throw error
         // It was done: that it cannot be written down now does not make it undone.
-        await clock.sleep(Math.min(BACKOFF_MS_MAX, BACKOFF_MS * 2 ** Math.min(attempt, 10)), ending.signal)
+        await clock.sleep(backoffMs(BACKOFF_MS, BACKOFF_MS_MAX, attempt), ending.signal)
       }
     }
   }

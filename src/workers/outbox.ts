@@ -1,5 +1,6 @@
 // The outbox: the one loop behind everything that leaves the process. A channel says how to send; order in a lane,
 // retry, backoff, wake-up, bounded concurrency and settling in bulk are here, once.
+import { backoffMs } from '#kernel/codec/backoff.ts'
 import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
 import { Delivery } from '#kernel/log/outbox-document.ts'
 import type { Caller } from '#kernel/log/streams.ts'
@@ -301,7 +302,7 @@ function createSettler(
         )
         // An unrecorded one is sent again after the next start.
         if (stopping().aborted || !duty.holds()) return
-        await clock.sleep(Math.min(PAUSE_MS_MAX, 100 * 2 ** attempt), stopping())
+        await clock.sleep(backoffMs(100, PAUSE_MS_MAX, attempt), stopping())
       }
     }
   }

@@ -1,5 +1,6 @@
 // Timers: documents that are due. Each kind declares the operation that acts on one of its documents at a time, and the index of these
 // times is the truth. Acting on a document changes it, and with it the time; nothing has to be settled.
+import { backoffMs } from '#kernel/codec/backoff.ts'
 import { setBounded } from '#kernel/codec/bounded-map.ts'
 import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
@@ -27,7 +28,7 @@ export function runTimers(kernel: Kernel, clock: Clock, log: WorkerLog, duty: Du
   function pause(key: Key): void {
     const tries = (paused.get(key)?.tries ?? 0) + 1
     // Forgetting one only means that it is tried again sooner.
-    setBounded(paused, key, { until: clock.now() + Math.min(PAUSE_MS_MAX, 100 * 2 ** tries), tries }, PAUSED_MAX)
+    setBounded(paused, key, { until: clock.now() + backoffMs(100, PAUSE_MS_MAX, tries), tries }, PAUSED_MAX)
   }
 
   /** The world has moved on. Any other refusal may pass. */

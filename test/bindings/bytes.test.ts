@@ -228,7 +228,7 @@ test('a sender waits while the store does, however much it has, and then all of 
     else outgoing.end()
   }
   send()
-  // What the system's own buffers take is all that is taken.
+  // The system's own buffers take all that is taken.
   for (let before = -1; before < taken; await new Promise((done) => setTimeout(done, 300))) before = taken
   assert.ok(taken < BYTES / 2, `${taken} bytes were taken`)
   slow.resolve()

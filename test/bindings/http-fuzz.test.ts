@@ -12,7 +12,7 @@ import { operationsOf, protocols } from '../support/in-process/world.ts'
 const CASES = 20_000
 const AT_ONCE = 16
 const SEED = Number(process.env['FUZZ_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
-/** What may be answered; 429 to agents that change much. */
+/** Statuses that may be answered; 429 to agents that change much. */
 const STATUSES = [200, 400, 401, 403, 404, 409, 410, 413, 415, 429]
 
 /** Some as they should be, most of them not, and some that are no JSON at all. */

@@ -488,7 +488,7 @@ test('a stop ends the streams with a reason, and a follower who does not read ho
       .call('alice', 'collaboration/reviewer.add', { task_id: task.id, user: 'user_bob' })
       .then(() => world.call('alice', 'collaboration/reviewer.remove', { task_id: task.id, user: 'user_bob' }))
   for (let i = 0; i < 601; i++) assert.equal((await next()).method, 'rpc.item')
-  // What it did not read was not piled up for it: it waited in the record.
+  // Events that it did not read were not piled up for it: they waited in the record.
   mute.socket.resume()
   for (let i = 0; i < 601; i++) assert.equal((await mute.next())?.method, 'rpc.item')
   const stopping = server.stop()

@@ -20,7 +20,7 @@ must('H-OP-01', 'all 21 operations are there by their names: the 20 of the table
   )
 })
 
-/** Who of these may call it; the others are refused with UNAUTHORIZED or do not find it. */
+/** Those of these who may call it; the others are refused with UNAUTHORIZED or do not find it. */
 async function isFor(scene: string, operation: string, input: (refs: Stage['refs']) => object, allowed: readonly string[]): Promise<void> {
   const prepared = await stage(scene)
   for (const as of Object.keys(prepared.world.cast)) {

@@ -214,7 +214,7 @@ test('no secret is seen anywhere', async (t) => {
   assert.equal(opened.value, sealed!.value)
   taken.push(opened.salt)
 
-  // What is no secret is found by the same means: else their silence would prove nothing.
+  // Texts that are no secret are found by the same means: else their silence would prove nothing.
   const decoy = `no secret ${randomBytes(12).toString('hex')} žluť`
   const asked = await http.call(keys.devin, 'execution/request.create', {
     action: 'PROVIDE',

@@ -77,7 +77,7 @@ async function sceneOn(t: Pick<TestContext, 'after'>, url: string): Promise<Scen
   return scene
 }
 
-/** What a scene opens is closed from the last to the first, when all of its tests are over. */
+/** Anything that a scene opens is closed from the last to the first, when all of its tests are over. */
 type Closing = Pick<TestContext, 'after'> & { close(): Promise<void> }
 function closing(): Closing {
   const all: (() => unknown)[] = []
@@ -185,7 +185,7 @@ describe('a failover to a synchronous standby under load, with waits for it that
       }
       const load = startLoad(() => scene.living, scene.alice)
       await until('calls are answered', () => Promise.resolve(load.acknowledged.size > 3), 30_000)
-      // What is committed now is here alone, and would be lost with this server.
+      // A commit of now is here alone, and would be lost with this server.
       await standby.halt()
       for (let i = 0; i < 5; i++) {
         await sleep(100)

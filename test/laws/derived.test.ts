@@ -27,7 +27,7 @@ async function assertChainsVerify(world: World): Promise<void> {
   }
 }
 
-/** What an answer shows only once. */
+/** Fields that an answer shows only once. */
 const hiddenAgain = (op: Operation): object =>
   op.kind === 'command' && op.once ? Object.fromEntries(op.once.map((field) => [field, null])) : {}
 

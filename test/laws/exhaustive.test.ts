@@ -68,7 +68,7 @@ type Row = {
   readonly who: readonly Who[]
   /** The states that allow it, and the state of the task afterwards (`=`: the same). */
   readonly to: Partial<Record<State, string>>
-  /** What it points at: without it everybody is told that it is not there. */
+  /** The object that it points at: without it every actor is told that it is not there. */
   readonly needs?: 'checkpoint' | 'artifact' | 'grant' | 'upload'
   /** An agent that waits may not: only people change something then. */
   readonly notBlocked?: true
@@ -170,7 +170,7 @@ const table: Record<string, Row> = {
   'ledger.write': { input: ofTask({ key: 'k', value: 1 }), who: ['alice', 'devin'], to: same(...states), notBlocked: true },
 }
 
-/** Who can see the task at all: its people, its agent once it has one, whoever owns the project, and who administers. */
+/** Actors that can see the task at all: its people, its agent once it has one, owners of the project, and administrators. */
 const sees = (who: Who, state: State): boolean =>
   ['alice', 'rita', 'owner', 'project', 'admin', 'system'].includes(who) || (who === 'devin' && state !== 'created')
 const isThere = (needs: Row['needs'], state: State): boolean => needs === undefined || !['created', 'assigned'].includes(state)

@@ -22,7 +22,10 @@ describe('the tree', () => {
 
   test('no sentence of a comment begins with What, Who or Whoever', () => {
     assert.deepEqual(
-      found('src/**/*.{ts,tsx}').flatMap((path) => commentProblems(path, textOf(path))),
+      found('{src,test,bench,scripts,examples}/**/*.{ts,tsx}')
+        // The samples of this very file are texts with such comments.
+        .filter((path) => path !== 'test/laws/names.test.ts')
+        .flatMap((path) => commentProblems(path, textOf(path))),
       [],
     )
   })

@@ -143,7 +143,7 @@ test(`${CASES} calls with odd inputs end in an answer or a listed refusal that c
       if (code === 'OK' && op.kind === 'command') before = { hash: '', written: scene.written() }
       else assert.equal(scene.written(), before.written, `a document changed although it answered ${code}: ${again}`)
     }
-    // What counted as unchanged above is compared as a whole where nothing succeeded since.
+    // Documents that counted as unchanged above are compared as a whole where nothing succeeded since.
     if (before.hash !== '') assert.equal(await stateHash(scene.world.store), before.hash)
     assert.equal((await scene.world.call('admin', 'collaboration/audit.verify')).valid, true)
     await scene.world.close()

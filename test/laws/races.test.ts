@@ -19,7 +19,7 @@ const rounds: Record<string, number> = { memory: roundsOf(200, 60), sqlite: roun
 type Scene = keyof typeof collaboration.scenes
 type Racing = { readonly world: World; readonly refs: any; readonly barrier: Barrier }
 type Contender = (racing: Racing) => Promise<unknown>
-/** What each outcome must look like: who won, what the other was told, and the events that the two left, in their order. */
+/** The look of each outcome: who won, what the other was told, and the events that the two left, in their order. */
 type Race = {
   readonly title: string
   readonly scene: Scene
@@ -45,7 +45,7 @@ const commit = by('devin', 'artifact.commit', ({ task }) => ({ task_id: task.id,
 const review = (as: string, verdict: string): Contender =>
   by(as, 'review.submit', ({ task, artifact }) => ({ task_id: task.id, artifact_id: artifact.id, verdict }))
 
-/** What the agent says about the run that its task's work is with. */
+/** The word of the agent about the run that its task's work is with. */
 const ofRun =
   (op: string, input: object): Contender =>
   async ({ world, refs }) => {
@@ -168,7 +168,7 @@ async function eventsAfter(store: Store, position: number): Promise<string[]> {
   const facts = await store.facts({ by: 'position' }, { after: position, limit: 100 })
   const actions = facts.map(({ line }) => (JSON.parse(line) as Line).action)
   // That somebody reached for what is not theirs stands in the record too; it is no effect.
-  // What becomes of its runs and of its items in the inbox follows from the task and is held against it elsewhere.
+  // The ends of its runs and of its items in the inbox follow from the task and are held against it elsewhere.
   return actions
     .filter((action) => action !== 'kernel/authorization.denied' && !/^(delegation|execution)\//.test(action))
     .map((action) => action.slice(action.indexOf('/') + 1))

@@ -560,7 +560,7 @@ describe('an answer with messages that was lost on the way and is given again, l
     for (const kind of ['run', 'resume']) {
       again(kind)
       await until(given, 'it is given again')
-      // Whoever works on it holds up what comes next.
+      // The handler that works on it holds up what comes next.
       const next = await stage.assign(agent)
       await resolve(next, { action: 'approve' })
       await stage.taskIn(next, 'review_ready')

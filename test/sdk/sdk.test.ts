@@ -601,7 +601,7 @@ test('what browsers load is the SDK and a few files of the kernel, and nothing o
   assert.ok(loadedWith(join(root, exports['./node']!)).has('node:net'), 'the check sees what it looks for')
 })
 
-/** What every browser has, and not more. */
+/** The globals that every browser has, and not more. */
 const inBrowsers = [
   'AbortController',
   'AbortSignal',

@@ -1,4 +1,4 @@
-// Whose call left a fact: by the client's own words where they stand in it, else by what the call was about.
+// The author of a fact: by the client's own words where they stand in it, else by the object of the call.
 import type { Operation } from '#kernel/declare/operation.ts'
 import { protocols } from '#protocols/index.ts'
 import type { Plan } from './clients.ts'

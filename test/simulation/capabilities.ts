@@ -82,7 +82,7 @@ export function createEffectLaws(record: FactRecord, fail: Fail): EffectLaws {
         if ((before?.state ?? null) !== (isNew ? null : 'begun')) fail(`${what}: it was ${before?.state} before`)
         const run = record.docs.get(`delegation.run/${after.run_id}`)?.value
         if (isNew && (run.agent_id !== line.actor || run.state !== 'running')) fail(`${what} by ${line.actor}, whose run is ${run.state}`)
-        // What is denied never runs.
+        // A denied capability never runs.
         const { required_permissions } = record.docs.get(`delegation.capability/${after.ref.capability_id}@${after.ref.version}`)!.value
         for (const scope of isIntent ? [after.ref.capability_id, ...required_permissions] : []) {
           const deny = after.task_id === null ? null : denyOn(record, after.task_id, after.run_id, scope, line.at)

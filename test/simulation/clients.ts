@@ -1,4 +1,4 @@
-// The clients: they send, lose answers, send again under the same key or twice at once, and remember every answer. What they were
+// The clients: they send, lose answers, send again under the same key or twice at once, and remember every answer. Each thing they were
 // told is held against the disk at the moment it is said.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
@@ -53,7 +53,7 @@ export type Clients = {
   retryOne(): boolean
   waiting(): number
   started(): number
-  /** Whose outcome is open. */
+  /** Calls whose outcome is open. */
   inFlight(): readonly Intent[]
   /** Whether a call is under way whose fact could not be told from the one that this plan leaves. */
   isTaken(plan: Plan): boolean
@@ -125,7 +125,7 @@ export function createClients({ machine, random, record, tokens, fail, happened,
     )
   }
 
-  /** What was said was said, whether or not it is heard. */
+  /** A word counts once it was said, whether or not it is heard. */
   function answered(intent: Intent, judge: () => () => void): void {
     intent.inFlight--
     const hear = judge()
@@ -171,7 +171,7 @@ export function createClients({ machine, random, record, tokens, fail, happened,
     happened(`${op} ok`)
     if (intent.mustFail) fail(`${op} by ${as} was allowed: ${JSON.stringify(intent.input)}`)
     const operation = operations.get(op)!
-    // What nobody granted is asked for, and what cannot be invoked is answered: nothing happens.
+    // A capability without a grant is asked for, and one that cannot be invoked is answered: nothing happens.
     const wanted = output.decision === 'ask' || output.invocation_id === null ? 0 : 1
     if (operation.kind === 'command' && operation.audit !== null && intent.effects !== wanted)
       fail(`${op} by ${as} was acknowledged with ${intent.effects} effects on the disk`)

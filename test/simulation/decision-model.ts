@@ -69,7 +69,7 @@ export const offer = (world: World): Promise<unknown> =>
     manifests: Object.entries(needs).map(([id, permissions]) => manifest(id.slice('cap:'.length), permissions)),
   })
 
-/** What runs is counted, outside of the installation. */
+/** Each invocation that runs is counted, outside of the installation. */
 export const counting =
   (ran: { times: number }): Perform =>
   (_, __, conclude) => {
@@ -137,7 +137,7 @@ async function lookAgain(world: World, who: string): Promise<void> {
   for (const index of [0, 1]) await world.call('system', 'execution/recipient.check', { person: idOf(who), from: { index } })
 }
 
-/** Who can answer at present, as they are called in the cast. */
+/** The people who can answer at present, as they are called in the cast. */
 export function deciders({ away, hasDeputy }: Model, { reviewers, executor }: ModelTask): string[] {
   const own = [PRINCIPAL, ...reviewers.filter((who) => who !== executor)].filter((who) => !away.has(who))
   return away.has(PRINCIPAL) && hasDeputy ? [...own, 'deputy'] : own

@@ -50,7 +50,7 @@ export function createItemLaws(record: FactRecord, fail: Fail): ItemLaws {
     const stands = items.map(({ kind, checkpoint_id }) => (kind === 'review' ? 'review' : checkpoint_id)).join()
     if (stands !== (waits ?? '')) fail(`${task.id} is ${task.state} and waits for ${waits}, and in the inbox stands: ${stands}`)
     const judges = [task.ownership.principal, ...task.reviewers.filter((who: string) => who !== task.executor)]
-    // Whoever is gone, or was until now, is looked at when all is quiet.
+    // A person who is gone, or was until now, is looked at when all is quiet.
     const isThere = (who: string): boolean => {
       const user = docOf(`identity.user/${who}`)
       return !user.disabled && user.projects.some((one: any) => one.project_id === task.project_id)

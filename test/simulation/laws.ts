@@ -116,7 +116,7 @@ const ADMIN = 'service_admin'
 
 export type Laws = {
   judge(fact: SeenFact): void
-  /** What must hold between documents once a transaction is whole. */
+  /** Laws between documents that hold once a transaction is whole. */
   judgeGroup(group: Group): void
   /** When all is quiet. */
   judgeEnd(now: string): void
@@ -217,7 +217,7 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
     const task = images.find(({ key }) => key.startsWith(TASK))?.before ?? docOf(`${TASK}${below ?? line.task}`)
     if (person === null && task?.state === 'blocked' && (action === 'ledger.written' || action === 'artifact.referenced'))
       fail(`${action} by ${actor}, whose task ${task.id} is blocked`)
-    // Whose word on a run it is, its own laws say.
+    // The laws of runs say whose word on a run it is.
     const isOfRun = line.action.startsWith('delegation/')
     if (line.cause === null && task !== null && !isOfRun && !isParty(action, actor, task))
       fail(`${action} by ${actor}, whose task it is not`)
@@ -251,7 +251,7 @@ export function createLaws(disk: MemoryDisk, record: FactRecord, isAcknowledged:
       fail(`${task.id} waits for ${task.pending_checkpoint}, and ${open} are pending`)
     if (task.pending_checkpoint !== null && !pendingOf.get(task.id)?.has(task.pending_checkpoint))
       fail(`${task.id} waits for a decided one`)
-    // Whoever works on it would be refused for ever, and no timer would tell anybody.
+    // Its executor would be refused for ever, and no timer would tell anybody.
     if (executorHolds.has(task.state) && task.overdue && task.executor !== task.ownership.principal)
       fail(`${task.id} is late and ${task.state}, and nobody will be asked about it`)
     const isTimed = !isOver(task.state) && !task.overdue
@@ -291,7 +291,7 @@ function judgeTask(action: string, before: any, after: any, fail: Fail): void {
   const isStep = steps[action]?.some(([a, b]) => a === from && b === after.state) ?? (staysAsItIs.has(action) && from === after.state)
   if (!isStep) fail(`${action} takes ${after.id} from ${from} to ${after.state}`)
   const { principal, assignee, chain } = after.ownership
-  // Whoever a task was transferred to before it was assigned has it from then on.
+  // The actor to whom a task was transferred before it was assigned has it from then on.
   const isWithExecutor = executorHolds.has(after.state) || (after.state === 'created' && after.executor !== null)
   const holder = isWithExecutor ? after.executor : principal
   if (assignee !== holder) fail(`${after.id} is ${after.state} and held by ${assignee}, not by ${holder}`)
@@ -330,7 +330,7 @@ function judgePlan({ line, images }: SeenFact, fail: Fail): void {
     fail(`${line.action} on ${task.id}: delivered before a plan was approved`)
 }
 
-/** Whose event it is on this task. */
+/** The actor whose event it is on this task. */
 function isParty(action: string, actor: string, task: any): boolean {
   const isPrincipal = actor === task.ownership.principal
   const isReviewer = task.reviewers.includes(actor) && actor !== task.executor

@@ -18,7 +18,7 @@ import { testNotary } from '../support/in-process/notary.ts'
 import { offerAll } from './capabilities.ts'
 import type { Random } from './random.ts'
 
-/** Something that can happen next. What the process waits for dies with it; what is on the network arrives all the same. */
+/** Something that can happen next. Anything that the process waits for dies with it; messages on the network arrive all the same. */
 type Runnable = { readonly what: string; readonly ofProcess: boolean; run(): void }
 type Sleeper = { readonly at: number; wake(): void }
 
@@ -56,7 +56,7 @@ export type MachineOptions = {
   readonly onCrash: () => void
   /** A capability runs, outside of the process. */
   readonly onAct: (invocation_id: string) => void
-  /** Who is told by HTTP; null: nobody is. `spy`: the kernel as the worker of notices has it. */
+  /** Those who are told by HTTP; null: none are. `spy`: the kernel as the worker of notices has it. */
   readonly told: (Pick<NoticeOptions, 'post' | 'attemptsMax' | 'mailer' | 'pushKeys'> & { spy?(kernel: Kernel): Kernel }) | null
 }
 
@@ -109,7 +109,7 @@ export function createMachine({ random, disk, happened, onApplied, onCrash, onAc
   function boot(): void {
     const mine = ++generation
     refusals = 0
-    // What a dead process still had in mind never happens.
+    // Plans of a dead process never happen.
     const wait = (what: string, run: () => void): void => {
       if (generation === mine) park(what, run, true)
     }

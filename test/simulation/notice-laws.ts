@@ -58,7 +58,7 @@ export type NoticeLaws = {
 }
 
 export function createNoticeLaws(record: FactRecord, now: () => number, happened: (what: string) => void, fail: Fail): NoticeLaws {
-  /** What was composed last for each channel: ids of requests, or the event. */
+  /** The notice that was composed last for each channel: ids of requests, or the event. */
   const composed = new Map<string, string[]>()
   const tokens = new Map<string, string>()
   const docOf = (name: string): any => record.docs.get(name)?.value ?? null

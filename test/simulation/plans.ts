@@ -75,7 +75,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
       [6, fitting],
       [1, 'reject'],
       [1, 'reassign'],
-      // What another kind of question would take.
+      // An answer that another kind of question would take.
       [0.7, random.pick(['approve', 'choose', 'provide'])],
     ])
     const approved_actions = some(0.2, () => ['read'])
@@ -145,7 +145,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     return { task_id, scope, decision, until, uses: decision === 'allow' ? some(0.4, () => 1 + random.below(2)) : undefined }
   }
 
-  /** What a person does to an agent that works, and what they allow it beforehand. */
+  /** Acts of a person on an agent that works, and grants that they give it beforehand. */
   function control(id: number, task: any): Made {
     const { id: task_id, ownership, executor, state } = task
     const [works, waits] = [state === 'in_progress', state === 'blocked']
@@ -200,7 +200,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     return { as: task.executor, op: 'ownership.delegate', input: { task_id: task.id, to: random.pick(agentsIn(task)), spec } }
   }
 
-  /** What is open to somebody whatever the state is. */
+  /** Acts that are open to an actor whatever the state is. */
   function aside(id: number, task: any): Made {
     const { id: task_id, ownership, executor, artifacts } = task
     const own = { as: ownership.principal }

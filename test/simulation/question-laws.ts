@@ -8,7 +8,7 @@ const TASK = 'collaboration.task/'
 const SYSTEM = 'agent_system'
 
 const same = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other)
-/** What is asked: all that a person decides by. */
+/** The question: all that a person decides by. */
 const questionIn = ({ prompt, options, proposed_actions, context, state_shown, state_schema, request_id }: any): object => ({
   prompt,
   options,
@@ -32,7 +32,7 @@ const fitting: Readonly<Record<string, readonly string[]>> = {
 export const isAllDenied = ({ approved_actions = [], denied_actions = [] }: any): boolean =>
   denied_actions.length > 0 && approved_actions.length === 0
 
-/** What somebody who answers has before them, by the documents of that moment; null: the call is no answer, or to nothing. */
+/** The card that the person who answers has before them, by the documents of that moment; null: the call is no answer, or to nothing. */
 export function shownTo(op: string, input: any, docOf: (key: string) => any): string | null {
   if (op === 'collaboration/checkpoint.resolve') {
     const checkpoint = docOf(CHECKPOINT + input.checkpoint_id)
@@ -106,7 +106,7 @@ export function createQuestionLaws(record: FactRecord, fail: Fail): QuestionLaws
     if (!same(sorted([...approved_actions, ...denied_actions]), sorted(proposed))) wrong('other actions were decided than those proposed')
   }
 
-  /** What a receipt says was answered at a checkpoint was answered at the checkpoint that asked it. */
+  /** An answer at a checkpoint, by its receipt, was given at the checkpoint that asked it. */
   function judgeGroup(): void {
     const keys = answered
     answered = new Set()

@@ -1,5 +1,5 @@
 // Every open question has a person who can answer it, and who sees it (X27, X28); written down a second time, and looked at when all is
-// quiet. What a task's own people cannot decide any more is seen by those who can name a substitute.
+// quiet. A question that a task's own people cannot decide any more is seen by those who can name a substitute.
 import type { Plan } from './clients.ts'
 import type { Fail, Record as FactRecord } from './record.ts'
 import { OWNER, people } from './world.ts'
@@ -15,7 +15,7 @@ export async function checkRecipients(record: FactRecord, now: string, ask: (pla
     if (user === undefined || user.disabled) return false
     return user.role === 'owner' || user.projects.some((one: any) => one.project_id === project_id)
   }
-  /** Who answers in the place of somebody who is gone. */
+  /** The people who answer in the place of one who is gone. */
   const standIns = (whose: string, project_id: string): string[] =>
     people.filter((one) =>
       record.docs

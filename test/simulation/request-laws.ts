@@ -103,7 +103,7 @@ export function createRequestLaws(disk: MemoryDisk, record: FactRecord, fail: Fa
       wrong(`it is ${next.status} with ${next.assigned_to}`)
     if (action === 'claimed' && before.assigned_to !== null && before.assigned_to !== line.actor) wrong(`${before.assigned_to} has it`)
     if (action === 'claimed' && next.assigned_to !== line.actor) wrong(`it went to ${next.assigned_to}`)
-    // Who was there before may have left; that they lose it is looked at when all is quiet.
+    // Recipients of before may have left; that they lose it is looked at when all is quiet.
     for (const who of next.people)
       if (before !== null && !before.people.includes(who) && who !== OWNER && !isOf(who, next.project_id))
         wrong(`${who} is not in ${next.project_id}`)
@@ -130,7 +130,7 @@ export function createRequestLaws(disk: MemoryDisk, record: FactRecord, fail: Fa
     if (next.overdue && !before.overdue && action !== 'expired') wrong('it is late all of a sudden')
   }
 
-  /** Whose act it was, and whether it is one that may end it so. */
+  /** The actor whose act it was, and whether it is one that may end it so. */
   function judgeEnding({ line }: SeenFact, before: any, next: any, wrong: Fail): void {
     const { status, result, by, completed_at, basis } = next.receipt
     const { fallback, expires_at, action, payload, project_id } = before

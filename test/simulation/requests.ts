@@ -36,7 +36,7 @@ export function createAsking(random: Random, record: FactRecord, now: () => numb
     const isQuorum = action !== 'PROVIDE' && random.chance(0.25)
     const role = isQuorum ? 'owner' : random.pick(['owner', 'delegate', 'pool', 'pool'])
     const fallback = random.pick(['pause', 'fail', 'fail', action === 'DECIDE' || random.chance(0.05) ? 'default' : 'fail'])
-    // What is never over would be reminded of for a very long time.
+    // A request that is never over would be reminded of for a very long time.
     const remind = timeout_seconds > 60 && fallback !== 'pause' ? some(0.5, () => ({ remind_seconds: timeout_seconds / 3 + 1 })) : {}
     const input = {
       action,
@@ -123,7 +123,7 @@ export function createAsking(random: Random, record: FactRecord, now: () => numb
     ])
   }
 
-  /** Whoever was given a secret comes for it, twice too. */
+  /** An agent that was given a secret comes for it, twice too. */
   function fetch(all: readonly any[]): Made | null {
     const kept = all.filter(({ status, payload }) => status === 'completed' && payload.sensitive === true)
     if (kept.length === 0 || !random.chance(0.15)) return null

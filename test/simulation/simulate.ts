@@ -275,7 +275,7 @@ async function settledAlone(plan: Plan, sim: Simulation): Promise<Intent> {
 }
 
 type Due = { readonly id: string; readonly due: string }
-/** What is still to be posted: a notice, or a message to an agent. */
+/** Messages that are still to be posted: a notice, or a message to an agent. */
 const isOfNotice = ({ id }: Due): boolean => id.startsWith('notice/') || id.startsWith('webhook/')
 
 /** On past everything that waits for a time. */
@@ -307,7 +307,7 @@ async function fetchAll(sim: Simulation): Promise<void> {
   }
   for (const { id, agent_id, messages, waits } of waiting())
     for (const { number } of messages)
-      // What waits for a place is kept back; the law of places says when it may.
+      // A run that waits for a place is kept back; the law of places says when it may.
       if (able.has(agent_id) && number < (waits?.from ?? Infinity) && !processes.wasHanded(id, number))
         fail(`message ${number} of ${id} is handed to nobody`)
 }
@@ -339,7 +339,7 @@ async function endAll(sim: Simulation): Promise<void> {
     const intent = await settledAlone(ending(task, clients.started(), sim), sim)
     if (intent.answer === null) fail(`${task.id} is ${task.state}, and its principal cannot end it`)
   }
-  // What is kept for a while after a run has ended goes by itself, and so do the look at who may have its place and what is still to be told.
+  // Notes that are kept for a while after a run has ended go by themselves, and so do the look at who may have its place and the messages still to be told.
   const goes = (one: Due): boolean =>
     /^kernel\.errand\/(forget|admit)\//.test(one.id) || isOfNotice(one) || /^(execution\.notice|delegation\.posting)\//.test(one.id)
   if (sim.violations.length === 0 && due().every(goes)) await passTime(sim)

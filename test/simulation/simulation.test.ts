@@ -77,7 +77,7 @@ const bySystem = new Set([
   ].map((name) => `delegation/${name}`),
 ])
 
-/** What people and agents do with requests, and what becomes of these. */
+/** Acts of people and agents on requests, and the outcomes of these. */
 const asked = [
   'create',
   'resolve',
@@ -115,7 +115,7 @@ const became = [
   'bound',
 ]
 
-/** What people and agents do about being told, and many answers in one call. */
+/** Acts of people and agents about being told, and many answers in one call. */
 const told = ['channel.add', 'channel.test', 'channel.remove', 'channel.rotate', 'inbox.resolve']
 
 async function run(...args: string[]): Promise<{ code: number; output: string }> {

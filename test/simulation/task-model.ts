@@ -21,7 +21,7 @@ export type ModelTask = {
   /** Which of them came to review last. */
   delivered: number | null
 }
-/** What was asked, and what was answered to it. */
+/** The questions that were asked, and the answers to them. */
 export type ModelQuestion = {
   readonly by: 'executor' | 'system'
   readonly kind: string
@@ -34,7 +34,7 @@ export type ModelQuestion = {
 }
 export type Model = {
   tasks: ModelTask[]
-  /** Who is switched off. */
+  /** Those who are switched off. */
   away: Set<string>
   /** Somebody stands in for the principal. */
   hasDeputy: boolean
@@ -61,11 +61,11 @@ const decides = (task: ModelTask, who: string): boolean => isPrincipal(who) || (
 export const isAgent = (name: string): boolean => agents.includes(name as 'devin')
 export const idOf = (name: string): string => `${agents.includes(name as 'devin') ? 'agent' : 'user'}_${name}`
 
-/** What somebody tries on a task: what the model says to it (a code, or null with its effect), and the call itself. */
+/** An attempt of an actor on a task: the model's word about it (a code, or null with its effect), and the call itself. */
 export type Try = {
   readonly words: string
   readonly as: string
-  /** Who is to work on it. */
+  /** The executor to be. */
   readonly to?: string
   /** undefined: it is not tried. */
   expected(task: ModelTask): string | null | undefined
@@ -106,7 +106,7 @@ export const start = (as: string): Try => ({
   call: ({ id }, world) => call(world, as, 'task.start', { task_id: id }),
 })
 
-/** What an agent puts before people: what may be chosen, and what may be approved piece by piece. */
+/** A question of an agent to people: the choices, and the actions that may be approved piece by piece. */
 export const raise = (as: string, kind: string, actions: readonly string[] = []): Try => {
   const options = kind === 'choice' ? ['a', 'b'] : []
   return {
@@ -137,7 +137,7 @@ const fits: Record<string, readonly string[]> = {
 const fitsSystem = ['approve', 'reject', 'reassign']
 const answersTo = ({ by, kind }: ModelQuestion): readonly string[] => (by === 'system' ? fitsSystem : fits[kind]!)
 
-/** What somebody says, and to which question: the last one, or one that they were shown before it. */
+/** An answer of a person, and to which question: the last one, or one that they were shown before it. */
 export type Said = {
   readonly action: string
   readonly to: string

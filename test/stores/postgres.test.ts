@@ -88,7 +88,7 @@ describe('a connection that is cut', { skip: isPostgresOff }, () => {
         ),
       ),
     )
-    // Whoever comes while others are asking waits no longer than they do.
+    // A call that comes while others are asking waits no longer than they do.
     assert.deepEqual(codes, ['UNAVAILABLE', 'UNAVAILABLE', 'UNAVAILABLE'])
     assert.ok(performance.now() - began < 6_000, `${performance.now() - began} ms`)
     assert.equal(store.isReachable(), false)

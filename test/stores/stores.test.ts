@@ -60,7 +60,7 @@ async function everything(store: Store): Promise<unknown> {
 type Opened = { readonly store: Store; reopen(options?: Partial<SequencerOptions>): Store | Promise<Store> }
 type Maker = { readonly name: string; readonly skip?: string | false; open(options?: Partial<SequencerOptions>): Opened | Promise<Opened> }
 
-/** What `facts.actor NOT NULL` is to SQLite: a batch with a fact by nobody is refused by the database. */
+/** The counterpart of `facts.actor NOT NULL` of SQLite: a batch with a fact without an actor is refused by the database. */
 const refusePoison: MemoryOptions['onWrite'] = (group, apply) => {
   if (group.facts.some((row) => (row.actor as string | null) === null)) {
     throw Object.assign(new Error('NOT NULL constraint failed: facts.actor'), { failure: 'refused' })

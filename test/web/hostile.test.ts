@@ -245,7 +245,7 @@ describe('other pages', () => {
       blocked.join(' '),
     )
     await until(async () => stage.amiss().some((words) => words.startsWith('the policy was violated')))
-    // What is said of the others may come a little later.
+    // The words about the others may come a little later.
     await page.close()
     stage.amiss()
   })

@@ -29,7 +29,7 @@ type Try = {
   press(page: Page): Promise<void>
   /** Where the words are to be. */
   beside(page: Page): Locator
-  /** What was typed, which must still be there. */
+  /** The text that was typed, which must still be there. */
   typed?(page: Page): Locator
 }
 const dialogTry = (name: string, operation: string, field: string, button = name): Try => ({

@@ -20,7 +20,7 @@ after(() => stage?.close())
 afterEach(() => assert.deepEqual(stage.amiss(), []))
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-/** What keeps people out, as axe finds it (WCAG 2.2, A and AA). */
+/** Barriers that keep people out, as axe finds them (WCAG 2.2, A and AA). */
 async function findings(page: Page): Promise<string[]> {
   if (!(await page.evaluate<boolean>("typeof axe === 'object'"))) await page.evaluate(axe)
   const found = await page.evaluate<{ id: string; nodes: string[] }[]>(

@@ -1,4 +1,4 @@
-// An agent's shift by a kernel that lets its calls wait: nobody polls, and what comes is begun at once.
+// The run loop of a program agent on a kernel that lets its calls wait: it does not poll, and what comes is begun at once.
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { realClock } from '#apps/server/clock.ts'
@@ -8,12 +8,12 @@ import { directory } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { memoryStore } from '#stores/memory.ts'
 import { profiles } from '#workers/programs/profiles.ts'
-import { runShift } from '#workers/programs/run-loop.ts'
+import { startRunLoop } from '#workers/programs/run-loop.ts'
 import { until } from '../support/as-processes/agents.ts'
 import { cast, seededEntropy } from '../support/in-process/world.ts'
 
 /** `againMs` is a minute: what is found sooner was waited for. */
-async function onShift(t: TestContext, argv: readonly [string, ...string[]]) {
+async function startLoop(t: TestContext, argv: readonly [string, ...string[]]) {
   const { now, sleep } = realClock
   const world = { store: memoryStore(), protocols, contracts, directory, entropy: seededEntropy(), asksPerMinute: null }
   const kernel = createKernel({ ...world, now, sleep })
@@ -23,7 +23,7 @@ async function onShift(t: TestContext, argv: readonly [string, ...string[]]) {
   await call('admin', 'identity/agent.add', { id: 'agent_devin', name: 'Devin', owner: 'user_alice' })
   let takes = 0
   const troubles: string[] = []
-  const shift = runShift({
+  const loop = startRunLoop({
     port: {
       call(operation, input, options = {}) {
         if (operation === 'delegation/mailbox.take') takes++
@@ -49,12 +49,12 @@ async function onShift(t: TestContext, argv: readonly [string, ...string[]]) {
     note: () => undefined,
     trouble: (words) => troubles.push(words),
   })
-  t.after(() => shift.stop())
+  t.after(() => loop.stop())
   const stateOf = async (task_id: string): Promise<string> => (await call('alice', 'collaboration/task.get', { task_id })).task.state
   return {
     kernel,
     call,
-    shift,
+    loop,
     troubles,
     takes: () => takes,
     async assign(): Promise<string> {
@@ -67,7 +67,7 @@ async function onShift(t: TestContext, argv: readonly [string, ...string[]]) {
 }
 
 test('an idle agent asks once and waits; a run is begun when it comes, and the next when there is room', async (t) => {
-  const on = await onShift(t, ['echo', 'done'])
+  const on = await startLoop(t, ['echo', 'done'])
   await until(() => on.kernel.stats().waiting === 1, 'it waits')
   await new Promise((done) => setTimeout(done, 300))
   assert.equal(on.takes(), 1)
@@ -77,7 +77,7 @@ test('an idle agent asks once and waits; a run is begun when it comes, and the n
 })
 
 test('who has no room for another run still hears what comes for the one at hand', async (t) => {
-  const on = await onShift(t, ['sleep', '60'])
+  const on = await startLoop(t, ['sleep', '60'])
   const first = await on.assign()
   await on.reached(first, 'in_progress')
   const second = await on.assign()
@@ -88,16 +88,16 @@ test('who has no room for another run still hears what comes for the one at hand
 })
 
 test('finishing ends a call that waits for more, and lets what is at hand come to its end', async (t) => {
-  const on = await onShift(t, ['sh', '-c', 'sleep 0.5; echo done'])
+  const on = await startLoop(t, ['sh', '-c', 'sleep 0.5; echo done'])
   const task_id = await on.assign()
   await on.reached(task_id, 'in_progress')
-  await on.shift.finish()
+  await on.loop.finish()
   await on.reached(task_id, 'review_ready')
   assert.equal(on.kernel.stats().waiting, 0)
 
-  const idle = await onShift(t, ['true'])
+  const idle = await startLoop(t, ['true'])
   await until(() => idle.kernel.stats().waiting === 1, 'it waits')
-  await idle.shift.finish()
+  await idle.loop.finish()
   assert.equal(idle.kernel.stats().waiting, 0)
   const later = await idle.assign()
   await new Promise((done) => setTimeout(done, 100))

@@ -6,8 +6,8 @@ import { limits } from '#kernel/limits.ts'
 import type { StoredFact } from '#kernel/log/store.ts'
 import { lastPlace, type Caller } from '#kernel/log/streams.ts'
 import { createCounter } from '../shared/per-actor.ts'
-import { createChannel, type Channel, type ChannelBounds } from './topic.ts'
-import { createSeats } from './permissions.ts'
+import { createTopic, type Topic, type TopicBounds } from './topic.ts'
+import { createPermissions } from './permissions.ts'
 import { createSubscriber, type Ending, type Sink, type Subscriber, type SubscriberBounds } from './subscriber.ts'
 import { createTail, routeOf } from './tail.ts'
 import { createWriter } from './event-encoding.ts'
@@ -16,7 +16,7 @@ export type { Ending, Sink } from './subscriber.ts'
 export type { Portion } from './topic.ts'
 
 /** Bounds that a test or a benchmark may change. */
-export type StreamBounds = ChannelBounds &
+export type StreamBounds = TopicBounds &
   SubscriberBounds & { readonly perActor: number; readonly total: number; readonly recheckMs: number; readonly beatMs: number }
 const usualBounds: StreamBounds = {
   perActor: limits.streamsPerActorMax,
@@ -65,7 +65,7 @@ export type Hub = {
 }
 
 /** A question, and those who asked it. */
-type Room = { readonly channel: Channel; readonly members: Set<Subscriber> }
+type TopicMembers = { readonly topic: Topic; readonly members: Set<Subscriber> }
 
 const STOPPING: Ending = { reason: 'stopping', code: 'UNAVAILABLE', message: 'the server is stopping; go on from the cursor' }
 const SLOW: Ending = {
@@ -80,7 +80,7 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
   const bounds: StreamBounds = { ...usualBounds, ...own }
   const write = createWriter(limits.streamWrittenBytesMax, written)
   const rooms = createRooms()
-  const seats = createSeats(bounds.recheckMs, (error) => endingOf(error))
+  const permissions = createPermissions(bounds.recheckMs, (error) => endingOf(error))
   const open = createCounter()
   let stopped = false
 
@@ -99,10 +99,10 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
       throw new Refusal('QUOTA_EXCEEDED', `one actor has at most ${perActor} streams open at a time`, { retry_after: 5 })
   }
 
-  async function startOf(channel: Channel, after: string | null): Promise<number> {
+  async function startOf(topic: Topic, after: string | null): Promise<number> {
     if (after === null) return 0
-    const last = await lastPlace(store, channel.of)
-    const place = after === 'latest' ? last : channel.placeAt(after)
+    const last = await lastPlace(store, topic.of)
+    const place = after === 'latest' ? last : topic.placeAt(after)
     if (place > last) throw new Refusal('INVALID_REQUEST', 'the cursor lies beyond the end of the record', { field: 'after' })
     return place
   }
@@ -113,22 +113,22 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
   ): Promise<Subscription> {
     const admission = await kernel.admit(name, input, caller)
     const actor = admission.actor.id
-    const fresh = createChannel(name, admission, bounds, write)
+    const fresh = createTopic(name, admission, bounds, write)
     const place = await startOf(fresh, after)
     refuseTooMany(actor, perActor)
     const sink = sinkAt(fresh.cursorAt(place), actor)
     const room = rooms.enter(fresh)
-    const { channel } = room
-    const seat = seats.take(`${who} ${channel.key}`, admission)
+    const { topic } = room
+    const permission = permissions.take(`${who} ${topic.key}`, admission)
     const giveBack = open.enter(actor)
     const left = (member: Subscriber): void => {
       giveBack()
-      seat.members.delete(member)
+      permission.members.delete(member)
       rooms.leave(room, member)
     }
-    const member = createSubscriber({ store, channel, seat, sink, place, bounds, endingOf, left })
+    const member = createSubscriber({ store, topic, permission, sink, place, bounds, endingOf, left })
     room.members.add(member)
-    seat.members.add(member)
+    permission.members.add(member)
     return { actor, cursor: member.cursor, close: () => member.end(null) }
   }
 
@@ -138,7 +138,7 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
     for (const member of rooms.members()) if (member.isSlow()) member.end(SLOW)
     if (sweeping) return
     sweeping = true
-    void seats.check().finally(() => (sweeping = false))
+    void permissions.check().finally(() => (sweeping = false))
   }, bounds.recheckMs)
   const beat = setInterval(() => {
     for (const member of rooms.members()) member.beat()
@@ -159,43 +159,43 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
 
 /** The subscribers that wait, by the id that they wait for. */
 function createRooms() {
-  const rooms = new Map<string, Room>()
-  const routes = new Map<string, Set<Room>>()
-  const touched = new Set<Room>()
+  const rooms = new Map<string, TopicMembers>()
+  const routes = new Map<string, Set<TopicMembers>>()
+  const touched = new Set<TopicMembers>()
 
-  function tidy({ channel, members }: Room): void {
-    let needed = channel.end()
+  function tidy({ topic, members }: TopicMembers): void {
+    let needed = topic.end()
     for (const member of members) needed = Math.min(needed, member.needs())
-    channel.release(needed)
+    topic.release(needed)
   }
 
   return {
     isAnyWatched: (): boolean => routes.size > 0,
     isWatched: (route: string): boolean => routes.has(route),
     members: (): Subscriber[] => [...rooms.values()].flatMap(({ members }) => [...members]),
-    /** The room of those who asked the same, or a new one for this channel. */
-    enter(channel: Channel): Room {
-      const found = rooms.get(channel.key)
+    /** The room of those who asked the same, or a new one for this topic. */
+    enter(topic: Topic): TopicMembers {
+      const found = rooms.get(topic.key)
       if (found) return found
-      const room = { channel, members: new Set<Subscriber>() }
-      rooms.set(channel.key, room)
-      const route = routeOf(channel)
+      const room = { topic, members: new Set<Subscriber>() }
+      rooms.set(topic.key, room)
+      const route = routeOf(topic)
       routes.set(route, (routes.get(route) ?? new Set()).add(room))
       return room
     },
-    leave(room: Room, member: Subscriber): void {
+    leave(room: TopicMembers, member: Subscriber): void {
       room.members.delete(member)
       tidy(room)
       if (room.members.size > 0) return
-      rooms.delete(room.channel.key)
-      const route = routeOf(room.channel)
+      rooms.delete(room.topic.key)
+      const route = routeOf(room.topic)
       routes.get(route)?.delete(room)
       if (routes.get(route)?.size === 0) routes.delete(route)
     },
     take(fact: StoredFact, on: ReadonlySet<string>): void {
       for (const route of on) {
         for (const room of routes.get(route) ?? []) {
-          room.channel.offer(fact)
+          room.topic.offer(fact)
           touched.add(room)
         }
       }

@@ -1,14 +1,14 @@
 // Permissions of subscribers, asked about again and again: once for all streams of one credential on one topic.
 import type { StoredFact } from '#kernel/log/store.ts'
 import type { Admission } from '#kernel/log/streams.ts'
-import type { Ending, Seat, Subscriber } from './subscriber.ts'
+import type { Ending, Permission, Subscriber } from './subscriber.ts'
 
-type Held = Seat & { readonly members: Set<Subscriber> }
+type Held = Permission & { readonly members: Set<Subscriber> }
 /** So many at a time, then others may run. */
 const SLICE = 50
 
-export function createSeats(recheckMs: number, endingOf: (error: unknown) => Ending) {
-  const seats = new Map<string, Held & { renew(admission: Admission): void }>()
+export function createPermissions(recheckMs: number, endingOf: (error: unknown) => Ending) {
+  const permissions = new Map<string, Held & { renew(admission: Admission): void }>()
 
   function create(first: Admission): Held & { renew(admission: Admission): void } {
     const members = new Set<Subscriber>()
@@ -31,20 +31,20 @@ export function createSeats(recheckMs: number, endingOf: (error: unknown) => End
 
   return {
     take(key: string, admission: Admission): Held {
-      const found = seats.get(key)
+      const found = permissions.get(key)
       if (found) {
         found.renew(admission)
         return found
       }
-      const seat = create(admission)
-      seats.set(key, seat)
-      return seat
+      const permission = create(admission)
+      permissions.set(key, permission)
+      return permission
     },
     async check(): Promise<void> {
       let asked = 0
-      for (const [key, seat] of seats) {
-        if (seat.members.size === 0) seats.delete(key)
-        else await seat.fresh().catch((error: unknown) => seat.members.forEach((member) => member.end(endingOf(error))))
+      for (const [key, permission] of permissions) {
+        if (permission.members.size === 0) permissions.delete(key)
+        else await permission.fresh().catch((error: unknown) => permission.members.forEach((member) => member.end(endingOf(error))))
         if (++asked % SLICE === 0) await new Promise(setImmediate)
       }
     },

@@ -1,8 +1,8 @@
-// One subscriber: first what it missed, from the store and at its own pace, then what waits in its channel. One write at a time is
+// One subscriber: first what it missed, from the store and at its own pace, then what waits in its topic. One write at a time is
 // under way; what comes meanwhile goes into the next one.
 import type { Store, StoredFact } from '#kernel/log/store.ts'
 import { placeIn } from '#kernel/log/streams.ts'
-import { portionOf, type Channel, type Entry, type Portion } from './topic.ts'
+import { portionOf, type Topic, type Entry, type Portion } from './topic.ts'
 
 /** Why a stream ends. */
 export type Ending = { readonly reason: 'refused' | 'slow' | 'stopping' | 'failed'; readonly code: string; readonly message: string }
@@ -17,7 +17,7 @@ export type Sink = {
   end(ending: Ending, cursor: string): void
 }
 
-export type Seat = {
+export type Permission = {
   /** Resolves when the subscriber's right to read is no older than a second; rejects with the refusal. */
   fresh(): Promise<void>
   sees(): ((fact: StoredFact) => boolean | Promise<boolean>) | null
@@ -33,7 +33,7 @@ export type SubscriberBounds = {
 
 export type Subscriber = {
   cursor(): string
-  /** The first entry of the channel that it still needs. */
+  /** The first entry of the topic that it still needs. */
   needs(): number
   pump(): void
   isSlow(): boolean
@@ -44,8 +44,8 @@ export type Subscriber = {
 
 type Parts = {
   readonly store: Store
-  readonly channel: Channel
-  readonly seat: Seat
+  readonly topic: Topic
+  readonly permission: Permission
   readonly sink: Sink
   readonly place: number
   readonly bounds: SubscriberBounds
@@ -56,9 +56,9 @@ type Parts = {
 
 const PAGE = 64
 
-export function createSubscriber({ store, channel, seat, sink, place: start, bounds, endingOf, left }: Parts): Subscriber {
+export function createSubscriber({ store, topic, permission, sink, place: start, bounds, endingOf, left }: Parts): Subscriber {
   let place = start
-  let next = channel.end()
+  let next = topic.end()
   let mode: 'behind' | 'live' | 'ended' = 'behind'
   /** When the write under way began; 0: there is none. */
   let flyingSince = 0
@@ -75,19 +75,19 @@ export function createSubscriber({ store, channel, seat, sink, place: start, bou
 
   function pump(): void {
     if (mode !== 'live' || flyingSince !== 0 || choosing) return
-    if (next < channel.first()) return void catchUp()
+    if (next < topic.first()) return void catchUp()
     // Where the two meet: what the last page had already.
-    while (next < channel.end() && channel.entryAt(next).place <= place) next++
-    const sees = seat.sees()
-    const taken = channel.portionFrom(next)
-    if (taken === null) place = Math.max(place, channel.seen())
+    while (next < topic.end() && topic.entryAt(next).place <= place) next++
+    const sees = permission.sees()
+    const taken = topic.portionFrom(next)
+    if (taken === null) place = Math.max(place, topic.seen())
     else if (sees === null) {
       next = taken.to
       hand(taken.portion, pump)
     } else chooseLive(taken.portion, taken.to, sees)
   }
 
-  function chooseLive(portion: Portion, to: number, sees: NonNullable<ReturnType<Seat['sees']>>): void {
+  function chooseLive(portion: Portion, to: number, sees: NonNullable<ReturnType<Permission['sees']>>): void {
     const go = (chosen: readonly Entry[]): void => {
       next = to
       if (chosen.length > 0) return hand(chosen.length === portion.entries.length ? portion : portionOf(chosen), pump)
@@ -115,15 +115,15 @@ export function createSubscriber({ store, channel, seat, sink, place: start, bou
   async function catchUp(): Promise<void> {
     mode = 'behind'
     try {
-      await seat.fresh()
+      await permission.fresh()
       while (mode === 'behind') {
-        // Noted before the page is read: what becomes durable after it waits in the channel from here on.
-        next = channel.end()
-        const page = await store.facts(channel.of, { after: place, limit: PAGE })
+        // Noted before the page is read: what becomes durable after it waits in the topic from here on.
+        next = topic.end()
+        const page = await store.facts(topic.of, { after: place, limit: PAGE })
         const { entries, last } = await choose(page)
         if (hasEnded()) return
         if (entries.length > 0) await new Promise<void>((taken) => hand(portionOf(entries), taken))
-        if (last !== null) place = Math.max(place, placeIn(channel.of, last))
+        if (last !== null) place = Math.max(place, placeIn(topic.of, last))
         if (page.length === PAGE || last !== (page.at(-1) ?? null)) await new Promise(setImmediate)
         else if (!hasEnded()) mode = 'live'
       }
@@ -135,14 +135,14 @@ export function createSubscriber({ store, channel, seat, sink, place: start, bou
 
   /** The entries of a page that go out in one write, and the fact that they end with. */
   async function choose(page: readonly StoredFact[]): Promise<{ entries: Entry[]; last: StoredFact | null }> {
-    const sees = seat.sees()
+    const sees = permission.sees()
     const entries: Entry[] = []
     let last: StoredFact | null = null
     let size = 0
     for (const fact of page) {
       if (size > bounds.portionBytes) break
       last = fact
-      const entry = channel.entryOf(fact)
+      const entry = topic.entryOf(fact)
       if (entry === null || (sees !== null && !(await sees(fact)))) continue
       entries.push(entry)
       size += entry.written.json.length
@@ -154,24 +154,24 @@ export function createSubscriber({ store, channel, seat, sink, place: start, bou
     if (flyingSince === 0) return false
     const ms = performance.now() - flyingSince
     if (ms >= bounds.stuckMs) return true
-    const { events, bytes } = channel.waitingFrom(next)
+    const { events, bytes } = topic.waitingFrom(next)
     return mode === 'live' && ms >= bounds.slowMs && (events > bounds.unsentEvents || bytes > bounds.unsentBytes)
   }
 
   function end(ending: Ending | null): void {
     if (mode === 'ended') return
     mode = 'ended'
-    if (ending !== null) sink.end(ending, channel.cursorAt(place))
+    if (ending !== null) sink.end(ending, topic.cursorAt(place))
     left(subscriber)
   }
 
   const subscriber: Subscriber = {
-    cursor: () => channel.cursorAt(place),
+    cursor: () => topic.cursorAt(place),
     needs: () => next,
     pump,
     isSlow,
     beat() {
-      if (flyingSince === 0) sink.beat(channel.cursorAt(place))
+      if (flyingSince === 0) sink.beat(topic.cursorAt(place))
     },
     end,
   }

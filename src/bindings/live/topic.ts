@@ -20,14 +20,14 @@ export type Portion = {
   readonly chosen: Map<unknown, readonly Entry[] | Promise<readonly Entry[]>>
 }
 
-export type ChannelBounds = {
+export type TopicBounds = {
   readonly portionBytes: number
   readonly portionEvents: number
   readonly ringEvents: number
   readonly ringBytes: number
 }
 
-export type Channel = {
+export type Topic = {
   readonly key: string
   readonly of: FactsOf
   readonly about: Key | null
@@ -59,7 +59,7 @@ export const portionOf = (entries: readonly Entry[]): Portion => {
   return { place, cursor, entries, memo: new Map(), chosen: new Map() }
 }
 
-export function createChannel(name: string, { op, input, of, about, audience }: Admission, bounds: ChannelBounds, write: Write): Channel {
+export function createTopic(name: string, { op, input, of, about, audience }: Admission, bounds: TopicBounds, write: Write): Topic {
   // Twelve bytes are sixteen letters of base 64, so the place can be written behind them by itself.
   const question = cursorOf(name, { ...input }, '')
   const cursorAt = (place: number): string => question + Buffer.from(String(place)).toString('base64url')

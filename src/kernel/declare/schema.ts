@@ -13,7 +13,7 @@ export const either = <L extends string[]>(...words: L): TEnum<L> => t.Enum([...
 export const nullable = <S extends TSchema>(schema: S) => t.Union([schema, t.Null()])
 
 /** An invalid value at or below this place is refused with this code instead of INVALID_REQUEST. */
-export const refusedAs = <S extends TSchema>(code: string, schema: S): S => Object.assign(schema, { 'x-refusal': code })
+export const refusedAs = <S extends TSchema>(code: string, schema: S): S => ({ ...schema, 'x-refusal': code })
 
 export type Part = string | number
 

@@ -1,9 +1,13 @@
 // The port of the blob store: bytes that are too large for a document, and their names. They are addressed by their content, so the same
 // bytes are stored once and a name never means anything else.
 import { Refusal } from '../declare/errors.ts'
+import { t } from '../declare/schema.ts'
+import { limits } from '../limits.ts'
 
-/** `sha256:` and 64 hexadecimal digits. */
 export type Checksum = string
+export const Checksum = t.String({ pattern: '^sha256:[0-9a-f]{64}$', description: 'sha256: and 64 hexadecimal digits' })
+export const FileName = t.String({ minLength: 1, maxLength: limits.nameCharsMax, description: 'a file name without its path' })
+export const MediaType = t.String({ maxLength: 200, pattern: '^[!-~]+/[ -~]+$', description: 'a media type such as text/plain' })
 
 /** Bytes that this server has itself received, counted and hashed. */
 export type Received = { readonly checksum: Checksum; readonly size: number }

@@ -3,6 +3,7 @@ import { ORG_SCOPE, ownsProject, speaksFor, type Actor } from '#kernel/declare/a
 import { activeUntil } from '#kernel/codec/timestamps.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, refusedAs, t, type Static } from '#kernel/declare/schema.ts'
+import * as blobs from '#kernel/ports/blobs.ts'
 import { judgesOf } from '#kernel/ports/tasks.ts'
 import { isTerminal, taskStates } from './states.ts'
 
@@ -244,18 +245,9 @@ export type Checkpoint = Static<typeof Checkpoint.schema>
 
 export const ReviewKind = refusedAs('INVALID_SPEC', either('plan', 'deliverable'))
 export const PayloadKind = refusedAs('INVALID_SPEC', either('diff', 'blob', 'ref', 'inline'))
-export const Checksum = refusedAs(
-  'INVALID_SPEC',
-  t.String({ pattern: '^sha256:[0-9a-f]{64}$', description: 'sha256: and 64 hexadecimal digits' }),
-)
-export const FileName = refusedAs(
-  'INVALID_SPEC',
-  t.String({ minLength: 1, maxLength: limits.nameCharsMax, description: 'a file name without its path' }),
-)
-export const MediaType = refusedAs(
-  'INVALID_SPEC',
-  t.String({ maxLength: 200, pattern: '^[!-~]+/[ -~]+$', description: 'a media type such as text/plain' }),
-)
+export const Checksum = refusedAs('INVALID_SPEC', blobs.Checksum)
+export const FileName = refusedAs('INVALID_SPEC', blobs.FileName)
+export const MediaType = refusedAs('INVALID_SPEC', blobs.MediaType)
 const ArtifactPayload = t.Object({
   kind: either('diff', 'blob', 'ref', 'inline'),
   uri: text(limits.uriCharsMax),

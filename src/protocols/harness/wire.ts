@@ -29,7 +29,7 @@ export type Dead = {
   readonly type: string | null
 }
 
-export type Channel = 'commands' | 'events'
+export type Exchange = 'commands' | 'events'
 export type Properties = {
   readonly message_id?: string | undefined
   readonly correlation_id?: string | undefined
@@ -60,13 +60,13 @@ const unfit = (reason: DeadReason, detail: string): never => {
   throw new Unfit(reason, detail)
 }
 
-export function readMessage(channel: Channel, bytes: Uint8Array, properties: Properties): { envelope: Envelope } | { dead: Dead } {
+export function readMessage(exchange: Exchange, bytes: Uint8Array, properties: Properties): { envelope: Envelope } | { dead: Dead } {
   let decoded: unknown = null
   try {
     if (bytes.length > limits.harnessMessageBytesMax)
       unfit('too_large', `the message has ${bytes.length} bytes, and at most ${limits.harnessMessageBytesMax} are taken`)
     decoded = decodedFrom(bytes)
-    return { envelope: checked(channel, decoded, properties) }
+    return { envelope: checked(exchange, decoded, properties) }
   } catch (error) {
     if (!(error instanceof Unfit)) throw error
     return { dead: { reason: error.reason, detail: error.message, ...known(decoded, properties) } }
@@ -90,7 +90,7 @@ function decodedFrom(bytes: Uint8Array): unknown {
   }
 }
 
-function checked(channel: Channel, decoded: unknown, properties: Properties): Envelope {
+function checked(exchange: Exchange, decoded: unknown, properties: Properties): Envelope {
   if (!isObject(decoded)) return unfit('invalid_message', 'the message is no JSON object')
   const { hcp_version, message_id, timestamp, session_id, type, payload } = decoded
   if (typeof hcp_version !== 'string' || !/^\d{1,4}\.\d{1,4}$/.test(hcp_version))
@@ -99,7 +99,7 @@ function checked(channel: Channel, decoded: unknown, properties: Properties): En
   if (typeof timestamp !== 'string' || parseTimestamp(timestamp) === null)
     return unfit('invalid_message', 'timestamp must be an ISO 8601 time')
   if (typeof type !== 'string') return unfit('invalid_message', 'type must be a text')
-  const types: readonly string[] = channel === 'commands' ? commandTypes : answerTypes
+  const types: readonly string[] = exchange === 'commands' ? commandTypes : answerTypes
   // L3's example of task_rejected shows null; we send the id and take both (C19). A type that is none says nothing about its session.
   const isFree = type === 'task_submit' || type === 'task_rejected' || !types.includes(type)
   if (!(isUuid(session_id) || ((session_id === null || session_id === undefined || session_id === 'none') && isFree)))

@@ -1,6 +1,7 @@
 // One group after the other, each a transaction of two round trips: lock the one row of `head` and read what the group rests on; then, staged
 // in between by pure code, one statement a table and COMMIT. Each group has a random id, by which it is found again when nobody knows what
 // became of its COMMIT.
+import { backoffMs } from '#kernel/codec/backoff.ts'
 import { randomUUID } from 'node:crypto'
 import type { Client, QueryResult } from 'pg'
 import type { Backend, DocState, Group, State, Wanted, WriteFailure } from '#kernel/log/backend.ts'
@@ -70,7 +71,7 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
   const { unsentMs = UNSENT_MS, unknownMs = UNKNOWN_MS, time = realTime } = options
   const sleep = (ms: number): Promise<void> => new Promise((done) => void time.later(done, ms))
   /** Losers of a race do not meet again at once. */
-  const pauseAfter = (attempt: number): number => Math.min(PAUSE_MS_MAX, 10 * 2 ** attempt) * (0.5 + time.chance() / 2)
+  const pauseAfter = (attempt: number): number => backoffMs(10, PAUSE_MS_MAX, attempt) * (0.5 + time.chance() / 2)
   let warnings: string[] = []
   let refuseWaiting: ((words: string) => void) | undefined
 

@@ -1,5 +1,6 @@
 // The link to a server: lines of the audit go there in their order, byte for byte, at least once, however long it was out of reach. Nothing is
 // ever dropped: the record holds what has not gone yet.
+import { backoffMs } from '#kernel/codec/backoff.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Store } from '#kernel/log/store.ts'
 import type { Tail } from '#kernel/log/tail.ts'
@@ -92,7 +93,7 @@ export function runLink({ device_id, store, tail, clock, log, uplink }: LinkOpti
       } catch (error) {
         if (stopping.signal.aborted) return
         failures++
-        pauseMs = Math.min(BACKOFF_MS_MAX, 250 * 2 ** Math.min(failures, 10))
+        pauseMs = backoffMs(250, BACKOFF_MS_MAX, failures)
         const { code, message } = error as Failed
         if (failures === 1) log.warn({ code, error: message }, 'the server does not take the audit; trying again')
       }

@@ -9,7 +9,7 @@ import { limits } from '#kernel/limits.ts'
 import { authenticateSubject } from '#protocols/identity/authenticate.ts'
 import type { Plan, Port } from './run.ts'
 import { runOutbox, type Channel } from '../outbox.ts'
-import { runShift, type Shift } from './run-loop.ts'
+import { programBackoffMs, startRunLoop, type RunLoop } from './run-loop.ts'
 import { ALONE, type Duty } from '../leases.ts'
 import type { Worker, WorkerLog } from '../worker.ts'
 
@@ -54,16 +54,16 @@ async function* once(bytes: Buffer): AsyncIterable<Uint8Array> {
 }
 
 /** The outbox rings; what there is to do is in the mailbox, and stays there until it is done. */
-const bell = (kernel: Kernel, shifts: ReadonlyMap<string, Shift>): Channel => ({
+const bell = (kernel: Kernel, loops: ReadonlyMap<string, RunLoop>): Channel => ({
   name: 'process',
   ordered: true,
   window: 1,
   lanesMax: 64,
-  backoffMs: (attempt) => Math.min(60_000, 500 * 2 ** attempt),
+  backoffMs: programBackoffMs,
   async send({ body, attempt }: Delivery, as) {
     const { agent_id, run_id } = body as { agent_id: string; run_id: string }
-    const shift = shifts.get(agent_id)
-    if (shift) return shift.ring()
+    const loop = loops.get(agent_id)
+    if (loop) return loop.ring()
     // A program of another server finds it in the mailbox, for which it waits.
     if (kernel.store.isShared) return
     const error = `no program is configured for ${agent_id} on this server`
@@ -92,10 +92,10 @@ export function runProcesses(
   log: WorkerLog,
   { worker, duty }: { readonly worker: string; readonly duty: Duty } = { worker: 'server', duty: ALONE },
 ): Worker {
-  const shifts = new Map(
+  const loops = new Map(
     agents.slice(0, limits.childAgentsMax).map(({ agent_id, ...own }) => [
       agent_id,
-      runShift({
+      startRunLoop({
         ...own,
         port: portAs(kernel, blobs, agent_id),
         worker,
@@ -106,11 +106,11 @@ export function runProcesses(
       }),
     ]),
   )
-  const ringing = runOutbox(kernel, bell(kernel, shifts), clock, log, duty)
+  const ringing = runOutbox(kernel, bell(kernel, loops), clock, log, duty)
   return {
     ...ringing,
     async stop() {
-      await Promise.all([ringing.stop(), ...[...shifts.values()].map((shift) => shift.stop())])
+      await Promise.all([ringing.stop(), ...[...loops.values()].map((loop) => loop.stop())])
     },
   }
 }

@@ -1,6 +1,7 @@
 // The run loop of a program agent: it takes runs for the time of a lease, gives each to a child, passes on its messages, keeps the leases
 // while it works, and starts a child that failed again. The same for children of the server and for a command behind `countersign agent
 // run`.
+import { backoffMs } from '#kernel/codec/backoff.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Message } from '#protocols/delegation/schema.ts'
@@ -8,7 +9,7 @@ import type { Item } from './lines.ts'
 import { startRun, type Outcome, type Plan, type Port, type Working } from './run.ts'
 import type { Worker } from '../worker.ts'
 
-export type ShiftOptions = {
+export type RunLoopOptions = {
   readonly port: Port
   readonly plan: Plan
   /** Runs at a time, and how often a child that fails is started for one of them. */
@@ -24,7 +25,7 @@ export type ShiftOptions = {
   note(run_id: string, words: string): void
   trouble(words: string): void
 }
-export type Shift = Worker & {
+export type RunLoop = Worker & {
   /** There may be something to take. */
   ring(): void
   /** Takes nothing more and resolves when what is at work has come to its end. */
@@ -39,13 +40,13 @@ const WAIT = 'PT50S'
 const ANSWER_MS = 65_000
 /** An answer with nothing that comes sooner than this was not waited for. */
 const SOON_MS = 500
-const usualBackoffMs = (tries: number): number => Math.min(60_000, 500 * 2 ** tries)
+export const programBackoffMs = (tries: number): number => backoffMs(500, 60_000, tries)
 
-type Seat = { item: Item; working: Working | null; done: Promise<void> | null }
+type HeldRun = { item: Item; working: Working | null; done: Promise<void> | null }
 
-export function runShift(options: ShiftOptions): Shift {
-  const { port, plan, concurrency, tries, worker, clock, note, trouble, backoffMs = usualBackoffMs } = options
-  const seats = new Map<string, Seat>()
+export function startRunLoop(options: RunLoopOptions): RunLoop {
+  const { port, plan, concurrency, tries, worker, clock, note, trouble, backoffMs: pauseMs = programBackoffMs } = options
+  const runs = new Map<string, HeldRun>()
   const stopping = new AbortController()
   const { signal } = stopping
   let isFinishing = false
@@ -56,12 +57,12 @@ export function runShift(options: ShiftOptions): Shift {
   const enough = new AbortController()
   const over = Promise.withResolvers<void>()
 
-  const atWork = (): Seat[] => [...seats.values()].filter(({ done }) => done !== null)
+  const atWork = (): HeldRun[] => [...runs.values()].filter(({ done }) => done !== null)
 
   function pump(): void {
     if (signal.aborted || (isFinishing && atWork().length === 0)) return over.resolve()
     const free = isFinishing ? 0 : concurrency - atWork().length
-    const ready = free > 0 ? [...seats.values()].find(({ item, done }) => done === null && !isParked(item)) : undefined
+    const ready = free > 0 ? [...runs.values()].find(({ item, done }) => done === null && !isParked(item)) : undefined
     if (ready) begin(ready)
     else if (free > 0) asking.anything ??= ask('anything', { limit: Math.min(free, limits.takenMax) }, enough.signal)
     else if (asking.anything === null) asking.held ??= ask('held', { held: true }, signal)
@@ -94,27 +95,27 @@ export function runShift(options: ShiftOptions): Shift {
   }
 
   /** One run, through as many children as it takes. */
-  async function work(seat: Seat): Promise<void> {
-    const { id } = seat.item.run
+  async function work(held: HeldRun): Promise<void> {
+    const { id } = held.item.run
     for (let count = 1; !signal.aborted; count++) {
-      seat.working = startRun(seat.item, plan, port, (words) => note(id, words))
-      const outcome: Outcome = await seat.working.ended
-      seat.working = null
-      if (outcome.kind === 'over' && hasCancel(seat.item.messages)) await settle(seat.item)
+      held.working = startRun(held.item, plan, port, (words) => note(id, words))
+      const outcome: Outcome = await held.working.ended
+      held.working = null
+      if (outcome.kind === 'over' && hasCancel(held.item.messages)) await settle(held.item)
       if (outcome.kind !== 'failed') return
-      if (outcome.isFatal || count >= tries) return fail(seat.item, outcome.words)
+      if (outcome.isFatal || count >= tries) return fail(held.item, outcome.words)
       note(id, `${outcome.words.split('\n')[0]}; starting it again`)
-      await clock.sleep(backoffMs(count), signal)
-      if (hasCancel(seat.item.messages)) return settle(seat.item)
+      await clock.sleep(pauseMs(count), signal)
+      if (hasCancel(held.item.messages)) return settle(held.item)
     }
   }
 
-  function begin(seat: Seat): void {
-    const { run } = seat.item
-    seat.done = work(seat)
+  function begin(held: HeldRun): void {
+    const { run } = held.item
+    held.done = work(held)
       .catch((error: unknown) => trouble(`${run.id}: ${(error as Error).message}`))
       .finally(() => {
-        if (seats.get(run.id) === seat) seats.delete(run.id)
+        if (runs.get(run.id) === held) runs.delete(run.id)
         pump()
       })
     note(run.id, 'taken')
@@ -123,27 +124,27 @@ export function runShift(options: ShiftOptions): Shift {
 
   async function receive(item: Item, isLate: boolean): Promise<void> {
     const { id } = item.run
-    const seat = seats.get(id)
+    const held = runs.get(id)
     // Where no program works on it, there is none to be told.
-    if (hasCancel(item.messages) && (seat?.done ?? null) === null) {
-      seats.delete(id)
+    if (hasCancel(item.messages) && (held?.done ?? null) === null) {
+      runs.delete(id)
       return settle(item)
     }
     // It came while we were leaving: for the process that asks next.
-    if (!seat && isLate) return void (await port.call('delegation/mailbox.release', { runs: [{ run_id: id, attempt: item.attempt }] }))
-    if (!seat) return void seats.set(id, { item, working: null, done: null })
+    if (!held && isLate) return void (await port.call('delegation/mailbox.release', { runs: [{ run_id: id, attempt: item.attempt }] }))
+    if (!held) return void runs.set(id, { item, working: null, done: null })
     // After a lease that ended the same come again.
-    const last = seat.item.messages.at(-1)?.number ?? 0
+    const last = held.item.messages.at(-1)?.number ?? 0
     const fresh = item.messages.filter(({ number }) => number > last)
-    seat.item = { ...item, messages: [...seat.item.messages, ...fresh] }
-    seat.working?.tell(fresh, item.attempt)
+    held.item = { ...item, messages: [...held.item.messages, ...fresh] }
+    held.working?.tell(fresh, item.attempt)
   }
 
   /** A process that lost a run to another one stops working on it. */
   async function keep(): Promise<void> {
     while (!signal.aborted) {
       await clock.sleep(LEASE_MS / 3, signal)
-      const held = [...seats.values()].map(({ item }) => ({ run_id: item.run.id, attempt: item.attempt }))
+      const held = [...runs.values()].map(({ item }) => ({ run_id: item.run.id, attempt: item.attempt }))
       for (let i = 0; i < held.length && !signal.aborted; i += limits.takenMax) {
         try {
           const { items } = await port.call('delegation/mailbox.extend', { runs: held.slice(i, i + limits.takenMax), lease: LEASE })
@@ -158,8 +159,8 @@ export function runShift(options: ShiftOptions): Shift {
   /** A run that has ended has no lease any more either; its child may be putting things away. */
   async function lose(run_id: string): Promise<void> {
     const { run } = (await port.call('delegation/run.get', { run_id })) as { run: { state: string } }
-    if (run.state === 'running' || run.state === 'blocked') seats.get(run_id)?.working?.stop('lost')
-    if (seats.get(run_id)?.done === null) seats.delete(run_id)
+    if (run.state === 'running' || run.state === 'blocked') runs.get(run_id)?.working?.stop('lost')
+    if (runs.get(run_id)?.done === null) runs.delete(run_id)
   }
 
   function ring(): void {
@@ -187,7 +188,7 @@ export function runShift(options: ShiftOptions): Shift {
       stopping.abort()
       enough.abort()
       over.resolve()
-      for (const { working } of seats.values()) working?.stop('stopped')
+      for (const { working } of runs.values()) working?.stop('stopped')
       await Promise.all([running, ...atWork().map(({ done }) => done)])
     },
   }

@@ -1,5 +1,6 @@
 // Messages to agents that are told by HTTP, signed as Standard Webhooks do (https://www.standardwebhooks.com). The outbox keeps the
 // order and tries again; here is one attempt, what it means, and when it was the last.
+import { backoffMs } from '#kernel/codec/backoff.ts'
 import { createHmac } from 'node:crypto'
 import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
 import type { Delivery } from '#kernel/log/outbox-document.ts'
@@ -63,7 +64,7 @@ function signed(item: Item, signing: Signing, nowMs: number) {
 
 /** Longer each time, and never the same for two that failed together. */
 export const webhookBackoffMs = (count: number, random: () => number): number =>
-  Math.min(limits.webhookBackoffMsMax, 500 * 2 ** count) * (0.5 + random() / 2)
+  backoffMs(500, limits.webhookBackoffMsMax, count) * (0.5 + random() / 2)
 
 export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog): Channel {
   async function attempt(item: Item): Promise<Posted> {

@@ -36,7 +36,7 @@ const specFor = (operation: string): Spec => {
   return found
 }
 
-/** What a command would send, instead of sending it. */
+/** The input that a command would send, instead of sending it. */
 const sent: { operation: string; input: unknown }[] = []
 const dry = inProcess({
   home,

@@ -113,7 +113,7 @@ function vectorFrom(random: (below: number) => number): string[] {
   return argv
 }
 
-/** What may succeed without a server. */
+/** Words that may succeed without a server. */
 const mayEndWell = (argv: readonly string[]): boolean =>
   argv.length === 0 ||
   // Reads a file of this machine.

@@ -23,7 +23,7 @@ const argumentsOf = ({ pid }: ChildProcess): string[] =>
 test('it runs with the memory of scripts/serve, as the process that was started', async (t) => {
   const script = readFileSync(join(root, 'scripts', 'serve'), 'utf8')
   assert.deepEqual(/\bnode (--\S+(?: --\S+)*) src\/apps\/server\/main\.ts/.exec(script)?.[1]?.split(' '), memoryFlags)
-  // What a variable has by default there; the compile cache has a place of its own here.
+  // The value that a variable has by default there; the compile cache has a place of its own here.
   const variables = [...script.matchAll(/([A-Z_]+)="\$\{\1:-(.*?)\}"/g)].filter(([, name]) => name !== 'NODE_COMPILE_CACHE')
   assert.deepEqual(Object.fromEntries(variables.map(([, name, value]) => [name, value])), memoryEnv)
   const server = await startUp(join(folder(t), 'data'))

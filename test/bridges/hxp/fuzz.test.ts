@@ -190,7 +190,7 @@ test(`500 sockets that talk nonsense: each is refused or closed, and who listens
   const ticket = new URL(ws_url as string)
   const spent = await world.listen(ws_url as string, null)
   const path = `/hxp/ws/${request_id}`
-  /** What it opens with, and what must be said to it; null: whatever. */
+  /** The words it opens with, and the words that must be said to it; null: any. */
   const openings: readonly (() => [string, RegExp | null])[] = [
     () => [handshake(path, bearer), /^HTTP\/1\.1 101 /],
     () => [handshake(path, bearer), /^HTTP\/1\.1 101 /],

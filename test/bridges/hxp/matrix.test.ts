@@ -45,7 +45,7 @@ const NOBODY = { request: 'hxp_01M7GMWX16CYD5TMA0423FKEE4', rule: 'rule_01M7GMWX
 
 const agents = ['devin', 'robin', 'spy', 'project'] as const
 const people = ['alice', 'rita', 'bob', 'mallory', 'owner'] as const
-/** Whose the request and the rule are, by what is done with them. */
+/** The owner of the request and of the rule, by what is done with them. */
 const theirs: Record<string, readonly string[]> = {
   'execution/request.get': ['devin', 'project', 'alice', 'owner'],
   'execution/request.cancel': ['devin', 'project'],
@@ -130,7 +130,7 @@ test('of the right kind, and not theirs: 404, in the same words as what does not
       if (theirs[operation]!.includes(as)) continue
       const others = await call(cell, as, own)
       assertRefused(others, 404, 'not_found')
-      // Who may look at it knows that it is there.
+      // An actor that may look at it knows that it is there.
       if (cell.names === 'request' && theirs['execution/request.get']!.includes(as)) continue
       assert.equal(others.text.replaceAll(own[cell.names], NOBODY[cell.names]), nothing.text, `${operation} as ${as}`)
       asked++
@@ -149,7 +149,7 @@ test('of the right kind, and theirs: they are let in', async (t) => {
       const { status, text } = await call(cell, as)
       // The agent that asks is in the body: the others may not ask in its name, and the project's key may.
       const isNamed = operation === 'execution/request.create' && (as === 'robin' || as === 'spy')
-      // Whom she does not know she does not name.
+      // People whom she does not know she does not name.
       if (operation === 'execution/rule.add' && as === 'mallory') assert.equal(status, 404, text)
       else if (isNamed) assert.equal(status, 401, `${operation} as ${as}: ${text}`)
       else

@@ -66,7 +66,7 @@ const withCaller =
   (more: object): Fault =>
   ({ payload, gate }) => ({ payload, gate: { ...gate, caller: { ...gate.caller!, ...more } } })
 
-/** What makes each check fail, each without touching what the others look at. */
+/** Changes that make each check fail, each without touching what the others look at. */
 const faults: Record<GateCode, Fault> = {
   unauthorized: withGate({ sender: 'lab-beta' }),
   forbidden: withCaller({ disallowed: true }),

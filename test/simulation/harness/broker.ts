@@ -24,12 +24,12 @@ export type SimulatedBroker = {
   declare(queue: string): void
   publish(user: string, parcel: Parcel): Promise<void>
   consume(queue: string, handler: Handler): void
-  /** What was not acknowledged goes back into its queue. */
+  /** Messages that were not acknowledged go back into their queue. */
   cut(queue: string): void
   /** Hands out one message. Answers whether there was one. */
   step(): boolean
   setFaults(faults: Faults): void
-  /** What was held back for a while goes on. */
+  /** Messages that were held back for a while go on. */
   release(): void
   isEmpty(): boolean
 }

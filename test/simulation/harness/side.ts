@@ -1,4 +1,4 @@
-// One of two harnesses in the simulation: kernel, outbox, timers and inbound on a store that outlives them. What has been killed writes, hears
+// One of two harnesses in the simulation: kernel, outbox, timers and inbound on a store that outlives them. A side that has been killed writes, hears
 // and says nothing any more.
 import { inbound } from '#bridges/hcp/inbound.ts'
 import { Refusal } from '#kernel/declare/errors.ts'

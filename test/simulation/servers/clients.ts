@@ -108,7 +108,7 @@ export function createServerClients(options: ServerClientOptions): ServerClients
     const isRead = call.op === 'note.get'
     if (!isRead && call.facts !== 1) fail(`${call.op} ${call.by} was acknowledged by ${name} with ${call.facts} facts on the disk`)
     if (output.note) judgeNote(call, output.note, floor, name)
-    // What is still under way elsewhere is answered as it stands when it has been waited for long enough.
+    // An effect that is still under way elsewhere is answered as it stands when it has been waited for long enough.
     const isOpen = output.outcome === 'open'
     if (!isRead && !isOpen) {
       const text = canonical(output)

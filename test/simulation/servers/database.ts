@@ -91,7 +91,7 @@ export function createDatabase({ disk, random, scheduler, isFaulty, happened, on
     }
   }
 
-  /** What one statement says, outside of the order of locks. */
+  /** The result of one statement, outside of the order of locks. */
   function said({ name, values }: Statement): object[] {
     if (name === 'feed') return feedRows(values[0] as number)
     if (name === 'find') return rows.filter(({ id }) => id === values[0])

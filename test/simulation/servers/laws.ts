@@ -49,7 +49,7 @@ export function createServerLaws(options: ServerLawOptions): ServerLaws {
     return found?.holder === name && found.term === leases()?.epoch
   }
 
-  /** What a worker writes needs the lease, as it stands on the disk at that moment. */
+  /** A write of a worker needs the lease, as it stands on the disk at that moment. */
   function judgeWriter(group: Group, server: Server): () => void {
     const actions = group.facts.map(({ line }) => (JSON.parse(line) as { action: string }).action)
     const needs = new Set([

@@ -25,7 +25,7 @@ const START_MS = Date.UTC(2026, 0, 1)
 export type Server = {
   readonly name: string
   readonly life: Life
-  /** What its groups are written under. */
+  /** The name that its groups are written under. */
   readonly writes: string
   readonly kernel: Kernel
   leases(): Leases | null

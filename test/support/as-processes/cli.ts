@@ -100,7 +100,7 @@ export function runPiped(
 
 const quoted = (word: string): string => `'${word.replaceAll("'", String.raw`'\''`)}'`
 
-/** What to press, or else to do, when a text has appeared on the terminal, and how long after that; after an empty text, at once. */
+/** The key to press, or else the thing to do, when a text has appeared on the terminal, and how long after that; after an empty text, at once. */
 export type Press = readonly [on: string, keys: string | (() => Promise<unknown>), afterMs?: number]
 
 /** One command in a pseudo-terminal of 100 columns, or one that does not know its size. Both outputs are one there. */

@@ -1,6 +1,6 @@
 // The draft's reference flow as a list of calls (HACP 0.1.0, Reference Flow).
 
-/** What earlier answers of the flow have brought, and a name that no other flow has. */
+/** Values that earlier answers of the flow have brought, and a name that no other flow has. */
 export type FlowRefs = { readonly tag: string; task?: any; checkpoint?: any; artifact?: any }
 export type FlowStep = { readonly as: 'alice' | 'devin'; readonly operation: string; input(refs: FlowRefs): object }
 

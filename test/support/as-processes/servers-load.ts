@@ -74,7 +74,7 @@ export function startLoad(nodes: () => readonly Pick<Node, 'port'>[], key: strin
   }
 }
 
-/** What was acknowledged is there, each once, and the record is whole and without gaps. */
+/** Everything acknowledged is there, each once, and the record is whole and without gaps. */
 export async function assertKept(url: string, node: Node, adminKey: string, { acknowledged, strange }: Load): Promise<void> {
   assert.deepEqual(strange, [])
   const rows = await inDatabase(url, `SELECT key FROM countersign.docs WHERE key LIKE 'collaboration.task/%'`)

@@ -39,7 +39,7 @@ export const assertPrinted = (printed: string, shown: string): void => assert.ma
 
 const LOOKS_MAX = 60
 
-/** What a block prints. A block that only looks is typed again until an agent has come as far as it shows, as a reader would. */
+/** The output of a block. A block that only looks is typed again until an agent has come as far as it shows, as a reader would. */
 export async function printsEventually(session: Shell, text: string, shown: string | null): Promise<string> {
   const looks = /^countersign (checkpoint list|task get) .*\n$/.test(text)
   for (let look = 1; ; look++) {
@@ -68,7 +68,7 @@ export function openShell(shell: string, cwd: string, env: Record<string, string
   child.stdin.on('error', () => undefined)
   if (showsErrors) child.stdin.write('exec 2>&1\n')
   return {
-    /** What the block prints. */
+    /** The output of the block. */
     async run(text: string): Promise<string> {
       said = ''
       const { promise, resolve, reject } = Promise.withResolvers<string>()

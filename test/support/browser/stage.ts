@@ -1,4 +1,4 @@
-// A stage for the page: a server of its own with people and agents, and browsers that are signed in as one of them. What the policy of the page forbids
+// A stage for the page: a server of its own with people and agents, and browsers that are signed in as one of them. Anything that the policy of the page forbids
 // and what its code throws is remembered: a test that ends with any of it fails.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -25,7 +25,7 @@ export type Stage = {
   /** A page of somebody who is signed in, in a browser of their own. */
   open(person: Person, path?: string, options?: BrowserContextOptions): Promise<Page>
   restart(): Promise<void>
-  /** What must not have happened on any page. */
+  /** Events that must not have happened on any page. */
   amiss(): string[]
   close(): Promise<void>
 }

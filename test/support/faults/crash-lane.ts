@@ -83,7 +83,7 @@ export async function openLane(): Promise<Lane> {
     ...clients,
     arm: (next) => void (cut = next),
     async recovered() {
-      // What was done is seen by others before its answer is on its way, and ending a process takes a moment.
+      // A change is seen by others before its answer is on its way, and ending a process takes a moment.
       for (let i = 0; recovery === null && i < 1_000; i++) await new Promise((done) => setTimeout(done, 10))
       assert.ok(recovery, 'somebody was killed')
       await recovery

@@ -23,7 +23,7 @@ export async function openProxy(port: number, watch: Watch): Promise<Proxy> {
     const input = parsed(body)
     if (!(await watch('request', { ...call, input, output: undefined }))) return void answer.destroy()
     const sent = request({ agent, port, host: '127.0.0.1', method: asked.method, path: asked.url, headers: asked.headers })
-    // Who is gone does not wait any more.
+    // A client that is gone does not wait any more.
     answer.on('close', () => answer.writableEnded || sent.destroy())
     sent.end(body)
     const [heard] = (await once(sent, 'response')) as [IncomingMessage]

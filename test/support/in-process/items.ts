@@ -24,7 +24,7 @@ export async function openItem(on: Stage, task_id?: string): Promise<any> {
   return open[0]
 }
 
-/** What waits has exactly one open item, and every open item of a task stands for what waits. */
+/** Everything that waits has exactly one open item, and every open item of a task stands for something that waits. */
 export async function assertMirrored(world: World): Promise<void> {
   const items = (await all(world, 'execution.request')).filter((item) => item.task_id !== undefined && isOpen(item))
   for (const task of await all(world, 'collaboration.task')) {

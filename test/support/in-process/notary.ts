@@ -43,5 +43,5 @@ export const testNotary: Notary = {
   open: (sealed) => Promise.resolve(Buffer.from(sealed.split(' ').at(-1)!, 'base64url').toString()),
 }
 
-/** What this notary would publish. */
+/** The keys that this notary would publish. */
 export const testJwks = { keys: [{ ...createPublicKey(key).export({ format: 'jwk' }), kid: 'test', use: 'sig', alg: 'EdDSA' }] }

@@ -18,11 +18,11 @@ export type Asked = {
   ask(input: object, as?: string | Actor): Promise<any>
   /** The document itself. */
   stored(id: string): Promise<Request>
-  /** What the record says of it, oldest first, without the protocol. */
+  /** The events of the record about it, oldest first, without the protocol. */
   facts(id: string): Promise<any[]>
   /** Lets time pass, and does what is due meanwhile, in order; answers the operations that were not refused. */
   pass(seconds: number): Promise<string[]>
-  /** What is due next, by name. */
+  /** The call that is due next, by name. */
   waiting(id: string): Promise<Record<string, string>>
   /** Another process on a copy of the same disk. */
   restarted(): Promise<Asked>
@@ -48,7 +48,7 @@ function askedOn(on: Stage): Asked {
 
   async function ring(): Promise<string[]> {
     const before = (await linesOf(world)).length
-    // What is done may bring up the next thing that is due.
+    // Each call may bring up the next thing that is due.
     for (let next = await first(); next !== null; next = await first())
       await world.kernel.call(next.call, next.input, { ...SYSTEM, basis: { kind: 'timer', id: next.call } })
     return (await linesOf(world)).slice(before).map((line) => line.action.slice('execution/'.length))
@@ -90,6 +90,6 @@ function askedOn(on: Stage): Asked {
   return asked
 }
 
-/** What stands in a signed receipt. */
+/** The claims of a signed receipt. */
 export const claimsIn = (receipt: { signature: string }): any =>
   JSON.parse(Buffer.from(receipt.signature.split('.')[1]!, 'base64url').toString())

@@ -8,7 +8,7 @@ export const runsOf = async ({ call, refs }: Stage, task_id: string = refs['task
 export const runOf = async (on: Stage, task_id?: string): Promise<any> =>
   (await runsOf(on, task_id)).findLast(({ state }) => state === 'running' || state === 'blocked')
 
-/** What an agent's process takes: `kind` of each message, by run. */
+/** The messages that an agent's process takes: `kind` of each, by run. */
 export async function take({ call }: Stage, as: string, worker = `${as}-1`, more: object = {}): Promise<any[]> {
   return (await call(as, 'delegation/mailbox.take', { worker, ...more })).items as any[]
 }

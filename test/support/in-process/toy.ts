@@ -23,7 +23,7 @@ const example = { given: 'empty', as: 'alice', input: { id: 'one', text: 'hello'
 const draft = 'ours: a toy'
 
 type Held = { readonly note: Note | null }
-/** What is written by the clock is done with the first of its times. */
+/** A document that the clock writes is done with the first of its times. */
 const written = ({ note }: Held, { id, text = '' }: { id: string; text?: string }): Note => {
   const [, ...later] = (note?.due ?? []).toSorted((a, b) => (a.at < b.at ? -1 : 1))
   return { id, text, times: (note?.times ?? 0) + 1, ...(later.length > 0 ? { due: later } : {}) }

@@ -34,7 +34,7 @@ export type World = {
 
 const inDefault = (role: ProjectRole): ReadonlyMap<string, ProjectRole> => new Map([['project_default', role]])
 
-/** What a credential of each of them would make. */
+/** The actor that a credential of each of them would make. */
 export const cast: Record<string, Actor> = {
   system: SYSTEM,
   admin: { id: 'service_admin', kind: 'service', projects: 'all' },
@@ -156,13 +156,13 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
   return world
 }
 
-/** What the capability of the examples answers. */
+/** The answer of the capability of the examples. */
 const usualOutcome: Perform = (_, __, conclude) => conclude({ output: { hits: [] }, duration_ms: 1 })
 
 /** Sizes of all bytes that were ever sent in this process: the same checksum is the same bytes everywhere. */
 const sentBytes = new Map<string, number>()
 
-/** What a binding would have received with an operation that takes bytes: just what was announced. */
+/** The bytes that a binding would have received with an operation that takes bytes: just those announced. */
 function receivedWith(kernel: Kernel, operation: string, input: object): { received?: { checksum: string; size: number } } {
   const { checksum, size } = input as { checksum?: string; size?: number }
   if (checksum === undefined || size === undefined) return {}

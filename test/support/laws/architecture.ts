@@ -49,7 +49,7 @@ export const layers: Readonly<Record<string, Layer>> = {
   },
 }
 
-/** What a pure folder may still import, each in one file and under these names only. */
+/** Imports that a pure folder may still have, each in one file and under these names only. */
 export const doors: readonly { file: string; module: string; names: readonly string[] | 'any'; why: string }[] = [
   { file: 'kernel/declare/schema.ts', module: 'typebox', names: 'any', why: 'the one file that knows the schema library' },
   { file: 'kernel/declare/schema.ts', module: 'typebox/schema', names: ['Compile'], why: 'the same library' },

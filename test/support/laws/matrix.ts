@@ -35,7 +35,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'collaboration/task.return': '         u      u     u     y    u   n     n      u     n    n    u      y',
   'collaboration/task.amend': '          u      u     u     y    u   n     n      u     n    n    u      y',
   'collaboration/task.steering': '       y      y     y     y    y   n     n      y     n    n    y      y',
-  // What a substitute allows must end with a time: the example allows for the whole task.
+  // A substitute's grant must end with a time: the example allows for the whole task.
   'collaboration/grant.add': '           u      u     u     y    u   n     n      u     n    n    u      u',
   'collaboration/grant.revoke': '        u      u     u     y    u   n     n      u     n    n    u      y',
   'collaboration/grant.use': '           u      u     u     u    u   n     n      y     n    n    u      u',
@@ -129,7 +129,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'execution/inbox.list': '              u      u     y     y    y   y     y      u     u    u    u      y',
   'execution/inbox.get': '               u      u     y     y    n   n     n      u     n    n    u      y',
   'execution/inbox.count': '             u      u     y     y    y   y     y      u     u    u    u      y',
-  // Whom it is not for is told so for each item.
+  // Those it is not for are told so for each item.
   'execution/inbox.resolve': '           u      u     y     y    y   y     y      u     u    u    u      y',
   'execution/request.snooze': '          u      u     u     y    n   n     n      u     n    n    u      u',
   'execution/request.unsnooze': '        u      u     u     y    n   n     n      u     n    n    u      u',
@@ -180,7 +180,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'execution/channel.remove': '          u      y     y     y    n   n     n      n     n    n    n      n',
   'execution/channel.rotate': '          u      u     u     y    n   n     n      n     n    n    n      n',
   'execution/channel.test': '            u      u     u     y    n   n     n      n     n    n    n      n',
-  // Whoever has the token of a link has the right; nobody here has one.
+  // The token of a link is the right; none of these actors has one.
   'execution/channel.confirm': '         y      n     n     n    n   n     n      n     n    n    n      n',
   'execution/channel.stop': '            y      n     n     n    n   n     n      n     n    n    n      n',
   'execution/channel.push_key': '        y      y     y     y    y   y     y      y     y    y    y      y',

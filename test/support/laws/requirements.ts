@@ -1,4 +1,4 @@
-// Requirements as data: a row that no test cites is red, and so is a test that cites no row. What waits for a later protocol
+// Requirements as data: a row that no test cites is red, and so is a test that cites no row. A requirement that waits for a later protocol
 // says so in its row; it is counted and printed, never forgotten.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -38,7 +38,7 @@ export function requirements(name: string, rows: readonly Requirement[]): Requir
   }
 }
 
-/** What is wrong between rows and tests, in words. */
+/** Differences between rows and tests, in words. */
 export function differences(rows: readonly Requirement[], cited: ReadonlyMap<string, number>): string[] {
   const known = new Map(rows.map((row) => [row.id, row]))
   const twice = rows.filter((row) => known.get(row.id) !== row).map((row) => `two rows have the id ${row.id}`)

@@ -14,7 +14,7 @@ export type Place = {
 
 /** Shorter ones would be found by chance. */
 const CANARY_CHARS_MIN = 16
-/** What is cut in two by a page of the database is found by the half that is longer than the cut. */
+/** A secret that a page of the database cuts in two is found by the half that is longer than the cut. */
 const HALVES_FROM = 16
 
 const base64 = (bytes: Buffer): string => bytes.toString('base64').replaceAll('=', '')

@@ -6,7 +6,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { durationMs } from '#kernel/codec/timestamps.ts'
 import { profiles } from '#workers/programs/profiles.ts'
 import type { Plan, Port } from '#workers/programs/run.ts'
-import type { Shift } from '#workers/programs/run-loop.ts'
+import type { RunLoop } from '#workers/programs/run-loop.ts'
 import { realClock } from '../../server/clock.ts'
 import { exits, usage, type Exit } from '../exit-codes.ts'
 import { flag, type Given } from '../derive/flags.ts'
@@ -109,10 +109,10 @@ async function attend(context: Context, given: Given, remote: Remote, plan: Plan
     void io.out.write(
       json ? `${inertJson({ run_id, event: words }, 0)}\n` : `${paint('dim', escapeControl(run_id))}  ${escapeControl(words)}\n`,
     )
-  const { runShift } = await import('#workers/programs/run-loop.ts')
+  const { startRunLoop } = await import('#workers/programs/run-loop.ts')
   let troubled = ''
   let ran = 0
-  const shift: Shift = runShift({
+  const loop: RunLoop = startRunLoop({
     port: portOver(remote, {
       isAway: () => troubled !== '',
       back() {
@@ -129,7 +129,7 @@ async function attend(context: Context, given: Given, remote: Remote, plan: Plan
     note(run_id, words) {
       say(run_id, words)
       troubled = ''
-      if (words === 'taken' && ++ran === 1 && given.get('once') === true) void shift.finish()
+      if (words === 'taken' && ++ran === 1 && given.get('once') === true) void loop.finish()
     },
     trouble(words) {
       // Once is enough to say that the server is away.
@@ -141,12 +141,12 @@ async function attend(context: Context, given: Given, remote: Remote, plan: Plan
   let signals = 0
   const leave = (): void => {
     if (++signals === 1) io.err.write('taking nothing more; once again to end at once\n')
-    void (signals === 1 ? shift.finish() : shift.stop())
+    void (signals === 1 ? loop.finish() : loop.stop())
   }
   process.on('SIGINT', leave)
   process.on('SIGTERM', leave)
   try {
-    await shift.ended
+    await loop.ended
     return exits.ok
   } finally {
     process.off('SIGINT', leave)

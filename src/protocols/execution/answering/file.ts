@@ -1,12 +1,9 @@
 // Files that people give as answers. One that the answer names stays; any other is forgotten after a while, and its bytes with it.
+import { Checksum, FileName, MediaType } from '#kernel/ports/blobs.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { Id, Request, Timestamp } from '../schema.ts'
-
-export const Checksum = t.String({ pattern: '^sha256:[0-9a-f]{64}$', description: 'sha256: and 64 hexadecimal digits' })
-export const FileName = t.String({ minLength: 1, maxLength: limits.nameCharsMax, description: 'a file name without its path' })
-export const MediaType = t.String({ maxLength: 200, pattern: '^[!-~]+/[ -~]+$', description: 'a media type such as text/plain' })
 
 /** Bytes that nobody can change have one version, and it is the first. */
 export const FILE_VERSION = 'v1'

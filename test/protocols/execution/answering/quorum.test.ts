@@ -133,7 +133,7 @@ describe('a quorum', () => {
     assert.equal((await on.facts(one)).at(-1).behalf, 'user_alice')
     await again('alice', one)
     await again('deputy', one)
-    // Whoever stands in for two of them is still one person.
+    // A substitute of two of them is still one person.
     await again(person('user_bob', ['user_alice', 'user_rita']), one)
     const { receipt } = await vote(on, 'rita', one, 'approved')
     assert.equal(claimsIn(receipt).votes.length, 2)
@@ -167,7 +167,7 @@ describe('a quorum', () => {
       await refused('INVALID_REQUEST', 'devin', 'request.create', { ...APPROVE, ...odd })
     const provide = { action: 'PROVIDE', payload: { prompt: 'Name?', input_type: 'text' } }
     await refused('INVALID_REQUEST', 'devin', 'request.create', { ...provide, ...quorum(2) })
-    // Who is switched off does not vote; the others may be enough (X27).
+    // A person who is switched off does not vote; the others may be enough (X27).
     await refused('NO_RECIPIENT', 'devin', 'request.create', { ...APPROVE, ...quorum(2, ['user_bob', 'user_off']) })
     await call('devin', 'execution/request.create', { ...APPROVE, ...quorum(1, ['user_bob', 'user_off']) })
   })

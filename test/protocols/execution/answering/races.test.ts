@@ -15,7 +15,7 @@ import { rpcClient, serveRpc } from '../../../support/over-sockets/rpc.ts'
 const SEED = Number(process.env['RACE_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 const ENDINGS = ['request.completed', 'request.failed', 'request.cancelled']
 
-/** What somebody was told, whatever the binding: null where it took effect. */
+/** The word that a caller was told, whatever the binding: null where it took effect. */
 type Told = { readonly by: string; readonly code: string | null; readonly status?: number }
 type Contender = (id: string) => Promise<Told>
 

@@ -326,7 +326,7 @@ const asked: fc.Arbitrary<readonly [string, object]> = fc.oneof(
   ),
 )
 
-/** What the validation says, once more and in other words. */
+/** The validation, once more and in other words. */
 function satisfies(
   type: string,
   { min = 0, max = 0, pattern, allowed_values = [], multiple = false }: Validation,

@@ -13,7 +13,7 @@ const FOLLOW = 'execution/inbox.follow'
 const RESOLVE = 'execution/request.resolve'
 
 type Seen = { place: number; item: { event: string; request_id: string; item: { title: string; digest: string } } }
-/** What somebody is shown of the record as it is, up to a last item that they see for certain. */
+/** The record as an actor is shown it now, up to a last item that they see for certain. */
 async function seenBy(world: World, caller: Actor, from: number | null = null): Promise<Seen[]> {
   const { sees, op } = await world.kernel.admit(FOLLOW, {}, caller)
   const seen: Seen[] = []

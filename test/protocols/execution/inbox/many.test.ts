@@ -1,5 +1,5 @@
 // Very many open requests: whatever a person, an agent or the clock asks for costs the same among five thousand as among a few hundred.
-// What is counted is what is looked at in the store, not the time that it takes here.
+// The looks at the store are counted, not the time that they take here.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Clock } from '#kernel/ports/clock.ts'
@@ -11,7 +11,7 @@ import { createWorld, type World } from '../../../support/in-process/world.ts'
 
 const [FEW, MANY] = [600, 6_000] as const
 const PRIORITIES = ['critical', 'high', 'normal', 'low']
-/** What a page of fifty may look at: its rows, its documents and what the items have in common, and nothing that grows. */
+/** The looks that a page of fifty may take: its rows, its documents and what the items have in common, and nothing that grows. */
 const ROWS_MAX = 400
 
 type Watched = { readonly store: Store; cost(): number; reset(): void }
