@@ -1,12 +1,10 @@
 // The authenticator: from any credential to an actor, and browser sessions on top of the identity operations (opening, closing, noting
 // their use).
-import { setBounded } from '#kernel/codec/bounded-map.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { keyOf } from '#kernel/declare/schema.ts'
-import type { Key, Store, Versioned } from '#kernel/log/store.ts'
 import {
   authenticate,
   authenticateAgain,
@@ -18,6 +16,7 @@ import {
 import { Session } from '#protocols/identity/schema.ts'
 import { authenticateDeveloper, developmentCredentials } from './development.ts'
 import { isJwt, type Issuer } from './issuer.ts'
+import { rememberedKeys } from './remembered-keys.ts'
 
 /** Often enough that nobody who works is signed out, seldom enough that looking at pages does not fill the record. */
 const TOUCH_MS = limits.sessionIdleMs / 6
@@ -116,32 +115,5 @@ export function createSessions(kernel: Kernel, { issuer = null, dev = false }: S
         throw error
       }
     },
-  }
-}
-
-type Remembered = { readonly actor: Actor; readonly keys: readonly Key[]; readonly versions: readonly number[] }
-const REMEMBERED_MAX = 10_000
-
-/**
- * Hashing a key and building its actor again for every call would be a good part of a call. A remembered actor stays true as long as none
- * of the documents that it rests on has another version: a revoked key is noticed with the next call, as without it.
- */
-function rememberedKeys({ store, now }: { readonly store: Store; now(): number }): (credential: Credential) => Actor | Promise<Actor> {
-  const known = new Map<string, Remembered>()
-  const isAsItWas = ({ keys, versions }: Remembered, rows: readonly (Versioned | undefined)[]): boolean =>
-    keys.every((_, i) => rows[i]?.version === versions[i])
-  async function look(credential: Credential, found: Remembered | undefined): Promise<Actor> {
-    if (found && isAsItWas(found, await store.read(found.keys))) return found.actor
-    known.delete(credential.token)
-    const actor = await authenticate(store, credential, now())
-    if (actor.fleeting || !actor.proof) return actor
-    const remembered = { actor, keys: [...actor.proof.keys()], versions: [...actor.proof.values()] }
-    setBounded(known, credential.token, remembered, REMEMBERED_MAX)
-    return actor
-  }
-  return (credential) => {
-    const found = known.get(credential.token)
-    const isAtHand = found?.keys.every((key, i) => store.peek?.(key)?.version === found.versions[i]) === true
-    return isAtHand ? found.actor : look(credential, found)
   }
 }
