@@ -4,6 +4,11 @@ import { setBounded } from './bounded-map.ts'
 const MINUTE_MS = 60_000
 const NAMES_MAX = 100_000
 
+export type Bucket = { readonly tokens: number; readonly at: number }
+/** The tokens of a bucket by now, which gets `refill` of them in `everyMs`; one that is not known is full. A clock that steps back refills nothing and takes nothing away. */
+export const tokensIn = (bucket: Bucket | undefined, at: number, full: number, refill: number, everyMs: number): number =>
+  bucket ? Math.min(full, bucket.tokens + (Math.max(0, at - bucket.at) * refill) / everyMs) : full
+
 export type Meter = {
   /** One token, where there is one. */
   take(name: string): boolean
@@ -18,15 +23,8 @@ export type Meter = {
 }
 
 export function createMeter(perMinute: number, now: () => number): Meter {
-  const buckets = new Map<string, { tokens: number; at: number }>()
-
-  function left(name: string, at: number): number {
-    const bucket = buckets.get(name)
-    if (!bucket) return perMinute
-    // A clock that steps back refills nothing and takes nothing away.
-    const passed = Math.max(0, at - bucket.at)
-    return Math.min(perMinute, bucket.tokens + (passed * perMinute) / MINUTE_MS)
-  }
+  const buckets = new Map<string, Bucket>()
+  const left = (name: string, at: number): number => tokensIn(buckets.get(name), at, perMinute, perMinute, MINUTE_MS)
 
   function keep(name: string, tokens: number, at: number): void {
     buckets.delete(name)

@@ -1,5 +1,6 @@
 // Rates of tools (HACP hardware draft, 12): a token bucket for each session and tool. A bucket that is full again is forgotten.
 import { setBounded } from '#kernel/codec/bounded-map.ts'
+import { tokensIn, type Bucket } from '#kernel/codec/rate-limit.ts'
 import { usualRate, type Rate } from '#protocols/hardware/daemon/policy.ts'
 
 export type Rates = {
@@ -9,15 +10,12 @@ export type Rates = {
 const BUCKETS_MAX = 10_000
 
 export function createRates(now: () => number): Rates {
-  const buckets = new Map<string, { tokens: number; at: number }>()
+  const buckets = new Map<string, Bucket>()
   return {
     take(session_id, tool, rate = usualRate) {
       const name = `${session_id} ${tool}`
       const at = now()
-      const bucket = buckets.get(name)
-      // A clock that steps back refills nothing.
-      const passed = bucket ? Math.max(0, at - bucket.at) : 0
-      const tokens = bucket ? Math.min(rate.burst, bucket.tokens + (passed * rate.per_second) / 1_000) : rate.burst
+      const tokens = tokensIn(buckets.get(name), at, rate.burst, rate.per_second, 1_000)
       buckets.delete(name)
       setBounded(buckets, name, { tokens: tokens >= 1 ? tokens - 1 : tokens, at }, BUCKETS_MAX)
       return tokens >= 1 ? 0 : Math.max(1, Math.ceil(((1 - tokens) * 1_000) / rate.per_second))

@@ -401,7 +401,7 @@ test('many events of one turn are one piece of bytes, each a frame of its own, m
   const entries = states.slice(1).map((after, i) => {
     const key = 'execution.request/hxp_1'
     const image = { key, version: i + 2, text: JSON.stringify(after), before: JSON.stringify(states[i]) }
-    return { fact: { line: JSON.stringify({ subject: key }), images: [image] } }
+    return { fact: { line: JSON.stringify({ action: 'execution/request.changed', subject: key }), images: [image] } }
   })
   const portion = { entries, memo: new Map() } as unknown as Portion
   const text = (assigned_to: string | null): Buffer => {
