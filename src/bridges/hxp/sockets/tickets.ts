@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Credential } from '#bindings/shared/credentials.ts'
 import { limits } from '#kernel/limits.ts'
+import { createCache } from '#kernel/log/document-cache.ts'
 
 type Ticket = { readonly request_id: string; readonly credential: Credential; readonly until: number }
 
@@ -17,9 +18,8 @@ const BYTES = 18
 const PAGE = BYTES * 256
 
 export function createTickets(now: () => number): Tickets {
-  // Two generations: the older one goes as a whole. A map that loses its first entry again and again is slow to find the next one.
-  let young = new Map<string, Ticket>()
-  let old = new Map<string, Ticket>()
+  // Each counts for one. The oldest go first, used or not: there is always a key to come with instead.
+  const tickets = createCache<Ticket>(limits.bridgeTicketsMax)
   let page = Buffer.alloc(0)
   let used = 0
 
@@ -35,19 +35,13 @@ export function createTickets(now: () => number): Tickets {
   return {
     issue(request_id, credential) {
       const ticket = next()
-      // The oldest go first, used or not: there is always a key to come with instead.
-      if (young.size >= limits.bridgeTicketsMax / 2) {
-        old = young
-        young = new Map()
-      }
-      young.set(ticket, { request_id, credential, until: now() + limits.bridgeTicketMs })
+      tickets.set(ticket, { request_id, credential, until: now() + limits.bridgeTicketMs }, 1)
       return ticket
     },
     redeem(ticket, request_id) {
-      const found = young.get(ticket) ?? old.get(ticket)
+      const found = tickets.get(ticket)
       if (!found) return null
-      young.delete(ticket)
-      old.delete(ticket)
+      tickets.delete(ticket)
       return found.until > now() && found.request_id === request_id ? found.credential : null
     },
   }

@@ -103,13 +103,9 @@ export async function withReceipt<O extends { readonly request: { readonly id: s
   return { ...output, receipt: await signReceipt(await read(Request, output.request.id), read, context) }
 }
 
-let header = { text: '', kid: '' }
-/** Receipt after receipt is signed with the same key. */
-function keyIn(jws: string): string {
-  const text = jws.slice(0, jws.indexOf('.'))
-  if (text !== header.text) header = { text, kid: (JSON.parse(Buffer.from(text, 'base64url').toString()) as { kid: string }).kid }
-  return header.kid
-}
+/** The key that its header names. */
+const keyIn = (jws: string): string =>
+  (JSON.parse(Buffer.from(jws.slice(0, jws.indexOf('.')), 'base64url').toString()) as { kid: string }).kid
 
 type Place = { readonly scope: string; readonly seq: number; readonly hash: string }
 function claimsOf(request: Request, { scope, seq, hash }: Place, notary: Context['notary']) {
