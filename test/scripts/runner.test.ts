@@ -136,6 +136,18 @@ describe('a run of the tests', () => {
     assert.ok(said[0]!.startsWith(words), said.join())
   })
 
+  test('hands what was compiled on to children with an environment of their own', () => {
+    const run = openRun()
+    const say = 'console.log(process.env.NODE_COMPILE_CACHE)'
+    const words = [
+      '-e',
+      `process.stdout.write(require('node:child_process').execFileSync(process.execPath, ['-e', '${say}'], { env: {} }))`,
+    ]
+    const said = execFileSync(process.execPath, words, { env: { ...outside(), ...run.env }, encoding: 'utf8' })
+    assert.equal(said, `${run.env.NODE_COMPILE_CACHE}\n`)
+    assert.deepEqual(run.close(), [])
+  })
+
   test('names whatever it leaves in the temporary folder', () => {
     const run = openRun()
     const write = "require('node:fs').mkdirSync(require('node:os').tmpdir() + '/forgotten')"
