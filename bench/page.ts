@@ -101,7 +101,7 @@ export const page: Bench = {
   name: 'page',
   words: `the page in Chromium with ${ITEMS.toLocaleString('en')} open items`,
   async run(say) {
-    const stage = await openStage()
+    const stage = await openStage('whole')
     try {
       await fill(stage)
       say(`${ITEMS.toLocaleString('en')} items are there`)

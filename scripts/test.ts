@@ -10,6 +10,7 @@ import { testTimeoutMs } from './reporter.ts'
 import { inOrder } from './test-order.ts'
 import { openRun, type TestRun } from './test-run.ts'
 import { POSTGRES_VARIABLE, startPostgres } from '#test/support/as-processes/postgres.ts'
+import { CHROMIUM_VARIABLE, chromiumPath } from '#test/support/browser/chromium.ts'
 import { buildWeb } from './web.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -56,6 +57,16 @@ async function databaseFor(selected: string[], run: TestRun): Promise<{ env: Rec
   return { env: { [POSTGRES_VARIABLE]: url }, stop }
 }
 
+/** The browser for the files that open one, fetched before they begin. Where there is none they say so themselves. */
+function browserFor(selected: string[]): Record<string, string> {
+  if (!selected.some((file) => readFileSync(file, 'utf8').includes('support/browser/'))) return {}
+  try {
+    return { [CHROMIUM_VARIABLE]: chromiumPath() }
+  } catch {
+    return {}
+  }
+}
+
 /** A broker of the operator's, where one is named: files that need no power over it use its virtual host. */
 function admitBroker(run: TestRun): void {
   const given = process.env['COUNTERSIGN_AMQP_URL'] ?? ''
@@ -84,7 +95,8 @@ if (files.length === 0) {
   const database = await databaseFor(files, run)
   admitBroker(run)
   const again: Record<string, string> = filters.length === 0 ? { COUNTERSIGN_TEST_AGAIN: 'first' } : {}
-  if ((await runTests(files, { ...run.env, ...database.env, ...again, [VARIABLE]: choice.name })) !== 0) failed.push('tests')
+  if ((await runTests(files, { ...run.env, ...database.env, ...browserFor(files), ...again, [VARIABLE]: choice.name })) !== 0)
+    failed.push('tests')
   await database.stop()
   for (const words of run.close()) {
     console.log(words)

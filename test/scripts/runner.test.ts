@@ -58,9 +58,11 @@ test('a failure is told with its reason while other files still run, and named o
 
 test('the files begin in the order in which they are named, and a run that is interrupted names those that did not end', async () => {
   const hangs = "console.log('said before')\ntest('it hangs', () => new Promise(() => undefined))\nsetInterval(() => undefined, 1e6)"
-  const { folder, child, said } = running({ 'z.test.mjs': hangs, 'm.test.mjs': hangs, 'a.test.mjs': "test('it is', () => undefined)" })
+  const names = ['z', 'y', 'm']
+  const hanging = Object.fromEntries(names.map((name) => [`${name}.test.mjs`, hangs]))
+  const { folder, child, said } = running({ ...hanging, 'a.test.mjs': "test('it is', () => undefined)" })
   const ended = once(child, 'close')
-  for (const name of ['z', 'm']) await appearing(join(folder, `${name}.test.mjs.pid`))
+  for (const name of names) await appearing(join(folder, `${name}.test.mjs.pid`))
   child.kill('SIGTERM')
   const [code] = await ended
   assert.equal(code, 1)
@@ -68,7 +70,7 @@ test('the files begin in the order in which they are named, and a run that is in
   const unended = said()
     .split('\n')
     .filter((line) => line.includes('did not end'))
-  assert.deepEqual(unended.map((line) => line.slice(0, 14)).sort(), ['✖ m.test.mjs: ', '✖ z.test.mjs: '])
+  assert.deepEqual(unended.map((line) => line.slice(0, 14)).sort(), ['✖ m.test.mjs: ', '✖ y.test.mjs: ', '✖ z.test.mjs: '])
 })
 
 test('in a whole run a file that failed is run once more alone: a defect stays red, and an unstable file is named', async () => {
@@ -134,6 +136,18 @@ describe('a run of the tests', () => {
     const said = run.close()
     assert.equal(said.length, 1, said.join('\n'))
     assert.ok(said[0]!.startsWith(words), said.join())
+  })
+
+  test('hands what was compiled on to children with an environment of their own', () => {
+    const run = openRun()
+    const say = 'console.log(process.env.NODE_COMPILE_CACHE)'
+    const words = [
+      '-e',
+      `process.stdout.write(require('node:child_process').execFileSync(process.execPath, ['-e', '${say}'], { env: {} }))`,
+    ]
+    const said = execFileSync(process.execPath, words, { env: { ...outside(), ...run.env }, encoding: 'utf8' })
+    assert.equal(said, `${run.env.NODE_COMPILE_CACHE}\n`)
+    assert.deepEqual(run.close(), [])
   })
 
   test('names whatever it leaves in the temporary folder', () => {

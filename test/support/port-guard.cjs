@@ -1,5 +1,5 @@
 // Loaded into every process of a test run, by NODE_OPTIONS: it connects on this machine only to ports that the run itself has opened, so that
-// no test ever talks to a server of the user. JavaScript for any Node, because old ones are started as well.
+// no test ever talks to a server of the user; and it hands the run's compile cache on. JavaScript for any Node, because old ones are started as well.
 'use strict'
 const childProcess = require('node:child_process')
 const { appendFileSync, readFileSync } = require('node:fs')
@@ -8,6 +8,7 @@ const net = require('node:net')
 
 const folder = process.env.COUNTERSIGN_TEST_GUARD
 const flag = `--require ${JSON.stringify(__filename)}`
+const compiled = process.env.NODE_COMPILE_CACHE
 
 // --- Ports ---------------------------------------------------------------------------------------------------------------------
 
@@ -68,9 +69,10 @@ net.Server.prototype.listen = function (...args) {
 
 // --- Children ------------------------------------------------------------------------------------------------------------------
 
-/** Children are given an environment of their own at times: the guard goes along. */
+/** Children are given an environment of their own at times: the guard goes along, and so does what others have compiled, which is half of their start. */
 const guarded = (env) => ({
   ...env,
+  ...(compiled !== undefined && env.NODE_COMPILE_CACHE === undefined && { NODE_COMPILE_CACHE: compiled }),
   COUNTERSIGN_TEST_GUARD: env.COUNTERSIGN_TEST_GUARD ?? folder,
   NODE_OPTIONS: (env.NODE_OPTIONS ?? '').includes(__filename) ? env.NODE_OPTIONS : `${env.NODE_OPTIONS ?? ''} ${flag}`.trim(),
 })

@@ -253,7 +253,7 @@ describe('a program that speaks JSON lines', () => {
 
   test('gets of the environment what is configured, and nothing else', async () => {
     // Node itself is told where the guard of this test run is.
-    const script = `console.log(JSON.stringify({ type: 'commit', text: Object.keys(process.env).filter((name) => !/^(COUNTERSIGN_TEST_GUARD|NODE_OPTIONS)$/.test(name)).sort().join() }))`
+    const script = `console.log(JSON.stringify({ type: 'commit', text: Object.keys(process.env).filter((name) => !/^(COUNTERSIGN_TEST_GUARD|NODE_OPTIONS|NODE_COMPILE_CACHE)$/.test(name)).sort().join() }))`
     const { world, worker, task_id } = await employed({ argv: node(script), env: { ONLY: 'this' } })
     await ended(world, task_id)
     assert.equal(await textOf(world, task_id), 'ONLY,PATH')

@@ -30,14 +30,14 @@ export type Stage = {
   close(): Promise<void>
 }
 
-export async function openStage(): Promise<Stage> {
+export async function openStage(kind: 'shell' | 'whole' = 'shell'): Promise<Stage> {
   await buildWeb()
   const data = mkdtempSync(join(tmpdir(), 'web-'))
   let server = await startServer(data)
   const { port } = server
   const url = `http://127.0.0.1:${port}`
   let caller = createCaller(port)
-  const browser = await openBrowser()
+  const browser = await openBrowser(kind)
   const keys: Record<string, string> = { admin: server.adminKey }
   const contexts: BrowserContext[] = []
   const amiss: string[] = []

@@ -24,7 +24,10 @@ const BREAK = String.raw`[\p{Zl}\p{Zp}]`
 const HIDDEN = String.raw`[\p{Default_Ignorable_Code_Point}\u2800\uFFF9-\uFFFC]`
 const UNKNOWN = String.raw`[\p{Cn}\p{Co}\p{Cs}]`
 const PILED = String.raw`(?<=\p{M}{${MARKS_MAX}})\p{M}`
-const HOSTILE = new RegExp(`(${SPELLED})|${[CONTROL, DIRECTION, BREAK, HIDDEN, UNKNOWN, PILED].join('|')}`, 'gv')
+let compiled: RegExp | undefined
+/** Made when it is needed first: the table of emoji takes 30 ms, which every process would wait for at its start. */
+const hostile = (): RegExp =>
+  (compiled ??= new RegExp(`(${SPELLED})|${[CONTROL, DIRECTION, BREAK, HIDDEN, UNKNOWN, PILED].join('|')}`, 'gv'))
 
 const kinds: readonly (readonly [name: string, test: RegExp])[] = [
   ['the control character', new RegExp(CONTROL, 'v')],
@@ -44,13 +47,13 @@ export const isBlank = (text: string): boolean => /^[\s\p{Default_Ignorable_Code
 
 const hexOf = (character: string): string => character.codePointAt(0)!.toString(16).toUpperCase()
 const hostileIn = (text: string): string | undefined =>
-  isPlain(text) ? undefined : [...text.matchAll(HOSTILE)].find((found) => found[1] === undefined)?.[0]
+  isPlain(text) ? undefined : [...text.matchAll(hostile())].find((found) => found[1] === undefined)?.[0]
 
 /** The same text for every surface: what would deceive or cannot be seen stands there as \u{202E}. */
 export const shownText = (text: string): string =>
   isPlain(text)
     ? text
-    : text.replace(HOSTILE, (character, spelled: string | undefined) => (spelled === undefined ? `\\u{${hexOf(character)}}` : character))
+    : text.replace(hostile(), (character, spelled: string | undefined) => (spelled === undefined ? `\\u{${hexOf(character)}}` : character))
 
 /** Characters that a page could take for markup or for the end of a text of its own, and those that people read in their place. */
 const markup: Readonly<Record<string, string>> = {
