@@ -2,6 +2,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { memoryEnv, memoryFlags } from '#apps/cli/serve.ts'
 import { startPostgres, type PostgresServer } from '#test/support/as-processes/postgres.ts'
 import { createCaller, enroll, spawnServer, startServer, type ServerProcess } from '#test/support/as-processes/server.ts'
 import { SECRET } from '#test/support/as-processes/servers.ts'
@@ -30,7 +31,9 @@ type Kind = 'create' | 'get'
 type Measured = Load & { readonly cpuUs: number; readonly databaseUs: number }
 
 const startNode = (data: string, url: string, name: string): Promise<Node> =>
-  spawnServer([MAIN], {
+  // As the one on SQLite is started.
+  spawnServer([...memoryFlags, MAIN], {
+    ...memoryEnv,
     COUNTERSIGN_DATA: data,
     COUNTERSIGN_PORT: '0',
     COUNTERSIGN_LOG: 'error',

@@ -49,13 +49,18 @@ export type PostgresStore = Store & {
 /** A way that is silent is given up after so long, and a question after all its attempts. */
 const QUERY_MS = 3_000
 const READ_MS = 4_500
+/**
+ * Everything is asked by key or by a range of an index, so a plan is made once and never goes through a table. Left to itself the database
+ * plans lookups of a few keys anew each time, and keeps a plan that it made while a table was small.
+ */
+const PLANS = { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off' }
 
 export async function postgresStore(url: string, options: PostgresOptions = {}): Promise<PostgresStore> {
   const { node = 'server', listens = true, unsentMs, unknownMs, committed, asked, unknown, signal, ...sequencer } = options
   const name = `countersign ${node}`
   const self = randomUUID()
   await migrate(url, undefined, signal)
-  const reader = createLink({ url, name: `${name} reads`, queryMs: QUERY_MS, settings: { statement_timeout: '10s' } })
+  const reader = createLink({ url, name: `${name} reads`, queryMs: QUERY_MS, settings: { statement_timeout: '10s', ...PLANS } })
   let isReachable = true
   const query = queryOn(reader, (is) => (isReachable = is), unsentMs)
   const [start] = await query<{ groups: number; position: number }>('start', 'SELECT groups, position FROM head', [])
@@ -70,6 +75,7 @@ export async function postgresStore(url: string, options: PostgresOptions = {}):
       lock_timeout: '4s',
       statement_timeout: '10s',
       synchronous_commit: 'on',
+      ...PLANS,
     },
     warned: (code) => writing.warned(code),
   })

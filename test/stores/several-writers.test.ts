@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
+import { createTail as createLiveTail } from '#bindings/live/tail.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { SequencerOptions } from '#kernel/log/group-commit.ts'
 import type { Hint, Store } from '#kernel/log/store.ts'
@@ -143,17 +144,19 @@ for (const { name, open, hasBarrier } of makers) {
     })
 
     test('a barrier that was asked for before a call came does not serve it, and a later one that is over does', async () => {
-      const { one, two } = open()
+      const { one, two } = open({ defer: queueMicrotask })
       await one.commit(creating('k/a'))
       await two.fresh()
       const first = two.barriers()
       const barrier = two.fresh(first)
       assert.ok(barrier instanceof Promise, 'none was asked for since')
+      assert.equal(two.fresh(first), barrier, 'calls of one turn share one')
+      while (two.barriers() === first) await null
       const second = two.barriers()
-      await barrier
-      assert.equal(two.fresh(first), undefined)
       const own = two.fresh(second)
       assert.ok(own instanceof Promise, 'the one under way was asked for before')
+      await barrier
+      assert.equal(two.fresh(first), undefined)
       await own
       assert.equal(two.fresh(second), undefined)
       await close({ one, two })
@@ -201,6 +204,44 @@ for (const { name, open, hasBarrier } of makers) {
     })
   })
 }
+
+test('facts of others are not read while nobody watches them, and a watcher is told of those that come then', async () => {
+  const disk = memoryDisk()
+  const one = memoryStore({ disk, isShared: true })
+  const own = memoryStore({ disk, isShared: true })
+  let reads = 0
+  const two: Store = {
+    ...own,
+    facts(of, page) {
+      reads++
+      return own.facts(of, page)
+    },
+  }
+  const record = createTail(two)
+  const taken: number[] = []
+  let isWatched = false
+  const live = createLiveTail(two, record, {
+    isAnyWatched: () => isWatched,
+    isWatched: () => isWatched,
+    take: ({ position }) => void taken.push(position),
+    flush: () => undefined,
+    failed: assert.ifError,
+  })
+  for (let i = 0; i < 3; i++) {
+    await one.commit(creating(`k/${i}`))
+    await two.fresh()
+    await turn()
+  }
+  assert.equal(reads, 0)
+  isWatched = true
+  await one.commit(creating('k/watched'))
+  await two.fresh()
+  for (let i = 0; i < 10; i++) await turn()
+  assert.deepEqual(taken, [4])
+  live.stop()
+  record.stop()
+  await close({ one, two })
+})
 
 describe('what was overtaken on its way does not enter the cache', () => {
   test('a row that was read before the other one changed it', async () => {

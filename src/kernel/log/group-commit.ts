@@ -285,31 +285,29 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
   }
 
   let asking: Promise<void> | null = null
+  /** Not sent yet: a call that comes takes part in it. */
   let next: Promise<void> | null = null
   let sent = 0
   let over = 0
-  /** A call that comes while one is under way takes part in the next: it must be sent after they came. */
+  function send(): Promise<void> {
+    next = null
+    const mine = ++sent
+    asking = backend.news!()
+      .then((hint) => {
+        if (hint) learn(hint)
+        over = mine
+      })
+      .finally(() => (asking = null))
+    return asking
+  }
+  /** It must be sent after a call came: later in this turn for all of a turn, or when the one under way is over. */
   function fresh(): Promise<void> {
-    if (asking === null) {
-      const mine = ++sent
-      asking = backend.news!()
-        .then((hint) => {
-          if (hint) learn(hint)
-          over = mine
-        })
-        .finally(() => (asking = null))
-      return asking
-    }
-    const begin = (): Promise<void> => {
-      next = null
-      return fresh()
-    }
     // Where the one under way has tried in vain, another one would let them wait for as long again.
     const fail = (error: unknown): never => {
       next = null
       throw error
     }
-    next ??= asking.then(begin, fail)
+    next ??= (asking ?? new Promise<void>(defer)).then(send, fail)
     return next
   }
   backend.watch?.(() => void fresh().catch(() => undefined))

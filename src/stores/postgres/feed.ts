@@ -7,12 +7,10 @@ export type FeedRow = {
   readonly position: number
   readonly image: number
   readonly n: number | null
-  readonly id: string | null
   readonly hint: string | null
 }
 /** One statement, so that the head and the rows are of one moment. */
-export const FEED = `SELECT h.groups, h.position, h.image, g.n, g.id, g.hint
-  FROM head h LEFT JOIN groups g ON g.n > $1 AND g.n <= h.groups ORDER BY g.n`
+export const FEED = `SELECT h.groups, h.position, h.image, g.n, g.hint FROM head h LEFT JOIN groups g ON g.n > $1 AND g.n <= h.groups`
 
 /** The channel that servers listen to. A message on it is a number and a name. */
 export const CHANNEL = 'countersign'

@@ -9,8 +9,8 @@ const POLL_MS = 50
 /** Where it can, and a connection may have been lost without a word. */
 const WATCH_MS = 1_000
 const PROBE_MS = 1_000
-/** Many groups in a short time are one ring. */
-const REST_MS = 10
+/** Many groups in a short time are one ring: the first rings at once, and a call that must know asks the feed. */
+const REST_MS = 25
 
 export type Hints = {
   watch(ring: () => void): void

@@ -1,5 +1,5 @@
 // One group after the other, each a transaction of two round trips: lock the one row of `head` and read what the group rests on; then, staged
-// in between by pure code, one statement a table and COMMIT. Each group has a random id, by which it is found again when nobody knows what
+// in between by pure code, one statement for all tables and COMMIT. Each group has a random id, by which it is found again when nobody knows what
 // became of its COMMIT.
 import { backoffMs } from '#kernel/codec/backoff.ts'
 import { randomUUID } from 'node:crypto'
@@ -8,9 +8,10 @@ import type { Backend, DocState, Group, State, Wanted, WriteFailure } from '#ker
 import type { Head } from '#kernel/log/hash-chain.ts'
 import type { Key } from '#kernel/log/store.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { CHANNEL, FEED, type Feed, type FeedRow } from './feed.ts'
+import { texts } from './columns.ts'
+import { FEED, type Feed, type FeedRow } from './feed.ts'
 import { ask, asksAgain, inOneTrip, isLost, Lost, together, unavailableFor, type Link, type Row } from './link.ts'
-import { rowsOf } from './statements.ts'
+import { statementsOf } from './statements.ts'
 import { fromDb, inDb, isTooLong } from './text.ts'
 
 /** Whatever has sent no COMMIT is refused after so long. */
@@ -134,22 +135,10 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
     }
     if (!rows) return leave(client)
     group.n = groups + 1
-    const written = rowsOf(rows)
+    const written = statementsOf(rows, { n: group.n, id: group.id, node, image })
     warnings = []
     const sending = inOneTrip(client, () => [
       ...written.map(([name, text, values]) => ask(client, name, text, values)),
-      ask(client, 'w group', 'INSERT INTO groups (n, id, node, hint) VALUES ($1, $2, $3, $4)', [
-        group.n,
-        group.id,
-        node,
-        JSON.stringify(rows.hint),
-      ]),
-      ask(client, 'w head', 'UPDATE head SET groups = $1, position = $2, image = $3', [
-        group.n,
-        rows.hint.position,
-        rows.images.at(-1)?.id ?? image,
-      ]),
-      ask(client, 'w notify', 'SELECT pg_notify($1, $2)', [CHANNEL, `${group.n} ${node}`]),
       ask(client, 'commit', 'COMMIT'),
     ])
     group.isSent = true
@@ -238,22 +227,36 @@ const shownOf = (entry: string): string => entry.slice(0, 80).replaceAll('\0', '
 
 type Read = { readonly state: Omit<State, 'news'>; readonly news: readonly FeedRow[] }
 
+/** A row of what a group rests on. `number`: the position of the head, the version of a document, the seq of a chain, a count. */
+type StateRow =
+  | (Omit<FeedRow, 'position'> & { readonly of: 'feed'; readonly number: number })
+  | (Omit<DocState, 'version'> & { readonly of: 'docs'; readonly name: string; readonly number: number })
+  | (Omit<Head, 'seq'> & { readonly of: 'chains'; readonly name: string; readonly number: number })
+  | { readonly of: 'counts'; readonly name: string; readonly number: number }
+const STATE = `SELECT 'feed' AS of, NULL AS name, position AS number, image, NULL AS hash, NULL AS at, groups, n, hint FROM (${FEED}) f
+  UNION ALL SELECT 'docs', key, version, image, NULL, NULL, NULL, NULL, NULL FROM docs WHERE key = ANY($2::text[])
+  UNION ALL SELECT 'chains', scope, seq, NULL, hash, at, NULL, NULL, NULL FROM chains WHERE scope = ANY($3::text[])
+  UNION ALL SELECT 'counts', prefix, count, NULL, NULL, NULL, NULL, NULL, NULL FROM counts WHERE prefix = ANY($4::text[])`
+
 /** One round trip. Each statement sees all that was committed before the lock came: READ COMMITTED takes a snapshot for each. */
 async function lockAndRead(client: Client, { keys, scopes, prefixes }: Wanted, since: number): Promise<Read> {
+  const wanted = [texts([...keys].map(inDb)), texts([...scopes]), texts([...prefixes].map(inDb))]
   const trip = inOneTrip(client, () => [
     ask(client, 'begin', 'BEGIN'),
     ask(client, 'lock', 'SELECT 1 AS one FROM head FOR UPDATE'),
-    ask(client, 'feed', FEED, [since]),
-    ask(client, 'versions', 'SELECT key, version, image FROM docs WHERE key = ANY($1::text[])', [[...keys].map(inDb)]),
-    ask(client, 'chains', 'SELECT scope, seq, hash, at FROM chains WHERE scope = ANY($1::text[])', [[...scopes]]),
-    ask(client, 'counts', 'SELECT prefix, count FROM counts WHERE prefix = ANY($1::text[])', [[...prefixes].map(inDb)]),
+    ask(client, 'state', STATE, [since, ...wanted]),
   ])
-  const [, , feed, docs, chains, counts] = await together(trip)
-  const news = feed!.rows as unknown as FeedRow[]
+  const rows = (await together(trip))[2]!.rows as unknown as StateRow[]
+  const news: FeedRow[] = []
   const found = new Map<Key, DocState>()
-  for (const { key, version, image } of docs!.rows as unknown as (DocState & { key: string })[]) found.set(fromDb(key), { version, image })
-  const heads = new Map((chains!.rows as unknown as (Head & { scope: string })[]).map(({ scope, ...head }) => [scope, head]))
-  const sums = new Map((counts!.rows as unknown as { prefix: string; count: number }[]).map(({ prefix, count }) => [fromDb(prefix), count]))
+  const heads = new Map<string, Head>()
+  const sums = new Map<string, number>()
+  for (const row of rows) {
+    if (row.of === 'feed') news.push({ groups: row.groups, position: row.number, image: row.image, n: row.n, hint: row.hint })
+    else if (row.of === 'docs') found.set(fromDb(row.name), { version: row.number, image: row.image })
+    else if (row.of === 'chains') heads.set(row.name, { seq: row.number, hash: row.hash, at: row.at })
+    else sums.set(fromDb(row.name), row.number)
+  }
   const { position, image } = news[0]!
   return {
     news,

@@ -71,14 +71,13 @@ export function createDatabase({ disk, random, scheduler, isFaulty, happened, on
   function feedRows(since: number): FeedRow[] {
     const head = { groups: rows.length, position: disk.facts.length, image: disk.images.length }
     const news = rows.filter(({ n }) => n > since)
-    if (news.length === 0) return [{ ...head, n: null, id: null, hint: null }]
-    return news.map(({ n, id, hint }) => ({ ...head, n, id, hint }))
+    if (news.length === 0) return [{ ...head, n: null, hint: null }]
+    return news.map(({ n, hint }) => ({ ...head, n, hint }))
   }
 
   function apply(writes: readonly Statement[]): void {
     const group = groupIn(writes)
-    const { values } = writes.find(({ name }) => name === 'w group')!
-    const [n, id, node, hint] = values as [number, string, string, string]
+    const [n, id, node, hint] = partsIn(writes).get('group') as [number, string, string, string]
     onApplied({ ...group, hint: JSON.parse(hint) as Hint }, node, () => {
       applyGroup(disk, { ...group, hint: JSON.parse(hint) as Hint })
       rows.push({ n, id, node, hint })
@@ -93,13 +92,21 @@ export function createDatabase({ disk, random, scheduler, isFaulty, happened, on
 
   /** The result of one statement, outside of the order of locks. */
   function said({ name, values }: Statement): object[] {
-    if (name === 'feed') return feedRows(values[0] as number)
     if (name === 'find') return rows.filter(({ id }) => id === values[0])
-    const named = (values[0] ?? []) as string[]
-    if (name === 'versions') return named.flatMap((key) => (disk.docs.has(fromDb(key)) ? [{ key, ...disk.docs.get(fromDb(key))! }] : []))
-    if (name === 'chains') return named.flatMap((scope) => (headIn(disk, scope) === undefined ? [] : [{ scope, ...headIn(disk, scope)! }]))
-    if (name === 'counts') return named.map((prefix) => ({ prefix, count: disk.counts.get(fromDb(prefix)) ?? 0 }))
-    return []
+    if (name !== 'state') return []
+    const [keys, scopes, prefixes] = values.slice(1).map(columnOf) as [string[], string[], string[]]
+    return [
+      ...feedRows(values[0] as number).map(({ position: number, ...row }) => ({ of: 'feed', number, ...row })),
+      ...keys.flatMap((name) => {
+        const doc = disk.docs.get(fromDb(name))
+        return doc ? [{ of: 'docs', name, number: doc.version, image: doc.image }] : []
+      }),
+      ...scopes.flatMap((name) => {
+        const head = headIn(disk, name)
+        return head ? [{ of: 'chains', name, number: head.seq, hash: head.hash, at: head.at }] : []
+      }),
+      ...prefixes.map((name) => ({ of: 'counts', name, number: disk.counts.get(fromDb(name)) ?? 0 })),
+    ]
   }
 
   function open(life: Life) {
@@ -184,8 +191,9 @@ export function createDatabase({ disk, random, scheduler, isFaulty, happened, on
       if (one.name === 'commit' || one.name === 'rollback') return { answer: { command: close(one.name === 'commit'), rows: [] } }
       if (failed) return { error: coded('25P02', 'current transaction is aborted') }
       if (one.name.startsWith('w ')) {
-        const taken = one.name === 'w create' && (one.values[0] as string[]).some((key) => disk.docs.has(fromDb(key)))
-        const code = taken ? '23505' : sometimes(0.004, 'statement refused') ? random.pick(['53100', '40001']) : null
+        const made = columnOf(partsIn([one]).get('create')?.[0]) as string[]
+        const taken = made.some((key) => disk.docs.has(fromDb(key)))
+        const code = taken ? '23505' : sometimes(0.02, 'statement refused') ? random.pick(['53100', '40001']) : null
         failed = code !== null
         if (code !== null) return { error: coded(code, 'the statement was refused') }
         writes!.push(one)
@@ -298,9 +306,37 @@ export function createDatabase({ disk, random, scheduler, isFaulty, happened, on
   }
 }
 
+/** How many parameters each part of a writing statement has; its name says which parts it has. */
+const PARAMETERS: Readonly<Record<string, number>> = {
+  facts: 9,
+  chains: 4,
+  images: 7,
+  remove: 1,
+  update: 5,
+  create: 5,
+  drop: 1,
+  add: 1,
+  counts: 2,
+  group: 4,
+  head: 5,
+}
+
+const columnOf = (given: unknown): any[] => (given as { values: any[] } | undefined)?.values ?? []
+
+/** The parameters of each part that statements write. */
+function partsIn(writes: readonly Statement[]): Map<string, any[]> {
+  const parts = new Map<string, any[]>()
+  for (const { name, values } of writes) {
+    const left = [...values]
+    for (const part of name.split(' ').slice(1)) parts.set(part, left.splice(0, PARAMETERS[part]!))
+  }
+  return parts
+}
+
 /** The rows of a group as the statements of one transaction carry them, a column each. */
 function groupIn(writes: readonly Statement[]): Omit<Group, 'hint'> {
-  const columns = (name: string): any[][] => writes.find((one) => one.name === name)?.values ?? []
+  const parts = partsIn(writes)
+  const columns = (name: string): any[][] => (parts.get(name) ?? []).map(columnOf)
   const rowsOf = (name: string, ...fields: string[]): any[] => {
     const all = columns(name)
     return (all[0] ?? []).map((_, i) => Object.fromEntries(fields.map((field, column) => [field, all[column]![i]])))
@@ -308,15 +344,15 @@ function groupIn(writes: readonly Statement[]): Omit<Group, 'hint'> {
   const keyed = (list: any[]): any[] => list.map((row) => ({ ...row, key: fromDb(row.key) }))
   const texts = (name: string): string[] => ((columns(name)[0] ?? []) as string[]).map(fromDb)
   const docs = (name: string): any[] => keyed(rowsOf(name, 'key', 'version', 'image', 'text', 'tag'))
-  const [dropped, added] = [texts('w drop'), texts('w add')]
+  const [dropped, added] = [texts('drop'), texts('add')]
   return {
-    facts: rowsOf('w facts', 'position', 'scope', 'seq', 'at', 'actor', 'task', 'root', 'hash', 'line'),
-    images: keyed(rowsOf('w images', 'id', 'position', 'key', 'version', 'previous', 'salt', 'text')),
-    remove: texts('w remove'),
-    create: docs('w create'),
-    update: docs('w update'),
+    facts: rowsOf('facts', 'position', 'scope', 'seq', 'at', 'actor', 'task', 'root', 'hash', 'line'),
+    images: keyed(rowsOf('images', 'id', 'position', 'key', 'version', 'previous', 'salt', 'text')),
+    remove: texts('remove'),
+    create: docs('create'),
+    update: docs('update'),
     entries: [...dropped, ...added],
     present: [...dropped.map(() => false), ...added.map(() => true)],
-    counts: rowsOf('w counts', 'prefix', 'count').map(({ prefix, count }) => [fromDb(prefix), count]),
+    counts: rowsOf('counts', 'prefix', 'count').map(({ prefix, count }) => [fromDb(prefix), count]),
   }
 }
