@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { delegation } from '#protocols/delegation/index.ts'
 import { runOf, runsOf, take } from '../support/in-process/runs.ts'
 import { linesOf, stage, type Stage } from '../support/in-process/stage.ts'
+import { acting, runUnder } from '../support/in-process/task-limits.ts'
 import { aap } from './aap-cited.ts'
 
 const { must } = aap
@@ -68,15 +69,26 @@ must('A13', 'run.started is emitted once for every run, also for an agent that o
   )
   for (const run of await runsOf(on)) assert.notEqual(run.started_at, null)
 })
+const bytes = { checksum: 'sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824', size: 5 }
 /** Acts of an agent, each as the first of a run after changes were requested. */
 const acts: Readonly<Record<string, (on: Stage, task_id: string, run_id: string) => Promise<unknown>>> = {
   'ledger.write': (on, task_id) => on.call('devin', 'ledger.write', { task_id, key: 'k', value: 1 }),
+  'artifact.upload': (on, task_id) => on.call('devin', 'artifact.upload', { task_id, ...bytes }),
+  'artifact.reference': async (on, task_id) => {
+    const { artifacts } = await on.task()
+    await on.call('devin', 'artifact.reference', { task_id, artifact_id: artifacts[0], version: 'v1' })
+  },
+  'grant.use': async (on, task_id) => {
+    await on.call('alice', 'grant.add', { task_id, scope: 'deploy:staging', decision: 'allow', until: 'task' })
+    await on.call('devin', 'grant.use', { task_id, scope: 'deploy:staging' })
+  },
   'ownership.delegate': (on, task_id) => on.call('devin', 'ownership.delegate', { task_id, to: 'agent_robin' }),
   'run.progress': (on, _, run_id) => on.call('devin', 'delegation/run.progress', { run_id, percent: 5 }),
   'run.report': (on, _, run_id) =>
     on.call('devin', 'delegation/run.report', { run_id, type: 'needs_approval', payload: { prompt: 'Deploy?' } }),
   'run.complete': (on, _, run_id) => on.call('devin', 'delegation/run.complete', { run_id }),
   'run.fail': (on, _, run_id) => on.call('devin', 'delegation/run.fail', { run_id, error: 'no' }),
+  'agent.handoff': (on, _, run_id) => on.call('devin', 'delegation/agent.handoff', { run_id, to_agent: 'agent_robin' }),
   'agent.delegate': (on, task_id, parent_run) =>
     on.call('devin', 'delegation/agent.delegate', { to_agent: 'agent_robin', task_id, parent_run }),
 }
@@ -94,6 +106,20 @@ for (const [name, act] of Object.entries(acts))
     assert.deepEqual(own.slice(0, 2), ['delegated 2', 'started 2'])
     assert.equal(own.filter((line) => line === 'started 2').length, 1)
   })
+must('A13', 'capability.invoke begins a run that was not begun', async () => {
+  const { on, invoke } = await acting()
+  const { task_id } = await runUnder(on, {})
+  const { artifact } = await on.world.call('devin', 'collaboration/artifact.commit', { task_id, payload })
+  const again = { artifact_id: artifact.id, verdict: 'changes_requested', requested_changes: ['more'] }
+  await on.world.call('alice', 'collaboration/review.submit', { task_id, ...again })
+  const last = async (): Promise<any> => (await on.world.call('alice', 'delegation/run.list', { task_id })).items.at(-1)
+  const { id, started_at } = await last()
+  assert.equal(started_at, null)
+  assert.equal((await invoke(id)).ok, true)
+  assert.notEqual((await last()).started_at, null)
+  assert.equal((await linesOf(on.world)).filter(({ action, subject }) => action.endsWith('run.started') && subject.endsWith(id)).length, 1)
+  await on.close()
+})
 must('A13', 'a run that is ended before its agent has done anything has never started', async () => {
   const on = await stage('assigned')
   await on.call('alice', 'task.cancel', { task_id: on.refs['task'].id })

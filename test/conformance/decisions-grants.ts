@@ -199,9 +199,14 @@ must('D8-confirm', 'arguments that read in two ways, or not as they stand, permi
   await on.close()
 })
 must('D8-confirm', 'an action that the next person approved permits it too, for the agent that asked and no other', async () => {
-  const { on, ran, invoke } = await acting()
-  const { run_id, task_id } = await runUnder(on, autonomy('confirm_each_action'), { reviewers: ['user_rita'] })
-  const proposed_actions = [{ id: 'a', kind: 'cap:write', summary: 'a', risk: 'high' }]
+  const { on, ran } = await acting()
+  const { task_id } = await runUnder(on, autonomy('confirm_each_action'), { reviewers: ['user_rita'] })
+  const invoke = async (as: string): Promise<boolean> => {
+    const { items } = await on.world.call('alice', 'delegation/run.list', { task_id })
+    const input = { run_id: items.at(-1).id, ref: { capability_id: 'cap:write', version: '1.0.0' } }
+    return (await on.world.call(as, 'delegation/capability.invoke', input)).ok
+  }
+  const proposed_actions = ['a', 'b'].map((id) => ({ id, kind: 'cap:write', summary: id, risk: 'high' }))
   const question = { task_id, kind: 'approval', prompt: 'May I?', proposed_actions }
   let { checkpoint } = await on.world.call('devin', 'collaboration/checkpoint.raise', question)
   for (let turn = 0; turn < 2; turn++) {
@@ -210,7 +215,11 @@ must('D8-confirm', 'an action that the next person approved permits it too, for 
     checkpoint = { id: task.pending_checkpoint }
   }
   await on.world.call('alice', 'collaboration/checkpoint.resolve', { checkpoint_id: checkpoint.id, action: 'approve' })
-  assert.deepEqual([(await invoke(run_id)).ok, (await invoke(run_id)).ok, ran()], [true, false, 1])
+  assert.equal(await invoke('devin'), true)
+  await on.world.call('admin', 'collaboration/ownership.transfer', { task_id, to: 'agent_robin' })
+  assert.equal(await invoke('robin'), false, 'another agent has the task, and nobody answered a question of its own')
+  await on.world.call('admin', 'collaboration/ownership.transfer', { task_id, to: 'agent_devin' })
+  assert.deepEqual([await invoke('devin'), await invoke('devin'), ran()], [true, false, 2])
   await on.close()
 })
 

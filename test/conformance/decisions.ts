@@ -74,7 +74,7 @@ export const decisionRows: readonly Requirement[] = [
   row('H29-run', 'Cancel cancels the run in the same batch.'),
   row('H30-ref', 'A ref without uploaded bytes is stored as verified: false.'),
   row('H30-inputs', 'An artifact input needs a version that exists in the project; cross-project references are refused.'),
-  row('H31', 'Timestamps are normalised to UTC; unknown fields are ignored everywhere and never stored.'),
+  row('H31', 'Timestamps are normalised to UTC; unknown fields are refused by their path and never stored.'),
   row('H32', 'A plan is approved or sent back, never rejected.'),
   row('H33', 'One pending checkpoint per task.'),
   row('H34-ends', "The system's question ends the agent's in the same batch: expired, superseded, its request cancelled with a receipt."),

@@ -85,7 +85,10 @@ test('brackets in texts are no nesting, commas in texts no items, and equal keys
 test('a key that is written with escapes arrives as it was meant; one that cannot be written without them is refused', () => {
   assert.deepEqual(decodeText(String.raw`{"\u00e9t\u00e9":1,"a\/b":{"\ud83d\ude00":2}}`), { été: 1, 'a/b': { '😀': 2 } })
   for (const key of [String.raw`\r`, String.raw`\n`, String.raw`\"`, String.raw`\\`, String.raw`\u0001`]) {
-    assert.throws(() => decodeText(`{"${key}":1}`), refused(/a key holds a quote, a backslash or a control character/))
+    assert.throws(
+      () => decodeText(`{"${key}":1}`),
+      refused(/^the key ".*" holds a quote, a backslash or a control character: write it without$/),
+    )
   }
 })
 
@@ -99,7 +102,7 @@ test('what is valid decodes to what JSON.parse makes of it, in 10,000 cases', ()
         found = decode(bytesOf(text))
       } catch (error) {
         // The only things that JSON.stringify writes and this door refuses.
-        assert.ok(refused(/NUL|surrogate|beyond 2\^53|__proto__|a key holds/)(error))
+        assert.ok(refused(/NUL|surrogate|beyond 2\^53|__proto__|the key .* holds/)(error))
         return
       }
       assert.deepEqual(found, JSON.parse(text))

@@ -12,6 +12,7 @@ import {
   counting,
   grant,
   invoke,
+  leadingOn,
   move,
   offer,
   scopes,
@@ -27,7 +28,6 @@ import {
   delegate,
   DEPUTY,
   idOf,
-  leading,
   nothing,
   PRINCIPAL,
   raise,
@@ -51,19 +51,21 @@ type Command = fc.AsyncCommand<Model, Real>
 /** How often each kind of try worked: a model that refuses everything proves nothing. */
 const worked = new Map<string, number>()
 
-const creating = (as: string, reviewers: readonly string[], delegable: boolean): Command => ({
+const creating = (as: string, reviewers: readonly string[], delegable: boolean, confirms: boolean): Command => ({
   check: () => true,
   async run(model, { world, tasks }) {
     const expected = as === 'mallory' || as === 'spy' ? 'NOT_FOUND' : agents.includes(as as 'devin') ? 'UNAUTHORIZED' : null
     // Tasks of other people would only be more of the same.
     if (expected === null && as !== PRINCIPAL) return
     if ([as, ...reviewers].some((who) => !isThere(model, who))) return
-    const input = { spec: { goal: 'g' }, reviewers: reviewers.map(idOf), delegable }
+    const constraints = confirms ? { autonomy: 'confirm_each_action' } : {}
+    const input = { spec: { goal: 'g', constraints }, reviewers: reviewers.map(idOf), delegable }
     const { code, output } = await outcomeOf(call(world, as, 'task.create', input))
     assert.equal(code, expected)
     if (expected !== null) return
     tasks.push({ id: output.task.id, questions: [], artifacts: [], run: 'run_none' })
-    model.tasks.push({ ...nothing, reviewers, delegable, executors: new Set(), questions: [], grants: [], artifacts: [] })
+    const fresh = { executors: new Set<string>(), questions: [], askers: [], grants: [], approvals: [], artifacts: [] }
+    model.tasks.push({ ...nothing, ...fresh, reviewers, delegable, confirms })
   },
   toString: () => `${as} creates a task`,
 })
@@ -165,8 +167,8 @@ function on<T>(who: fc.Arbitrary<string>, detail: fc.Arbitrary<T>, make: (as: st
 }
 const none = fc.constant(null)
 const creates = fc
-  .tuple(person, fc.constantFrom([], ['rita']), fc.boolean())
-  .map(([as, reviewers, delegable]) => creating(as, reviewers, delegable))
+  .tuple(person, fc.constantFrom([], ['rita']), fc.boolean(), fc.boolean())
+  .map(([as, reviewers, delegable, confirms]) => creating(as, reviewers, delegable, confirms))
 const assigns = on(person, fc.constantFrom(...workers), assign)
 const starts = on(worker, none, start)
 const proposals = fc.constantFrom([], [], ['read'], ['read', 'drop'])
@@ -186,7 +188,8 @@ const grants = on(
   fc.tuple(fc.constantFrom(...scopes), fc.constantFrom('allow' as const, 'deny' as const)),
   (as, [scope, decision]) => grant(as, scope, decision),
 )
-const invokes = on(fc.constant('its executor'), fc.constantFrom(...capabilities), (_, capability) => invoke(capability))
+const invoked = fc.tuple(fc.constantFrom('cap:open', ...capabilities), fc.constantFrom('read', 'drop'))
+const invokes = on(fc.constant('its executor'), invoked, (_, [capability, word]) => invoke(capability, word))
 const moves = fc.constantFrom('alice' as const, 'rita' as const).map((who) => changing(`${who} goes or comes`, (model, world) => move(model, world, who))) // prettier-ignore
 const substitutes = fc.constant(changing('somebody stands in for alice, or no longer', substitute))
 const commits = on(worker, fc.tuple(fc.boolean(), fc.constantFrom('none', 'head', 'first')), (as, [final, parent]) =>
@@ -199,7 +202,7 @@ const verdicts = fc.tuple(
 const reviews = on(person, verdicts, (as, [verdict, which]) => review(as, verdict, which))
 const others = [on(worker, agent, delegate), on(fc.constant('admin'), agent, (_, to) => transfer(to)), on(actor, none, cancel)]
 
-const leads = fc.tuple(fc.nat(2), fc.nat(1_000)).map(([which, pick]) => trying(which, (task) => leading(task, pick)))
+const leads = fc.tuple(fc.nat(2), fc.nat(1_000)).map(([which, pick]) => trying(which, (task) => leadingOn(task, pick)))
 
 // Half of the time a history moves on, half of the time anybody tries anything.
 const tries = [creates, assigns, starts, raises, resolves, interrupts, grants, invokes, moves, substitutes, commits, reviews, ...others]
@@ -216,8 +219,12 @@ describe('the model of a task', () => {
     const real: Real = { world, tasks: [], ran }
     const setup = async () => {
       const model: Model = { tasks: [], away: new Set(), hasDeputy: false }
-      await creating(PRINCIPAL, ['rita'], true).run(model, real)
-      await creating(PRINCIPAL, [], false).run(model, real)
+      await creating(PRINCIPAL, ['rita'], true, false).run(model, real)
+      await creating(PRINCIPAL, [], false, true).run(model, real)
+      // One of two actions that an agent put before a person was approved.
+      const asked = [assign(PRINCIPAL, 'devin'), start('devin'), raise('devin', 'approval', ['read', 'drop'])]
+      for (const tried of [...asked, resolve(PRINCIPAL, { action: 'approve', to: 'devin', approved: ['read'] })])
+        await trying(1, () => tried).run(model, real)
       return { model, real }
     }
     await fc.asyncModelRun(setup, commands)

@@ -120,6 +120,7 @@ describe('a receipt that is not what it claims', () => {
     await doubted({ ...genuine, status: 'failed', result: null }, 'changed', {}, ['status', 'result'])
     await doubted({ ...genuine, result: { approved: true } }, 'changed', {}, ['result'])
     await doubted({ ...genuine, completed_by: null }, 'changed', {}, ['completed_by'])
+    await doubted({ ...genuine, approved_by: 'the board' }, 'not_signed', {}, ['approved_by'])
     const { words } = (await verifyReceipt({ ...genuine, result: 'rejected' }, { jwks })) as { words: string }
     assert.equal(words, 'not what was signed: result')
   })

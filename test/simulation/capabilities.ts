@@ -2,6 +2,8 @@
 // to have one outcome.
 import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { sha256Hex } from '#kernel/log/hash-chain.ts'
 import type { Fail, Record as FactRecord, SeenFact } from './record.ts'
 
 const INVOCATION = 'delegation.invocation/'
@@ -45,15 +47,44 @@ function denyOn(record: FactRecord, task_id: string, run_id: string | null, scop
   return deny
 }
 
+const covers = (granted: string, scope: string): boolean =>
+  granted === scope || (granted.endsWith(':*') && scope.startsWith(granted.slice(0, -1)))
+
 /** A deny of a scope, or of a family that it is of, among the grants of one task. */
 function denyOf(record: FactRecord, task_id: string, run_id: string | null, scope: string, at: string): any {
-  const covers = (denied: string): boolean => denied === scope || (denied.endsWith(':*') && scope.startsWith(denied.slice(0, -1)))
   const lasts = ({ until, run }: any): boolean => (until === 'session' ? run !== null && run === run_id : until === 'task' || until > at)
   for (const [key, { value }] of record.docs) {
     if (!key.startsWith('collaboration.grant/') || value.task_id !== task_id || value.decision !== 'deny') continue
-    if (value.revoked_at === null && covers(value.scope) && lasts(value)) return value
+    if (value.revoked_at === null && covers(value.scope, scope) && lasts(value)) return value
   }
   return null
+}
+
+/**
+ * Where each action is confirmed, an answer permits what was shown and nothing else: the capability, with those arguments, to the agent that
+ * asked, once. Without such an answer somebody has allowed the capability beforehand. Words of what is wrong; null: nothing is.
+ */
+function unconfirmed(record: FactRecord, { task_id, agent_id, approval, input_hash, ref }: any, used: Set<string>): string | null {
+  const docOf = (key: string): any => record.docs.get(key)?.value
+  if (task_id === null || docOf(TASK + task_id).spec.constraints.autonomy !== 'confirm_each_action') return null
+  if (approval === undefined) {
+    const isAllowed = [...record.docs].some(
+      ([key, { value }]) =>
+        key.startsWith('collaboration.grant/') && value.task_id === task_id && value.decision === 'allow' && covers(value.scope, ref.capability_id), // prettier-ignore
+    )
+    return isAllowed ? null : 'nobody has allowed it'
+  }
+  const { checkpoint_id, action_id } = approval
+  if (used.has(`${checkpoint_id}/${action_id}`)) return `${action_id} of ${checkpoint_id} was carried out before`
+  used.add(`${checkpoint_id}/${action_id}`)
+  const asked = docOf(`collaboration.checkpoint/${checkpoint_id}`)
+  let first = asked
+  while (first.escalates !== undefined) first = docOf(`collaboration.checkpoint/${first.succeeds}`)
+  if (first.raised_by !== agent_id) return `${checkpoint_id} was asked by ${first.raised_by}`
+  if (asked.resolution?.approved_actions?.includes(action_id) !== true) return `${action_id} of ${checkpoint_id} was not approved`
+  const { kind, detail } = asked.proposed_actions.find(({ id }: any) => id === action_id)
+  if (kind !== ref.capability_id) return `${kind} was shown`
+  return input_hash === `sha256:${sha256Hex(canonical(JSON.parse(detail)))}` ? null : `it was shown with ${detail}`
 }
 
 export type EffectLaws = {
@@ -64,8 +95,9 @@ export type EffectLaws = {
   judgeEnd(pending: readonly string[]): void
 }
 
-export function createEffectLaws(record: FactRecord, fail: Fail): EffectLaws {
+export function createEffectLaws(record: FactRecord, happened: (what: string) => void, fail: Fail): EffectLaws {
   const acted = new Set<string>()
+  const approvals = new Set<string>()
   return {
     judge({ line, images }) {
       if (line.action === 'collaboration/grant.used' && line.detail?.['decision'] === 'allow') {
@@ -88,6 +120,9 @@ export function createEffectLaws(record: FactRecord, fail: Fail): EffectLaws {
           const deny = after.task_id === null ? null : denyOn(record, after.task_id, after.run_id, scope, line.at)
           if (deny !== null) fail(`${what}: ${deny.id} denies ${scope}`)
         }
+        const wrong = isIntent ? unconfirmed(record, after, approvals) : null
+        if (wrong !== null) fail(`${what}: ${wrong}`)
+        if (isIntent && after.approval !== undefined) happened('approved action')
         if (!isNew && line.actor !== 'agent_system') fail(`${what} by ${line.actor}`)
         if (after.state === 'succeeded' && !acted.has(after.id)) fail(`${what}: it never ran`)
         if (after.error === 'PERMISSION_DENIED' && acted.has(after.id)) fail(`${what}: it ran all the same`)

@@ -8,6 +8,7 @@ import {
   idOf,
   isAgent,
   isPrincipal,
+  leading,
   PRINCIPAL,
   promptOf,
   type Model,
@@ -95,23 +96,45 @@ const covers = (granted: string, scope: string): boolean =>
 const has = ({ grants }: ModelTask, decision: string, scope: string): boolean =>
   grants.some((one) => one.decision === decision && covers(one.scope, scope))
 
+/** What agents put before people is always the open capability, with a word. */
+const approvalOf = ({ approvals, executor }: ModelTask, capability_id: string, word: string): number =>
+  approvals.findIndex((one) => capability_id === 'cap:open' && one.agent === executor && one.word === word)
+
 /** Only while the agent works on it: whose run it is otherwise, other tries ask. */
-export const invoke = (capability_id: string): Try => ({
-  words: `its executor invokes ${capability_id}`,
+export const invoke = (capability_id: string, word: string): Try => ({
+  words: `its executor invokes ${capability_id} with ${word}`,
   as: 'its executor',
   expected(task) {
     if (task.state !== 'in_progress' || !isAgent(task.executor!)) return undefined
     const isDenied = [capability_id, ...needs[capability_id]!].some((scope) => has(task, 'deny', scope))
     const isAllowed = needs[capability_id]!.every((scope) => has(task, 'allow', scope))
-    return isDenied || !isAllowed ? 'PERMISSION_DENIED' : null
+    const isConfirmed = !task.confirms || has(task, 'allow', capability_id) || approvalOf(task, capability_id, word) !== -1
+    return isDenied || !isAllowed || !isConfirmed ? 'PERMISSION_DENIED' : null
   },
-  effect: (task) => void task.ran++,
+  effect(task) {
+    task.ran++
+    // An answer is good for what was shown, once; a grant is there before it.
+    if (task.confirms && !has(task, 'allow', capability_id)) task.approvals.splice(approvalOf(task, capability_id, word), 1)
+  },
   async call({ run }, world, task) {
-    const input = { run_id: run, ref: { capability_id, version: '1.0.0' }, input: {} }
+    const input = { run_id: run, ref: { capability_id, version: '1.0.0' }, input: { word } }
     const { ok, error } = await world.call(task.executor!, 'delegation/capability.invoke', input)
     if (!ok) throw Object.assign(new Error(error.message), { code: error.code })
   },
 })
+
+/** Acts of an agent at work, and what it is allowed and forbidden meanwhile: half of the time they are its next step. */
+const acts: readonly Try[] = [
+  ...['read', 'drop', 'read', 'drop'].map((word) => invoke('cap:open', word)),
+  invoke('cap:guarded', 'read'),
+  ...(['shell:read', 'shell:*'] as const).map((scope) => grant(PRINCIPAL, scope, 'allow')),
+  grant(PRINCIPAL, 'cap:open', 'allow'),
+  ...(['shell:*', 'cap:open'] as const).map((scope) => grant(PRINCIPAL, scope, 'deny')),
+]
+export function leadingOn(task: ModelTask, pick: number): Try {
+  const isActing = task.state === 'in_progress' && isAgent(task.executor!) && pick % 2 === 0
+  return isActing ? acts[(pick / 2) % acts.length]! : leading(task, Math.floor(pick / 2))
+}
 
 // --- Every open question has a person who can answer it, and who sees it -------------------------------------------------------------
 

@@ -466,6 +466,39 @@ export const mistakes: readonly Mistake[] = [
     'below = above',
   ),
   one(
+    'approved-with-other-arguments',
+    'protocols/delegation/capabilities/permission.ts',
+    ' && shownIn(detail) === wanted',
+    ' && shownIn(detail) !== null',
+  ),
+  one(
+    'a-denied-action-runs',
+    'protocols/delegation/capabilities/permission.ts',
+    'asked.resolution?.approved_actions?.includes(action_id)',
+    'asked.resolution',
+  ),
+  {
+    name: 'an-approved-action-runs-again',
+    patches: [
+      {
+        file: 'protocols/delegation/capabilities/permission.ts',
+        find: '[approvalKey({ checkpoint_id, action_id })])) === 0',
+        replace: '[approvalKey({ checkpoint_id, action_id })])) >= 0',
+      },
+      {
+        file: 'protocols/delegation/operations/invoke.ts',
+        find: "bound('approval', approvalKey(approval), 1,",
+        replace: "bound('approval', approvalKey(approval), 100,",
+      },
+    ],
+  },
+  one(
+    'those-who-stopped-with-an-interrupt-wait-on',
+    'protocols/collaboration/task/answering.ts',
+    'const done = free.map(',
+    'const done = free.slice(1).map(',
+  ),
+  one(
     'effect-before-its-intent',
     'kernel/kernel.ts',
     'if (pending) effects.begin(pending.id)',

@@ -4,7 +4,7 @@ import type { Plan } from './clients.ts'
 import { isOver } from './laws.ts'
 import type { Random } from './random.ts'
 import type { Record as FactRecord } from './record.ts'
-import { ADMIN, HOSTILE, projects, REVIEWER, type ProjectName } from './world.ts'
+import { actionWith, ADMIN, HOSTILE, projects, REVIEWER, type ProjectName, type Scene } from './world.ts'
 
 const MINUTE_MS = 60_000
 const TASKS_MAX = 4
@@ -12,7 +12,7 @@ const TASKS_MAX = 4
 export type Planner = { next(id: number): Plan; tasks(): any[] }
 type Made = Omit<Plan, 'keyed' | 'op'> & { readonly op: string }
 
-export function createPlanner(random: Random, record: FactRecord, now: () => number, isAtWork: boolean): Planner {
+export function createPlanner(random: Random, record: FactRecord, now: () => number, { isAtWork, isConfirming }: Scene): Planner {
   let last: string | undefined
   const ofKind = (prefix: string): any[] => [...record.docs].filter(([key]) => key.startsWith(prefix)).map(([, { value }]) => value)
   const tasks = (): any[] => ofKind('collaboration.task/')
@@ -60,7 +60,9 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     const expiry = timed
       ? { on_expiry, expires_in: random.pick(['PT1M', 'PT30M', 'PT24H']), default: on_expiry === 'default' ? answer : undefined }
       : {}
-    const proposed_actions = some(0.2, () => ['read', 'drop'].map((one) => ({ id: one, kind: 'sql', summary: one, risk: 'high' })))
+    // What is approved permits an invocation with the arguments that were shown.
+    const action = isConfirming ? actionWith : (one: string): object => ({ id: one, kind: 'sql', summary: one, risk: 'high' })
+    const proposed_actions = some(isConfirming ? 0.8 : 0.2, () => ['read', 'drop'].map(action))
     const input = { task_id: task.id, kind, prompt: words(id), options, proposed_actions, ...expiry }
     return { as: task.executor, op: 'checkpoint.raise', input }
   }
@@ -162,7 +164,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
         () => ({ ...own, op: 'task.amend', input: { task_id, text: words(id), intent: random.pick(['redirect', 'clarify']) } }),
       ],
       [
-        isAtWork ? 20 : 3,
+        isAtWork && !isConfirming ? 20 : 3,
         () => ({
           ...own,
           op: 'grant.add',

@@ -4,7 +4,7 @@ import { canonical } from '#kernel/log/canonical-json.ts'
 import type { Plan } from './clients.ts'
 import type { Random } from './random.ts'
 import type { Fail, Record as FactRecord } from './record.ts'
-import { projects, type ProjectName } from './world.ts'
+import { projects, type ProjectName, type Scene } from './world.ts'
 
 type Held = { attempt: number; last: number }
 const workers = ['p1', 'p2'] as const
@@ -33,7 +33,7 @@ export type Processes = {
   readonly agents: readonly string[]
 }
 
-export function createProcesses(random: Random, record: FactRecord, isAtWork: boolean, fail: Fail): Processes {
+export function createProcesses(random: Random, record: FactRecord, { isAtWork, isConfirming }: Scene, fail: Fail): Processes {
   const holding = new Map<string, Map<string, Held>>()
   const holders = new Map<string, string>()
   const newest = new Map<string, number>()
@@ -91,14 +91,14 @@ export function createProcesses(random: Random, record: FactRecord, isAtWork: bo
   }
 
   function invoked(id: number): object {
-    const capability_id = random.pick(['cap:open', 'cap:open', 'cap:guarded', 'cap:guarded', 'cap:none'])
+    const capability_id = isConfirming ? 'cap:open' : random.pick(['cap:open', 'cap:open', 'cap:guarded', 'cap:guarded', 'cap:none'])
     // Mostly as it is offered now; now and then as it was offered before.
     const offered = [...record.docs].flatMap(([key, { value }]) =>
       key.startsWith(`delegation.capability/${capability_id}@`) && !value.withdrawn ? [value.version as string] : [],
     )
     return {
       ref: { capability_id, version: isAtWork && random.chance(0.1) ? '1.0.0' : (offered.at(-1) ?? '1.0.0') },
-      input: random.chance(0.95) ? { word: 'x' } : {},
+      input: isConfirming ? { word: random.pick(['read', 'drop']) } : random.chance(0.95) ? { word: 'x' } : {},
       timeout: `PT${(1_000 + id) / 1_000}S`,
     }
   }

@@ -20,7 +20,7 @@ import { ATTEMPTS_MAX } from './fates.ts'
 import { createReceivers, hasReceivers, type Receivers } from './receivers.ts'
 import { checkRecipients, returning } from './recipient-laws.ts'
 import { createTelling, type Telling } from './telling.ts'
-import { copyOf, isAtWork, projectsOf, type Template } from './world.ts'
+import { copyOf, isAtWork, isConfirming, projectsOf, type Template } from './world.ts'
 
 export type Outcome = {
   readonly seed: number
@@ -104,15 +104,15 @@ const settled = (): Promise<void> => new Promise((done) => setImmediate(done))
 
 function assemble(seed: number, template: Template, note: (what: string) => void, happened: (what: string) => void): Simulation {
   const random = createRandom(seed)
-  const disk = copyOf(isAtWork(seed) ? template.atWork : template.disk)
+  const disk = copyOf(isConfirming(seed) ? template.confirming : isAtWork(seed) ? template.atWork : template.disk)
   const violations: string[] = []
   const fail = (words: string): void => {
     violations.push(words)
     note(`VIOLATED: ${words}`)
   }
   const record = createRecord(disk, fail)
-  const processes = createProcesses(random, record, isAtWork(seed), fail)
-  const effects = createEffectLaws(record, fail)
+  const processes = createProcesses(random, record, { isAtWork: isAtWork(seed), isConfirming: isConfirming(seed) }, fail)
+  const effects = createEffectLaws(record, happened, fail)
   const laws = createLaws(disk, record, processes.hasAcknowledged, fail)
   const notices = createNoticeLaws(record, () => machine.now(), happened, fail)
   const receivers = createReceivers({ random, disk, record, processes, isFaulty: () => machine.isFaulty(), happened, fail, notices })
@@ -152,7 +152,7 @@ function assemble(seed: number, template: Template, note: (what: string) => void
       const at = kindOf(key).due(JSON.parse(text))?.at
       return at === undefined ? [] : [{ id: key, due: at }]
     })
-  const planner = createPlanner(random, record, machine.now, isAtWork(seed))
+  const planner = createPlanner(random, record, machine.now, { isAtWork: isAtWork(seed), isConfirming: isConfirming(seed) })
   const asking = createAsking(random, record, machine.now)
   const telling = hasReceivers(seed) ? createTelling(random, record, machine.now, isAtNight(seed) ? notices : null) : null
   return {

@@ -149,7 +149,10 @@ function assertHappened(happened: ReadonlySet<string>): void {
     ...became.map((name) => `fact execution/request.${name}`),
     ...['taken', 'expired'].map((name) => `fact execution/secret.${name}`),
     ...told.map((name) => `execution/${name} ok`),
-    ...['takes it', 'refuses', 'does not answer in time', 'answers too late', 'is gone'].map((fate) => `receiver ${fate}`),
+    ...['receiver', 'agent'].flatMap((who) =>
+      ['takes it', 'refuses', 'does not answer in time', 'answers too late', 'is gone'].map((fate) => `${who} ${fate}`),
+    ),
+    'approved action',
     ...['add', 'remove'].map((name) => `identity/substitute.${name} ok`),
     'fact execution/channel.disabled',
     ...['push', 'mail'].flatMap((what) => ['takes it', 'refuses', 'is gone'].map((fate) => `${what} ${fate}`)),

@@ -1,6 +1,7 @@
 // A task's life once more, small and apart from the code that is tested: who may do what in which state, what they are told
 // otherwise, and what becomes of the task.
 import type { World } from '../support/in-process/world.ts'
+import { actionWith } from './world.ts'
 
 export type ModelTask = {
   state: string
@@ -13,7 +14,13 @@ export type ModelTask = {
   above: string[]
   /** Every question that was asked about it, in that order. */
   questions: ModelQuestion[]
+  /** By whom, in the same order. */
+  askers: string[]
   grants: { readonly scope: string; readonly decision: 'allow' | 'deny' }[]
+  /** Whatever its agent does is confirmed beforehand. */
+  readonly confirms: boolean
+  /** The actions that were approved and not carried out yet: to whom, and with which word. */
+  approvals: { readonly agent: string; readonly word: string }[]
   /** How often a capability ran for it. */
   ran: number
   /** How many versions each artifact has. */
@@ -116,6 +123,7 @@ export const raise = (as: string, kind: string, actions: readonly string[] = [])
     effect(task) {
       task.state = 'blocked'
       task.questions.push({ by: 'executor', kind, state: 'pending', options, actions, supersedes: null, answer: null })
+      task.askers.push(as)
     },
     call: ({ id }, world, { questions }) =>
       call(world, as, 'checkpoint.raise', {
@@ -123,7 +131,7 @@ export const raise = (as: string, kind: string, actions: readonly string[] = [])
         kind,
         prompt: promptOf(questions.length),
         options: options.map((one) => ({ id: one, label: one, risk: 'low' })),
-        proposed_actions: actions.map((one) => ({ id: one, kind: 'sql', summary: one, risk: 'high' })),
+        proposed_actions: actions.map(actionWith),
       }),
   }
 }
@@ -170,6 +178,8 @@ export const resolve = (as: string, { action, to, ago = 0, choice = 'a', approve
       approved: given,
       denied: question.actions.filter((one) => !given.includes(one)),
     }
+    const agent = task.askers.at(-1 - ago)!
+    for (const word of given) task.approvals.push({ agent, word })
     task.state = action === 'reject' ? 'completed' : 'in_progress'
     if (action === 'reassign') handOn(task, to)
   },
@@ -190,6 +200,7 @@ export const systemAsks = (): Try => ({
     const supersedes = before?.state === 'pending' ? task.questions.length - 1 : null
     if (supersedes !== null) before!.state = 'expired'
     task.questions.push({ by: 'system', kind: 'escalation', state: 'pending', options: [], actions: [], answer: null, supersedes })
+    task.askers.push('system')
     task.state = 'blocked'
   },
   call: ({ id }, world, task) =>
@@ -291,7 +302,10 @@ export const nothing: ModelTask = {
   depth: 0,
   above: [],
   questions: [],
+  askers: [],
   grants: [],
+  confirms: false,
+  approvals: [],
   ran: 0,
   artifacts: [],
   delivered: null,

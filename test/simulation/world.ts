@@ -8,6 +8,7 @@ import { ADMIN_SERVICE } from '#protocols/identity/schema.ts'
 import { directory, people as directoryPeople } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { memoryDisk, memoryStore, type MemoryDisk } from '#stores/memory.ts'
+import { testNotary } from '../support/in-process/notary.ts'
 import { offerAll } from './capabilities.ts'
 import { START_MS } from './machine.ts'
 import { createRandom } from './random.ts'
@@ -33,11 +34,17 @@ export type Template = {
   readonly disk: MemoryDisk
   /** The same with a task under way in each project, one of them with a part that another agent works on. */
   readonly atWork: MemoryDisk
+  /** The same, and whatever the agents do there is confirmed beforehand. */
+  readonly confirming: MemoryDisk
   readonly tokens: ReadonlyMap<string, string>
 }
 /** One history in so many begins at work: those are about what agents do with capabilities. */
 const AT_WORK_ONE_IN = 4
 export const isAtWork = (seed: number): boolean => seed % AT_WORK_ONE_IN === 2
+/** How a history begins. */
+export type Scene = { readonly isAtWork: boolean; readonly isConfirming: boolean }
+/** Half of those: people approve actions one by one, each with its arguments. */
+export const isConfirming = (seed: number): boolean => seed % (2 * AT_WORK_ONE_IN) === 6
 
 export async function createTemplate(): Promise<Template> {
   const disk = memoryDisk()
@@ -53,6 +60,7 @@ export async function createTemplate(): Promise<Template> {
       now: () => now++,
       entropy: random.bytes,
       asksPerMinute: null,
+      notary: testNotary,
     })
   const kernel = open(disk)
   const call = (operation: string, input: object): Promise<any> => kernel.call(operation, input, SYSTEM)
@@ -84,20 +92,39 @@ export async function createTemplate(): Promise<Template> {
   for (const { principal } of Object.values(projects))
     await callAs(kernel)(principal, 'execution/rule.add', { tag: 'finance', delegate_to: REVIEWER })
   await kernel.store.close()
-  const atWork = copyOf(disk)
-  const working = open(atWork)
-  await beginWork(callAs(working))
-  await working.store.close()
-  return { disk, atWork, tokens }
+  const working = async (isConfirmed: boolean): Promise<MemoryDisk> => {
+    const begun = copyOf(disk)
+    const own = open(begun)
+    await beginWork(callAs(own), isConfirmed)
+    await own.store.close()
+    return begun
+  }
+  return { disk, atWork: await working(false), confirming: await working(true), tokens }
 }
 
-async function beginWork(call: (as: string, operation: string, input: object) => Promise<any>): Promise<void> {
+type Call = (as: string, operation: string, input: object) => Promise<any>
+/** An action whose approval permits a capability, with this word and no other. */
+export const actionWith = (word: string): object => ({
+  id: word,
+  kind: 'cap:open',
+  summary: word,
+  detail: JSON.stringify({ word }),
+  risk: 'high',
+})
+
+async function beginWork(call: Call, isConfirmed: boolean): Promise<void> {
   for (const [project_id, { principal, agents }] of Object.entries(projects)) {
     const [first, second] = agents
-    const { id: task_id } = (await call(principal, 'collaboration/task.create', { project_id, spec: { goal: 'work' }, delegable: true }))
-      .task
+    const spec = { goal: 'work', ...(isConfirmed ? { constraints: { autonomy: 'confirm_each_action' } } : {}) }
+    const { id: task_id } = (await call(principal, 'collaboration/task.create', { project_id, spec, delegable: true })).task
     await call(principal, 'collaboration/task.assign', { task_id, assignee: first })
     await call(first, 'collaboration/task.start', { task_id })
+    if (isConfirmed) {
+      const question = { task_id, kind: 'approval', prompt: 'May I?', proposed_actions: ['read', 'drop'].map(actionWith) }
+      const { checkpoint } = await call(first, 'collaboration/checkpoint.raise', question)
+      const answer = { checkpoint_id: checkpoint.id, action: 'approve', approved_actions: ['read'] }
+      await call(principal, 'collaboration/checkpoint.resolve', answer)
+    }
     if (project_id !== 'project_default') continue
     const { child } = await call(first, 'collaboration/ownership.delegate', { task_id, to: second, spec: { goal: 'a part' } })
     await call(second, 'collaboration/task.start', { task_id: child.id })

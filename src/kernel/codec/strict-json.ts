@@ -177,5 +177,7 @@ function unescape(quoted: string): string {
     return refuse('a key is not a valid JSON string')
   }
   const cannotBePlain = (character: string): boolean => character < ' ' || character === '"' || character === '\\'
-  return key.split('').some(cannotBePlain) ? refuse('a key holds a quote, a backslash or a control character') : key
+  if (key.split('').some(cannotBePlain))
+    refuse(`the key ${JSON.stringify(key.slice(0, 80))} holds a quote, a backslash or a control character: write it without`)
+  return key
 }

@@ -96,8 +96,13 @@ export const isUnresolved = rule<OfRequest>(
 /** How it ended, for everybody who may read it: a pool's people are named as the receipt names them, and what was provided is not told. */
 function endOf({ action, receipt }: Request, now: string): string {
   if (receipt === undefined) return 'the time of the request is up, and it takes its default'
-  const { status, result, completed_by, completed_at } = receipt
-  const ends = { completed: action === 'PROVIDE' ? 'answered' : textOf(result), failed: 'no answer in time', cancelled: 'withdrawn' }
+  const { status, result, reason, completed_by, completed_at } = receipt
+  const isReplaced = completed_by === 'system' && reason === 'superseded'
+  const ends = {
+    completed: action === 'PROVIDE' ? 'answered' : textOf(result),
+    failed: completed_by === 'system:quorum' ? 'not enough votes could be had any more' : 'no answer in time',
+    cancelled: isReplaced ? 'another question took its place' : 'withdrawn',
+  }
   return `already closed: ${ends[status]}, by ${completed_by}, ${agoInWords(completed_at, now)}`
 }
 const RESULT_CHARS_MAX = 100

@@ -176,7 +176,7 @@ describe('flags', () => {
     ['task create --json-input {', /--json-input is no JSON/],
     ['task create --json-input []', /must be a JSON object/],
     ['task create --json-input {} --file -', /not both/],
-    ['task create --file no-such-file', /no-such-file cannot be read: ENOENT/],
+    ['task create --file no-such-file', /there is no file no-such-file/],
     ['task create --file .', /is no file/],
     ['checkpoint resolve ckpt_1 --action allow', /must be one of: approve, reject/],
     ['checkpoint answer', /is now `countersign inbox`/],

@@ -211,6 +211,7 @@ describe('answers in scripts', () => {
     const given = await run(['inbox', 'answer', secret.request.id, '-'], 'owner', 'hunter2\n')
     assert.match(given.out, /^✔ provided a secret: The key \(receipt rcp_\w+\)\n$/)
     const { checkpoint } = await agent.collaboration.checkpoint.raise({ task_id: await started(), kind: 'approval', prompt: 'Go?' })
+    assert.match((await run(['inbox', 'show', checkpoint.id])).out, /^An agent asks: .*\n {3}│ Go\?\n/)
     assert.match((await run(['inbox', 'answer', checkpoint.id, 'approve'])).out, /^✔ approved: Go\? /)
     const old = await run(['checkpoint', 'answer'])
     assert.deepEqual([old.code, /is now `countersign inbox`/.test(old.err)], [2, true])

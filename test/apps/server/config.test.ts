@@ -168,6 +168,8 @@ test('a certificate and its key, an issuer, and development mode are read from f
   assert.equal(started(['--issuer-jwks', jwks], env).issuer?.jwks, jwks)
   const dev = started(['--dev'])
   assert.deepEqual([dev.dev, dev.quota], [true, null], 'without quotas')
+  assert.equal(dev.defaultSecondsMin, null, 'a default decides as soon as it likes')
+  assert.equal(started(['--dev', '--default-after', '90']).defaultSecondsMin, 90)
   assert.equal(started(['--dev', '--quota', '600']).quota, 600, 'unless somebody wants them')
   assert.equal(started([], { COUNTERSIGN_DEV: '1' }).dev, true)
   assert.equal(started([], { COUNTERSIGN_DEV: '0' }).dev, false)

@@ -283,12 +283,15 @@ test('the command line verifies with saved keys, with a folder and with a server
   assert.deepEqual(JSON.parse(json.out), { ok: true, claims: claims(), unsigned: ['duration_seconds'] })
 
   const changed = await cli.run(['receipt', 'verify', 'changed.json', ...saved])
-  assert.deepEqual([changed.code, changed.out], [1, '✖ not what was signed: result [changed]\n'])
+  assert.deepEqual([changed.code, changed.out], [1, '✖ the receipt does not hold: not what was signed: result [changed]\n'])
   const asJson = await cli.run(['receipt', 'verify', 'changed.json', ...saved, '--json'])
   assert.equal(asJson.code, 1)
   assert.equal(JSON.parse(asJson.out).reason, 'changed')
   const more = await cli.run(['receipt', 'verify', '-', ...saved], JSON.stringify({ ...receipt, approved_by: 'the board' }))
-  assert.deepEqual([more.code, more.out], [1, '✖ not signed, and no part of a receipt: approved_by [not_signed]\n'])
+  assert.deepEqual(
+    [more.code, more.out],
+    [1, '✖ the receipt does not hold: not signed, and no part of a receipt: approved_by [not_signed]\n'],
+  )
   const twice = await cli.run(['receipt', 'verify', '-', ...saved], JSON.stringify(receipt).replace('{', '{"result":"rejected",'))
   assert.equal(twice.code, 1)
   assert.match(twice.out, /the key "result" stands twice/)

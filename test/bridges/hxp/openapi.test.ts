@@ -236,6 +236,8 @@ test('an address that can never be called is refused when it is registered', asy
   for (const endpoint of never) {
     await assert.rejects(world.call('devin', 'execution/channel.add', { endpoint }), { code: 'INVALID_REQUEST' }, endpoint)
     await assert.rejects(world.call('alice', 'execution/channel.add', { endpoint }), { code: 'INVALID_REQUEST' }, endpoint)
+    const card = { name: 'Devin', reach: 'webhook', endpoint }
+    await assert.rejects(world.call('devin', 'delegation/agent.publish', card), { code: 'INVALID_REQUEST' }, endpoint)
   }
   for (const endpoint of ['https://example.com/x', 'https://93.184.216.34/', 'https://[2606:4700::1111]/'])
     await world.call('devin', 'execution/channel.add', { endpoint })

@@ -101,7 +101,9 @@ export function inboxGetSpec(protocol: Protocol, op: Operation): Spec {
     ...derived,
     async run(context, given) {
       const remote = await context.remote()
-      const answer: { item: Item } = await remote.call('execution/inbox.get', await inputOf(context, op, derived, given))
+      const input = await inputOf(context, op, derived, given)
+      const request_id = await itemIdOf(remote, input['request_id'] as string)
+      const answer: { item: Item } = await remote.call('execution/inbox.get', { ...input, request_id })
       if (context.json) return show(context, op.name, answer)
       const { io, paint } = context
       const { item } = answer

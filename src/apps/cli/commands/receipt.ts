@@ -76,12 +76,13 @@ function outcomeOf({ status, result, result_ref, reason }: Claims): string {
 }
 
 function deciderOf({ decided_by, basis }: Claims): string {
-  const via = decided_by.via === null ? '' : ` with a ${decided_by.via}`
+  const via =
+    decided_by.via === null ? '' : ` with a ${decided_by.via === 'development' ? 'credential of development mode' : decided_by.via}`
   return `${decided_by.kind} ${decided_by.sub ?? ''}`.trim() + `${via}, by ${basis.kind}`
 }
 
 const doubted = ({ reason, words }: Verdict & { ok: false }, { paint }: Context): string =>
-  `${paint('red', '✖')} ${escapeControl(words)} ${paint('dim', `[${reason}]`)}\n`
+  `${paint('red', '✖')} the receipt does not hold: ${escapeControl(words)} ${paint('dim', `[${reason}]`)}\n`
 
 /** As text: a field that stands twice would be lost in reading it. */
 async function receiptIn({ io }: Context, path: string): Promise<string> {

@@ -21,7 +21,9 @@ export async function sizeOf(io: Io, path: string): Promise<{ size: number; file
     return { size: found.size, file }
   } catch (error) {
     if (error instanceof CliError) throw error
-    throw new CliError(exits.usage, 'FILE', `${path} cannot be read: ${(error as NodeJS.ErrnoException).code ?? String(error)}`)
+    const { code } = error as NodeJS.ErrnoException
+    const words = code === 'ENOENT' ? `there is no file ${path}` : `${path} cannot be read: ${code ?? String(error)}`
+    throw new CliError(exits.usage, 'FILE', words)
   }
 }
 

@@ -226,9 +226,12 @@ const handoff = command({
       line: own.run.task_id === null ? await familyOf(read, own) : [own],
     }
   },
-  decide({ run, work, line, card, room, request, parent, amendments, ended_parts, owners }, { to_agent, context }, { now, newId }) {
+  decide(state, { to_agent, context }, { actor, now, newId }) {
+    const { work, line, card, room, request, parent, amendments, ended_parts, owners } = state
+    const begun = begunBy(state.run, { actor, now })
+    const { run } = begun
     const word = { reason: 'handed_off', to_agent }
-    const end = endingsOf(line, work, { event: 'agent.handoff', reason: 'handed_off', word, now })
+    const end = endingsOf([{ ...line[0]!, run }, ...line.slice(1)], work, { event: 'agent.handoff', reason: 'handed_off', word, now })
     const own = newRun(
       {
         id: newId('run'),
@@ -257,7 +260,7 @@ const handoff = command({
       false,
     )
     return {
-      facts: [...end.facts, ...own.facts.map((one) => ({ ...one, cause: 0 }))],
+      facts: begun.facts([...end.facts, ...own.facts.map((one) => ({ ...one, cause: 0 }))]),
       puts: [...end.puts, ...own.puts],
       atMost: [...own.atMost, ...(run.task_id === null ? boundsAgainstNewRuns(line) : [])],
       output: { run: own.run, from: end.runs[0]! },

@@ -249,6 +249,8 @@ for (const action of ['APPROVE', 'DECIDE'])
     assert.equal(json.receipt.reason, 'no_quorum')
     assert.equal(json.receipt.completed_by, 'system:quorum')
     assert.equal(json.receipt.result, null)
+    const late = await world.resolve(request_id, action === 'APPROVE' ? 'approved' : 'Approve')
+    assert.match(late.json.message, /^already closed: not enough votes could be had any more, by system:quorum, /)
   })
 
 test('a quorum goes on with the substitute of somebody who is gone, as long as each votes once', async (t) => {

@@ -273,7 +273,9 @@ describe('a question of the system ends the request without an answer', () => {
   const ended = async (on: Stage): Promise<any> => {
     const { status, result, reason, signature } = await receiptOf(on)
     assert.deepEqual([status, result, reason, typeof signature], ['cancelled', null, 'superseded', 'string'])
-    await on.refused('ALREADY_RESOLVED', 'alice', 'execution/request.resolve', { request_id: on.refs['request'].id, result: 'approved' })
+    const late = { request_id: on.refs['request'].id, result: 'approved' }
+    const { message } = await on.refused('ALREADY_RESOLVED', 'alice', 'execution/request.resolve', late)
+    assert.match(message, /^already closed: another question took its place, by system, /)
     const item = await openItem(on)
     assert.notEqual(item.id, on.refs['request'].id)
     assert.deepEqual(item.payload.details.supersedes.checkpoint_id, on.refs['request'].checkpoint_id)
