@@ -238,7 +238,8 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     folder,
     installation,
     node,
-    ownerLink: () => ownerLogin(kernel).then((path) => (path === null ? null : url + path)),
+    ownerLink: () =>
+      ownerLogin(kernel).then((path) => (path === null ? null : (config.hosts.length > 0 ? publicOrigin(config, port) : url) + path)),
     renew: () => config.tls && renewTls(http, config.tls, clock.now(), log),
     stop: () => (stopped ??= stop()),
   }
