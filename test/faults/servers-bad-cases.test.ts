@@ -47,6 +47,14 @@ async function createUntilRefused(nodes: readonly Node[], key: string, acknowled
 }
 
 describe('a pooler that gives each transaction another session is refused', { skip: isPostgresOff }, () => {
+  test('one that has too few sessions to tell', async (t) => {
+    const { url, drop } = await newDatabase()
+    t.after(drop)
+    const env = { COUNTERSIGN_DATABASE: await startPooler(t, url, 'last', 1), COUNTERSIGN_SECRET: SECRET }
+    const { code, stderr } = await runToEnd(t, ['--port', '0', '--data', dataFolder(t)], { env })
+    assert.match(stderr, /the database takes connections and does not answer: a pooler in front of it needs seven sessions for each server/)
+    assert.equal(code, 1)
+  })
   for (const order of ['first', 'last'] as const)
     test(`one that gives out the session that was given back ${order}`, async (t) => {
       const { url, drop } = await newDatabase()
@@ -165,7 +173,15 @@ test(
         )
       assert.equal((await send(node.port, '/ready', { method: 'GET' })).status, 503)
     }
+    // By then the keys were looked for, which nobody has changed.
+    await sleep(2_500)
     await inDatabase(server, `ALTER ROLE ${role} CONNECTION LIMIT 20`)
+    for (const node of servers.nodes) {
+      const lines = node.stderr().split('\n').slice(0, -1)
+      assert.ok(lines.length > 0)
+      for (const line of lines) assert.match(line, /"node":"node-\d".*(the store cannot write|the database takes no more connections)/)
+      assert.doesNotMatch(node.stderr(), /"err"|keys were changed/)
+    }
     const after = await Promise.all(servers.nodes.map(async (node) => (await ok(create(node, alice, 'After'))).task.id as string))
     await assertOnly([first, ...after], { ...servers, url })
   },

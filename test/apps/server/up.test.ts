@@ -90,6 +90,10 @@ test('what to do next can be copied as it is: places only where they are not the
   countersign --help                 # list the commands
 `,
   )
+  assert.match(
+    nextSteps({ url: 'http://127.0.0.1:3402', data: '/home/me/data', hasOwner: true, hasKey: false }, 'countersign', '/home/me'),
+    /^next, in another terminal:\n {2}countersign admin-key +# make an admin key here, .*\n {2}countersign doctor /,
+  )
   assert.equal(
     nextSteps({ url: 'http://127.0.0.1:8080', data: "/it's here", hasOwner: false, hasKey: true }, 'npx countersign', '/home/me'),
     `next, in another terminal:
