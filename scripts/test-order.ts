@@ -8,6 +8,7 @@ export const longest: readonly string[] = [
   'test/web/safety.test.ts',
   'test/web/inbox.test.ts',
   'test/faults/servers.test.ts',
+  'test/faults/servers-bad-cases.test.ts',
   'test/apps/server/servers-as-one.test.ts',
   'test/apps/server/servers.test.ts',
   'test/stores/postgres.test.ts',
