@@ -141,7 +141,7 @@ function queryOn(link: Link, told: (isReachable: boolean) => void, mostMs = READ
         return rows
       } catch (error) {
         const refusal = unavailableFor(error)
-        // Also one that lets nobody in: whatever it says instead of an answer, nothing can be answered here.
+        // Also one that takes no connection: whatever it says instead of an answer, nothing can be answered here.
         if (refusal) told(false)
         if (error instanceof Refusal || !isLost(error)) throw refusal ?? error
         link.drop()

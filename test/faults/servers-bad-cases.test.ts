@@ -173,7 +173,7 @@ test(
         )
       assert.equal((await send(node.port, '/ready', { method: 'GET' })).status, 503)
     }
-    // By then the keys were looked for, which nobody has changed.
+    // By then the keys were looked for, which stayed as they were.
     await sleep(2_500)
     await inDatabase(server, `ALTER ROLE ${role} CONNECTION LIMIT 20`)
     for (const node of servers.nodes) {

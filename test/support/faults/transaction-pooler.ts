@@ -1,5 +1,5 @@
 // A pooler in front of a PostgreSQL that gives each transaction another session, as PgBouncer does with `pool_mode = transaction`: sessions are few,
-// belong to nobody, and are given out for as long as a transaction lasts.
+// belong to no client, and are given out for as long as a transaction lasts.
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import type { TestContext } from 'node:test'
