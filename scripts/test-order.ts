@@ -5,6 +5,7 @@ export const longest: readonly string[] = [
   'test/docs/tours.test.ts',
   'test/simulation/simulation.test.ts',
   'test/faults/servers.test.ts',
+  'test/faults/servers-bad-cases.test.ts',
   'test/apps/server/servers-as-one.test.ts',
   'test/apps/server/servers.test.ts',
   'test/stores/postgres.test.ts',

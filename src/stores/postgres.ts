@@ -146,11 +146,13 @@ function queryOn(link: Link, told: (isReachable: boolean) => void, mostMs = READ
         told(true)
         return rows
       } catch (error) {
-        if (error instanceof Refusal || isLost(error)) told(false)
-        if (error instanceof Refusal || !isLost(error)) throw unavailableFor(error) ?? error
+        const refusal = unavailableFor(error)
+        // Also one that takes no connection: whatever it says instead of an answer, nothing can be answered here.
+        if (refusal) told(false)
+        if (error instanceof Refusal || !isLost(error)) throw refusal ?? error
         link.drop()
         const pauseMs = backoffMs(20, 500, attempt)
-        if (performance.now() + pauseMs > until) throw unavailableFor(error) ?? error
+        if (performance.now() + pauseMs > until) throw refusal ?? error
         await new Promise((done) => setTimeout(done, pauseMs))
       }
     }

@@ -162,6 +162,8 @@ test('with a certificate others may be let in', async (t) => {
   const port = Number(/^countersign ready https:\/\/0\.0\.0\.0:(\d+)\n/.exec(server.stdout())![1])
   const health = await send(port, '/health', { method: 'GET', headers: { host: `tasks.example.com:${port}` }, ca })
   assert.equal(health.status, 200)
+  assert.match(server.stdout(), new RegExp(`^https://tasks\\.example\\.com:${port}/login\\?token=`, 'm'), 'a link that others can open')
+  assert.ok(server.stdout().includes(`COUNTERSIGN_URL=https://tasks.example.com:${port} `), 'the name that the certificate has')
   await server.end()
 })
 

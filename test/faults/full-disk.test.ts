@@ -1,40 +1,17 @@
 // A start on a disk that has no room left: what is there can be read, what would change it is refused, and nothing needs repair.
 // On one that may only be read there is no start.
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
-import { existsSync, appendFileSync, mkdtempSync, readFileSync, rmdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { test, type TestContext } from 'node:test'
+import { test } from 'node:test'
+import { smallDisk, type Disk } from '../support/faults/small-disk.ts'
 import { send, type Answer } from '../support/over-sockets/http-client.ts'
 import { runToEnd, start, type Running } from '../support/as-processes/server-process.ts'
 
-type Disk = { readonly data: string; fill(): void; free(): void; remount(mode: 'ro' | 'rw'): void }
+const placeOn = (disk: Disk): string => join(disk.path, 'data')
 
-/** A file system of 2 MiB, where this user may mount one. */
-function smallDisk(t: TestContext): Disk | null {
-  const path = mkdtempSync(join(tmpdir(), 'countersign-small-'))
-  const isMounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', path]).status === 0
-  t.after(() => {
-    // Its servers may take a moment to be gone.
-    if (isMounted) spawnSync('umount', ['-l', path])
-    rmdirSync(path)
-  })
-  if (!isMounted) t.skip('this user may not mount a file system')
-  const filling = join(path, 'filling')
-  const remount: Disk['remount'] = (mode) => assert.equal(spawnSync('mount', ['-o', `remount,${mode}`, path]).status, 0)
-  return isMounted ? { data: join(path, 'data'), fill: () => fill(filling), free: () => rmSync(filling), remount } : null
-}
-function fill(path: string): void {
-  try {
-    for (;;) appendFileSync(path, Buffer.alloc(4_096))
-  } catch (error) {
-    assert.equal((error as NodeJS.ErrnoException).code, 'ENOSPC')
-  }
-}
-
-const call = (server: Running, { data }: Disk, name: string, body: object): Promise<Answer> => {
-  const authorization = `Bearer ${readFileSync(join(data, 'admin.key'), 'utf8').trim()}`
+const call = (server: Running, disk: Disk, name: string, body: object): Promise<Answer> => {
+  const authorization = `Bearer ${readFileSync(join(placeOn(disk), 'admin.key'), 'utf8').trim()}`
   return send(server.port, `/v1/${name}`, { headers: { authorization, 'content-type': 'application/json' }, body: JSON.stringify(body) })
 }
 
@@ -50,15 +27,15 @@ async function assertServes(server: Running, disk: Disk, id: string): Promise<vo
 test('it starts after a stop, reads, and writes when there is room; each time', async (t) => {
   const disk = smallDisk(t)
   if (!disk) return
-  const first = await start(t, ['--data', disk.data])
+  const first = await start(t, ['--data', placeOn(disk)])
   assert.equal((await call(first, disk, 'identity/user.add', { id: 'user_first', name: 'First' })).status, 200)
   assert.equal((await first.end()).code, 0)
   for (const id of ['user_second', 'user_third']) {
     disk.fill()
     // A stop with a full disk may leave the log of the database there, and then the next start needs no room.
-    const isLogThere = existsSync(join(disk.data, 'countersign.db-wal'))
+    const isLogThere = existsSync(join(placeOn(disk), 'countersign.db-wal'))
     assert.ok(id !== 'user_second' || !isLogThere)
-    const server = await start(t, ['--data', disk.data])
+    const server = await start(t, ['--data', placeOn(disk)])
     if (!isLogThere)
       assert.match(server.stderr(), /"level":"warn".*the disk seems to be full .*: the reserve in the data folder was given up/)
     // It gave up a little of its own to open the database: now nothing is left.
@@ -73,12 +50,12 @@ test('it starts after a stop, reads, and writes when there is room; each time', 
 test('it starts after it was killed, and says that it could make no link and could not note what it verified', async (t) => {
   const disk = smallDisk(t)
   if (!disk) return
-  const first = await start(t, ['--data', disk.data])
+  const first = await start(t, ['--data', placeOn(disk)])
   assert.equal((await call(first, disk, 'identity/user.add', { id: 'user_first', name: 'First' })).status, 200)
-  rmSync(join(disk.data, 'reserve'), { force: true })
+  rmSync(join(placeOn(disk), 'reserve'), { force: true })
   disk.fill()
   await first.end('SIGKILL')
-  const server = await start(t, ['--data', disk.data])
+  const server = await start(t, ['--data', placeOn(disk)])
   assert.match(
     server.stdout(),
     /^countersign ready http:\S+\nNo login link could be made; the log says why\.\nThe admin key is in \S+\nnext, in another terminal:\n/,
@@ -92,7 +69,7 @@ test('a first start says in one sentence that there is no room', async (t) => {
   const disk = smallDisk(t)
   if (!disk) return
   disk.fill()
-  const { code, stdout, stderr } = await runToEnd(t, ['--data', disk.data, '--port', '0', '--log', 'silent'])
+  const { code, stdout, stderr } = await runToEnd(t, ['--data', placeOn(disk), '--port', '0', '--log', 'silent'])
   assert.deepEqual([code, stdout], [1, ''])
   assert.match(stderr, /^countersign: keys cannot be written to .*: ENOSPC: no space left.*\n$/)
 })
@@ -100,11 +77,11 @@ test('a first start says in one sentence that there is no room', async (t) => {
 test('a folder that may only be read is named in one sentence, and serves again when it may be written', async (t) => {
   const disk = smallDisk(t)
   if (!disk) return
-  assert.equal((await (await start(t, ['--data', disk.data])).end()).code, 0)
+  assert.equal((await (await start(t, ['--data', placeOn(disk)])).end()).code, 0)
   disk.remount('ro')
-  const { code, stdout, stderr } = await runToEnd(t, ['--data', disk.data, '--port', '0'])
+  const { code, stdout, stderr } = await runToEnd(t, ['--data', placeOn(disk), '--port', '0'])
   assert.deepEqual([code, stdout], [1, ''])
   assert.match(stderr, /^[^\n]*the data folder .* cannot be written: EROFS[^\n]*\(see --data\)\n$/)
   disk.remount('rw')
-  assert.equal((await (await start(t, ['--data', disk.data])).end()).code, 0)
+  assert.equal((await (await start(t, ['--data', placeOn(disk)])).end()).code, 0)
 })

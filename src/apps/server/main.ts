@@ -1,8 +1,9 @@
 // The process: flags in, a few lines out, signals, exit codes.
+import { existsSync } from 'node:fs'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
 import { dieOfErrors, runProcess, stopOnSignal } from '../process.ts'
-import { helpText, readConfig, type Config } from './settings/config.ts'
+import { helpText, localOrigin, readConfig, type Config } from './settings/config.ts'
 import { developmentBanner } from './identity/development.ts'
 import { createLog, type Logger } from './log.ts'
 import { nextSteps } from './next-steps.ts'
@@ -39,10 +40,15 @@ async function run(config: Config, client: string): Promise<void> {
   })
   if (stopping.signal.aborted) return
   const way = await wayIn(server, log)
-  const steps = nextSteps({ url: server.url, data: server.folder.path, hasOwner: way.hasLink }, client, process.cwd())
+  const { path: data, adminKey } = server.folder
+  // Servers that share a database have it in the folder of the one that made it.
+  const hasKey = existsSync(adminKey)
+  const url = localOrigin(config, server.port)
+  const steps = nextSteps({ url, data, hasOwner: way.hasLink, hasKey }, client, process.cwd())
+  const key = hasKey ? `The admin key is in ${adminKey}` : `There is no admin key in ${data}: the first server of this database made it`
   // In one piece: a program that reads it through a pipe gets all of it with the first line.
-  process.stdout.write(`countersign ready ${server.url}\n${way.words}\nThe admin key is in ${server.folder.adminKey}\n${steps}`)
-  log.info({ node: server.node, port: server.port, host: config.host, socket: config.socket, data: server.folder.path, version }, 'ready')
+  process.stdout.write(`countersign ready ${server.url}\n${way.words}\n${key}\n${steps}`)
+  log.info({ node: server.node, port: server.port, host: config.host, socket: config.socket, data, version }, 'ready')
 }
 
 /** How the owner gets in. A disk without room for a link is no reason not to serve. */

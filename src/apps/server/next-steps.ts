@@ -4,11 +4,11 @@ import { shellQuote } from '../cli/output/safe-text.ts'
 import { URL_USUAL } from './settings/config.ts'
 import { OWNER } from './folder/first-start.ts'
 
-type Started = { readonly url: string; readonly data: string; readonly hasOwner: boolean }
+type Started = { readonly url: string; readonly data: string; readonly hasOwner: boolean; readonly hasKey: boolean }
 type Step = readonly [command: string, words: string]
 
 /** `client` is how the command line is called here. */
-export function nextSteps({ url, data, hasOwner }: Started, client: string, cwd: string): string {
+export function nextSteps({ url, data, hasOwner, hasKey }: Started, client: string, cwd: string): string {
   // Found by itself where it is the usual one.
   const places = [
     ...(url === URL_USUAL ? [] : [`COUNTERSIGN_URL=${url}`]),
@@ -18,7 +18,8 @@ export function nextSteps({ url, data, hasOwner }: Started, client: string, cwd:
     [`${client} doctor`, 'check the installation'],
     [`${client} --help`, 'list the commands'],
   ]
-  if (hasOwner) steps.unshift([`${client} login --as ${OWNER}`, 'log in as the owner'])
+  if (!hasKey) steps.unshift([`${client} admin-key`, "make an admin key here, with this server's COUNTERSIGN_DATABASE and secret"])
+  else if (hasOwner) steps.unshift([`${client} login --as ${OWNER}`, 'log in as the owner'])
   if (places.length > 0) steps.unshift([`export ${places.join(' ')}`, 'where this server is'])
   const width = Math.max(...steps.map(([command]) => command.length))
   return `next, in another terminal:\n${steps.map(([command, words]) => `  ${command.padEnd(width)}  # ${words}\n`).join('')}`

@@ -17,7 +17,7 @@ import { contracts } from '#contracts/index.ts'
 import type { NodeEpoch } from '#kernel/call/effects.ts'
 import type { Blobs } from '#kernel/ports/blobs.ts'
 import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
-import { Refusal } from '#kernel/declare/errors.ts'
+import { isAway, Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import type { Difference } from '#kernel/log/hash-chain.ts'
@@ -153,7 +153,10 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     doneElsewhere: (_, request) => capabilities.elsewhere(request),
     node: nodeEpoch,
     doesErrands: true,
-    bug: (error) => log.error({ err: error }, 'a follower of the record failed'),
+    bug(error) {
+      // A database that is away is told by those who ask it, and looked at again.
+      if (!isAway(error)) log.error({ err: error }, 'a follower of the record failed')
+    },
     notary,
     now: clock.now,
     sleep: clock.sleep,
@@ -197,6 +200,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const record = (): RecordState => verifier?.record() ?? 'changed'
   const parts = {
     kernel,
+    log,
     installation,
     sessions,
     blobs,
@@ -238,7 +242,8 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     folder,
     installation,
     node,
-    ownerLink: () => ownerLogin(kernel).then((path) => (path === null ? null : url + path)),
+    ownerLink: () =>
+      ownerLogin(kernel).then((path) => (path === null ? null : (config.hosts.length > 0 ? publicOrigin(config, port) : url) + path)),
     renew: () => config.tls && renewTls(http, config.tls, clock.now(), log),
     stop: () => (stopped ??= stop()),
   }
@@ -294,6 +299,7 @@ async function within(work: Promise<unknown>, ms: number): Promise<void> {
 
 type Parts = {
   readonly kernel: Kernel
+  readonly log: Logger
   readonly installation: string
   states(): Readonly<Record<string, WorkerState>>
   readonly sessions: Sessions
@@ -312,9 +318,9 @@ type Parts = {
 }
 
 function httpOf(parts: Parts, config: Config, options: ServerOptions): HttpServer {
-  const { kernel, installation, sessions, blobs, keys, metrics, unsent, tls, record, harness, storage, node, leases, states, isNear } =
-    parts
-  const { log, clock = realClock, bounds } = options
+  const { kernel, log, installation, sessions, blobs, keys, metrics, unsent, tls, record, harness, storage, node, leases } = parts
+  const { states, isNear } = parts
+  const { clock = realClock, bounds } = options
   const started_at = timestampOf(clock.now())
   return createHttp({
     kernel,

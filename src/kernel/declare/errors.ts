@@ -71,6 +71,9 @@ export const recode =
     return code === undefined ? refusal : new Refusal(code, refusal.message, { ...refusal.details, [field]: refusal.code })
   }
 
+/** The store cannot answer at present. It is no fault of the caller, which asks again. */
+export const isAway = (error: unknown): boolean => error instanceof Refusal && error.code === 'UNAVAILABLE'
+
 /** Something that was read has moved before the commit: the kernel loads and decides again. */
 export class Conflict extends Refusal {
   override name = 'Conflict'

@@ -195,5 +195,7 @@ export function wordsFor(error: unknown): string {
   const known = WORDS[codeOf(error)]
   const said = error instanceof AggregateError ? error.errors.map(String).join('; ') : (error as Error).message
   if (said.includes('client password must be a string')) return 'the database wants a password, and the URL has none'
+  if (said === 'Query read timeout')
+    return 'the database takes connections and does not answer: a pooler in front of it needs seven sessions for each server'
   return known === undefined ? said : `${known} (${said})`
 }

@@ -148,6 +148,27 @@ describe('several servers', { skip: isPostgresOff }, () => {
     await keepsKeys(t, servers, a, again)
   })
 
+  test('say where no admin key is, behind a proxy by addresses that can be used, and the doctor knows what they share', async (t) => {
+    const servers = await startServers(t, 1)
+    const args = ['--host', '0.0.0.0', '--proxy', 'trusted', '--hosts', 'tasks.example.com']
+    const node = await servers.add('second', { args })
+    const said = node.stdout()
+    assert.match(said, /^https:\/\/tasks\.example\.com\/login\?token=/m, 'a link that others can open')
+    assert.ok(said.includes(`There is no admin key in ${node.data}: the first server of this database made it\n`), said)
+    assert.ok(said.includes(`export COUNTERSIGN_URL=http://127.0.0.1:${node.port} COUNTERSIGN_DATA=${node.data} `), said)
+    assert.match(said, /countersign admin-key +# make an admin key here, with this server's COUNTERSIGN_DATABASE and secret\n/)
+    const env = { COUNTERSIGN_URL: `http://127.0.0.1:${node.port}`, COUNTERSIGN_DATA: node.data, HOME: dataFolder(t) }
+    const shared = { COUNTERSIGN_DATABASE: servers.url, COUNTERSIGN_SECRET: SECRET }
+    const before = await runPiped(['doctor'], { env, cwd: tmpdir() })
+    assert.match(before.out, /admin\.key .*there is no .*\n.*→ `countersign admin-key` writes one/)
+    assert.match(before.out, /✔ database +a PostgreSQL that servers share \(single\)/)
+    assert.equal((await runPiped(['admin-key'], { env: { ...env, ...shared }, cwd: tmpdir() })).code, 0)
+    const login = await runPiped(['login', '--as', 'user_owner'], { env, cwd: tmpdir() })
+    assert.match(login.out, /logged in at http:\/\/127\.0\.0\.1:\d+ as user_owner/, login.err)
+    const after = await runPiped(['doctor'], { env, cwd: tmpdir() })
+    assert.deepEqual([after.code, after.out.includes('!')], [0, false], after.out)
+  })
+
   /** A database that another server migrates, for as long as it is not told that this is over. */
   async function migrating(t: TestContext): Promise<{ env: Record<string, string>; over(): Promise<unknown> }> {
     const { url, drop } = await newDatabase()

@@ -17,7 +17,7 @@ export const POSTGRES_VARIABLE = 'COUNTERSIGN_TEST_POSTGRES'
 const run = promisify(execFile)
 const NOBODY = 65_534
 /** initdb and postgres refuse root; a child may be started as somebody else. */
-const asUser = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {}
+export const asUser = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {}
 
 export type PostgresServer = {
   readonly url: string

@@ -63,7 +63,7 @@ export async function start(t: Pick<TestContext, 'after'>, args: readonly string
     if (over) throw new Error(`the server ended before it was ready: ${stderr()}`)
     await new Promise((done) => setTimeout(done, 10))
   }
-  const port = Number(/^countersign ready https?:\/\/127\.0\.0\.1:(\d+)\n/.exec(stdout())?.[1])
+  const port = Number(/^countersign ready https?:\/\/(?:127\.0\.0\.1|0\.0\.0\.0):(\d+)\n/.exec(stdout())?.[1])
   const link = /https?:\S+\/login\?token=\S+/.exec(stdout())?.[0] ?? ''
   return {
     port,

@@ -138,12 +138,9 @@ const migrate = spec(
         )
       } catch (error) {
         if (error instanceof CliError) throw error
-        throw new CliError(
-          exits.refused,
-          'NOT_MOVED',
-          error instanceof StartError ? error.message : wordsFor(error),
-          'run it again: it goes on where it ended',
-        )
+        // A refusal says itself what to do; anything else cut it off.
+        if (error instanceof StartError) throw new CliError(exits.refused, 'NOT_MOVED', error.message)
+        throw new CliError(exits.refused, 'NOT_MOVED', wordsFor(error), 'run it again: it goes on where it ended')
       }
     },
   },

@@ -42,16 +42,20 @@ export const doctorSpec = spec('doctor', 'Check this installation, and say how t
     const progress = startProgress(io.err, 'checking the installation')
     const findings: Finding[] = [nodeVersion(process.versions.node)]
     try {
-      const isThere = await checkFolder(folder, findings)
-      if (isThere) {
-        await checkAdminKey(folder, findings)
-        await checkKeys(folder, findings)
-        await checkDatabase(folder, given.get('quick') === true, findings, progress.say)
-      }
-      findings.push(await diskSpace(isThere ? folder : io.cwd))
       // `--data` says where to look here; which server to ask is said as always.
       const target = await targetOf(io, globals)
-      findings.push(...(await checkServer(target)))
+      const answered = await healthOf(target.url)
+      const shared = sharedBy(answered, target, io)
+      const isThere = await checkFolder(folder, findings)
+      if (isThere) {
+        await checkAdminKey(folder, findings, shared !== null)
+        await checkKeys(folder, findings)
+        if (shared === null || existsSync(databaseIn(folder)))
+          await checkDatabase(folder, given.get('quick') === true, findings, progress.say)
+        else findings.push(ok('database', shared))
+      }
+      findings.push(await diskSpace(isThere ? folder : io.cwd))
+      findings.push(...(await checkServer(target, answered)))
     } finally {
       progress.stop()
     }
@@ -85,16 +89,35 @@ async function checkFolder(folder: string, findings: Finding[]): Promise<boolean
   return true
 }
 
-async function checkAdminKey(folder: string, findings: Finding[]): Promise<void> {
+/** How a database is named that several servers share; null: the server of this folder has its own. */
+function sharedBy(answered: Answered, { url }: Target, { env }: Context['io']): string | null {
+  const health = typeof answered === 'string' || !isLocal(url) ? null : answered.health
+  if (health?.store === 'postgres')
+    return `a PostgreSQL that servers share (${health.durability}); \`countersign audit verify --all\` checks its record`
+  return env['COUNTERSIGN_DATABASE'] ? 'that of COUNTERSIGN_DATABASE, which servers share' : null
+}
+
+async function checkAdminKey(folder: string, findings: Finding[], isShared: boolean): Promise<void> {
   const file = join(folder, 'admin.key')
   const found = await stat(file).catch(() => null)
-  if (!found) findings.push(warn('admin.key', `there is no ${file}`, 'start the server once: it writes a new one'))
+  if (!found)
+    findings.push(
+      warn(
+        'admin.key',
+        `there is no ${file}`,
+        isShared
+          ? '`countersign admin-key` writes one; so did the first server, in its folder'
+          : 'start the server once: it writes a new one',
+      ),
+    )
   else if ((found.mode & 0o077) !== 0)
     findings.push(
       fail(
         'admin.key',
         `others may read ${file} (mode ${modeOf(found.mode)})`,
-        `delete it and start the server: it makes a new key and revokes this one`,
+        isShared
+          ? '`countersign admin-key --revoke` makes a new one and revokes this one'
+          : 'delete it and start the server: it makes a new key and revokes this one',
       ),
     )
   else findings.push(ok('admin.key', 'only you can read it'))
@@ -191,10 +214,13 @@ type Health = {
   readonly record: string
   readonly reason?: string
   readonly mode?: string
+  readonly store?: string
+  readonly durability?: string
 }
+/** A word: why there is no answer. */
+type Answered = { readonly health: Health | null; readonly skewMs: number } | string
 
-async function checkServer(target: Target): Promise<Finding[]> {
-  const answered = await healthOf(target.url)
+async function checkServer(target: Target, answered: Answered): Promise<Finding[]> {
   if (typeof answered === 'string')
     return [isUntrusted(answered) ? fail('server', `${target.url}: ${answered}`, TRUST_HINT) : await absent(target.url)]
   const { health, skewMs } = answered
@@ -215,8 +241,7 @@ async function checkServer(target: Target): Promise<Finding[]> {
   return [...findings, await credential(target)]
 }
 
-/** A word: why there is no answer. */
-async function healthOf(url: string): Promise<{ health: Health | null; skewMs: number } | string> {
+async function healthOf(url: string): Promise<Answered> {
   try {
     const answer = await fetch(`${url}/health`, { signal: AbortSignal.timeout(HEALTH_MS), redirect: 'error' })
     const date = Date.parse(answer.headers.get('date') ?? '')

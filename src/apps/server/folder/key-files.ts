@@ -2,6 +2,7 @@
 import { chmodSync, existsSync, readFileSync, rmSync } from 'node:fs'
 import { chmod, chown, mkdir, open, rename, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
+import { isAway } from '#kernel/declare/errors.ts'
 import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
 import type { Found } from '#kernel/log/store.ts'
 import type { KeyNames } from '#protocols/identity/schema.ts'
@@ -254,7 +255,8 @@ export function watchKeys(keys: Keys, clock: Clock, log: WorkerLog, record: () =
       } catch (error) {
         const words = (error as Error).message
         // Once: it is looked at again every few seconds.
-        if (words !== told) log.error({}, `the keys were changed and cannot be used, so those before them still are: ${words}`)
+        if (words !== told && !isAway(error))
+          log.error({}, `the keys were changed and cannot be used, so those before them still are: ${words}`)
         told = words
       }
     }

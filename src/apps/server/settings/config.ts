@@ -297,6 +297,14 @@ export function publicOrigin({ hosts, host, tls, proxied }: Config, port: number
   return `${scheme}://${hosts[0] ?? hostInUrl(host)}${proxied || port === usual ? '' : `:${port}`}`
 }
 
+/** Under which address a command on this machine reaches it: a certificate has a name, and every address is none. */
+export function localOrigin(config: Config, port: number): string {
+  const { hosts, host, tls } = config
+  if (tls !== null && hosts.length > 0) return publicOrigin(config, port)
+  const its = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
+  return `${tls === null ? 'http' : 'https'}://${hostInUrl(its)}:${port}`
+}
+
 function hostsOf({ value, name }: Named): string[] {
   const hosts = value.split(',').map((host) => host.trim())
   return hosts
