@@ -151,7 +151,7 @@ for (const { name, open, hasBarrier } of makers) {
       const barrier = two.fresh(first)
       assert.ok(barrier instanceof Promise, 'none was asked for since')
       assert.equal(two.fresh(first), barrier, 'calls of one turn share one')
-      while (two.barriers() === first) await null
+      while (two.barriers() === first) await Promise.resolve()
       const second = two.barriers()
       const own = two.fresh(second)
       assert.ok(own instanceof Promise, 'the one under way was asked for before')

@@ -328,7 +328,7 @@ function partsIn(writes: readonly Statement[]): Map<string, any[]> {
   const parts = new Map<string, any[]>()
   for (const { name, values } of writes) {
     const left = [...values]
-    for (const part of name.split(' ').slice(1)) parts.set(part, left.splice(0, PARAMETERS[part]!))
+    for (const part of name.split(' ').slice(1)) parts.set(part, left.splice(0, PARAMETERS[part]))
   }
   return parts
 }
