@@ -7,6 +7,7 @@ import { request, type ClientRequest, type IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Readable } from 'node:stream'
 import { test, type TestContext } from 'node:test'
 import { createHttp, type HttpBounds } from '#bindings/http/index.ts'
 import type { Blobs } from '#kernel/ports/blobs.ts'
@@ -572,6 +573,36 @@ test('readers that do not read are let go, so that they hold no files open', asy
   await eventually(async () => (await look()) === 429, 'one actor has only so many downloads')
   await eventually(async () => (await look()) === 206, 'their places are free again')
   for (const socket of sockets) socket.destroy()
+})
+
+test('a reader that is gone before its bytes are opened holds no place and no file', async (t) => {
+  let gate: Promise<void> = Promise.resolve()
+  const opened: AsyncIterable<Uint8Array>[] = []
+  const around = (blobs: Blobs): Blobs => ({
+    ...blobs,
+    async open(checksum, range) {
+      await gate
+      const stream = await blobs.open(checksum, range)
+      if (stream) opened.push(stream)
+      return stream
+    },
+  })
+  const it = await served(t, 'in_progress', {}, BYTES_MAX, around)
+  const artifact = await committed(it, Buffer.alloc(BYTES_MAX / 2, 1))
+  const leave = (): Promise<void> =>
+    new Promise((gone) => {
+      const socket = connect(it.port, '127.0.0.1')
+      socket.write(`GET ${DOWNLOAD}?artifact_id=${artifact.id} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer alice\r\n\r\n`)
+      setTimeout(() => socket.destroy(), 30)
+      socket.once('close', () => gone())
+    })
+  const { promise, resolve } = Promise.withResolvers<void>()
+  gate = promise
+  for (let i = 0; i <= limits.downloadsPerActorMax; i += 8) await Promise.all(Array.from({ length: 8 }, leave))
+  resolve()
+  await eventually(() => Promise.resolve(opened.length > 0 && opened.every((one) => (one as Readable).destroyed)), 'the files are closed')
+  assert.equal((await it.download('alice', { artifact_id: artifact.id })).status, 200)
+  assert.deepEqual(it.logged, [])
 })
 
 // --- What nothing refers to --------------------------------------------------------------------------------------------------

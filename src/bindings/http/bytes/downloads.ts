@@ -81,8 +81,8 @@ async function replyWith(
   }
 }
 
-/** An answer that is never sent; it ends the work. */
-const gone = (): Refusal => new Refusal('UNAVAILABLE', 'the client closed its connection before the bytes were read')
+/** An answer that is never sent; it ends the work. Not UNAVAILABLE, which says that the store cannot write. */
+const gone = (): Refusal => new Refusal('BUSY', 'the client closed its connection before the bytes were read')
 
 async function bodyOf({ store }: Kernel, blobs: Blobs, uri: string, range: ByteRange | null): Promise<Buffer | Readable> {
   if (isDataUri(uri)) {
