@@ -40,7 +40,7 @@ for (const ordered of [true, false])
     const send: Channel['send'] = ({ lane, body }) => Promise.resolve(void sent.push(`${lane}${(body as { order: string }).order}`))
     for (const lane of ['a', 'b']) await kernel.call('toy/note.post', { lane, orders: ['1', '2', '3'] }, alice)
     bad.add(keyOf(Delivery, 'post/a/2'))
-    const worker = runOutbox(kernel, { name: 'post', ordered, window: 1, lanesMax: 4, backoffMs: () => 1_000, send }, clock, silent)
+    const worker = runOutbox(kernel, { name: 'post', ordered, window: 3, lanesMax: 4, backoffMs: () => 1_000, send }, clock, silent)
     await clock.advance(5_000)
     assert.deepEqual(sent.toSorted(), ordered ? ['a1', 'b1', 'b2', 'b3'] : ['a1', 'a3', 'b1', 'b2', 'b3'])
     assert.ok(clock.sleeps < 1_000, `${clock.sleeps} sleeps in 5 s: it does not spin`)
@@ -70,11 +70,11 @@ for (const [what, key] of [
     await until(() => got.length > 0)
     await before.stop()
     bad.add(key)
+    const request_id = await asked(world)
     const said: string[] = []
     const note = (fields: object, words: string): void => void said.push(`${words} ${JSON.stringify(fields)}`)
     const worker = runNotices(world.kernel, options, realClock, { ...silent, warn: note, error: note })
     t.after(worker.stop)
-    const request_id = await asked(world)
     if (what === 'the person who is told') await until(() => got.some(({ body }) => body.data.request_id === request_id))
     else {
       // It differs, so nothing is planned from it: that is said, and made good when it is mended.
