@@ -74,7 +74,10 @@ test('another folder at the same address: the stale login is named, `login --as`
   const second = await serve(t, join(folder, 'two'), port)
   const stale = await run(['task', 'list'], { data: join(folder, 'two') })
   assert.equal(stale.code, 4)
-  assert.match(stale.err, /→ the login that is stored for http\S+ is not valid there \(any more\)\. Log in again, on the server's machine: `countersign login --as user_owner`; with a key: `countersign login`\n$/)
+  assert.match(
+    stale.err,
+    /→ the login that is stored for http\S+ is not valid there \(any more\)\. Log in again, on the server's machine: `countersign login --as user_owner`; with a key: `countersign login`\n$/,
+  )
   const healed = await run(['login', '--as', 'user_owner'], { data: join(folder, 'two') })
   assert.equal(healed.code, 0, healed.err)
   assert.equal((await run(['task', 'list'], { data: join(folder, 'two') })).code, 0)

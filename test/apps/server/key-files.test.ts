@@ -87,12 +87,16 @@ test('a first event that was changed does not make the second one the first: the
   const id = await installationOf(store)
   await store.close()
   await first.stop()
-  const changed = (sql: string): Promise<string> => {
+  const changed = async (sql: string): Promise<string> => {
     const db = new DatabaseSync(join(data, 'countersign.db'))
     db.exec(sql)
     db.close()
     const opened = sqliteStore(join(data, 'countersign.db'), { readOnly: true })
-    return installationOf(opened).finally(() => opened.close())
+    try {
+      return await installationOf(opened)
+    } finally {
+      await opened.close()
+    }
   }
   assert.equal(await changed(`UPDATE facts SET line = replace(line, '"basis"', '"bases"') WHERE scope = 'system' AND seq = 1`), id)
   await assert.rejects(changed(`DELETE FROM facts WHERE scope = 'system' AND seq = 1`), /the record has no first event: restore a backup/)
