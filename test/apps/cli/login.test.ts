@@ -113,7 +113,7 @@ test('a stored key is not sent to another installation at the address of its ser
   assert.equal(stale.code, 4, stale.err)
   assert.match(
     stale.err,
-    /another installation answers at \S+ than the one you logged in at; your key was not sent there \[UNAUTHENTICATED\]\n {2}→ .*log in again/,
+    /another installation answers at \S+ than the one you logged in at; your key was not sent there \[UNAUTHENTICATED\]\n {2}→ .*Log in again/,
   )
   const doctor = await run(['doctor', '--quick'], there)
   assert.match(doctor.out, /the stored login is of another installation than the one that answers/)
