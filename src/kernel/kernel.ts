@@ -333,6 +333,7 @@ export function createKernel(options: KernelOptions): Kernel {
       return { input, state }
     },
     denied: denials.record,
+    begins: reading.again,
     presence: options.presence,
   })
 
@@ -341,5 +342,5 @@ export function createKernel(options: KernelOptions): Kernel {
     texts.stop()
     waiting.stop()
   }
-  return { store, tail, protocols: options.protocols, codes, call, check, ...streams, now, stats: figures, release }
+  return { store, tail, protocols: options.protocols, codes, call, check, ...streams, charge: reading.charge, now, stats: figures, release }
 }

@@ -360,6 +360,8 @@ export const limits = {
   /** One more unit for so many documents or events that a call looks at, and for so many characters of them. */
   readUnitRows: 10,
   readUnitChars: 4 * 1024,
+  /** The same for bytes of a download, which are only hashed and passed on: a gigabyte is a quarter of what a minute brings. */
+  readUnitBytes: 64 * 1024,
   /** Reads of one actor that are worked on at a time, and the units that one actor and all together may use up before others have their turn. */
   readsUnderWayMax: 4,
   readUnitsPerTurn: 150,

@@ -2,6 +2,7 @@
 import type { Received } from './ports/blobs.ts'
 import type { Clock, Entropy } from './ports/clock.ts'
 import type { NodeEpoch, Perform } from './call/effects.ts'
+import type { Actor } from './declare/access.ts'
 import type { Fault } from './declare/errors.ts'
 import type { Notary } from './ports/notary.ts'
 import type { Contract, Protocol, Terms } from './declare/operation.ts'
@@ -32,6 +33,8 @@ export type Kernel = {
   call(operation: string, input: unknown, caller: Caller, options?: CallOptions): Promise<any>
   /** Whether a command would get as far as its decision: asked before bytes are taken for it. Refuses as the call itself would. */
   check(operation: string, input: unknown, caller: Caller, options?: CallOptions): Promise<void>
+  /** Reading beyond what the call itself has cost: events of a stream, bytes of a download. It is paid before the next call. */
+  charge(actor: Actor, units: number): void
   now(): number
   stats(): { conflicts: number; denials: number; waiting: number; woken: number }
   /** Calls that wait are answered with what there is, and from now on none waits. */

@@ -7,6 +7,7 @@ import { request, type ClientRequest, type IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Readable } from 'node:stream'
 import { test, type TestContext } from 'node:test'
 import { createHttp, type HttpBounds } from '#bindings/http/index.ts'
 import type { Blobs } from '#kernel/ports/blobs.ts'
@@ -18,7 +19,7 @@ import { collaboration } from '#protocols/collaboration/index.ts'
 import { openBlobs } from '#stores/blobs.ts'
 import { collect } from '#workers/upkeep/blob-collector.ts'
 import { runTimers } from '#workers/timers.ts'
-import { cast, createWorld, stateHash, type World } from '../support/in-process/world.ts'
+import { cast, createWorld, stateHash, type World, type WorldOptions } from '../support/in-process/world.ts'
 
 const BYTES_MAX = 1024 * 1024
 const UPLOAD = '/v1/collaboration/artifact.upload'
@@ -52,11 +53,12 @@ async function served(
   bounds: Partial<HttpBounds> = {},
   bytesMax = BYTES_MAX,
   around = (blobs: Blobs): Blobs => blobs,
+  options: WorldOptions = {},
 ): Promise<Served> {
   const path = mkdtempSync(join(tmpdir(), 'countersign-bytes-'))
   t.after(() => rmSync(path, { recursive: true, force: true }))
   const blobs = around(await openBlobs(path, { fatal: (error) => assert.fail(String(error)) }))
-  const world = await createWorld({ blobs })
+  const world = await createWorld({ blobs, ...options })
   const refs = await world.play(collaboration.scenes[scene]!)
   const logged: string[] = []
   const revoked = new Set<string>()
@@ -572,6 +574,47 @@ test('readers that do not read are let go, so that they hold no files open', asy
   await eventually(async () => (await look()) === 429, 'one actor has only so many downloads')
   await eventually(async () => (await look()) === 206, 'their places are free again')
   for (const socket of sockets) socket.destroy()
+})
+
+test('a reader that is gone before its bytes are opened holds no place and no file', async (t) => {
+  let gate: Promise<void> = Promise.resolve()
+  const opened: AsyncIterable<Uint8Array>[] = []
+  const around = (blobs: Blobs): Blobs => ({
+    ...blobs,
+    async open(checksum, range) {
+      await gate
+      const stream = await blobs.open(checksum, range)
+      if (stream) opened.push(stream)
+      return stream
+    },
+  })
+  const it = await served(t, 'in_progress', {}, BYTES_MAX, around)
+  const artifact = await committed(it, Buffer.alloc(BYTES_MAX / 2, 1))
+  const leave = (): Promise<void> =>
+    new Promise((gone) => {
+      const socket = connect(it.port, '127.0.0.1')
+      socket.write(`GET ${DOWNLOAD}?artifact_id=${artifact.id} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer alice\r\n\r\n`)
+      setTimeout(() => socket.destroy(), 30)
+      socket.once('close', () => gone())
+    })
+  const { promise, resolve } = Promise.withResolvers<void>()
+  gate = promise
+  for (let i = 0; i <= limits.downloadsPerActorMax; i += 8) await Promise.all(Array.from({ length: 8 }, leave))
+  resolve()
+  await eventually(() => Promise.resolve(opened.length > 0 && opened.every((one) => (one as Readable).destroyed)), 'the files are closed')
+  assert.equal((await it.download('alice', { artifact_id: artifact.id })).status, 200)
+  assert.deepEqual(it.logged, [])
+})
+
+test('bytes that are fetched are paid for out of the quota of reads, and somebody else has their own', async (t) => {
+  const it = await served(t, 'in_progress', {}, BYTES_MAX, undefined, { readsPerMinute: 40 })
+  const artifact = await committed(it, Buffer.alloc(BYTES_MAX, 1))
+  const get = async (as: string, sending?: Sending): Promise<number> =>
+    (await it.download(as, { artifact_id: artifact.id }, sending)).status
+  assert.deepEqual([await get('alice'), await get('alice'), await get('alice')], [200, 200, 200])
+  assert.equal(await get('alice'), 429)
+  for (let i = 0; i < 20; i++)
+    assert.equal(await get('devin', { headers: { range: 'bytes=0-9' } }), 206, 'a few bytes cost no more than the call')
 })
 
 // --- What nothing refers to --------------------------------------------------------------------------------------------------

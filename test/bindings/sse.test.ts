@@ -1,6 +1,7 @@
 // Live streams as server-sent events, on real sockets: in order, whole, only for those who may, and cheap for many.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
+import { createHub, type Sink } from '#bindings/live/hub.ts'
 import { memoryStore } from '#stores/memory.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
 import { liveWorld, pause, until, type LiveWorld } from '../support/over-sockets/live.ts'
@@ -452,4 +453,58 @@ test('a stop ends streams with a cursor that a later start goes on from', async 
   const last = stream.frames.at(-1)!
   assert.equal(last.event, 'stopping')
   assert.equal(last.id, stream.frames.at(-2)!.id)
+})
+
+test('a stream that cannot be told what happens ends, and those of others go on', async (t) => {
+  const world = await liveWorld(t)
+  const { task } = await world.play(scenes['in_progress'])
+  await world.call('alice', 'collaboration/reviewer.add', { task_id: task.id, user: 'user_bob' })
+  const bugs: unknown[] = []
+  const admit: typeof world.kernel.admit = async (...asked) => {
+    const admission = await world.kernel.admit(...asked)
+    const { id } = admission.actor
+    const failing = (): never => {
+      throw new Error('it cannot be told')
+    }
+    if (id === 'user_rita') return { ...admission, sees: failing }
+    return id === 'user_bob' ? { ...admission, audience: 'bob', op: { ...admission.op, wants: failing } } : admission
+  }
+  const hub = createHub({ kernel: { ...world.kernel, admit }, bug: (error) => void bugs.push(error) })
+  t.after(hub.stop)
+  const heard: Record<string, string[]> = { alice: [], rita: [], bob: [] }
+  const follow = (who: string): Promise<unknown> =>
+    hub.subscribe(
+      { name: 'collaboration/audit.follow', input: { task_id: task.id }, after: 'latest', who, caller: world.cast[who]! },
+      (): Sink => ({
+        send(portion, taken) {
+          heard[who]!.push(...portion.entries.map(({ written }) => written.action))
+          taken()
+        },
+        beat: () => undefined,
+        end: ({ reason }) => void heard[who]!.push(reason),
+      }),
+    )
+  for (const who of ['rita', 'bob', 'alice']) await follow(who)
+  await pause(50)
+  const amended = { task_id: task.id, text: 'Slowly.', intent: 'clarify' }
+  await world.call('alice', 'collaboration/task.amend', amended)
+  await until(() => heard['alice']!.length === 2, 'the first amendment is told')
+  await world.call('alice', 'collaboration/task.amend', amended)
+  await until(() => heard['alice']!.length === 4, 'the second amendment is told')
+  const told = ['task.amended', 'run.steered']
+  assert.deepEqual(heard, { alice: [...told, ...told], rita: ['failed'], bob: ['failed'] })
+  assert.equal(bugs.length, 2)
+})
+
+test('events that are read again are paid for out of the quota of reads', async (t) => {
+  const world = await liveWorld(t, { readsPerMinute: 20 })
+  const { key } = await world.keyOf('alice')
+  const { task } = await world.play(scenes['in_progress'])
+  for (let i = 0; i < 20; i++)
+    await world.call('alice', 'collaboration/task.amend', { task_id: task.id, text: 'y'.repeat(3_000), intent: 'clarify' })
+  const first = await world.events(key, `task_id=${task.id}`)
+  await until(() => first.items.length >= 20, 'the amendments are told')
+  first.close()
+  assert.equal((await world.events(key, `task_id=${task.id}`)).status, 429)
+  assert.equal((await world.events((await world.keyOf('owner')).key, 'project_id=project_default')).status, 200, 'others have their own')
 })

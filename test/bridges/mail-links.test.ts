@@ -40,7 +40,7 @@ test('the link of a mail confirms an address with a button, and another one stop
   const server = await startServer(config, { log: createLog('silent'), onFatal: (error) => assert.fail(String(error)) })
   t.after(() => server.stop())
   const link = await server.ownerLink()
-  const signedIn = await fetch(link!, { redirect: 'manual' })
+  const signedIn = await fetch(link!, { method: 'POST', redirect: 'manual' })
   const cookie = signedIn.headers.get('set-cookie')!.split(';', 1)[0]!
   const call = async (operation: string, input: object): Promise<any> => {
     const headers = { 'content-type': 'application/json', cookie, origin: server.url }
@@ -58,6 +58,11 @@ test('the link of a mail confirms an address with a button, and another one stop
   assert.equal((await fetch(`${confirm}x`, { method: 'POST' })).status, 404)
   assert.equal((await fetch(confirm, { method: 'POST' })).status, 200)
   assert.equal(await isConfirmed(), true)
+  const confirmations = async (): Promise<number> =>
+    (await call('collaboration/audit.query', { project_id: 'system', action: 'channel.confirmed' })).items.length
+  assert.equal(await confirmations(), 1)
+  assert.equal((await fetch(confirm, { method: 'POST' })).status, 200, 'who presses it again is told the same')
+  assert.equal(await confirmations(), 1, 'and nothing is recorded twice')
   const { items } = await call('execution/channel.list', {})
   await call('execution/channel.test', { channel_id: items[0].id })
   await until(() => mails.length === 2)

@@ -1,11 +1,14 @@
 // The quota of one agent: changes and questions a minute, and open questions.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { Refusal } from '#kernel/declare/errors.ts'
+import { createKernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { prefixOf } from '#kernel/declare/schema.ts'
 import { Checkpoint } from '#protocols/collaboration/schema.ts'
 import { memoryDisk, memoryStore } from '#stores/memory.ts'
-import { createWorld, type World } from '../support/in-process/world.ts'
+import { alice, toyProtocol } from '../support/in-process/toy.ts'
+import { createWorld, settled, type World } from '../support/in-process/world.ts'
 
 /** An agent's task in progress, made before anything is counted. */
 async function working(world: World): Promise<string> {
@@ -78,4 +81,29 @@ test('so many questions of one agent may be open at a time', async () => {
   await world.call('alice', 'collaboration/checkpoint.resolve', { checkpoint_id: checkpoint.id, action: 'approve' })
   await raising(other)
   await world.close()
+})
+
+test('what was read while a question waited for its turn is paid before it is answered', async () => {
+  const queue: (() => void)[] = []
+  const kernel = createKernel({
+    store: memoryStore(),
+    protocols: [toyProtocol()],
+    contracts: [],
+    directory: () => Promise.resolve(null),
+    now: () => 0,
+    entropy: (count) => new Uint8Array(count),
+    asksPerMinute: null,
+    readsPerMinute: 100,
+    turns: { admit: () => undefined, begin: () => new Promise((go) => queue.push(go)), end: () => queue.shift()?.() },
+  })
+  await kernel.call('toy/note.write', { id: 'long', text: 'x'.repeat(190_000) }, alice)
+  const get = (id: string): Promise<unknown> => kernel.call('toy/note.get', { id: 'long' }, { ...alice, id })
+  // Each costs nearly half of what a minute brings, and all were asked for while nothing was owed.
+  const outcomes = Promise.allSettled([get('user_bob'), get('user_bob'), get('user_bob'), get('user_bob'), get('user_carol')])
+  await settled()
+  queue.shift()!()
+  assert.deepEqual(
+    (await outcomes).map((one) => (one.status === 'fulfilled' ? 'read' : (one.reason as Refusal).code)),
+    ['read', 'read', 'read', 'QUOTA_EXCEEDED', 'read'],
+  )
 })

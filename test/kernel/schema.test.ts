@@ -152,3 +152,24 @@ test('a foreign pattern that unfolds without end is refused before it is ever ru
   assert.match(schemaProblem({ type: 'string', pattern }, 'input') ?? '', /unfolds into at most 300 parts/)
   assert.equal(schemaProblem({ type: 'string', pattern: '^[a-z]{1,63}(\\.[a-z]{1,63})?$' }, 'input'), null)
 })
+
+test('in a union of types, a value of one of them is told what is wrong with it, in the words of its form', () => {
+  const Address = t.Object({
+    addr: t.Union([
+      t.Integer({ maximum: 127 }),
+      t.String({ pattern: '^0x[0-7]?[0-9a-f]$', description: 'a 7-bit address such as "0x48"' }),
+    ]),
+  })
+  const said = (addr: unknown): string => {
+    try {
+      parse(Address, { addr })
+      return ''
+    } catch (error) {
+      return (error as Error).message
+    }
+  }
+  assert.equal(said('0x80'), 'addr must be a 7-bit address such as "0x48"')
+  assert.match(said(200), /^addr must be <= 127$/)
+  assert.match(said(true), /^addr must be integer$/)
+  assert.equal(said('0x48'), '')
+})

@@ -12,6 +12,7 @@ const standIn = `
 const { appendFileSync, mkdirSync, rmSync, writeFileSync } = require('node:fs')
 const words = process.argv.slice(2)
 appendFileSync('asked', words.join(' ') + '\\n')
+if (process.env.NPM_SAYS) writeFileSync('said', process.env[process.env.NPM_SAYS])
 if (process.env.NPM_FAILS) process.exit(1)
 if (words[0] === 'ci') rmSync('node_modules', { recursive: true, force: true })
 mkdirSync('node_modules/node-here/include/node', { recursive: true })
@@ -100,6 +101,16 @@ describe('installing', () => {
     for (const parts of [['page'], []]) assert.deepEqual(ensure(parts), { code: 0, err: '', asked: [] })
     assert.match(ensure(['all']).asked.join('\n'), /^install --no-save --ignore-scripts --include=dev /)
     assert.deepEqual(ensure(['page']), { code: 0, err: '', asked: [] })
+  })
+
+  test('npm trusts the certificates of the system on whichever Node it runs, unless its user says otherwise', (t) => {
+    const { folder, ensure } = clone(t)
+    const said = (env: Record<string, string> = {}): string => {
+      rmSync(join(folder, 'node_modules'), { recursive: true, force: true })
+      assert.equal(ensure([], { NPM_SAYS: 'NODE_USE_SYSTEM_CA', ...env }).code, 0)
+      return readFileSync(join(folder, 'said'), 'utf8')
+    }
+    assert.deepEqual([said(), said({ NODE_USE_SYSTEM_CA: '0' })], ['1', '0'])
   })
 
   test('it says how far it is', (t) => {

@@ -7,7 +7,9 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { isPagePath } from '#bindings/http/browser/page.ts'
 import { buildWeb, sourceHash } from '../../scripts/web.ts'
-import { spawnServer, startServer, type ServerProcess } from '../support/as-processes/server.ts'
+import { createCaller, spawnServer, startServer, type ServerProcess } from '../support/as-processes/server.ts'
+import { openBrowser } from '../support/browser/chromium.ts'
+import { signIn } from '../support/browser/stage.ts'
 
 const root = join(import.meta.dirname, '../..')
 const built = join(root, 'dist/web')
@@ -122,4 +124,24 @@ test('--web off keeps the plain pages', async () => {
     await plain.end('SIGTERM')
     rmSync(own, { recursive: true, force: true })
   }
+})
+
+test('without the page, a browser signs in by the button of a link and out by that of the plain page', async (t) => {
+  const other = mkdtempSync(join(tmpdir(), 'serve-'))
+  t.after(() => rmSync(other, { recursive: true, force: true }))
+  const main = join(root, 'src/apps/server/main.ts')
+  const plain = await spawnServer([main, '--web', 'off', '--port', '0', '--data', other, '--log', 'error'])
+  t.after(() => plain.end('SIGTERM'))
+  const { call, close } = createCaller(plain.port)
+  t.after(close)
+  const admin = readFileSync(join(other, 'admin.key'), 'utf8').trim()
+  const { body } = await call(admin, 'identity/login.issue', { user_id: 'user_owner' })
+  const browser = await openBrowser()
+  t.after(() => browser.close())
+  const page = await browser.newPage()
+  page.setDefaultTimeout(30_000)
+  await signIn(page, `http://127.0.0.1:${plain.port}/login?token=${body.token}`)
+  await page.getByText('You are signed in as user_owner').waitFor()
+  await page.getByRole('button', { name: 'Sign out' }).click()
+  await page.getByText('You are not signed in').waitFor()
 })

@@ -1,5 +1,6 @@
 // The hub of live streams, for any number of subscribers. It knows no protocol and no transport: the kernel's stream operations say what
 // there is and who may follow it, a sink carries it away. One event costs one read and one writing, however many follow.
+import { unitsOf } from '#kernel/call/quota.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
@@ -79,7 +80,7 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
   const { store } = kernel
   const bounds: StreamBounds = { ...usualBounds, ...own }
   const write = createWriter(limits.streamWrittenBytesMax, written)
-  const rooms = createRooms()
+  const rooms = createRooms(endingOf)
   const permissions = createPermissions(bounds.recheckMs, (error) => endingOf(error))
   const open = createCounter()
   let stopped = false
@@ -126,7 +127,8 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
       permission.members.delete(member)
       rooms.leave(room, member)
     }
-    const member = createSubscriber({ store, topic, permission, sink, place, bounds, endingOf, left })
+    const paid = (rows: number, bytes: number): void => kernel.charge(admission.actor, unitsOf(rows, bytes) - 1)
+    const member = createSubscriber({ store, topic, permission, sink, place, bounds, endingOf, left, paid })
     room.members.add(member)
     permission.members.add(member)
     return { actor, cursor: member.cursor, close: () => member.end(null) }
@@ -158,7 +160,7 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
 }
 
 /** The subscribers that wait, by the id that they wait for. */
-function createRooms() {
+function createRooms(endingOf: (error: unknown) => Ending) {
   const rooms = new Map<string, TopicMembers>()
   const routes = new Map<string, Set<TopicMembers>>()
   const touched = new Set<TopicMembers>()
@@ -195,8 +197,14 @@ function createRooms() {
     take(fact: StoredFact, on: ReadonlySet<string>): void {
       for (const route of on) {
         for (const room of routes.get(route) ?? []) {
-          room.topic.offer(fact)
-          touched.add(room)
+          try {
+            room.topic.offer(fact)
+            touched.add(room)
+          } catch (error) {
+            // Those who asked this cannot be told; everybody else is.
+            const ending = endingOf(error)
+            for (const member of room.members) member.end(ending)
+          }
         }
       }
     },

@@ -50,13 +50,15 @@ type Parts = {
   readonly place: number
   readonly bounds: SubscriberBounds
   endingOf(error: unknown): Ending
+  /** So much was read from the store for it. */
+  paid(rows: number, bytes: number): void
   /** It is over; called once. */
   left(subscriber: Subscriber): void
 }
 
 const PAGE = 64
 
-export function createSubscriber({ store, topic, permission, sink, place: start, bounds, endingOf, left }: Parts): Subscriber {
+export function createSubscriber({ store, topic, permission, sink, place: start, bounds, endingOf, left, paid }: Parts): Subscriber {
   let place = start
   let next = topic.end()
   let mode: 'behind' | 'live' | 'ended' = 'behind'
@@ -73,7 +75,16 @@ export function createSubscriber({ store, topic, permission, sink, place: start,
     place = portion.place
   }
 
+  /** Called for one after the other: whatever fails here ends this one stream. */
   function pump(): void {
+    try {
+      goOn()
+    } catch (error) {
+      end(endingOf(error))
+    }
+  }
+
+  function goOn(): void {
     if (mode !== 'live' || flyingSince !== 0 || choosing) return
     if (next < topic.first()) return void catchUp()
     // Where the two meet: what the last page had already.
@@ -121,6 +132,7 @@ export function createSubscriber({ store, topic, permission, sink, place: start,
         next = topic.end()
         const page = await store.facts(topic.of, { after: place, limit: PAGE })
         const { entries, last } = await choose(page)
+        paid(page.length, sizeOf(entries))
         if (hasEnded()) return
         if (entries.length > 0) await new Promise<void>((taken) => hand(portionOf(entries), taken))
         if (last !== null) place = Math.max(place, placeIn(topic.of, last))
@@ -178,6 +190,8 @@ export function createSubscriber({ store, topic, permission, sink, place: start,
   void catchUp()
   return subscriber
 }
+
+const sizeOf = (entries: readonly Entry[]): number => entries.reduce((sum, { written }) => sum + written.json.length, 0)
 
 /** Those that may be seen; a promise only where one of them has to be looked up. */
 function visible(

@@ -47,7 +47,7 @@ async function answered(host: BridgeHost, request: IncomingMessage, response: Se
   const purpose = purposes[url.pathname as keyof typeof purposes]
   const say = (status: number, text: string): void => {
     const shared = host.headersFor(request)
-    const own = Object.entries({ ...pageHeaders, 'referrer-policy': 'no-referrer', 'cache-control': 'no-store' })
+    const own = Object.entries({ ...pageHeaders, 'cache-control': 'no-store' })
     const given = new Set(own.map(([name]) => name.toLowerCase()))
     const rest = shared.flatMap((name, i) => (i % 2 === 0 && !given.has(name.toLowerCase()) ? [name, shared[i + 1]!] : []))
     response.writeHead(status, [...rest, ...own.flat()]).end(request.method === 'HEAD' ? '' : text)

@@ -20,8 +20,9 @@ export type Reading = {
   /** The same after a wait for their turn, in which others of their questions were answered. */
   stillPays(actor: Actor): void
   end(actor: Actor, draft: Draft): void
-  /** A remembered answer is given again: read, not done. */
+  /** Read without a question: a remembered answer that is given again, a stream that begins. */
   again(actor: Actor): void
+  charge(actor: Actor, units: number): void
 }
 
 export function createReading(quota: Quota, turns: Turns | undefined): Reading {
@@ -45,6 +46,9 @@ export function createReading(quota: Quota, turns: Turns | undefined): Reading {
     },
     again({ id, kind }) {
       if (kind !== 'system') quota.read(id)
+    },
+    charge({ id, kind }, units) {
+      if (kind !== 'system') quota.charge(id, units)
     },
   }
 }

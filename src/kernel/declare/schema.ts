@@ -193,13 +193,15 @@ type Problem = { keyword: string; schemaPath: string; instancePath: string; mess
 
 function problemOf(schema: TSchema, problems: Problem[]): Refusal {
   // The shortest path says it best: a failed union also lists what failed in each of its branches.
-  const first = ofTheKind(besidesNull(problems)).toSorted((a, b) => depthOf(a) - depthOf(b))[0]
+  const first = ofTheType(ofTheKind(besidesNull(problems))).toSorted((a, b) => depthOf(a) - depthOf(b))[0]
   if (!first) return new Refusal('INVALID_REQUEST', 'the input does not match its schema')
   const missing = first.keyword === 'required' ? (first.params as { requiredProperties: string[] }).requiredProperties[0] : undefined
   const path = missing === undefined ? first.instancePath : `${first.instancePath}/${missing}`
   const place = path === '' ? 'the input' : path.slice(1).replaceAll('/', '.')
   const { code, node } = schemaAt(schema, path)
-  const words = missing === undefined ? wordsOf(first, node) : 'is required'
+  const [, form] = FORM.exec(first.schemaPath) ?? []
+  const words =
+    missing === undefined ? wordsOf(first, (form === undefined ? undefined : node?.anyOf?.[Number(form)]) ?? node) : 'is required'
   return new Refusal(code, `${place} ${words}`, { field: path === '' ? null : place })
 }
 /** A sender of something where null would do as well wants to know what is wrong with it. */
@@ -221,6 +223,14 @@ function ofTheKind(problems: Problem[]): Problem[] {
       ? !(one.keyword === 'anyOf' && unions.has(`${one.schemaPath}/anyOf`))
       : !others.has(branch) || !unions.has(union)
   })
+}
+/** A form of a union. */
+const FORM = /\/anyOf\/(\d+)$/
+/** In a union of types, a value of one of them is told what is wrong with it, not that it is none of the others. */
+function ofTheType(problems: Problem[]): Problem[] {
+  const unionOf = ({ schemaPath }: Problem): string | null => (FORM.test(schemaPath) ? schemaPath.replace(FORM, '') : null)
+  const fitting = new Set(problems.filter(({ keyword }) => keyword !== 'type').map(unionOf))
+  return problems.filter((one) => one.keyword !== 'type' || unionOf(one) === null || !fitting.has(unionOf(one)))
 }
 const depthOf = (problem: Problem): number => problem.instancePath.split('/').length
 

@@ -48,10 +48,12 @@ type Wiring = {
   /** Checks the shape, loads and authorizes. */
   load(draft: Draft, op: Stream, raw: unknown, actor: Actor): Promise<{ readonly input: unknown; readonly state: unknown }>
   denied(draft: Draft, operation: string, actor: Actor, refusal: Refusal): void
+  /** Somebody begins to follow: refused where what they have read so far is not paid. */
+  begins(actor: Actor): void
   readonly presence: Presence | undefined
 }
 
-export function createStreams(store: Store, tail: Tail, { now, streamOf, load, denied, presence }: Wiring): Streams {
+export function createStreams(store: Store, tail: Tail, { now, streamOf, load, denied, begins, presence }: Wiring): Streams {
   function opOf(name: string): Stream {
     const op = streamOf(name)
     if (!op) throw new Refusal('NOT_FOUND', `there is no stream ${name}`)
@@ -65,6 +67,7 @@ export function createStreams(store: Store, tail: Tail, { now, streamOf, load, d
     const actor = typeof caller === 'function' ? await caller() : caller
     if (actor.kind === 'agent') presence?.heard(actor.id)
     try {
+      if (isFirst) begins(actor)
       const { input, state } = await load(draft, op, raw, actor)
       const sees = op.sees?.(state) ?? null
       return {

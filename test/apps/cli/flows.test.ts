@@ -240,7 +240,7 @@ describe('a key that is refused', () => {
     const stale = await run(['task', 'list'], { as: null, env: { XDG_CONFIG_HOME: elsewhere } })
     assert.match(
       hintOf(stale),
-      /^the login that is stored for http\S+ is not valid there \(any more\); log in again\. .*`countersign login --as user_owner`/,
+      /^the login that is stored for http\S+ is not valid there \(any more\)\. Log in again, .*`countersign login --as user_owner`/,
     )
     const admin = await run(['task', 'create', '--goal', 'x'], { as: null })
     assert.match(hintOf(admin), /^the admin key cannot do this; log in as a person: `countersign login --as user_owner`$/)

@@ -74,11 +74,19 @@ test('another folder at the same address: the stale login is named, `login --as`
   const second = await serve(t, join(folder, 'two'), port)
   const stale = await run(['task', 'list'], { data: join(folder, 'two') })
   assert.equal(stale.code, 4)
-  assert.match(stale.err, /→ the login that is stored for http\S+ is not valid there .*`countersign login --as user_owner`/)
+  assert.match(
+    stale.err,
+    /→ the login that is stored for http\S+ is not valid there \(any more\)\. Log in again, on the server's machine: `countersign login --as user_owner`; with a key: `countersign login`\n$/,
+  )
   const healed = await run(['login', '--as', 'user_owner'], { data: join(folder, 'two') })
   assert.equal(healed.code, 0, healed.err)
   assert.equal((await run(['task', 'list'], { data: join(folder, 'two') })).code, 0)
-  assert.equal(JSON.parse((await run(['login', 'list', '--json'])).out).items.length, 2)
+  const { items } = JSON.parse((await run(['login', 'list', '--json'])).out) as { items: { current: boolean }[] }
+  assert.deepEqual(
+    items.map(({ current }) => current),
+    [false, true],
+    'one of them is current, though both are at one address',
+  )
   await second.stop()
   await serve(t, join(folder, 'one'), port)
   assert.equal((await run(['task', 'list'], { data: join(folder, 'nowhere') })).code, 0, 'each installation has its own login')
@@ -105,7 +113,7 @@ test('a stored key is not sent to another installation at the address of its ser
   assert.equal(stale.code, 4, stale.err)
   assert.match(
     stale.err,
-    /another installation answers at \S+ than the one you logged in at; your key was not sent there \[UNAUTHENTICATED\]\n {2}→ .*log in again/,
+    /another installation answers at \S+ than the one you logged in at; your key was not sent there \[UNAUTHENTICATED\]\n {2}→ .*Log in again/,
   )
   const doctor = await run(['doctor', '--quick'], there)
   assert.match(doctor.out, /the stored login is of another installation than the one that answers/)

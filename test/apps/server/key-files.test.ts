@@ -3,12 +3,16 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
+import { examineFolder } from '#apps/cli/commands/examine-folder.ts'
 import { readConfig, type Config } from '#apps/server/settings/config.ts'
 import { realClock, realEntropy } from '#apps/server/clock.ts'
 import { openKeys, replaceLost, rotateKeys, watchKeys } from '#apps/server/folder/key-files.ts'
+import { installationOf } from '#apps/server/folder/installation.ts'
 import { createLog } from '#apps/server/log.ts'
 import { startServer, type Server } from '#apps/server/server.ts'
+import { sqliteStore } from '#stores/sqlite.ts'
 import { jwksOf, ringFrom, type KeyRing } from '#workers/keys/key-ring.ts'
 import { createNotary } from '#workers/keys/notary.ts'
 import { verifyReceipt } from '#sdk/receipt.ts'
@@ -74,6 +78,28 @@ test('an installation keeps its id over restarts and new keys, and no other has 
   await replaceLost(join(data, 'keys'), maker)
   assert.equal(await idAt((await serve(t, data)).port), id)
   assert.notEqual(await idAt((await serve(t, dataFolder(t))).port), id)
+})
+
+test('a first event that was changed does not make the second one the first: the id is that of no other', async (t) => {
+  const data = dataFolder(t)
+  const first = await serve(t, data)
+  const store = sqliteStore(join(data, 'countersign.db'), { readOnly: true })
+  const id = await installationOf(store)
+  await store.close()
+  await first.stop()
+  const changed = async (sql: string): Promise<string> => {
+    const db = new DatabaseSync(join(data, 'countersign.db'))
+    db.exec(sql)
+    db.close()
+    const opened = sqliteStore(join(data, 'countersign.db'), { readOnly: true })
+    try {
+      return await installationOf(opened)
+    } finally {
+      await opened.close()
+    }
+  }
+  assert.equal(await changed(`UPDATE facts SET line = replace(line, '"basis"', '"bases"') WHERE scope = 'system' AND seq = 1`), id)
+  await assert.rejects(changed(`DELETE FROM facts WHERE scope = 'system' AND seq = 1`), /the record has no first event: restore a backup/)
 })
 
 test('a first start that was killed between the files goes on where it ended', async (t) => {
@@ -246,6 +272,26 @@ test('lost keys are replaced on demand only, broken ones are kept aside, and nev
   rmSync(join(data, 'keys'), { recursive: true })
   assert.equal((await cli.run(lost)).code, 0)
   await serve(t, data)
+})
+
+test('a lost signing ring leaves the tags of documents as they are: one that was forged is still found', async (t) => {
+  const data = dataFolder(t)
+  const cli = inProcess({ home: temporary('home') })
+  const server = await serve(t, data)
+  const authorization = `Bearer ${readFileSync(join(data, 'admin.key'), 'utf8').trim()}`
+  const headers = { authorization, 'content-type': 'application/json', 'idempotency-key': 'once' }
+  const added = await send(server.port, '/v1/identity/user.add', { headers, body: JSON.stringify({ id: 'user_alice', name: 'Alice' }) })
+  assert.equal(added.status, 200, added.text)
+  await server.stop()
+  const db = new DatabaseSync(join(data, 'countersign.db'))
+  const forged = db.prepare("UPDATE docs SET text = replace(text, 'Alice', 'Mallory') WHERE key LIKE 'kernel.reply/%'").run()
+  db.close()
+  assert.equal(forged.changes, 1)
+  writeFileSync(join(data, 'keys', 'signing.json'), 'broken')
+  assert.equal((await cli.run(['receipt', 'rotate', '--lost', '--data', data])).code, 0)
+  await (await serve(t, data)).stop()
+  const { found } = await examineFolder(data, () => undefined)
+  assert.match(found.map(({ what, how }) => `${what}: ${how}`).join(), /kernel\.reply\/\S+: its tag does not fit/)
 })
 
 test('the command line verifies with saved keys, with a folder and with a server, and says why not', async (t) => {

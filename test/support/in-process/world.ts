@@ -67,6 +67,7 @@ export type WorldOptions = {
   protocols?: readonly Protocol[]
   asksPerMinute?: number | null
   changesPerMinute?: number | null
+  readsPerMinute?: number | null
   terms?: KernelOptions['terms']
   notary?: Notary
   populated?: boolean
@@ -133,6 +134,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     entropy: seededEntropy(options.seed),
     asksPerMinute: options.asksPerMinute ?? null,
     changesPerMinute: options.changesPerMinute ?? null,
+    readsPerMinute: options.readsPerMinute ?? null,
   })
   const world: World = {
     kernel,

@@ -32,9 +32,12 @@ const subjects: Record<string, string> = {
 
 export async function liveWorld(
   t: TestContext,
-  options: { store?: Store; bounds?: LiveBounds; origins?: string[] } = {},
+  options: { store?: Store; bounds?: LiveBounds; origins?: string[]; readsPerMinute?: number } = {},
 ): Promise<LiveWorld> {
-  const world = await createWorld(options.store ? { store: options.store } : {})
+  const world = await createWorld({
+    ...(options.store ? { store: options.store } : {}),
+    ...(options.readsPerMinute ? { readsPerMinute: options.readsPerMinute } : {}),
+  })
   const sessions = createSessions(world.kernel)
   const logged: string[] = []
   const writes = new Map<number, number>()

@@ -133,7 +133,9 @@ const list = spec('login list', 'List the servers that you are logged in at.', {
   async run(context) {
     const { io, json, paint, paintErr } = context
     const { current, all } = await readLogins(io)
-    const items = all.map(({ url, installation, id }) => ({ url, installation, id, current: url === current }))
+    // Of several installations at one address, the one that was logged in at last.
+    const last = all.findLast(({ url }) => url === current)
+    const items = all.map((one) => ({ url: one.url, installation: one.installation, id: one.id, current: one === last }))
     if (json) return writeJson(context, { items })
     if (items.length === 0) return void io.err.write(`${paintErr('dim', 'you are logged in nowhere')}\n`)
     const rows = items.map((one) => [one.url, one.id ?? '-', one.current ? 'yes' : 'no', one.installation ?? '-'])

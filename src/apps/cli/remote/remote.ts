@@ -68,8 +68,8 @@ const LOGIN_HERE = "on the server's machine: `countersign login --as user_owner`
 const LOGIN_WITH_KEY = '`countersign login`, COUNTERSIGN_KEY or --api-key; an owner issues keys with `countersign key issue`'
 
 function staleHint(url: string): string {
-  const here = isLocal(url) ? `${LOGIN_HERE}; with a key: \`countersign login\`` : '`countersign login` stores another key'
-  return `the login that is stored for ${url} is not valid there (any more); log in again. ${here}`
+  const how = isLocal(url) ? `${LOGIN_HERE}; with a key: \`countersign login\`` : 'with another key: `countersign login`'
+  return `the login that is stored for ${url} is not valid there (any more). Log in again, ${how}`
 }
 
 /** The remedy for a key that is refused depends on where it came from. */

@@ -24,6 +24,8 @@ export const pageHeaders = {
   'content-type': 'text/html; charset=utf-8',
   'content-security-policy': `default-src 'none'; style-src 'sha256-${hash('sha256', style, 'base64')}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,
   'x-frame-options': 'DENY',
+  // Where a page names no referrer at all, a browser says for its forms that they come from nowhere, as those of other sites do.
+  'referrer-policy': 'same-origin',
 } as const
 
 function page(title: string, body: Html): string {

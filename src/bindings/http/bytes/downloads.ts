@@ -65,6 +65,8 @@ async function replyWith(
     if (body instanceof Readable) body.destroy()
     throw gone()
   }
+  const length = range ? range.last - range.first + 1 : size
+  if (body !== null) kernel.charge(actor, Math.floor(length / limits.readUnitBytes))
   // A reader that does not read holds a file open: not for long.
   if (body instanceof Readable) response.setTimeout(readMs, () => response.destroy())
   return {
@@ -74,15 +76,15 @@ async function replyWith(
       // Never what it says it is: nothing here may be shown as a page of ours.
       'content-type': 'application/octet-stream',
       'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox",
-      'content-length': String(range ? range.last - range.first + 1 : size),
+      'content-length': String(length),
       ...(range ? { 'content-range': `bytes ${range.first}-${range.last}/${size}` } : {}),
     },
     body,
   }
 }
 
-/** An answer that is never sent; it ends the work. */
-const gone = (): Refusal => new Refusal('UNAVAILABLE', 'the client closed its connection before the bytes were read')
+/** An answer that is never sent; it ends the work. Not UNAVAILABLE, which says that the store cannot write. */
+const gone = (): Refusal => new Refusal('BUSY', 'the client closed its connection before the bytes were read')
 
 async function bodyOf({ store }: Kernel, blobs: Blobs, uri: string, range: ByteRange | null): Promise<Buffer | Readable> {
   if (isDataUri(uri)) {

@@ -210,6 +210,8 @@ const confirm = command({
   audit: 'channel.confirmed',
   load: (read, { token }) => linkedChannel(read, token, 'confirm'),
   decide({ channel }) {
+    // The link was followed before: nothing changes, and the record need not say so again.
+    if (channel.confirmed === true) return { facts: [], output: { channel: shownAs(channel) } }
     const next: Channel = { ...channel, confirmed: true }
     return { facts: [changed('channel.confirmed', next)], output: { channel: shownAs(next) } }
   },

@@ -312,7 +312,7 @@ const accepted: readonly (readonly [title: string, action: Action, payload: obje
   ['hostile context, which is shown escaped', 'DECIDE', { ...decide, context: '\u202Eabc' }, { ...decide, context: '\u202Eabc' }],
   ['no details', 'APPROVE', { item: 'Deploy' }, { item: 'Deploy', details: {} }],
   [
-    'details of 8 levels, whatever they hold',
+    'details of 12 levels, whatever they hold',
     'APPROVE',
     { item: 'Deploy', details: { ...nested(12), a: [1, null, '\u200B'] } },
     { item: 'Deploy', details: { ...nested(12), a: [1, null, '\u200B'] } },

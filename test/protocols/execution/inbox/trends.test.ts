@@ -53,3 +53,27 @@ for (const maker of storeMakers()) {
     })
   })
 }
+
+test('a person who looks at their own figures reads none of those of others', async () => {
+  const world = await createWorld()
+  const people = Array.from({ length: 30 }, (_, i) => `user_p${String(i).padStart(2, '0')}`)
+  for (const id of people) await world.call('system', 'identity/user.add', { id, name: id })
+  for (const delegate of people) {
+    const { id } = await ask(world, 'devin', item(`for ${delegate}`))
+    await world.call('alice', 'execution/request.assign', { request_id: id, to: delegate })
+  }
+  const { scan } = world.store
+  let scans = 0
+  world.store.scan = (...range) => {
+    scans++
+    return scan.apply(world.store, range)
+  }
+  const me = { ...world.cast['alice']!, id: 'user_p29' }
+  const { items } = await world.kernel.call(TRENDS, { by: 'person' }, me)
+  assert.deepEqual(
+    items.map(({ key }: any) => key),
+    ['user_p29'],
+  )
+  assert.ok(scans < 10, `${scans} looks into the index`)
+  await world.close()
+})
