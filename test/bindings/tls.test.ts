@@ -40,7 +40,7 @@ test('operations, pages and cookies go over TLS: Secure, bound to the host, and 
     assert.equal(answer.status, 200, answer.text)
     assert.equal(answer.headers['strict-transport-security'], 'max-age=31536000')
   }
-  const login = await send(port, '/login?token=good', { ca, agent })
+  const login = await send(port, '/login?token=good', { method: 'GET', ca, agent })
   assert.match(String(login.headers['set-cookie']), /^__Host-countersign=key-alice; Path=\/; .*; HttpOnly; SameSite=Strict; Secure$/)
   const page = await send(port, '/', { method: 'GET', headers: { cookie: '__Host-countersign=key-alice' }, ca, agent })
   assert.match(page.text, /signed in as <strong>user_alice/)
@@ -131,7 +131,7 @@ test('a certificate that was renewed is taken up at SIGHUP; a wrong one leaves t
     server.stdout(),
     /^countersign ready https:\/\/127\.0\.0\.1:\d+\nLog in as the owner in a browser \(works once, 15 minutes\):\nhttps:/,
   )
-  assert.equal((await send(server.port, server.link, { ca })).status, 303)
+  assert.equal((await send(server.port, server.link, { method: 'GET', ca })).status, 303)
   const kept = await handshake(server.port, {})
   assert.equal(await certificateOf(server.port), 'countersign test first')
 

@@ -9,7 +9,6 @@ import { isPagePath } from '#bindings/http/browser/page.ts'
 import { buildWeb, sourceHash } from '../../scripts/web.ts'
 import { createCaller, spawnServer, startServer, type ServerProcess } from '../support/as-processes/server.ts'
 import { openBrowser } from '../support/browser/chromium.ts'
-import { signIn } from '../support/browser/stage.ts'
 
 const root = join(import.meta.dirname, '../..')
 const built = join(root, 'dist/web')
@@ -126,7 +125,7 @@ test('--web off keeps the plain pages', async () => {
   }
 })
 
-test('without the page, a browser signs in by the button of a link and out by that of the plain page', async (t) => {
+test('without the page, a browser signs in by a link and out by the button of the plain page', async (t) => {
   const other = mkdtempSync(join(tmpdir(), 'serve-'))
   t.after(() => rmSync(other, { recursive: true, force: true }))
   const main = join(root, 'src/apps/server/main.ts')
@@ -140,7 +139,7 @@ test('without the page, a browser signs in by the button of a link and out by th
   t.after(() => browser.close())
   const page = await browser.newPage()
   page.setDefaultTimeout(30_000)
-  await signIn(page, `http://127.0.0.1:${plain.port}/login?token=${body.token}`)
+  await page.goto(`http://127.0.0.1:${plain.port}/login?token=${body.token}`)
   await page.getByText('You are signed in as user_owner').waitFor()
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.getByText('You are not signed in').waitFor()

@@ -1,11 +1,11 @@
-// Signing in and out with a browser: a one-time link leads to a button, and the button makes a cookie of it.
+// Signing in and out with a browser: a one-time link becomes a cookie.
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import type { Guard } from './browser-guard.ts'
 import type { Authenticate } from '../../shared/credentials.ts'
 import type { Reply } from '../responses.ts'
 import type { Exchange, Route } from '../router.ts'
-import { badLinkPage, buttonPage, homePage, pageHeaders } from './pages.ts'
+import { badLinkPage, homePage, pageHeaders } from './pages.ts'
 
 /** How one-time links become sessions, and how sessions end. */
 export type Logins = {
@@ -27,8 +27,6 @@ type Signing = {
 const isUnauthenticated = (error: unknown): boolean => error instanceof Refusal && error.code === 'UNAUTHENTICATED'
 /** A token that was never one of ours need not even have the right shape. */
 const isBadLink = (error: unknown): boolean => isUnauthenticated(error) || (error instanceof Refusal && error.code === 'INVALID_REQUEST')
-
-const SIGN_IN = 'This link signs this browser in, once. If somebody sent it to you, check that the address above is that of your server.'
 
 const NEXT_CHARS_MAX = 500
 /** A path of this server, as a browser would read it; anything that leads elsewhere is the start page. */
@@ -63,8 +61,6 @@ export function loginRoutes({ guard, logins, secure, now, authenticate }: Signin
   }
 
   async function signIn({ request }: Exchange): Promise<Reply> {
-    // Another site could otherwise sign a person in as somebody else.
-    guard.refuseForeign(request.headers)
     const { searchParams } = new URL(request.url!, 'http://localhost')
     const token = searchParams.get('token') ?? ''
     const next = ownPath(searchParams.get('next'))
@@ -88,10 +84,10 @@ export function loginRoutes({ guard, logins, secure, now, authenticate }: Signin
 
   return [
     { method: 'GET', path: '/', answer: showHome },
-    // Programs open links before people do (previews of messages, scanners of mail): looking at one does not use it up.
-    { method: 'GET', path: '/login', answer: () => page(200, buttonPage('Sign in', SIGN_IN, 'Sign in')) },
+    // A program that looks at a link before a person does (HEAD) must not use it up.
+    { method: 'HEAD', path: '/login', answer: () => page(200, '') },
+    { method: 'GET', path: '/login', answer: signIn },
     // A form sends no JSON, and what it sends does not matter.
-    { method: 'POST', path: '/login', body: 'ignored', answer: signIn },
     { method: 'POST', path: '/logout', body: 'ignored', answer: signOut },
   ]
 }
