@@ -48,8 +48,20 @@ function RunRow({ run, goal }: { readonly run: Run; readonly goal: string | unde
         )}
         <span className="note">
           {goal !== undefined && `${capital(nameOf(run.agent_id))}: `}
-          {progress?.message ? <Said>{progress.message}</Said> : run.reason !== null ? <Said>{run.reason}</Said> : 'no report yet'} ·{' '}
-          <Ago at={progress?.at ?? run.created_at} />
+          {progress?.message ? (
+            <>
+              <Said>{progress.message}</Said> · <Ago at={progress.at} />
+            </>
+          ) : (
+            <>
+              {run.reason !== null && (
+                <>
+                  <Said>{run.reason}</Said> ·{' '}
+                </>
+              )}
+              began <Ago at={run.created_at} />
+            </>
+          )}
         </span>
         <Meter label="Progress" percent={progress?.percent} />
       </span>

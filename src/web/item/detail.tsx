@@ -245,15 +245,15 @@ function useArrival({ item }: Shown): void {
   }, [item.request_id])
 }
 
-/** Whether all of it was on the screen: it fits, or was scrolled to its end. */
-function useReadToEnd(of: React.RefObject<HTMLElement | null>, digest: string): boolean {
+/** Whether all that is decided on was on the screen: it fits, or was scrolled to its end. Raw JSON, which follows, says the same once more. */
+function useReadToEnd(of: React.RefObject<HTMLElement | null>, end: React.RefObject<HTMLElement | null>, digest: string): boolean {
   const [isRead, setRead] = useState(false)
   useEffect(() => {
-    const scroller = of.current
-    if (!scroller) return undefined
+    const [scroller, last] = [of.current, end.current]
+    if (!scroller || !last) return undefined
     setRead(false)
     const look = (): void => {
-      if (scroller.scrollTop + scroller.clientHeight >= scroller.scrollHeight - 24) setRead(true)
+      if (last.getBoundingClientRect().bottom <= scroller.getBoundingClientRect().bottom + 24) setRead(true)
     }
     look()
     scroller.addEventListener('scroll', look, { passive: true })
@@ -277,7 +277,8 @@ function Detail({ shown, place, back, next }: Omit<Props, 'id'> & { readonly sho
   // Its assignee, votes and deadline are not what is signed: of those the newest count.
   const decidable = hasChanged ? read : item
   const scroller = useRef<HTMLDivElement>(null)
-  const isReadToEnd = useReadToEnd(scroller, item.digest)
+  const end = useRef<HTMLDivElement>(null)
+  const isReadToEnd = useReadToEnd(scroller, end, item.digest)
   useArrival(shown)
   const accept = (): void => {
     setRead(item)
@@ -330,6 +331,7 @@ function Detail({ shown, place, back, next }: Omit<Props, 'id'> & { readonly sho
           <Quorum item={item} votes={votes} />
           <Thread thread={thread} />
           {!isOpen && <Receipt request_id={item.request_id} />}
+          <div ref={end} />
           <Raw shown={shown} />
         </div>
       </div>

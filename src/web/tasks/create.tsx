@@ -116,7 +116,7 @@ export default function NewTaskPage() {
           note="Left empty, the task waits until you hand it over."
         />
         {suggested.length > 0 && (
-          <div className="suggested" aria-label="Suggested agents">
+          <div className="suggested">
             <span className="note">Can do this, by their own card:</span>
             {suggested.map((card) => (
               <button type="button" key={card.agent_id} className="btn sm" onClick={() => suggest(card.agent_id)}>
