@@ -1,5 +1,5 @@
 // One row of the inbox: what is asked, who asks and for whom, how risky it is, and how long there is.
-import { memo, type CSSProperties } from 'react'
+import { memo } from 'react'
 import { Link } from 'wouter'
 import { isDoubted, useOutgoing } from '../decide/outgoing.ts'
 import { HeldWords } from '../decide/undo.tsx'
@@ -101,13 +101,14 @@ type Props = {
   readonly isSelected: boolean
   readonly position: number
   readonly size: number
-  readonly style: CSSProperties
+  /** Its place from the beginning of the list, in pixels. */
+  readonly start: number
   readonly index: number
   measure(element: Element | null): void
   select(row: RowData, on: boolean): void
 }
 export const InboxRow = memo(function InboxRow(props: Props) {
-  const { row, href, isCurrent, isSelected, position, size, style, index, measure, select } = props
+  const { row, href, isCurrent, isSelected, position, size, start, index, measure, select } = props
   const nameOf = useNameOf()
   const outgoing = useOutgoing(row.request_id)
   const kind = kindOf(row)
@@ -119,7 +120,7 @@ export const InboxRow = memo(function InboxRow(props: Props) {
     <li
       ref={measure}
       data-index={index}
-      style={style}
+      style={{ transform: `translateY(${start}px)` }}
       className={`item${isDone ? ' done' : ''}${isSelected ? ' selected' : ''}`}
       data-testid="inbox-row"
       data-request-id={row.request_id}
