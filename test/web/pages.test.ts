@@ -158,6 +158,14 @@ describe('a task', () => {
     await stage.call('robin', 'delegation/run.progress', { run_id: items[0].run_id, message: 'Half of the tables', percent: 50 })
     await page.getByText('Half of the tables').waitFor()
     await shoot(page, 'agents')
+    // Somebody who owns nothing follows the tasks that they may read.
+    await stage.call('maya', 'collaboration/reviewer.add', { task_id: task.id, user: 'user_tom' })
+    const tom = await stage.open('tom', '/agents')
+    await tom.getByText('Half of the tables').waitFor()
+    await tom.locator('[data-testid=connection][data-state=live]').waitFor()
+    await stage.call('robin', 'delegation/run.progress', { run_id: items[0].run_id, message: 'Nearly all of them', percent: 90 })
+    await tom.getByText('Nearly all of them').waitFor()
+    await page.getByText('Nearly all of them').waitFor()
   })
 })
 

@@ -31,6 +31,8 @@ const wordsOf = (outcome: number, name: string): string =>
 /** All outcomes in `npm run test:long`; otherwise some for each button, others for the next one, and others the next time. */
 const PER_BUTTON = 2
 const choice = process.env[VARIABLE] ?? '0'
+/** All of it takes some minutes. */
+const WHOLE_MS = 900_000
 function outcomesFor(button: number): readonly number[] {
   if (choice === 'all') return outcomes
   return Array.from({ length: PER_BUTTON }, (_, i) => outcomes[(Number(choice) + button * PER_BUTTON + i) % outcomes.length]!)
@@ -53,20 +55,24 @@ async function isRefused(page: Page, button: Button, outcome: number): Promise<v
   assert.equal(await page.locator(button.done).count(), 0, 'it is shown as done')
 }
 
-test('on every button each status and no answer is words, what was typed stays, and nothing is shown as done', async (t) => {
-  const buttons = await buttonsOf(stage)
-  const page = await stage.open('maya', '/settings/profile')
-  for (const [i, button] of buttons.entries()) {
-    // The answer of a way out that is not known any more is the way out itself.
-    const tried = outcomesFor(i).filter((outcome) => outcome !== 401 || button.name !== 'Sign out')
-    await t.test(`${button.name}: ${tried.map((outcome) => (outcome === CUT ? 'no answer' : outcome)).join(', ')}`, async () => {
-      await page.goto(stage.url + button.path)
-      await button.prepare(page)
-      for (const outcome of tried) await isRefused(page, button, outcome)
-    })
-  }
-  await shoot(page, 'refused')
-})
+test(
+  'on every button each status and no answer is words, what was typed stays, and nothing is shown as done',
+  { timeout: WHOLE_MS },
+  async (t) => {
+    const buttons = await buttonsOf(stage)
+    const page = await stage.open('maya', '/settings/profile')
+    for (const [i, button] of buttons.entries()) {
+      // The answer of a way out that is not known any more is the way out itself.
+      const tried = outcomesFor(i).filter((outcome) => outcome !== 401 || button.name !== 'Sign out')
+      await t.test(`${button.name}: ${tried.map((outcome) => (outcome === CUT ? 'no answer' : outcome)).join(', ')}`, async () => {
+        await page.goto(stage.url + button.path)
+        await button.prepare(page)
+        for (const outcome of tried) await isRefused(page, button, outcome)
+      })
+    }
+    await shoot(page, 'refused')
+  },
+)
 
 test('a list that could not be loaded is tried again, and refused again', async () => {
   const page = await stage.open('maya', '/settings/profile')
