@@ -131,6 +131,23 @@ describe('deciding', () => {
     await until(async () => (await stateOf(asked.id)) === 'completed')
   })
 
+  test('and in a way that the browser finishes without the page', async () => {
+    const asked = await stage.ask('robin', { item: 'Restart the queue', details: {} }, { risk: 'R1' })
+    const page = await stage.open('maya', '/settings/profile')
+    await page.addInitScript(`
+      const send = fetch
+      globalThis.kept = []
+      globalThis.fetch = (to, how) => {
+        if (String(to).includes('request.resolve')) kept.push(how.keepalive === true)
+        return send(to, how)
+      }
+    `)
+    await page.goto(`${stage.url}/inbox/${asked.id}`)
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await decided(page)
+    assert.deepEqual(await page.evaluate('kept'), [true])
+  })
+
   test('a small item fits into a small window, and one key approves it', async () => {
     const asked = await stage.ask('robin', { item: 'Rotate the keys', details: { host: 'log-1' } }, { risk: 'R1' })
     const page = await stage.open('maya', `/inbox/${asked.id}`, { viewport: { width: 1280, height: 720 } })
