@@ -57,7 +57,7 @@ export function InboxList({ entries, currentId, selected, search, hasMore, more,
   const virtual = useVirtualizer<HTMLUListElement, Element>({
     count: entries.length,
     getScrollElement: () => scroller.current,
-    estimateSize: (index) => ('row' in entries[index]! ? 61 : 30),
+    estimateSize: (index) => ('row' in entries[index]! ? 63 : 30),
     getItemKey: (index) => {
       const entry = entries[index]!
       return 'row' in entry ? entry.row.request_id : entry.section
