@@ -104,6 +104,12 @@ test('on a phone an item is a page of its own, with its bar, and back leads to t
   await main.getByRole('button', { name: 'More' }).tap()
   await page.getByRole('option', { name: 'Settings' }).tap()
   await page.waitForURL('**/settings/profile')
+  await page.goto(`${stage.url}/record`)
+  await page.getByRole('textbox', { name: 'Actor' }).waitFor()
+  const low = await page.evaluate<number[]>(
+    `[...document.querySelectorAll('input.text, select.text')].map((one) => one.getBoundingClientRect().height).filter((height) => height < 44)`,
+  )
+  assert.deepEqual(low, [], 'fields are as high as a finger')
 })
 
 test('once it is on the device it opens offline and says so; nothing of the API is kept, and nothing is decided', async () => {

@@ -64,6 +64,11 @@ describe('the list', () => {
     await dialog.getByRole('button', { name: 'Save filter' }).click()
     await page.getByRole('navigation', { name: 'Main', exact: true }).getByRole('link', { name: 'Low ones' }).click()
     await rowOf(page, week['region'].id).waitFor()
+    // A filter that is on is seen, however one came to it.
+    await page.getByRole('navigation', { name: 'Main', exact: true }).getByRole('link', { name: 'Inbox' }).click()
+    await page.getByRole('button', { name: 'Save filter' }).waitFor({ state: 'detached' })
+    await page.getByRole('navigation', { name: 'Main', exact: true }).getByRole('link', { name: 'Low ones' }).click()
+    await page.getByRole('button', { name: 'Save filter' }).waitFor()
     const { items } = await stage.call('maya', 'execution/filter.list')
     assert.deepEqual(
       items.map(({ name, query }: any) => [name, query]),
@@ -101,6 +106,8 @@ describe('deciding', () => {
     await page.getByRole('button', { name: 'Approve' }).click()
     await page.getByTestId('undo-toast').waitFor()
     assert.equal(await rowOf(page, asked.id).getAttribute('data-state'), 'sending')
+    for (const place of [rowOf(page, asked.id), page.getByTestId('item-detail'), page.getByTestId('undo-toast')])
+      assert.match((await place.textContent())!, /Approving in 5 s/)
     await shoot(page, 'undo')
     await page.getByRole('button', { name: 'Undo' }).click()
     await page.getByTestId('undo-toast').waitFor({ state: 'detached' })
@@ -122,6 +129,32 @@ describe('deciding', () => {
     await page.getByTestId('undo-toast').waitFor()
     await page.goto('about:blank')
     await until(async () => (await stateOf(asked.id)) === 'completed')
+  })
+
+  test('and in a way that the browser finishes without the page', async () => {
+    const asked = await stage.ask('robin', { item: 'Restart the queue', details: {} }, { risk: 'R1' })
+    const page = await stage.open('maya', '/settings/profile')
+    await page.addInitScript(`
+      const send = fetch
+      globalThis.kept = []
+      globalThis.fetch = (to, how) => {
+        if (String(to).includes('request.resolve')) kept.push(how.keepalive === true)
+        return send(to, how)
+      }
+    `)
+    await page.goto(`${stage.url}/inbox/${asked.id}`)
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await decided(page)
+    assert.deepEqual(await page.evaluate('kept'), [true])
+  })
+
+  test('a small item fits into a small window, and one key approves it', async () => {
+    const asked = await stage.ask('robin', { item: 'Rotate the keys', details: { host: 'log-1' } }, { risk: 'R1' })
+    const page = await stage.open('maya', `/inbox/${asked.id}`, { viewport: { width: 1280, height: 720 } })
+    await page.getByRole('button', { name: 'Approve' }).and(page.locator(':not([aria-disabled])')).waitFor()
+    await page.keyboard.press('a')
+    await page.getByTestId('undo-toast').waitFor()
+    await page.keyboard.press('z')
   })
 
   test('a great risk asks for its phrase', async () => {
@@ -236,6 +269,8 @@ describe('several people', () => {
     await decided(tom)
     await maya.getByTestId('item-decided').waitFor()
     await until(async () => (await rowOf(maya, asked.id).getAttribute('data-state')) === 'ended')
+    for (const place of [rowOf(maya, asked.id), maya.getByTestId('item-decided')])
+      assert.match((await place.textContent())!, /Approved by Tom Okafor, \d+ s ago/)
     assert.equal(await maya.getByRole('button', { name: 'Approve' }).count(), 0)
     await shoot(maya, 'decided-elsewhere')
   })

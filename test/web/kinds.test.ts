@@ -199,6 +199,26 @@ test('what is asked before the connection stands is not missed', async () => {
   await rowOf(page, asked.id).waitFor()
 })
 
+test('news that come without a pause are shown all the same', async () => {
+  const page = await stage.open('ines', '/settings/profile')
+  const heard: string[] = []
+  page.on('websocket', (socket) => socket.on('framereceived', ({ payload }) => heard.push(String(payload))))
+  await page.clock.install()
+  await page.goto(`${stage.url}/inbox?tab=all`)
+  await page.locator('[data-testid=connection][data-state=live]').waitFor()
+  await page.getByTestId('inbox-list').or(page.getByTestId('inbox-empty')).waitFor()
+  await page.clock.pauseAt(Date.now() + 60_000)
+  // Each comes before the page would look for the one before it, if that were put off by the next.
+  const asked: string[] = []
+  for (let i = 0; i < 4; i++) {
+    const { id } = await stage.ask('scribe', { item: `Steady ${i}`, details: {} }, { role: 'pool', risk: 'R1' })
+    asked.push(id)
+    await until(async () => heard.some((frame) => frame.includes(id)))
+    await page.clock.runFor(30)
+  }
+  await rowOf(page, asked[0]!).waitFor()
+})
+
 test('a clock that is ten minutes off changes no deadline', async () => {
   const asked = await stage.ask('robin', { item: 'By the clock of the server', details: {} }, { timeout_seconds: 1_800 })
   const page = await stage.open('maya', '/settings/profile')

@@ -1,8 +1,10 @@
 // Refusals on every button: each status is in words beside it, nothing that was typed is lost, and nothing is called decided.
 import assert from 'node:assert/strict'
-import { after, afterEach, before, describe, test } from 'node:test'
-import type { Locator, Page, Route } from 'playwright-core'
+import { after, afterEach, before, test } from 'node:test'
+import type { Page, Route } from 'playwright-core'
+import { VARIABLE } from '../simulation/choice.ts'
 import { sendNow } from '../support/browser/acts.ts'
+import { buttonsOf, TYPED, type Button } from '../support/browser/buttons.ts'
 import { shoot } from '../support/browser/shots.ts'
 import { openStage, type Stage } from '../support/browser/stage.ts'
 
@@ -13,175 +15,88 @@ before(async () => {
 after(() => stage?.close())
 afterEach(() => assert.deepEqual(stage.amiss(), []))
 
-const statuses = [403, 404, 408, 409, 410, 413, 422, 429, 503] as const
-const codes: Readonly<Record<number, string>> = { 429: 'QUOTA_EXCEEDED', 503: 'UNAVAILABLE' }
+const codes: Readonly<Record<number, string>> = { 401: 'UNAUTHENTICATED', 429: 'QUOTA_EXCEEDED', 503: 'UNAVAILABLE' }
 const refusing =
   (status: number) =>
   (route: Route): Promise<void> =>
     route.fulfill({ status, json: { error: { code: codes[status] ?? 'REFUSED', message: `refused with ${status}`, details: {} } } })
 
-type Try = {
-  readonly name: string
-  readonly operation: string
-  /** Where the button is, with everything filled in. */
-  prepare(page: Page): Promise<void>
-  /** Presses it, and again after a refusal. */
-  press(page: Page): Promise<void>
-  /** Where the words are to be. */
-  beside(page: Page): Locator
-  /** The text that was typed, which must still be there. */
-  typed?(page: Page): Locator
+const CUT = 0
+const outcomes = [401, 403, 404, 408, 409, 410, 413, 422, 429, 503, CUT] as const
+const answering = (outcome: number) => (outcome === CUT ? (route: Route): Promise<void> => route.abort() : refusing(outcome))
+/** The words that come out of it; a way out of the page says them itself. */
+const wordsOf = (outcome: number, name: string): string =>
+  outcome === CUT ? 'The server did not answer' : name === 'Sign out' ? `the server answered ${outcome}` : `Refused with ${outcome}.`
+
+/** All outcomes in `npm run test:long`; otherwise some for each button, others for the next one, and others the next time. */
+const PER_BUTTON = 2
+const choice = process.env[VARIABLE] ?? '0'
+/** All of it takes some minutes. */
+const WHOLE_MS = 900_000
+function outcomesFor(button: number): readonly number[] {
+  if (choice === 'all') return outcomes
+  return Array.from({ length: PER_BUTTON }, (_, i) => outcomes[(Number(choice) + button * PER_BUTTON + i) % outcomes.length]!)
 }
-const dialogTry = (name: string, operation: string, field: string, button = name): Try => ({
-  name,
-  operation,
-  async prepare(page) {
-    await page.getByRole('button', { name, exact: true }).click()
-    await page.getByRole('dialog', { name }).getByLabel(field).fill('Words that stay')
+
+async function isRefused(page: Page, button: Button, outcome: number): Promise<void> {
+  await page.route(button.calls, answering(outcome))
+  await button.press(page)
+  if (outcome === 401) {
+    // The way back in is asked for above everything, and what is below it stays.
+    await page.getByTestId('signed-out').waitFor()
+    await page.unroute(button.calls)
+    await page.evaluate("dispatchEvent(new Event('focus'))")
+    await page.getByTestId('signed-out').waitFor({ state: 'detached' })
+  } else {
+    await button.beside(page).getByText(wordsOf(outcome, button.name)).first().waitFor()
+    await page.unroute(button.calls)
+  }
+  if (button.typed) assert.equal(await button.typed(page), button.expected ?? TYPED)
+  assert.equal(await page.locator(button.done).count(), 0, 'it is shown as done')
+}
+
+test(
+  'on every button each status and no answer is words, what was typed stays, and nothing is shown as done',
+  { timeout: WHOLE_MS },
+  async (t) => {
+    const buttons = await buttonsOf(stage)
+    const page = await stage.open('maya', '/settings/profile')
+    for (const [i, button] of buttons.entries()) {
+      // The answer of a way out that is not known any more is the way out itself.
+      const tried = outcomesFor(i).filter((outcome) => outcome !== 401 || button.name !== 'Sign out')
+      await t.test(`${button.name}: ${tried.map((outcome) => (outcome === CUT ? 'no answer' : outcome)).join(', ')}`, async () => {
+        await page.goto(stage.url + button.path)
+        await button.prepare(page)
+        for (const outcome of tried) await isRefused(page, button, outcome)
+      })
+    }
+    await shoot(page, 'refused')
   },
-  press: (page) => page.getByRole('dialog', { name }).getByRole('button', { name: button, exact: true }).click(),
-  beside: (page) => page.getByRole('dialog', { name }),
-  typed: (page) => page.getByRole('dialog', { name }).getByLabel(field),
+)
+
+test('a list that could not be loaded is tried again, and refused again', async () => {
+  const page = await stage.open('maya', '/settings/profile')
+  const calls = '**/v1/execution/inbox.list'
+  for (const outcome of outcomesFor(0).filter((one) => one !== 401)) {
+    await page.route(calls, answering(outcome))
+    await page.goto(`${stage.url}/inbox`)
+    for (let i = 0; i < 2; i++) {
+      await page.getByTestId('inbox-error').getByText(wordsOf(outcome, '')).waitFor()
+      await page.getByTestId('inbox-error').getByRole('button', { name: 'Try again' }).click()
+    }
+    await page.unroute(calls)
+  }
 })
 
-/** Tries each status in turn, then no answer at all. */
-async function tried(page: Page, one: Try, which: readonly number[]): Promise<void> {
-  await one.prepare(page)
-  const path = `**/v1/${one.operation}`
-  for (const status of which) {
-    await page.route(path, refusing(status))
-    await one.press(page)
-    await one.beside(page).getByText(`Refused with ${status}.`).first().waitFor()
-    if (one.typed) assert.equal(await one.typed(page).inputValue(), 'Words that stay', `${one.name} ${status}`)
-    await page.unroute(path)
-  }
-  await page.route(path, (route) => route.abort())
-  await one.press(page)
-  await one.beside(page).getByText('The server did not answer').first().waitFor()
-  if (one.typed) assert.equal(await one.typed(page).inputValue(), 'Words that stay', `${one.name} without an answer`)
-  await page.unroute(path)
-}
-
-async function taskOf(state: 'begun' | 'delivered'): Promise<string> {
-  const { task } = await stage.call('maya', 'collaboration/task.create', { spec: { goal: 'Try everything', acceptance_criteria: [] } })
-  await stage.call('maya', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_robin' })
-  await stage.call('robin', 'collaboration/task.start', { task_id: task.id })
-  if (state === 'delivered')
-    await stage.call('robin', 'collaboration/artifact.commit', {
-      task_id: task.id,
-      type: 'text',
-      payload: { kind: 'inline', uri: `data:text/plain;base64,${Buffer.from('one\ntwo\n').toString('base64')}` },
-    })
-  return task.id
-}
-
-describe('each status is words, and what was typed stays', () => {
-  test('on the decision itself', async () => {
-    const { id } = await stage.ask('robin', {}, { action: 'PROVIDE', payload: { prompt: 'A word', input_type: 'text' } })
-    const page = await stage.open('maya', `/inbox/${id}`)
-    await tried(
-      page,
-      {
-        name: 'Send answer',
-        operation: 'execution/request.resolve',
-        prepare: (at) => at.getByLabel('Your answer').fill('Words that stay'),
-        async press(at) {
-          await at.getByRole('button', { name: 'Send answer' }).click()
-          await sendNow(at)
-        },
-        beside: (at) => at.getByTestId('decide-error'),
-        typed: (at) => at.getByLabel('Your answer'),
-      },
-      statuses,
-    )
-    assert.equal(await page.getByTestId('item-decided').count(), 0)
-    assert.equal((await stage.call('maya', 'execution/request.get', { request_id: id })).request.status, 'pending')
-    await shoot(page, 'refused')
-  })
-
-  test('on what is beside it', async () => {
-    const { id } = await stage.ask('robin', { item: 'Something', details: {} }, { risk: 'R1', timeout_seconds: 864_000 })
-    const page = await stage.open('maya', `/inbox/${id}`)
-    await tried(page, dialogTry('Ask back', 'execution/request.question', 'Question', 'Send question'), [403, 429])
-    await page.getByRole('dialog', { name: 'Ask back' }).getByRole('button', { name: 'Cancel' }).click()
-    const plain = (name: string, operation: string, prepare: (dialog: Locator) => Promise<void> = () => Promise.resolve()): Try => ({
-      name,
-      operation,
-      async prepare(at) {
-        await at.getByRole('button', { name, exact: true }).click()
-        await prepare(at.getByRole('dialog', { name }))
-      },
-      press: (at) => at.getByRole('dialog', { name }).getByRole('button', { name, exact: true }).click(),
-      beside: (at) => at.getByRole('dialog', { name }),
-    })
-    for (const one of [
-      plain('Snooze', 'execution/request.snooze'),
-      plain('Extend', 'execution/request.extend'),
-      plain('Escalate', 'execution/request.escalate'),
-      plain('Reassign', 'execution/request.assign', (dialog) => dialog.getByRole('combobox', { name: 'Person' }).fill('user_tom')),
-    ]) {
-      await tried(page, one, [409])
-      await page.getByRole('dialog', { name: one.name }).getByRole('button', { name: 'Cancel' }).click()
-    }
-    const pool = await stage.ask('robin', { item: 'For anybody', details: {} }, { risk: 'R1', role: 'pool' })
-    await page.goto(`${stage.url}/inbox/${pool.id}?tab=all`)
-    await page.route('**/v1/execution/request.claim', refusing(409))
-    await page.getByRole('button', { name: 'Claim' }).click()
-    await page.getByText('Refused with 409.').first().waitFor()
-  })
-
-  test('on tasks, reviews, the record and the settings', async () => {
-    const [task, review] = [await taskOf('begun'), await taskOf('delivered')]
-    const page = await stage.open('maya', `/tasks/${task}`)
-    await tried(page, dialogTry('Amend', 'collaboration/task.amend', 'Instruction'), [422])
-    await page.getByRole('button', { name: 'Cancel', exact: true }).click()
-    for (const [name, operation] of [
-      ['Interrupt', 'task.interrupt'],
-      ['Take over', 'task.takeover'],
-      ['Cancel task', 'task.cancel'],
-    ] as const) {
-      await tried(page, dialogTry(name, `collaboration/${operation}`, 'Reason'), [409])
-      await page.getByRole('button', { name: 'Cancel', exact: true }).click()
-    }
-    await page.goto(`${stage.url}/tasks/new`)
-    await tried(
-      page,
-      {
-        name: 'Create task',
-        operation: 'collaboration/task.create',
-        prepare: (at) => at.getByLabel('Goal').fill('Words that stay'),
-        press: (at) => at.getByRole('button', { name: 'Create task' }).click(),
-        beside: (at) => at.getByTestId('refused'),
-        typed: (at) => at.getByLabel('Goal'),
-      },
-      [403, 422],
-    )
-    await page.goto(`${stage.url}/reviews/${review}`)
-    await tried(
-      page,
-      {
-        name: 'Submit review',
-        operation: 'collaboration/review.submit',
-        async prepare(at) {
-          await at.getByRole('radio', { name: 'Request changes' }).check()
-          await at.getByRole('textbox', { name: 'What must change' }).fill('Words that stay')
-        },
-        press: (at) => at.getByRole('button', { name: 'Submit review' }).click(),
-        beside: (at) => at.getByTestId('refused'),
-        typed: (at) => at.getByRole('textbox', { name: 'What must change' }),
-      },
-      [409, 410],
-    )
-    await page.goto(`${stage.url}/record`)
-    await page.route('**/v1/collaboration/audit.verify', refusing(403))
-    await page.getByRole('button', { name: 'Verify' }).click()
-    await page.getByText('Refused with 403.').waitFor()
-    await page.goto(`${stage.url}/settings/sessions`)
-    await page.route('**/v1/identity/session.close', refusing(403))
-    await page.getByRole('button', { name: 'End' }).first().click()
-    await page.getByTestId('error-toast').getByText('Refused with 403.').waitFor()
-    await shoot(page, 'error-toast')
-  })
+test('a task that was created and could not be handed over is shown, and not created twice', async () => {
+  const page = await stage.open('maya', '/tasks/new')
+  await page.getByLabel('Goal').fill('Made once')
+  await page.getByLabel('Agent').fill('Robin')
+  await page.route('**/v1/collaboration/task.assign', refusing(403))
+  await page.getByRole('button', { name: 'Create task' }).click()
+  await page.getByTestId('task-state').waitFor()
+  await page.getByTestId('error-toast').getByText('created and not handed over').waitFor()
+  await shoot(page, 'error-toast')
 })
 
 test('a decision that fails while another item is looked at is told', async () => {

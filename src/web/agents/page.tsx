@@ -9,26 +9,49 @@ import { plural, Said } from '../parts/text.tsx'
 import { Ago } from '../parts/time.tsx'
 import { Who } from '../parts/who.tsx'
 import { after, all, call, queries } from '../server/client.ts'
-import { onNews } from '../server/live.ts'
+import { followLive, onNews, steadily } from '../server/live.ts'
 import { capital, useAgents, useGoals, useMe, useNameOf } from '../server/names.ts'
 import type { Agent, AgentCard, Run } from '../server/types.ts'
 
-/** Runs of everything that one may read, the live ones first. */
-function useRuns() {
+const isLive = ({ state }: Run): boolean => state === 'running' || state === 'blocked'
+/** One socket carries so many streams, and each task is a call: of further ones the pages of the tasks tell. */
+const TASKS_MAX = 16
+/** Nobody tells of a task that has only begun, or of one that is shared from now on. */
+const NOW_AND_THEN_MS = 60_000
+
+/** All runs of a project, which its owners may read, or those of the tasks that one may read. */
+async function runsOf(project_id: string, isKept: boolean): Promise<readonly Run[]> {
+  if (isKept) return (await call('delegation/run.list', { project_id, limit: 50 })).items
+  const { items } = await call('collaboration/task.list', { project_id, state: ['in_progress', 'blocked'], limit: TASKS_MAX })
+  const found = await Promise.all(items.map(({ id }) => call('delegation/run.list', { task_id: id, limit: 5 })))
+  return found.flatMap((page) => page.items)
+}
+
+/** Runs of everything that one may read. Owners follow all that happens in their projects; others the tasks whose runs they see. */
+function useRuns(): readonly Run[] {
   const me = useMe().data
-  const projects = me?.projects.map(({ project_id }) => project_id) ?? []
+  const projects = (me?.projects ?? []).map(({ project_id, role }) => ({ project_id, isKept: me?.owner === true || role === 'owner' }))
   const found = useQueries({
-    queries: projects.map((project_id) => ({
-      queryKey: ['runs', project_id],
-      queryFn: async () => (await call('delegation/run.list', { project_id, limit: 50 })).items,
-      refetchInterval: 3_000,
+    queries: projects.map(({ project_id, isKept }) => ({
+      queryKey: ['runs', project_id, isKept],
+      queryFn: () => runsOf(project_id, isKept),
+      refetchInterval: isKept ? (false as const) : NOW_AND_THEN_MS,
     })),
   })
-  return {
-    runs: found.flatMap(({ data }) => data ?? []),
-    isPending: found.some(({ isPending }) => isPending),
-    error: found.find(({ error }) => error)?.error ?? null,
-  }
+  const runs = found.flatMap(({ data }) => data ?? [])
+  const kept = projects.filter(({ isKept }) => isKept).map(({ project_id }) => project_id)
+  const others = runs.filter((run) => isLive(run) && !kept.includes(run.project_id)).flatMap(({ task_id }) => task_id ?? [])
+  const tasks = [...new Set(others)].slice(0, TASKS_MAX)
+  useEffect(() => {
+    const look = steadily(() => queries.invalidateQueries({ queryKey: ['runs'] }))
+    const left = [
+      ...kept.map((project_id) => followLive('collaboration/audit.follow', { project_id }, look)),
+      ...tasks.map((task_id) => followLive('delegation/run.follow', { task_id, all: true }, look)),
+      onNews(look),
+    ]
+    return () => left.forEach((leave) => leave())
+  }, [kept.join(' '), tasks.join(' ')])
+  return runs
 }
 
 function RunRow({ run, goal }: { readonly run: Run; readonly goal: string | undefined }) {
@@ -48,8 +71,20 @@ function RunRow({ run, goal }: { readonly run: Run; readonly goal: string | unde
         )}
         <span className="note">
           {goal !== undefined && `${capital(nameOf(run.agent_id))}: `}
-          {progress?.message ? <Said>{progress.message}</Said> : run.reason !== null ? <Said>{run.reason}</Said> : 'no report yet'} ·{' '}
-          <Ago at={progress?.at ?? run.created_at} />
+          {progress?.message ? (
+            <>
+              <Said>{progress.message}</Said> · <Ago at={progress.at} />
+            </>
+          ) : (
+            <>
+              {run.reason !== null && (
+                <>
+                  <Said>{run.reason}</Said> ·{' '}
+                </>
+              )}
+              began <Ago at={run.created_at} />
+            </>
+          )}
         </span>
         <Meter label="Progress" percent={progress?.percent} />
       </span>
@@ -115,14 +150,13 @@ function AgentRow({ agent, card, load }: { readonly agent: Agent; readonly card:
 
 export default function AgentsPage() {
   const agents = useAgents()
-  const { runs } = useRuns()
+  const runs = useRuns()
   const goals = useGoals()
   const cards = useQuery({
     queryKey: ['cards'],
     queryFn: () => all<AgentCard>((cursor) => call('delegation/agent.discover', { limit: 200, ...after(cursor) })),
   }).data
-  useEffect(() => onNews(() => void queries.invalidateQueries({ queryKey: ['runs'] })), [])
-  const live = runs.filter(({ state }) => state === 'running' || state === 'blocked')
+  const live = runs.filter(isLive)
   const ended = runs.filter((run) => !live.includes(run)).slice(0, 10)
   return (
     <Page title="Agents" about="Who works here, who answers for them, and what they are doing now.">

@@ -5,7 +5,7 @@ import { InboxPage } from '../inbox/page.tsx'
 import { Skeleton } from '../parts/states.tsx'
 import { queries, session } from '../server/client.ts'
 import { goLive, noteSilence } from '../server/live.ts'
-import { useMe } from '../server/names.ts'
+import { useMe, WithNames } from '../server/names.ts'
 import { UndoToast } from '../decide/undo.tsx'
 import { ErrorToasts } from './error-toast.tsx'
 import { NewVersion } from './new-version.tsx'
@@ -51,7 +51,7 @@ export function App() {
   }, [isOut])
   if (isOut && me.data === undefined) return <SignedOut />
   return (
-    <>
+    <WithNames>
       <Shell>
         <Suspense fallback={<Skeleton />}>
           <Routes />
@@ -61,7 +61,7 @@ export function App() {
       <UndoToast />
       <ErrorToasts />
       <NewVersion />
-    </>
+    </WithNames>
   )
 }
 

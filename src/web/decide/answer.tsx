@@ -1,6 +1,7 @@
 // An answer that is more than yes or no: one of the options, or what was asked for, in the field that fits it.
 import { useEffect, useId, useRef, useState } from 'react'
 import { useCommands } from '../app/commands.ts'
+import { Icon } from '../parts/icon.tsx'
 import { Meter } from '../parts/meter.tsx'
 import { Refused } from '../parts/states.tsx'
 import { bytesOf, Said } from '../parts/text.tsx'
@@ -151,7 +152,7 @@ function Selection({
               checked={isOn}
               onChange={toggle}
             />
-            <span className={multiple ? 'box' : 'dot'} />
+            <span className={multiple ? 'box' : 'dot'}>{multiple && isOn && <Icon name="check" />}</span>
             <b>
               <Said>{value}</Said>
             </b>

@@ -5,7 +5,7 @@ import { tellError } from '../app/error-toast.tsx'
 import { FormDialog } from '../parts/dialog.tsx'
 import { Radios, TextArea } from '../parts/fields.tsx'
 import { isGrave, riskWords } from '../parts/risk.tsx'
-import { Said } from '../parts/text.tsx'
+import { Said, shortDigest } from '../parts/text.tsx'
 import { useDraft } from '../server/drafts.ts'
 import type { Item } from '../server/types.ts'
 import { Guarded } from './guarded.tsx'
@@ -17,6 +17,15 @@ export function phraseFor(item: Item): string | null {
   const { target } = (item.card.payload.details ?? {}) as { target?: unknown }
   const isFit = typeof target === 'string' && target.trim() === target && target !== '' && target.length <= PHRASE_CHARS_MAX
   return isFit ? target : `approve ${item.risk}`
+}
+
+/** The digest of what is shown, which the answer carries. */
+export function Signs({ item }: { readonly item: Item }) {
+  return (
+    <span className="signs" title={`The digest of what is shown; your answer carries it: ${item.digest}`}>
+      signs <span className="mono">{shortDigest(item.digest)}</span>
+    </span>
+  )
 }
 
 const sayUnread = (): void => tellError('Read it to its end first: then A approves.')
@@ -131,6 +140,7 @@ export function ApproveBar({ item, settled, blocked, isReadToEnd, name, canRejec
     <>
       {phrase === null ? (
         <div className="act">
+          <Signs item={item} />
           <span className="grow wide-only" />
           {buttons}
         </div>
@@ -138,7 +148,7 @@ export function ApproveBar({ item, settled, blocked, isReadToEnd, name, canRejec
         <div className={`confirm ${item.risk}`}>
           <span className="grow">
             <strong>{riskWords(item.risk!)} needs your own hand</strong>
-            Type <code data-testid="confirm-phrase">{phrase}</code> to approve.
+            Type <code data-testid="confirm-phrase">{phrase}</code> to approve. <Signs item={item} />
           </span>
           <label className="field">
             <span className="sr">Confirmation phrase</span>

@@ -6,20 +6,20 @@ import { noteMove, useCommands, type Command } from '../app/commands.ts'
 import { useRequest } from '../item/receipt.tsx'
 import { Icon, type IconName } from '../parts/icon.tsx'
 import { Refused } from '../parts/states.tsx'
-import { shortDigest } from '../parts/text.tsx'
 import { call, queries } from '../server/client.ts'
 import { useConnection } from '../server/live.ts'
 import { useMe } from '../server/names.ts'
 import type { Item } from '../server/types.ts'
 import { ProposedActions, proposedIn } from './actions.tsx'
 import { useChoice, useFile, useTyped, type Prepared } from './answer.tsx'
-import { ApproveBar } from './approve.tsx'
+import { ApproveBar, Signs } from './approve.tsx'
 import { AskBack, Escalate, Extend, Reassign, Snooze } from './dialogs.tsx'
 import { draftOfEdits, editableOf, patchOf, useEdits } from './edit.tsx'
 import { GrantDialog } from './grant.tsx'
 import { Guarded, useSettled } from './guarded.tsx'
 import { isDoubted, sendAgain, useOutgoing } from './outgoing.ts'
 import { approveCheckpoint, decide } from './send.ts'
+import { HeldWords } from './undo.tsx'
 
 type Props = { readonly item: Item; readonly isStale: boolean; readonly isReadToEnd: boolean; accepted(item: Item): void }
 type Opened = 'Ask back' | 'Reassign' | 'Snooze' | 'Extend' | 'Escalate' | 'Grant'
@@ -123,9 +123,6 @@ function Tools({
         <Tool name="Reassign" icon="person" keyHint="M" press={() => open('Reassign')} />
         <Tool name="Extend" icon="clock" press={() => open('Extend')} />
         <Tool name="Escalate" icon="alert" press={() => open('Escalate')} />
-        <span className="signs" title={`The digest of what is shown; your answer carries it: ${item.digest}`}>
-          signs <span className="mono">{shortDigest(item.digest)}</span>
-        </span>
       </div>
       <Refused error={pool.error} />
     </>
@@ -192,7 +189,13 @@ export function DecisionBar({ item, isStale, isReadToEnd, accepted }: Props) {
         {outgoing?.phase === 'voted' && <p className="note">Your vote is in. It is decided when enough have voted.</p>}
         {isOnItsWay && (
           <p className="note" role="status">
-            {outgoing.phase === 'held' ? `${outgoing.verb}. Nothing is sent yet.` : 'Sending. It is decided when its receipt is here.'}
+            {outgoing.phase === 'held' ? (
+              <>
+                <HeldWords one={outgoing} />. Nothing is sent yet.
+              </>
+            ) : (
+              'Sending. It is decided when its receipt is here.'
+            )}
           </p>
         )}
         <Kind item={item} settled={settled} blocked={blocked} isReadToEnd={isReadToEnd} isEditing={isEditing} />
@@ -301,6 +304,7 @@ function SendBar({ item, settled, blocked, prepared }: KindProps & { readonly pr
   ])
   return (
     <div className="act">
+      <Signs item={item} />
       <span className="grow note">{why}</span>
       <Guarded className="btn primary" blocked={why} settled={settled} keyHint="Ctrl ↵" press={send}>
         Send answer

@@ -37,9 +37,11 @@ export function GrantPreview({ task_id, scope }: { readonly task_id: string; rea
           <b>
             In the last {DAYS} days it would have answered {plural(data.would_answer, 'request')}.
           </b>
-          <p className="muted">
-            Of them people approved {data.approved} and rejected {data.rejected}.
-          </p>
+          {data.would_answer > 0 && (
+            <p className="muted">
+              Of them people approved {data.approved} and rejected {data.rejected}.
+            </p>
+          )}
           <ul>
             {data.items
               .filter(({ result }) => result === 'rejected')

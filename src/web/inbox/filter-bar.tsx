@@ -81,7 +81,9 @@ export function FilterBar({ filters, counts, at }: Props) {
   const [, navigate] = useLocation()
   const agents = useAgents().data ?? []
   const projects = useProjects().data ?? []
-  const [isOpen, setOpen] = useState(isFiltered(filters))
+  // As long as nobody opened or closed them, they are there when they filter something.
+  const [wish, setOpen] = useState<boolean | null>(null)
+  const isOpen = wish ?? isFiltered(filters)
   const [isSaving, setSaving] = useState(false)
   const [text, setText] = useState(filters.text)
   const search = useRef<HTMLInputElement>(null)

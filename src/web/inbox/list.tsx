@@ -1,6 +1,6 @@
 // The list of the inbox: only the rows that are on the screen exist, however many there are.
 import { useEffect, useMemo, useRef } from 'react'
-import { useVirtualizer } from '@tanstack/react-virtual'
+import { useVirtualizer, type Virtualizer } from '@tanstack/react-virtual'
 import { serverNow } from '../server/client.ts'
 import type { Row } from '../server/types.ts'
 import { InboxRow } from './row.tsx'
@@ -36,6 +36,13 @@ export function entriesOf(rows: readonly Row[], sectioned: boolean): Entry[] {
 }
 export const rowsIn = (entries: readonly Entry[]): Row[] => entries.flatMap((entry) => ('row' in entry ? [entry.row] : []))
 
+/** The browser tells each height by itself once it is known: to ask for it would make it lay out the page for every row that comes into sight. */
+function heightOf(element: Element, told: ResizeObserverEntry | undefined, list: Virtualizer<HTMLUListElement, Element>): number {
+  const height = told?.borderBoxSize[0]?.blockSize
+  const index = list.indexFromElement(element)
+  return height === undefined ? (list.measurementsCache[index]?.size ?? list.options.estimateSize(index)) : Math.round(height)
+}
+
 type Props = {
   readonly entries: readonly Entry[]
   readonly currentId: string | null
@@ -47,15 +54,16 @@ type Props = {
 }
 export function InboxList({ entries, currentId, selected, search, hasMore, more, select }: Props) {
   const scroller = useRef<HTMLUListElement>(null)
-  const virtual = useVirtualizer({
+  const virtual = useVirtualizer<HTMLUListElement, Element>({
     count: entries.length,
     getScrollElement: () => scroller.current,
-    estimateSize: (index) => ('row' in entries[index]! ? 61 : 30),
+    estimateSize: (index) => ('row' in entries[index]! ? 63 : 30),
     getItemKey: (index) => {
       const entry = entries[index]!
       return 'row' in entry ? entry.row.request_id : entry.section
     },
     overscan: 8,
+    measureElement: heightOf,
   })
   const shown = virtual.getVirtualItems()
   const last = shown.at(-1)?.index ?? 0
@@ -73,10 +81,9 @@ export function InboxList({ entries, currentId, selected, search, hasMore, more,
       <li className="space" aria-hidden="true" style={{ height: virtual.getTotalSize() }} />
       {shown.map(({ index, start, key }) => {
         const entry = entries[index]!
-        const style = { transform: `translateY(${start}px)` }
         if (!('row' in entry))
           return (
-            <li className="day" key={key} ref={virtual.measureElement} data-index={index} style={style}>
+            <li className="day" key={key} ref={virtual.measureElement} data-index={index} style={{ transform: `translateY(${start}px)` }}>
               <span>{entry.section}</span>
               <span>{entry.count}</span>
             </li>
@@ -90,7 +97,7 @@ export function InboxList({ entries, currentId, selected, search, hasMore, more,
             isSelected={selected.has(entry.row.request_id)}
             position={entry.position}
             size={hasMore ? -1 : size}
-            style={style}
+            start={start}
             index={index}
             measure={virtual.measureElement}
             select={select}

@@ -144,6 +144,7 @@ export function InboxPage({ id }: { readonly id: string | null }) {
         <ItemDetail
           key={id}
           id={id}
+          row={listed[at]}
           place={at === -1 ? null : `${at + 1} of ${listed.length}`}
           back={`/inbox${query}`}
           next={() => step(1)}

@@ -1,7 +1,8 @@
 // One row of the inbox: what is asked, who asks and for whom, how risky it is, and how long there is.
-import { memo, type CSSProperties } from 'react'
+import { memo } from 'react'
 import { Link } from 'wouter'
 import { isDoubted, useOutgoing } from '../decide/outgoing.ts'
+import { HeldWords } from '../decide/undo.tsx'
 import { Icon, type IconName } from '../parts/icon.tsx'
 import { RiskBadge } from '../parts/risk.tsx'
 import { Ago, deadlineOf, span, useNow } from '../parts/time.tsx'
@@ -30,17 +31,24 @@ export function outcomeOf({ status, action, ended }: Pick<RowData, 'status' | 'a
   return { words: action === 'DECIDE' ? 'Decided' : 'Answered', no: false }
 }
 
-export function EndedWords({ row }: { readonly row: RowData }) {
+/** The one who answered, for those who share an inbox with them. Receipts have a pseudonym where a pool or a vote answered: agents never learn who it was. */
+function useAnswerer({ ended, status, quorum, assignee, assignee_name }: RowData): string | null {
   const nameOf = useNameOf()
+  if (ended === null || status !== 'completed' || ended.by.id.startsWith('system')) return null
+  if (!ended.by.id.startsWith('person_')) return nameOf(ended.by.id, ended.by.name)
+  if (quorum !== null) return 'vote'
+  return assignee === null ? 'somebody of the pool' : nameOf(assignee, assignee_name)
+}
+
+export function EndedWords({ row }: { readonly row: RowData }) {
   const { words, no } = outcomeOf(row)
-  const by = row.ended?.by
-  const isPerson = by !== undefined && !by.id.startsWith('system')
+  const answerer = useAnswerer(row)
   return (
     <span className={no ? 'by no' : 'by'}>
       <Icon name={no ? 'x' : 'check'} />
       <span className="clip">
         {words}
-        {isPerson && row.status === 'completed' && <> by {nameOf(by.id, by.name)}</>}
+        {answerer !== null && <> by {answerer}</>}
         {row.ended !== null && (
           <>
             , <Ago at={row.ended.at} />
@@ -93,13 +101,14 @@ type Props = {
   readonly isSelected: boolean
   readonly position: number
   readonly size: number
-  readonly style: CSSProperties
+  /** Its place from the beginning of the list, in pixels. */
+  readonly start: number
   readonly index: number
   measure(element: Element | null): void
   select(row: RowData, on: boolean): void
 }
 export const InboxRow = memo(function InboxRow(props: Props) {
-  const { row, href, isCurrent, isSelected, position, size, style, index, measure, select } = props
+  const { row, href, isCurrent, isSelected, position, size, start, index, measure, select } = props
   const nameOf = useNameOf()
   const outgoing = useOutgoing(row.request_id)
   const kind = kindOf(row)
@@ -111,7 +120,7 @@ export const InboxRow = memo(function InboxRow(props: Props) {
     <li
       ref={measure}
       data-index={index}
-      style={style}
+      style={{ transform: `translateY(${start}px)` }}
       className={`item${isDone ? ' done' : ''}${isSelected ? ' selected' : ''}`}
       data-testid="inbox-row"
       data-request-id={row.request_id}
@@ -154,7 +163,7 @@ export const InboxRow = memo(function InboxRow(props: Props) {
                   {isDoubted(outgoing) ? (
                     <b className="doubted">Its receipt does not verify</b>
                   ) : isSending ? (
-                    <b className="sending">{outgoing.phase === 'held' ? `${outgoing.verb}…` : 'Sending…'}</b>
+                    <b className="sending">{outgoing.phase === 'held' ? <HeldWords one={outgoing} /> : 'Sending…'}</b>
                   ) : (
                     <>
                       <b>

@@ -68,35 +68,45 @@ function Plots({ title, days }: { readonly title: string; readonly days: readonl
           {asked} asked, {answered} approved or rejected
         </span>
       </header>
-      <p className="legend" aria-hidden="true">
-        {outcomes.map(({ name, tone }) => (
-          <span key={name} className={tone}>
-            {name}
-          </span>
-        ))}
-      </p>
-      <Plot title="Answers a day" top={`at most ${most}`} from={from} to={to}>
-        <Bars
-          label={`Answers a day: ${title}`}
-          days={names}
-          series={outcomes.map(({ name, tone }) => ({ name, tone, values: days.map((day) => day[name]) }))}
-        />
-      </Plot>
-      <p className="legend" aria-hidden="true">
-        <span className="accent">half within</span>
-        <span className="warn">nine in ten within</span>
-      </p>
-      <Plot title="Time to an answer" top={`at most ${span(longest * 1_000)}`} from={from} to={to}>
-        <Lines
-          label={`Time to an answer: ${title}`}
-          days={names}
-          series={[
-            { name: 'p50', tone: 'accent', values: days.map(({ p50 }) => p50) },
-            { name: 'p90', tone: 'warn', values: days.map(({ p90 }) => p90) },
-          ]}
-        />
-      </Plot>
-      <Numbers days={days} />
+      {most + longest === 0 ? (
+        <p className="muted">Nothing was answered yet.</p>
+      ) : (
+        <>
+          <Plot
+            title="Answers a day"
+            top={`at most ${most}`}
+            from={from}
+            to={to}
+            legend={outcomes.map(({ name, tone }) => [name, tone] as const)}
+          >
+            <Bars
+              label={`Answers a day: ${title}`}
+              days={names}
+              series={outcomes.map(({ name, tone }) => ({ name, tone, values: days.map((day) => day[name]) }))}
+            />
+          </Plot>
+          <Plot
+            title="Time to an answer"
+            top={`at most ${span(longest * 1_000)}`}
+            from={from}
+            to={to}
+            legend={[
+              ['half within', 'accent'],
+              ['nine in ten within', 'warn'],
+            ]}
+          >
+            <Lines
+              label={`Time to an answer: ${title}`}
+              days={names}
+              series={[
+                { name: 'p50', tone: 'accent', values: days.map(({ p50 }) => p50) },
+                { name: 'p90', tone: 'warn', values: days.map(({ p90 }) => p90) },
+              ]}
+            />
+          </Plot>
+          <Numbers days={days} />
+        </>
+      )}
     </section>
   )
 }

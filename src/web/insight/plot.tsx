@@ -11,18 +11,27 @@ export function Plot({
   top,
   from,
   to,
+  legend,
   children,
 }: {
   readonly title: string
   readonly top: string
   readonly from: string
   readonly to: string
+  readonly legend: readonly (readonly [name: string, tone: string])[]
   readonly children: ReactNode
 }) {
   return (
     <figure className="drawn">
       <figcaption className="row">
-        <span className="grow">{title}</span>
+        <span>{title}</span>
+        <span className="legend grow" aria-hidden="true">
+          {legend.map(([name, tone]) => (
+            <span key={name} className={tone}>
+              {name}
+            </span>
+          ))}
+        </span>
         <span className="note">{top}</span>
       </figcaption>
       {children}

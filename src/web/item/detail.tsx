@@ -1,5 +1,5 @@
 // One item, whole: the exact action, what is known and what is claimed about it, what each answer will do, and the bar that decides.
-import { useEffect, useLayoutEffect, useRef, useState } from 'react'
+import { memo, useEffect, useLayoutEffect, useRef, useState } from 'react'
 import { Link } from 'wouter'
 import { announce } from '../app/announce.ts'
 import { noteMove } from '../app/commands.ts'
@@ -17,7 +17,7 @@ import { Ago, deadlineOf, momentOf, useNow, wholeTime } from '../parts/time.tsx'
 import { Who, sortOf } from '../parts/who.tsx'
 import { Unverified, wordsFor } from '../server/errors.ts'
 import { capital, useMe, useNameOf } from '../server/names.ts'
-import type { Item } from '../server/types.ts'
+import type { Item, Row } from '../server/types.ts'
 import { Arguments, changesBetween, ChangeTable } from './arguments.tsx'
 import { Evidence, evidenceIn } from './evidence.tsx'
 import { Chain, Claim, EffectList, Facts } from './facts.tsx'
@@ -25,7 +25,7 @@ import { Receipt, useRequest } from './receipt.tsx'
 import { ReviewPreview } from './review-preview.tsx'
 import { Quorum, Thread } from './thread.tsx'
 
-const asks: Readonly<Record<Item['kind'], (item: Item) => string>> = {
+const asks: Readonly<Record<Row['kind'], (item: Row) => string>> = {
   request: ({ action }) =>
     ({ APPROVE: 'asks for your approval', DECIDE: 'asks for your decision', PROVIDE: 'asks for your answer' })[action],
   approval: () => 'asks for your approval',
@@ -49,7 +49,7 @@ export function DeadlineChip({ expires_at, overdue }: Pick<Item, 'expires_at' | 
   )
 }
 
-function Heading({ item }: { readonly item: Item }) {
+function Heading({ item }: { readonly item: Row & Partial<Pick<Item, 'facts'>> }) {
   const nameOf = useNameOf()
   const me = useMe().data?.id
   const agent = nameOf(item.agent.id, item.agent.name)
@@ -82,7 +82,7 @@ function Heading({ item }: { readonly item: Item }) {
         {item.priority !== 'normal' && (
           <span className={item.priority === 'critical' ? 'chip bad' : 'chip'}>{capital(item.priority)} priority</span>
         )}
-        {item.facts.task !== null && (
+        {item.facts !== undefined && item.facts.task !== null && (
           <Link className="chip" href={`/tasks/${item.facts.task.id}`}>
             <Icon name="task" />
             <bdi className="clip">{item.facts.task.goal}</bdi>
@@ -142,19 +142,19 @@ function Exact({ item }: { readonly item: Item }) {
   )
 }
 
-function Raw({ shown }: { readonly shown: Shown }) {
+const Raw = memo(function Raw({ shown }: { readonly shown: Shown }) {
   const text = JSON.stringify(shown, null, 2)
   return (
     <details className="card raw" data-testid="item-raw">
       <summary className="fold">
         <Icon name="chevron" />
         <span className="grow">Raw JSON</span>
-        <span className="note mono">{bytesOf(new Blob([text]).size)}</span>
+        <span className="note mono">{bytesOf(new TextEncoder().encode(text).length)}</span>
       </summary>
       <pre>{text}</pre>
     </details>
   )
-}
+})
 
 /** How it ended; where there is a receipt, only once it was verified here. */
 function Decided({ item, next }: { readonly item: Item; next(): void }) {
@@ -197,9 +197,11 @@ function Decided({ item, next }: { readonly item: Item; next(): void }) {
 }
 
 type Props = { readonly id: string; readonly place: string | null; readonly back: string; next(): void }
-export function ItemDetail({ id, place, back, next }: Props) {
+/** With its row, where the list has one: that much is shown before the item itself is here. */
+export function ItemDetail({ id, row, place, back, next }: Props & { readonly row: Row | undefined }) {
   const query = useItem(id)
   const shown = query.data
+  if (shown === undefined && row !== undefined && !query.error) return <Coming row={row} place={place} back={back} />
   if (shown === undefined)
     return (
       <article className="detail" aria-label="Item">
@@ -212,6 +214,27 @@ export function ItemDetail({ id, place, back, next }: Props) {
       </article>
     )
   return <Detail shown={shown} place={place} back={back} next={next} />
+}
+
+function Coming({ row, place, back }: Pick<Props, 'place' | 'back'> & { readonly row: Row }) {
+  return (
+    <article
+      className="detail"
+      data-testid="item-detail"
+      data-request-id={row.request_id}
+      data-status={row.status}
+      aria-labelledby="item-title"
+      aria-busy="true"
+    >
+      <Topbar place={place} back={back} />
+      <div className="scroll">
+        <div className="measure">
+          <Heading item={row} />
+          <Skeleton />
+        </div>
+      </div>
+    </article>
+  )
 }
 
 /** On a phone an item is a page of its own: the way back, its place in the list, and the connection, which the rail shows elsewhere. */
@@ -245,15 +268,15 @@ function useArrival({ item }: Shown): void {
   }, [item.request_id])
 }
 
-/** Whether all of it was on the screen: it fits, or was scrolled to its end. */
-function useReadToEnd(of: React.RefObject<HTMLElement | null>, digest: string): boolean {
+/** Whether all that is decided on was on the screen: it fits, or was scrolled to its end. Raw JSON, which follows, says the same once more. */
+function useReadToEnd(of: React.RefObject<HTMLElement | null>, end: React.RefObject<HTMLElement | null>, digest: string): boolean {
   const [isRead, setRead] = useState(false)
   useEffect(() => {
-    const scroller = of.current
-    if (!scroller) return undefined
+    const [scroller, last] = [of.current, end.current]
+    if (!scroller || !last) return undefined
     setRead(false)
     const look = (): void => {
-      if (scroller.scrollTop + scroller.clientHeight >= scroller.scrollHeight - 24) setRead(true)
+      if (last.getBoundingClientRect().bottom <= scroller.getBoundingClientRect().bottom + 24) setRead(true)
     }
     look()
     scroller.addEventListener('scroll', look, { passive: true })
@@ -277,7 +300,8 @@ function Detail({ shown, place, back, next }: Omit<Props, 'id'> & { readonly sho
   // Its assignee, votes and deadline are not what is signed: of those the newest count.
   const decidable = hasChanged ? read : item
   const scroller = useRef<HTMLDivElement>(null)
-  const isReadToEnd = useReadToEnd(scroller, item.digest)
+  const end = useRef<HTMLDivElement>(null)
+  const isReadToEnd = useReadToEnd(scroller, end, item.digest)
   useArrival(shown)
   const accept = (): void => {
     setRead(item)
@@ -330,6 +354,7 @@ function Detail({ shown, place, back, next }: Omit<Props, 'id'> & { readonly sho
           <Quorum item={item} votes={votes} />
           <Thread thread={thread} />
           {!isOpen && <Receipt request_id={item.request_id} />}
+          <div ref={end} />
           <Raw shown={shown} />
         </div>
       </div>

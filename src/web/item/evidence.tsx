@@ -25,13 +25,16 @@ function PieceOf({ piece, task_id }: { readonly piece: Piece; readonly task_id: 
     )
   if (piece.kind === 'link')
     return (
-      <p>
-        {piece.title !== undefined && (
-          <b>
-            <Said>{piece.title}</Said>
-          </b>
-        )}{' '}
-        <Said mono>{piece.uri}</Said> <span className="note">an address that the agent wrote; nothing here goes to it</span>
+      <p className="row">
+        <Icon name="link" />
+        <span className="grow">
+          {piece.title !== undefined && (
+            <b>
+              <Said>{piece.title}</Said>
+            </b>
+          )}{' '}
+          <Said mono>{piece.uri}</Said> <span className="note">an address that the agent wrote; nothing here goes to it</span>
+        </span>
       </p>
     )
   const { artifact_id, version } = piece

@@ -150,7 +150,7 @@ export function Pick({ label, note, value, onValue, choices, placeholder, onUnkn
         }}
         onKeyDown={onKeyDown}
       />
-      <ul className="options-list" role="listbox" id={`${id}-list`} aria-label={label} hidden={!isOpen}>
+      <ul className="options-list" role="listbox" id={`${id}-list`} aria-label="Suggestions" hidden={!isOpen}>
         {isOpen &&
           fitting.map((one, i) => (
             <li

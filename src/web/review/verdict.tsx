@@ -132,7 +132,7 @@ export function VerdictPanel({ task, artifact, drafts, isVerified, clear }: Prop
         <p className="note">
           {blocked === undefined ? '' : `${blocked} `}
           {drafts.length > 0 && `${plural(drafts.length, 'draft comment')} ${drafts.length === 1 ? 'goes' : 'go'} along. `}
-          You sign {artifact.version}, <span className="mono">{shortDigest(artifact.payload.checksum.replace('sha256:', ''))}</span>
+          You sign {artifact.version}, <span className="mono nowrap">{shortDigest(artifact.payload.checksum.replace('sha256:', ''))}</span>
         </p>
       </section>
     </aside>

@@ -109,21 +109,32 @@ addEventListener('online', () => {
   else goLive()
 })
 
-/** Follows something that a page shows as long as it is there; `told` is called once for a burst. */
-export function followLive<N extends StreamName>(operation: N, input: Input<N>, told: (item: Output<N>) => void): () => void {
+const TOGETHER_MS = 60
+/** Looks anew when it is told to: once for a burst, never twice at a time, and once more for what came meanwhile, so that news without a pause are shown all the same. */
+export function steadily(look: () => Promise<unknown>): () => void {
+  let [isNew, isLooking] = [false, false]
+  async function run(): Promise<void> {
+    isLooking = true
+    while (isNew) {
+      await new Promise((done) => setTimeout(done, TOGETHER_MS))
+      isNew = false
+      await look().catch(() => undefined)
+    }
+    isLooking = false
+  }
+  return () => {
+    isNew = true
+    if (!isLooking) void run()
+  }
+}
+
+/** Follows something that a page shows as long as it is there. */
+export function followLive<N extends StreamName>(operation: N, input: Input<N>, told: () => void): () => void {
   const leaving = new AbortController()
-  let timer: ReturnType<typeof setTimeout> | undefined
   const run = async (): Promise<void> => {
-    for await (const { item } of client.follow(operation, input, { after: 'latest', signal: leaving.signal }))
-      timer ??= setTimeout(() => {
-        timer = undefined
-        told(item)
-      }, 60)
+    for await (const _ of client.follow(operation, input, { after: 'latest', signal: leaving.signal })) told()
   }
   // Without news the page still shows what it was told when it was opened, and the banner says that the connection is gone.
   run().catch(() => undefined)
-  return () => {
-    clearTimeout(timer)
-    leaving.abort()
-  }
+  return () => leaving.abort()
 }

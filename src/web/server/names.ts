@@ -1,4 +1,5 @@
 // Names of people, agents and projects by their ids. The server puts most of them beside the ids; the rest is looked up once.
+import { createContext, createElement, useContext, useMemo, type ReactNode } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { after, all, call, session } from './client.ts'
 import type { Agent, User } from './types.ts'
@@ -42,18 +43,25 @@ export const useGoals = (): ReadonlyMap<string, string> | undefined =>
   }).data
 
 export type NameOf = (id: string | null | undefined, given?: string | null) => string
-/** A name for an id: "you", the name where it is known, else the id itself. */
-export function useNameOf(): NameOf {
+const Names = createContext<NameOf>((id, given) => given ?? id ?? 'nobody')
+/** Knows the names for everything inside it: a list has hundreds of places with a name, and each would look at three lists by itself. */
+export function WithNames({ children }: { readonly children: ReactNode }) {
   const me = useMe().data?.id
   const people = usePeople().data
   const agents = useAgents().data
-  return (id, given) => {
-    if (id === null || id === undefined) return 'nobody'
-    if (id === me) return 'you'
-    if (id === 'agent_system' || id === 'system' || id.startsWith('system:')) return 'System'
-    return given ?? people?.find((one) => one.id === id)?.name ?? agents?.find((one) => one.id === id)?.name ?? id
-  }
+  const nameOf = useMemo((): NameOf => {
+    const names = new Map([...(agents ?? []), ...(people ?? [])].map(({ id, name }) => [id, name]))
+    return (id, given) => {
+      if (id === null || id === undefined) return 'nobody'
+      if (id === me) return 'you'
+      if (id === 'agent_system' || id === 'system' || id.startsWith('system:')) return 'System'
+      return given ?? names.get(id) ?? id
+    }
+  }, [me, people, agents])
+  return createElement(Names, { value: nameOf }, children)
 }
+/** A name for an id: "you", the name where it is known, else the id itself. */
+export const useNameOf = (): NameOf => useContext(Names)
 export function useMyName(): string {
   const me = useMe().data
   const people = usePeople().data

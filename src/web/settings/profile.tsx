@@ -2,13 +2,24 @@
 import { useState } from 'react'
 import { singleKeys, useSingleKeys } from '../app/commands.ts'
 import { chooseTheme, chosenTheme, type Theme } from '../app/theme.ts'
+import { CountersignError } from '#sdk/index.ts'
+import { ActButton } from '../parts/act-button.tsx'
 import { Radios } from '../parts/fields.tsx'
 import { Switch } from '../parts/switch.tsx'
 import { queries, session } from '../server/client.ts'
 import { useMe, useMyName } from '../server/names.ts'
 
 async function signOut(): Promise<void> {
-  await fetch('/logout', { method: 'POST', redirect: 'manual' })
+  const answer = await fetch('/logout', { method: 'POST', redirect: 'manual' }).catch(() => null)
+  if (answer === null) throw new CountersignError({ code: 'NETWORK', status: null, message: 'no answer', retryable: true })
+  // It leads to another page, which is not gone to here. Whatever else it says, the session may be open still.
+  if (answer.type !== 'opaqueredirect' && !answer.ok)
+    throw new CountersignError({
+      code: 'INTERNAL',
+      status: answer.status,
+      message: `you are still signed in: the server answered ${answer.status}`,
+      retryable: false,
+    })
   queries.clear()
   session.set(true)
   location.assign('/inbox')
@@ -58,9 +69,9 @@ export function Profile() {
             Install
           </a>
           <span className="grow" />
-          <button type="button" className="btn sm danger" onClick={() => void signOut()}>
+          <ActButton className="btn sm danger" changes={[]} act={signOut}>
             Sign out
-          </button>
+          </ActButton>
         </div>
       </section>
     </div>

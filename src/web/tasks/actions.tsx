@@ -12,7 +12,7 @@ import { useMe } from '../server/names.ts'
 import type { Task } from '../server/types.ts'
 import { isOver } from './states.ts'
 
-type Opened = 'Amend' | 'Interrupt' | 'Take over' | 'Hand back' | 'Extend' | 'Cancel task'
+type Opened = 'Amend' | 'Interrupt' | 'Extend' | 'Cancel task'
 type Props = { readonly task: Task; close(): void }
 
 function TaskDialog({
@@ -82,38 +82,24 @@ function Amend(props: Props) {
 }
 
 type Reasoned = Exclude<Opened, 'Amend' | 'Extend'>
-const reasoned: Readonly<
-  Record<Reasoned, { readonly note: string; readonly danger: boolean; act(task_id: string, reason: string): Promise<unknown> }>
-> = {
+const reasoned: Readonly<Record<Reasoned, { readonly note: string; act(task_id: string, reason: string): Promise<unknown> }>> = {
   Interrupt: {
     note: 'The agent stops where it is and waits until you answer in the inbox.',
-    danger: true,
     act: (task_id, reason) => call('collaboration/task.interrupt', { task_id, ...(reason === '' ? {} : { reason }) }),
-  },
-  'Take over': {
-    note: 'The work is yours; the agent waits until you hand it back.',
-    danger: false,
-    act: (task_id, reason) => call('collaboration/task.takeover', { task_id, ...(reason === '' ? {} : { reason }) }),
-  },
-  'Hand back': {
-    note: 'The agent goes on, with your words.',
-    danger: false,
-    act: (task_id, reason) => call('collaboration/task.return', { task_id, ...(reason === '' ? {} : { comment: reason }) }),
   },
   'Cancel task': {
     note: 'It ends, with all its parts. That cannot be taken back.',
-    danger: true,
     act: (task_id, reason) => call('collaboration/task.cancel', { task_id, ...(reason === '' ? {} : { reason }) }),
   },
 }
 function WithReason({ name, ...props }: Props & { readonly name: Reasoned }) {
   const [reason, setReason, clear] = useDraft(`${name}/${props.task.id}`, '')
-  const { note, danger, act } = reasoned[name]
+  const { note, act } = reasoned[name]
   return (
     <TaskDialog
       {...props}
       name={name}
-      danger={danger}
+      danger
       act={async () => {
         await act(props.task.id, reason.trim())
         clear()
@@ -148,19 +134,32 @@ function ExtendTask(props: Props) {
   )
 }
 
+/** The work changes hands at once: either can be taken back by the other. */
+function ChangeHands({ task, isHeldByPerson }: { readonly task: Task; readonly isHeldByPerson: boolean }) {
+  return (
+    <ActButton
+      changes={['task']}
+      act={() => call(isHeldByPerson ? 'collaboration/task.return' : 'collaboration/task.takeover', { task_id: task.id })}
+    >
+      <Icon name={isHeldByPerson ? 'back' : 'hand'} />
+      {isHeldByPerson ? 'Hand back' : 'Take over'}
+    </ActButton>
+  )
+}
+
+const icons = { Amend: 'edit', Interrupt: 'stop', Extend: 'clock', 'Cancel task': 'x' } as const
+
 export function TaskActions({ task, isHeldByPerson }: { readonly task: Task; readonly isHeldByPerson: boolean }) {
   const [open, setOpen] = useState<Opened | null>(null)
   const me = useMe().data?.id
   const isMine = task.ownership.principal === me
-  const offered: Opened[] =
-    isOver(task) || !isMine
-      ? []
-      : ['Amend', ...(isHeldByPerson ? (['Hand back'] as const) : (['Take over', 'Interrupt'] as const)), 'Extend', 'Cancel task']
+  const isOffered = isMine && !isOver(task)
+  const offered: Opened[] = isOffered ? ['Amend', ...(isHeldByPerson ? [] : (['Interrupt'] as const)), 'Extend', 'Cancel task'] : []
   useCommands(offered.map((title) => ({ title, group: 'Page' as const, run: () => setOpen(title) })))
   const close = (): void => setOpen(null)
-  const icons = { Amend: 'edit', Interrupt: 'stop', 'Take over': 'hand', 'Hand back': 'back', Extend: 'clock', 'Cancel task': 'x' } as const
   return (
     <>
+      {isOffered && <ChangeHands task={task} isHeldByPerson={isHeldByPerson} />}
       {offered.map((name) => (
         <button
           key={name}

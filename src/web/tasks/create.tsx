@@ -3,12 +3,14 @@ import { useState } from 'react'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { Link, useLocation } from 'wouter'
 import { useCommands } from '../app/commands.ts'
+import { tellError } from '../app/error-toast.tsx'
 import { Pick, Select, TextArea, TextField } from '../parts/fields.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { Page } from '../parts/page.tsx'
 import { Refused } from '../parts/states.tsx'
 import { after, all, call, queries } from '../server/client.ts'
 import { useDraft } from '../server/drafts.ts'
+import { wordsFor } from '../server/errors.ts'
 import { useAgents, useProjects } from '../server/names.ts'
 import type { AgentCard } from '../server/types.ts'
 
@@ -60,8 +62,11 @@ export default function NewTaskPage() {
         ...(form.project === '' ? {} : { project_id: form.project }),
         ...(form.due === '' ? {} : { deadline: new Date(form.due).toISOString() }),
       })
-      // It exists from here on: where handing it over fails, it is found in the list.
-      if (form.agent !== '') await call('collaboration/task.assign', { task_id: task.id, assignee: form.agent })
+      // It exists from here on, and is not made once more: where handing it over fails, it is shown as it is, with the reason.
+      if (form.agent !== '')
+        await call('collaboration/task.assign', { task_id: task.id, assignee: form.agent }).catch((error: unknown) =>
+          tellError(`The task was created and not handed over. ${wordsFor(error)}`),
+        )
       return task
     },
     onSuccess(task) {
@@ -116,7 +121,7 @@ export default function NewTaskPage() {
           note="Left empty, the task waits until you hand it over."
         />
         {suggested.length > 0 && (
-          <div className="suggested" aria-label="Suggested agents">
+          <div className="suggested">
             <span className="note">Can do this, by their own card:</span>
             {suggested.map((card) => (
               <button type="button" key={card.agent_id} className="btn sm" onClick={() => suggest(card.agent_id)}>

@@ -6,7 +6,7 @@ import { Icon } from '../parts/icon.tsx'
 import { Failed, Skeleton } from '../parts/states.tsx'
 import { ShortId } from '../parts/text.tsx'
 import { after, all, call, queries } from '../server/client.ts'
-import { followLive } from '../server/live.ts'
+import { followLive, steadily } from '../server/live.ts'
 import type { Event, Task } from '../server/types.ts'
 import { TaskActions } from './actions.tsx'
 import { Side } from './side.tsx'
@@ -56,10 +56,13 @@ export default function TaskPage({ id }: { readonly id: string }) {
   const isTakenOver = useTakenOver(task.data)
   useEffect(
     () =>
-      followLive('collaboration/audit.follow', { task_id: id }, () => {
-        void queries.invalidateQueries({ queryKey: ['task', id] })
-        void queries.invalidateQueries({ queryKey: ['grants', id] })
-      }),
+      followLive(
+        'collaboration/audit.follow',
+        { task_id: id },
+        steadily(() =>
+          Promise.all([queries.invalidateQueries({ queryKey: ['task', id] }), queries.invalidateQueries({ queryKey: ['grants', id] })]),
+        ),
+      ),
     [id],
   )
   useEffect(() => {
