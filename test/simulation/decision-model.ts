@@ -96,7 +96,7 @@ const covers = (granted: string, scope: string): boolean =>
 const has = ({ grants }: ModelTask, decision: string, scope: string): boolean =>
   grants.some((one) => one.decision === decision && covers(one.scope, scope))
 
-/** What agents put before people is always the open capability, with a word. */
+/** Agents put always the open capability before people, with a word. */
 const approvalOf = ({ approvals, executor }: ModelTask, capability_id: string, word: string): number =>
   approvals.findIndex((one) => capability_id === 'cap:open' && one.agent === executor && one.word === word)
 

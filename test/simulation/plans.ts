@@ -60,7 +60,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     const expiry = timed
       ? { on_expiry, expires_in: random.pick(['PT1M', 'PT30M', 'PT24H']), default: on_expiry === 'default' ? answer : undefined }
       : {}
-    // What is approved permits an invocation with the arguments that were shown.
+    // An approved action permits an invocation with the arguments that were shown.
     const action = isConfirming ? actionWith : (one: string): object => ({ id: one, kind: 'sql', summary: one, risk: 'high' })
     const proposed_actions = some(isConfirming ? 0.8 : 0.2, () => ['read', 'drop'].map(action))
     const input = { task_id: task.id, kind, prompt: words(id), options, proposed_actions, ...expiry }
