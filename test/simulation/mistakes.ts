@@ -106,7 +106,7 @@ export const mistakes: readonly Mistake[] = [
   ),
   one('index-entry-stays', 'kernel/call/unit-of-work.ts', 'drop.push(entry)', ''),
   one('count-only-grows', 'kernel/call/unit-of-work.ts', 'sum(counted, -1)', ''),
-  one('reply-not-looked-up', 'kernel/kernel.ts', 'if (reply) {', 'if (reply && replyId === undefined) {'),
+  one('reply-not-looked-up', 'kernel/call/command.ts', 'if (!reply) return null', 'return null'),
   one(
     'a-run-waits-after-a-person-delivered',
     'contracts/collaboration-delegation.ts',
@@ -134,15 +134,19 @@ export const mistakes: readonly Mistake[] = [
   {
     name: 'reply-in-a-batch-of-its-own',
     patches: [
-      { file: 'kernel/kernel.ts', find: 'draft.puts.add(keyOf(Reply, replyId))', replace: 'draft.after.delete(keyOf(Reply, replyId))' },
       {
-        file: 'kernel/kernel.ts',
+        file: 'kernel/call/command.ts',
+        find: 'draft.puts.add(keyOf(Reply, reply.id))',
+        replace: 'draft.after.delete(keyOf(Reply, reply.id))',
+      },
+      {
+        file: 'kernel/call/command.ts',
         find: COMMIT,
         replace: `${COMMIT}
-    if (replyId !== undefined) {
+    if (reply !== null) {
       const note = draftAt(draft.at)
-      note.after.set(keyOf(Reply, replyId), { id: replyId, digest, output: withoutSecrets(op, output as Value), at: draft.at })
-      note.puts.add(keyOf(Reply, replyId))
+      note.after.set(keyOf(Reply, reply.id), { ...reply, output: withoutSecrets(op, output as Value), at: draft.at })
+      note.puts.add(keyOf(Reply, reply.id))
       await store.commit(batchOf(note))
     }`,
       },
@@ -150,7 +154,7 @@ export const mistakes: readonly Mistake[] = [
   },
   one(
     'loser-does-not-decide-again',
-    'kernel/kernel.ts',
+    'kernel/call/command.ts',
     COMMIT,
     `if (!isEmpty(draft)) {
       const batch = batchOf(draft)
@@ -317,7 +321,7 @@ export const mistakes: readonly Mistake[] = [
     'an-answer-in-the-inbox-is-lost',
     'contracts/execution-collaboration.ts',
     "checkpoint?.state === 'pending' || actor !== SYSTEM_ID ? checkpoint",
-    "checkpoint?.state === 'resolved' ? checkpoint",
+    "checkpoint?.state === 'resolved' && actor !== SYSTEM_ID ? checkpoint",
   ),
   one(
     'a-rejection-approves',
@@ -500,11 +504,11 @@ export const mistakes: readonly Mistake[] = [
   ),
   one(
     'effect-before-its-intent',
-    'kernel/kernel.ts',
+    'kernel/call/command.ts',
     'if (pending) effects.begin(pending.id)',
     'if (pending) { effects.begin(pending.id); void effects.perform(pending, op.effect!.port, wanted!.request).catch(() => undefined) }',
   ),
-  one('repeated-call-does-not-join', 'kernel/kernel.ts', 'if (joined) return { output: null, outcome: () => joined }', ''),
+  one('repeated-call-does-not-join', 'kernel/call/command.ts', 'if (joined) return { output: null, outcome: () => joined }', ''),
   one(
     'outcome-is-not-remembered',
     'kernel/call/effects.ts',

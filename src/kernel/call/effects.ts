@@ -88,7 +88,8 @@ export function createEffects(perform: Perform | undefined, call: (name: string,
   }
 }
 
-type Remembered = { readonly id: string; readonly digest: string }
+/** An answer that is kept: its id, and the digest of what was asked. */
+export type Remembered = { readonly id: string; readonly digest: string }
 
 /** The intent goes into the batch of the call, and with it the note that its outcome is open. */
 export function beginIn(

@@ -6,7 +6,7 @@ import { limits } from '../limits.ts'
 import type { Wish } from '../declare/operation.ts'
 import type { Hint } from '../log/store.ts'
 
-export type Seat = {
+export type Waiter = {
   /** Before it looks, so that nothing that comes while it looks is missed. */
   listen(wish: Wish | null, actor: string): void
   /** True: look again. False: answer with what there is. `again`: when time alone may bring something. */
@@ -15,7 +15,7 @@ export type Seat = {
 }
 
 export type Waiting = {
-  seat(signal: AbortSignal | undefined): Seat
+  waiter(signal: AbortSignal | undefined): Waiter
   /** By the names of what was committed. */
   ring(wakes: Hint['wakes']): void
   /** Everybody is answered, and nobody waits any more. */
@@ -68,7 +68,7 @@ export function createWaiting(now: () => number, sleep: Clock['sleep'] | undefin
     }
   }
 
-  function seat(signal: AbortSignal | undefined): Seat {
+  function waiter(signal: AbortSignal | undefined): Waiter {
     let sits: { readonly bell: string; readonly actor: string; readonly until: number } | null = null
     let isRung = false
     let wake: AbortController | null = null
@@ -113,7 +113,7 @@ export function createWaiting(now: () => number, sleep: Clock['sleep'] | undefin
   }
 
   return {
-    seat,
+    waiter,
     ring(wakes) {
       if (bells.size === 0) return
       for (const bell of wakes === 'all' ? bells.keys() : wakes) for (const ring of bells.get(bell) ?? []) ring()

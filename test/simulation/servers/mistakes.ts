@@ -60,7 +60,7 @@ export const serverMistakes: readonly Mistake[] = [
   ),
   one(
     'an-intent-of-unknown-outcome-stays-open',
-    'kernel/kernel.ts',
+    'kernel/call/command.ts',
     'if (draft.wanted && isUnknown(error)) void concludeLost',
     'if (draft.wanted && error === null) void concludeLost',
   ),
@@ -70,7 +70,7 @@ export const serverMistakes: readonly Mistake[] = [
     '// Leases that others took while this server was held up are theirs: seen before it is sure again.\n',
     'kept = began\n',
   ),
-  one('a-lost-wait-ends-the-server', 'kernel/kernel.ts', 'outcome.catch(() => undefined)\n    return outcome', 'return outcome'),
+  one('a-lost-wait-ends-the-server', 'kernel/call/command.ts', 'outcome.catch(() => undefined)\n    return outcome', 'return outcome'),
   one('a-hint-is-the-truth', 'kernel/log/group-commit.ts', 'fresh: backend.news ? (since)', 'fresh: backend.news === null ? (since)'),
   one('two-hold-a-lease-for-a-moment', 'workers/leases.ts', 'const SURE_MS = (LEASE_MS * 2) / 3', 'const SURE_MS = LEASE_MS * 2'),
   {

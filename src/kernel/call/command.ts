@@ -1,0 +1,296 @@
+// One command, step by step. An attempt is one object, and each step a function on it: understand, replay, pay, decide, remember, commit. An attempt
+// that lost a race is made again from the start, which is safe because deciding has no effects.
+import type { Caller, CallOptions, KernelOptions } from '../types.ts'
+import { authorize, SYSTEM, type Actor } from '../declare/access.ts'
+import { Conflict, Refusal } from '../declare/errors.ts'
+import type { Command, Contract, Read, Wish } from '../declare/operation.ts'
+import { assertMatches, keyOf, parse } from '../declare/schema.ts'
+import { createLanes } from '../codec/key-mutex.ts'
+import { canonical } from '../log/canonical-json.ts'
+import { sha256 } from '../log/hash-chain.ts'
+import { refuseHidden, Reply } from '../log/outbox-document.ts'
+import type { Value } from '../log/store.ts'
+import type { Tail } from '../log/tail.ts'
+import { limits } from '../limits.ts'
+import { timestampOf } from '../ports/clock.ts'
+import { contextOf, type Given } from './context.ts'
+import type { Denials } from './denials.ts'
+import { beginIn, concludeIn, concludeLost, outcomeElsewhere, type Answer, type Effects, type Remembered } from './effects.ts'
+import { errandsIn } from './errands-at-once.ts'
+import type { Reading } from './query.ts'
+import type { Quota } from './quota.ts'
+import {
+  askedFor,
+  asContractsSee,
+  asLeftByTheBatch,
+  effectsIn,
+  expectProof,
+  inputOf,
+  replyIdOf,
+  withoutSecrets,
+  type Registry,
+  type Served,
+} from './registry.ts'
+import { batchOf, draftAt, isEmpty, record, subjectsIn, type Draft, type DraftFact } from './unit-of-work.ts'
+import type { Waiter } from './waiters.ts'
+
+/** A command as it was asked for. */
+export type Asked = {
+  readonly served: Served
+  readonly raw: unknown
+  readonly caller: Caller
+  readonly options: CallOptions
+  /** Of a call that waits for something to answer with. */
+  readonly waiter: Waiter | null
+  /** It has not looked before: it pays. */
+  readonly isFirst: boolean
+}
+
+/** One attempt at it. */
+type Attempt = {
+  readonly name: string
+  readonly protocol: string
+  readonly op: Command
+  readonly actor: Actor
+  readonly draft: Draft
+  readonly input: unknown
+  readonly wish: Wish | null
+  readonly isFirst: boolean
+  /** Under which its answer is kept; null: it came without a key. */
+  readonly reply: Remembered | null
+}
+
+/** A decision to take: that of the call, or a consequence of a fact. */
+type Deciding = {
+  readonly protocol: string
+  readonly op: Command
+  readonly input: unknown
+  readonly actor: Actor
+  /** The fact that it follows from. */
+  readonly cause: number | null
+}
+
+export type Attempted = Answer & { readonly nothing: Draft['nothing']; readonly actor: Actor }
+
+type Parts = {
+  readonly options: KernelOptions
+  readonly given: Given
+  readonly registry: Registry
+  readonly denials: Denials
+  readonly quota: Quota
+  readonly reading: Reading
+  readonly effects: Effects
+  readonly tail: Tail
+  readerAs(draft: Draft, actor: Actor): Read
+  call(name: string, input: unknown, as: Actor): Promise<unknown>
+}
+
+export type Commands = {
+  run(asked: Asked): Promise<Attempted>
+  /** Everything but the decision: its subject is there, the actor may, and the rules hold. */
+  admit(draft: Draft, op: Command, input: unknown, actor: Actor): Promise<unknown>
+  conflicts(): number
+}
+
+export function createCommands(parts: Parts): Commands {
+  const { options, given, registry, denials, quota, reading, effects, tail, readerAs, call } = parts
+  const { store, now } = options
+  const { newId, notary } = given
+  const concluding = effectsIn(registry)
+  const following = Map.groupBy(options.contracts, (contract: Contract) => contract.on)
+  const lanes = createLanes()
+  const checksAnswers = options.checksAnswers ?? true
+  let conflicts = 0
+
+  async function run({ served, raw, caller, options: { key, received, since }, waiter, isFirst }: Asked): Promise<Attempted> {
+    const { protocol } = served
+    const op = served.op as Command
+    const name = `${protocol}/${op.name}`
+    // A call that names a checksum need not have the bytes: that they were sent is proven by receiving them.
+    if (op.upload && !received) throw new Refusal('INVALID_REQUEST', `${name} takes bytes: send them with PUT over HTTP`)
+    let leave: (() => void) | undefined
+    const began = now()
+    try {
+      for (let attempt = 1; ; attempt++) {
+        const isVeryFirst = isFirst && attempt === 1
+        const barrier = store.fresh(isVeryFirst ? since : undefined)
+        if (barrier) await barrier
+        const draft = draftAt(timestampOf(now()), received)
+        const found = typeof caller === 'function' ? caller() : caller
+        const actor = found instanceof Promise ? await found : found
+        if (actor.kind === 'agent') options.presence?.heard(actor.id)
+        try {
+          const input = inputOf(op, raw, actor)
+          const wish = waiter && op.waits!(input, actor)
+          waiter?.listen(wish, actor.id)
+          if (isVeryFirst) reading.admit(actor)
+          const reply = key === undefined ? null : replyFor(op, name, input, draft, actor, key)
+          const answer = await once({ name, protocol, op, actor, draft, input, wish, isFirst: isVeryFirst, reply })
+          return { ...answer, nothing: draft.nothing, actor }
+        } catch (error) {
+          if (draft.wanted) effects.drop(draft.wanted.id)
+          if (draft.wanted && isUnknown(error)) void concludeLost({ store, sleep: options.sleep }, draft.wanted.id, call)
+          if (error instanceof Conflict && (await mayTryAgain(attempt, began))) {
+            conflicts++
+            // Two losers over one document would lose again together: from now on they go one after the other.
+            leave ??= await lanes.enter(error.key)
+            continue
+          }
+          if (error instanceof Refusal && attempt < limits.attemptsMax && (await isAnsweredByNow(draft, actor, key))) continue
+          if (error instanceof Refusal) denials.record(draft, name, actor, error)
+          throw error
+        }
+      }
+    } finally {
+      leave?.()
+    }
+  }
+
+  /** The id of its answer, and the digest that a repeated call must have again. */
+  function replyFor(op: Command, name: string, input: unknown, { received }: Draft, actor: Actor, key: string): Remembered {
+    const asked = `${name} ${canonical(askedFor(op, input))}${received?.checksum ?? ''}`
+    return { id: replyIdOf(actor, key), digest: op.hides ? notary.commit(asked) : sha256(asked) }
+  }
+
+  /** Nobody knows whether it was committed. */
+  const isUnknown = (error: unknown): boolean => error instanceof Refusal && error.details?.['outcome'] === 'unknown'
+
+  /** The same call came twice at once, and the other one was first: what it met was its own effect, so it gets the same answer. */
+  async function isAnsweredByNow({ before }: Draft, actor: Actor, key: string | undefined): Promise<boolean> {
+    const reply = key === undefined ? null : keyOf(Reply, replyIdOf(actor, key))
+    return reply !== null && before.get(reply) === null && (await store.read([reply]))[0] !== undefined
+  }
+
+  /** Among several servers some lose more often: they go on for a while, after pauses that differ, so that the same do not meet again. */
+  async function mayTryAgain(attempt: number, began: number): Promise<boolean> {
+    if (attempt < limits.attemptsMax) return true
+    if (!store.isShared || !options.sleep || now() - began > limits.attemptsMs) return false
+    const [chance = 0] = options.entropy(1)
+    await options.sleep(1 + (Math.min(limits.attemptPauseMsMax, 5 * attempt) * chance) / 256, new AbortController().signal)
+    return true
+  }
+
+  async function once(attempt: Attempt): Promise<Answer> {
+    const again = attempt.reply && (await replay(attempt, attempt.reply))
+    if (again) return again
+    const paid = pay(attempt)
+    if (paid) await paid
+    const output = await decide(attempt)
+    await remember(attempt, output)
+    return commit(attempt, output)
+  }
+
+  /** The answer that the same call had before; null: it had none. */
+  async function replay({ draft, actor }: Attempt, { id, digest }: Remembered): Promise<Answer | null> {
+    const reply = await readerAs(draft, SYSTEM).maybe(Reply, id)
+    if (reply && reply.digest !== digest)
+      throw new Refusal('CONFLICT', 'this idempotency key was used before with another body', { reason: 'idempotency_key_reused' })
+    // Looked for at once: what is under way may end while something else is waited for.
+    const joined = reply?.pending === undefined ? undefined : (effects.joined(reply.pending) ?? elsewhere(reply.pending, id))
+    if (reply) await refuseHidden(readerAs(draft, actor), draft, reply.about ?? [])
+    if (joined) return { output: null, outcome: () => joined }
+    if (!reply) return null
+    reading.again(actor)
+    return { output: reply.output }
+  }
+
+  /** A process alone does everything itself: what it does not know of was left open by a crash, and is answered as it stands. */
+  function elsewhere(id: string, replyId: string): Promise<unknown> | undefined {
+    if (!store.isShared) return undefined
+    const outcome = outcomeElsewhere({ store, tail, sleep: options.sleep }, id, replyId)
+    // It may fail before the call has come so far as to wait for it: that must not be a failure that nobody caught.
+    outcome.catch(() => undefined)
+    return outcome
+  }
+
+  /** Once for all attempts: a call that lost a race, or has waited, has paid already. */
+  function pay({ op, actor, isFirst }: Attempt): Promise<void> | undefined {
+    if (op.effect) effects.refuseWithoutPort(op.effect)
+    return isFirst && (actor.kind === 'agent' || (op.asks && actor.kind === 'service')) ? quota.take(op, actor.id) : undefined
+  }
+
+  async function decide({ protocol, op, input, actor, draft }: Attempt): Promise<unknown> {
+    const output = await decideInto(draft, { protocol, op, input, actor, cause: null })
+    const { wanted } = draft
+    const elsewhereOnly = op.effect && wanted ? (options.doneElsewhere?.(op.effect.port, wanted.request) ?? null) : null
+    if (elsewhereOnly !== null) throw new Refusal('UNAVAILABLE', elsewhereOnly, { retry_after: 1 })
+    return output
+  }
+
+  async function decideInto(draft: Draft, { protocol, op, input, actor, cause }: Deciding): Promise<unknown> {
+    if (++draft.consequences > limits.consequencesMax) throw new Error('contracts call each other without end')
+    const { state, allowed, context } = await admit(draft, op, input, actor)
+    const decision = op.decide(state, input, context)
+    if (cause === null) draft.nothing = decision.nothing ?? null
+    const first = draft.facts.length
+    const behalf = actor.behalf ?? allowed.behalf(actor, state)
+    const as: Actor = behalf === null ? actor : { ...actor, behalf }
+    record(draft, newId, protocol, decision, as, actor.basis ?? { kind: 'role', id: allowed.name }, cause)
+    for (const { doc, id, value, isNew } of decision.puts ?? []) {
+      if (isNew !== true) await readerAs(draft, SYSTEM).raw(doc, id)
+      draft.after.set(keyOf(doc, id), value)
+      draft.puts.add(keyOf(doc, id))
+    }
+    // Depth first, in the order of the facts: the record reads as cause, then consequence.
+    const before = draft.consequences
+    for (let i = 0; i < decision.facts.length; i++) await drawConsequences(draft, draft.facts[first + i]!, first + i, actor)
+    // A contract cannot call what has an effect, so this is the call's own.
+    draft.wanted ??= decision.effect ?? null
+    const output = draft.consequences === before ? decision.output : asLeftByTheBatch(draft, decision)
+    if (checksAnswers) assertMatches(op.output, output, op.name)
+    return output
+  }
+
+  async function admit(draft: Draft, op: Command, input: unknown, actor: Actor) {
+    const context = contextOf(given, actor, draft)
+    const state: unknown = await op.load(readerAs(draft, actor), input, context)
+    const allowed = authorize(op.name, op.callers, actor, state)
+    const broken = op.requires.find((rule) => !rule.holds(state, input, context))
+    if (broken) throw new Refusal(broken.code, broken.refusalFor?.(state, input, context) ?? broken.refusal)
+    return { state, allowed, context }
+  }
+
+  async function drawConsequences(draft: Draft, made: DraftFact, cause: number, actor: Actor): Promise<void> {
+    for (const contract of following.get(made.action) ?? []) {
+      const { protocol, op } = registry.get(contract.call) as { protocol: string; op: Command }
+      const about = asContractsSee(draft, made, actor)
+      if (contract.when && !contract.when(about)) continue
+      const input = await contract.input(about, readerAs(draft, SYSTEM))
+      const basis = contract.basis?.(about) ?? { kind: 'contract', id: contract.name }
+      const as: Actor = contract.as === 'actor' ? actor : { ...SYSTEM, behalf: actor.behalf ?? actor.id, basis }
+      try {
+        for (const one of input === null ? [] : [input].flat())
+          await decideInto(draft, { protocol, op, input: parse(op.input, one), actor: as, cause })
+      } catch (error) {
+        throw error instanceof Refusal && !(error instanceof Conflict) && contract.refused ? contract.refused(error) : error
+      }
+    }
+  }
+
+  /**
+   * The answer, for a call that comes again with the same key. That nothing came in time is not worth remembering: who asks again waits again. Nor is a
+   * look at the state of that time: who looks again must still be allowed to.
+   */
+  async function remember({ name, op, input, draft, wish, reply }: Attempt, output: unknown): Promise<void> {
+    const isLook = op.finish !== undefined && isEmpty(draft)
+    if (reply !== null && !isLook && (wish === null || draft.nothing === null)) {
+      const open = draft.wanted === null ? {} : { pending: draft.wanted.id }
+      const kept = withoutSecrets(op, output as Value)
+      draft.after.set(keyOf(Reply, reply.id), { ...reply, output: kept, at: draft.at, about: subjectsIn(draft), ...open })
+      draft.puts.add(keyOf(Reply, reply.id))
+    }
+    if (concluding.has(name)) await concludeIn(draft, readerAs(draft, SYSTEM), (input as { id: string }).id, output as Value)
+  }
+
+  async function commit({ op, actor, draft, reply }: Attempt, output: unknown): Promise<Answer> {
+    const { wanted } = draft
+    expectProof(draft, actor)
+    const pending = op.effect && wanted ? beginIn(draft, wanted, op.effect, actor, reply, options.node?.()) : null
+    if (pending) effects.begin(pending.id)
+    if (!isEmpty(draft)) await store.commit(batchOf(draft))
+    if (pending) return { output, outcome: () => effects.perform(pending, op.effect!.port, wanted!.request) }
+    return options.doesErrands ? { output, errands: errandsIn(draft) } : { output }
+  }
+
+  return { run, admit, conflicts: () => conflicts }
+}
