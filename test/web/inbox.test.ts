@@ -1,7 +1,7 @@
 // The inbox in a real browser: rows, tabs, filters, deciding with undo, races, batches, and what must never be shown as decided.
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, test } from 'node:test'
-import { decided, rowOf, sendNow, until } from '../support/browser/acts.ts'
+import { decided, pressUntil, rowOf, sendNow, until } from '../support/browser/acts.ts'
 import { busyWeek } from '../support/browser/scenes.ts'
 import { shoot } from '../support/browser/shots.ts'
 import { openStage, type Stage } from '../support/browser/stage.ts'
@@ -152,8 +152,8 @@ describe('deciding', () => {
     const asked = await stage.ask('robin', { item: 'Rotate the keys', details: { host: 'log-1' } }, { risk: 'R1' })
     const page = await stage.open('maya', `/inbox/${asked.id}`, { viewport: { width: 1280, height: 720 } })
     await page.getByRole('button', { name: 'Approve' }).and(page.locator(':not([aria-disabled])')).waitFor()
-    await page.keyboard.press('a')
-    await page.getByTestId('undo-toast').waitFor()
+    // No key decides in the first moments of an item.
+    await pressUntil(page, 'a', page.getByTestId('undo-toast'))
     await page.keyboard.press('z')
   })
 

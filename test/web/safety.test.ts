@@ -121,6 +121,7 @@ test('keys alone: reject with a reason, choose an option, edit, answer, review',
   await page.evaluate("localStorage.setItem('single-keys', 'off')")
   await page.goto(`${stage.url}/inbox/${week['rename'].id}`)
   await page.getByRole('button', { name: 'Approve' }).and(page.locator(':not([aria-disabled])')).waitFor()
+  await page.waitForTimeout(400) // in the first moments of an item no key decides, whatever is switched on
   await page.keyboard.press('a')
   await page.keyboard.press('r')
   await page.waitForTimeout(200)
