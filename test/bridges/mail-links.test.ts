@@ -40,7 +40,7 @@ test('the link of a mail confirms an address with a button, and another one stop
   const server = await startServer(config, { log: createLog('silent'), onFatal: (error) => assert.fail(String(error)) })
   t.after(() => server.stop())
   const link = await server.ownerLink()
-  const signedIn = await fetch(link!, { method: 'POST', redirect: 'manual' })
+  const signedIn = await fetch(link!, { redirect: 'manual' })
   const cookie = signedIn.headers.get('set-cookie')!.split(';', 1)[0]!
   const call = async (operation: string, input: object): Promise<any> => {
     const headers = { 'content-type': 'application/json', cookie, origin: server.url }
