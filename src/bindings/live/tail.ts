@@ -100,22 +100,24 @@ export function createTail(store: Store, record: RecordTail, { isAnyWatched, isW
   })
 
   async function run(): Promise<void> {
+    let rests = false
     try {
-      while (spans.length > 0 && !stopped) {
+      while (spans.length > 0 && !stopped && !rests) {
         const span = spans[0]!
         const page = await store.facts({ by: 'position' }, { after: span.from - 1, limit: Math.min(PAGE, span.to - span.from + 1) })
         for (const fact of page) if (fact.position <= span.to) take(fact, routesIn(JSON.parse(fact.line) as Line))
         span.from = Math.max(span.from, (page.at(-1)?.position ?? span.to) + 1)
         if (span.from > span.to) spans.shift()
         tell()
-        if (restUntil > performance.now()) break
+        rests = restUntil > performance.now()
       }
     } catch (error) {
       // The span is still there: the next look tries again.
       if (!stopped) failed(error)
     }
     running = false
-    if (!stopped && restUntil > performance.now()) schedule()
+    // Also where the rest is over by now: otherwise what is left would wait for the next look.
+    if (!stopped && rests) schedule()
   }
 
   return {
