@@ -48,6 +48,8 @@ const coded = (code: string, words: string): Error => Object.assign(new Error(wo
 const ended = (): Error => new Error('the connection ended')
 
 export function createDatabase({ disk, random, scheduler, isFaulty, happened, onApplied }: DatabaseOptions): Database {
+  // In one history of four the way to the database is bad: outcomes that nobody knows meet one another there.
+  const losses = random.chance(0.25) ? 6 : 1
   const rows: GroupRow[] = []
   const reads = memoryReads(disk)
   const cuts = new Set<Life>()
@@ -143,7 +145,7 @@ export function createDatabase({ disk, random, scheduler, isFaulty, happened, on
       gathered = []
       if (trip.length === 0) return
       for (const one of trip) pending.add(one)
-      if (isCut(life) || sometimes(0.015, 'lost on the way')) return scheduler.park('connection broke', sever, life)
+      if (isCut(life) || sometimes(0.015 * losses, 'lost on the way')) return scheduler.park('connection broke', sever, life)
       scheduler.park('to the database', () => execute(trip, []))
     }
 
@@ -160,7 +162,7 @@ export function createDatabase({ disk, random, scheduler, isFaulty, happened, on
         outcomes.push(done(one))
       }
       if (writes !== null) idle = scheduler.later(IDLE_MS, end)
-      if (isCut(life) || sometimes(0.03, 'answer of the database lost')) {
+      if (isCut(life) || sometimes(0.03 * losses, 'answer of the database lost')) {
         scheduler.park('connection broke', sever, life)
         return
       }

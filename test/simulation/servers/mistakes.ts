@@ -53,18 +53,6 @@ export const serverMistakes: readonly Mistake[] = [
     'const { node, names } = options\n  const monotonic = (): number => clock.now()\n  const call',
   ),
   one(
-    'news-beside-an-unknown-outcome-is-passed-over',
-    'stores/postgres/feed.ts',
-    'if (last <= applied) return null',
-    'if (since > applied || last <= applied) return null',
-  ),
-  one(
-    'an-intent-of-unknown-outcome-stays-open',
-    'kernel/call/command.ts',
-    'if (draft.wanted && isUnknown(error)) void concludeLost',
-    'if (draft.wanted && error === null) void concludeLost',
-  ),
-  one(
     'sure-before-it-knows-what-it-holds',
     'workers/leases.ts',
     '// Leases that others took while this server was held up are theirs: seen before it is sure again.\n',
