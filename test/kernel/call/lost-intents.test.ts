@@ -7,8 +7,8 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { createKernel } from '#kernel/kernel.ts'
 import type { Line } from '#kernel/log/hash-chain.ts'
 import { memoryStore } from '#stores/memory.ts'
-import { SCOPE, simProtocol } from '../simulation/servers/protocol.ts'
-import { seededEntropy } from '../support/in-process/world.ts'
+import { SCOPE, simProtocol } from '../../simulation/servers/protocol.ts'
+import { seededEntropy } from '../../support/in-process/world.ts'
 
 const alice: Actor = { id: 'user_alice', kind: 'human', projects: new Map([[SCOPE, 'member' as const]]) }
 
