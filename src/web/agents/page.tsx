@@ -159,7 +159,7 @@ export default function AgentsPage() {
   const live = runs.filter(isLive)
   const ended = runs.filter((run) => !live.includes(run)).slice(0, 10)
   return (
-    <Page title="Agents" about="Who works here, who answers for them, and what they are doing now.">
+    <Page title="Agents" about="The agents of your projects, the people who answer for them, and the work they do now.">
       {live.length + ended.length > 0 && (
         <section className="block">
           <h2 className="h">

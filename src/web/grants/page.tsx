@@ -61,7 +61,7 @@ export default function GrantsPage() {
     getNextPageParam: (page) => page.next_cursor,
   })
   return (
-    <Page title="Grants" about="What you allowed or denied beforehand. Whatever a grant answers, nobody is asked.">
+    <Page title="Grants" about="Work that you allowed or denied beforehand: where a grant answers, nobody is asked.">
       <Loaded from={grants} what="The list of grants">
         {({ pages }) => {
           const items = pages.flatMap((page) => page.items)

@@ -152,7 +152,7 @@ export default function RecordPage() {
         <div className="row head">
           <div className="grow">
             <h1>Record</h1>
-            <p className="muted">What happened, who did it, and by what right.</p>
+            <p className="muted">Everything that happened, with its actor and the right it was done by.</p>
           </div>
           <div className="row wrap actions">
             <button

@@ -50,14 +50,14 @@ export default function ReviewsPage() {
     refetchInterval: 15_000,
   })
   return (
-    <Page title="Reviews" about="What agents delivered, before it counts as done.">
+    <Page title="Reviews" about="Deliveries of agents, before they count as done.">
       <Loaded from={tasks} what="The list of reviews">
         {(found) => {
           const isMine = ({ ownership, reviewers }: Task): boolean => ownership.principal === me || reviewers.includes(me)
           if (found.length === 0)
             return (
               <Empty icon="check" tone="ok" title="Nothing to review">
-                <p>What agents deliver appears here.</p>
+                <p>Deliveries of agents appear here.</p>
               </Empty>
             )
           return (
