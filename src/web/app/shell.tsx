@@ -153,7 +153,7 @@ function ConnectionBanner() {
   if (connection === 'offline')
     return (
       <Banner tone="bad" icon="wifi">
-        <span role="status">You are offline. What you see is {since} old; nothing can be decided.</span>
+        <span role="status">You are offline. This view is {since} old; nothing can be decided.</span>
       </Banner>
     )
   if (Date.now() - brokeAt < 5_000) return null

@@ -118,7 +118,7 @@ export function Snooze(props: Props) {
           { value: 'tomorrow', words: 'Tomorrow', note: 'at 9:00' },
         ]}
       />
-      <p className="note">Only for you. What is late or was escalated comes back by itself.</p>
+      <p className="note">Only for you. A late or escalated item comes back by itself.</p>
     </Act>
   )
 }

@@ -29,7 +29,7 @@ export function GrantPreview({ task_id, scope }: { readonly task_id: string; rea
   return (
     <div className="preview" data-testid="grant-preview" aria-busy={preview.isFetching}>
       {error !== null ? (
-        <p className="muted">What it would have answered is not known: {wordsFor(error)}</p>
+        <p className="muted">The number of requests that it would have answered is not known: {wordsFor(error)}</p>
       ) : data === undefined ? (
         <p className="muted">Looking at the last {DAYS} days…</p>
       ) : (

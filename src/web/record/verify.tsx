@@ -77,7 +77,11 @@ export function VerifyResult({ checked }: { readonly checked: Checked }) {
             <ul>
               <li>
                 <Icon name="check" />
-                <span>{isTask ? 'The stored task is the one that its events describe.' : 'No event in it was changed, removed or put in between.'}</span>
+                <span>
+                  {isTask
+                    ? 'The stored task is the one that its events describe.'
+                    : 'No event in it was changed, removed or put in between.'}
+                </span>
               </li>
               {!isTask && (
                 <li>

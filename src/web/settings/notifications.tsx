@@ -79,7 +79,7 @@ function NewChannel({ told }: { told(secret: string | null): void }) {
           type="time"
           value={to}
           onChange={(event) => setTo(event.target.value)}
-          note="What is critical breaks through."
+          note="Critical items break through."
         />
       </div>
     </AddForm>

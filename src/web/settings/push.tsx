@@ -34,7 +34,7 @@ export function PushHere() {
     <section className="card form">
       <h3 className="h">This browser</h3>
       <p className="note">
-        A push says that something waits, with its title. What is small and has nothing but a title can be approved or rejected in it.
+        A push says that something waits, with its title. A small item with nothing but a title can be approved or rejected in it.
       </p>
       <Refused
         error={
