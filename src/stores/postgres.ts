@@ -10,7 +10,7 @@ import type { AtRest } from '#kernel/log/sealed-documents.ts'
 import type { Key, Store } from '#kernel/log/store.ts'
 import { createFeed, FEED, type FeedRow } from './postgres/feed.ts'
 import { createHints } from './postgres/hints.ts'
-import { ask, createLink, isLost, unavailableFor, type Link } from './postgres/link.ts'
+import { ask, createLink, isLost, letsNobodyIn, unavailableFor, type Link } from './postgres/link.ts'
 import { documentsIn, entriesIn, factsIn, inspectionIn, keysIn, placeIn, seekIn, walksIn, type Query } from './postgres/reads.ts'
 import { migrate } from './postgres/schema.ts'
 import { inDb } from './postgres/text.ts'
@@ -147,8 +147,7 @@ function queryOn(link: Link, told: (isReachable: boolean) => void, mostMs = READ
         return rows
       } catch (error) {
         const refusal = unavailableFor(error)
-        // Also one that takes no connection: whatever it says instead of an answer, nothing can be answered here.
-        if (refusal) told(false)
+        if (letsNobodyIn(error)) told(false)
         if (error instanceof Refusal || !isLost(error)) throw refusal ?? error
         link.drop()
         const pauseMs = backoffMs(20, 500, attempt)

@@ -139,10 +139,7 @@ export interface Store {
   barriers(): number
   /** Refused as Damaged where one of them is not what the record says. */
   read(keys: readonly Key[]): Promise<(Versioned | undefined)[]>
-  /**
-   * The same for one that lies at hand, without waiting; null: there is none, undefined: it must be read. A store that has to ask a database has
-   * no such thing.
-   */
+  /** The same for one that lies at hand, without waiting; null: there is none, undefined: it must be read. */
   peek?(key: Key): Versioned | null | undefined
   /** Index entries in byte order: after < entry < end; in reverse from the end. */
   scan(after: string, end: string, limit: number, reverse?: boolean): Promise<string[]>

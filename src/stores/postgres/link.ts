@@ -180,6 +180,9 @@ const ASKS_AGAIN = new Set(['40001', '40P01'])
 export const codeOf = (error: unknown): string => (error as { code?: unknown }).code?.toString() ?? ''
 const isSqlState = (code: string): boolean => /^[0-9A-Z]{5}$/.test(code) && !code.startsWith('E')
 export const isLost = (error: unknown): boolean => error instanceof Lost || !isSqlState(codeOf(error)) || ENDED.has(codeOf(error))
+const SHUT = new Set(['53300', '28P01', '28000', '3D000'])
+/** Nothing can be asked of it: the way is lost, or it takes no connection. One that refuses a statement can still be asked others. */
+export const letsNobodyIn = (error: unknown): boolean => isLost(error) || SHUT.has(codeOf(error))
 /** Serializable engines may say so of any statement. */
 export const asksAgain = (error: unknown): boolean => ASKS_AGAIN.has(codeOf(error))
 

@@ -14,8 +14,10 @@ import { capital, useAgents, useGoals, useMe, useNameOf } from '../server/names.
 import type { Agent, AgentCard, Run } from '../server/types.ts'
 
 const isLive = ({ state }: Run): boolean => state === 'running' || state === 'blocked'
-/** One socket carries so many streams, and each task is a call: of further ones the pages of the tasks tell. */
+/** One socket carries so many streams, and each task is a call: further ones are looked at now and then, and on the pages of the tasks. */
 const TASKS_MAX = 16
+/** A look is many rows, and in a busy project something happens all the time: reading is paid for. */
+const PAUSE_MS = 1_000
 /** Nobody tells of a task that has only begun, or of one that is shared from now on. */
 const NOW_AND_THEN_MS = 60_000
 
@@ -30,12 +32,12 @@ async function runsOf(project_id: string, isKept: boolean): Promise<readonly Run
 /** Runs of everything that one may read. Owners follow all that happens in their projects; others the tasks whose runs they see. */
 function useRuns(): readonly Run[] {
   const me = useMe().data
-  const projects = (me?.projects ?? []).map(({ project_id, role }) => ({ project_id, isKept: me?.owner === true || role === 'owner' }))
+  const projects = (me?.projects ?? []).map(({ project_id, role }) => ({ project_id, isKept: role === 'owner' }))
   const found = useQueries({
     queries: projects.map(({ project_id, isKept }) => ({
       queryKey: ['runs', project_id, isKept],
       queryFn: () => runsOf(project_id, isKept),
-      refetchInterval: isKept ? (false as const) : NOW_AND_THEN_MS,
+      refetchInterval: NOW_AND_THEN_MS,
     })),
   })
   const runs = found.flatMap(({ data }) => data ?? [])
@@ -43,9 +45,9 @@ function useRuns(): readonly Run[] {
   const others = runs.filter((run) => isLive(run) && !kept.includes(run.project_id)).flatMap(({ task_id }) => task_id ?? [])
   const tasks = [...new Set(others)].slice(0, TASKS_MAX)
   useEffect(() => {
-    const look = steadily(() => queries.invalidateQueries({ queryKey: ['runs'] }))
+    const look = steadily(() => queries.invalidateQueries({ queryKey: ['runs'] }), PAUSE_MS)
     const left = [
-      ...kept.map((project_id) => followLive('collaboration/audit.follow', { project_id }, look)),
+      ...kept.slice(0, TASKS_MAX).map((project_id) => followLive('collaboration/audit.follow', { project_id }, look)),
       ...tasks.map((task_id) => followLive('delegation/run.follow', { task_id, all: true }, look)),
       onNews(look),
     ]

@@ -191,7 +191,10 @@ export function DecisionBar({ item, isStale, isReadToEnd, accepted }: Props) {
           <p className="note" role="status">
             {outgoing.phase === 'held' ? (
               <>
-                <HeldWords one={outgoing} />. Nothing is sent yet.
+                <span aria-hidden="true">
+                  <HeldWords one={outgoing} />.{' '}
+                </span>
+                Nothing is sent yet.
               </>
             ) : (
               'Sending. It is decided when its receipt is here.'

@@ -32,7 +32,7 @@ const asks: Readonly<Record<Row['kind'], (item: Row) => string>> = {
   choice: () => 'asks for your decision',
   input: () => 'asks for your answer',
   escalation: () => 'asks how to go on',
-  interrupt: () => 'has interrupted the agent',
+  interrupt: () => 'interrupted the agent',
   review: () => 'has delivered and asks for your review',
 }
 
@@ -218,14 +218,7 @@ export function ItemDetail({ id, row, place, back, next }: Props & { readonly ro
 
 function Coming({ row, place, back }: Pick<Props, 'place' | 'back'> & { readonly row: Row }) {
   return (
-    <article
-      className="detail"
-      data-testid="item-detail"
-      data-request-id={row.request_id}
-      data-status={row.status}
-      aria-labelledby="item-title"
-      aria-busy="true"
-    >
+    <article className="detail" data-testid="item-coming" aria-labelledby="item-title" aria-busy="true">
       <Topbar place={place} back={back} />
       <div className="scroll">
         <div className="measure">

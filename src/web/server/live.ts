@@ -111,12 +111,12 @@ addEventListener('online', () => {
 
 const TOGETHER_MS = 60
 /** Looks anew when it is told to: once for a burst, never twice at a time, and once more for what came meanwhile, so that news without a pause are shown all the same. */
-export function steadily(look: () => Promise<unknown>): () => void {
+export function steadily(look: () => Promise<unknown>, pauseMs = TOGETHER_MS): () => void {
   let [isNew, isLooking] = [false, false]
   async function run(): Promise<void> {
     isLooking = true
     while (isNew) {
-      await new Promise((done) => setTimeout(done, TOGETHER_MS))
+      await new Promise((done) => setTimeout(done, pauseMs))
       isNew = false
       await look().catch(() => undefined)
     }

@@ -1,5 +1,5 @@
 // Actions of a principal on a task that is under way: steer it, stop it, take it, give it back, give it time, end it.
-import { useState, type ReactNode } from 'react'
+import { useRef, useState, type ReactNode } from 'react'
 import { useMutation } from '@tanstack/react-query'
 import { useCommands } from '../app/commands.ts'
 import { ActButton } from '../parts/act-button.tsx'
@@ -136,13 +136,17 @@ function ExtendTask(props: Props) {
 
 /** The work changes hands at once: either can be taken back by the other. */
 function ChangeHands({ task, isHeldByPerson }: { readonly task: Task; readonly isHeldByPerson: boolean }) {
+  const button = useRef<HTMLButtonElement>(null)
+  const title = isHeldByPerson ? 'Hand back' : 'Take over'
+  useCommands([{ title, group: 'Page', run: () => button.current?.click() }])
   return (
     <ActButton
+      ref={button}
       changes={['task']}
       act={() => call(isHeldByPerson ? 'collaboration/task.return' : 'collaboration/task.takeover', { task_id: task.id })}
     >
       <Icon name={isHeldByPerson ? 'back' : 'hand'} />
-      {isHeldByPerson ? 'Hand back' : 'Take over'}
+      {title}
     </ActButton>
   )
 }
