@@ -240,7 +240,7 @@ function Rebuilt({ task }: { readonly task: Task }) {
       <p className={replay.matches ? 'row good' : 'row wrong'}>
         <Icon name={replay.matches ? 'check' : 'alert'} />
         {replay.matches
-          ? `${plural(replay.replayed, 'event')} rebuild this task exactly`
+          ? `${plural(replay.replayed, 'event')} ${replay.replayed === 1 ? 'rebuilds' : 'rebuild'} this task exactly`
           : `Event ${replay.difference?.seq ?? '?'} differs: ${replay.difference?.what ?? 'the task is not what its events say'}`}
       </p>
     </section>
