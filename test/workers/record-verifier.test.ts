@@ -9,6 +9,7 @@ import { hashOf } from '#kernel/log/hash-chain.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Store } from '#kernel/log/store.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
+import { busyLoop } from '#apps/server/clock.ts'
 import { NOTHING_VERIFIED, runVerifier, verifyNow, type Checked, type Marker } from '#workers/upkeep/record-verifier.ts'
 import { manualClock } from '../support/in-process/manual-clock.ts'
 import { alice, toyKernel } from '../support/in-process/toy.ts'
@@ -206,8 +207,8 @@ test('behind a backlog the record is being verified, until what was there at the
   await store.close()
 })
 
-test('while nobody writes it rests less', async (t) => {
-  const rests = async (writes: boolean): Promise<number> => {
+test('while nobody writes and the process has little to do it rests less', async (t) => {
+  const rests = async (writes: boolean, isBusy: boolean): Promise<number> => {
     const path = await recorded(t, 700)
     const store = sqliteStore(path)
     const slept: number[] = []
@@ -221,14 +222,24 @@ test('while nobody writes it rests less', async (t) => {
       },
     }
     const file = { read: () => Promise.resolve(null), write: () => Promise.resolve() }
-    const verifier = runVerifier(store, NOTHING_VERIFIED, file, clock, silent)
+    const verifier = runVerifier(store, NOTHING_VERIFIED, file, clock, silent, undefined, undefined, () => () => isBusy)
     while (slept.length < 3) await new Promise((done) => setImmediate(done))
     await verifier.stop()
     await store.close()
     return slept[1]!
   }
-  assert.equal(await rests(false), 100)
-  assert.equal(await rests(true), 1_000)
+  assert.equal(await rests(false, false), 100)
+  assert.equal(await rests(true, false), 1_000)
+  assert.equal(await rests(false, true), 1_000, 'those who only read are not held up either')
+})
+
+test('the loop counts as busy while it has work most of the time, and as free when it waits', async () => {
+  const isBusy = busyLoop()
+  const until = performance.now() + 50
+  while (performance.now() < until) await new Promise((done) => setImmediate(done))
+  assert.equal(isBusy(), true)
+  await new Promise((done) => setTimeout(done, 50))
+  assert.equal(isBusy(), false)
 })
 
 test('a stop verifies what is left, so that the next start has nothing to do, and tells what is wrong with it', async (t) => {

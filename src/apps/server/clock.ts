@@ -1,4 +1,4 @@
-// The real clock and real chance. Everything else is given these.
+// The real clock, real chance and the true load of the process. Everything else is given these.
 import { randomFillSync } from 'node:crypto'
 import type { Clock, Entropy } from '#kernel/ports/clock.ts'
 
@@ -16,6 +16,18 @@ export const realClock: Clock = {
       const timer = setTimeout(over, ms)
       signal.addEventListener('abort', over)
     }),
+}
+
+const BUSY_SHARE = 0.5
+/** Whether the event loop had work for most of the time since it was last asked. */
+export function busyLoop(): () => boolean {
+  let last = performance.eventLoopUtilization()
+  return () => {
+    const now = performance.eventLoopUtilization()
+    const { utilization } = performance.eventLoopUtilization(now, last)
+    last = now
+    return utilization > BUSY_SHARE
+  }
 }
 
 // Asking for a few bytes at a time costs a hundred times what the bytes do.

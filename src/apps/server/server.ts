@@ -39,7 +39,7 @@ import { statesOf, type Worker, type WorkerState } from '#workers/worker.ts'
 import { harnessTerms, runHarness, type RunningHarness } from './harness.ts'
 import { readAgents } from './settings/agents-file.ts'
 import { readCapabilities } from './settings/capability-file.ts'
-import { realClock, realEntropy } from './clock.ts'
+import { busyLoop, realClock, realEntropy } from './clock.ts'
 import { hostInUrl, publicOrigin, type Config } from './settings/config.ts'
 import { openDataFolder, type DataFolder } from './folder/data-folder.ts'
 import { StartError } from './start-error.ts'
@@ -127,7 +127,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const checked = await checkRecord(store, { path: folder.path, marker: storage.marker }, config, clock, log, signal)
   const rounds = { findings, begin: () => createExamination({ store, blobs, beside: () => keysBeside(store, keys) }) }
   const verifies: Duty = { ...ALONE, holds: () => !store.isShared || self.leases?.duty('verifier').holds() === true }
-  const verifier = checked.difference ? null : runVerifier(store, checked.marker, storage.marker, clock, log, rounds, verifies)
+  const verifier = checked.difference ? null : runVerifier(store, checked.marker, storage.marker, clock, log, rounds, verifies, busyLoop)
   if (verifier) workers.push(verifier)
   const sources = config.capabilities === null ? [] : readCapabilities(config.capabilities, { clock, log, env: process.env })
   const nodeEpoch = (): NodeEpoch | undefined => (self.leases && store.isShared ? { node, epoch: self.leases.epoch } : undefined)

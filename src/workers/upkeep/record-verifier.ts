@@ -32,7 +32,7 @@ const AT_START = { factsMax: 20_000, msMax: 500 }
 /** A stop goes on for so long, so that the next start finds little to do. */
 const AT_STOP = { factsMax: 20_000, msMax: 200 }
 type Bounds = typeof AT_START
-/** The share of the time that verifying takes is one in so many: while facts are written, and while none are. */
+/** The share of the time that verifying takes is one in so many: while facts are written or readers keep the process busy, and while neither. */
 const DUTY = 100
 const DUTY_IDLE = 10
 const REST_MS_MIN = 50
@@ -161,6 +161,22 @@ async function advance(
   return found
 }
 
+/** Whether the process was busy most of the time since it was last asked. */
+export type IsBusy = () => boolean
+
+/** Answers how long to rest after work that began at a time. Each loop has its own: "since" is its own last rest. */
+function pacedBy(store: Store, clock: Clock, isBusy: IsBusy): (began: number) => Promise<number> {
+  let seen = store.stats().position
+  return async (began) => {
+    // A clock that steps must not make it sleep for a day, nor never.
+    const tookMs = Math.min(1_000, Math.max(0, clock.now() - began))
+    const position = await store.position()
+    const isQuiet = !isBusy() && position === seen
+    seen = position
+    return Math.min(SLEEP_MS_MAX, Math.max(REST_MS_MIN, tookMs * (isQuiet ? DUTY_IDLE : DUTY)))
+  }
+}
+
 /** `verifying`: facts that were there before it ran are not verified yet. */
 export type RecordState = 'verified' | 'verifying' | 'changed'
 export type Verifier = Worker & { state(): Checked; record(): RecordState }
@@ -170,6 +186,7 @@ export type Rounds = { readonly findings: Findings; begin(): Examination; readon
 const ROUND_REST_MS = 300_000
 const EXAMINED_MS = 5
 
+/** `busyness`: asked for once by each loop. Without it nothing but the facts that are written tells whether there is other work. */
 export function runVerifier(
   store: Store,
   from: Marker,
@@ -178,12 +195,12 @@ export function runVerifier(
   log: WorkerLog,
   rounds?: Rounds,
   duty: Duty = ALONE,
+  busyness: () => IsBusy = () => () => false,
 ): Verifier {
   const verification = createVerification(store, from)
   const before = store.stats().position
   let state: Checked = { marker: from, difference: null }
   let saved = from.position
-  let seen = before
 
   async function save(): Promise<void> {
     if (state.marker.position === saved) return
@@ -196,22 +213,14 @@ export function runVerifier(
     if (difference) log.error({ project: difference.scope, seq: difference.seq }, `the record was changed: ${difference.what}`)
   }
 
-  /** A clock that steps must not make it sleep for a day, nor never. */
-  async function restAfter(began: number): Promise<number> {
-    const tookMs = Math.min(1_000, Math.max(0, clock.now() - began))
-    const position = await store.position()
-    const duty = position === seen ? DUTY_IDLE : DUTY
-    seen = position
-    return Math.min(SLEEP_MS_MAX, Math.max(REST_MS_MIN, tookMs * duty))
-  }
-
+  const restAfterFacts = pacedBy(store, clock, busyness())
   async function step(count: number): Promise<number> {
     const began = clock.now()
     const slice = await verification.next()
     note(slice)
     const caughtUp = slice.facts < SLICE
     if (caughtUp || count % SLICES_PER_MARKER === 0) await save()
-    return caughtUp ? CAUGHT_UP_MS : restAfter(began)
+    return caughtUp ? CAUGHT_UP_MS : restAfterFacts(began)
   }
 
   let count = 0
@@ -228,6 +237,7 @@ export function runVerifier(
   /** One round, in portions of a few milliseconds. */
   async function round({ findings, begin }: Rounds, signal: AbortSignal): Promise<void> {
     const examination = begin()
+    const restAfter = pacedBy(store, clock, busyness())
     for (let done = false; !done && !signal.aborted;) {
       const began = clock.now()
       done = await examination.next(EXAMINED_MS, clock)
