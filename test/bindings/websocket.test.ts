@@ -286,6 +286,36 @@ test('a reviewer removed from one task keeps the subscription to another', async
   await until(() => socket.items('two').length === 2, 'the other goes on')
 })
 
+test('a stream that fails on a socket ends alone, and with the last one the socket', async (t) => {
+  const world = await liveWorld(t)
+  const { task } = await world.play(scenes['created'])
+  const other = await createTask(world, 'two')
+  const { admit } = world.kernel
+  const broken = new Set([task.id])
+  Object.assign(world.kernel, {
+    async admit(name: string, input: { task_id: string }, caller: never) {
+      const sees = (): boolean => {
+        if (broken.has(input.task_id)) throw new Error('it cannot be told')
+        return true
+      }
+      return { ...(await admit(name, input, caller)), sees }
+    },
+  })
+  const socket = await world.socket((await world.keyOf('alice')).key)
+  socket.send(follow({ task_id: task.id }, 'one', 'latest'))
+  socket.send(follow({ task_id: other.id }, 'two', 'latest'))
+  await until(() => socket.cursor('two') !== undefined, 'both are open')
+  const assign = (task_id: string): Promise<unknown> => world.call('alice', 'collaboration/task.assign', { task_id, assignee: 'user_bob' })
+  await assign(task.id)
+  await until(() => errorsOf(socket).length === 1, 'the failure')
+  assert.deepEqual(errorsOf(socket), [['one', 'INTERNAL']])
+  await assign(other.id)
+  await until(() => socket.items('two').length === 1, 'the other goes on')
+  broken.add(other.id)
+  await world.call('bob', 'collaboration/task.start', { task_id: other.id })
+  assert.equal((await socket.closed()).code, 1011)
+})
+
 const bulk = 'x'.repeat(9_000)
 
 test('a slow socket is closed with 4008 and a cursor, and from there nothing is missing', async (t) => {

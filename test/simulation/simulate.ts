@@ -239,6 +239,9 @@ async function quiesce(sim: Simulation): Promise<void> {
   machine.heal()
   if (machine.kernel() === null) machine.boot()
   await idle(sim)
+  // A worker that the last fault hit tries again after a pause, of which no document tells.
+  machine.pass(MINUTE_MS)
+  await idle(sim)
   await passTime(sim, isOfNotice)
   sim.receivers.judgeEnd()
   await passTime(sim)

@@ -166,10 +166,9 @@ export function createTalk(ws: WebSocket, socket: Duplex, first: Identified | nu
       return say({ id, cursor, items: [] })
     }
     say({ id, cursor, error: { code, message, details: {} } })
-    if (reason === 'failed') close(closings.failed, message)
-    else if (code === 'UNAUTHENTICATED') close(closings.unauthenticated, message)
+    if (code === 'UNAUTHENTICATED') close(closings.unauthenticated, message)
     // The others on this socket are none the worse for it.
-    else if (subscriptions.size === 0) close(closings.forbidden, message)
+    else if (subscriptions.size === 0) close(reason === 'failed' ? closings.failed : closings.forbidden, message)
   }
 
   async function work(): Promise<void> {
