@@ -26,8 +26,10 @@ const MAINS = ['src/apps/server/main.ts', 'src/apps/main.ts']
 async function serverOf(checkout: string, data: string): Promise<ServerProcess> {
   const main = MAINS.map((path) => join(checkout, path)).find((path) => existsSync(path))
   if (main === undefined) throw new Error(`${checkout} is no checkout of countersign: there is none of ${MAINS.join(', ')} in it`)
+  // As scripts/serve runs it.
   const started = await spawnServer([...memoryFlags, main], {
     MALLOC_ARENA_MAX: '1',
+    NODE_COMPILE_CACHE: join(checkout, 'node_modules/.cache/node'),
     COUNTERSIGN_DATA: data,
     COUNTERSIGN_PORT: '0',
     COUNTERSIGN_LOG: 'error',

@@ -7,7 +7,7 @@ import type { MemoryDisk } from '#stores/memory.ts'
 import type { Mailer } from '#workers/notices/mail.ts'
 import type { WebhookOptions } from '#workers/webhooks/agents.ts'
 import type { Posted } from '#workers/webhooks/post.ts'
-import { ATTEMPTS_MAX, fates, GONE, outcomes } from './fates.ts'
+import { ATTEMPTS_MAX, fates, fatesOfFew, GONE, outcomes } from './fates.ts'
 import { createHookedAgents } from './hooked-agents.ts'
 import type { NoticeLaws } from './notice-laws.ts'
 import type { Processes } from './processes.ts'
@@ -107,7 +107,7 @@ export function createReceivers({
 
   /** Of what nobody can tell which notice it is, a push or a mail, it counts as delivered only where one was taken. */
   function unnamed(what: string, target: string | undefined): Promise<Posted> {
-    const fate = isFaulty() ? random.weighted(fates) : 'takes it'
+    const fate = isFaulty() ? random.weighted(fatesOfFew) : 'takes it'
     happened(`${what} ${fate}`)
     if (fate === 'takes it' && target !== undefined) takenBy.add(target)
     return Promise.resolve({ ...outcomes[fate], durationMs: 1 })

@@ -12,7 +12,7 @@ import { explain, report, runSeeds, type Kind } from './seeds.ts'
 
 /** Within so many histories a planted mistake is found. */
 const FOUND_WITHIN = 2_000
-const PART = 500
+const PART = 200
 const choice = chosenBy(process.env[VARIABLE])
 const faults = [
   'disk full',

@@ -155,10 +155,15 @@ export function createCommands(parts: Parts): Commands {
   /** Nobody knows whether it was committed. */
   const isUnknown = (error: unknown): boolean => error instanceof Refusal && error.details?.['outcome'] === 'unknown'
 
-  /** The same call came twice at once, and the other one was first: what it met was its own effect, so it gets the same answer. */
+  /**
+   * The same call came twice at once, and the other one was first: what it met was its own effect, so it gets the same answer. Where that cannot be
+   * looked up, the refusal stands as it is: one that says that the outcome is unknown must not give way to one that does not.
+   */
   async function isAnsweredByNow({ before }: Draft, actor: Actor, key: string | undefined): Promise<boolean> {
     const reply = key === undefined ? null : keyOf(Reply, replyIdOf(actor, key))
-    return reply !== null && before.get(reply) === null && (await store.read([reply]))[0] !== undefined
+    if (reply === null || before.get(reply) !== null) return false
+    const [found] = await store.read([reply]).catch(() => [])
+    return found !== undefined
   }
 
   /** Among several servers some lose more often: they go on for a while, after pauses that differ, so that the same do not meet again. */
