@@ -26,7 +26,7 @@ const MAINS = ['src/apps/server/main.ts', 'src/apps/main.ts']
 async function serverOf(checkout: string, data: string): Promise<ServerProcess> {
   const main = MAINS.map((path) => join(checkout, path)).find((path) => existsSync(path))
   if (main === undefined) throw new Error(`${checkout} is no checkout of countersign: there is none of ${MAINS.join(', ')} in it`)
-  // As scripts/serve runs it.
+  // Both from a warm cache, as a server that was started before: the compiler of types takes memory of its own.
   const started = await spawnServer([...memoryFlags, main], {
     MALLOC_ARENA_MAX: '1',
     NODE_COMPILE_CACHE: join(checkout, 'node_modules/.cache/node'),

@@ -3,12 +3,12 @@
 import type { Caller, CallOptions, Kernel, KernelOptions } from './types.ts'
 import { portsOf } from './ports/between-protocols.ts'
 import { timestampOf } from './ports/clock.ts'
-import { createCommands } from './call/command.ts'
+import { createCommands, type Attempted } from './call/command.ts'
 import { contextOf, givenBy } from './call/context.ts'
 import { bookkeeping, refuseHidden, Reply } from './log/outbox-document.ts'
 import { createDenials } from './call/denials.ts'
 import { draftAt, readingAt, type Draft } from './call/unit-of-work.ts'
-import { kernelCodes, Refusal, type Fault } from './declare/errors.ts'
+import { isAway, kernelCodes, Refusal, type Fault } from './declare/errors.ts'
 import { createEffects } from './call/effects.ts'
 import { callEach } from './call/fan-out.ts'
 import { authorize, SYSTEM, type Actor } from './declare/access.ts'
@@ -64,19 +64,19 @@ export function createKernel(options: KernelOptions): Kernel {
       return output
     }
     if (!served.op.waits) {
-      const { output, outcome, actor, errands } = await commands.run({ served, raw, caller, options: more, waiter: null, isFirst: true })
-      if (errands && errands.length > 0) await doErrands(errands, onErrand)
-      if (served.op.finish) return finish(served.op, output, actor)
+      const done = await commands.run({ served, raw, caller, options: more, waiter: null, isFirst: true })
+      if (done.errands && done.errands.length > 0) await doErrands(done.errands, onErrand)
+      if (served.op.finish) return finish(served.op, done)
       // Whatever becomes of it, what has begun is not begun again.
-      return outcome ? outcome() : output
+      return done.outcome ? done.outcome() : done.output
     }
     const waiter = waiting.waiter(more.signal)
     try {
       for (let isFirst = true; ; isFirst = false) {
         // The caller is found out anew each time: nothing is handed to a credential that was revoked meanwhile.
-        const { output, nothing, actor } = await commands.run({ served, raw, caller, options: more, waiter, isFirst })
-        if (nothing === null || !(await waiter.wait(nothing.again)))
-          return served.op.finish ? await finish(served.op, output, actor) : output
+        const done = await commands.run({ served, raw, caller, options: more, waiter, isFirst })
+        if (done.nothing === null || !(await waiter.wait(done.nothing.again)))
+          return served.op.finish ? await finish(served.op, done) : done.output
       }
     } finally {
       waiter.leave()
@@ -89,11 +89,17 @@ export function createKernel(options: KernelOptions): Kernel {
   }
 
   /** Whatever may be read by now: the answer is about what this call itself has done. */
-  function finish(op: Command, output: unknown, actor: Actor): unknown {
-    return op.finish!(output, () => {
-      const draft = readingAt(timestampOf(now()))
-      return { read: readerAs(draft, SYSTEM), context: contextOf(given, actor, draft) }
-    })
+  async function finish(op: Command, { output, actor, isDone }: Attempted): Promise<unknown> {
+    try {
+      return await op.finish!(output, () => {
+        const draft = readingAt(timestampOf(now()))
+        return { read: readerAs(draft, SYSTEM), context: contextOf(given, actor, draft) }
+      })
+    } catch (error) {
+      if (!isDone || !isAway(error)) throw error
+      const words = 'the answer cannot be read now, though the call may have been carried out: repeat it with the same key'
+      throw new Refusal('UNAVAILABLE', words, { retry_after: 1, outcome: 'unknown' })
+    }
   }
 
   async function check(name: string, raw: unknown, caller: Caller, { key }: CallOptions = {}): Promise<void> {

@@ -81,7 +81,8 @@ export async function openBlobs(path: string, { fatal, pins: shared }: BlobOptio
     const discard = async (): Promise<void> => {
       const leave = await lanes.enter(checksum)
       try {
-        if (!over && created && !pin.shared) await files.drop(checksum)
+        // Bytes that cannot be taken away now are collected later; the refusal that it is for goes out all the same.
+        if (!over && created && !pin.shared) await files.drop(checksum).catch(() => undefined)
       } finally {
         release()
         leave()
@@ -100,7 +101,6 @@ export async function openBlobs(path: string, { fatal, pins: shared }: BlobOptio
         ...received,
         release: pin.release,
         async discard() {
-          // Bytes that cannot be taken away now are collected later; the refusal that it is for goes out all the same.
           if (created) await shared!.ifFree(checksum, pin, () => files.drop(checksum).then(() => true)).catch(() => undefined)
           pin.release()
         },

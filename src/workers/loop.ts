@@ -77,8 +77,10 @@ export function runLoop(options: LoopOptions): Loop {
     while (!signal.aborted) {
       woken = false
       const ms = await turned()
-      if (restMs > 0) await clock.sleep(restMs, signal)
-      await sleep(ms - restMs)
+      // A time that is known is kept, however often a commit wakes it before.
+      const rest = Math.min(restMs, ms)
+      if (rest > 0) await clock.sleep(rest, signal)
+      await sleep(ms - rest)
     }
   }
 

@@ -13,8 +13,8 @@ import { runLoop } from './loop.ts'
 import { SLEEP_MS_MAX, type Worker, type WorkerLog } from './worker.ts'
 
 /**
- * Between two looks into the index, so that a busy store does not make it look at every commit: at 10 ms it took 1 % of a server under load. A
- * time that is known is kept to the millisecond; only one that is set less than this ahead may be met this much late.
+ * Between two looks into the index, so that a busy store does not make it look at every commit: at 10 ms it took 1 % of a server under load. Only
+ * a time that is set less than this ahead may be met this much late.
  */
 const REST_MS = 40
 const PAGE = 64
@@ -77,7 +77,7 @@ export function runTimers(kernel: Kernel, clock: Clock, log: WorkerLog, duty: Du
       place = entries.at(-1)!
     }
     const [later] = await store.scan(end, duePrefix + END, 1)
-    return later === undefined ? next : Math.min(next, Math.max(REST_MS, Date.parse(dueIn(later)) - now))
+    return later === undefined ? next : Math.min(next, Math.max(1, Date.parse(dueIn(later)) - now))
   }
 
   // A hint; the index is the truth.

@@ -367,6 +367,20 @@ test('a key that is revoked while the bytes come does not refer to them any more
   await it.assertEmpty()
 })
 
+test('bytes that may be on the record stay: what became of their reference is unknown', async (t) => {
+  const it = await served(t)
+  const { call } = it.world.kernel
+  const unknown = new Refusal('UNAVAILABLE', 'whether it was written is not known yet', { retry_after: 5, outcome: 'unknown' })
+  Object.assign(it.world.kernel, {
+    async call(...asked: Parameters<typeof call>) {
+      await call(...asked)
+      throw unknown
+    },
+  })
+  assertRefused(await it.upload('devin', hello), 503, 'UNAVAILABLE')
+  assert.equal((await it.blobs.list(null, 10)).length, 1)
+})
+
 test('one actor has only so many uploads under way; others go on', async (t) => {
   const it = await served(t)
   const begun = Array.from({ length: limits.uploadsPerActorMax }, () => it.begin('devin', {}, { 'content-length': 10 }))

@@ -62,6 +62,50 @@ test('everything that a client follows comes over one socket, and goes on from i
   )
 })
 
+test('a stream that opens and fails at once is tried less and less often, and asks nothing about what the server has ended', async (t) => {
+  const world = await liveWorld(t, { bounds: { recheckMs: 60_000 } })
+  const { key } = await world.keyOf('owner')
+  const { admit } = world.kernel
+  const tried: number[] = []
+  Object.assign(world.kernel, {
+    async admit(...asked: Parameters<typeof admit>) {
+      if ((asked[1] as { task_id?: string }).task_id !== undefined) return admit(...asked)
+      tried.push(performance.now())
+      const sees = (): never => {
+        throw new Error('it cannot be told')
+      }
+      return { ...(await admit(...asked)), sees }
+    },
+  })
+  const { task } = await world.call('alice', 'collaboration/task.create', { spec: { goal: 'work', acceptance_criteria: ['done'] } })
+  const sent: string[] = []
+  const native = globalThis.WebSocket
+  t.mock.property(
+    globalThis,
+    'WebSocket',
+    class extends native {
+      override send(data: string): void {
+        sent.push(data)
+        super.send(data)
+      }
+    },
+  )
+  const client = createClient({ url: `http://127.0.0.1:${world.port}`, key })
+  t.after(() => client.close())
+  const leaving = new AbortController()
+  // The other one keeps the socket open.
+  const reading = [{ task_id: task.id }, {}].map(async (input) => {
+    for await (const _ of client.follow('collaboration/audit.follow', input, { signal: leaving.signal }));
+  })
+  await until(() => tried.length >= 6, 'it is tried again')
+  const left = sent.filter((frame) => frame.includes('unsubscribe')).length
+  leaving.abort()
+  await Promise.all(reading)
+  const words = `tried after ${tried.map((at) => Math.round(at - tried[0]!)).join(', ')} ms`
+  assert.ok(tried[5]! - tried[3]! > 600, `the pauses after the fourth and the fifth failure are at least 400 and 800 ms: ${words}`)
+  assert.equal(left, 0)
+})
+
 test('a key that is not good opens no socket', async (t) => {
   const world = await liveWorld(t)
   const client = createClient({ url: `http://127.0.0.1:${world.port}`, key: 'csk_wrong' })

@@ -9,7 +9,7 @@ export const fates = [
   [8, 'answers too late'],
   [5, 'is gone'],
 ] as const
-/** Pushes and mails are few, and most of them leave when the faults are over: in enough histories one has to find nobody all the same. */
+/** Pushes and mails are few, and most of them leave when the faults are over: in enough histories one of them has to be gone all the same. */
 export const fatesOfFew = fates.map(([weight, fate]) => [fate === 'is gone' ? 4 * weight : weight, fate] as const)
 export type Fate = (typeof fates)[number][1]
 

@@ -48,6 +48,7 @@ const TELLING = 0.2
 const TURNS_MAX = 5_000
 const PAUSES_MAX = 60
 const ROUNDS_MAX = 300
+const PAUSE_MS = 10_000
 const MINUTE_MS = 60_000
 const DAY_MS = 24 * 60 * MINUTE_MS
 
@@ -239,8 +240,8 @@ async function quiesce(sim: Simulation): Promise<void> {
   machine.heal()
   if (machine.kernel() === null) machine.boot()
   await idle(sim)
-  // A worker that the last fault hit tries again after a pause, of which no document tells.
-  machine.pass(MINUTE_MS)
+  // A worker that the last fault hit tries again after a pause, of which no document tells. Shorter than a sleep: a lost wake-up stays one.
+  machine.pass(PAUSE_MS)
   await idle(sim)
   await passTime(sim, isOfNotice)
   sim.receivers.judgeEnd()

@@ -9,7 +9,6 @@ import { hashOf } from '#kernel/log/hash-chain.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Store } from '#kernel/log/store.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
-import { busyLoop } from '#apps/server/clock.ts'
 import { NOTHING_VERIFIED, runVerifier, verifyNow, type Checked, type Marker } from '#workers/upkeep/record-verifier.ts'
 import { manualClock } from '../support/in-process/manual-clock.ts'
 import { alice, toyKernel } from '../support/in-process/toy.ts'
@@ -231,15 +230,6 @@ test('while nobody writes and the process has little to do it rests less', async
   assert.equal(await rests(false, false), 100)
   assert.equal(await rests(true, false), 1_000)
   assert.equal(await rests(false, true), 1_000, 'those who only read are not held up either')
-})
-
-test('the loop counts as busy while it has work most of the time, and as free when it waits', async () => {
-  const isBusy = busyLoop()
-  const until = performance.now() + 50
-  while (performance.now() < until) await new Promise((done) => setImmediate(done))
-  assert.equal(isBusy(), true)
-  await new Promise((done) => setTimeout(done, 50))
-  assert.equal(isBusy(), false)
 })
 
 test('a stop verifies what is left, so that the next start has nothing to do, and tells what is wrong with it', async (t) => {

@@ -51,6 +51,17 @@ test('nobody sleeps longer than a minute, and a timer of 30 days fires after 30 
   await worker.stop()
 })
 
+test('a time that is known is kept, also where another commit comes right before it', async () => {
+  const w = workerWorld()
+  const worker = runTimers(w.kernel, w.clock, silent)
+  await remind(w, 'one', 5_000)
+  await w.clock.advance(4_995)
+  await remind(w, 'far', DAY_MS)
+  await w.clock.advance(6)
+  assert.equal(await timesOf(w.store, 'one'), 1)
+  await worker.stop()
+})
+
 test('a document that waits does not hold up another that is due', async () => {
   const w = workerWorld()
   const worker = runTimers(w.kernel, w.clock, silent)

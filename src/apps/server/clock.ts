@@ -18,15 +18,17 @@ export const realClock: Clock = {
     }),
 }
 
+/** From here on calls begin to wait for each other, and work in the background is felt. */
 const BUSY_SHARE = 0.5
+type Used = { readonly active: number; readonly idle: number }
 /** Whether the event loop had work for most of the time since it was last asked. */
-export function busyLoop(): () => boolean {
-  let last = performance.eventLoopUtilization()
+export function busyLoop(used: () => Used = () => performance.eventLoopUtilization()): () => boolean {
+  let last = used()
   return () => {
-    const now = performance.eventLoopUtilization()
-    const { utilization } = performance.eventLoopUtilization(now, last)
+    const now = used()
+    const [active, idle] = [now.active - last.active, now.idle - last.idle]
     last = now
-    return utilization > BUSY_SHARE
+    return active > BUSY_SHARE * (active + idle)
   }
 }
 

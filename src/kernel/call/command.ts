@@ -2,7 +2,7 @@
 // that lost a race is made again from the start, which is safe because deciding has no effects.
 import type { Caller, CallOptions, KernelOptions } from '../types.ts'
 import { authorize, SYSTEM, type Actor } from '../declare/access.ts'
-import { Conflict, Refusal } from '../declare/errors.ts'
+import { Conflict, isUnknown, Refusal } from '../declare/errors.ts'
 import type { Command, Contract, Read, Wish } from '../declare/operation.ts'
 import { assertMatches, keyOf, parse } from '../declare/schema.ts'
 import { createLanes } from '../codec/key-mutex.ts'
@@ -70,7 +70,8 @@ type Deciding = {
   readonly cause: number | null
 }
 
-export type Attempted = Answer & { readonly nothing: Draft['nothing']; readonly actor: Actor }
+/** `isDone`: it has left something. */
+export type Attempted = Answer & { readonly nothing: Draft['nothing']; readonly actor: Actor; readonly isDone: boolean }
 
 type Parts = {
   readonly options: KernelOptions
@@ -109,6 +110,8 @@ export function createCommands(parts: Parts): Commands {
     // A call that names a checksum need not have the bytes: that they were sent is proven by receiving them.
     if (op.upload && !received) throw new Refusal('INVALID_REQUEST', `${name} takes bytes: send them with PUT over HTTP`)
     let leave: (() => void) | undefined
+    /** Once nobody knows what became of an attempt, its caller must learn that, whatever a later look or attempt meets. */
+    let unknown: Refusal | null = null
     const began = now()
     try {
       for (let attempt = 1; ; attempt++) {
@@ -126,8 +129,9 @@ export function createCommands(parts: Parts): Commands {
           if (isVeryFirst) reading.admit(actor)
           const reply = key === undefined ? null : replyFor(op, name, input, draft, actor, key)
           const answer = await once({ name, protocol, op, actor, draft, input, wish, isFirst: isVeryFirst, reply })
-          return { ...answer, nothing: draft.nothing, actor }
+          return { ...answer, nothing: draft.nothing, actor, isDone: !isEmpty(draft) }
         } catch (error) {
+          if (isUnknown(error)) unknown = error
           if (draft.wanted) effects.drop(draft.wanted.id)
           if (draft.wanted && isUnknown(error)) void concludeLost({ store, sleep: options.sleep }, draft.wanted.id, call)
           if (error instanceof Conflict && (await mayTryAgain(attempt, began))) {
@@ -141,6 +145,8 @@ export function createCommands(parts: Parts): Commands {
           throw error
         }
       }
+    } catch (error) {
+      throw unknown ?? error
     } finally {
       leave?.()
     }
@@ -152,18 +158,10 @@ export function createCommands(parts: Parts): Commands {
     return { id: replyIdOf(actor, key), digest: op.hides ? notary.commit(asked) : sha256(asked) }
   }
 
-  /** Nobody knows whether it was committed. */
-  const isUnknown = (error: unknown): boolean => error instanceof Refusal && error.details?.['outcome'] === 'unknown'
-
-  /**
-   * The same call came twice at once, and the other one was first: what it met was its own effect, so it gets the same answer. Where that cannot be
-   * looked up, the refusal stands as it is: one that says that the outcome is unknown must not give way to one that does not.
-   */
+  /** The same call came twice at once, and the other one was first: what it met was its own effect, so it gets the same answer. */
   async function isAnsweredByNow({ before }: Draft, actor: Actor, key: string | undefined): Promise<boolean> {
     const reply = key === undefined ? null : keyOf(Reply, replyIdOf(actor, key))
-    if (reply === null || before.get(reply) !== null) return false
-    const [found] = await store.read([reply]).catch(() => [])
-    return found !== undefined
+    return reply !== null && before.get(reply) === null && (await store.read([reply]))[0] !== undefined
   }
 
   /** Among several servers some lose more often: they go on for a while, after pauses that differ, so that the same do not meet again. */

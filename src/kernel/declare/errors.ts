@@ -74,6 +74,11 @@ export const recode =
 /** The store cannot answer at present. It is no fault of the caller, which asks again. */
 export const isAway = (error: unknown): boolean => error instanceof Refusal && error.code === 'UNAVAILABLE'
 
+/** Nobody knows whether it was committed: whatever the call was to leave may be there. */
+export const isUnknown = (error: unknown): error is Refusal => error instanceof Refusal && error.details?.['outcome'] === 'unknown'
+/** Certain to have changed nothing. */
+export const changedNothing = (error: unknown): boolean => error instanceof Refusal && !isUnknown(error)
+
 /** Something that was read has moved before the commit: the kernel loads and decides again. */
 export class Conflict extends Refusal {
   override name = 'Conflict'

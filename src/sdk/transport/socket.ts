@@ -69,6 +69,8 @@ function openLine(address: string, ticket: string, failed: (error: CountersignEr
       return resolve(line)
     }
     const reader = frame.id === undefined ? undefined : readers.get(frame.id)
+    // The server has ended it: there is nothing to unsubscribe from.
+    if (frame.error && frame.id !== undefined) readers.delete(frame.id)
     if (reader) reader.take(frame)
     else if (frame.id === undefined && frame.error) end(refusalIn(frame.error))
   })

@@ -7,6 +7,8 @@ import { backoffOf, pause, type Followed, type FollowOptions } from './transport
 
 /** The server says something at least every 15 s. */
 const SILENCE_MS = 45_000
+/** A connection that has lasted so long was a good one, also where nothing happened on it. */
+const STEADY_MS = 10_000
 const LINE_BYTES_MAX = 64 * 1024 * 1024
 
 /** One connection: yields items until it is over. The cursor may move without an item; once the server follows, `moved` is called. */
@@ -28,16 +30,18 @@ export async function* resumeStream(
     const leaving = new AbortController()
     const gone = signal ? AbortSignal.any([signal, leaving.signal]) : leaving.signal
     let isOpen = false
+    let openedAt = 0
     const moved = (place: string | null): void => {
       cursor = place ?? cursor
       if (!isOpen) onOpen?.()
+      if (!isOpen) openedAt = performance.now()
       isOpen = true
       connected = true
-      failures = 0
     }
     try {
       for await (const followed of connect(cursor, gone, moved)) {
         moved(followed.cursor)
+        failures = 0
         yield followed
       }
     } catch (error) {
@@ -48,6 +52,8 @@ export async function* resumeStream(
       await pause(error.retryAfterMs ?? 0, signal)
     } finally {
       leaving.abort()
+      // One that opens and fails at once, again and again, is tried less and less often.
+      if (isOpen && performance.now() - openedAt > STEADY_MS) failures = 0
       if (isOpen && !signal?.aborted) onBreak?.()
     }
     await pause(backoffOf(retry, ++failures), signal)

@@ -2,7 +2,7 @@
 import type { Blobs } from '#kernel/ports/blobs.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Delivery } from '#kernel/log/outbox-document.ts'
-import { Refusal } from '#kernel/declare/errors.ts'
+import { changedNothing, Refusal } from '#kernel/declare/errors.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
@@ -41,7 +41,7 @@ export function portAs(kernel: Kernel, blobs: Blobs, agent_id: string): Port {
           ReturnType<Port['upload']>
         >
       } catch (error) {
-        if (error instanceof Refusal) await held.discard()
+        if (changedNothing(error)) await held.discard()
         throw error
       } finally {
         held.release()

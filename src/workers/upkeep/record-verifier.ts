@@ -164,7 +164,7 @@ async function advance(
 /** Whether the process was busy most of the time since it was last asked. */
 export type IsBusy = () => boolean
 
-/** Answers how long to rest after work that began at a time. Each loop has its own: "since" is its own last rest. */
+/** Answers how long to rest after work that began at a time. Shared, the look of one loop would hide from the other that facts were written. */
 function pacedBy(store: Store, clock: Clock, isBusy: IsBusy): (began: number) => Promise<number> {
   let seen = store.stats().position
   return async (began) => {
@@ -186,7 +186,7 @@ export type Rounds = { readonly findings: Findings; begin(): Examination; readon
 const ROUND_REST_MS = 300_000
 const EXAMINED_MS = 5
 
-/** `busyness`: asked for once by each loop. Without it nothing but the facts that are written tells whether there is other work. */
+/** `busyness`: makes a look of its own for each loop. Without it nothing but the facts that are written tells whether there is other work. */
 export function runVerifier(
   store: Store,
   from: Marker,

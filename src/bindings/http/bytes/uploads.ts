@@ -2,7 +2,7 @@
 // query.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Held } from '#kernel/ports/blobs.ts'
-import { Refusal } from '#kernel/declare/errors.ts'
+import { changedNothing, Refusal } from '#kernel/declare/errors.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { handlerOf, type Ask } from '../../shared/handle.ts'
@@ -76,8 +76,7 @@ async function refer<T>(held: Held, call: (received: { checksum: string; size: n
   try {
     return await call({ checksum: held.checksum, size: held.size })
   } catch (error) {
-    // Only a refusal is certain to have changed nothing.
-    if (error instanceof Refusal) await held.discard()
+    if (changedNothing(error)) await held.discard()
     throw error
   } finally {
     held.release()

@@ -14,10 +14,10 @@ import { seededEntropy } from '../../support/in-process/world.ts'
 
 const alice: Actor = { id: 'user_alice', kind: 'human', projects: new Map([[SCOPE, 'member' as const]]) }
 
-function kernelOn(store: Store, performed: unknown[] = []): Kernel {
+function kernelOn(store: Store, performed: unknown[] = [], protocol = simProtocol): Kernel {
   return createKernel({
     store,
-    protocols: [simProtocol],
+    protocols: [protocol],
     contracts: [],
     directory: () => Promise.resolve(null),
     now: Date.now,
@@ -57,22 +57,48 @@ for (const isThere of [true, false])
     kernel.release()
   })
 
-test('a call of unknown outcome says so, also where its answer cannot be looked up', async () => {
-  let isLost = false
+type Trouble = { isLost: boolean; looks: number }
+/** A store that writes, loses the way back, and then does what `after` says. */
+function losingStore(after: (memory: Store, trouble: Trouble) => Partial<Store>): Store {
+  const trouble: Trouble = { isLost: false, looks: 0 }
   const memory = memoryStore({
     onWrite(_, apply) {
       apply()
-      isLost = true
+      trouble.isLost = true
       throw Object.assign(new Error('the connection was lost'), { failure: 'unknown' })
     },
   })
-  const store: Store = {
-    ...memory,
-    read: (keys) => (isLost ? Promise.reject(new Refusal('UNAVAILABLE', 'the database cannot be reached')) : memory.read(keys)),
-  }
-  const kernel = kernelOn(store)
-  const refused = await kernel.call('sim/note.write', { id: 'a', by: 'one' }, alice, { key: 'k1' }).catch((error: unknown) => error)
-  assert.ok(refused instanceof Refusal)
-  assert.equal(refused.details?.['outcome'], 'unknown')
+  return { ...memory, ...after(memory, trouble) }
+}
+const away = (): Refusal => new Refusal('UNAVAILABLE', 'the database cannot be reached')
+
+const afterwards: Record<string, (memory: Store, trouble: Trouble) => Partial<Store>> = {
+  'its answer cannot be looked up': (memory, trouble) => ({
+    read: (keys) => (trouble.isLost ? Promise.reject(away()) : memory.read(keys)),
+  }),
+  'its answer is there, and cannot be read a second time': (memory, trouble) => ({
+    read: (keys) => (trouble.isLost && ++trouble.looks > 1 ? Promise.reject(away()) : memory.read(keys)),
+    peek: () => undefined,
+  }),
+  'its answer is there, and the way is lost before the next attempt': (memory, trouble) => ({
+    fresh: () => (trouble.isLost ? Promise.reject(away()) : undefined),
+  }),
+}
+for (const [what, after] of Object.entries(afterwards))
+  test(`a call of unknown outcome says so, also where ${what}`, async () => {
+    const kernel = kernelOn(losingStore(after))
+    const refused = await kernel.call('sim/note.write', { id: 'a', by: 'one' }, alice, { key: 'k1' }).catch((error: unknown) => error)
+    assert.ok(refused instanceof Refusal)
+    assert.equal(refused.details?.['outcome'], 'unknown')
+    kernel.release()
+  })
+
+test('a call whose answer cannot be read says that it may have been carried out, where it has changed something', async () => {
+  const operations = simProtocol.operations.map((op) => (op.kind === 'command' ? { ...op, finish: () => Promise.reject(away()) } : op))
+  const kernel = kernelOn(memoryStore(), [], { ...simProtocol, operations })
+  const write = (): Promise<unknown> =>
+    kernel.call('sim/note.write', { id: 'a', by: 'one' }, alice, { key: 'k1' }).catch((error: Refusal) => error.details?.['outcome'])
+  assert.equal(await write(), 'unknown')
+  assert.equal(await write(), undefined, 'the repeated call has changed nothing')
   kernel.release()
 })
