@@ -10,7 +10,7 @@ export const fates = [
   [5, 'is gone'],
 ] as const
 /** Pushes and mails are few, and most of them leave when the faults are over: in enough histories one of them has to be gone all the same. */
-export const fatesOfFew = fates.map(([weight, fate]) => [fate === 'is gone' ? 4 * weight : weight, fate] as const)
+export const fatesOfFew = fates.map(([weight, fate]) => [fate === 'is gone' ? 12 * weight : weight, fate] as const)
 export type Fate = (typeof fates)[number][1]
 
 export const outcomes: Readonly<Record<Fate, { readonly status: number | null; readonly error: string | null }>> = {

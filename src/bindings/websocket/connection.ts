@@ -158,8 +158,8 @@ export function createTalk(ws: WebSocket, socket: Duplex, first: Identified | nu
     }
   }
 
-  /** A fault of the server's, or of its store: another try may go well. */
-  const isTheirs = (code: string): boolean => codes[code] === 'internal' || codes[code] === 'busy'
+  /** A fault of the server, or of its store: another try may go well. */
+  const isOurFault = (code: string): boolean => codes[code] === 'internal' || codes[code] === 'busy'
 
   function lose(id: string, { reason, code, message }: Ending, cursor: string): void {
     subscriptions.delete(id)
@@ -171,7 +171,7 @@ export function createTalk(ws: WebSocket, socket: Duplex, first: Identified | nu
     say({ id, cursor, error: { code, message, details: {} } })
     if (code === 'UNAUTHENTICATED') close(closings.unauthenticated, message)
     // The others on this socket are none the worse for it.
-    else if (subscriptions.size === 0) close(isTheirs(code) ? closings.failed : closings.forbidden, message)
+    else if (subscriptions.size === 0) close(isOurFault(code) ? closings.failed : closings.forbidden, message)
   }
 
   async function work(): Promise<void> {

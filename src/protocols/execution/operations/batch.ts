@@ -1,6 +1,7 @@
 // Many answers in one call: each is its own decision, with its own receipt, about exactly what was shown.
 import { fan } from '#kernel/call/fan-out.ts'
 import { human } from '#kernel/declare/access.ts'
+import { isUnknown } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
 import { t, type Static } from '#kernel/declare/schema.ts'
 import { SignedReceipt } from '../answering/receipt.ts'
@@ -18,6 +19,7 @@ const Result = t.Object({
   ok: t.Boolean(),
   code: t.Optional(t.String()),
   message: t.Optional(t.String()),
+  outcome: t.Optional(t.Literal('unknown', { description: 'it may have been carried out: repeat the call with the same key' })),
   receipt: t.Optional(SignedReceipt),
 })
 
@@ -32,7 +34,10 @@ const resolve = fan({
   gather: ({ answers }, came) => ({
     results: came.map((one, i) => {
       const { request_id } = answers[i]!
-      if ('refusal' in one) return { request_id, ok: false, code: one.refusal.code, message: one.refusal.message }
+      if ('refusal' in one) {
+        const { code, message } = one.refusal
+        return { request_id, ok: false, code, message, ...(isUnknown(one.refusal) ? { outcome: 'unknown' as const } : {}) }
+      }
       const { receipt } = one.output as { receipt?: Static<typeof SignedReceipt> }
       return { request_id, ok: true, ...(receipt ? { receipt } : {}) }
     }),

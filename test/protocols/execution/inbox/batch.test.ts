@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { limits } from '#kernel/limits.ts'
+import { memoryStore } from '#stores/memory.ts'
 import { allOf, ask, item } from '../../../support/over-sockets/asking.ts'
 import { liveWorld } from '../../../support/over-sockets/live.ts'
 import { createWorld, settled, storeMakers } from '../../../support/in-process/world.ts'
@@ -126,6 +127,31 @@ test('it takes between one and so many answers, each with a digest, from people 
   for (const who of ['devin', 'project', 'admin', 'system'])
     await assert.rejects(world.call(who, RESOLVE, { answers: [approved(shown)] }), { code: 'UNAUTHORIZED' }, who)
   assert.equal((await world.call('alice', 'execution/inbox.count')).open, 1)
+  await world.close()
+})
+
+test('an answer that may have been taken is said to be one, and the others are not', async () => {
+  let isLost = false
+  const store = memoryStore({
+    onWrite(_, apply) {
+      apply()
+      if (!isLost) return
+      isLost = false
+      throw Object.assign(new Error('the connection was lost'), { failure: 'unknown' })
+    },
+  })
+  const world = await createWorld({ store })
+  for (const title of ['one', 'two']) await ask(world, 'devin', item(title))
+  const answers = (await allOf(world, 'alice')).map(approved)
+  isLost = true
+  const { results } = await world.call('alice', RESOLVE, { answers })
+  assert.deepEqual(
+    results.map(({ ok, code, outcome }: { ok: boolean; code?: string; outcome?: string }) => [ok, code, outcome]),
+    [
+      [false, 'UNAVAILABLE', 'unknown'],
+      [true, undefined, undefined],
+    ],
+  )
   await world.close()
 })
 
