@@ -34,7 +34,7 @@ export async function* resumeStream(
     const moved = (place: string | null): void => {
       cursor = place ?? cursor
       if (!isOpen) onOpen?.()
-      if (!isOpen) openedAt = performance.now()
+      if (!isOpen) openedAt = Date.now()
       isOpen = true
       connected = true
     }
@@ -53,7 +53,7 @@ export async function* resumeStream(
     } finally {
       leaving.abort()
       // One that opens and fails at once, again and again, is tried less and less often.
-      if (isOpen && performance.now() - openedAt > STEADY_MS) failures = 0
+      if (isOpen && Date.now() - openedAt > STEADY_MS) failures = 0
       if (isOpen && !signal?.aborted) onBreak?.()
     }
     await pause(backoffOf(retry, ++failures), signal)
