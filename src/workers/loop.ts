@@ -77,8 +77,8 @@ export function runLoop(options: LoopOptions): Loop {
     while (!signal.aborted) {
       woken = false
       const ms = await turned()
-      // A time that is known is kept, however often a commit wakes it before.
-      const rest = Math.min(restMs, ms)
+      // A time that is known is kept, however often a commit wakes it before; one that is over already is no reason not to rest.
+      const rest = ms > 0 ? Math.min(restMs, ms) : restMs
       if (rest > 0) await clock.sleep(rest, signal)
       await sleep(ms - rest)
     }

@@ -42,7 +42,7 @@ export function runTimers(kernel: Kernel, clock: Clock, log: WorkerLog, duty: Du
     const kind = kindOf(key)
     const [found] = await readSound(store, [key])
     const due = found && kind.due(found.value)
-    if (!due || due.at > timestampOf(clock.now())) return
+    if (!due || due.at > timestampOf(clock.now())) return void paused.delete(key)
     try {
       await kernel.call(due.call, due.input, duty.as({ basis: { kind: 'timer', id: key } }))
       const [after] = await store.read([key])

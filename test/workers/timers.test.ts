@@ -5,9 +5,11 @@ import { Reply } from '#kernel/log/outbox-document.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
+import type { Clock } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
 import { END } from '#kernel/declare/schema.ts'
 import { runSweeper } from '#workers/upkeep/reply-sweeper.ts'
+import { runLoop } from '#workers/loop.ts'
 import { runTimers } from '#workers/timers.ts'
 import { alice } from '../support/in-process/toy.ts'
 import { DAY_MS, remind, silent, timesOf, waitingIn, workerWorld } from '../support/in-process/worker-world.ts'
@@ -60,6 +62,29 @@ test('a time that is known is kept, also where another commit comes right before
   await w.clock.advance(6)
   assert.equal(await timesOf(w.store, 'one'), 1)
   await worker.stop()
+})
+
+test('a loop rests after each turn, also where its next time is over already', async () => {
+  const slept: number[] = []
+  const clock: Clock = {
+    now: () => 0,
+    async sleep(ms) {
+      slept.push(ms)
+      await new Promise((done) => setImmediate(done))
+    },
+  }
+  const times = [5, 0, -3, 100]
+  const loop = runLoop({
+    name: 'toy',
+    clock,
+    log: silent,
+    restMs: 40,
+    failed: 'never',
+    turn: () => Promise.resolve(times.shift() ?? 60_000),
+  })
+  while (slept.length < 5) await new Promise((done) => setImmediate(done))
+  await loop.stop()
+  assert.deepEqual(slept.slice(0, 5), [5, 40, 40, 40, 60])
 })
 
 test('a document that waits does not hold up another that is due', async () => {

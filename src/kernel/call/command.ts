@@ -70,7 +70,7 @@ type Deciding = {
   readonly cause: number | null
 }
 
-/** `isDone`: it has left something. */
+/** `isDone`: it has left something, now or when it came with the same key before. */
 export type Attempted = Answer & { readonly nothing: Draft['nothing']; readonly actor: Actor; readonly isDone: boolean }
 
 type Parts = {
@@ -129,7 +129,7 @@ export function createCommands(parts: Parts): Commands {
           if (isVeryFirst) reading.admit(actor)
           const reply = key === undefined ? null : replyFor(op, name, input, draft, actor, key)
           const answer = await once({ name, protocol, op, actor, draft, input, wish, isFirst: isVeryFirst, reply })
-          return { ...answer, nothing: draft.nothing, actor, isDone: !isEmpty(draft) }
+          return { ...answer, nothing: draft.nothing, actor, isDone: answer.isReplayed === true || !isEmpty(draft) }
         } catch (error) {
           if (isUnknown(error)) unknown = error
           if (draft.wanted) effects.drop(draft.wanted.id)
@@ -146,7 +146,8 @@ export function createCommands(parts: Parts): Commands {
         }
       }
     } catch (error) {
-      throw unknown ?? error
+      // A bug is told as one.
+      throw unknown && error instanceof Refusal ? unknown : error
     } finally {
       leave?.()
     }
@@ -194,7 +195,7 @@ export function createCommands(parts: Parts): Commands {
     if (joined) return { output: null, outcome: () => joined }
     if (!reply) return null
     reading.again(actor)
-    return { output: reply.output }
+    return { output: reply.output, isReplayed: true }
   }
 
   /** A process alone does everything itself: what it does not know of was left open by a crash, and is answered as it stands. */

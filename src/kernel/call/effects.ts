@@ -15,8 +15,13 @@ import type { Tail } from '../log/tail.ts'
 /** A process among several: its server's name, and the epoch of its lease. */
 export type NodeEpoch = { readonly node: string; readonly epoch: number }
 
-/** `outcome`: what is still to be done before there is an answer. */
-export type Answer = { readonly output: unknown; readonly outcome?: () => Promise<unknown>; readonly errands?: readonly DueErrand[] }
+/** `outcome`: what is still to be done before there is an answer; `isReplayed`: the call came before with the same key, and this was its answer. */
+export type Answer = {
+  readonly output: unknown
+  readonly outcome?: () => Promise<unknown>
+  readonly errands?: readonly DueErrand[]
+  readonly isReplayed?: true
+}
 
 /** Which port does it, and which operation (`${protocol}/${operation}`) records what came of it: with `id` and `outcome`, or `id` alone. */
 export type EffectOf = { readonly port: string; readonly conclude: string }

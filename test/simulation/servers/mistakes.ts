@@ -33,7 +33,12 @@ export const serverMistakes: readonly Mistake[] = [
     "if (commit.value.command === 'BEGIN') throw failed?.reason",
   ),
   one('an-unknown-outcome-is-guessed-as-done', 'stores/postgres/writing.ts', 'if (await isThere(group, until)) return', 'return'),
-  one('an-unknown-outcome-gives-way-to-a-failed-look', 'kernel/call/command.ts', 'throw unknown ?? error', 'throw error'),
+  one(
+    'an-unknown-outcome-gives-way-to-a-failed-look',
+    'kernel/call/command.ts',
+    'throw unknown && error instanceof Refusal ? unknown : error',
+    'throw error',
+  ),
   one('an-unknown-outcome-is-written-again', 'stores/postgres/writing.ts', 'if (await isThere(group, until)) return', ''),
   one(
     'the-effect-of-a-living-server-is-concluded',

@@ -78,15 +78,17 @@ export function inboxResolveSpec(protocol: Protocol, op: Operation): Spec {
     ...derived,
     async run(context, given) {
       const remote = await context.remote()
-      const answer: { results: { ok: boolean; request_id: string; code?: string; message?: string; receipt?: { receipt_id: string } }[] } =
-        await remote.call('execution/inbox.resolve', await inputOf(context, op, derived, given), keyIn(given))
+      const answer: {
+        results: { ok: boolean; request_id: string; code?: string; message?: string; outcome?: string; receipt?: { receipt_id: string } }[]
+      } = await remote.call('execution/inbox.resolve', await inputOf(context, op, derived, given), keyIn(given))
       const isWhole = answer.results.every(({ ok }) => ok)
       if (context.json) writeJson(context, answer)
       else
-        for (const { ok, request_id, code = '', message = '', receipt } of answer.results) {
+        for (const { ok, request_id, code = '', message = '', outcome, receipt } of answer.results) {
+          const refused = outcome === 'unknown' ? 'perhaps answered' : 'not answered'
           const [sign, words] = ok
             ? [context.paint('green', '✔'), receipt === undefined ? 'voted' : `answered (receipt ${escapeControl(receipt.receipt_id)})`]
-            : [context.paint('red', '✖'), `not answered: ${escapeControl(message)} [${escapeControl(code)}]`]
+            : [context.paint('red', '✖'), `${refused}: ${escapeControl(message)} [${escapeControl(code)}]`]
           context.io.out.write(`${sign} ${escapeControl(request_id)} ${words}\n`)
         }
       return isWhole ? exits.ok : exits.refused
