@@ -275,6 +275,8 @@ export const limits = {
   issuerRetryMs: 10_000,
 
   projectsPerSubjectMax: 500,
+  /** Projects that one list goes over: each is a range of its own for every state. */
+  projectsPerListMax: 100,
   keysPerSubjectMax: 50,
   substitutionsMax: 50,
   /** People who are looked at, and asked, in the place of one who cannot answer. */

@@ -13,7 +13,7 @@ const absent = (): never => {
 }
 /** Without the protocol that fills a port in, there is nothing behind it. */
 const none: Ports = {
-  names: { named: nothing },
+  names: { named: nothing, projects: () => Promise.resolve([]) },
   requests: { request: nothing, cases: () => Promise.resolve([]), answer: nothing },
   runs: { run: nothing, work: nothing, card: nothing, running: () => Promise.resolve(0), attempt: nothing },
   tasks: { task: nothing, seenTask: absent, checkpoint: nothing, amendments: () => Promise.resolve([]) },

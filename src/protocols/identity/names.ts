@@ -9,4 +9,7 @@ export const names: Names = {
     const found = kind === null ? null : await read.raw(kind, id)
     return found && { name: found.name, created_at: found.created_at, owner: null }
   },
+  async projects(read, limit) {
+    return (await read.list(Project, 'all', [[]], { limit })).map(({ id }) => id)
+  },
 }

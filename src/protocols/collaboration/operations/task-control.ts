@@ -5,6 +5,7 @@ import { anyone, ownsProject, spokenFor, system } from '#kernel/declare/access.t
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Made } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
+import { listIn, moreProjects, projectInput, projectsFor } from '#kernel/declare/projects.ts'
 import { either, t, type Static } from '#kernel/declare/schema.ts'
 import { durationMs, futureTimestamp, hasTime } from '#kernel/codec/timestamps.ts'
 import { familyOf, type Family } from '../task/cancellation.ts'
@@ -15,7 +16,7 @@ import { taskStates } from '../states.ts'
 
 const State = either(...taskStates)
 const ListInput = t.Object({
-  project_id: t.Optional(Id),
+  ...projectInput,
   state: t.Optional(t.Union([State, t.Array(State, { minItems: 1, maxItems: taskStates.length })])),
   type: t.Optional(t.String({ maxLength: limits.labelCharsMax })),
   assignee: t.Optional(Id),
@@ -30,32 +31,43 @@ const list = query({
   summary: 'List tasks that you may read, newest first, with filters.',
   draft: 'HACP 0.1.0, Operations',
   input: ListInput,
-  output: t.Object({ items: t.Array(Task.schema), next_cursor: nextCursor }),
+  output: t.Object({ items: t.Array(Task.schema), next_cursor: nextCursor, ...moreProjects }),
   callers: [anyone],
   async load(read, input, { actor }) {
-    const { project_id = 'project_default', state = [...taskStates], order = 'newest' } = input
-    if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+    const { state = [...taskStates], order = 'newest' } = input
+    const { ids, more } = await projectsFor(read, input, actor)
     const states = [...new Set(typeof state === 'string' ? [state] : state)]
-    const seesAll = actor.projects === 'all' || ownsProject(actor, project_id)
+    const seesAll = (id: string): boolean => actor.projects === 'all' || ownsProject(actor, id)
     const whose = spokenFor(actor)
-    const prefixes = states.flatMap((one) => (seesAll ? [[project_id, one]] : whose.map((who) => [who, project_id, one])))
+    const inStates = (id: string): string[][] => states.map((one) => [id, one])
+    const ranges = [
+      { index: 'state', prefixes: ids.filter(seesAll).flatMap(inStates) },
+      {
+        index: 'party',
+        prefixes: ids.filter((id) => !seesAll(id)).flatMap((id) => inStates(id).flatMap((row) => whose.map((who) => [who, ...row]))),
+      },
+    ]
     const items: Task[] = []
     let place = placeOf('task.list', input)
     for (let examined = 0; examined < limits.examinedMax;) {
       const limit = pageSize(input)
-      const page = await read.list(Task, seesAll ? 'state' : 'party', prefixes, { after: place, limit, reverse: order === 'newest' })
+      const page = await listIn(read, Task, ranges, { after: place, limit, reverse: order === 'newest' })
       for (const { id, at } of page) {
         const task = await read.maybe(Task, id)
         if (task && fits(task, input)) items.push(task)
         place = at
-        if (items.length === limit || read.isFull()) return { items, place }
+        if (items.length === limit || read.isFull()) return { items, place, more }
       }
       examined += page.length
-      if (page.length < limit) return { items, place: undefined }
+      if (page.length < limit) return { items, place: undefined, more }
     }
-    return { items, place }
+    return { items, place, more }
   },
-  view: ({ items, place }, input) => ({ items, next_cursor: place === undefined ? null : cursorOf('task.list', input, place) }),
+  view: ({ items, place, more }, input) => ({
+    items,
+    next_cursor: place === undefined ? null : cursorOf('task.list', input, place),
+    ...more,
+  }),
   example: { given: 'created', as: 'alice', input: { state: 'created', limit: 10 } },
 })
 

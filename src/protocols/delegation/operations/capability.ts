@@ -4,6 +4,7 @@ import { anyone, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { query, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
+import { moreProjects, projectInput, projectsFor } from '#kernel/declare/projects.ts'
 import { either, t } from '#kernel/declare/schema.ts'
 import { Capability, CapabilityManifest, manifestOf } from '../capabilities/manifest.ts'
 import { bestOf } from '../capabilities/compatibility.ts'
@@ -17,30 +18,39 @@ const list = query({
   name: 'capability.list',
   summary: 'List the capabilities that are offered to a project, with their manifests.',
   draft: 'CAP: capability.list() -> [CapabilityManifest]',
-  input: t.Object({ project_id: t.Optional(Id), kind: t.Optional(either('tool', 'skill')), ...pageInput }),
-  output: t.Object({ items: t.Array(CapabilityManifest), next_cursor: nextCursor }),
+  input: t.Object({ ...projectInput, kind: t.Optional(either('tool', 'skill')), ...pageInput }),
+  output: t.Object({ items: t.Array(CapabilityManifest), next_cursor: nextCursor, ...moreProjects }),
   callers: [anyone],
   async load(read, input, { actor }) {
-    const { project_id = 'project_default', kind } = input
-    refuseStranger(actor, project_id)
+    const { kind } = input
+    const { ids, more } = await projectsFor(read, input, actor)
     const limit = pageSize(input)
     const items: CapabilityManifest[] = []
     let place = placeOf('capability.list', input)
     for (let examined = 0, bytes = 0; examined < limits.examinedMax;) {
-      const page = await read.list(Capability, 'project', [[project_id]], { after: place, limit })
+      const page = await read.list(
+        Capability,
+        'project',
+        ids.map((id) => [id]),
+        { after: place, limit },
+      )
       for (const { id, at } of page) {
         const one = await read.raw(Capability, id)
         if (one && (kind === undefined || one.kind === kind)) items.push(manifestOf(one))
         bytes += one ? JSON.stringify(one).length : 0
         place = at
-        if (items.length === limit || bytes > limits.pageBytesMax) return { items, place }
+        if (items.length === limit || bytes > limits.pageBytesMax) return { items, place, more }
       }
       examined += page.length
-      if (page.length < limit) return { items, place: undefined }
+      if (page.length < limit) return { items, place: undefined, more }
     }
-    return { items, place }
+    return { items, place, more }
   },
-  view: ({ items, place }, input) => ({ items, next_cursor: place === undefined ? null : cursorOf('capability.list', input, place) }),
+  view: ({ items, place, more }, input) => ({
+    items,
+    next_cursor: place === undefined ? null : cursorOf('capability.list', input, place),
+    ...more,
+  }),
   example: { given: 'offering', as: 'devin', input: {} },
 })
 

@@ -7,6 +7,7 @@ import { hookSecretOf, isHookAddress } from '#kernel/declare/webhook-address.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
+import { moreProjects, projectInput, projectsFor } from '#kernel/declare/projects.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { serves } from '../capabilities/compatibility.ts'
 import { queueOf } from '../runs/places.ts'
@@ -151,7 +152,7 @@ const get = query({
 const DiscoverInput = t.Object({
   capability: t.Optional(nullable(CapabilityRef)),
   tags: t.Optional(nullable(t.Array(Tag, { maxItems: limits.tagsMax }))),
-  project_id: t.Optional(Id),
+  ...projectInput,
   ...pageInput,
 })
 
@@ -160,36 +161,41 @@ const discover = query({
   summary: 'Find agents of a project by capability (in a compatible version) and tags: all that is named must fit.',
   draft: 'AAP 0.1.0, Discovery',
   input: DiscoverInput,
-  output: t.Object({ items: t.Array(AgentCard), next_cursor: nextCursor }),
+  output: t.Object({ items: t.Array(AgentCard), next_cursor: nextCursor, ...moreProjects }),
   callers: [anyone],
   async load(read, input, { actor }) {
-    const { project_id = 'project_default', capability = null } = input
+    const { capability = null } = input
     const tags = input.tags ?? []
-    if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
-    const [index, prefix] = capability
-      ? (['capability', [project_id, capability.capability_id]] as const)
+    const { ids, more } = await projectsFor(read, input, actor)
+    const [index, rest] = capability
+      ? (['capability', [capability.capability_id]] as const)
       : tags.length > 0
-        ? (['tag', [project_id, tags[0]!]] as const)
-        : (['project', [project_id]] as const)
+        ? (['tag', [tags[0]!]] as const)
+        : (['project', []] as const)
+    const prefixes = ids.map((id) => [id, ...rest])
     const fits = (card: Card): boolean =>
       (capability === null || serves(card.capabilities, capability)) && tags.every((tag) => card.tags.includes(tag))
     const items: AgentCard[] = []
     const limit = pageSize(input)
     let place = placeOf('agent.discover', input)
     for (let examined = 0; examined < limits.examinedMax;) {
-      const page = await read.list(Card, index, [prefix], { after: place, limit })
+      const page = await read.list(Card, index, prefixes, { after: place, limit })
       for (const { id, at } of page) {
         const card = await read.maybe(Card, id)
         if (card && fits(card)) items.push(await shownTo(read, card, actor))
         place = at
-        if (items.length === limit || read.isFull()) return { items, place }
+        if (items.length === limit || read.isFull()) return { items, place, more }
       }
       examined += page.length
-      if (page.length < limit) return { items, place: undefined }
+      if (page.length < limit) return { items, place: undefined, more }
     }
-    return { items, place }
+    return { items, place, more }
   },
-  view: ({ items, place }, input) => ({ items, next_cursor: place === undefined ? null : cursorOf('agent.discover', input, place) }),
+  view: ({ items, place, more }, input) => ({
+    items,
+    next_cursor: place === undefined ? null : cursorOf('agent.discover', input, place),
+    ...more,
+  }),
   example: {
     given: 'offered',
     as: 'devin',

@@ -4,6 +4,7 @@ import { anyone, ownsProject, speaksFor, type Actor } from '#kernel/declare/acce
 import { limits } from '#kernel/limits.ts'
 import { query, stream, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
+import { leftOut, moreProjects, projectInput, projectsFor, type Projects } from '#kernel/declare/projects.ts'
 import { either, t, type Static } from '#kernel/declare/schema.ts'
 import type { FactsOf } from '#kernel/log/store.ts'
 import { AgentEvent, eventOf, isOfDraft, lineIn, runIn, typeIn } from '../runs/audit-view.ts'
@@ -39,15 +40,16 @@ const ListInput = t.Object({
   task_id: t.Optional(Id),
   root_task_id: t.Optional(Id),
   agent_id: t.Optional(Id),
-  project_id: t.Optional(Id),
+  ...projectInput,
   state: t.Optional(either(...runStates)),
   ...pageInput,
 })
 type ListInput = Static<typeof ListInput>
 
 /** Which index, and which parts of it. No page leads past what the caller may not see: a cursor would name it. */
-async function rangeOf(read: Read, input: ListInput, actor: Actor): Promise<{ index: string; prefixes: string[][] }> {
-  const { task_id, root_task_id, project_id = 'project_default' } = input
+type Range = { readonly index: string; readonly prefixes: string[][]; readonly more?: Projects['more'] }
+async function rangeOf(read: Read, input: ListInput, actor: Actor): Promise<Range> {
+  const { task_id, root_task_id } = input
   const states = input.state === undefined ? [...runStates] : [input.state]
   if (task_id !== undefined) {
     const work = await read.maybe(Work, task_id)
@@ -55,12 +57,17 @@ async function rangeOf(read: Read, input: ListInput, actor: Actor): Promise<{ in
   }
   if (root_task_id !== undefined) return { index: 'root', prefixes: (await read.maybe(Work, root_task_id)) ? [[root_task_id]] : [] }
   if (actor.kind === 'agent') return { index: 'agent', prefixes: states.map((state) => [actor.id, state]) }
-  if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+  const { ids, more } = await projectsFor(read, input, actor)
   const agent = input.agent_id === undefined ? null : await read.subject(input.agent_id)
-  if (agent?.kind === 'agent' && agent.owner !== null && speaksFor(actor, agent.owner, project_id))
+  if (agent?.kind === 'agent' && agent.owner !== null && ids.some((id) => speaksFor(actor, agent.owner!, id)))
     return { index: 'agent', prefixes: states.map((state) => [agent.id, state]) }
-  if (actor.projects === 'all' || ownsProject(actor, project_id))
-    return { index: 'project', prefixes: states.map((state) => [project_id, state]) }
+  const kept = ids.filter((id) => actor.projects === 'all' || ownsProject(actor, id))
+  if (kept.length > 0)
+    return {
+      index: 'project',
+      prefixes: kept.flatMap((id) => states.map((state) => [id, state])),
+      more: leftOut((more.more_projects ?? 0) + ids.length - kept.length),
+    }
   throw new Refusal(
     'INVALID_REQUEST',
     'give task_id, root_task_id, or agent_id of an agent of yours: all runs of a project are for its owners',
@@ -73,10 +80,10 @@ const list = query({
   summary: 'List the runs of a task, of a task with all below it, of an agent, or of a project, with filters.',
   draft: 'AAP 0.1.0, Handoff ("read-only history")',
   input: ListInput,
-  output: t.Object({ items: t.Array(SeenRun), next_cursor: nextCursor }),
+  output: t.Object({ items: t.Array(SeenRun), next_cursor: nextCursor, ...moreProjects }),
   callers: [anyone],
   async load(read, input, { actor }) {
-    const { index, prefixes } = await rangeOf(read, input, actor)
+    const { index, prefixes, more = {} } = await rangeOf(read, input, actor)
     const fits = (run: Run): boolean =>
       (input.state === undefined || run.state === input.state) &&
       (input.agent_id === undefined || run.agent_id === input.agent_id) &&
@@ -90,14 +97,18 @@ const list = query({
         const run = await read.maybe(Run, id)
         if (run && fits(run)) items.push(await shown(read, run))
         place = at
-        if (items.length === limit || read.isFull()) return { items, place }
+        if (items.length === limit || read.isFull()) return { items, place, more }
       }
       examined += page.length
-      if (page.length < limit) return { items, place: undefined }
+      if (page.length < limit) return { items, place: undefined, more }
     }
-    return { items, place: prefixes.length > 0 ? place : undefined }
+    return { items, place: prefixes.length > 0 ? place : undefined, more }
   },
-  view: ({ items, place }, input) => ({ items, next_cursor: place === undefined ? null : cursorOf('run.list', input, place) }),
+  view: ({ items, place, more }, input) => ({
+    items,
+    next_cursor: place === undefined ? null : cursorOf('run.list', input, place),
+    ...more,
+  }),
   example: { given: 'working', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
 })
 

@@ -4,6 +4,7 @@ import { fact, image } from '#kernel/declare/facts.ts'
 import { anyone, heldBy, installationOwner, isIn, ownsProject, role, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Bound } from '#kernel/declare/operation.ts'
+import { leftOut, moreProjects, projectInput, projectsFor } from '#kernel/declare/projects.ts'
 import { t } from '#kernel/declare/schema.ts'
 import { isPersonOf } from '../asking/recipients.ts'
 import { Id } from '../schema.ts'
@@ -61,16 +62,22 @@ const list = query({
   name: 'group.list',
   summary: 'List the groups of a project.',
   draft: 'ours: whom to escalate to',
-  input: t.Object({ project_id: t.Optional(Id) }),
-  output: t.Object({ items: t.Array(Group.schema) }),
+  input: t.Object(projectInput),
+  output: t.Object({ items: t.Array(Group.schema), ...moreProjects }),
   callers: [anyone],
   async load(read, input, { actor }) {
-    const project_id = projectFor(actor, input.project_id)
-    const listed = await read.list(Group, 'project', [[project_id]], { limit: limits.groupsPerProjectMax })
-    const found = await Promise.all(listed.map(({ id }) => read.maybe(Group, id)))
-    return { groups: found.filter((group) => group !== null) }
+    const { ids, more } = await projectsFor(read, input, actor)
+    const items: Group[] = []
+    let looked = 0
+    // Whole projects, until it is enough for one answer.
+    for (; looked < ids.length && items.length < limits.pageMax; looked++) {
+      const listed = await read.list(Group, 'project', [[ids[looked]!]], { limit: limits.groupsPerProjectMax })
+      const found = await Promise.all(listed.map(({ id }) => read.maybe(Group, id)))
+      items.push(...found.filter((group) => group !== null))
+    }
+    return { items, ...leftOut((more.more_projects ?? 0) + ids.length - looked) }
   },
-  view: ({ groups }) => ({ items: groups }),
+  view: (found) => found,
   example: { given: 'grouped', as: 'devin', input: {} },
 })
 

@@ -4,6 +4,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { administrator, human, installationOwner, ownsProject, role, system, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { query, type Read } from '#kernel/declare/operation.ts'
+import { moreProjects, projectInput, projectsFor } from '#kernel/declare/projects.ts'
 import { either, END, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { tallyOf, type Dimension } from '../inbox/trends.ts'
 import { Id, Request } from '../schema.ts'
@@ -41,26 +42,36 @@ const trends = query({
   input: t.Object({
     days: t.Optional(t.Integer({ minimum: 1, maximum: limits.trendDaysMax, description: 'how many days back; 7 by default' })),
     by: t.Optional({ ...either('agent', 'person', 'rule'), description: 'agent by default; rule: the floors that raised a risk' }),
-    project_id: t.Optional(Id),
+    ...projectInput,
   }),
-  output: t.Object({ project_id: t.String(), by: t.String(), from: t.String(), to: t.String(), items: t.Array(Trend) }),
+  output: t.Object({
+    project_id: nullable(t.String({ description: 'null: all projects' })),
+    by: t.String(),
+    from: t.String(),
+    to: t.String(),
+    items: t.Array(Trend),
+    ...moreProjects,
+  }),
   callers: [human, administrator, system, serviceOfProject],
-  load(_, { project_id = 'project_default' }, { actor }) {
-    if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
-    return Promise.resolve({ project_id })
-  },
-  async view({ project_id }, { days = 7, by = 'agent' }, { actor, now }, read) {
+  load: (read, input, { actor }) => projectsFor(read, input, actor),
+  async view({ ids, more }, { days = 7, by = 'agent', all_projects = false }, { actor, now }, read) {
     const from = timestampOf(Date.parse(now) - (days - 1) * DAY_MS).slice(0, 10)
-    const items: Trend[] = []
-    const isAll = seesAll(actor, project_id)
-    // One's own name need not be looked for among all others.
-    for await (const key of by === 'person' && !isAll ? [actor.id] : keysIn(read, `${project_id} ${by}`)) {
-      if (!isAll && !(await isTheirs(read, actor, by, key))) continue
-      const found = await daysOf(read, `${project_id} ${by}`, key, from)
-      if (found.length > 0) items.push({ key, name: by === 'rule' ? null : await nameOf(read, key), days: found })
-      if (items.length === limits.pageMax) break
+    const counted = new Map<string, string[]>()
+    for (const id of ids) {
+      const isAll = seesAll(actor, id)
+      // One's own name need not be looked for among all others.
+      for await (const key of by === 'person' && !isAll ? [actor.id] : keysIn(read, `${id} ${by}`)) {
+        if (!isAll && !(await isTheirs(read, actor, by, key))) continue
+        counted.set(key, [...(counted.get(key) ?? []), `${id} ${by}`])
+        if (counted.size === limits.pageMax) break
+      }
     }
-    return { project_id, by, from, to: now.slice(0, 10), items }
+    const items: Trend[] = []
+    for (const [key, prefixes] of counted) {
+      const found = await daysOf(read, prefixes, key, from)
+      if (found.length > 0) items.push({ key, name: by === 'rule' ? null : await nameOf(read, key), days: found })
+    }
+    return { project_id: all_projects ? null : ids[0]!, by, from, to: now.slice(0, 10), items, ...more }
   },
   example: { given: 'asked', as: 'alice', input: { days: 7, by: 'agent' } },
 })
@@ -76,21 +87,25 @@ async function* keysIn(read: Read, prefix: string): AsyncIterable<string> {
   }
 }
 
-async function daysOf(read: Read, prefix: string, key: string, from: string): Promise<Static<typeof Day>[]> {
+async function daysOf(read: Read, prefixes: readonly string[], key: string, from: string): Promise<Static<typeof Day>[]> {
   const days = new Map<string, { fate: string; span: number; count: number }[]>()
-  for (let after: string | undefined = from; ;) {
-    const [row] = await read.list(Request, 'trends', [[prefix, key]], { after, limit: 1 })
-    if (row === undefined) break
-    const [day, fate, span] = row.at.split('\0') as [string, string, string]
-    const counts = days.get(day) ?? []
-    counts.push({ fate, span: Number(span), count: await read.count(Request, 'trends', [prefix, key, day, fate, span]) })
-    days.set(day, counts)
-    after = `${day}\0${fate}\0${span}\0${END}`
+  for (const prefix of prefixes) {
+    for (let after: string | undefined = from; ;) {
+      const [row] = await read.list(Request, 'trends', [[prefix, key]], { after, limit: 1 })
+      if (row === undefined) break
+      const [day, fate, span] = row.at.split('\0') as [string, string, string]
+      const counts = days.get(day) ?? []
+      counts.push({ fate, span: Number(span), count: await read.count(Request, 'trends', [prefix, key, day, fate, span]) })
+      days.set(day, counts)
+      after = `${day}\0${fate}\0${span}\0${END}`
+    }
   }
-  return [...days].map(([day, counts]) => {
-    const { p50, p90, ...tally } = tallyOf(counts)
-    return { day, ...tally, p50_seconds: p50, p90_seconds: p90 }
-  })
+  return [...days]
+    .toSorted(([one], [other]) => (one < other ? -1 : 1))
+    .map(([day, counts]) => {
+      const { p50, p90, ...tally } = tallyOf(counts)
+      return { day, ...tally, p50_seconds: p50, p90_seconds: p90 }
+    })
 }
 
 async function isTheirs(read: Read, actor: Actor, by: Dimension, key: string): Promise<boolean> {

@@ -3,6 +3,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { anyone, ownsProject } from '#kernel/declare/access.ts'
 import { query, stream } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf, readListed } from '#kernel/declare/paging.ts'
+import { listIn, moreProjects, projectInput, projectsFor } from '#kernel/declare/projects.ts'
 import { keyOf, t } from '#kernel/declare/schema.ts'
 import type { StoredFact } from '#kernel/log/store.ts'
 import { sessionOf } from '../access.ts'
@@ -27,21 +28,24 @@ const sessions = query({
   name: 'harness.sessions',
   summary: 'List sessions, newest first: your own, or all of a project of yours.',
   draft: 'HCP 1.0, L2: Session Properties',
-  input: t.Object({ role: t.Optional(Role), project_id: t.Optional(Id), ...pageInput }),
-  output: t.Object({ items: t.Array(SessionView), next_cursor: nextCursor }),
+  input: t.Object({ role: t.Optional(Role), ...projectInput, ...pageInput }),
+  output: t.Object({ items: t.Array(SessionView), next_cursor: nextCursor, ...moreProjects }),
   callers: [anyone],
   async load(read, input, context) {
     const { actor } = context
-    const { project_id = 'project_default', role } = input
-    if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
-    const isWhole = actor.projects === 'all' || ownsProject(actor, project_id)
-    const [index, prefix] = isWhole ? (['project', [project_id]] as const) : (['by', [actor.id]] as const)
-    const listed = await read.list(Session, index, [prefix], { ...pageIn('harness.sessions', input), reverse: true })
+    const { role } = input
+    const { ids, more } = await projectsFor(read, input, actor)
+    const whole = ids.filter((id) => actor.projects === 'all' || ownsProject(actor, id))
+    const ranges = [
+      { index: 'project', prefixes: whole.map((id) => [id]) },
+      { index: 'by', prefixes: whole.length < ids.length ? [[actor.id]] : [] },
+    ]
+    const listed = await listIn(read, Session, ranges, { ...pageIn('harness.sessions', input), reverse: true })
     const page = await readListed(read, Session, listed)
-    const fitting = page.items.filter((one) => (role === undefined || one.role === role) && one.project_id === project_id)
-    return { ...page, items: await Promise.all(fitting.map((one) => viewOf(read, one, context))) }
+    const fitting = page.items.filter((one) => (role === undefined || one.role === role) && ids.includes(one.project_id))
+    return { ...page, items: await Promise.all(fitting.map((one) => viewOf(read, one, context))), more }
   },
-  view: ({ listed, items, isCut }, input) => pageOf('harness.sessions', input, listed, items, isCut),
+  view: ({ listed, items, isCut, more }, input) => ({ ...pageOf('harness.sessions', input, listed, items, isCut), ...more }),
   example: { given: 'submitted', as: 'alice', input: {} },
 })
 
