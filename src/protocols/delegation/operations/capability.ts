@@ -1,6 +1,6 @@
 // CAP: which capabilities are offered, and what each says about itself.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { anyone, type Actor } from '#kernel/declare/access.ts'
+import { anyone } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { query, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
@@ -8,11 +8,7 @@ import { moreProjects, projectInput, projectsFor } from '#kernel/declare/project
 import { either, t } from '#kernel/declare/schema.ts'
 import { Capability, CapabilityManifest, manifestOf } from '../capabilities/manifest.ts'
 import { bestOf } from '../capabilities/compatibility.ts'
-import { CapabilityRef, Id } from '../schema.ts'
-
-function refuseStranger(actor: Actor, project_id: string): void {
-  if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
-}
+import { CapabilityRef } from '../schema.ts'
 
 const list = query({
   name: 'capability.list',

@@ -1,13 +1,12 @@
 // Trends of requests by agent, by person or by rule, out of counters.
 import { timestampOf } from '#kernel/ports/clock.ts'
-import { Refusal } from '#kernel/declare/errors.ts'
 import { administrator, human, installationOwner, ownsProject, role, system, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { query, type Read } from '#kernel/declare/operation.ts'
 import { moreProjects, projectInput, projectsFor } from '#kernel/declare/projects.ts'
 import { either, END, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { tallyOf, type Dimension } from '../inbox/trends.ts'
-import { Id, Request } from '../schema.ts'
+import { Request } from '../schema.ts'
 
 const DAY_MS = 86_400_000
 const Seconds = nullable(t.Integer({ description: 'the upper bound of the span that it lies in' }))

@@ -1,5 +1,4 @@
 // Reading sessions: one, a list, their events, and a stream of these. By either id: of the session, or of the submission.
-import { Refusal } from '#kernel/declare/errors.ts'
 import { anyone, ownsProject } from '#kernel/declare/access.ts'
 import { query, stream } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf, readListed } from '#kernel/declare/paging.ts'
