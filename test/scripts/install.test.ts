@@ -44,6 +44,30 @@ function clone(t: TestContext): Clone {
   }
 }
 
+describe('the command in a clone', () => {
+  const rows: readonly [words: string, argv: readonly string[], ran: string, env?: Record<string, string>][] = [
+    ['up', ['up', '--port', '0'], 'scripts/web.ts bin/countersign.js'],
+    ['up behind its folder', ['--data', 'x', 'up'], 'scripts/web.ts bin/countersign.js'],
+    ['up without a page', ['up'], 'bin/countersign.js', { COUNTERSIGN_WEB: 'off' }],
+    ['up in the program of an agent, where it is refused', ['up'], 'bin/countersign.js', { COUNTERSIGN_AGENT: 'agent_x' }],
+    ['anything else', ['task', 'assign', 'up'], 'bin/countersign.js'],
+  ]
+  for (const [words, argv, expected, env = {}] of rows)
+    test(`builds the page where ${words} ${expected.includes('web') ? 'needs it, as npm start does' : 'does not need it'}`, (t) => {
+      const { folder, ensure } = clone(t)
+      ensure(['page'])
+      cpSync(join(root, 'bin'), join(folder, 'bin'), { recursive: true })
+      writeFileSync(join(folder, 'node_modules/node-here/bin/node'), `#!/bin/sh\necho "$1" >>'${folder}/ran'\n`, { mode: 0o755 })
+      const { status, stderr } = spawnSync('sh', [join(folder, 'bin/countersign'), ...argv], {
+        env: { PATH: process.env['PATH'], ...env },
+        encoding: 'utf8',
+      })
+      assert.deepEqual([status, stderr], [0, ''])
+      const ran = readFileSync(join(folder, 'ran'), 'utf8').trim().split('\n').map((path) => path.split('/').slice(-2).join('/')) // prettier-ignore
+      assert.equal(ran.join(' '), expected)
+    })
+})
+
 describe('installing', () => {
   test('the server is installed without development tools, once', (t) => {
     const { folder, ensure } = clone(t)

@@ -106,6 +106,7 @@ describe('the tarball', () => {
         '✔ clock',
         '✔ disk',
         '✔ server',
+        '✔ page',
         '✔ key',
       ])
       const script = `import { createClient } from 'countersign'

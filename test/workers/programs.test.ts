@@ -251,12 +251,13 @@ describe('a program that speaks JSON lines', () => {
     await worker.stop()
   })
 
-  test('gets of the environment what is configured, and nothing else', async () => {
+  test('gets of the environment what is configured, the mark of its agent, and nothing else', async () => {
     // Node itself is told where the guard of this test run is.
-    const script = `console.log(JSON.stringify({ type: 'commit', text: Object.keys(process.env).filter((name) => !/^(COUNTERSIGN_TEST_GUARD|NODE_OPTIONS|NODE_COMPILE_CACHE)$/.test(name)).sort().join() }))`
-    const { world, worker, task_id } = await employed({ argv: node(script), env: { ONLY: 'this' } })
+    const script = `const { COUNTERSIGN_AGENT: agent, ...env } = process.env
+      console.log(JSON.stringify({ type: 'commit', text: [agent, ...Object.keys(env).filter((name) => !/^(COUNTERSIGN_TEST_GUARD|NODE_OPTIONS|NODE_COMPILE_CACHE)$/.test(name)).sort()].join() }))`
+    const { world, worker, task_id } = await employed({ argv: node(script), env: { ONLY: 'this', COUNTERSIGN_AGENT: 'agent_other' } })
     await ended(world, task_id)
-    assert.equal(await textOf(world, task_id), 'ONLY,PATH')
+    assert.equal(await textOf(world, task_id), 'agent_devin,ONLY,PATH')
     await worker.stop()
   })
 })

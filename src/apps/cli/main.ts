@@ -1,9 +1,12 @@
 // The process: arguments in, an exit code out.
+import { markedAgent } from '#workers/programs/marker.ts'
 import { deviceUp, up, wordsForDevice, wordsForUp } from './serve.ts'
 
 const argv = process.argv.slice(2)
-const words = wordsForUp(argv)
-const daemon = wordsForDevice(argv)
+// A program of an agent starts neither: the command line says why.
+const isAgent = markedAgent(process.env) !== null
+const words = isAgent ? null : wordsForUp(argv)
+const daemon = isAgent ? null : wordsForDevice(argv)
 if (words) await up(words)
 else if (daemon) await deviceUp(daemon)
 else {

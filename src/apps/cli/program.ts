@@ -4,6 +4,7 @@ import { shownAs } from './derive/from-operation.ts'
 import { CliError, exits, usage, type Exit } from './exit-codes.ts'
 import { fieldOf, valueFrom, type Flag, type Given } from './derive/flags.ts'
 import { FIRST_PAGE, GLOBAL, groupOf, hintFor, NOUN_USAGE, termOf, unknownVerb, withHelpAsked } from './derive/help.ts'
+import { refuseForAgent } from './remote/agent-child.ts'
 import { openRemote, type Remote } from './remote/remote.ts'
 import { withWholeIds } from './output/short-ids.ts'
 import { allFlags, type Context, type Globals, type Spec } from './derive/command.ts'
@@ -80,7 +81,9 @@ export function createCli(options: CliOptions): Cli {
     describe(command, spec)
     if (spec.words.length === 2 && spec.words[1] === 'get') command.alias('show')
     command.action(async () => {
-      const context = contextOf(io, globalsOf(program, command), rest)
+      const globals = globalsOf(program, command)
+      refuseForAgent(io, spec, globals)
+      const context = contextOf(io, globals, rest)
       try {
         const given = givenTo(command, spec)
         refuseMissing(spec, given)

@@ -6,6 +6,7 @@ import { dieOfErrors, runProcess, stopOnSignal } from '../process.ts'
 import { helpText, localOrigin, readConfig, type Config } from './settings/config.ts'
 import { developmentBanner } from './identity/development.ts'
 import { createLog, type Logger } from './log.ts'
+import { isPageBuilt } from './page-files.ts'
 import { nextSteps } from './next-steps.ts'
 import { startServer, type Server } from './server.ts'
 import { version } from '../version.ts'
@@ -46,8 +47,9 @@ async function run(config: Config, client: string): Promise<void> {
   const url = localOrigin(config, server.port)
   const steps = nextSteps({ url, data, hasOwner: way.hasLink, hasKey }, client, process.cwd())
   const key = hasKey ? `The admin key is in ${adminKey}` : `There is no admin key in ${data}: the first server of this database made it`
+  const page = config.web === 'off' || isPageBuilt() ? '' : 'The page in the browser is not built here: `npm start` builds it.\n'
   // In one piece: a program that reads it through a pipe gets all of it with the first line.
-  process.stdout.write(`countersign ready ${server.url}\n${way.words}\n${key}\n${steps}`)
+  process.stdout.write(`countersign ready ${server.url}\n${way.words}\n${page}${key}\n${steps}`)
   log.info({ node: server.node, port: server.port, host: config.host, socket: config.socket, data, version }, 'ready')
 }
 

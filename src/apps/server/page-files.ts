@@ -16,9 +16,11 @@ const types: Readonly<Record<string, string>> = {
   '.webmanifest': 'application/manifest+json',
 }
 
+export const isPageBuilt = (): boolean => existsSync(join(folder, 'index.html'))
+
 /** null: the page was not built, or is switched off. Each file is read when it is first asked for. */
 export function readPage(web: 'on' | 'off'): PageFiles | null {
-  if (web === 'off' || !existsSync(join(folder, 'index.html'))) return null
+  if (web === 'off' || !isPageBuilt()) return null
   const names = globSync('**/*', { cwd: folder }).map((name) => name.replaceAll('\\', '/'))
   const known = new Set(names)
   return new Map(

@@ -7,6 +7,7 @@ import type { Actor } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { authenticateSubject } from '#protocols/identity/authenticate.ts'
+import { sharesUser } from './marker.ts'
 import type { Plan, Port } from './run.ts'
 import { runOutbox, type Channel } from '../outbox.ts'
 import { programBackoffMs, startRunLoop, type RunLoop } from './run-loop.ts'
@@ -92,6 +93,9 @@ export function runProcesses(
   log: WorkerLog,
   { worker, duty }: { readonly worker: string; readonly duty: Duty } = { worker: 'server', duty: ALONE },
 ): Worker {
+  const shared = agents.filter(({ plan }) => sharesUser(plan.argv)).map(({ agent_id }) => agent_id)
+  if (shared.length > 0)
+    log.warn({ agents: shared }, "these agents' programs run as the server's own user and can read its keys: use sudo -u or a container")
   const loops = new Map(
     agents.slice(0, limits.childAgentsMax).map(({ agent_id, ...own }) => [
       agent_id,

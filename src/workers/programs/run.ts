@@ -5,6 +5,7 @@ import { limits } from '#kernel/limits.ts'
 import type { Message } from '#protocols/delegation/schema.ts'
 import { startChild, type Child, type ChildEnd, type Command } from './child.ts'
 import { answerLine, errorLine, inlinePayload, messageLine, ofTask, runLine, understood, type Item, type Said } from './lines.ts'
+import { AGENT_VARIABLE } from './marker.ts'
 import { createLimit } from './time-limit.ts'
 import { promptFor, resultIn, type Profile } from './profiles.ts'
 
@@ -250,7 +251,8 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
         isFatal: true,
       }
     let printed = ''
-    const command = { ...plan, argv: argv as [string, ...string[]] }
+    // Last: no setting of an operator takes it away.
+    const command = { ...plan, argv: argv as [string, ...string[]], env: { ...plan.env, [AGENT_VARIABLE]: item.run.agent_id } }
     child = startChild(
       command,
       plan.profile.output.kind === 'lines' ? { kind: 'lines', hear, gone } : { kind: 'text', hear: (text) => (printed = text) },

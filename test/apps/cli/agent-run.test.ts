@@ -11,6 +11,8 @@ import { createCaller, enroll, type Keys } from '../../support/as-processes/serv
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-agent-run-'))
 const data = join(folder, 'data')
+const other = join(folder, 'sudo')
+writeFileSync(other, '#!/bin/sh\necho "done by $1"\n', { mode: 0o700 })
 const script = join(root, 'examples/shell-agent.sh')
 let server: Running
 let keys: Keys
@@ -96,8 +98,41 @@ run_ID  Writing
 run_ID  delivered
 `,
     )
-    assert.equal(masked(err), 'agent_devin takes runs from URL; Ctrl-C ends it\n')
+    const warned = 'warning: the command of agent_devin runs as your own user and can read ./data/admin.key\n'
+    const next = '  → give it another user (sudo -u …) or a container: SECURITY.md\n'
+    assert.equal(masked(err), `${warned}${next}agent_devin takes runs from URL; Ctrl-C ends it\n`)
     await delivered(task_id)
+  })
+
+  test('its program carries the mark of the agent and no key, and is not whoever has logged in on this machine', async () => {
+    const home = join(folder, 'person')
+    const place = { env: { COUNTERSIGN_URL: server.url, COUNTERSIGN_DATA: data, HOME: home }, cwd: folder }
+    assert.equal((await runPiped(['login', '--as', 'user_owner'], place)).code, 0)
+    assert.match((await runPiped(['whoami'], place)).out, /^id +user_owner$/m)
+    const task_id = await assigned('Who are you?')
+    const cli = `${process.execPath} ${join(root, 'bin/countersign.js')}`
+    const inside = `echo "mark=$COUNTERSIGN_AGENT key=$COUNTERSIGN_KEY"; ${cli} whoami 2>&1; ${cli} login --as user_owner 2>&1; exit 0`
+    const worker = await runPiped(['agent', 'run', '--once', '--profile', 'text', '--', 'sh', '-c', inside], {
+      ...place,
+      env: { ...place.env, COUNTERSIGN_KEY: keys.devin },
+    })
+    assert.equal(worker.code, 0, worker.err)
+    assert.match(worker.err, /^warning: .* can read \S+config\.json and \.\/data\/admin\.key$/m)
+    const { artifacts } = await delivered(task_id)
+    const { artifact } = await as(keys.alice, 'collaboration/artifact.get', { artifact_id: artifacts[0].artifact_id ?? artifacts[0] })
+    const text = Buffer.from(artifact.payload.uri.split(',')[1], 'base64').toString()
+    assert.match(text, /^mark=agent_devin key=$/m)
+    assert.equal(text.match(/this program runs for agent_devin \(COUNTERSIGN_AGENT\)/g)?.length, 2, text)
+    assert.doesNotMatch(text, /user_owner \(human\)|^id/m)
+  })
+
+  test('a command that starts its program as another user brings no warning', async () => {
+    await assigned('Elsewhere')
+    const { err } = await runPiped(['agent', 'run', '--once', '--profile', 'text', '--tries', '1', '--', other, 'another'], {
+      env: env(keys.devin),
+      cwd: folder,
+    })
+    assert.doesNotMatch(err, /warning/)
   })
 
   test('killed while a person thinks, started again: the answer reaches it, and the question was put once', async () => {

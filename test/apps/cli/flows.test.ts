@@ -434,6 +434,7 @@ describe('the doctor', () => {
       '✔ clock',
       '✔ disk',
       '✔ server',
+      '✔ page',
       '✔ key',
     ])
     assert.equal(JSON.parse((await run(['doctor', '--json', '--quick'])).out).ok, true)

@@ -16,8 +16,8 @@ function home(t: TestContext): string {
   return folder
 }
 
-async function serve(t: TestContext, data: string, port = 0): Promise<Server> {
-  const { config } = readConfig(['--data', data, '--port', String(port), '--log', 'silent'], {}) as { config: Config }
+async function serve(t: TestContext, data: string, port = 0, more: readonly string[] = []): Promise<Server> {
+  const { config } = readConfig(['--data', data, '--port', String(port), '--log', 'silent', ...more], {}) as { config: Config }
   const server = await startServer(config, { log: createLog('silent'), onFatal: (error) => assert.fail(String(error)) })
   t.after(() => server.stop())
   return server
@@ -47,6 +47,14 @@ test('`login --as` is one step, needs no key, and a second one leaves one key be
   assert.equal((await keysOf()).length, 1)
   const listed = JSON.parse((await run(['login', 'list', '--json'])).out)
   assert.deepEqual(listed, { items: [{ url, installation, id: 'user_owner', current: true }] })
+})
+
+test('the doctor says that there is no page in the browser', async (t) => {
+  const folder = home(t)
+  const { url } = await serve(t, join(folder, 'data'), 0, ['--web', 'off'])
+  const { code, out } = await client(folder)(['doctor', '--quick'], { url })
+  assert.equal(code, 0)
+  assert.match(out, /^! page +no page in the browser: .*\n +→ start the server with `npm start`, which builds it$/m)
 })
 
 test('`login --as` says what is missing: the folder, the server, the person, or that the folder is another server’s', async (t) => {

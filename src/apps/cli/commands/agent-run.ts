@@ -4,12 +4,15 @@ import { resolve } from 'node:path'
 import { limits } from '#kernel/limits.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { durationMs } from '#kernel/codec/timestamps.ts'
+import { sharesUser } from '#workers/programs/marker.ts'
 import { profiles } from '#workers/programs/profiles.ts'
 import type { Plan, Port } from '#workers/programs/run.ts'
 import type { RunLoop } from '#workers/programs/run-loop.ts'
 import { realClock } from '../../server/clock.ts'
 import { exits, usage, type Exit } from '../exit-codes.ts'
 import { flag, type Given } from '../derive/flags.ts'
+import { adminKeyIn, dataFolder, shownFolder } from '../remote/credentials.ts'
+import { loginsFile, readLogins } from '../remote/logins.ts'
 import type { Remote } from '../remote/remote.ts'
 import { spec, type Context } from '../derive/command.ts'
 import { escapeControl, inertJson } from '../output/safe-text.ts'
@@ -39,9 +42,25 @@ export const agentRun = spec('agent run', 'Run a command as an agent: it is star
     const me = (await remote.call('identity/me.get', {})) as { id: string; kind: string }
     if (me.kind !== 'agent')
       throw usage(`the key is of ${me.id}, which is no agent`, 'issue one with `countersign key issue <agent_id>` and set COUNTERSIGN_KEY')
+    await warnOfSharedUser(context, plan, me.id)
     return attend(context, given, remote, plan, me.id)
   },
 })
+
+/** The mark in its environment keeps a program from using these by mistake; only another user, or a container, keeps them from it. */
+async function warnOfSharedUser(context: Context, { argv }: Plan, agent_id: string): Promise<void> {
+  const { io, globals, paintErr } = context
+  if (!sharesUser(argv)) return
+  const { all } = await readLogins(io).catch(() => ({ all: [{ id: null }] }))
+  const folder = dataFolder(io, globals)
+  const within = [
+    ...(all.some(({ id }) => id !== agent_id) ? [loginsFile(io)] : []),
+    ...(adminKeyIn(folder) === null ? [] : [`${shownFolder(io, folder)}/admin.key`]),
+  ]
+  if (within.length === 0) return
+  const words = `warning: the command of ${agent_id} runs as your own user and can read ${within.join(' and ')}`
+  io.err.write(`${paintErr('yellow', escapeControl(words))}\n  → give it another user (sudo -u …) or a container: SECURITY.md\n`)
+}
 
 const bounded = (given: Given, name: string, usual: number, max: number): number => {
   const count = (given.get(name) as number | undefined) ?? usual

@@ -70,6 +70,7 @@ export const rotatePushesInDatabase = (settings: DatabaseSettings): Promise<Push
   })
 
 const adminKey = spec('admin-key', 'Make a new admin key of a shared database and write it to admin.key in the data folder.', {
+  isLocal: true,
   flags: [flag('revoke', null, 'revoke all that were made before')],
   examples: ['countersign admin-key --data /var/lib/countersign', 'countersign admin-key --revoke'],
   async run({ io, globals, paint }, given) {
@@ -113,6 +114,7 @@ const migrate = spec(
   'migrate',
   "Move a stopped server's data folder into a PostgreSQL, or back; one that was cut off goes on where it ended.",
   {
+    isLocal: true,
     flags: [
       { ...flag('from', 'folder|url', 'the data folder or the postgres:// URL to move from'), required: true },
       { ...flag('to', 'folder|url', 'the postgres:// URL of an empty database, or a new folder'), required: true },

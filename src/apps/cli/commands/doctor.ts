@@ -238,7 +238,21 @@ async function checkServer(target: Target, answered: Answered): Promise<Finding[
     findings.push(warn('mode', 'development mode: everybody on its machine may be the owner', 'start it without --dev where it matters'))
   if (Math.abs(skewMs) > SKEW_MS_MAX)
     findings.push(warn('skew', `the clock of the server differs by ${Math.round(skewMs / 1000)} s`, 'set the clocks of both machines'))
-  return [...findings, await credential(target)]
+  return [...findings, await pageAt(target.url), await credential(target)]
+}
+
+/** The page in the browser, as people would open it. */
+async function pageAt(url: string): Promise<Finding> {
+  const shell = await fetch(`${url}/inbox`, { signal: AbortSignal.timeout(HEALTH_MS), redirect: 'error' }).catch(() => null)
+  const isServed = shell?.ok === true && shell.headers.get('content-type')?.startsWith('text/html') === true
+  await shell?.body?.cancel()
+  return isServed
+    ? ok('page', `${url}/inbox`)
+    : warn(
+        'page',
+        'no page in the browser: it was not built, or is switched off (--web off)',
+        'start the server with `npm start`, which builds it',
+      )
 }
 
 async function healthOf(url: string): Promise<Answered> {

@@ -17,6 +17,7 @@ import { escapeControl } from '../output/safe-text.ts'
 type Me = { readonly id: string; readonly kind: string }
 
 const login = spec('login', 'Log in at a server: its address and your key are stored, readable by you alone.', {
+  isLocal: true,
   flags: [
     flag('as', 'id', "on the server's machine: log in as this person, with a key that the admin key of its data folder issues"),
     flag('link', null, 'print a link that signs a browser in, once, and store nothing; for administrators and owners'),
@@ -129,6 +130,7 @@ async function keyFor({ io, globals }: Context, url: string): Promise<string> {
 }
 
 const list = spec('login list', 'List the servers that you are logged in at.', {
+  isLocal: true,
   examples: ['countersign login list'],
   async run(context) {
     const { io, json, paint, paintErr } = context
@@ -151,6 +153,7 @@ const list = spec('login list', 'List the servers that you are logged in at.', {
 })
 
 const logout = spec('logout', 'Forget the login of one server, the current one by default, or of all.', {
+  isLocal: true,
   flags: [flag('all', null, 'forget every stored login')],
   examples: ['countersign logout', 'countersign logout --url https://tasks.example.com', 'countersign logout --all'],
   async run(context, given) {

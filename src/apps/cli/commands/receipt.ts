@@ -160,6 +160,7 @@ const rotate = spec(
   'receipt rotate',
   'Sign receipts with a new key from now on; the old one stays published, its private half is destroyed.',
   {
+    isLocal: true,
     flags: [
       flag('lost', null, 'make missing or broken keys anew; data that was sealed with them stays sealed'),
       flag('push', null, 'the key of pushes to browsers instead: new subscriptions are made with a new one, earlier ones go on'),

@@ -5,6 +5,7 @@ import { flag } from '../derive/flags.ts'
 import { spec } from '../derive/command.ts'
 
 export const upSpec = spec('up', 'Start a server in the foreground; `countersign up --help` shows its options.', {
+  isLocal: true,
   flags: settings
     .filter(({ flag: name }) => !['data', 'help', 'version'].includes(name))
     .map(({ flag: name, value, words }) => flag(name, value === null ? null : value.replaceAll(/[<>]/g, ''), words)),

@@ -39,6 +39,8 @@ export type Spec = {
   readonly hidden: boolean
   /** The operation that it stands for. */
   readonly operation: string | null
+  /** It acts with what the user of this machine may do: their logins, the files of a server, the socket of a daemon. */
+  readonly isLocal: boolean
   run(context: Context, given: Given): Promise<Exit | void>
 }
 
@@ -54,6 +56,7 @@ export const spec = (
   examples: [],
   hidden: false,
   operation: null,
+  isLocal: false,
   ...parts,
 })
 

@@ -46,6 +46,7 @@ export function derivedSpec(protocol: Protocol, op: Operation): Spec {
     examples: [],
     hidden: isForTheSystem(op),
     operation,
+    isLocal: false,
     run: async (context, given) => {
       const input = await inputOf(context, op, made, given)
       const remote = await context.remote()

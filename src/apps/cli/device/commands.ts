@@ -174,6 +174,7 @@ const installSpec = spec('device install', 'Print the systemd unit, the group an
   },
 })
 
+/** All of them: the socket of a daemon, or its folder, is open to the user of this machine, whoever uses their account. */
 export const deviceSpecs: readonly Spec[] = [
   upSpec,
   callSpec,
@@ -185,4 +186,4 @@ export const deviceSpecs: readonly Spec[] = [
   verifySpec,
   linkSpec,
   installSpec,
-]
+].map((one) => ({ ...one, isLocal: true }))

@@ -2,9 +2,10 @@
 // goes only to the server that it was stored for.
 import { existsSync, readFileSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
+import { markedAgent } from '#workers/programs/marker.ts'
 import { URL_USUAL } from '../../server/settings/config.ts'
 import { usage } from '../exit-codes.ts'
-import { loginFor, readLogins } from './logins.ts'
+import { loginFor, NO_LOGINS, readLogins } from './logins.ts'
 import type { Globals } from '../derive/command.ts'
 import type { Io } from '../terminal.ts'
 
@@ -13,6 +14,8 @@ export type Target = {
   readonly key: string | null
   /** Where the key came from, for people. */
   readonly source: '--api-key' | 'COUNTERSIGN_KEY' | 'login' | 'stale login' | 'admin.key' | 'none'
+  /** The agent whose program runs this command: its own key counts, and no other. */
+  readonly agent: string | null
 }
 
 const isLoopback = (host: string): boolean => host === 'localhost' || host === '[::1]' || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host)
@@ -31,16 +34,18 @@ export function urlOf(text: string, name: string): string {
 }
 
 export async function targetOf(io: Io, globals: Globals): Promise<Target> {
-  const logins = await readLogins(io)
+  const agent = markedAgent(io.env)
+  const logins = agent === null ? await readLogins(io) : NO_LOGINS
   const named = globals.url ?? io.env['COUNTERSIGN_URL']
   const url = named ? urlOf(named, globals.url === undefined ? 'COUNTERSIGN_URL' : '--url') : (logins.current ?? URL_USUAL)
-  if (globals.apiKey !== undefined) return { url, key: globals.apiKey, source: '--api-key' }
-  if (io.env['COUNTERSIGN_KEY']) return { url, key: io.env['COUNTERSIGN_KEY'], source: 'COUNTERSIGN_KEY' }
+  if (globals.apiKey !== undefined) return { url, key: globals.apiKey, source: '--api-key', agent }
+  if (io.env['COUNTERSIGN_KEY']) return { url, key: io.env['COUNTERSIGN_KEY'], source: 'COUNTERSIGN_KEY', agent }
+  if (agent !== null) return { url, key: null, source: 'none', agent }
   const login = await loginFor(logins, url)
-  if (login === 'stale') return { url, key: null, source: 'stale login' }
-  if (login !== null) return { url, key: login.key, source: 'login' }
+  if (login === 'stale') return { url, key: null, source: 'stale login', agent }
+  if (login !== null) return { url, key: login.key, source: 'login', agent }
   const admin = isLocal(url) ? adminKeyIn(dataFolder(io, globals)) : null
-  return admin === null ? { url, key: null, source: 'none' } : { url, key: admin, source: 'admin.key' }
+  return admin === null ? { url, key: null, source: 'none', agent } : { url, key: admin, source: 'admin.key', agent }
 }
 
 /** The folder of the server on this machine. */

@@ -21,14 +21,14 @@ export type Logins = {
   readonly current: string | null
   readonly all: readonly Login[]
 }
-const NONE: Logins = { current: null, all: [] }
+export const NO_LOGINS: Logins = { current: null, all: [] }
 
 export const loginsFile = ({ env, home }: Io): string => join(env['XDG_CONFIG_HOME'] || join(home, '.config'), 'countersign', 'config.json')
 
 export async function readLogins(io: Io): Promise<Logins> {
   const file = loginsFile(io)
   const text = await readText(file)
-  if (text === null) return NONE
+  if (text === null) return NO_LOGINS
   try {
     const read = JSON.parse(text) as { url?: unknown; key?: unknown; current?: unknown; logins?: unknown }
     const rows: unknown = read.logins ?? [{ url: read.url, key: read.key }]
@@ -65,7 +65,7 @@ const isSame = (a: Login, b: Login): boolean =>
 /** Its server is the current one from now on. Answers with the login that it replaces, if there was one. */
 export async function storeLogin(io: Io, login: Login): Promise<{ file: string; replaced: Login | null }> {
   // A file that cannot be read is written anew: that is what its error says to do.
-  const { all } = await readLogins(io).catch(() => NONE)
+  const { all } = await readLogins(io).catch(() => NO_LOGINS)
   const replaced = all.find((one) => isSame(one, login)) ?? null
   const file = await writeLogins(io, { current: login.url, all: [...all.filter((one) => !isSame(one, login)), login] })
   return { file, replaced }
@@ -74,7 +74,7 @@ export async function storeLogin(io: Io, login: Login): Promise<{ file: string; 
 /** Answers with those that were forgotten. `url` null: all of them. */
 export async function forgetLogins(io: Io, url: string | null): Promise<readonly Login[]> {
   if (url === null) {
-    const { all } = await readLogins(io).catch(() => NONE)
+    const { all } = await readLogins(io).catch(() => NO_LOGINS)
     await rm(loginsFile(io), { force: true })
     return all
   }

@@ -3,6 +3,7 @@ import { protocols } from '#protocols/index.ts'
 import type { Hxp } from '#sdk/hxp.ts'
 import type { Downloaded, Progress } from '#sdk/transport/transport.ts'
 import { CliError, exits } from '../exit-codes.ts'
+import { keylessAgent, onlyAs } from './agent-child.ts'
 import { isThere, openServer, unreachable } from './http.ts'
 import { orderFields, outputsOf } from '../output/field-order.ts'
 import { dataFolder, isLocal, shownFolder, targetOf, type Target } from './credentials.ts'
@@ -44,6 +45,7 @@ async function openAny(io: Io, globals: Globals, paintErr: Paint): Promise<Remot
   // Loaded when it is needed: a command that asks a server needs neither store nor contracts.
   if (globals.data !== undefined) return (await import('./folder.ts')).openFolder(dataFolder(io, globals))
   const target = await targetOf(io, globals)
+  if (target.key === null && target.agent !== null) throw keylessAgent(target.agent)
   if (target.key === null) {
     if (!(await isThere(target.url))) throw unreachable(target.url, 'connection refused')
     if (target.source === 'stale login') {
@@ -61,7 +63,8 @@ async function openAny(io: Io, globals: Globals, paintErr: Paint): Promise<Remot
     const words = `note: using the admin key from ${shownFolder(io, dataFolder(io, globals))} (can manage and read; cannot answer or approve)`
     io.err.write(`${paintErr('yellow', words)}\n`)
   }
-  return openServer(target.url, target.key, hintsFor(target, shownFolder(io, dataFolder(io, globals))))
+  const server = openServer(target.url, target.key, hintsFor(target, shownFolder(io, dataFolder(io, globals))))
+  return target.agent === null ? server : onlyAs(target.agent, server)
 }
 
 const LOGIN_HERE = "on the server's machine: `countersign login --as user_owner`"

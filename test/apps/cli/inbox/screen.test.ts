@@ -9,8 +9,8 @@ import { createKeys, type Key } from '#apps/cli/input/keyboard.ts'
 import { editLine, newLine } from '#apps/cli/input/line-editor.ts'
 import { patchOf } from '#apps/cli/inbox/edit.ts'
 import { filterFrom, filterOf } from '#apps/cli/inbox/filter.ts'
-import { runInTerminal, type Press, type Ran } from '../../support/as-processes/cli.ts'
-import { openInbox } from '../../support/as-processes/inbox-people.ts'
+import { runInTerminal, type Press, type Ran } from '../../../support/as-processes/cli.ts'
+import { openInbox } from '../../../support/as-processes/inbox-people.ts'
 
 const { home, server, owner, agent, envFor, run, close } = await openInbox('cli-inbox-screen')
 after(close)

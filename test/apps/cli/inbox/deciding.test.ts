@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
 import { changesIn } from '#apps/cli/inbox/edit.ts'
-import { runInTerminal, type Press, type Ran } from '../../support/as-processes/cli.ts'
-import { openInbox } from '../../support/as-processes/inbox-people.ts'
+import { runInTerminal, type Press, type Ran } from '../../../support/as-processes/cli.ts'
+import { openInbox } from '../../../support/as-processes/inbox-people.ts'
 
 const { home, owner, agent, envFor, run, close } = await openInbox('cli-inbox-deciding')
 after(close)

@@ -1,0 +1,65 @@
+// A command that a program of an agent runs, by its mark (`COUNTERSIGN_AGENT`): it is that agent or nobody. Logins, admin keys, data folders and
+// daemons of the user whose account it runs under would make it somebody else, so that an agent could answer its own question.
+import { AGENT_VARIABLE, markedAgent } from '#workers/programs/marker.ts'
+import { CliError, exits } from '../exit-codes.ts'
+import type { Remote } from './remote.ts'
+import type { Spec } from '../derive/command.ts'
+import type { Globals } from '../derive/command.ts'
+import type { Io } from '../terminal.ts'
+
+const OWN_KEY = (agent: string): string =>
+  `give the key of ${agent} itself, with COUNTERSIGN_KEY or --api-key; a person answers and administers outside of the agent's program`
+
+/** Refuses a command that acts with what the user of this machine may do. */
+export function refuseForAgent({ env }: Io, { words, isLocal }: Pick<Spec, 'words' | 'isLocal'>, { data }: Partial<Globals>): void {
+  const agent = markedAgent(env)
+  if (agent === null || (!isLocal && data === undefined)) return
+  const what = isLocal ? `\`countersign ${words.join(' ')}\`` : '--data'
+  const message = `this program runs for ${agent} (${AGENT_VARIABLE}); ${what} uses the rights of this machine's user and is refused`
+  throw new CliError(exits.refused, 'UNAUTHORIZED', message, OWN_KEY(agent))
+}
+
+/** Without a key of its own there is nothing to fall back on. */
+export const keylessAgent = (agent: string): CliError =>
+  new CliError(
+    exits.unauthenticated,
+    'UNAUTHENTICATED',
+    `this program runs for ${agent} (${AGENT_VARIABLE}); stored logins and admin.key are not used here`,
+    OWN_KEY(agent),
+  )
+
+/** A server that is called as this agent or not at all: the key's own subject is asked for before the first call. */
+export function onlyAs(agent: string, remote: Remote): Remote {
+  let checked: Promise<void> | undefined
+  const check = (): Promise<void> => (checked ??= isThat(agent, remote))
+  return {
+    ...remote,
+    call: async (...given) => {
+      await check()
+      return remote.call(...given)
+    },
+    async *follow(...given) {
+      await check()
+      yield* remote.follow(...given)
+    },
+    upload: async (...given) => {
+      await check()
+      return remote.upload(...given)
+    },
+    download: async (...given) => {
+      await check()
+      return remote.download(...given)
+    },
+    asking: async (work) => {
+      await check()
+      return remote.asking(work)
+    },
+  }
+}
+
+async function isThat(agent: string, remote: Remote): Promise<void> {
+  const { id } = (await remote.call('identity/me.get', {})) as { id: string }
+  if (id === agent) return
+  const message = `the key is of ${id}, and this program runs for ${agent} (${AGENT_VARIABLE}); nothing was done`
+  throw new CliError(exits.refused, 'UNAUTHORIZED', message, OWN_KEY(agent))
+}

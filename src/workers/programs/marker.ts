@@ -1,0 +1,18 @@
+// The mark that a program of an agent carries in its environment, and so does everything that it starts. Under it the command line refuses the
+// credentials of the person whose user it runs as. It keeps an honest program honest; only another user or a container holds one that is not.
+
+/** Its value is the agent's id. */
+export const AGENT_VARIABLE = 'COUNTERSIGN_AGENT'
+
+type Env = Readonly<Record<string, string | undefined>>
+
+/** The agent that this process works for; null: a person, or a program of theirs. */
+export const markedAgent = (env: Env): string | null => env[AGENT_VARIABLE] || null
+
+/** Commands that start another one as somebody else, or in a place of its own. */
+const launchers = new Set(
+  'sudo doas su runuser setpriv chroot unshare bwrap firejail systemd-run docker podman nerdctl kubectl nsenter lxc-attach ssh'.split(' '),
+)
+
+/** Whether a program runs as the user who starts it, as far as its command says. */
+export const sharesUser = (argv: readonly string[]): boolean => !launchers.has(argv[0]?.split('/').at(-1) ?? '')
