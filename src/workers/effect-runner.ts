@@ -21,8 +21,9 @@ export type Effects = Worker & { readonly perform: Perform }
 const BACKOFF_MS = 100
 const BACKOFF_MS_MAX = 5_000
 const ATTEMPTS_MAX = 100
-/** A no that will stay one: the outcome is recorded already. Anything else may pass, such as a store that cannot write at present. */
-const isFinal = (error: unknown): boolean => error instanceof Refusal && !['BUSY', 'UNAVAILABLE', 'CONFLICT'].includes(error.code)
+/** The store cannot write at present. Any other refusal stays one, and an error that is no refusal is a bug, which no attempt mends. */
+const mayPass = (error: unknown): boolean => error instanceof Refusal && ['BUSY', 'UNAVAILABLE', 'CONFLICT'].includes(error.code)
+const isRecorded = (error: unknown): boolean => error instanceof Refusal && ['PRECONDITION_FAILED', 'NOT_FOUND'].includes(error.code)
 
 export function createEffects(ports: Readonly<Record<string, Port>>, clock: Clock, log: WorkerLog, graceMs: number): Effects {
   /** Stops the acting; a moment later also the attempts to record. */
@@ -39,12 +40,20 @@ export function createEffects(ports: Readonly<Record<string, Port>>, clock: Cloc
     }
   }
 
-  async function recorded(conclude: (outcome: Value | null) => Promise<unknown>, outcome: Value | null): Promise<unknown> {
+  async function recorded(port: string, conclude: (outcome: Value | null) => Promise<unknown>, outcome: Value | null): Promise<unknown> {
+    let known = outcome
     for (let attempt = 1; ; attempt++) {
       try {
-        return await conclude(outcome)
+        return await conclude(known)
       } catch (error) {
-        if (isFinal(error) || attempt === ATTEMPTS_MAX || ending.signal.aborted) throw error
+        if (!mayPass(error)) {
+          if (known === null || isRecorded(error)) throw error
+          // The outcome itself is what cannot be written down, such as a value that is no JSON.
+          log.error({ err: error, port }, 'the outcome of an effect could not be recorded: it is recorded as unknown')
+          known = null
+          continue
+        }
+        if (attempt === ATTEMPTS_MAX || ending.signal.aborted) throw error
         // It was done: that it cannot be written down now does not make it undone.
         await clock.sleep(backoffMs(BACKOFF_MS, BACKOFF_MS_MAX, attempt), ending.signal)
       }
@@ -53,7 +62,7 @@ export function createEffects(ports: Readonly<Record<string, Port>>, clock: Cloc
 
   return {
     perform(port, request, conclude) {
-      const work = act(port, request).then((outcome) => recorded(conclude, outcome))
+      const work = act(port, request).then((outcome) => recorded(port, conclude, outcome))
       const quiet = work.catch(() => undefined)
       underWay.add(quiet)
       void quiet.finally(() => underWay.delete(quiet))
@@ -95,7 +104,7 @@ export async function concludeUnknown(kernel: Kernel, log: WorkerLog, others: Ot
       } catch (error) {
         // Its server was held up, and is there again: it will say itself what came of it.
         if (node !== undefined && error instanceof Refusal && error.code === 'CONFLICT') continue
-        if (!isFinal(error)) throw error
+        if (mayPass(error)) throw error
         // An effect that can never be concluded must not keep everything else from starting.
         log.error({ err: error, pending: id, conclude }, 'an unknown outcome could not be recorded')
       }

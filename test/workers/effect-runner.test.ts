@@ -29,3 +29,28 @@ test('an outcome that was written down already is not tried again', async () => 
   await assert.rejects(refused, { code: 'PRECONDITION_FAILED' })
   assert.equal(tried, 1)
 })
+
+test('an outcome that no record can hold ends as unknown, at once', async () => {
+  const outcomes: unknown[] = []
+  const { perform } = createEffects({ tool: () => Promise.resolve({ value: Number.NaN }) }, clock, log, 1_000)
+  const failures = [new TypeError('a value of type number cannot be written as JSON'), new Refusal('INVALID_REQUEST', 'outcome.value')]
+  for (const failure of failures) {
+    const answer = await perform('tool', {}, (outcome) => {
+      outcomes.push(outcome)
+      return outcome === null ? Promise.resolve('unknown') : Promise.reject(failure)
+    })
+    assert.equal(answer, 'unknown')
+  }
+  assert.deepEqual(outcomes, [{ value: Number.NaN }, null, { value: Number.NaN }, null])
+})
+
+test('a conclusion that fails whatever the outcome is tried twice and no more', async () => {
+  let tried = 0
+  const { perform } = createEffects({ tool: () => Promise.resolve({}) }, clock, log, 1_000)
+  const failed = perform('tool', {}, () => {
+    tried++
+    return Promise.reject(new TypeError('a bug'))
+  })
+  await assert.rejects(failed, TypeError)
+  assert.equal(tried, 2)
+})

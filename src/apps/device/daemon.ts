@@ -64,17 +64,21 @@ async function start(config: DeviceConfig, { log, onFatal }: DaemonOptions, undo
   const keys = config.approvalKeys === null ? noApprovalKeys : approvalKeys(config.approvalKeys)
   const profile = await profileFor(config)
   const folder = openDeviceFolder(config.data)
-  undo.push(folder.release)
-  const { device_id, key } = folder
-  const store = sqliteStore(folder.database, {
+  undo.push(folder.lock.release)
+  const { device_id, key, database, lock } = folder
+  const store = sqliteStore(database, {
     fatal: onFatal,
+    amiss: lock.amiss,
     bug: (error) => log.error({ err: error }, 'a listener of the store failed'),
   })
   undo.push(() => store.close())
+  lock.keep([database, `${database}-wal`], log)
   const tail = createTail(store, (error) => log.error({ err: error }, 'a follower of the record failed'))
   undo.push(tail.stop)
   const audit = await openAuditFile(config.data, device_id, store, tail, log)
   undo.push(() => audit.stop())
+  /** Why nothing may act: what it does would not be on record. */
+  const amiss = (): string | null => lock.amiss() ?? audit.amiss()
   const board = await boardFor(config, profile)
   const device = createDevice({
     board,
@@ -95,7 +99,7 @@ async function start(config: DeviceConfig, { log, onFatal }: DaemonOptions, undo
     log,
     concurrencyOf: (policy) => byName.get(policy)?.concurrent ?? 1,
     lockWaitOf: (policy) => byName.get(policy)?.lock_wait_ms ?? 0,
-    isAudited: audit.isSound,
+    amiss,
     progress: (task_id, index) => hacp.server?.progress(task_id, index),
   })
   const effects = createEffects({ device: runner.port }, realClock, log, EFFECTS_MS)
@@ -127,7 +131,7 @@ async function start(config: DeviceConfig, { log, onFatal }: DaemonOptions, undo
     device_id,
     version,
     key,
-    audit,
+    audit: { amiss, head: audit.head },
     log,
     hasWork: runner.hasWork,
     released: runner.released,

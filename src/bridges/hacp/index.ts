@@ -28,7 +28,7 @@ export type HacpOptions = {
   readonly device_id: string
   readonly version: string
   readonly key: { readonly jwk: object; sign(claims: object): string }
-  readonly audit: { isSound(): boolean; head(): { readonly seq: number; readonly hash: string } }
+  readonly audit: { amiss(): string | null; head(): { readonly seq: number; readonly hash: string } }
   readonly log: { error(fields: object, words: string): void }
   hasWork(session_id: string): boolean
   released(session_id: string): Promise<void>

@@ -27,8 +27,8 @@ export function methodsOf(hacp: Hacp): Map<string, Run> {
     kernel.call(`hardware/${name}`, parse(inputs.get(name)!.input, params), actor, key === undefined ? {} : { key })
 
   function refuseUnaudited(): void {
-    if (!options.audit.isSound())
-      throw new Refusal('AUDIT_UNAVAILABLE', 'the audit cannot be written, so nothing is done', { reason: 'see the log of the daemon' })
+    const words = options.audit.amiss()
+    if (words !== null) throw new Refusal('AUDIT_UNAVAILABLE', `${words}: nothing is done until that is mended`)
   }
   /** A method of a session: the connection may use it, and nothing else is believed about it. */
   const inSession =

@@ -1,6 +1,18 @@
 // The audit file of a device: one line for each fact of its record, in the same order, appended before anything acts or is answered (W35).
-// Lines that are missing at a start are completed from the record; a file that says something else stops the start.
-import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readFileSync, readdirSync, renameSync, writeSync } from 'node:fs'
+// Lines that are missing at a start are completed from the record; a file that says something else stops the start. A file that is deleted,
+// replaced or shortened while the daemon runs stops it from acting.
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
 import { limits } from '#kernel/limits.ts'
 import type { Sealed, Store, StoredFact, Value } from '#kernel/log/store.ts'
 import type { Tail } from '#kernel/log/tail.ts'
@@ -11,8 +23,8 @@ import type { Worker, WorkerLog } from '../worker.ts'
 export type AuditHead = { readonly seq: number; readonly hash: string }
 
 export type AuditFile = Worker & {
-  /** Whether every line of the record is in the file: tries once more where one is not. */
-  isSound(): boolean
+  /** Why a line of the record is not in the file, after one more attempt to write it; null: all are. Nothing acts before. */
+  amiss(): string | null
   head(): AuditHead
   rotate(): void
   readonly stats: { readonly lines: number }
@@ -26,6 +38,8 @@ export class AuditDiffers extends Error {
 export const AUDIT_FILE = 'audit.ndjson'
 const rotatedName = (first: number): string => `audit-${String(first).padStart(12, '0')}.ndjson`
 const PAGE = 500
+/** How often a running daemon looks whether the file is in its place. */
+const LOOK_MS = 250
 
 export const auditedFact = ({ seq, at, line }: Pick<StoredFact, 'seq' | 'at' | 'line'>): AuditedFact => {
   const { action, detail } = JSON.parse(line) as { action: string; detail: Value | null }
@@ -73,27 +87,45 @@ export async function openAuditFile(folder: string, device_id: string, store: St
   /** Lines of durable facts that could not be written yet. */
   let missing = ''
   let missingFrom = 0
-  let isFailing = false
+  /** A part of a line may stand at the end of the file. */
+  let isTorn = false
+  let last: string | null = null
   let position = store.stats().position
 
-  function flush(): boolean {
-    if (missing === '') return true
-    try {
-      // A part of a line that a full disk let through is taken back first, so that the file is whole at all times.
-      ftruncateSync(file, size)
-      const written = writeSync(file, missing)
-      if (written < Buffer.byteLength(missing)) throw new Error('the disk took a part of it only')
-      size += written
-      missing = ''
-      if (isFailing) log.info({ lines: head.seq - missingFrom + 1 }, 'the audit file can be written again')
-      isFailing = false
-      return true
-    } catch (error) {
-      if (!isFailing) log.error({ error: (error as Error).message }, 'the audit file cannot be written: nothing is done until it can')
-      isFailing = true
-      return false
-    }
+  /** A deleted file goes on taking lines, and all of them are lost. */
+  function changed(): string | null {
+    const there = statSync(path, { throwIfNoEntry: false })
+    const own = fstatSync(file)
+    if (there?.ino !== own.ino || there.dev !== own.dev) return `${path} was deleted, moved or replaced under the running daemon`
+    return own.size < size ? `${path} was shortened under the running daemon` : null
   }
+
+  function append(): void {
+    // A part of a line that a full disk let through is taken back first, so that the file is whole at all times.
+    if (isTorn) ftruncateSync(file, size)
+    isTorn = true
+    const written = writeSync(file, missing)
+    if (written < Buffer.byteLength(missing)) throw new Error('the disk took a part of it only')
+    isTorn = false
+    size += written
+    missing = ''
+  }
+
+  function flush(): string | null {
+    let words: string | null
+    try {
+      words = changed()
+      if (words === null && missing !== '') append()
+    } catch (error) {
+      words = `${path} cannot be written: ${(error as Error).message}`
+    }
+    if (words !== null && words !== last) log.error({}, `${words}: nothing is done until that is mended`)
+    if (words === null && last !== null) log.info({ lines: head.seq - missingFrom + 1 }, 'the audit file can be written again')
+    last = words
+    return words
+  }
+  const looking = setInterval(flush, LOOK_MS)
+  looking.unref()
 
   function take(facts: readonly Sealed[]): void {
     let text = ''
@@ -108,11 +140,11 @@ export async function openAuditFile(folder: string, device_id: string, store: St
     }
     if (text === '') return
     missing += text
-    if (flush() && size > limits.auditFileBytesMax) rotate()
+    if (flush() === null && size > limits.auditFileBytesMax) rotate()
   }
 
   function rotate(): void {
-    if (!flush() || size === 0) return
+    if (flush() !== null || size === 0) return
     try {
       renameSync(path, `${folder}/${rotatedName(first)}`)
       closeSync(file)
@@ -126,13 +158,13 @@ export async function openAuditFile(folder: string, device_id: string, store: St
 
   const leave = tail.follow(take)
   return {
-    // Told of everything that is durable, and everything is written.
-    isSound: () => position >= store.stats().position && flush(),
+    amiss: () => flush() ?? (position >= store.stats().position ? null : `lines of the record are still to be written to ${path}`),
     head: () => head,
     rotate,
     stats,
     stop() {
       leave()
+      clearInterval(looking)
       flush()
       closeSync(file)
       return Promise.resolve()

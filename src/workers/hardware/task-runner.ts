@@ -30,8 +30,8 @@ export type RunnerOptions = {
   readonly log: WorkerLog
   concurrencyOf(policy: string): number
   lockWaitOf(policy: string): number
-  /** Whether the audit has everything: nothing acts before. */
-  isAudited(): boolean
+  /** Why the record would not have everything; null: it does. Nothing acts before. */
+  amiss(): string | null
   progress(task_id: string, index: number): void
 }
 
@@ -54,7 +54,7 @@ const YIELD_MS = 3_000
 const PROGRESS_MS = 1_000
 
 export function createRunner(options: RunnerOptions): Runner {
-  const { device, clock, log, isAudited } = options
+  const { device, clock, log, amiss } = options
   const locks = createLocks()
   const entries = new Map<string, Entry>()
   const queues = new Map<string, Entry[]>()
@@ -288,7 +288,8 @@ export function createRunner(options: RunnerOptions): Runner {
     const asked = request as StepRequest
     const began = performance.now()
     const outcome = (fields: Omit<Outcome, 'latency_ms'>): Value => ({ ...fields, latency_ms: Math.round(performance.now() - began) })
-    if (!isAudited()) return outcome({ status: 'FAILED', code: 'io', error: 'the audit cannot be written, so nothing was done' })
+    const words = amiss()
+    if (words !== null) return outcome({ status: 'FAILED', code: 'io', error: `${words}: nothing was done` })
     return asked.undo ? outcome(takenBack(asked)) : outcome(await acted(asked))
   }
 

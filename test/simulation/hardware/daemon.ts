@@ -97,7 +97,7 @@ export async function startSimulated(around: Surroundings): Promise<SimulatedDae
     log: silent,
     concurrencyOf: (name) => caps[name as Client].concurrent,
     lockWaitOf: (name) => caps[name as Client].lock_wait_ms,
-    isAudited: around.isAudited,
+    amiss: () => (around.isAudited() ? null : 'the audit cannot be written'),
     progress() {},
   })
   const effects = createEffects({ device: runner.port }, clock, silent, 500)

@@ -34,8 +34,8 @@ export const mistakes: readonly DeviceMistake[] = [
     'it-acts-without-an-audit',
     /although the audit cannot be written/,
     'workers/hardware/task-runner.ts',
-    'if (!isAudited()) return outcome(',
-    'if (!isAudited() && asked.index < 0) return outcome(',
+    'if (words !== null) return outcome(',
+    'if (words !== null && asked.index < 0) return outcome(',
   ),
   mistake(
     'a-restart-leaves-tasks-open',

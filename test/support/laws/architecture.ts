@@ -114,7 +114,18 @@ export const doors: readonly { file: string; module: string; names: readonly str
   {
     file: 'workers/hardware/audit-file.ts',
     module: 'node:fs',
-    names: ['closeSync', 'existsSync', 'fstatSync', 'ftruncateSync', 'openSync', 'readFileSync', 'readdirSync', 'renameSync', 'writeSync'],
+    names: [
+      'closeSync',
+      'existsSync',
+      'fstatSync',
+      'ftruncateSync',
+      'openSync',
+      'readFileSync',
+      'readdirSync',
+      'renameSync',
+      'statSync',
+      'writeSync',
+    ],
     why: 'the audit file is written before anything acts, in the same breath as the record',
   },
   {

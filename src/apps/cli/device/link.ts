@@ -24,7 +24,7 @@ function identityOf(data: string): NonNullable<ReturnType<typeof identityIn>> {
   const there = identityIn(data)
   if (there) return there
   const folder = openDeviceFolder(data)
-  folder.release()
+  folder.lock.release()
   return folder
 }
 

@@ -35,11 +35,14 @@ const LOOK_MS = 250
 /** A lock that is missing beside a database was deleted, perhaps under a running server: it gets this long to make it anew. */
 const DELETED_MS = 1_000
 
+/** The process that holds a folder, as messages call it, and its database. */
+export type Holder = { readonly name: string; readonly database: string }
+export const SERVER: Holder = { name: 'server', database: 'countersign.db' }
+
 /** The lock of a data folder. */
-export function lockFolder(folder: string, taken: string): () => void {
+export function lockFolder(folder: string, taken: string, { database } = SERVER): () => void {
   const file = join(folder, 'lock')
-  if (!existsSync(file) && existsSync(join(folder, 'countersign.db')))
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, DELETED_MS)
+  if (!existsSync(file) && existsSync(join(folder, database))) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, DELETED_MS)
   return lockFile(file, taken)
 }
 
@@ -51,11 +54,12 @@ export type FolderLock = {
   release(): void
 }
 
-export function holdFolder(folder: string, taken: string): FolderLock {
+export function holdFolder(folder: string, taken: string, holder = SERVER): FolderLock {
   const file = join(folder, 'lock')
-  const locks = [lockFolder(folder, taken)]
+  const locks = [lockFolder(folder, taken, holder)]
   let lock = identityOf(file)
-  const kept = new Map<string, string | null>()
+  /** Each file as it was found last. SQLite never shortens a database, nor its log, while it is open. */
+  const kept = new Map<string, FoundFile>()
   let timer: NodeJS.Timeout | undefined
 
   /** A lock that was deleted is taken again; one that is another file now may be that of another server, which may have written. */
@@ -72,15 +76,19 @@ export function holdFolder(folder: string, taken: string): FolderLock {
   }
 
   function amiss(): string | null {
-    for (const [path, identity] of kept)
-      if (identityOf(path) !== identity) return `${path} was deleted, moved or replaced under the running server`
-    return isLocked() ? null : `${file} was replaced: another server may use ${folder}`
+    for (const [path, before] of kept) {
+      const now = foundAt(path)
+      const change = changeOf(before, now)
+      if (change !== null) return `${path} was ${change} under the running ${holder.name}`
+      kept.set(path, now)
+    }
+    return isLocked() ? null : `${file} was replaced: another ${holder.name} may use ${folder}`
   }
 
   return {
     amiss,
     keep(files, log) {
-      for (const path of files) kept.set(path, identityOf(path))
+      for (const path of files) kept.set(path, foundAt(path))
       let last: string | null = null
       timer = setInterval(() => {
         const words = amiss()
@@ -98,13 +106,21 @@ export function holdFolder(folder: string, taken: string): FolderLock {
   }
 }
 
-/** Which file a path leads to; null: to none. */
-function identityOf(path: string): string | null {
+/** Which file a path leads to (null: to none), and its length. */
+export type FoundFile = { readonly identity: string | null; readonly size: number }
+
+export function foundAt(path: string): FoundFile {
   try {
     const found = statSync(path, { bigint: true, throwIfNoEntry: false })
-    return found ? `${found.dev} ${found.ino}` : null
+    return found ? { identity: `${found.dev} ${found.ino}`, size: Number(found.size) } : { identity: null, size: 0 }
   } catch (error) {
     // A folder above that cannot be entered any more, or a disk that fails: it is not the file that was opened.
-    return (error as NodeJS.ErrnoException).code ?? 'unreadable'
+    return { identity: (error as NodeJS.ErrnoException).code ?? 'unreadable', size: 0 }
   }
 }
+
+const identityOf = (path: string): string | null => foundAt(path).identity
+
+/** The change to a file that only ever grows, in words; null: it is the same file, and as long as before or longer. */
+const changeOf = (before: FoundFile, now: FoundFile): string | null =>
+  before.identity !== now.identity ? 'deleted, moved or replaced' : now.size < before.size ? 'shortened' : null
