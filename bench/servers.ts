@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { memoryEnv, memoryFlags } from '#apps/cli/serve.ts'
-import { startPostgres, type PostgresServer } from '#test/support/as-processes/postgres.ts'
+import { inDatabase, startPostgres, type PostgresServer } from '#test/support/as-processes/postgres.ts'
 import { createCaller, enroll, spawnServer, startServer, type ServerProcess } from '#test/support/as-processes/server.ts'
 import { SECRET } from '#test/support/as-processes/servers.ts'
 import { body } from './http.ts'
@@ -156,6 +156,8 @@ export const servers: Bench = {
   async run(say) {
     const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
     const database = await startPostgres()
+    const [version] = await inDatabase(database.url, `SELECT current_setting('server_version') AS version`)
+    say(`PostgreSQL ${String(version!['version'])}`)
     const ended: (() => Promise<void>)[] = []
     try {
       const sqlite = await startServer(join(folder, 'sqlite'))

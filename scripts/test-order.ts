@@ -9,6 +9,7 @@ export const longest: readonly string[] = [
   'test/apps/server/servers-as-one.test.ts',
   'test/apps/server/servers.test.ts',
   'test/stores/postgres.test.ts',
+  'test/apps/server/postgres-versions.test.ts',
   'test/scripts/tarball.test.ts',
   'test/faults/crash-agents.test.ts',
   'test/laws/derived.test.ts',

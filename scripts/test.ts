@@ -9,7 +9,7 @@ import { chosenBy, VARIABLE, wordsFor } from '#test/simulation/choice.ts'
 import { testTimeoutMs } from './reporter.ts'
 import { inOrder } from './test-order.ts'
 import { openRun, type TestRun } from './test-run.ts'
-import { POSTGRES_VARIABLE, startPostgres } from '#test/support/as-processes/postgres.ts'
+import { fetchOldestPostgres, POSTGRES_VARIABLE, startPostgres } from '#test/support/as-processes/postgres.ts'
 import { CHROMIUM_VARIABLE, chromiumPath } from '#test/support/browser/chromium.ts'
 import { buildWeb } from './web.ts'
 
@@ -92,6 +92,7 @@ if (files.length === 0) {
   const choice = chosenBy(process.env[VARIABLE])
   if (files.some((file) => file.startsWith('test/simulation/'))) console.log(wordsFor(choice))
   const run = openRun()
+  if (files.some((file) => readFileSync(file, 'utf8').includes('oldestPostgres'))) await fetchOldestPostgres()
   const database = await databaseFor(files, run)
   admitBroker(run)
   const again: Record<string, string> = filters.length === 0 ? { COUNTERSIGN_TEST_AGAIN: 'first' } : {}

@@ -41,19 +41,17 @@ export function createKernel(options: KernelOptions): Kernel {
   const denials = createDenials(store, codes, newId, now)
   const quota = createQuota(options)
   const reading = createReading(quota, options.turns)
-  const ask = createQueries({ options, given, denials, reading, readerAs })
+  const settle = createSettling(store, now, call, options.timekeeper)
+  const ask = createQueries({ options, given, denials, reading, readerAs, settle })
   const tail = createTail(store, options.bug)
   const waiting = createWaiting(now, options.sleep)
   tail.hear(({ wakes }) => waiting.ring(wakes))
   tail.hear(texts.heard)
-  const settled = createSettling(store, now, call)
-  const commands = createCommands({ options, given, registry, denials, quota, reading, effects, tail, readerAs, call })
+  const commands = createCommands({ options, given, registry, denials, quota, reading, effects, tail, readerAs, call, settle })
 
   function call(name: string, raw: unknown, caller: Caller, more: CallOptions = {}): Promise<unknown> {
     const served = registry.get(name)
-    return settled(served?.op.looksAt, raw, () =>
-      served?.op.kind === 'query' ? ask(name, served.op, raw, caller, more.since) : order(name, served, raw, caller, more),
-    )
+    return served?.op.kind === 'query' ? ask(name, served.op, raw, caller, more.since) : order(name, served, raw, caller, more)
   }
 
   async function order(name: string, served: Served | undefined, raw: unknown, caller: Caller, more: CallOptions): Promise<unknown> {

@@ -1,6 +1,7 @@
 // Types of the kernel's entrance: its options, a caller, a call, an answer.
 import type { Received } from './ports/blobs.ts'
 import type { Clock, Entropy } from './ports/clock.ts'
+import type { Timekeeper } from './call/due-on-read.ts'
 import type { NodeEpoch, Perform } from './call/effects.ts'
 import type { Actor } from './declare/access.ts'
 import type { Fault } from './declare/errors.ts'
@@ -61,6 +62,8 @@ export type KernelOptions = Outside & {
   doneElsewhere?(port: string, request: unknown): string | null
   /** Signs and seals; without it what needs it is refused. */
   readonly notary?: Notary
+  /** The right to act on due documents; absent: no other process has the store open. */
+  readonly timekeeper?: Timekeeper
   /** Bounds that the operator has changed. */
   readonly terms?: Partial<Terms>
   /** Without it everybody is served at once. */

@@ -1,5 +1,6 @@
 // The leases of this server: the worker that takes and keeps them, and says at any moment which ones it holds. A store that one process alone
 // has open gives all of them at once and for good; nothing is written down and nothing is waited for.
+import { timekeeperAlone } from '#kernel/call/due-on-read.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
@@ -20,11 +21,7 @@ export type Duty = {
 }
 
 /** For a process that shares its store with no other. */
-export const ALONE: Duty = {
-  holds: () => true,
-  as: (more) => ({ ...SYSTEM, ...more }),
-  onChange: () => () => undefined,
-}
+export const ALONE: Duty = { ...timekeeperAlone, onChange: () => () => undefined }
 
 export type Leases = Worker & {
   readonly node: string

@@ -365,8 +365,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'a-late-answer-counts',
     'protocols/execution/access.ts',
-    'boolean => expires_at !== null && expires_at <= now',
-    'boolean => expires_at !== null && expires_at === now',
+    'expires_at !== null && hasPassed(expires_at)',
+    'expires_at !== null && !hasPassed(expires_at) && hasPassed(expires_at)',
   ),
   one(
     'an-answer-replaces-the-first',

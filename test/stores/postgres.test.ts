@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { describe, test, type TestContext } from 'node:test'
+import pg from 'pg'
 import type { Refusal } from '#kernel/declare/errors.ts'
 import { differenceIn } from '#kernel/log/hash-chain.ts'
 import type { Batch, Store } from '#kernel/log/store.ts'
@@ -15,7 +16,7 @@ import { postgresStore, type PostgresOptions, type PostgresStore } from '#stores
 import { postgresBlobs } from '#stores/postgres/blobs.ts'
 import { numbers, texts } from '#stores/postgres/columns.ts'
 import { blobPool, createPins, within } from '#stores/postgres/pins.ts'
-import { migrate, steps } from '#stores/postgres/schema.ts'
+import { MIGRATING, migrate, steps } from '#stores/postgres/schema.ts'
 import { fromDb, inDb } from '#stores/postgres/text.ts'
 import { OtherSecret, wrappedValues } from '#stores/postgres/wrapped-values.ts'
 import { batchOf, factOf } from '../support/in-process/batches.ts'
@@ -308,6 +309,20 @@ describe('migrations', { skip: isPostgresOff }, () => {
       steps.map((_, i) => i + 1),
     )
     await assert.rejects(migrate(url, steps.slice(0, -1)), /brought to schema \d+ by a newer Countersign/)
+  })
+
+  test('a start with nothing to migrate takes no lock, and one that waits for a stranger names it', async (t) => {
+    const url = await databaseFor(t)
+    const stranger = new pg.Client({ connectionString: url, application_name: 'curious' })
+    stranger.on('error', () => undefined)
+    await stranger.connect()
+    t.after(() => stranger.end())
+    await stranger.query('SELECT pg_advisory_lock($1)', [MIGRATING])
+    await assert.rejects(migrate(url, steps, undefined, 0), /session \d+ of role postgres holds advisory lock \d+\. End that session/)
+    await stranger.query('SELECT pg_advisory_unlock_all()')
+    await migrate(url)
+    await stranger.query('SELECT pg_advisory_lock($1)', [MIGRATING])
+    await migrate(url, steps, undefined, 0)
   })
 
   test('a step that fails leaves nothing, and is done by the next start', async (t) => {

@@ -152,6 +152,10 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     perform: effects.perform,
     doneElsewhere: (_, request) => capabilities.elsewhere(request),
     node: nodeEpoch,
+    timekeeper: {
+      holds: () => !store.isShared || self.leases?.duty('timers').holds() === true,
+      as: (more) => (self.leases?.duty('timers') ?? ALONE).as(more),
+    },
     doesErrands: true,
     bug(error) {
       // A database that is away is told by those who ask it, and looked at again.

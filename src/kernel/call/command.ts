@@ -15,6 +15,7 @@ import { limits } from '../limits.ts'
 import { timestampOf } from '../ports/clock.ts'
 import { contextOf, type Given } from './context.ts'
 import type { Denials } from './denials.ts'
+import type { Settle } from './due-on-read.ts'
 import { beginIn, concludeIn, concludeLost, outcomeElsewhere, type Answer, type Effects, type Remembered } from './effects.ts'
 import { errandsIn } from './errands-at-once.ts'
 import type { Reading } from './query.ts'
@@ -84,6 +85,7 @@ type Parts = {
   readonly tail: Tail
   readerAs(draft: Draft, actor: Actor): Read
   call(name: string, input: unknown, as: Actor): Promise<unknown>
+  readonly settle: Settle
 }
 
 export type Commands = {
@@ -94,7 +96,7 @@ export type Commands = {
 }
 
 export function createCommands(parts: Parts): Commands {
-  const { options, given, registry, denials, quota, reading, effects, tail, readerAs, call } = parts
+  const { options, given, registry, denials, quota, reading, effects, tail, readerAs, call, settle } = parts
   const { store, now } = options
   const { newId, notary } = given
   const concluding = effectsIn(registry)
@@ -129,6 +131,7 @@ export function createCommands(parts: Parts): Commands {
           if (isVeryFirst) reading.admit(actor)
           const reply = key === undefined ? null : replyFor(op, name, input, draft, actor, key)
           const answer = await once({ name, protocol, op, actor, draft, input, wish, isFirst: isVeryFirst, reply })
+          if (attempt === 1 && (await settle(op.looksAt, input))) continue
           return { ...answer, nothing: draft.nothing, actor, isDone: answer.isReplayed === true || !isEmpty(draft) }
         } catch (error) {
           if (isUnknown(error)) unknown = error

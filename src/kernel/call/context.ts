@@ -2,14 +2,21 @@
 import type { KernelOptions } from '../types.ts'
 import type { Draft } from './unit-of-work.ts'
 import type { Actor } from '../declare/access.ts'
+import { timekeeperAlone } from './due-on-read.ts'
 import { createIds, type NewId } from '../codec/ids.ts'
 import { limits } from '../limits.ts'
 import { noNotary } from '../ports/notary.ts'
 import type { Context, Terms } from '../declare/operation.ts'
 
-export type Given = Pick<Context, 'newId' | 'secret' | 'notary' | 'terms'>
+export type Given = Pick<Context, 'newId' | 'secret' | 'notary' | 'terms'> & { keepsTime(): boolean }
 
-export function givenBy({ now, entropy, notary = noNotary, terms }: KernelOptions): Given & { readonly newId: NewId } {
+export function givenBy({
+  now,
+  entropy,
+  notary = noNotary,
+  terms,
+  timekeeper = timekeeperAlone,
+}: KernelOptions): Given & { readonly newId: NewId } {
   const { asksOpenMax, criticalPerHourMax, defaultSecondsMin } = limits
   const usual: Terms = { asksOpenMax, criticalPerHourMax, defaultSecondsMin, publicHooksOnly: false, harness: null }
   return {
@@ -17,12 +24,14 @@ export function givenBy({ now, entropy, notary = noNotary, terms }: KernelOption
     secret: () => Buffer.from(entropy(32)).toString('base64url'),
     notary,
     terms: { ...usual, ...terms },
+    keepsTime: timekeeper.holds,
   }
 }
 
-export const contextOf = ({ newId, secret, notary, terms }: Given, actor: Actor, { at, received }: Draft): Context => ({
+export const contextOf = ({ newId, secret, notary, terms, keepsTime }: Given, actor: Actor, { at, received }: Draft): Context => ({
   actor,
   now: at,
+  hasPassed: (deadline) => deadline <= at && keepsTime(),
   newId,
   secret,
   notary,

@@ -1,46 +1,52 @@
-// Due documents on read. A read judges by the clock as a write does: a document that is due is acted on before anybody looks at it, also
-// while the worker that does such things has not come to it, because the clock has stepped or there is much to do.
+// Due documents on read. A server that holds the timers acts on a due document before it shows it, because the timer may be a moment behind. The
+// caller has been authorized by then. Every other server shows the document as it is recorded: a deadline comes by one clock.
 import { timestampOf } from '../ports/clock.ts'
-import { Damaged, Refusal } from '../declare/errors.ts'
+import { Refusal } from '../declare/errors.ts'
 import { SYSTEM, type Actor } from '../declare/access.ts'
 import { limits } from '../limits.ts'
-import { keyOf, type AnyDoc, type Due } from '../declare/schema.ts'
+import { keyOf, type AnyDoc } from '../declare/schema.ts'
 import type { Store } from '../log/store.ts'
+import type { Caller } from '../log/streams.ts'
 
 /** The document that a call looks at, by the field of its input that names it. */
 export type LooksAt = { readonly doc: AnyDoc; readonly field: string }
 
-type Call = (operation: string, input: object, as: Actor) => Promise<unknown>
+/** The right to act on due documents, which one server at a time has. */
+export type Timekeeper = {
+  holds(): boolean
+  /** The system, for as long as this server has the right. */
+  as(more?: Partial<Actor>): Caller
+}
+/** A process that shares its store with no other. */
+export const timekeeperAlone: Timekeeper = { holds: () => true, as: (more) => ({ ...SYSTEM, ...more }) }
 
-/** Answers at once where nothing is due, as nearly always. */
-export function createSettling(store: Store, now: () => number, call: Call) {
-  const dueOf = (doc: AnyDoc, value: object): Due | null => {
-    const due = doc.due(value)
-    return due !== null && due.at <= timestampOf(now()) ? due : null
-  }
-  async function settle(doc: AnyDoc, key: string): Promise<void> {
+export type Settle = (at: LooksAt | undefined, input: unknown) => Promise<boolean> | false
+
+type Call = (operation: string, input: object, as: Caller) => Promise<unknown>
+
+/** Says whether it acted on the document, so that the caller reads it again. False at once where nothing is due, as nearly always. */
+export function createSettling(store: Store, now: () => number, call: Call, { holds, as }: Timekeeper = timekeeperAlone): Settle {
+  async function settle(doc: AnyDoc, key: string): Promise<boolean> {
     for (let done = 0; done < limits.settledMax; done++) {
-      const [found] = await store.read([key]).catch((error: unknown) => {
-        // The reader says so to those who may know of it.
-        if (error instanceof Damaged) return []
-        throw error
-      })
-      const due = found && dueOf(doc, found.value)
-      if (!due) return
+      const [found] = await store.read([key])
+      const due = found && doc.due(found.value)
+      if (!due || due.at > timestampOf(now())) return done > 0
       try {
-        await call(due.call, due.input, { ...SYSTEM, basis: { kind: 'timer', id: key } })
+        await call(due.call, due.input, as({ basis: { kind: 'timer', id: key } }))
       } catch (error) {
-        // The worker was faster, or it cannot be done now: whoever looks sees what is there.
-        if (error instanceof Refusal) return
+        // The timer was faster, or the document cannot be acted on now: the caller sees it as it is.
+        if (error instanceof Refusal) return true
         throw error
       }
     }
+    return true
   }
-  return (at: LooksAt | undefined, input: unknown, answer: () => Promise<unknown>): Promise<unknown> => {
-    const id = at && (input as Readonly<Record<string, unknown>> | null)?.[at.field]
-    if (typeof id !== 'string') return answer()
+  return (at, input) => {
+    const id = at && (input as Readonly<Record<string, unknown>>)[at.field]
+    if (typeof id !== 'string' || !holds()) return false
     const key = keyOf(at!.doc, id)
     const found = store.peek?.(key)
-    return found && dueOf(at!.doc, found.value) === null ? answer() : settle(at!.doc, key).then(answer)
+    const due = found ? at!.doc.due(found.value) : undefined
+    return found && (due === null || due!.at > timestampOf(now())) ? false : settle(at!.doc, key)
   }
 }

@@ -4,6 +4,7 @@ import type { Caller, KernelOptions, Turns } from '../types.ts'
 import { timestampOf } from '../ports/clock.ts'
 import { contextOf, type Given } from './context.ts'
 import type { Denials } from './denials.ts'
+import type { Settle } from './due-on-read.ts'
 import { readingAt, type Draft } from './unit-of-work.ts'
 import { Refusal } from '../declare/errors.ts'
 import { authorize, type Actor } from '../declare/access.ts'
@@ -59,15 +60,24 @@ type Parts = {
   readonly denials: Denials
   readonly reading: Reading
   readerAs(draft: Draft, actor: Actor): Read
+  readonly settle: Settle
 }
 
-export function createQueries({ options, given, denials, reading, readerAs }: Parts) {
+export function createQueries({ options, given, denials, reading, readerAs, settle }: Parts) {
+  const draftNow = (): Draft => readingAt(timestampOf(options.now()))
+  async function look(op: Query, input: unknown, actor: Actor, draft: Draft) {
+    const context = contextOf(given, actor, draft)
+    const read = readerAs(draft, actor)
+    const state = await op.load(read, input, context)
+    authorize(op.name, op.callers, actor, state)
+    return { state, context, read }
+  }
   const actorOf = (caller: Caller): Actor | Promise<Actor> => (typeof caller === 'function' ? caller() : caller)
 
   return async function ask(name: string, op: Query, raw: unknown, caller: Caller, since?: number): Promise<unknown> {
     const barrier = options.store.fresh(since)
     if (barrier) await barrier
-    const draft = readingAt(timestampOf(options.now()))
+    let draft = draftNow()
     const asked = actorOf(caller)
     let actor = asked instanceof Promise ? await asked : asked
     if (actor.kind === 'agent') options.presence?.heard(actor.id)
@@ -81,10 +91,13 @@ export function createQueries({ options, given, denials, reading, readerAs }: Pa
           actor = await actorOf(caller)
           reading.stillPays(actor)
         }
-        const context = contextOf(given, actor, draft)
-        const read = readerAs(draft, actor)
-        const state = await op.load(read, input, context)
-        authorize(op.name, op.callers, actor, state)
+        let seen = await look(op, input, actor, draft)
+        const settling = settle(op.looksAt, input)
+        if (settling && (await settling)) {
+          draft = draftNow()
+          seen = await look(op, input, actor, draft)
+        }
+        const { state, context, read } = seen
         const viewed: unknown = op.view(state, input, context, read)
         const output: unknown = viewed instanceof Promise ? await viewed : viewed
         if (options.checksAnswers ?? true) assertMatches(op.output, output, op.name)

@@ -15,6 +15,8 @@ import type { Basis, FactsOf, FactsPage, Found, Key, Place, StoredFact, Value } 
 export type Context = {
   readonly actor: Actor
   readonly now: string
+  /** Whether a deadline has come. Only the server that holds the timers says so; to every other one it comes with the record. */
+  hasPassed(deadline: string): boolean
   readonly newId: NewId
   /** 256 random bits as text, for credentials. */
   secret(): string

@@ -90,10 +90,13 @@ export const hasTimeToTryAgain = rule<OfCheckpoint, { readonly action: string }>
 export const isNotExpired = rule<OfCheckpoint>(
   'CHECKPOINT_EXPIRED',
   'the checkpoint has not expired',
-  ({ checkpoint }, _, { now }) => {
+  ({ checkpoint }, _, { hasPassed }) => {
     // A checkpoint on hold stays answerable; with every other policy its time is up, whether or not the timer has run yet.
     const isOver =
-      checkpoint.state === 'pending' && checkpoint.on_expiry !== 'hold' && checkpoint.expires_at !== null && checkpoint.expires_at <= now
+      checkpoint.state === 'pending' &&
+      checkpoint.on_expiry !== 'hold' &&
+      checkpoint.expires_at !== null &&
+      hasPassed(checkpoint.expires_at)
     return checkpoint.state !== 'expired' && !isOver
   },
   'the checkpoint has expired',

@@ -1,7 +1,7 @@
 // Roles on a request (asking, answering) and preconditions. Both read as sentences.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { heldBy, installationOwner, isIn, role, speaksFor, type Actor } from '#kernel/declare/access.ts'
-import { rule, type Read } from '#kernel/declare/operation.ts'
+import { rule, type Context, type Read } from '#kernel/declare/operation.ts'
 import { agoInWords } from '#kernel/codec/timestamps.ts'
 import { keyOf } from '#kernel/declare/schema.ts'
 import { judgesOf, type KnownTask } from '#kernel/ports/tasks.ts'
@@ -77,19 +77,20 @@ export const chief = heldBy(
 export const isNotLate = rule<OfRequest>(
   'EXPIRED',
   'the request has not ended by its deadline',
-  ({ request }, _, { now }) => !(isOpen(request) && endsLate(request) && isOver(request, now)) && !isTimedOut(request),
+  ({ request }, _, context) => !(isOpen(request) && endsLate(request) && isOver(request, context)) && !isTimedOut(request),
   'the request timed out: it ended by its deadline',
 )
 /** A request whose default another protocol takes is late there too. */
 const endsLate = ({ kind, fallback }: Request): boolean => fallback === 'fail' || (fallback === 'default' && kind !== 'request')
 /** The timer may be a moment late: nobody is faster than a deadline that has passed. */
-export const isOver = ({ expires_at }: Request, now: string): boolean => expires_at !== null && expires_at <= now
+export const isOver = ({ expires_at }: Request, { hasPassed }: Pick<Context, 'hasPassed'>): boolean =>
+  expires_at !== null && hasPassed(expires_at)
 const takesDefault = ({ kind, fallback }: Request): boolean => fallback === 'default' && kind === 'request'
 export const isUnresolved = rule<OfRequest>(
   'ALREADY_RESOLVED',
   'the request is not resolved yet',
   // A request that takes its default at the deadline has been answered by it then (X2: 409).
-  ({ request }, _, { actor, now }) => isOpen(request) && (actor.kind === 'system' || !takesDefault(request) || !isOver(request, now)),
+  ({ request }, _, context) => isOpen(request) && (context.actor.kind === 'system' || !takesDefault(request) || !isOver(request, context)),
   'the request has ended before: it was resolved or cancelled, or took its default',
   ({ request }, _, { now }) => endOf(request, now),
 )

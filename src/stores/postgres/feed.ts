@@ -10,7 +10,7 @@ export type FeedRow = {
   readonly hint: string | null
 }
 /** One statement, so that the head and the rows are of one moment. */
-export const FEED = `SELECT h.groups, h.position, h.image, g.n, g.hint FROM head h LEFT JOIN groups g ON g.n > $1 AND g.n <= h.groups`
+export const FEED = `SELECT h.groups, h.position, h.image, g.n, g.hint FROM head h LEFT JOIN groups g ON g.n > $1 AND g.n <= h.groups WHERE h.one`
 
 /** The channel that servers listen to. A message on it is a number and a name. */
 export const CHANNEL = 'countersign'

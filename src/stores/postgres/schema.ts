@@ -46,14 +46,26 @@ export const steps: readonly string[] = [
 /** One server migrates, the others wait for it; a step may take its time. */
 export const MIGRATING = 4_820_174_231
 
+const SESSION = 'countersign migrations'
+/** Sessions that poll for the lock, and how long one waits for a holder that is no server of ours. */
+const POLL_MS = 250
+const FOREIGN_MS_MAX = 10_000
+
 /** Brings a database to this release's tables. Refused where a newer release has been. */
-export async function migrate(url: string, all: readonly string[] = steps, signal?: AbortSignal): Promise<void> {
-  const client = await connectAlone(url, 'countersign migrations', signal)
+export async function migrate(
+  url: string,
+  all: readonly string[] = steps,
+  signal?: AbortSignal,
+  foreignMs = FOREIGN_MS_MAX,
+): Promise<void> {
+  const client = await connectAlone(url, SESSION, signal)
   try {
+    // A start that has nothing to do takes no lock: any role that can connect could hold it.
+    if ((await notedIn(client)) === all.length) return
     // One that is stopped between two steps is passed over. PostgreSQL 13 has no such setting for a session.
     await client.query(`SET idle_session_timeout = '30s'`).catch(() => undefined)
     // Creating the same thing twice at one moment fails in PostgreSQL, also with IF NOT EXISTS.
-    await client.query('SELECT pg_advisory_lock($1)', [MIGRATING])
+    await lock(client, foreignMs)
     const noted = await notedIn(client)
     if (noted > all.length) throw newer(noted, all.length)
     if (noted === 0) {
@@ -68,6 +80,29 @@ export async function migrate(url: string, all: readonly string[] = steps, signa
   } finally {
     await client.end()
   }
+}
+
+/** Waits for a server that migrates for as long as it takes, and for any other session that holds the lock only for a while. */
+async function lock(client: pg.Client, foreignMs: number): Promise<void> {
+  const began = performance.now()
+  for (;;) {
+    const { rows } = await client.query<{ is: boolean }>('SELECT pg_try_advisory_lock($1) AS is', [MIGRATING])
+    if (rows[0]!.is) return
+    const holder = await holderOf(client)
+    if (holder !== null && holder.application !== SESSION && performance.now() - began > foreignMs)
+      throw new Error(
+        `the database cannot be migrated: session ${holder.pid} of role ${holder.role} holds advisory lock ${MIGRATING}. End that session (SELECT pg_terminate_backend(${holder.pid})), then start again`,
+      )
+    await new Promise((done) => setTimeout(done, POLL_MS))
+  }
+}
+
+async function holderOf(client: pg.Client): Promise<{ pid: number; role: string; application: string | null } | null> {
+  const text = `SELECT l.pid, coalesce(a.usename, 'unknown') AS role, a.application_name AS application
+    FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+    WHERE l.locktype = 'advisory' AND l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      AND (l.classid::bigint << 32 | l.objid::bigint) = $1`
+  return (await client.query<{ pid: number; role: string; application: string | null }>(text, [MIGRATING])).rows[0] ?? null
 }
 
 /** How many steps a database has behind it; 0: Countersign was never there. */

@@ -169,7 +169,7 @@ const ownOf = ({ hint, images }: Group, { n, id, node, image }: Own): Part[] => 
   {
     name: 'head',
     table: 'head',
-    text: 'UPDATE head SET groups = $1, position = $2, image = $3 RETURNING pg_notify($4, $5)',
+    text: 'UPDATE head SET groups = $1, position = $2, image = $3 WHERE one RETURNING pg_notify($4, $5)',
     values: [n, hint.position, images.at(-1)?.id ?? image, CHANNEL, `${n} ${node}`],
   },
 ]

@@ -164,10 +164,10 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
         warnings = []
         const trip = inOneTrip(client, () => [
           ask(client, 'begin', 'BEGIN'),
-          ask(client, 'lock', 'SELECT 1 AS one FROM head FOR UPDATE'),
+          ask(client, 'lock', 'SELECT 1 AS one FROM head WHERE one FOR UPDATE'),
           ask<{ n: number }>(client, 'find', 'SELECT n FROM groups WHERE id = $1', [group.id]),
           // A change: without a warning it proves that everything before it is replicated as well.
-          ask(client, 'touch', 'UPDATE head SET touched = touched + 1'),
+          ask(client, 'touch', 'UPDATE head SET touched = touched + 1 WHERE one'),
           ask(client, 'commit', 'COMMIT'),
         ])
         const all = await within(together(trip), Math.min(until, time.now() + COMMIT_MS))
@@ -243,7 +243,7 @@ async function lockAndRead(client: Client, { keys, scopes, prefixes }: Wanted, s
   const wanted = [texts([...keys].map(inDb)), texts([...scopes]), texts([...prefixes].map(inDb))]
   const trip = inOneTrip(client, () => [
     ask(client, 'begin', 'BEGIN'),
-    ask(client, 'lock', 'SELECT 1 AS one FROM head FOR UPDATE'),
+    ask(client, 'lock', 'SELECT 1 AS one FROM head WHERE one FOR UPDATE'),
     ask(client, 'state', STATE, [since, ...wanted]),
   ])
   const rows = (await together(trip))[2]!.rows as unknown as StateRow[]

@@ -173,7 +173,7 @@ describe('several servers', { skip: isPostgresOff }, () => {
   async function migrating(t: TestContext): Promise<{ env: Record<string, string>; over(): Promise<unknown> }> {
     const { url, drop } = await newDatabase()
     t.after(drop)
-    const other = new pg.Client({ connectionString: url })
+    const other = new pg.Client({ connectionString: url, application_name: 'countersign migrations' })
     // The database is dropped before it leaves.
     other.on('error', () => undefined)
     await other.connect()

