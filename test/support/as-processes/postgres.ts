@@ -39,7 +39,7 @@ export type PostgresServer = {
   /** Where the programs are. */
   readonly bin: string
   readonly pid: number
-  /** What it has logged since it was started. */
+  /** Everything logged since the first start. */
   log(): string
   /** As a crash: nothing more is written. */
   kill(): Promise<void>
