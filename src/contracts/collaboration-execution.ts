@@ -132,6 +132,18 @@ const closes = to('answer-closes', 'task.checkpoint.resolved', 'request.close', 
 /** An answer at the item has ended it already: there is nothing to look for. */
 const onResolved: Contract = { ...closes, when: ({ cause }) => !cause?.startsWith('execution/'), refused: inCodesOfTasks }
 
+const onDeclined: Contract = {
+  ...to('decline-closes', 'task.checkpoint.declined', 'request.close', async (fact, read) => {
+    const checkpoint = fact.subject as Checkpoint
+    const item = await openItem(read, checkpoint)
+    const { by, reason } = checkpoint.declined!.at(-1)!
+    const decided = { status: 'declined', reason, ...decidedBy(fact, by, 'declined at the checkpoint'), ...shownAs(fact) }
+    return item && { request_id: item.id, ...decided }
+  }),
+  when: ({ cause }) => !cause?.startsWith('execution/'),
+  refused: inCodesOfTasks,
+}
+
 const onExpired = to('expiry-closes', 'task.checkpoint.expired', 'request.close', async ({ subject, basis, detail }, read) => {
   const checkpoint = subject as Checkpoint
   const item = await openItem(read, checkpoint)
@@ -160,6 +172,7 @@ export const collaborationToExecution: readonly Contract[] = [
   ...onPeople,
   onOverdue,
   onResolved,
+  onDeclined,
   onExpired,
   onReviewed,
 ]

@@ -6,6 +6,7 @@ import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import type { Contract, ContractFact, Read } from '#kernel/declare/operation.ts'
 import { Checkpoint, Task } from '#protocols/collaboration/schema.ts'
+import { DECLINED } from '#protocols/execution/answering/receipt-format.ts'
 import { optionId } from '#protocols/execution/mirror/ids.ts'
 import { isOpen, type Request } from '#protocols/execution/schema.ts'
 
@@ -84,6 +85,18 @@ const resolves = answering('answer-resolves', 'request.completed', 'checkpoint.r
   return { ...said, action: 'provide', input: result }
 })
 
+/** H7: a checkpoint that a person declines goes to the next one. */
+const declines: Contract = {
+  ...to('decline-escalates', 'request.declined', 'checkpoint.decline', 'actor', async (fact, read) => {
+    const request = fact.subject as Request
+    const checkpoint = request.kind === 'request' || request.kind === 'review' ? null : await waitingFor(read, request, fact)
+    return checkpoint && { checkpoint_id: checkpoint.id, reason: wordsOf(request) }
+  }),
+  refused: recode({ CHECKPOINT_EXPIRED: 'EXPIRED', INVALID_SPEC: 'INVALID_REQUEST' }, 'hacp_code'),
+}
+/** The person's own, without the mark of what they did. */
+const wordsOf = ({ receipt }: Request): string => receipt!.reason!.slice(DECLINED.length)
+
 const reviews = answering('answer-reviews', 'request.completed', 'review.submit', async ({ subject, actor }, read) => {
   const { kind, task_id, artifact, receipt } = subject as Request
   if (kind !== 'review' || task_id === undefined || artifact === undefined) return null
@@ -107,9 +120,10 @@ const reviews = answering('answer-reviews', 'request.completed', 'review.submit'
 })
 
 /** A "rejected" is an answer, and the task goes on with it (H6); so is that nobody answered. Nothing of it approves. */
-function answerOf({ id, action, payload, receipt }: Request, { options }: Checkpoint): object {
+function answerOf({ id, action, payload, receipt, status: stands }: Request, { options }: Checkpoint): object {
   const { status, result, reason } = receipt!
-  if (status !== 'completed') return { action: 'provide', input: cutTo(`${status}: ${reason ?? 'nobody answered'}`, limits.textCharsMax) }
+  const unanswered = stands === 'declined' ? reason! : `${status}: ${reason ?? 'nobody answered'}`
+  if (status !== 'completed') return { action: 'provide', input: cutTo(unanswered, limits.textCharsMax) }
   const said = comment(reason)
   if (action === 'APPROVE')
     return result === 'approved' ? { action: 'approve', ...said } : { action: 'provide', input: 'rejected', ...said }
@@ -120,7 +134,7 @@ function answerOf({ id, action, payload, receipt }: Request, { options }: Checkp
   return { action: 'provide', input: isSecret || text.length > limits.textCharsMax ? canonical({ request_id: id }) : text, ...said }
 }
 
-const answers = ['request.completed', 'request.failed', 'request.cancelled'].map((on) =>
+const answers = ['request.completed', 'request.failed', 'request.cancelled', 'request.declined'].map((on) =>
   answering(`${on}-answers`, on, 'checkpoint.settle', async (fact, read) => {
     const request = fact.subject as Request
     const checkpoint = request.kind === 'request' ? await waitingFor(read, request, fact) : null
@@ -135,4 +149,4 @@ const uses = to('answer-uses-grant', 'request.completed', 'grant.use', 'actor', 
   return Promise.resolve(receipt!.basis.kind === 'grant' && task_id !== undefined ? { task_id, scope } : null)
 })
 
-export const executionToCollaboration: readonly Contract[] = [asks, resolves, reviews, ...answers, uses]
+export const executionToCollaboration: readonly Contract[] = [asks, resolves, declines, reviews, ...answers, uses]

@@ -10,7 +10,7 @@ async function waitingFor(read: Read, { session_id }: Request): Promise<Session 
 }
 
 /** Only people decide: what the system ended approves nothing. */
-const decides = ['request.completed', 'request.failed'].map((on): Contract => ({
+const decides = ['request.completed', 'request.failed', 'request.declined'].map((on): Contract => ({
   name: `execution-harness/${on}-decides`,
   on: `execution/${on}`,
   call: 'harness/harness.decide',
@@ -23,7 +23,7 @@ const decides = ['request.completed', 'request.failed'].map((on): Contract => ({
     const { receipt, votes = [] } = request
     const isYes = receipt?.status === 'completed' && receipt.result === 'approved' && receipt.by !== SYSTEM_ID
     const by = votes.length > 0 ? votes.filter(({ result }) => result === 'approved').map((vote) => vote.by) : [receipt!.by]
-    const reason = receipt?.status === 'failed' ? 'too few of those who may approve it are there' : receipt?.reason
+    const reason = request.status === 'failed' ? 'too few of those who may approve it are there' : receipt?.reason
     return { session_id: session.id, result: isYes ? 'approved' : 'rejected', by, ...(reason === undefined ? {} : { reason }) }
   },
 }))

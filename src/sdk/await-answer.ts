@@ -1,4 +1,5 @@
 // The wait for an answer, over every failure of network and server; the answer is proven before it is believed.
+import { DECLINED } from '#protocols/execution/answering/receipt-format.ts'
 import { isRefusal } from './transport/retry.ts'
 import type { Output } from './client.ts'
 import { CountersignError, timeoutError } from './errors.ts'
@@ -58,6 +59,19 @@ export class NotAnswered extends Error {
     this.receipt = receipt
   }
 }
+
+/** A person would not answer. `said`: their own words; `reason` is that of the receipt, `declined: ` and their words. */
+export class Declined extends NotAnswered {
+  override name = 'Declined'
+  readonly said: string
+  constructor(request: AskedRequest, receipt: AnswerReceipt) {
+    super(request, receipt)
+    this.said = receipt.reason!.slice(DECLINED.length)
+    this.message = `${request.id} was declined: ${this.said}`
+  }
+}
+/** The signed receipt says it; the server's word for the status is not signed. */
+const isDeclined = ({ status, reason = '' }: AnswerReceipt): boolean => status === 'failed' && reason.startsWith(DECLINED)
 
 /** A person said no: whatever was to be approved must not happen. */
 export class NotApproved extends Error {
@@ -196,6 +210,7 @@ export function createKeyring(transport: Transport): Keyring {
 export async function answerIn(keyring: Keyring, asked: AskedRequest, { request, receipt }: Ended, options: WaitOptions): Promise<Answer> {
   const own = receipt!
   const verified = options.verify === false ? false : await isVerified(keyring, asked, own, options.keys)
+  if (isDeclined(own)) throw new Declined(request, own)
   if (own.status !== 'completed') throw new NotAnswered(request, own)
   const edited = (own.edited ?? null) as Answer['edited']
   return { result: own.result, reason: own.reason ?? null, edited, receipt: own, request, verified }

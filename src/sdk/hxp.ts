@@ -56,7 +56,7 @@ export type Answered<T> = {
   readonly verified: boolean
 }
 
-/** The three questions: `client.hxp` asks them from anywhere, `run.ask` within a run. Both throw `NotAnswered` when their time is over. */
+/** The three questions: `client.hxp` asks them from anywhere, `run.ask` within a run. Both throw `NotAnswered` when their time is over, and `Declined`, which is one, when a person would not answer. */
 export type Questions = {
   /** Asks for a yes. Throws `NotApproved` for a no. */
   approve(item: string, options?: QuestionOptions & ApproveOptions): Promise<Answered<'approved'>>

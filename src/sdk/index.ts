@@ -14,6 +14,7 @@ export { CountersignError } from './errors.ts'
 export { httpTransport, type HttpTransportOptions } from './transport/http.ts'
 export type { Answered, Hxp, HxpOptions, InputType, QuestionOptions, Questions } from './hxp.ts'
 export {
+  Declined,
   NotAnswered,
   NotApproved,
   ReceiptDoubted,

@@ -78,6 +78,11 @@ const from = (of: readonly State[], to: string): Partial<Record<State, string>> 
 
 const table: Record<string, Row> = {
   'task.assign': { input: ofTask({ assignee: 'agent_devin' }), who: ['alice'], to: { created: 'assigned' } },
+  'task.reassign': {
+    input: ofTask({ assignee: 'agent_robin' }),
+    who: ['alice'],
+    to: { created: 'assigned', assigned: '=', in_progress: '=', blocked: 'in_progress' },
+  },
   'task.start': { input: ofTask(), who: ['devin', 'system'], to: { assigned: 'in_progress' } },
   'task.cancel': { input: ofTask(), who: ['alice', 'system'], to: from(['created', 'assigned', 'in_progress', 'blocked'], 'completed') },
   'task.complete': { input: ofTask(), who: ['system'], to: {} },
@@ -90,6 +95,12 @@ const table: Record<string, Row> = {
     input: (refs) => ({ checkpoint_id: refs['checkpoint']?.id ?? 'ckpt_none', action: 'approve' }),
     who: ['alice', 'rita'],
     to: { blocked: 'in_progress' },
+    needs: 'checkpoint',
+  },
+  'checkpoint.decline': {
+    input: (refs) => ({ checkpoint_id: refs['checkpoint']?.id ?? 'ckpt_none', reason: 'Not mine to say.' }),
+    who: ['alice', 'rita'],
+    to: same('blocked'),
     needs: 'checkpoint',
   },
   'checkpoint.expire': {

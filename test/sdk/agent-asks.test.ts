@@ -1,7 +1,7 @@
 // Questions of an agent within its run: a request that its task waits for, answered in the inbox or at the checkpoint, with a receipt.
 import assert from 'node:assert/strict'
 import { after, before, test, type TestContext } from 'node:test'
-import { NotAnswered, NotApproved, Rejected, serve, type Handler } from 'countersign/agent'
+import { Declined, NotAnswered, NotApproved, Rejected, serve, type Handler } from 'countersign/agent'
 import type { Run } from 'countersign/agent'
 import { createClient, type Client, type Questions } from '#sdk/index.ts'
 import { openStage, until, type Agent, type Stage } from '../support/as-processes/agents.ts'
@@ -107,6 +107,28 @@ test('nobody answers in time: the handler hears that, and nothing is taken for a
     assert.deepEqual([error.status, error.reason], ['failed', 'timeout'])
   }
   assert.equal(heard.length, 2)
+})
+
+test('nobody will answer: the handler hears the reason, whichever form the question had', async (t) => {
+  const heard: unknown[] = []
+  const { task_id } = await working(t, async (run) => {
+    await run.ask.provide('The token?').catch((error: unknown) => heard.push(error))
+    // Evidence makes it a checkpoint: the person is asked what becomes of the task before the handler hears of it.
+    await run.ask.provide('The key?', { context: [{ kind: 'text', text: 'It is locked.' }] }).catch((error: unknown) => heard.push(error))
+    await run.commit('without')
+  })
+  const first = await stage.question(task_id)
+  await owner.execution.request.decline({ request_id: first.request_id!, reason: 'Not to a script.' })
+  const second = await until(async () => (await stage.question(task_id)).id !== first.id && stage.question(task_id), 'it asks again')
+  await owner.collaboration.checkpoint.decline({ checkpoint_id: second.id, reason: 'Never.' })
+  const third = await until(async () => (await stage.question(task_id)).id !== second.id && stage.question(task_id), 'the system asks')
+  assert.equal(heard.length, 1)
+  await owner.collaboration.checkpoint.resolve({ checkpoint_id: third.id, action: 'approve', comment: 'Go on without it.' })
+  await stage.taskIn(task_id, 'review_ready')
+  assert.deepEqual(
+    heard.map((error) => error instanceof Declined && error.said),
+    ['Not to a script.', 'Never.'],
+  )
 })
 
 test('a grant answers at once, and the task never waits', async (t) => {

@@ -5,7 +5,16 @@ import { after, before, describe, test, type TestContext } from 'node:test'
 import { compactDecrypt } from 'jose'
 import { localTransport } from 'countersign/local'
 import { authenticateAgain } from '#protocols/identity/authenticate.ts'
-import { createClient, CountersignError, httpTransport, NotAnswered, NotApproved, ReceiptDoubted, type Client } from '#sdk/index.ts'
+import {
+  createClient,
+  CountersignError,
+  httpTransport,
+  Declined,
+  NotAnswered,
+  NotApproved,
+  ReceiptDoubted,
+  type Client,
+} from '#sdk/index.ts'
 import { socketTransport } from '#sdk/transport/jsonrpc.ts'
 import { openStage, until, type Agent, type Stage } from '../support/as-processes/agents.ts'
 import { openProxy, type Watch } from '../support/faults/crash-proxy.ts'
@@ -79,6 +88,17 @@ describe('asking', () => {
     const cancelled = await asked
     assert.ok(cancelled instanceof NotAnswered)
     assert.deepEqual([cancelled.status, cancelled.reason], ['cancelled', 'Not needed.'])
+  })
+
+  test('a person declines: that is an error of its own, with their words and a verified receipt', async (t) => {
+    const { agent, client } = await asker(t)
+    const asked = client.hxp.provide('The token?').catch((error: unknown) => error)
+    const { request_id, digest } = await opened(agent)
+    await owner.execution.request.decline({ request_id, digest, reason: 'Not to a script.' })
+    const error = await asked
+    assert.ok(error instanceof Declined && error instanceof NotAnswered)
+    assert.deepEqual([error.said, error.status, error.reason], ['Not to a script.', 'failed', 'declined: Not to a script.'])
+    assert.match(error.message, /^hxp_\w+ was declined: Not to a script\.$/)
   })
 
   test('what is wrong with a question is said at once', async (t) => {

@@ -2,7 +2,7 @@
 import type { Operation } from '#kernel/declare/operation.ts'
 import { protocols } from '#protocols/index.ts'
 import type { Plan } from './clients.ts'
-import type { SeenImage } from './record.ts'
+import type { SeenFact, SeenImage } from './record.ts'
 
 export const operations = new Map<string, Operation>(
   protocols.flatMap(({ name, operations: own }) => own.map((op) => [`${name}/${op.name}`, op] as const)),
@@ -15,6 +15,7 @@ export const marked = new Set(
     'task.cancel',
     'checkpoint.raise',
     'checkpoint.resolve',
+    'checkpoint.decline',
     'artifact.commit',
     'review.submit',
     'review.comment',
@@ -30,7 +31,7 @@ export const marked = new Set(
         (name) => `delegation/${name}`,
       ),
     )
-    .concat(['request.create', 'request.resolve', 'inbox.resolve', 'channel.add'].map((name) => `execution/${name}`)),
+    .concat(['request.create', 'request.resolve', 'request.decline', 'inbox.resolve', 'channel.add'].map((name) => `execution/${name}`)),
 )
 
 /** Where the client's own words stand in what its call leaves: they tell one call from another. */
@@ -41,6 +42,7 @@ export function markerIn(action: string, [first, second]: readonly SeenImage[]):
     'collaboration/task.cancelled': after?.outcome_reason,
     'collaboration/task.checkpoint.raised': after?.prompt,
     'collaboration/task.checkpoint.resolved': after?.resolution?.comment,
+    'collaboration/task.checkpoint.declined': after?.declined?.at(-1)?.reason,
     'collaboration/artifact.committed': after?.payload?.uri,
     'collaboration/review.submitted': after?.comments?.[0]?.body,
     'collaboration/review.commented': after?.body,
@@ -59,6 +61,7 @@ export function markerIn(action: string, [first, second]: readonly SeenImage[]):
     'execution/request.created': after?.payload?.item ?? after?.payload?.question ?? after?.payload?.prompt,
     'execution/request.completed': after?.votes?.at(-1)?.reason ?? after?.receipt?.reason,
     'execution/request.voted': after?.votes?.at(-1)?.reason,
+    'execution/request.declined': after?.votes?.at(-1)?.reason ?? after?.receipt?.reason,
     'execution/request.failed': after?.votes?.at(-1)?.reason,
     'execution/channel.added': after?.label,
     'identity/key.issued': after?.label,
@@ -86,6 +89,12 @@ export const targetOf = ({ op, as, input }: Plan): string | null =>
   input.substitute ??
   null
 
+/** Facts that task.reassign has in common with the calls that it stands for say whom the task goes to. */
+export const isReassign = (line: SeenFact['line']): boolean =>
+  REASSIGNED.includes(line.action) && line.actor.startsWith('user_') && line.detail?.['to'] !== undefined
+const REASSIGNED = ['task.assigned', 'ownership.transferred', 'task.checkpoint.resolved'].map((name) => `collaboration/${name}`)
+
+export const REASSIGN = 'collaboration/task.reassign'
 export const BATCH = 'execution/inbox.resolve'
 
 export function leaves({ op }: Pick<Plan, 'op'>, action: string): boolean {
@@ -96,6 +105,10 @@ export function leaves({ op }: Pick<Plan, 'op'>, action: string): boolean {
   if (op === 'delegation/capability.invoke' && action === 'delegation/capability.denied') return true
   // A vote decides nothing yet, or that nothing can be decided.
   if (op === 'execution/request.resolve' && (action === 'execution/request.voted' || action === 'execution/request.failed')) return true
+  if (op === 'execution/request.decline' && ['voted', 'failed', 'completed'].some((one) => action === `execution/request.${one}`))
+    return true
+  // Before it is worked on it is assigned; where it waits for an answer, this is the answer.
+  if (op === REASSIGN) return REASSIGNED.includes(action)
   // Each answer of a batch counts as one by itself.
   if (op === BATCH) return leaves({ op: 'execution/request.resolve' }, action)
   // Handing off ends the run first.

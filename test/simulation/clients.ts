@@ -3,7 +3,7 @@
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { authenticate } from '#protocols/identity/authenticate.ts'
-import { BATCH, leaves, marked, markerIn, operations, targetOf } from './authors.ts'
+import { BATCH, isReassign, leaves, marked, markerIn, operations, REASSIGN, targetOf } from './authors.ts'
 import type { Machine } from './machine.ts'
 import type { Processes } from './processes.ts'
 import { shownTo } from './question-laws.ts'
@@ -266,7 +266,10 @@ export function createClients({ machine, random, record, tokens, fail, happened,
     // A run that fails says why in its agent's own words; one that is handed off ends without any.
     const isAbout = (intent: Intent): boolean => ids.includes(targetOf(intent)) && intent.op !== 'delegation/run.fail'
     const fits = (intent: Intent): boolean =>
-      intent.as === line.actor && leaves(intent, line.action) && (marker === null ? isAbout(intent) : marker === intent.id)
+      intent.as === line.actor &&
+      leaves(intent, line.action) &&
+      (intent.op === REASSIGN) === isReassign(line) &&
+      (marker === null ? isAbout(intent) : marker === intent.id)
     const candidates = open.filter(fits)
     const found = candidates.find(({ effects }) => effects === 0) ?? candidates[0]
     // The first act of an agent in a run begins it: that fact comes along with the fact of the act, which is counted.

@@ -40,6 +40,7 @@ const steps: Record<string, readonly (readonly [string | null, string])[]> = {
     ['blocked', 'completed'],
   ],
   'task.checkpoint.expired': [['blocked', 'blocked']],
+  'task.checkpoint.declined': [['blocked', 'blocked']],
   'task.completed': [
     ['accepted', 'completed'],
     ['completed', 'completed'],
@@ -92,6 +93,7 @@ const neverChanges = [
 /** Decisions that are for people, whatever else happens. */
 const forPeople = new Set([
   'task.checkpoint.resolved',
+  'task.checkpoint.declined',
   'review.submitted',
   'task.created',
   'task.cancelled',
@@ -105,6 +107,7 @@ const forPeople = new Set([
   'grant.revoked',
   'artifact.edited',
   'request.completed',
+  'request.declined',
   'request.voted',
   'request.claimed',
   'request.assigned',
@@ -336,13 +339,24 @@ function isParty(action: string, actor: string, task: any): boolean {
   const isReviewer = task.reviewers.includes(actor) && actor !== task.executor
   const isExecutor = actor === task.executor
   if (action === 'request.created') return isExecutor
-  if (['request.completed', 'task.checkpoint.resolved', 'review.submitted', 'review.commented', 'artifact.edited'].includes(action))
+  if (
+    [
+      'request.completed',
+      'request.declined',
+      'task.checkpoint.resolved',
+      'task.checkpoint.declined',
+      'review.submitted',
+      'review.commented',
+      'artifact.edited',
+    ].includes(action)
+  )
     return isPrincipal || isReviewer
   if (action === 'artifact.uploaded') return isPrincipal || isReviewer || isExecutor
   if (action === 'grant.used') return isExecutor
   if (action === 'task.started' || action === 'task.checkpoint.raised' || action === 'artifact.committed') return isExecutor
   if (action === 'ownership.delegated') return isExecutor && task.ownership.delegable
   if (action === 'ledger.written' || action === 'artifact.referenced') return isExecutor || isPrincipal || actor === task.ownership.assignee
-  if (action === 'ownership.transferred' || action === 'task.checkpoint.expired') return actor === ADMIN
+  if (action === 'ownership.transferred') return actor === ADMIN || isPrincipal
+  if (action === 'task.checkpoint.expired') return actor === ADMIN
   return isPrincipal
 }

@@ -86,6 +86,14 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     return { as, op: 'checkpoint.resolve', input }
   }
 
+  /** A person who will not answer: at the checkpoint, or at its item. */
+  function decline(id: number, task: any, as = person(task)): Made {
+    const checkpoint_id = task.pending_checkpoint ?? 'ckpt_none'
+    if (random.chance(0.5)) return { as, op: 'checkpoint.decline', input: { checkpoint_id, reason: words(id) } }
+    const item = ofKind('execution.request/').find((one) => one.task_id === task.id && one.status === 'pending')
+    return { as, op: 'execution/request.decline', input: { request_id: item?.id ?? 'hxp_none', reason: words(id) } }
+  }
+
   /** The same in the inbox, where the item of the task stands. */
   function answer(id: number, task: any, as = person(task)): Made {
     const items = ofKind('execution.request/').filter((item) => item.task_id === task.id)
@@ -211,6 +219,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
       [3, () => extend(task)],
       [1, () => ({ ...own, op: 'reviewer.remove', input: { task_id, user: REVIEWER } })],
       [1, () => ({ ...own, op: 'reviewer.add', input: { task_id, user: REVIEWER } })],
+      [1, () => ({ ...own, op: 'task.reassign', input: { task_id, assignee: random.pick(agentsIn(task)) } })],
       [2, () => ({ as: ADMIN, op: 'ownership.transfer', input: { task_id, to: random.pick(agentsIn(task)) } })],
       [
         task.pending_checkpoint ? 4 : 0.1,
@@ -282,6 +291,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     if (state === 'blocked' && random.chance(isTakenOver(task) ? 0.6 : 0.05)) return edit(id, task)
     if (state === 'blocked' && random.chance(isTakenOver(task) ? 0.6 : 0.03))
       return { as: ownership.principal, op: 'task.return', input: { task_id, comment: words(id) } }
+    if (state === 'blocked' && random.chance(0.1)) return decline(id, task)
     if (state === 'blocked') return resolve(id, task)
     if (state === 'review_ready') return review(id, task, random.chance(0.9) ? 'review.submit' : 'review.comment')
     return aside(id, task)
@@ -295,6 +305,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     return random.weighted<Made>([
       [3, { ...resolving, ...mole }],
       [2, { ...answer(id, task, HOSTILE), ...mole }],
+      [1, { ...decline(id, task, HOSTILE), ...mole }],
       [task.artifacts.length > 0 ? 3 : 0.5, { ...review(id, task, 'review.submit', HOSTILE), ...mole }],
       [1, { ...mole, op: 'task.cancel', input: { task_id: task.id, reason: words(id) } }],
       [1, { ...mole, op: 'task.interrupt', input: { task_id: task.id } }],
@@ -314,6 +325,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     const made = random.weighted<() => Made>([
       [2, () => resolve(id, task)],
       [2, () => answer(id, task)],
+      [1, () => decline(id, task)],
       [2, () => commit(id, task)],
       [2, () => review(id, task, 'review.submit')],
       [1, () => raise(id, task)],

@@ -73,15 +73,16 @@ export function createQuestionLaws(record: FactRecord, fail: Fail): QuestionLaws
     const earlier = asked.succeeds === null ? null : docOf(CHECKPOINT + asked.succeeds)
     if (asked.succeeds !== null && (earlier?.state !== 'expired' || earlier.resolution !== null))
       wrong(`the question before it is ${earlier?.state}`)
+    // A question that everybody has declined ends, and the system asks about the task.
+    const isEnded = earlier?.reason === 'superseded' || (earlier?.reason === 'declined' && isOfSystem(asked) && !isOfSystem(earlier))
     if (isOfSystem(asked)) {
       const { options, proposed_actions, context, state_shown, request_id, supersedes } = asked
       if (!same([options, proposed_actions, context, state_shown, request_id], [[], [], [], null, undefined]))
         wrong('the system asks for what an agent had asked for')
       const isQuoted = earlier === null || same(supersedes, { checkpoint_id: earlier.id, prompt: earlier.prompt })
-      if (earlier?.reason === 'superseded' && !isQuoted) wrong('it does not quote the question that it ended')
+      if (isEnded && !isQuoted) wrong('it does not quote the question that it ended')
     }
-    if (earlier !== null && earlier.reason !== 'superseded' && !same(questionIn(asked), questionIn(earlier)))
-      wrong('the next person is asked something else')
+    if (earlier !== null && !isEnded && !same(questionIn(asked), questionIn(earlier))) wrong('the next person is asked something else')
     if (asked.request_id !== undefined) judgeRequest(asked, wrong)
   }
 

@@ -7,7 +7,7 @@ import type { Answer } from './responses.ts'
 import { agentPageIn, offsetIn, waitIn } from './query-string.ts'
 import { repeatedPoll } from './repeated-polls.ts'
 import { aboutRequest, answerOf, type Ask, type Methods, type Parts, type Route } from './route.ts'
-import { shapeFor, shapeOf, type Got } from './request-json.ts'
+import { shapeFor, shapeOf, statusOf, type Got } from './request-json.ts'
 
 export function requestRoutes({ host, tickets }: Parts) {
   const { kernel } = host
@@ -60,7 +60,7 @@ export function requestRoutes({ host, tickets }: Parts) {
     changes: true,
     async run({ id, body, caller, options }) {
       const { request, receipt } = (await kernel.call('execution/request.cancel', about(id, body), caller, options)) as Got
-      return aboutRequest(200, { request_id: request.id, status: request.status, receipt }, request)
+      return aboutRequest(200, { request_id: request.id, status: statusOf(request), receipt }, request)
     },
   }
 

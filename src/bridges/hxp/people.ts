@@ -2,7 +2,7 @@
 import { agentPageIn, LIST_MAX, offsetIn, pageIn } from './query-string.ts'
 import { about, pageAfter } from './agents.ts'
 import { aboutRequest, answerOf, type Ask, type Methods, type Parts, type Route } from './route.ts'
-import { shapeFor, type Got } from './request-json.ts'
+import { shapeFor, statusOf, type Got } from './request-json.ts'
 
 export function peopleRoutes({ host: { kernel, receive } }: Parts) {
   const inbox: Route = {
@@ -27,7 +27,7 @@ export function peopleRoutes({ host: { kernel, receive } }: Parts) {
       const input = about(id, body, isPage ? { surface: 'page' } : {})
       const { request, receipt } = (await kernel.call('execution/request.resolve', input, caller, options)) as Got
       // Where several have to agree, one answer alone has no receipt yet.
-      return aboutRequest(200, { ...(receipt ? { receipt } : {}), request_id: request.id, status: request.status }, request)
+      return aboutRequest(200, { ...(receipt ? { receipt } : {}), request_id: request.id, status: statusOf(request) }, request)
     },
   }
   // X5: the name stands behind the question mark, what it is in the header; the answer to the request then names it.
@@ -71,13 +71,24 @@ export function ruleRoutes({ host: { kernel } }: Parts) {
   return { whole, one }
 }
 
+type Figures = { readonly failed: number; readonly declined: number; readonly by_status?: Readonly<Record<string, number>> }
+/** Declined requests have failed here. */
+function figuresOf({ declined, by_status, ...figures }: Figures): object {
+  const { declined: more = 0, failed = 0, ...others } = by_status ?? {}
+  return {
+    ...figures,
+    failed: figures.failed + declined,
+    ...(by_status === undefined ? {} : { by_status: { ...others, failed: failed + more } }),
+  }
+}
+
 export function commonRoutes({ host: { kernel } }: Parts) {
   const stats: Route = {
     who: 'anyone',
     operation: 'execution/request.stats',
     changes: false,
     run: async ({ query, caller, actor }) =>
-      answerOf(200, await kernel.call('execution/request.stats', agentPageIn(query, [], actor), caller)),
+      answerOf(200, figuresOf((await kernel.call('execution/request.stats', agentPageIn(query, [], actor), caller)) as Figures)),
   }
   const verified: Route = {
     who: 'anyone',

@@ -5,6 +5,9 @@ import { asShown } from '#protocols/execution/answering/shown-request.ts'
 import type { SignedReceipt } from '#protocols/execution/answering/receipt.ts'
 import type { RequestView } from '#protocols/execution/view.ts'
 
+/** The draft has no word for a request that was declined: on its wire it has failed, and the reason in its receipt says why. */
+export const statusOf = ({ status }: Pick<RequestView, 'status'>): string => (status === 'declined' ? 'failed' : status)
+
 export type Got = { readonly request: RequestView; readonly receipt?: SignedReceipt }
 
 /** Fields of our own besides the draft's, for clients that can use them. */
@@ -31,7 +34,7 @@ export function shapeOf({ request, receipt }: Got): Record<string, unknown> {
   const { id, action, role, priority, timeout_seconds, fallback, agent_id, label, metadata, tags, created_at, expires_at } = request
   const shown: Record<string, unknown> = {
     request_id: id,
-    status: request.status,
+    status: statusOf(request),
     action,
     role,
     priority,

@@ -4,6 +4,8 @@ import type { BridgeHost } from '#bindings/http/mount.ts'
 import type { Credential } from '#bindings/shared/credentials.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import type { Caller, CallOptions } from '#kernel/kernel.ts'
+import type { RequestView } from '#protocols/execution/view.ts'
+import { statusOf } from './request-json.ts'
 import type { Answer } from './responses.ts'
 import type { Tickets } from './sockets/tickets.ts'
 
@@ -45,8 +47,5 @@ export function answerOf(status: number, body: unknown, headers: readonly string
   return { status, text: JSON.stringify(body), headers }
 }
 /** About one request: what became of it stands in the headers too. */
-export const aboutRequest = (
-  status: number,
-  body: object,
-  { id, status: state }: { readonly id: string; readonly status: string },
-): Answer => answerOf(status, body, ['HXP-Status', state, 'HXP-Request-Id', id])
+export const aboutRequest = (status: number, body: object, request: Pick<RequestView, 'id' | 'status'>): Answer =>
+  answerOf(status, body, ['HXP-Status', statusOf(request), 'HXP-Request-Id', request.id])

@@ -215,7 +215,8 @@ export const Checkpoint = doc(
     escalates: t.Optional(either('approval', 'choice', 'input', 'escalation', 'interrupt')),
     // The question that ended without an answer because the system had to ask one of its own.
     supersedes: t.Optional(t.Object({ checkpoint_id: Id, prompt: text(limits.promptCharsMax) })),
-    reason: t.Optional(either('superseded')), // why it expired before its time
+    reason: t.Optional(either('superseded', 'declined')), // why it expired before its time
+    declined: t.Optional(t.Array(t.Object({ by: ActorId, reason: text(limits.textCharsMax), at: Timestamp }))), // by whom, here or before it was passed on
     overdue: t.Boolean(),
     brings: t.Optional(t.Array(Id)), // interrupts of tasks below that came with this one: they are answered with it
     takeover: t.Boolean(), // an interrupt under which a person works on the task themself

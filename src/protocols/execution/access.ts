@@ -94,14 +94,26 @@ export const isUnresolved = rule<OfRequest>(
   'the request has ended before: it was resolved or cancelled, or took its default',
   ({ request }, _, { now }) => endOf(request, now),
 )
+/** A review has a no of its own, and its task would be left without a judge. */
+export const isDeclinable = rule<OfRequest>(
+  'PRECONDITION_FAILED',
+  'it is a question: a review is answered',
+  ({ request }) => request.kind !== 'review',
+  'a review cannot be declined: approve it, request changes or reject it',
+)
 /** How it ended, for everybody who may read it: a pool's people are named as the receipt names them, and what was provided is not told. */
-function endOf({ action, receipt }: Request, now: string): string {
+function endOf({ action, receipt, status: stands }: Request, now: string): string {
   if (receipt === undefined) return 'the time of the request is up, and it takes its default'
   const { status, result, reason, completed_by, completed_at } = receipt
   const isReplaced = completed_by === 'system' && reason === 'superseded'
   const ends = {
     completed: action === 'PROVIDE' ? 'answered' : textOf(result),
-    failed: completed_by === 'system:quorum' ? 'not enough votes could be had any more' : 'no answer in time',
+    failed:
+      stands === 'declined'
+        ? 'declined'
+        : completed_by === 'system:quorum'
+          ? 'not enough votes could be had any more'
+          : 'no answer in time',
     cancelled: isReplaced ? 'another question took its place' : 'withdrawn',
   }
   return `already closed: ${ends[status]}, by ${completed_by}, ${agoInWords(completed_at, now)}`

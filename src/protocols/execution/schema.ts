@@ -4,6 +4,7 @@ import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, t, type Part, type Static } from '#kernel/declare/schema.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { taskKind } from '#kernel/ports/tasks.ts'
+import { DECLINED } from './answering/receipt-format.ts'
 import { Action, Fallback, Payload } from './asking/payload.ts'
 import { timesOf } from './deadlines.ts'
 import { textOf } from './inbox/search.ts'
@@ -17,7 +18,8 @@ const Open = t.Object({}, { additionalProperties: true })
 export const RoleName = either('owner', 'delegate', 'pool')
 export const Priority = either('critical', 'high', 'normal', 'low')
 export type Priority = Static<typeof Priority>
-export const Status = either('pending', 'assigned', 'completed', 'failed', 'cancelled')
+/** `declined`: a person would not answer; the receipt, and the draft's own wire, call it failed. */
+export const Status = either('pending', 'assigned', 'completed', 'failed', 'cancelled', 'declined')
 export type Status = Static<typeof Status>
 export const Risk = either('R1', 'R2', 'R3', 'R4', 'R5')
 export type Risk = Static<typeof Risk>
@@ -32,7 +34,7 @@ export const Receipt = t.Object({
   receipt_id: Id,
   status: either('completed', 'failed', 'cancelled'),
   result: t.Unknown(),
-  reason: t.Optional(text(limits.reasonCharsMax)),
+  reason: t.Optional(text(DECLINED.length + limits.reasonCharsMax)),
   completed_by: Id, // a pseudonym where a pool or a quorum answered
   completed_at: Timestamp,
   duration_seconds: t.Integer(),
@@ -51,7 +53,8 @@ export type Receipt = Static<typeof Receipt>
 export const Vote = t.Object({
   by: Id,
   in_place_of: t.Optional(Id), // whose vote it is, where a substitute gave it
-  result: t.Unknown(),
+  result: t.Unknown(), // null where they declined
+  declined: t.Optional(t.Literal(true)),
   reason: t.Optional(text(limits.reasonCharsMax)),
   via: nullable(t.String()),
   shown_digest: t.String(),

@@ -27,7 +27,7 @@ export type Asked<T> = Answered<T> & { readonly resolution: Resolution }
 
 /** The questions of `client.hxp`, to the people of the task. */
 export type Ask = {
-  /** Asks for a yes. Throws `Rejected` for a no, and `NotAnswered` when its time is over. */
+  /** Asks for a yes. Throws `Rejected` for a no, `Declined` when nobody would answer, and `NotAnswered` when its time is over. */
   approve(item: string, options?: AskOptions & ApproveOptions): Promise<Asked<'approved'>>
   /** Asks for one of the options. */
   decide<const O extends string>(
@@ -201,11 +201,11 @@ function checkpointOf({ kind, prompt, choices, more }: Question): Omit<Raise, 't
 
 async function answered(job: Job, kind: Question['kind'], made: Put, isNew: boolean, proof: Proof): Promise<Asked<unknown> | null> {
   if (typeof made === 'string') {
-    const resolution = await answerTo(job, made, isNew)
+    const resolution = await answerTo(job, made, isNew, proof)
     return resolution && ofCheckpoint(made, resolution, kind)
   }
   const { request_id, checkpoint_id } = made
-  const resolution = checkpoint_id === null ? null : await answerTo(job, checkpoint_id, isNew)
+  const resolution = checkpoint_id === null ? null : await answerTo(job, checkpoint_id, isNew, proof)
   if (checkpoint_id !== null && resolution === null) return null
   const answer = await job.client.hxp.outcome(request_id, { ...proof, signal: job.signal })
   const said = resolution ?? resolutionOf(answer)
@@ -236,22 +236,29 @@ const resolutionOf = ({ result, reason, receipt }: Answer): Resolution => ({
 })
 
 /** null: it was superseded. */
-async function answerTo(job: Job, checkpoint_id: string, isNew: boolean): Promise<Resolution | null> {
+async function answerTo(job: Job, checkpoint_id: string, isNew: boolean, proof: Proof): Promise<Resolution | null> {
   let id = checkpoint_id
+  /** The item that everybody has declined: the run goes on without an answer to it. */
+  let declined: string | null = null
   for (let isFresh = isNew; ; isFresh = false) {
     job.waitsFor = id
     const news = job.news()
     job.signal.throwIfAborted()
     const resumed = job.resumes.get(id)
-    if (resumed) return resumed
+    if (resumed && declined === null) return resumed
     if (!isFresh) {
       const checkpoint = await read(job, id)
       if (checkpoint.resolution?.action === 'reject') throw new Rejected(id, checkpoint.resolution)
+      // It throws: the receipt of the item says that it was declined.
+      if (checkpoint.resolution && declined !== null) await job.client.hxp.outcome(declined, { ...proof, signal: job.signal })
       if (checkpoint.resolution) return checkpoint.resolution
       if (checkpoint.reason === 'superseded') return null
       const successor = checkpoint.state === 'expired' ? await successorOf(job, checkpoint) : null
       // The system asks what shall become of the task: an answer to that is none to the question before it.
-      if (successor?.raised_by === 'agent_system' && successor.escalates === undefined) return null
+      if (successor?.raised_by === 'agent_system' && successor.escalates === undefined) {
+        if (checkpoint.reason !== 'declined') return null
+        declined = itemOf(id)
+      }
       if (successor !== null) {
         id = successor.id
         continue
@@ -260,6 +267,8 @@ async function answerTo(job: Job, checkpoint_id: string, isNew: boolean): Promis
     await news
   }
 }
+
+const itemOf = (checkpoint_id: string): string => `hxp_${checkpoint_id.slice('ckpt_'.length)}`
 
 const read = async (job: Job, checkpoint_id: string): Promise<Checkpoint> =>
   (await persistently(job.signal, () => job.client.collaboration.checkpoint.get({ checkpoint_id }))).checkpoint

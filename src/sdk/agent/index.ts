@@ -1,7 +1,7 @@
 // The Agent SDK: `countersign/agent`.
 export { CountersignError } from '../errors.ts'
 export type { Questions } from '../hxp.ts'
-export { NotAnswered, NotApproved, ReceiptDoubted } from '../await-answer.ts'
+export { Declined, NotAnswered, NotApproved, ReceiptDoubted } from '../await-answer.ts'
 export type { Ask, Asked, AskOptions, Choice } from './ask.ts'
 export type { Delegated, DelegateOptions } from './delegate.ts'
 export type { CommitOptions, Content, Delivered } from './deliver.ts'

@@ -23,6 +23,7 @@ export function kindOf({ kind, action }: Pick<RowData, 'kind' | 'action'>): Kind
 /** Such as "Approved", "Chose eu-north-1" or "Withdrawn". */
 export function outcomeOf({ status, action, ended }: Pick<RowData, 'status' | 'action' | 'ended'>): { words: string; no: boolean } {
   const result = ended?.result
+  if (status === 'declined') return { words: 'Declined', no: true }
   if (status === 'cancelled') return { words: 'Withdrawn', no: true }
   if (status === 'failed') return { words: 'Not answered in time', no: true }
   if (result === 'approved') return { words: 'Approved', no: false }

@@ -37,7 +37,7 @@ export type Row = {
   readonly request_id: string
   readonly kind: 'request' | 'approval' | 'choice' | 'input' | 'escalation' | 'interrupt' | 'review'
   readonly action: 'DECIDE' | 'APPROVE' | 'PROVIDE'
-  readonly status: 'pending' | 'assigned' | 'completed' | 'failed' | 'cancelled'
+  readonly status: 'pending' | 'assigned' | 'completed' | 'failed' | 'cancelled' | 'declined'
   readonly title: string
   readonly digest: string
   readonly task_id: string | null

@@ -32,7 +32,7 @@ const events: Readonly<Record<string, Event>> = {
   'execution/request.expired': 'overdue',
   'execution/request.released': 'released',
 }
-const ends: ReadonlySet<string> = new Set(['execution/request.completed', 'execution/request.failed', 'execution/request.cancelled'])
+const ends: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled', 'declined'].map((status) => `execution/request.${status}`))
 const ADDED = 'execution/channel.added'
 const SUBSTITUTED = 'identity/substitute.added'
 

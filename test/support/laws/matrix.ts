@@ -23,6 +23,7 @@ export const matrix: Readonly<Record<string, string>> = {
   //                                   system admin owner alice rita bob mallory devin robin spy project deputy
   'collaboration/task.create': '         u      u     y     y    y   y     n      u     u    n    u      y',
   'collaboration/task.assign': '         u      u     u     y    u   n     n      n     n    n    u      y',
+  'collaboration/task.reassign': '       u      u     u     y    u   n     n      u     n    n    u      y',
   'collaboration/task.start': '          y      u     u     u    u   n     n      y     n    n    u      u',
   'collaboration/task.cancel': '         y      u     u     y    u   n     n      u     n    n    u      y',
   'collaboration/task.complete': '       y      u     u     u    u   n     n      u     n    n    u      u',
@@ -46,6 +47,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'collaboration/reviewer.remove': '     u      u     u     y    u   n     n      n     n    n    u      y',
   'collaboration/checkpoint.raise': '    u      u     u     u    u   n     n      y     n    n    u      u',
   'collaboration/checkpoint.resolve': '  u      u     u     y    y   n     n      u     n    n    u      y',
+  'collaboration/checkpoint.decline': '  u      u     u     y    y   n     n      u     n    n    u      y',
   'collaboration/checkpoint.expire': '   y      y     u     u    u   n     n      u     n    n    u      u',
   'collaboration/checkpoint.overdue': '  y      u     u     u    u   n     n      u     n    n    u      u',
   'collaboration/checkpoint.escalate': ' y      u     u     u    u   n     n      u     n    n    u      u',
@@ -147,6 +149,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'execution/request.trends': '          y      y     y     y    y   y     n      u     u    n    y      y',
   'execution/request.stats': '           y      y     y     y    y   y     y      y     y    y    y      y',
   'execution/request.resolve': '         u      u     y     y    n   n     n      u     n    n    u      y',
+  'execution/request.decline': '         u      u     y     y    n   n     n      u     n    n    u      y',
   'execution/receipt.verify': '          y      y     y     y    y   y     y      y     y    y    y      y',
   'execution/request.cancel': '          u      u     u     u    n   n     n      y     n    n    y      u',
   'execution/request.expire': '          y      u     u     u    n   n     n      u     n    n    u      u',

@@ -32,6 +32,7 @@ export function frameOf(heard: RequestEvent): Buffer {
 /** Events from one state to the next, in one piece. Only the last one, that it has ended, has a receipt. */
 export function framesOf(before: Request | null, after: Request, receipt: SignedReceipt | null, listening: Listening): Buffer {
   const events = eventsOf(before, after, listening === 'agent' ? 'agent' : 'person')
+    .map((event) => (event.event === 'declined' ? { ...event, event: 'failed' } : event))
     .map((event) => (receipt === null ? event : { ...event, receipt }))
     .map((event) => (listening === 'page' ? (visible(event, harmless) as RequestEvent) : event))
   return Buffer.concat(events.map(frameOf))

@@ -1,16 +1,17 @@
 // Checkpoints: the agent asks, a person answers, and nobody waits for ever without somebody being told.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
-import { administrator, anyone, spokenFor, system, type Actor } from '#kernel/declare/access.ts'
+import { administrator, anyone, spokenFor, system, SYSTEM_ID, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
+import { cutTo } from '#kernel/codec/cut-text.ts'
 import { command, query, rule, type ListPage, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf, readListed } from '#kernel/declare/paging.ts'
 import { t } from '#kernel/declare/schema.ts'
 import { applyAnswer, answeredAlong, broughtBy, type Resolving } from '../task/answering.ts'
 import { expireCheckpoint, familyOf, withoutChildren } from '../task/cancellation.ts'
-import { fitAnswer, peopleAfter, successorOf } from '../task/checkpoints.ts'
+import { fitAnswer, peopleAfter, peopleLeft, plainQuestion, successorOf, supersededBy } from '../task/checkpoints.ts'
 import { askAbout } from '../task/ask-people.ts'
-import { agentFor, hasTimeToTryAgain, isNotExpired, isPending, principal, reviewer } from '../access.ts'
+import { agentFor, hasTimeToTryAgain, isNotExpired, isOfSystem, isPending, principal, refuseBlank, reviewer } from '../access.ts'
 import { Answer, ArtifactHead, ArtifactVersion, Checkpoint, Digest, Id, Task, versionId } from '../schema.ts'
 import { raise } from './checkpoint-raise.ts'
 
@@ -130,6 +131,69 @@ const expire = command({
   example: { given: 'blocked', as: 'system', input: ({ checkpoint }) => ({ checkpoint_id: checkpoint.id }) },
 })
 
+type Declining = Resolving & { readonly people: readonly string[]; readonly name: string }
+
+const decline = command({
+  name: 'checkpoint.decline',
+  summary:
+    'Decline to answer a checkpoint, with a reason: the next person of the task is asked; where nobody is left, the principal is asked what becomes of the task.',
+  draft: 'ours: the draft has no word for a person who will not answer (H7: it escalates)',
+  input: t.Object({
+    checkpoint_id: Id,
+    reason: t.String({ minLength: 1, maxLength: limits.reasonCharsMax, description: 'why you will not answer: the agent reads it' }),
+    digest: Digest,
+  }),
+  output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
+  callers: [principal, reviewer],
+  requires: [
+    isNotExpired,
+    isPending,
+    rule<Declining>(
+      'PRECONDITION_FAILED',
+      'no request is behind the checkpoint',
+      ({ checkpoint }) => checkpoint.request_id === undefined,
+      'a request is behind the checkpoint: decline it with request.decline',
+    ),
+    // Nobody would be left to say what becomes of the task.
+    rule<Declining>(
+      'PRECONDITION_FAILED',
+      'it is a question of the agent, or somebody else can answer it',
+      ({ checkpoint, people }) => people.length > 0 || !(isOfSystem(checkpoint) || checkpoint.kind === 'interrupt'),
+      'nobody else of the task can answer it: let the task go on, hand it to another agent, or end it',
+    ),
+  ],
+  audit: 'task.checkpoint.declined',
+  async load(read, { checkpoint_id, reason }, { actor }) {
+    refuseBlank(reason, 'reason')
+    const loaded = await checkpointAndTask(read, checkpoint_id)
+    const people = await peopleLeft(read, loaded.checkpoint, loaded.task, actor.id)
+    return { ...loaded, people, name: (await read.ports.names.named(read, actor.id))?.name ?? actor.id }
+  },
+  decide({ checkpoint, task, people, name }, { reason, digest }, { actor, now, newId }) {
+    const declined = [...(checkpoint.declined ?? []), { by: actor.id, reason, at: now }]
+    const over: Checkpoint = { ...expireCheckpoint(checkpoint), reason: 'declined', declined }
+    const freed: Task = { ...task, pending_checkpoint: null }
+    const id = newId('ckpt')
+    const words = `${name} declined: "${reason}"\nNobody else can answer: ${checkpoint.prompt}`
+    const next =
+      people.length > 0
+        ? successorOf({ ...checkpoint, declined }, freed, people, id, now)
+        : supersededBy(checkpoint, freed, id, plainQuestion('escalation', cutTo(words, limits.promptCharsMax), SYSTEM_ID), now)
+    return {
+      facts: [
+        fact('task.checkpoint.declined', [image(Checkpoint, over), image(Task, freed)], digest ? { detail: { digest } } : {}),
+        fact('task.checkpoint.raised', [image(Checkpoint, next.checkpoint), image(Task, next.task)], { cause: 0 }),
+      ],
+      output: { checkpoint: over, task: next.task },
+    }
+  },
+  example: {
+    given: 'blocked',
+    as: 'alice',
+    input: ({ checkpoint }) => ({ checkpoint_id: checkpoint.id, reason: 'This is for the finance team to decide.' }),
+  },
+})
+
 const overdue = command({
   name: 'checkpoint.overdue',
   summary: 'Note that a checkpoint on hold has waited past its time; it stays pending. The system calls it by timer.',
@@ -241,4 +305,4 @@ const list = query({
   example: { given: 'blocked', as: 'alice', input: {} },
 })
 
-export const checkpointOperations = [raise, resolve, expire, overdue, escalate, get, list]
+export const checkpointOperations = [raise, resolve, decline, expire, overdue, escalate, get, list]

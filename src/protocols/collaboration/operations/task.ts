@@ -7,9 +7,10 @@ import { command, query, rule, type Bound, type Read } from '#kernel/declare/ope
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { futureTimestamp } from '#kernel/codec/timestamps.ts'
 import { cancelFamily, familyOf, hasEndedAbove, withoutChildren } from '../task/cancellation.ts'
-import { moveTask, workedOnBy } from '../task/ownership.ts'
-import { allows, executor, isInTime, leavesSpecAlone, principal, reviewerFor, workerFor } from '../access.ts'
-import { Id, isTerminal, Task, TaskSpecInput, Timestamp } from '../schema.ts'
+import { answeredAlong, applyAnswer, broughtBy, type Resolving } from '../task/answering.ts'
+import { moveTask, withExecutor, workedOnBy } from '../task/ownership.ts'
+import { agentFor, allows, executor, isInTime, leavesSpecAlone, principal, reviewerFor, workerFor } from '../access.ts'
+import { Checkpoint, Id, isTerminal, Task, TaskSpecInput, Timestamp } from '../schema.ts'
 import { refuseUnknownInputs, specOf } from '../task/spec.ts'
 
 const untouchedSpec = { spec: t.Optional(t.Unknown({ description: 'refused: a spec never changes' })) }
@@ -199,6 +200,57 @@ const assign = command({
   example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id, assignee: 'agent_devin' }) },
 })
 
+const handed = ['created', 'assigned', 'in_progress', 'blocked']
+type Reassigning = { readonly task: Task; readonly checkpoint: Checkpoint | null; readonly brought: readonly Resolving[] }
+
+const reassign = command({
+  name: 'task.reassign',
+  summary:
+    'Hand a task to another agent, whether or not it is worked on: the run of the present one ends, and so does the question that it waits for.',
+  draft: 'ours: the draft assigns created tasks only, and hands others on at a checkpoint',
+  input: t.Object({ task_id: Id, assignee: { ...Id, description: 'the agent that goes on with it' } }),
+  output: t.Object({ task: Task.schema, connected: assign.output.properties.connected }),
+  callers: [principal],
+  requires: [
+    rule<Reassigning>(
+      'PRECONDITION_FAILED',
+      'the task is created, assigned, in progress or blocked',
+      ({ task }) => handed.includes(task.state),
+      'only a task that is created, assigned, in progress or blocked can be handed to another agent',
+    ),
+    rule<Reassigning, { assignee: string }>(
+      'PRECONDITION_FAILED',
+      'it goes to another agent',
+      ({ task }, { assignee }) => assignee !== task.executor,
+      'this agent has the task already: name another one',
+    ),
+  ],
+  audit: 'ownership.transferred',
+  async load(read, { task_id, assignee }) {
+    const task = await read(Task, task_id)
+    const agent = await agentFor(read, assignee, task.project_id)
+    const checkpoint = task.pending_checkpoint === null ? null : await read(Checkpoint, task.pending_checkpoint)
+    return { task, checkpoint, brought: await broughtBy(read, checkpoint), connected: await isConnected(read, agent) }
+  },
+  decide({ task, checkpoint, brought, connected }, { assignee }, { actor, now }) {
+    const more = { detail: { to: assignee } }
+    if (task.state === 'created') {
+      const given = moveTask(workedOnBy(task, assignee), 'task.assign', { via: 'assign', reason: 'task.reassign', now })
+      return { facts: [fact('task.assigned', [image(Task, given)], more)], output: { task: given, connected } }
+    }
+    // As an answer to the question that it waits for.
+    if (checkpoint !== null) {
+      const done = applyAnswer({ checkpoint, task }, { action: 'reassign', reassign_to: assignee }, actor.id, now)
+      const resolved = fact('task.checkpoint.resolved', [image(Checkpoint, done.checkpoint), image(Task, done.task)], more)
+      return { facts: answeredAlong(brought, [resolved], actor.id, now), output: { task: done.task, connected } }
+    }
+    // A person hands it on, so delegations are counted from here.
+    const next = withExecutor({ ...task, depth: 0 }, assignee, { via: 'handoff', reason: 'task.reassign', now })
+    return { facts: [fact('ownership.transferred', [image(Task, next)], more)], output: { task: next, connected } }
+  },
+  example: { given: 'in_progress', as: 'alice', input: ({ task }) => ({ task_id: task.id, assignee: 'agent_robin' }) },
+})
+
 /** An agent without one comes for its messages. */
 async function isConnected(read: Read, { id, kind }: Subject): Promise<boolean | null> {
   if (kind !== 'agent') return null
@@ -278,4 +330,4 @@ const get = query({
   example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
 })
 
-export const taskOperations = [create, assign, start, cancel, complete, get]
+export const taskOperations = [create, assign, reassign, start, cancel, complete, get]

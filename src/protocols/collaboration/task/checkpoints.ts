@@ -191,6 +191,14 @@ export async function peopleAfter(read: Read, { routed_to }: Checkpoint, task: T
   return later.filter((_, i) => isActiveIn(found[i]!, task.project_id))
 }
 
+/** The people who may answer and have not declined, in the order in which they were named. */
+export async function peopleLeft(read: Read, { declined = [] }: Checkpoint, task: Task, decliner: string): Promise<string[]> {
+  const people = [...new Set([task.ownership.principal, ...task.reviewers])]
+  const left = people.filter((id) => id !== task.executor && id !== decliner && !declined.some(({ by }) => by === id))
+  const found = await Promise.all(left.map((id) => read.subject(id)))
+  return left.filter((_, i) => isActiveIn(found[i]!, task.project_id))
+}
+
 /**
  * The same question, put to the next person as an escalation; without one, to the principal. The last one in the row may take all
  * the time they need.

@@ -13,7 +13,7 @@ import { viewOf, type RequestView } from '../view.ts'
 
 export const NO_QUORUM = 'no_quorum'
 
-type Answer = { readonly result: unknown; readonly reason?: string; readonly surface?: Surface | undefined }
+type Answer = { readonly result: unknown; readonly declined?: true; readonly reason?: string; readonly surface?: Surface | undefined }
 
 /** One more vote; the one that decides ends the request. */
 export function castVote(
@@ -30,17 +30,17 @@ export function castVote(
   if (outcome === null) return { facts: [fact('request.voted', [image(Request, next)])], output: { request: viewOf(next, actor) } }
   const done = endedWith(
     next,
-    outcome.status === 'failed' ? outcome : { ...outcome, by: actor.id, via: actor.via ?? null, surface: answer.surface },
+    outcome.as !== undefined ? outcome : { ...outcome, by: actor.id, via: actor.via ?? null, surface: answer.surface },
     context,
   )
   return {
-    facts: [fact(done.status === 'failed' ? 'request.failed' : 'request.completed', [image(Request, done)])],
+    facts: [fact(`request.${done.status}`, [image(Request, done)])],
     output: { request: viewOf(done, actor), receipt: receiptOf(done) },
   }
 }
 
 /** Neither does one person vote twice, nor is one vote given by two. */
-function voteOf(state: OfRequest, { result, reason, surface }: Answer, { actor, now }: Context): Vote {
+function voteOf(state: OfRequest, { result, declined, reason, surface }: Answer, { actor, now }: Context): Vote {
   const { request } = state
   const whose = answersAs(actor, state)!
   if (request.votes?.some(({ by, in_place_of = by }) => by === actor.id || in_place_of === whose))
@@ -49,6 +49,7 @@ function voteOf(state: OfRequest, { result, reason, surface }: Answer, { actor, 
     by: actor.id,
     ...(whose === actor.id ? {} : { in_place_of: whose }),
     result,
+    ...(declined ? { declined } : {}),
     ...(reason === undefined ? {} : { reason }),
     via: actor.via ?? null,
     shown_digest: shownDigest(request, surface),
@@ -62,24 +63,46 @@ const basis = { kind: 'role', id: 'answered by a quorum' } as const
 function outcomeOf({ action, quorum, votes = [] }: Request): Ending | null {
   const { n, of } = quorum!
   const left = of.length - votes.length
-  const counts = Map.groupBy(votes, ({ result }) => result)
+  const counts = answersIn(votes)
+  const declines = votes.filter(({ declined }) => declined === true)
   const isWon = ([, those]: [unknown, Vote[]]): boolean => those.length >= n
   const ended = { by: null, basis }
   if (action === 'APPROVE') {
     const approvals = counts.get('approved')?.length ?? 0
     if (approvals >= n) return { ...ended, status: 'completed', result: 'approved' }
-    const reason = joined(counts.get('rejected') ?? [])
-    return approvals + left < n ? { ...ended, status: 'completed', result: 'rejected', ...(reason === '' ? {} : { reason }) } : null
+    if (approvals + left >= n) return null
+    // A vote to decline is a no. One rejection among the votes makes it a rejection.
+    if (approvals + declines.length === votes.length) return declinedBy(declines)
+    const reason = joined(votes.filter(({ result }) => result !== 'approved'))
+    return { ...ended, status: 'completed', result: 'rejected', ...(reason === '' ? {} : { reason }) }
   }
   const won = [...counts].find(isWon)
   if (won) return { ...ended, status: 'completed', result: won[0] }
-  const most = Math.max(...[...counts.values()].map((those) => those.length))
-  return most + left < n ? { ...ended, status: 'failed', result: null, reason: NO_QUORUM, as: 'system:quorum' } : null
+  const most = Math.max(0, ...[...counts.values()].map((those) => those.length))
+  if (most + left >= n) return null
+  return declines.length === votes.length
+    ? declinedBy(declines)
+    : { ...ended, status: 'failed', result: null, reason: NO_QUORUM, as: 'system:quorum' }
 }
+
+/** Votes by their answer; a vote to decline is for none of them. */
+const answersIn = (votes: readonly Vote[]) =>
+  Map.groupBy(
+    votes.filter(({ declined }) => declined !== true),
+    ({ result }) => result,
+  )
+const declinedBy = (declines: readonly Vote[]): Ending => ({
+  by: null,
+  basis,
+  status: 'failed',
+  result: null,
+  reason: joined(declines),
+  declined: true,
+})
 
 /** X28: people are gone, so that it cannot be decided any more. A no that nobody said is never recorded; null: it is within reach. */
 export function outOfReach({ action, quorum, votes = [] }: Pick<Request, 'action' | 'quorum' | 'votes'>, reach: Reach): Ending | null {
-  const counts = Map.groupBy(votes, ({ result }) => result)
+  const counts = answersIn(votes)
   const most =
     action === 'APPROVE' ? (counts.get('approved')?.length ?? 0) : Math.max(0, ...[...counts.values()].map((those) => those.length))
   if (most + votesLeft(votes, reach) >= quorum!.n) return null

@@ -4,6 +4,9 @@ import { canonical } from '#kernel/log/canonical-json.ts'
 import { decodeText } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
 
+/** The reason in the receipt of a request that a person declined begins with this; their own words follow. */
+export const DECLINED = 'declined: '
+
 /** The signed claims: canonical JSON, the payload of a JWS. */
 export type Claims = {
   readonly v: 1

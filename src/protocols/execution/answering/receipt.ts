@@ -4,6 +4,7 @@ import type { Context, Read } from '#kernel/declare/operation.ts'
 import type { Basis } from '#kernel/log/store.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { requestDigest, shownDigest, type Surface } from './shown-request.ts'
+import { DECLINED } from './receipt-format.ts'
 import { resultText } from './result.ts'
 import { Id, poolOf, Request, Timestamp, type Receipt } from '../schema.ts'
 
@@ -11,6 +12,8 @@ export type Ending = {
   readonly status: Receipt['status']
   readonly result: unknown
   readonly reason?: string | undefined
+  /** A person would not answer: the request is declined, and its receipt says `failed`. */
+  readonly declined?: true
   /** The person who decided; null: nobody did. */
   readonly by: string | null
   readonly via?: string | null | undefined
@@ -41,7 +44,7 @@ export function endedWith(request: Request, ending: Ending, { now, newId, notary
     receipt_id: newId('rcp'),
     status,
     result,
-    ...(reason === undefined ? {} : { reason }),
+    ...(reason === undefined ? {} : { reason: ending.declined ? DECLINED + reason : reason }),
     // Of a vote, the last one would tell who is behind one of the pseudonyms.
     completed_by: by !== null && (request.role === 'pool' || request.quorum !== undefined) ? nameIn(request, by, notary) : who,
     completed_at: now,
@@ -57,7 +60,7 @@ export function endedWith(request: Request, ending: Ending, { now, newId, notary
     ...(ending.edited === undefined ? {} : { edited: ending.edited }),
   }
   const { snoozed: _, claimed_until: __, ...rest } = request
-  return { ...rest, status, receipt }
+  return { ...rest, status: ending.declined ? 'declined' : status, receipt }
 }
 
 /** The draft's receipt with its signature. */
@@ -143,10 +146,11 @@ const votesOf = (request: Request, notary: Context['notary']) =>
     ? {}
     : {
         quorum: { n: request.quorum.n, of: request.quorum.of.length },
-        votes: (request.votes ?? []).map(({ by, in_place_of, result, at, shown_digest }) => ({
+        votes: (request.votes ?? []).map(({ by, in_place_of, result, declined, at, shown_digest }) => ({
           sub: nameIn(request, by, notary),
           ...(in_place_of === undefined ? {} : { in_place_of: nameIn(request, in_place_of, notary) }),
           result,
+          ...(declined ? { declined } : {}),
           at,
           shown_digest,
         })),

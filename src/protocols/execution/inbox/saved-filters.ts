@@ -8,7 +8,7 @@ import { Action } from '../asking/payload.ts'
 import { GROUP } from '../asking/preferences.ts'
 import { Id, Kind, Priority, Risk, Timestamp } from '../schema.ts'
 
-export const State = either('open', 'closed', 'completed', 'failed', 'cancelled')
+export const State = either('open', 'closed', 'completed', 'failed', 'cancelled', 'declined')
 const fields = {
   kind: t.Optional(Kind),
   action: t.Optional(Action),

@@ -15,12 +15,13 @@ const spanOf = (seconds: number): number => {
 
 export const dimensions = ['agent', 'person', 'rule'] as const
 export type Dimension = (typeof dimensions)[number]
-type Fate = 'open' | 'approved' | 'rejected' | 'expired' | 'answered' | 'ended'
+type Fate = 'open' | 'approved' | 'rejected' | 'expired' | 'declined' | 'answered' | 'ended'
 
-/** Approved, rejected, answered otherwise, expired, or ended without an answer. */
+/** Approved, rejected, answered otherwise, declined, expired, or ended without an answer. */
 function fateOf({ status, receipt }: Request): Fate {
   if (receipt === undefined) return 'open'
   if (status === 'failed' && receipt.reason === 'timeout') return 'expired'
+  if (status === 'declined') return 'declined'
   if (status !== 'completed') return 'ended'
   // A request that time or a grant decided was asked of nobody.
   if (receipt.by === SYSTEM_ID || receipt.basis.kind !== 'role') return 'ended'
@@ -54,6 +55,7 @@ export type Tally = {
   approved: number
   rejected: number
   expired: number
+  declined: number
   answered: number
   p50: number | null
   p90: number | null
@@ -77,6 +79,7 @@ export function tallyOf(counts: readonly { readonly fate: string; readonly span:
     approved: of('approved'),
     rejected: of('rejected'),
     expired: of('expired'),
+    declined: of('declined'),
     answered: total,
     p50: quantile(0.5),
     p90: quantile(0.9),

@@ -25,7 +25,7 @@ type Asked = {
 }
 type Paged = { readonly cursor?: string | undefined; readonly limit?: number | undefined }
 
-export const endedStatuses = ['completed', 'failed', 'cancelled'] as const
+export const endedStatuses = ['completed', 'failed', 'cancelled', 'declined'] as const
 export const open = ['pending', 'assigned'] as const
 const isEnded = (status: Status): boolean => (endedStatuses as readonly string[]).includes(status)
 const anything = (): boolean => true
@@ -35,21 +35,27 @@ const LOOKS_MAX = 1_000
 const CHOICE = 50
 const SCAN = 500
 
-/** Also what the published OpenAPI calls expired: it has failed because nobody answered, or its time is up and it waits on. */
-export const ListedStatus = either('pending', 'assigned', 'completed', 'failed', 'cancelled', 'expired')
+/**
+ * Also what the published OpenAPI calls expired: it has failed because nobody answered, or its time is up and it waits on. Requests that
+ * were declined are among those that failed, as their receipts say.
+ */
+export const ListedStatus = either('pending', 'assigned', 'completed', 'failed', 'cancelled', 'expired', 'declined')
 type ListedStatus = Static<typeof ListedStatus>
 export const isOfStatus = (request: Request, status: ListedStatus): boolean =>
-  status === 'expired' ? isTimedOut(request) || request.overdue : request.status === status
+  status === 'expired'
+    ? isTimedOut(request) || request.overdue
+    : request.status === status || (status === 'failed' && request.status === 'declined')
 const mayHaveEnded = (status: ListedStatus | undefined): boolean => status === undefined || status === 'expired' || isEnded(status)
 const mayBeOpen = (status: ListedStatus | undefined): boolean => status === undefined || status === 'expired' || !isEnded(status)
 const endingsFor = (status: ListedStatus | undefined): readonly string[] => {
   if (!mayHaveEnded(status)) return []
-  return status === undefined ? endedStatuses : [status === 'expired' ? 'failed' : status]
+  if (status === undefined) return endedStatuses
+  return status === 'failed' ? ['failed', 'declined'] : [status === 'expired' ? 'failed' : status]
 }
 /** The outcomes under a status, in the words of what is counted. */
 const outcomesFor = (status: Status | undefined): readonly Outcome[] => {
   if (status === undefined) return [...endedStatuses, 'expired']
-  return status === 'failed' ? ['failed', 'expired'] : [status]
+  return status === 'failed' ? ['failed', 'expired', 'declined'] : [status]
 }
 
 const isMeantBy =

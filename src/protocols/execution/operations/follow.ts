@@ -93,7 +93,7 @@ const followRequest = stream({
     status: Status,
     events: t.Array(
       t.Object({
-        event: t.String({ description: 'assigned, released, question, reply, extended, expired, completed, failed, cancelled' }),
+        event: t.String({ description: 'assigned, released, question, reply, extended, expired, completed, failed, cancelled, declined' }),
         assigned_to: t.Optional(nullable(t.String({ description: 'null: somebody of the pool' }))),
         text: t.Optional(t.String()),
         at: t.Optional(Timestamp),

@@ -9,6 +9,7 @@ import { FilterName, queryFields, withSaved, type Query } from '../inbox/saved-f
 import { Item, itemOf, knowingBy, ListedItem, nameFor, rowOf, type Knowing } from '../inbox/item.ts'
 import { allOf, inboxesReadBy, inboxOf, type Inboxes } from '../inbox/readers.ts'
 import { Id, isInPool, isOpen, poolOf, rankOf, Remark, Request, SNOOZED, snoozedUntil, turns, Vote } from '../schema.ts'
+import { endedStatuses } from './draft-inbox.ts'
 import { GROUP } from '../asking/preferences.ts'
 import { searchFor, type Search } from '../inbox/search.ts'
 import { shownText } from '../asking/hostile-text.ts'
@@ -127,7 +128,7 @@ type Rows = { readonly index: 'open' | 'urgent' | 'closed'; readonly prefixes: r
 function rowsOf(asked: Pick<ListInput, keyof Query | 'order'>, { people, pools, undecided }: Inboxes): Rows {
   const { status = 'open', priority, snoozed, project_id, order, unassigned } = asked
   if (status !== 'open') {
-    const states = status === 'closed' ? ['completed', 'failed', 'cancelled'] : [status]
+    const states = status === 'closed' ? endedStatuses : [status]
     return { index: 'closed', prefixes: people.flatMap((who) => states.map((state) => [who, state])), reverse: true }
   }
   if (snoozed === true) return { index: 'open', prefixes: people.map((who) => [who, SNOOZED]), reverse: false }

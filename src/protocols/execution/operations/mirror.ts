@@ -208,7 +208,7 @@ const close = command({
   draft: 'ours: the first answer wins, on whichever side it is given',
   input: t.Object({
     request_id: Id,
-    status: either('completed', 'failed', 'cancelled'),
+    status: either('completed', 'failed', 'cancelled', 'declined'),
     result: t.Optional(t.Unknown()),
     reason: t.Optional(t.String({ maxLength: limits.reasonCharsMax })),
     by: t.Optional(Id),
@@ -239,7 +239,9 @@ const close = command({
   decide({ request, changed }, { request_id: _, digest, result = null, by = null, basis, as = 'system', ...ending }, context) {
     refuseChanged(digest, request, undefined, changed)
     const told = ending.status === 'completed' ? answeredElsewhere(request, { ...ending, result }) : result
-    const done = endedWith(request, { ...ending, result: told, by, as, basis: basis as Basis }, context)
+    const { status } = ending
+    const how = status === 'declined' ? ({ status: 'failed', declined: true } as const) : { status }
+    const done = endedWith(request, { ...ending, ...how, result: told, by, as, basis: basis as Basis }, context)
     return {
       facts: [fact(`request.${done.status}`, [image(Request, done)])],
       output: { request: viewOf(done, context.actor) },

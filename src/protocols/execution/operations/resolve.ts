@@ -12,11 +12,13 @@ import { castVote } from '../answering/quorum.ts'
 import { reachOf } from '../asking/recipients.ts'
 import { namedOption } from '../mirror/ids.ts'
 import { resultOf } from '../answering/result.ts'
+import { isBlank } from '../asking/hostile-text.ts'
 import { takenBy } from '../asking/routing.ts'
 import {
   answerer,
   changedSince,
   chief,
+  isDeclinable,
   isNotLate,
   isStillOpen,
   isUnresolved,
@@ -96,6 +98,49 @@ const resolve = command({
   // A vote that decided nothing yet: a repeated call gets the same answer, and request.get tells what became of it.
   finish: (output, after) => (isOpen(output.request) ? output : withReceipt(output, after())),
   example: { given: 'asked', as: 'alice', input: ({ request }) => ({ request_id: request.id, result: 'Approve' }) },
+})
+
+const decline = command({
+  name: 'request.decline',
+  summary:
+    'Decline to answer a request, with a reason that its agent reads. It ends without an answer; a question of a task goes to the next of its people.',
+  draft: 'ours: HXP 0.1 has no word for a person who will not answer; on its own wire the request has failed',
+  input: t.Object({
+    request_id: Id,
+    reason: t.String({ minLength: 1, maxLength: limits.reasonCharsMax, description: 'why you will not answer: the agent reads it' }),
+    digest: t.Optional(t.String({ maxLength: 100, description: 'decline only if the request still has this digest' })),
+  }),
+  output: t.Object({ request: RequestView, receipt: t.Optional(SignedReceipt) }),
+  callers: [answerer, poolMember, chief],
+  requires: [isNotLate, isUnresolved, isDeclinable],
+  audit: 'request.declined',
+  async load(read, { request_id, digest }, { actor, now }) {
+    const state = await poolItemOf(read, request_id, actor)
+    const { quorum, project_id } = state.request
+    const reach = quorum === undefined ? null : await reachOf(read, quorum.of, project_id, now)
+    return { ...state, reach, changed: await changedSince(read, state.request, digest) }
+  },
+  decide(state, { reason, digest }, context) {
+    const { request } = state
+    refuseChanged(digest, request, undefined, state.changed)
+    if (isBlank(reason)) throw new Refusal('INVALID_REQUEST', 'reason is blank: say why you will not answer', { field: 'reason' })
+    if (state.reach !== null) return castVote(state, state.reach, { result: null, declined: true, reason }, context)
+    const { actor, now } = context
+    const basis = { kind: 'role', id: 'declined by a person' } as const
+    const done = endedWith(
+      takenBy(request, actor.id, now),
+      { status: 'failed', result: null, reason, declined: true, by: actor.id, via: actor.via ?? null, basis },
+      context,
+    )
+    return { facts: [fact('request.declined', [image(Request, done)])], output: { request: viewOf(done, actor), receipt: receiptOf(done) } }
+  },
+  // A vote that decided nothing yet has no receipt.
+  finish: (output, after) => (isOpen(output.request) ? output : withReceipt(output, after())),
+  example: {
+    given: 'asked',
+    as: 'alice',
+    input: ({ request }) => ({ request_id: request.id, reason: 'This is for the finance team to decide.' }),
+  },
 })
 
 const cancel = command({
@@ -183,4 +228,4 @@ function overdueOf(request: Request, context: Parameters<typeof endedWith>[2]): 
   )
 }
 
-export const resolveOperations = [resolve, cancel, expire]
+export const resolveOperations = [resolve, decline, cancel, expire]

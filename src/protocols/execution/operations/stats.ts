@@ -25,6 +25,7 @@ const stats = query({
     completed: t.Integer(),
     expired: t.Integer({ description: 'those that failed because nobody answered in time' }),
     failed: t.Integer({ description: 'those that failed otherwise' }),
+    declined: t.Integer({ description: 'those that people declined to answer' }),
     cancelled: t.Integer(),
     avg_duration_seconds: t.Number({ description: `of those that were completed among the latest ${LATEST} that have ended` }),
     by_status: t.Optional(Counts),
@@ -44,14 +45,15 @@ const stats = query({
   example: { given: 'asked', as: 'devin', input: {} },
 })
 
-type Figures = { completed: number; expired: number; failed: number; cancelled: number }
+type Figures = { completed: number; expired: number; failed: number; cancelled: number; declined: number }
 const endedBy = async (counted: (outcome: Outcome) => Promise<number>): Promise<Figures> => ({
   completed: await counted('completed'),
   expired: await counted('expired'),
   failed: await counted('failed'),
   cancelled: await counted('cancelled'),
+  declined: await counted('declined'),
 })
-const sumOf = ({ completed, expired, failed, cancelled }: Figures): number => completed + expired + failed + cancelled
+const sumOf = (figures: Figures): number => Object.values(figures).reduce((sum, one) => sum + one, 0)
 
 /** How long the latest took. A sum over all would have to be kept with every answer; what was long ago says little anyway. */
 async function averageUnder(
@@ -83,8 +85,8 @@ async function personal(read: Read, actor: Actor) {
   const inboxes = inboxesReadBy(actor)
   const prefixes = allOf(inboxes).flatMap((who) => endedStatuses.map((status) => [who, status]))
   const avg_duration_seconds = await averageUnder(read, 'closed', prefixes, inboxes.holds)
-  const { completed, cancelled } = figures
-  const by_status: Record<string, number> = { completed, cancelled, failed: figures.failed + figures.expired }
+  const { completed, cancelled, declined } = figures
+  const by_status: Record<string, number> = { completed, cancelled, declined, failed: figures.failed + figures.expired }
   for (const status of open) by_status[status] = (await counter.of({ status })).total
   const by_priority: Record<string, number> = {}
   for (const priority of Object.keys(rankOf) as Priority[])

@@ -16,6 +16,7 @@ const Day = t.Object({
   approved: t.Integer(),
   rejected: t.Integer(),
   expired: t.Integer({ description: 'those that nobody answered in time' }),
+  declined: t.Integer({ description: 'those that people declined to answer' }),
   answered: t.Integer({ description: 'those that people answered in any way' }),
   p50_seconds: Seconds,
   p90_seconds: Seconds,
