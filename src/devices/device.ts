@@ -19,7 +19,7 @@ import type { Acting, Bench, Done, Execute, Program } from './tools/tool.ts'
 export type Plugin = {
   readonly tool: Tool
   execute(args: Value, context: { readonly signal: AbortSignal }): Promise<Value> | Value
-  resource?(args: Value): string | null
+  resource(args: Value): Promise<string | null>
 }
 
 export type DeviceOptions = {
@@ -37,6 +37,8 @@ type Target = Pick<Understood, 'risk_level' | 'resource' | 'target'>
 export type Device = {
   readonly tools: ReadonlyMap<string, Tool>
   targetOf(tool: Tool, args: Value): Target
+  /** The resource that a step of a plug-in locks, which only the plug-in knows. */
+  resourceOf(tool: Tool, args: Value): Promise<string | null>
   /** `isHeld`: what a step has in its hands is not spoken to. */
   objectionTo(steps: readonly Understood[], isHeld: (resource: string) => boolean): Promise<string | null>
   valueBefore(step: Pick<Understood, 'tool' | 'args'>, policy: Policy | null): Promise<unknown>
@@ -75,12 +77,12 @@ export function createDevice(options: DeviceOptions): Device {
     // Fixed from here on: no tool is added to a running daemon.
     tools: new Map(tools.map((tool) => [tool.name, Object.freeze(tool)])),
     targetOf(tool, args) {
-      const plugin = plugins.find((one) => one.tool === tool)
-      if (plugin) return { risk_level: tool.risk_level, resource: plugin.resource?.(args) ?? null, target: tool.name }
+      if (plugins.some((one) => one.tool === tool)) return { risk_level: tool.risk_level, resource: null, target: tool.name }
       if (tool.name === 'proc.exec') refuseProgram(programs, args)
       const { resource, target, raised } = targetIn(board, lineOf, tool, args)
       return { resource, target, risk_level: Math.max(tool.risk_level, isActing(tool) ? raised : 0) }
     },
+    resourceOf: (tool, args) => plugins.find((one) => one.tool === tool)?.resource(args) ?? Promise.resolve(null),
     async objectionTo(steps, isHeld) {
       try {
         return await bench.envelope.objectionTo(steps, (bus, addr) => isHeld(chipResource(bus, addr)))

@@ -429,6 +429,9 @@ export const limits = {
   entriesPerFolderMax: 1_000,
   /** How long a tool may wait for an edge or for bytes. */
   deviceWaitMsMax: 60_000,
+  /** The result of a tool, as JSON: the answer that holds it has to be read by a strict decoder. */
+  deviceResultCharsMax: 1024 * 1024,
+  deviceResultDepthMax: 24,
   /** Denials of one session and word that get a line of their own in a minute; the rest are counted in one (W41). */
   deviceDenialsPerMinute: 60,
   /** Lines of the audit between two signed checkpoints at most, and bytes of the file before it is rotated. */

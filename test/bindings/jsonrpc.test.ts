@@ -92,11 +92,15 @@ test('every class of refusal has its code, and an error always has the same shap
 const badLines: readonly (readonly [line: string, code: number, id?: unknown])[] = [
   ['{', -32_700],
   ['nonsense', -32_700],
-  ['{"jsonrpc":"2.0","id":1,"method":"toy/note.get","method":"toy/note.write"}', -32_700],
-  ['{"__proto__":{}}', -32_700],
-  [`${'['.repeat(40)}${']'.repeat(40)}`, -32_700],
-  [`[${Array.from({ length: 10_001 }, () => 1).join()}]`, -32_700],
-  ['"\\ud800"', -32_700],
+  ['{"jsonrpc":"2.0","id":1,"method":"toy/note.get","method":"toy/note.write"}', -32_602, 1],
+  ['{"jsonrpc":"2.0","id":"n","method":"toy/note.get","params":{"id":"\\u0000"}}', -32_602, 'n'],
+  ['{"jsonrpc":"2.0","method":"toy/note.get","params":{"id":1,"id":2},"id":1.5}', -32_602, 1.5],
+  ['{"jsonrpc":"2.0","id":1,"method":"toy/note.get","id":2}', -32_602],
+  ['{"jsonrpc":"2.0","id":12345678901234567890,"method":"toy/note.get"}', -32_602],
+  ['{"__proto__":{}}', -32_602],
+  [`${'['.repeat(40)}${']'.repeat(40)}`, -32_602],
+  [`[${Array.from({ length: 10_001 }, () => 1).join()}]`, -32_600],
+  ['"\\ud800"', -32_602],
   ['[]', -32_600],
   ['1', -32_600],
   ['null', -32_600],
@@ -118,7 +122,7 @@ for (const [line, code, id = null] of badLines) {
     const { client } = await toy(t)
     const { write, next } = await client('key-alice')
     write(`${line}\n`)
-    const answer = await next()
+    const [answer] = [await next()].flat()
     assert.equal(answer.error.code, code, JSON.stringify(answer))
     assert.equal(answer.id, id)
   })

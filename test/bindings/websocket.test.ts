@@ -222,6 +222,9 @@ test('every refusal of a subscription names its id, and the socket stays', async
     ['{"a', undefined, 'INVALID_REQUEST'],
     ['{"subscribe":{"id":"1","id":"2"}}', undefined, 'INVALID_REQUEST'],
     ['{"__proto__":{"x":1}}', undefined, 'INVALID_REQUEST'],
+    [{ subscribe: { stream: 7, id: 'i' } }, 'i', 'INVALID_REQUEST'],
+    ['{"subscribe":{"id":"j","stream":"\\u0000"}}', 'j', 'INVALID_REQUEST'],
+    ['{"subscribe":{"id":"k","input":{"id":1,"id":2}}}', 'k', 'INVALID_REQUEST'],
   ]
   for (const [frame] of rows) socket.send(frame)
   await until(() => errorsOf(socket).length === rows.length, 'an answer to each')

@@ -31,7 +31,7 @@ import { openDeviceFolder } from './folder.ts'
 import { uplinkIn } from './link.ts'
 import { listenUnix, type Listening } from './listeners.ts'
 import { readPolicies, usualPolicies, type NamedPolicy, type Policies } from './policies-file.ts'
-import { readPlugins } from './plugins.ts'
+import { noPlugins, readPlugins } from './plugins.ts'
 import type { DeviceConfig } from './settings.ts'
 import type { Logger } from '../server/log.ts'
 
@@ -57,8 +57,9 @@ export async function startDaemon(config: DeviceConfig, options: DaemonOptions):
 }
 
 async function start(config: DeviceConfig, { log, onFatal }: DaemonOptions, undo: (() => unknown)[]): Promise<Daemon> {
-  const plugins = config.plugins === null ? [] : await readPlugins(config.plugins)
-  const further = plugins.map(({ tool }) => tool.name)
+  const plugins = config.plugins === null ? noPlugins : await readPlugins(config.plugins, log)
+  undo.push(plugins.stop)
+  const further = plugins.list.map(({ tool }) => tool.name)
   const policies =
     config.policies === null ? usualPolicies() : fileIn(config.policies, (value) => readPolicies(value, config.data, further))
   const keys = config.approvalKeys === null ? noApprovalKeys : approvalKeys(config.approvalKeys)
@@ -86,10 +87,14 @@ async function start(config: DeviceConfig, { log, onFatal }: DaemonOptions, undo
     dataFolder: config.data,
     startedAt: Date.now(),
     programs: policies.programs,
-    plugins,
+    plugins: plugins.list,
     policies: policies.named.map(({ policy }) => policy),
   })
   undo.push(() => device.close())
+  // However the process ends, outputs do not stay as a task has left them.
+  const leaveSafe = (): void => device.makeSafe(null)
+  process.once('exit', leaveSafe)
+  undo.push(() => process.off('exit', leaveSafe))
 
   const byName = new Map(policies.named.map((one) => [one.policy.name, one.policy]))
   const hacp: { server: HacpServer | null } = { server: null }
@@ -223,6 +228,7 @@ export function deskOf({ device_id, device, policies, runner, keys, isLinked }: 
     toolNamed: (name) => device.tools.get(name),
     tools: () => device.tools.values(),
     targetOf: device.targetOf,
+    resourceOf: device.resourceOf,
     objectionTo: (steps) => device.objectionTo(steps, (resource) => runner.holderOf(resource) !== null),
     take: (session_id, policy, tool) => rates.take(session_id, tool, policy.rate[tool]),
     holderOf: runner.holderOf,

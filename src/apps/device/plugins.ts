@@ -1,21 +1,24 @@
-// Plug-ins: modules of the operator's own in a folder, read once at the start. Each exports `tools`; their names are in reverse-DNS form.
+// Plug-ins: modules of the operator's own in a folder, read once at the start. Each exports `tools`; their names are in reverse-DNS form. They run in
+// processes of their own.
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import type { Plugin } from '#devices/device.ts'
 import { fields, FileProblem, flag, integer, list, objectWith, text } from '#devices/file-reader.ts'
+import { Cancelled } from '#devices/port.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
 import type { Value } from '#kernel/log/store.ts'
 import type { RiskLevel, Tool } from '#protocols/hardware/daemon/tools.ts'
+import type { Logger } from '../server/log.ts'
 import { ConfigError } from '../server/settings/config.ts'
+import { hostOf, type PluginHost } from './plugin-host.ts'
 
 /** `com.acme.modbus.read`, and `com.acme.modbus.read.v2` for a breaking change. */
 const NAME = /^[a-z][a-z0-9-]*(?:\.[a-z0-9][a-z0-9_-]*){2,}$/
 const RESERVED = ['hw', 'gpio', 'i2c', 'uart', 'file', 'sys', 'proc', 'sensor']
 
-type Function = (...args: readonly unknown[]) => unknown
-const callable = (value: unknown, place: string): Function => {
-  if (typeof value !== 'function') throw new FileProblem(`${place} must be a function`)
-  return value as Function
+const callable = (value: unknown, place: string): true => {
+  if (value !== 'function') throw new FileProblem(`${place} must be a function`)
+  return true
 }
 const Exported = objectWith({
   name: text,
@@ -30,7 +33,7 @@ const Exported = objectWith({
   resource: callable,
 })
 
-function pluginOf(value: unknown, place: string): Plugin {
+function pluginOf(value: unknown, place: string, host: PluginHost): Plugin {
   const said = Exported(value, place)
   const { name, risk_level, execute, resource, description, params_schema } = said
   if (name === undefined || !NAME.test(name) || RESERVED.includes(name.split('.')[0]!))
@@ -50,21 +53,29 @@ function pluginOf(value: unknown, place: string): Plugin {
     params_schema,
     ...(said.personal ? { personal: true } : {}),
   }
-  const act = async (args: Value, context: object): Promise<Value> => {
-    const result = await execute(args, context)
-    return typeof result === 'object' && result !== null ? (result as Value) : { value: result ?? null }
-  }
   return {
     tool,
-    execute: act,
-    resource(args) {
-      const found = resource?.(args)
-      return typeof found === 'string' ? found.slice(0, 200) : null
+    async execute(args, { signal }) {
+      const result = await host.execute(name, args, signal)
+      return typeof result === 'object' && result !== null ? (result as Value) : { value: result }
+    },
+    async resource(args) {
+      if (!resource) return null
+      try {
+        const found = await host.resource(name, args)
+        return typeof found === 'string' ? found.slice(0, 200) : null
+      } catch (error) {
+        const reason = error instanceof Cancelled ? 'it took too long' : (error as Error).message
+        throw new Refusal('TOOL_FAILED', `${name} could not say which resource it uses: ${reason}`)
+      }
     },
   }
 }
 
-export async function readPlugins(folder: string): Promise<Plugin[]> {
+export type Plugins = { readonly list: readonly Plugin[]; stop(): void }
+export const noPlugins: Plugins = { list: [], stop() {} }
+
+export async function readPlugins(folder: string, log: Pick<Logger, 'error'>): Promise<Plugins> {
   let files: string[]
   try {
     files = readdirSync(folder)
@@ -73,17 +84,28 @@ export async function readPlugins(folder: string): Promise<Plugin[]> {
   } catch (error) {
     throw new ConfigError(`the plug-ins cannot be read: ${(error as Error).message} (see --plugins)`)
   }
-  const plugins: Plugin[] = []
-  for (const file of files) {
-    try {
-      const { tools } = (await import(pathToFileURL(join(folder, file)).href)) as { tools?: unknown }
-      plugins.push(...list(pluginOf)(tools, 'tools'))
-    } catch (error) {
-      throw new ConfigError(`${join(folder, file)}: ${(error as Error).message}`)
-    }
+  const started = await Promise.allSettled(files.map((file) => hostOf(join(folder, file), log)))
+  const hosts = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+  const stop = (): void => hosts.forEach((host) => host.stop())
+  try {
+    const plugins = started.flatMap((one, i) => {
+      if (one.status === 'rejected') throw one.reason
+      return pluginsIn(one.value, join(folder, files[i]!))
+    })
+    const names = plugins.map(({ tool }) => tool.name)
+    const twice = names.find((name, i) => names.indexOf(name) !== i)
+    if (twice !== undefined) throw new ConfigError(`two plug-ins are called ${twice}`)
+    return { list: plugins, stop }
+  } catch (error) {
+    stop()
+    throw error
   }
-  const names = plugins.map(({ tool }) => tool.name)
-  const twice = names.find((name, i) => names.indexOf(name) !== i)
-  if (twice !== undefined) throw new ConfigError(`two plug-ins are called ${twice}`)
-  return plugins
+}
+
+function pluginsIn(host: PluginHost, path: string): Plugin[] {
+  try {
+    return list((value, place) => pluginOf(value, place, host))(host.tools, 'tools')
+  } catch (error) {
+    throw new ConfigError(`${path}: ${(error as Error).message}`)
+  }
 }

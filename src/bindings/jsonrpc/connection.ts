@@ -2,6 +2,7 @@
 // way or of bytes that the other side has not taken, its own buffer fills up and it waits. It knows no method and no refusal: whose wire it
 // is says what a message means (`Answering`) and in which words lines are refused (`Wire`).
 import type { Readable, Writable } from 'node:stream'
+import { refusedJson } from '#kernel/codec/refused-json.ts'
 import { decode } from '#kernel/codec/strict-json.ts'
 import { createLines, type Lines } from '#kernel/codec/line-reader.ts'
 import type { Unsent } from '../shared/unsent-answers.ts'
@@ -24,6 +25,8 @@ export type Wire<Failure> = {
     notJson(message: string): Failure
     tooLong(bytesMax: number): Failure
     badBatch(callsMax: number): Failure
+    /** The line for a message that is JSON and was refused by the decoder; null: it wants no answer. `repeatsId`: its id is not to be believed. */
+    refused(message: unknown, repeatsId: boolean, reason: string): string | null
     /** A refusal that answers no call in particular. */
     line(failure: Failure): string
   }
@@ -159,12 +162,26 @@ function receive<F>(connection: Connection<F>, line: Uint8Array): void {
   try {
     message = decode(line)
   } catch (error) {
-    const { words } = connection.wire
-    return send(connection, words.line(words.notJson((error as Error).message)))
+    return refuse(connection, line, (error as Error).message)
   }
   if (Array.isArray(message)) return receiveBatch(connection, message)
   connection.underWay++
   connection.own.answer(message, (answer) => settle(connection, 1, answer))
+}
+
+/** A sender that waits for its id hears of it under that id. */
+function refuse<F>(connection: Connection<F>, line: Uint8Array, reason: string): void {
+  const { words, bounds } = connection.wire
+  const refused = refusedJson(line)
+  if (refused === null) return send(connection, words.line(words.notJson(reason)))
+  const { value, repeatsId } = refused
+  if (!Array.isArray(value)) {
+    const answer = words.refused(value, repeatsId(), reason)
+    return answer === null ? undefined : send(connection, answer)
+  }
+  if (value.length > bounds.batch) return send(connection, words.line(words.badBatch(bounds.batch)))
+  const all = value.map((message, i) => words.refused(message, repeatsId(i), reason)).filter((answer) => answer !== null)
+  if (all.length > 0) send(connection, `[${all.join(',')}]`)
 }
 
 function receiveBatch<F>(connection: Connection<F>, batch: readonly unknown[]): void {

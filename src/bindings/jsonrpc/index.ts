@@ -3,6 +3,7 @@
 import { createServer, type Socket } from 'node:net'
 import type { Readable, Writable } from 'node:stream'
 import { limits } from '#kernel/limits.ts'
+import { refusedLine } from './requests.ts'
 import { failureLine, notJson, notRequest, tooLarge, unavailable, type Failure } from './responses.ts'
 import type { Metrics } from '../shared/call-metrics.ts'
 import { methodsOf } from './methods.ts'
@@ -41,6 +42,7 @@ export type JsonRpcOptions = Pick<Shared, 'kernel' | 'authenticate' | 'log'> & {
 }
 const words: Wire<Failure>['words'] = {
   notJson,
+  refused: refusedLine,
   tooLong: (bytesMax) => tooLarge(`a line has at most ${bytesMax} bytes`),
   badBatch: (callsMax) => notRequest(`a batch holds 1 to ${callsMax} calls`),
   line: (failure) => failureLine(null, failure),

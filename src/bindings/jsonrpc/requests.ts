@@ -27,6 +27,15 @@ export function failureAnswer(error: unknown, { session, id }: Called, method: s
   return { code: failure.data.code, answer: id === undefined ? null : answers.failureLine(id, failure) }
 }
 
+/** A message that the decoder refused: nothing but its id is looked at. */
+export function refusedLine(message: unknown, repeatsId: boolean, reason: string): string | null {
+  const id = repeatsId ? null : idIn(message)
+  if (id === undefined && problemOf(message) === null) return null
+  // A number that a double cannot hold is not the one that was sent.
+  const isLost = typeof id === 'number' && Math.abs(id) > Number.MAX_SAFE_INTEGER
+  return answers.failureLine(isLost ? null : (id ?? null), answers.notParams(reason))
+}
+
 /** undefined: there is none, so no answer is due. */
 function idIn(message: unknown): Id | undefined {
   if (typeof message !== 'object' || message === null || !Object.hasOwn(message, 'id')) return undefined

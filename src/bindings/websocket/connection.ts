@@ -2,7 +2,8 @@
 import type { Duplex } from 'node:stream'
 import type { RawData, WebSocket } from 'ws'
 import { Refusal, type Fault } from '#kernel/declare/errors.ts'
-import { decode } from '#kernel/codec/strict-json.ts'
+import { refusedJson } from '#kernel/codec/refused-json.ts'
+import { decode, isObject } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
 import { createMeter } from '#kernel/codec/rate-limit.ts'
 import { nullable, parse, t, type Static } from '#kernel/declare/schema.ts'
@@ -12,7 +13,8 @@ import type { Unsent } from '../shared/unsent-answers.ts'
 import type { Identified } from '../shared/credentials.ts'
 import type { SocketBounds } from './index.ts'
 
-const Id = t.String({ minLength: 1, maxLength: 64 })
+const ID_CHARS_MAX = 64
+const Id = t.String({ minLength: 1, maxLength: ID_CHARS_MAX })
 const commands = {
   ticket: t.String({ maxLength: 200 }),
   subscribe: t.Object({
@@ -31,6 +33,16 @@ const closings = { unauthenticated: 4401, forbidden: 4403, slow: 4008, tooMany: 
 const REASON_CHARS = 120
 /** Answers that wait for a client that asks and does not read. */
 const ANSWERS_BYTES_MAX = 256 * 1024
+
+/** The id that a refused frame names, so that the one who waits for it hears of it. */
+function idIn(frame: Uint8Array): { readonly id?: string } {
+  const refused = refusedJson(frame)
+  const [name] = isObject(refused?.value) ? Object.keys(refused.value) : []
+  const held = name === undefined ? undefined : (refused!.value as Record<string, unknown>)[name]
+  if (!isObject(held) || refused!.repeatsId(name)) return {}
+  const { id } = held
+  return typeof id === 'string' && id.length <= ID_CHARS_MAX ? { id } : {}
+}
 
 export type Talk = {
   beat(): void
@@ -184,7 +196,7 @@ export function createTalk(ws: WebSocket, socket: Duplex, first: Identified | nu
         await obey(command)
       } catch (error) {
         const failure = errorOf(error) as { code: string; message: string }
-        say({ error: failure })
+        say({ ...idIn(frame), error: failure })
         if (failure.code === 'UNAUTHENTICATED') close(closings.unauthenticated, failure.message)
       }
       if (ws.bufferedAmount > ANSWERS_BYTES_MAX && subscriptions.size === 0) close(closings.slow, '')

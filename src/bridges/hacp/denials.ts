@@ -13,8 +13,8 @@ export type Denial = {
 type Window = { readonly from: number; count: number; last: Denial | null }
 
 export type Denials = {
-  /** `whose`: the session, or the connection where there is none. */
-  note(whose: string, denial: Denial): void
+  /** `whose`: the session, or the connection where there is none. Resolves when its line is in the audit, where it gets one. */
+  note(whose: string, denial: Denial): Promise<unknown> | null
   /** Writes down those that were only counted and whose minute is over. */
   sweep(): void
 }
@@ -22,11 +22,11 @@ export type Denials = {
 const MINUTE_MS = 60_000
 const WINDOWS_MAX = 10_000
 
-export function createDenials(now: () => number, record: (denial: Denial) => void): Denials {
+export function createDenials(now: () => number, record: (denial: Denial) => Promise<unknown>): Denials {
   const windows = new Map<string, Window>()
   const settle = ({ count, last }: Window): void => {
     const beyond = count - limits.deviceDenialsPerMinute
-    if (last && beyond > 0) record({ ...last, count: beyond })
+    if (last && beyond > 0) void record({ ...last, count: beyond })
   }
   return {
     note(whose, denial) {
@@ -39,7 +39,7 @@ export function createDenials(now: () => number, record: (denial: Denial) => voi
       }
       window.count++
       window.last = denial
-      if (window.count <= limits.deviceDenialsPerMinute) record(denial)
+      return window.count <= limits.deviceDenialsPerMinute ? record(denial) : null
     },
     sweep() {
       for (const [name, window] of windows) {

@@ -23,6 +23,7 @@ const RATE = -32_005
 const FULL = -32_006
 const AUDIT = -32_007
 const KEY = -32_008
+const FAILED = -32_009
 
 /** By the code of a refusal: its number, its word, and the draft's words for it. */
 const table: Readonly<Record<string, readonly [code: number, word: string, message: string]>> = {
@@ -30,6 +31,7 @@ const table: Readonly<Record<string, readonly [code: number, word: string, messa
   INVALID_PARAMS: [PARAMS, 'invalid_params', 'Invalid params'],
   SESSION_INVALID: [SESSION, 'session_invalid', 'Session invalid'],
   TASK_NOT_FOUND: [TASK, 'task_not_found', 'Task not found'],
+  TOOL_FAILED: [FAILED, 'tool_failed', 'Tool failed'],
   TOOL_NOT_FOUND: [TOOL, 'tool_not_found', 'Tool not found'],
   NOT_ALLOWED: [DENIED, 'not_allowed', 'Permission denied'],
   PATH_DENIED: [DENIED, 'path_denied', 'Permission denied'],

@@ -21,7 +21,8 @@ import { createDenials, type Denials } from './denials.ts'
 import { createTaskEvents, type TaskEvents } from './events.ts'
 import * as failures from './failures.ts'
 import type { Failure, Id } from './failures.ts'
-import { methodsOf, type Run } from './methods.ts'
+import { changing, methodsOf, type Run } from './methods.ts'
+import { createOrder, type Order } from './order.ts'
 import { createSessions, type Sessions } from './sessions.ts'
 
 export type HacpOptions = {
@@ -37,7 +38,13 @@ export type HacpOptions = {
 }
 type Times = { readonly lineMs: number; readonly connections: number; readonly stopMs: number }
 
-export type Caller = { readonly connection: Connection<Failure>; readonly actor: Actor; readonly policy: string; readonly name: string }
+export type Caller = {
+  readonly connection: Connection<Failure>
+  readonly actor: Actor
+  readonly policy: string
+  readonly name: string
+  readonly order: Order
+}
 export type Hacp = {
   readonly kernel: Kernel
   readonly options: HacpOptions
@@ -70,6 +77,7 @@ export function createHacp(kernel: Kernel, tail: Tail, options: HacpOptions): Ha
     notJson: failures.notJson,
     tooLong: failures.tooLarge,
     badBatch: failures.badBatch,
+    refused: refusedLine,
     line: (failure: Failure) => failures.failureLine(null, failure),
   }
   const wire: Wire<Failure> = { bounds, unsent: createUnsent(), words }
@@ -78,9 +86,8 @@ export function createHacp(kernel: Kernel, tail: Tail, options: HacpOptions): Ha
   const methods = methodsOf({ kernel, options, sessions, events })
   const open = new Set<Connection<Failure>>()
   let accepted = 0
-  const denials = createDenials(kernel.now, (denial) => {
-    kernel.call('hardware/denial.record', denial, SYSTEM).catch(() => undefined)
-  })
+  // A refusal is a refusal also where it cannot be written down.
+  const denials = createDenials(kernel.now, (denial) => kernel.call('hardware/denial.record', denial, SYSTEM).catch(() => undefined))
 
   async function reap(): Promise<void> {
     denials.sweep()
@@ -114,8 +121,9 @@ export function createHacp(kernel: Kernel, tail: Tail, options: HacpOptions): Ha
       }
       const actor: Actor = { id: principalOf(policy, subject), kind: 'agent', projects: 'all' }
       const name = `connection-${++accepted}`
+      const order = createOrder()
       const connection: Connection<Failure> = openConnection(wire, peer, {
-        answer: (message, say) => answer(message, { connection, actor, policy, name }, { methods, denials, log: options.log }, say),
+        answer: (message, say) => answer(message, { connection, actor, policy, name, order }, { methods, denials, log: options.log }, say),
         actor: () => name,
         draining() {},
         closed() {
@@ -151,27 +159,43 @@ function answer(message: unknown, caller: Caller, { methods, denials, log }: Mea
   const run = methods.get(method)
   if (!run) return say(id === null ? null : failures.failureLine(id, failures.noMethod(method)))
   const refused = (error: unknown): void => {
-    let failure = failures.failureOf(error)
-    if (!failure) {
-      log.error({ err: error, method }, 'a call failed')
-      failure = failures.internal
+    const failure = failures.failureOf(error) ?? failures.internal
+    if (failure === failures.internal) log.error({ err: error, method }, 'a call failed')
+    const reply = (): void => say(id === null ? null : failures.failureLine(id, failure))
+    // The audit has it before the client does.
+    const noted = note(failure, method, params, caller, denials)
+    if (noted === null) reply()
+    else void noted.then(reply)
+  }
+  caller.order.add(changing.has(method), (applied) => {
+    const done = (result: unknown): void => {
+      applied()
+      say(id === null ? null : failures.resultLine(id, result))
     }
-    note(failure, method, params, caller, denials)
-    say(id === null ? null : failures.failureLine(id, failure))
-  }
-  const done = (result: unknown): void => say(id === null ? null : failures.resultLine(id, result))
-  try {
-    run(caller, params).then(done, refused)
-  } catch (error) {
-    refused(error)
-  }
+    const failed = (error: unknown): void => {
+      applied()
+      refused(error)
+    }
+    try {
+      run(caller, params, applied).then(done, failed)
+    } catch (error) {
+      failed(error)
+    }
+  })
+}
+
+/** A message that the decoder refused: nothing but its id is looked at. */
+function refusedLine(message: unknown, repeatsId: boolean, reason: string): string | null {
+  const id = repeatsId ? null : idIn(message)
+  if (id === null && !repeatsId && problemOf(message) === null) return null
+  return failures.failureLine(id, failures.badParams(reason))
 }
 
 /** Integers only: 1.5 is no id of the draft's. Null: there is none, or it wants no answer. */
 function idIn(message: unknown): Id {
   if (typeof message !== 'object' || message === null) return null
   const { id } = message as { id?: unknown }
-  return typeof id === 'string' || (typeof id === 'number' && Number.isInteger(id)) ? id : null
+  return typeof id === 'string' || Number.isSafeInteger(id) ? (id as Id) : null
 }
 
 function problemOf(message: unknown): Failure | null {
@@ -186,13 +210,13 @@ function problemOf(message: unknown): Failure | null {
 }
 
 /** W6: who reached for what is not theirs stands in the audit. */
-function note(failure: Failure, method: string, params: object, caller: Caller, denials: Denials): void {
-  if (!isDenial(failure.code)) return
+function note(failure: Failure, method: string, params: object, caller: Caller, denials: Denials): Promise<unknown> | null {
+  if (!isDenial(failure.code)) return null
   const { session_id } = params as { session_id?: unknown }
   // Only a session of its own: anybody could name another's, and fill its minute.
   const own = typeof session_id === 'string' && failure.data.code !== 'session_invalid' ? session_id : undefined
   const { tool } = failure.data as { tool?: unknown }
-  denials.note(own ?? caller.name, {
+  return denials.note(own ?? caller.name, {
     code: failure.data.code,
     method,
     policy: caller.policy,

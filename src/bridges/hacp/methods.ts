@@ -9,7 +9,10 @@ import { timestampOf } from '#kernel/ports/clock.ts'
 import { Id, NamedTask, type TaskEvent } from '#protocols/hardware/daemon/schema.ts'
 import type { Caller, Hacp } from './index.ts'
 
-export type Run = (caller: Caller, params: object) => Promise<unknown>
+/** `applied`: its effect is there, although its answer is still to come. */
+export type Run = (caller: Caller, params: object, applied: () => void) => Promise<unknown>
+/** The next message of the same connection sees the effect of these. */
+export const changing: ReadonlySet<string> = new Set(['session.open', 'session.close', 'task.submit', 'task.cancel'])
 
 const Nonce = t.Object({ session_id: Id, nonce: t.String({ minLength: 1, maxLength: 128 }) })
 const Key = t.Object({ idempotency_key: t.Optional(t.String({ minLength: 1, maxLength: limits.idempotencyKeyCharsMax })) })
@@ -33,12 +36,12 @@ export function methodsOf(hacp: Hacp): Map<string, Run> {
   /** A method of a session: the connection may use it, and nothing else is believed about it. */
   const inSession =
     (run: Run): Run =>
-    (caller, params) => {
+    (caller, params, applied) => {
       const { session_id } = params as { session_id?: unknown }
       if (typeof session_id !== 'string')
         throw new Refusal('INVALID_PARAMS', 'session_id is required', { field: 'session_id', reason: 'session_id must be a text' })
       sessions.use(session_id, caller.actor.id, caller.connection)
-      return run(caller, params)
+      return run(caller, params, applied)
     }
   const derived = (name: string, changes: boolean): Run =>
     inSession((caller, params) => {
@@ -53,11 +56,12 @@ export function methodsOf(hacp: Hacp): Map<string, Run> {
     return opened
   }
 
-  const close: Run = inSession(async (caller, params) => {
+  const close: Run = inSession(async (caller, params, applied) => {
     refuseUnaudited()
     const { session_id } = params as { session_id: string }
     const answer = await call('session.close', params, caller.actor)
     sessions.closed(session_id)
+    applied()
     await Promise.race([options.released(session_id), new Promise((done) => setTimeout(done, RELEASE_MS).unref())])
     return answer
   })

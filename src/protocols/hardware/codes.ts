@@ -12,6 +12,7 @@ export const daemonCodes = {
   SESSION_INVALID: 'missing',
   TASK_NOT_FOUND: 'missing',
   TOOL_NOT_FOUND: 'missing',
+  TOOL_FAILED: 'internal',
   INVALID_PARAMS: 'invalid',
   NOT_ALLOWED: 'forbidden',
   PATH_DENIED: 'forbidden',

@@ -1,9 +1,11 @@
 // The task runner: takes submitted tasks in their order, runs several at once, and each step under the lock of its resource. It decides nothing:
 // a step begins only where its operation says so, and every outcome is recorded.
+import { NotJson, plainJson } from '#kernel/codec/plain-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import type { Kernel } from '#kernel/kernel.ts'
+import { limits } from '#kernel/limits.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Sealed, Value } from '#kernel/log/store.ts'
 import type { Tail } from '#kernel/log/tail.ts'
@@ -52,6 +54,7 @@ const RETRY_MS = 200
 /** After a tool was asked to yield: a transaction may take this long to come to its end before the task goes on without it. */
 const YIELD_MS = 3_000
 const PROGRESS_MS = 1_000
+const RESULT = { depth: limits.deviceResultDepthMax, chars: limits.deviceResultCharsMax }
 
 export function createRunner(options: RunnerOptions): Runner {
   const { device, clock, log, amiss } = options
@@ -313,8 +316,11 @@ export function createRunner(options: RunnerOptions): Runner {
       const done = begun instanceof Promise ? await watchedOver(begun, entry, () => (isSlow = true)) : begun
       if (done === null) return timedOut(tool, 'and has not come back: its resource stays locked until it does')
       if (done.undo) undos.set(stepId(task_id, index), done.undo)
-      return isSlow ? timedOut(tool, 'and came to its end after it') : { status: 'SUCCESS', result: done.result }
+      if (isSlow) return timedOut(tool, 'and came to its end after it')
+      plainJson(done.result, 'the result', RESULT)
+      return { status: 'SUCCESS', result: done.result }
     } catch (error) {
+      if (error instanceof NotJson) return { status: 'FAILED', code: 'io', error: `${tool} failed: ${error.message}` }
       if (device.isCancelled(error)) {
         if (isSlow || entry?.why === 'timeout') return timedOut(tool, 'and was ended')
         return { status: 'CANCELLED', error: (error as Error).message }

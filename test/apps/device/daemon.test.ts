@@ -97,6 +97,17 @@ describe('the hardware daemon', () => {
     match((await submitted([set('HEATER', 1)])).error.data.reason, /max_risk_level=2 < tool=3/)
   })
 
+  it('has a refusal in its audit before it is answered', async () => {
+    for (let i = 0; i < 10; i++) {
+      const own = await client.open()
+      const denied = (): number => daemon.lines().filter((line) => line.event === 'denied' && line.session_id === own).length
+      const task = { intent: 'x', steps: [set('HEATER', 1)] }
+      equal((await client.call('task.submit', { session_id: own, task })).error.data.code, 'risk_cap')
+      equal(denied(), 1)
+      await client.ask('session.close', { session_id: own })
+    }
+  })
+
   it('says with a word why a step failed', async () => {
     const failing: [object, string][] = [
       [{ tool: 'gpio.set', args: { line: 5, value: 1 } }, 'busy'],

@@ -48,6 +48,71 @@ describe('the wire of the daemon', () => {
     equal((await client.next()).error.code, -32700)
   })
 
+  it('answers JSON that it refuses under the id of its sender', async () => {
+    const deep = `${'['.repeat(40)}${']'.repeat(40)}`
+    const read = (path: string): string =>
+      `"method":"task.submit","params":{"session_id":"x","task":{"intent":"x","steps":[{"tool":"file.read","args":{"path":${path}}}]}}`
+    const twice = 'the key "id" stands twice in one object'
+    const beyond = 'a number is beyond 2^53 and would lose digits'
+    const cases: [string, string | number | null, string][] = [
+      [`{"jsonrpc":"2.0","id":7,${read(String.raw`"/a\u0000b"`)}}`, 7, 'a text holds the character NUL'],
+      [`{"jsonrpc":"2.0","id":"a","method":"x","params":{"b":1,"b":2}}`, 'a', 'the key "b" stands twice in one object'],
+      [`{"jsonrpc":"2.0","method":"tool.list","params":${deep},"id":8}`, 8, 'the body is nested more than 32 deep'],
+      [`{"jsonrpc":"2.0","id":9,"method":"tool.list","params":{"id":1,"id":2}}`, 9, twice],
+      [`{"jsonrpc":"2.0","id":10,"method":"tool.list","params":{"n":1e300}}`, 10, beyond],
+      [String.raw`{"jsonrpc":"2.0","id":11,"\u0069d" : 12,"method":"tool.list"}`, null, twice],
+      [`{"jsonrpc":"2.0","id":90071992547409930,"method":"tool.list"}`, null, beyond],
+    ]
+    for (const [text, id, reason] of cases) {
+      const refused = await answer(`${text}\n`)
+      deepEqual(
+        [refused.id, refused.error.code, refused.error.data.code, refused.error.data.reason],
+        [id, -32602, 'invalid_params', reason],
+      )
+    }
+    // In a batch each gets its own; a notification gets none.
+    const all = await answer(
+      `[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","method":"b"},{"jsonrpc":"2.0","id":2,"id":3,"method":"c"}]\n`,
+    )
+    deepEqual(
+      all.map(({ id, error }: Any) => [id, error.code]),
+      [
+        [1, -32602],
+        [null, -32602],
+      ],
+    )
+    client.raw(`{"jsonrpc":"2.0","method":"tool.list","params":{"a":1,"a":2}}\n`)
+    equal((await answer(`{"jsonrpc":"2.0","id":"next","method":"nothing"}\n`)).id, 'next')
+  })
+
+  it('lets messages of a connection take effect in their order', async () => {
+    const set = { tool: 'gpio.set', args: { line: 17, value: 1 } }
+    for (let round = 0; round < 20; round++) {
+      const id = await client.open()
+      const call = (message: object): string => `${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`
+      const task = { intent: 'x', steps: [set] }
+      client.raw(
+        [
+          call({ id: 's1', method: 'tool.list', params: { session_id: id } }),
+          call({ id: 's2', method: 'task.submit', params: { session_id: id, task } }),
+          call({ method: 'session.close', params: { session_id: id } }),
+          call({ id: 's3', method: 'tool.list', params: { session_id: id } }),
+          call({ id: 's4', method: 'task.submit', params: { session_id: id, task } }),
+          call({ id: 's5', method: 'session.close', params: { session_id: id } }),
+        ].join(''),
+      )
+      const answers = new Map<string, Any>()
+      while (answers.size < 5) {
+        const one = await client.next()
+        answers.set(one.id, one)
+      }
+      deepEqual(
+        ['s1', 's2', 's3', 's4', 's5'].map((name) => answers.get(name).error?.code ?? 0),
+        [0, 0, -32000, -32000, -32000],
+      )
+    }
+  })
+
   it('takes whitespace between documents, and one byte at a time', async () => {
     client.raw(' \t \r\n\n\n')
     for (const byte of Buffer.from('  {"jsonrpc":"2.0","id":"slow","method":"nothing"}\t\n')) client.socket.write(Uint8Array.of(byte))

@@ -21,7 +21,11 @@ test('a task whose past cannot be read refuses its subscription, and keeps nothi
   const connection = { state: 'open' } as unknown as Connection<Failure>
   const subscribe = methodsOf(hacp).get('task.events.subscribe')!
   await assert.rejects(
-    subscribe({ connection, actor: { id: 'policy:default' } } as unknown as Caller, { session_id: 's', task_id: 'task_1' }),
+    subscribe(
+      { connection, actor: { id: 'policy:default' } } as unknown as Caller,
+      { session_id: 's', task_id: 'task_1' },
+      () => undefined,
+    ),
   )
   assert.equal(isFollowed(), false)
   events.stop()

@@ -28,6 +28,8 @@ export type Desk = {
   tools(): Iterable<Tool>
   /** Its target on this board. Refused where the board has no such thing. */
   targetOf(tool: Tool, args: Value): Pick<Understood, 'risk_level' | 'resource' | 'target'>
+  /** The resource of a step whose tool alone knows it: a plug-in's. */
+  resourceOf(tool: Tool, args: Value): Promise<string | null>
   /** Why the last of these steps, after the ones before it, would leave the envelope; null: it stays inside. */
   objectionTo(steps: readonly Understood[]): Promise<string | null>
   /** One token of a session's rate for a tool; otherwise the milliseconds until there is one. */

@@ -30,7 +30,7 @@ export async function judgeSteps(desk: Desk, submission: Submission): Promise<Ju
   let above = -1
   for (const [i, { tool: name, args = {} }] of task.steps.entries()) {
     const about = { tool: name, step_index: i }
-    const step = understood(desk, policy, name, args, about)
+    const step = await understood(desk, policy, name, args, about)
     steps.push(step)
     const objection = await desk.objectionTo(steps)
     if (objection !== null) throw new Refusal('ENVELOPE', objection, { ...about, reason: objection })
@@ -62,7 +62,7 @@ export async function judgeSteps(desk: Desk, submission: Submission): Promise<Ju
   })
 }
 
-function understood(desk: Desk, policy: Policy, name: string, args: Value, about: object): Understood {
+async function understood(desk: Desk, policy: Policy, name: string, args: Value, about: object): Promise<Understood> {
   const tool = desk.toolNamed(name)
   if (!tool)
     throw new Refusal('TOOL_NOT_FOUND', `there is no tool ${JSON.stringify(name)}`, { ...about, reason: 'the tool is not registered' })
@@ -71,7 +71,8 @@ function understood(desk: Desk, policy: Policy, name: string, args: Value, about
   const known = argumentsOf(tool.params_schema, args, about)
   if (tool.path) refusePath(policy, tool.path, known, about)
   try {
-    return { tool, args: known, ...desk.targetOf(tool, known) }
+    const target = desk.targetOf(tool, known)
+    return { tool, args: known, ...target, resource: target.resource ?? (await desk.resourceOf(tool, known)) }
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     throw new Refusal(error.code, error.message, { ...about, reason: error.message, ...error.details })

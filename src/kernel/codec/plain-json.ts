@@ -1,0 +1,64 @@
+// JSON of a value that code of others returned. Such a value can be anything: a cycle, a BigInt, a getter that throws. Each is refused with its
+// place.
+export class NotJson extends Error {
+  override name = 'NotJson'
+}
+
+export type PlainBounds = { readonly depth: number; readonly chars: number }
+
+/** Reads every property once. `name`: how messages call the value. */
+export function plainJson(value: unknown, name: string, bounds: PlainBounds): string {
+  const open = new Set<object>()
+  let left = bounds.chars
+  const refuse = (words: string): never => {
+    throw new NotJson(words)
+  }
+  const spend = (text: string): string => {
+    left -= text.length
+    return left < 0 ? refuse(`${name} is longer than ${bounds.chars} characters of JSON`) : text
+  }
+  function written(held: unknown, place: string): string {
+    if (held === null || typeof held === 'boolean') return spend(String(held))
+    if (typeof held === 'string') return spend(held.length > left ? held : JSON.stringify(held))
+    if (typeof held === 'number') return Number.isFinite(held) ? spend(String(held)) : refuse(`${place} is ${held}, which JSON cannot hold`)
+    if (typeof held !== 'object') return refuse(`${place} is of type ${typeof held}, which JSON cannot hold`)
+    if (open.has(held)) return refuse(`${place} contains itself`)
+    if (open.size === bounds.depth) return refuse(`${place} is nested more than ${bounds.depth} deep`)
+    open.add(held)
+    const text = Array.isArray(held) ? listed(held, place) : fielded(held, place)
+    open.delete(held)
+    return text
+  }
+  function listed(held: readonly unknown[], place: string): string {
+    // Before its items are read: a list may claim to have any number of them.
+    if (held.length > left) spend(' '.repeat(left + 1))
+    const items: string[] = []
+    for (let i = 0; i < held.length; i++) items.push(written(held[i], `${place}[${i}]`))
+    return `[${items.join(',')}]`
+  }
+  function fielded(held: object, place: string): string {
+    const proto: unknown = Object.getPrototypeOf(held)
+    if (proto !== null && proto !== Object.prototype)
+      return refuse(`${place} is no plain object: return objects, lists, texts, numbers, booleans and null`)
+    const fields = Object.keys(held).map(
+      (key) => `${spend(JSON.stringify(key))}:${written((held as Record<string, unknown>)[key], `${place}.${key.slice(0, 80)}`)}`,
+    )
+    return `{${fields.join(',')}}`
+  }
+  try {
+    return written(value, name)
+  } catch (error) {
+    throw error instanceof NotJson ? error : new NotJson(`${name} cannot be read: ${wordsOf(error)}`)
+  }
+}
+
+const WORDS_MAX = 500
+
+/** The message of anything that was thrown. */
+export function wordsOf(error: unknown): string {
+  try {
+    return String(error instanceof Error ? error.message : error).slice(0, WORDS_MAX)
+  } catch {
+    return 'something that cannot be shown was thrown'
+  }
+}

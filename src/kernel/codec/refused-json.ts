@@ -1,0 +1,51 @@
+// A text that the strict decoder refused, read all the same, to find out whom the refusal is for: the sender waits for an answer with its id.
+// Nothing else in it is believed.
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+export type RefusedJson = {
+  readonly value: unknown
+  /** Whether `id` stands twice in the outermost object, or in the one under this key or place in it. */
+  repeatsId(at?: string | number): boolean
+}
+
+/** Null: it is no JSON at all. */
+export function refusedJson(bytes: Uint8Array): RefusedJson | null {
+  try {
+    const text = utf8.decode(bytes)
+    const value: unknown = JSON.parse(text)
+    let repeated: ReadonlySet<string> | undefined
+    return { value, repeatsId: (at) => (repeated ??= repeatedIn(text)).has(at === undefined ? '' : `/${at}`) }
+  } catch {
+    return null
+  }
+}
+
+type Level = { readonly isObject: boolean; items: number; key: string; ids: number }
+
+/** Where `id` is repeated: '' for the outermost object, `/key` or `/place` for those directly in it. The text is known to be JSON. */
+function repeatedIn(text: string): ReadonlySet<string> {
+  const found = new Set<string>()
+  const levels: Level[] = []
+  for (let i = 0; i < text.length; i++) {
+    const level = levels.at(-1)
+    const character = text[i]
+    if (character === '"') {
+      const start = i++
+      while (text[i] !== '"') i += text[i] === '\\' ? 2 : 1
+      if (!level?.isObject || levels.length > 2 || !isKey(text, i + 1)) continue
+      level.key = JSON.parse(text.slice(start, i + 1)) as string
+      if (level.key === 'id' && ++level.ids === 2) found.add(levels.length === 1 ? '' : `/${placeIn(levels[0]!)}`)
+    } else if (character === '{' || character === '[') levels.push({ isObject: character === '{', items: 0, key: '', ids: 0 })
+    else if (character === '}' || character === ']') levels.pop()
+    else if (character === ',') level!.items++
+  }
+  return found
+}
+
+function isKey(text: string, after: number): boolean {
+  let i = after
+  while (text.charCodeAt(i) <= 32) i++
+  return text[i] === ':'
+}
+
+const placeIn = ({ isObject, items, key }: Level): string => (isObject ? key : String(items))
