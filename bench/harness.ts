@@ -199,7 +199,7 @@ async function serveCallee(url: string, data: string): Promise<void> {
     callers: { 'lab-a': {} },
     capabilities: [
       {
-        declaration: { name: 'talk', version: '1.0.0' },
+        declaration: { name: 'talk', version: '1.0.0', description: 'For a test.', safety: { requires_human_approval: false } },
         async run(session: CalleeSession<{ lines: number }>) {
           for (let said = 0; said < session.inputs.lines; said++)
             await session.log('info', 'a line of about the usual length of one in a log')
@@ -207,7 +207,7 @@ async function serveCallee(url: string, data: string): Promise<void> {
         },
       },
       {
-        declaration: { name: 'chatter', version: '1.0.0' },
+        declaration: { name: 'chatter', version: '1.0.0', description: 'For a test.', safety: { requires_human_approval: false } },
         async run({ signal, log }) {
           while (!signal.aborted) {
             await log('info', 'a line')
@@ -217,7 +217,7 @@ async function serveCallee(url: string, data: string): Promise<void> {
         },
       },
       {
-        declaration: { name: 'wait', version: '1.0.0' },
+        declaration: { name: 'wait', version: '1.0.0', description: 'For a test.', safety: { requires_human_approval: false } },
         run: ({ signal }) => new Promise((done) => signal.addEventListener('abort', () => done({}), { once: true })),
       },
     ],

@@ -14,7 +14,7 @@ await createCallee({
         description: 'Grows a film.',
         input_schema: { type: 'object', properties: { temperature: { type: 'number' } }, required: ['temperature'] },
         output_schema: { type: 'object', required: ['thickness_nm'] },
-        safety: { risk_ceiling: 'R4' },
+        safety: { risk_ceiling: 'R4', requires_human_approval: false },
       },
       // Above 800 degrees a person approves. Here nobody is asked, so such work is denied: give `approve` to ask somebody.
       risk_rules: [{ path: 'temperature', op: '>', value: 800, raise_to: 'R4' }],

@@ -405,6 +405,14 @@ export const limits = {
   harnessArtifactsMax: 50,
   /** Times that a message is tried before it is put aside. */
   harnessTriesMax: 5,
+  /** Messages that arrive before the answer that names their session, and sessions of one sender that have such messages. */
+  harnessEarlyMax: 100,
+  harnessEarlySessionsMax: 50,
+  /** Answers a minute to one broker user without rights here, and how long such an answer is tried. */
+  harnessStrangersPerMinute: 60,
+  harnessStrangerMs: 60_000,
+  /** Log lines a minute about the messages of one broker user; the rest are counted. */
+  harnessLinesPerMinute: 20,
   /** A token: some claims in base64. */
   sessionTokenCharsMax: 4 * 1024,
 

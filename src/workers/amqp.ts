@@ -1,6 +1,7 @@
 // Messages to other harnesses: a channel of the outbox, in the order of each session. A message leaves the outbox only when the broker has
 // confirmed it, and one that no queue takes is told to the operation that ends its session.
 import { backoffMs } from '#kernel/codec/backoff.ts'
+import { boundedLog } from '#kernel/codec/rate-limit.ts'
 import type { Delivery } from '#kernel/log/outbox-document.ts'
 import type { Caller, Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
@@ -33,9 +34,21 @@ async function envelopeIn({ envelope, sealed }: Outgoing, notary: Pick<Notary, '
   return fields.length === 0 ? envelope : { ...envelope, payload: { ...envelope.payload, ...Object.fromEntries(fields) } }
 }
 
+const isUnroutable = (error: unknown): boolean => error instanceof Error && error.name === 'Unroutable'
+
 export function amqp(kernel: Kernel, { id, publish, notary }: AmqpOptions, log: WorkerLog): Channel {
   /** By lane: until the message before has gone to the broker. A sealed one takes a while to open, and nothing may overtake it. */
   const turns = new Map<string, Promise<void>>()
+  const lines = boundedLog(log, limits.harnessLinesPerMinute, kernel.now)
+
+  /** An answer to a harness without rights here: where no queue takes it, it is not worth a second attempt, and nothing else holds it long. */
+  function isGivenUp({ stranger, key, envelope }: Outgoing, error: unknown): boolean {
+    const isOld = kernel.now() - Date.parse(envelope.timestamp) >= limits.harnessStrangerMs
+    if (stranger !== true || !(isUnroutable(error) || isOld)) return false
+    const [receiver = key] = key.split('.')
+    lines.warn(receiver, { receiver, error: String(error) }, 'an answer to a harness without rights here was dropped')
+    return true
+  }
 
   async function unroutable(outgoing: Outgoing, parcel: Parcel, as: Caller): Promise<void> {
     const { envelope, session, exchange } = outgoing
@@ -76,7 +89,7 @@ export function amqp(kernel: Kernel, { id, publish, notary }: AmqpOptions, log: 
       exchange: outgoing.exchange,
       key: outgoing.key,
       properties: propertiesOf(envelope),
-      ...(typeof replied === 'string' ? { headers: { in_reply_to: replied } } : {}),
+      ...(outgoing.headers ? { headers: outgoing.headers } : typeof replied === 'string' ? { headers: { in_reply_to: replied } } : {}),
       body: Buffer.from(textOf(envelope)),
     }
     try {
@@ -84,7 +97,8 @@ export function amqp(kernel: Kernel, { id, publish, notary }: AmqpOptions, log: 
       go()
       await publishing
     } catch (error) {
-      if (!(error instanceof Error) || error.name !== 'Unroutable') throw error
+      if (isGivenUp(outgoing, error)) return
+      if (!isUnroutable(error)) throw error
       await unroutable(outgoing, parcel, as)
     }
   }

@@ -38,7 +38,13 @@ describe('countersign/harness', { timeout: 400_000 }, () => {
       artifacts: { port: 0 },
       capabilities: [
         {
-          declaration: { name: 'grow', version: '1.0.0', output_schema: { type: 'object', required: ['thickness'] } },
+          declaration: {
+            name: 'grow',
+            version: '1.0.0',
+            description: 'For a test.',
+            safety: { requires_human_approval: false },
+            output_schema: { type: 'object', required: ['thickness'] },
+          },
           risk_rules: [
             { path: 'temperature', op: '>', value: 800, raise_to: 'R4' },
             { path: 'temperature', op: '>', value: 1_000, raise_to: 'R5' },
@@ -67,7 +73,7 @@ describe('countersign/harness', { timeout: 400_000 }, () => {
           },
         },
         {
-          declaration: { name: 'wait', version: '1.0.0' },
+          declaration: { name: 'wait', version: '1.0.0', description: 'For a test.', safety: { requires_human_approval: false } },
           async run({ signal }) {
             await new Promise((done) => signal.addEventListener('abort', done, { once: true }))
             await sleep(300)
@@ -75,7 +81,10 @@ describe('countersign/harness', { timeout: 400_000 }, () => {
             return {}
           },
         },
-        { declaration: { name: 'flagged', version: '1.0.0', safety: { requires_human_approval: true } }, run: () => ({}) },
+        {
+          declaration: { name: 'flagged', version: '1.0.0', description: 'Asks.', safety: { requires_human_approval: true } },
+          run: () => ({}),
+        },
       ],
     })
     caller = await createCaller({ id: 'lab-a', url: broker.urlOf('lab-a'), ...broker.link, data: join(folder, 'a'), log: 'silent' })

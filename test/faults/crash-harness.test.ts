@@ -98,7 +98,7 @@ describe('two harnesses under faults', { timeout: 900_000 }, () => {
       callers: { 'lab-a': {} },
       capabilities: [
         {
-          declaration: { name: 'talk', version: '1.0.0' },
+          declaration: { name: 'talk', version: '1.0.0', description: 'For a test.', safety: { requires_human_approval: false } },
           async run(session) {
             let lines = 0
             let isOver = false

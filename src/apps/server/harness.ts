@@ -58,7 +58,6 @@ export function runHarness(
     queues: settings.queues,
     prefetch: settings.prefetch,
     sendsUser: settings.checksSenders,
-    gapMs: settings.gapMs,
   })
   const outbox = runAmqp(kernel, { id: settings.id, publish: harness.publish, notary }, clock, log, leases.duty('outbox/amqp'))
   const counted = { at: 0, unsent: 0 }

@@ -8,14 +8,13 @@ import { connect, type Link, type LinkOptions } from './link.ts'
 export type HarnessOptions = Omit<LinkOptions, 'log'> & {
   readonly kernel: Kernel
   readonly clock: Clock
-  readonly gapMs: number
   readonly log: LinkOptions['log'] & { error(fields: object, words: string): void }
 }
 export type Harness = Pick<Link, 'state' | 'publish'> & { stop(): Promise<void> }
 
-export function startHarness({ kernel, clock, gapMs, log, ...options }: HarnessOptions): Harness {
+export function startHarness({ kernel, clock, log, ...options }: HarnessOptions): Harness {
   const link = connect({ ...options, log })
-  const handle = inbound({ id: options.id, kernel, clock, link, gapMs, log })
+  const handle = inbound({ id: options.id, kernel, clock, link, log })
   link.consume(handle)
   return {
     state: link.state,

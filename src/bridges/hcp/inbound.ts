@@ -1,18 +1,18 @@
 // Messages from the broker: each is read, taken in one batch and acknowledged after it, in the order of its session. One that can never be
 // taken goes to the dead letters first, with the reason.
-import { setBounded } from '#kernel/codec/bounded-map.ts'
+import { boundedLog } from '#kernel/codec/rate-limit.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
-import { commandQueue, DEAD, type Envelope } from '#protocols/harness/envelope.ts'
+import { commandQueue, DEAD, isUuid, type Envelope } from '#protocols/harness/envelope.ts'
 import { readMessage, type DeadReason } from '#protocols/harness/wire.ts'
 import type { Arrived, Handler, Link, Verdict } from './link.ts'
 
 type Log = { warn(fields: object, words: string): void; error(fields: object, words: string): void }
 type Outcome = {
-  readonly outcome: 'taken' | 'duplicate' | 'dead' | 'later'
+  readonly outcome: 'taken' | 'duplicate' | 'dead' | 'dropped'
   readonly reason: DeadReason | null
   readonly detail: string | null
 }
@@ -22,18 +22,16 @@ export type InboundOptions = {
   readonly kernel: Kernel
   readonly clock: Clock
   readonly link: Pick<Link, 'publish'>
-  readonly gapMs: number
   readonly log: Log
 }
 
 const PAUSE_MS = 500
-/** Expected under load: it is not the message's fault. */
-const passing = new Set(['BUSY', 'UNAVAILABLE', 'CONFLICT', 'RECORD_CHANGED'])
+/** Expected under load: the message is sound. A session that differs from the record is no such case, and would hold a place for ever. */
+const passing = new Set(['BUSY', 'UNAVAILABLE', 'CONFLICT'])
 
-export function inbound({ id, kernel, clock, link, gapMs, log }: InboundOptions): Handler & { stop(): void } {
+export function inbound({ id, kernel, clock, link, log: given }: InboundOptions): Handler & { stop(): void } {
   const lanes = new Map<string, Promise<unknown>>()
-  /** Messages that came before the one that they need, and since when. */
-  const early = new Map<string, number>()
+  const log = boundedLog(given, limits.harnessLinesPerMinute, clock.now)
   const stopping = new AbortController()
 
   async function bury(arrived: Arrived, reason: DeadReason, detail: string): Promise<Verdict> {
@@ -41,10 +39,10 @@ export function inbound({ id, kernel, clock, link, gapMs, log }: InboundOptions)
     try {
       const headers = { reason, detail: detail.slice(0, 500), queue, user: user_id ?? '' }
       await link.publish({ exchange: DEAD, key: id, properties, headers, body })
-      log.warn({ reason, detail, queue, user: user_id }, 'a message was put aside')
+      log.warn(`${user_id} ${reason}`, { reason, detail, queue, user: user_id }, 'a message was put aside')
       return 'ack'
     } catch (error) {
-      log.error({ reason, error: String(error) }, 'a message could not be put aside; it stays in its queue')
+      log.error('aside', { reason, error: String(error) }, 'a message could not be put aside; it stays in its queue')
       await clock.sleep(PAUSE_MS, stopping.signal)
       return 'requeue'
     }
@@ -53,10 +51,10 @@ export function inbound({ id, kernel, clock, link, gapMs, log }: InboundOptions)
   async function take(arrived: Arrived, envelope: Envelope): Promise<Verdict> {
     const { message_id } = envelope
     try {
-      const input = { user_id: arrived.user_id, envelope }
+      const replied = arrived.headers['in_reply_to']
+      const input = { user_id: arrived.user_id, envelope, in_reply_to: isUuid(replied) ? replied : null }
       const { outcome, reason, detail } = (await kernel.call('harness/message.receive', input, SYSTEM)) as Outcome
-      if (outcome === 'later') return await wait(arrived, message_id)
-      early.delete(message_id)
+      if (outcome === 'dropped') log.warn(`${arrived.user_id} dropped`, { user: arrived.user_id, detail }, 'a message was dropped')
       return outcome === 'dead' ? await bury(arrived, reason!, detail ?? '') : 'ack'
     } catch (error) {
       if (stopping.signal.aborted) return 'requeue'
@@ -68,27 +66,15 @@ export function inbound({ id, kernel, clock, link, gapMs, log }: InboundOptions)
     }
   }
 
-  /** An answer may have been overtaken by an event of its session. */
-  async function wait(arrived: Arrived, message_id: string): Promise<Verdict> {
-    const since = early.get(message_id) ?? clock.now()
-    if (clock.now() - since >= gapMs) {
-      early.delete(message_id)
-      return bury(arrived, 'unknown_session', 'the submission that it belongs to was not answered in time')
-    }
-    setBounded(early, message_id, since, limits.harnessHeldMax)
-    await clock.sleep(PAUSE_MS, stopping.signal)
-    return 'requeue'
-  }
-
   /** Counted in the store: a message that ends the process is put aside as well, and a classic queue counts nothing. */
   async function failed(arrived: Arrived, message_id: string, error: unknown): Promise<Verdict> {
     const words = error instanceof Error ? error.message : String(error)
-    log.error({ message_id, error: words }, 'a message could not be taken')
+    log.error(`${arrived.user_id} failed`, { message_id, error: words }, 'a message could not be taken')
     try {
       const { tries } = (await kernel.call('harness/message.tried', { message_id }, SYSTEM)) as { tries: number }
       if (tries >= limits.harnessTriesMax) return await bury(arrived, 'failed', `it could not be taken in ${tries} tries`)
     } catch (again) {
-      log.error({ message_id, error: String(again) }, 'a failed message could not be counted')
+      log.error('counted', { message_id, error: String(again) }, 'a failed message could not be counted')
     }
     await clock.sleep(PAUSE_MS, stopping.signal)
     return 'requeue'
@@ -102,11 +88,13 @@ export function inbound({ id, kernel, clock, link, gapMs, log }: InboundOptions)
       if (type === 'task_submit' && message_id !== null && arrived.user_id !== null)
         await kernel
           .call('harness/message.refuse', { user_id: arrived.user_id, message_id, detail }, SYSTEM)
-          .catch((error: unknown) => log.warn({ error: String(error) }, 'the sender of a message that was put aside could not be told'))
+          .catch((error: unknown) =>
+            log.warn('refused', { error: String(error) }, 'the sender of a message that was put aside could not be told'),
+          )
       return bury(arrived, reason, detail)
     }
     const { envelope } = result
-    const replied = envelope.payload['in_reply_to']
+    const replied = envelope.payload['in_reply_to'] ?? arrived.headers['in_reply_to']
     const lane = envelope.session_id ?? (typeof replied === 'string' ? replied : envelope.message_id)
     const before = lanes.get(lane) ?? Promise.resolve()
     const work = before.then(() => take(arrived, envelope))

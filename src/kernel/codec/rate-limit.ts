@@ -49,3 +49,22 @@ export function createMeter(perMinute: number, now: () => number): Meter {
     seconds: (name) => Math.max(0, Math.ceil(((1 - left(name, now())) * 60) / perMinute)),
   }
 }
+
+type Level = 'warn' | 'error'
+type Log = Readonly<Record<Level, (fields: object, words: string) => void>>
+export type BoundedLog = Readonly<Record<Level, (name: string, fields: object, words: string) => void>>
+
+/** Beyond so many lines a minute under one name the rest are counted, and the next line says how many there were. */
+export function boundedLog(log: Log, perMinute: number, now: () => number): BoundedLog {
+  const meter = createMeter(perMinute, now)
+  const unlogged = new Map<string, number>()
+  const at =
+    (level: Level) =>
+    (name: string, fields: object, words: string): void => {
+      const missed = unlogged.get(name) ?? 0
+      if (!meter.take(name)) return void setBounded(unlogged, name, missed + 1, NAMES_MAX)
+      unlogged.delete(name)
+      log[level](missed === 0 ? fields : { ...fields, unlogged: missed }, words)
+    }
+  return { warn: at('warn'), error: at('error') }
+}

@@ -15,7 +15,7 @@ const declared: Step[] = [
         version: '1.2.0',
         description: 'Grows a film.',
         input_schema: { type: 'object', properties: { temperature: { type: 'number' } } },
-        safety: { risk_ceiling: 'R4' },
+        safety: { risk_ceiling: 'R4', requires_human_approval: false },
         constraints: { max_duration: 'PT2H' },
       },
       risk_rules: [{ path: 'temperature', op: '>', value: 800, raise_to: 'R4' }],
@@ -76,7 +76,7 @@ const submitted: Step[] = [
   },
 ]
 const unanswered: Step[] = [...submitted, { advanceMs: 60_000 }]
-const ANSWERED = '7d8f6a52-1c3b-4e0f-8a65-0a4c7ce0a001'
+export const ANSWERED = '7d8f6a52-1c3b-4e0f-8a65-0a4c7ce0a001'
 const gapped: Step[] = [
   ...submitted,
   {
@@ -97,4 +97,37 @@ const gapped: Step[] = [
   { advanceMs: 60_000 },
 ]
 
-export const scenes = { empty: [], declared, executing, awaiting, paused, late, delivered, long_ended, submitted, unanswered, gapped }
+const overtaken: Step[] = [
+  ...submitted,
+  {
+    as: 'system',
+    call: 'harness/message.receive',
+    input: {
+      user_id: 'lab-cvd',
+      envelope: {
+        hcp_version: '1.0',
+        message_id: '0b6a3a7e-52a3-4f0e-9c1d-6f6a4f1c0008',
+        timestamp: '2026-01-01T00:00:00.000Z',
+        session_id: ANSWERED,
+        type: 'event',
+        payload: { event_type: 'log', sequence: 2, data: { level: 'info', message: 'Too early.' } },
+      },
+    },
+  },
+  { advanceMs: 60_000 },
+]
+
+export const scenes = {
+  empty: [],
+  declared,
+  executing,
+  awaiting,
+  paused,
+  late,
+  delivered,
+  long_ended,
+  submitted,
+  unanswered,
+  gapped,
+  overtaken,
+}

@@ -2,7 +2,7 @@
 import { ownsProject, SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
-import { dueOfCursor, dueOfSession } from './session/deadlines.ts'
+import { dueOfCursor, dueOfEarly, dueOfSession } from './session/deadlines.ts'
 import { isEnded, sessionStates } from './states.ts'
 
 const text = (maxLength: number, description?: string) => t.String({ maxLength, ...(description ? { description } : {}) })
@@ -41,22 +41,21 @@ export const SafetyEnvelope = t.Object({
 })
 export type SafetyEnvelope = Static<typeof SafetyEnvelope>
 
+const Safety = t.Object({
+  risk_ceiling: t.Optional(Risk),
+  risk_floor: t.Optional(Risk),
+  requires_human_approval: t.Optional(t.Boolean()),
+  involves_physical_resources: t.Optional(t.Boolean()),
+  resource_types: t.Optional(t.Array(text(limits.labelCharsMax), { maxItems: limits.harnessRulesMax })),
+  hazard_categories: t.Optional(t.Array(text(limits.labelCharsMax), { maxItems: limits.harnessRulesMax })),
+})
 export const Declaration = t.Object({
   name: Name,
   version: t.String({ pattern: '^\\d{1,6}\\.\\d{1,6}\\.\\d{1,6}(-[0-9A-Za-z.-]{1,40})?$', description: 'a version such as 1.2.0' }),
   description: t.Optional(Words),
   input_schema: t.Optional(Open),
   output_schema: t.Optional(Open),
-  safety: t.Optional(
-    t.Object({
-      risk_ceiling: t.Optional(Risk),
-      risk_floor: t.Optional(Risk),
-      requires_human_approval: t.Optional(t.Boolean()),
-      involves_physical_resources: t.Optional(t.Boolean()),
-      resource_types: t.Optional(t.Array(text(limits.labelCharsMax), { maxItems: limits.harnessRulesMax })),
-      hazard_categories: t.Optional(t.Array(text(limits.labelCharsMax), { maxItems: limits.harnessRulesMax })),
-    }),
-  ),
+  safety: t.Optional(Safety),
   constraints: t.Optional(
     t.Object({
       max_duration: t.Optional(Duration),
@@ -66,6 +65,12 @@ export const Declaration = t.Object({
   extensions: t.Optional(t.Array(text(limits.labelCharsMax), { maxItems: limits.harnessRulesMax })),
 })
 export type Declaration = Static<typeof Declaration>
+/** Fields that L3 marks as required: stored declarations of earlier versions may lack them, a new one may not. */
+export const NewDeclaration = t.Object({
+  ...Declaration.properties,
+  description: Words,
+  safety: t.Object({ ...Safety.properties, requires_human_approval: t.Boolean() }),
+})
 
 export const RiskRule = t.Object({
   path: t.String({
@@ -281,17 +286,25 @@ export const Event = doc(
     message_id: Id,
     at: Timestamp,
     late: t.Optional(t.Boolean()),
+    after_end: t.Optional(t.Boolean()), // it arrived when the session had ended, and is not one of its events
     sealed: t.Optional(t.String()),
   }),
   {
     scopeOf: (event) => event.project_id,
     taskOf: (event) => event.session,
     within: (event) => ({ doc: Session, id: event.session }),
-    indexes: { session: index((event) => [[event.session, event.sequence]]) },
+    indexes: {
+      session: index((event) => (event.after_end === true ? [] : [[event.session, event.sequence]])),
+      late: index((event) => (event.after_end === true ? [[event.session, event.sequence]] : [])),
+    },
   },
 )
 export type Event = Static<typeof Event.schema>
 export const eventId = (session: string, sequence: number): string => `${session}/${String(sequence).padStart(9, '0')}`
+const AFTER_END = '/late/'
+/** By its message: an event after the end does not take the place of one of the session's own numbers. */
+export const lateEventId = (session: string, message_id: string): string => `${session}${AFTER_END}${message_id}`
+export const isLateEventKey = (key: string): boolean => key.includes(AFTER_END)
 
 const Held = t.Object({
   order: t.Number(),
@@ -324,6 +337,8 @@ export const Cursor = doc(
     warnings: t.Array(Open),
     seen: t.Array(t.Object({ message_id: Id, digest: t.String() })),
     missing: t.Array(t.Integer()),
+    closed: t.Optional(t.Boolean()), // its last event was taken
+    late: t.Optional(t.Integer()), // events that arrived after the end
     held: t.Array(Held),
     gap_until: nullable(Timestamp),
     republish_at: nullable(Timestamp),
@@ -355,6 +370,27 @@ export const Route = doc(
   { scopeOf: () => SYSTEM_SCOPE },
 )
 export const routeId = (callee_id: string, session_id: string): string => `${callee_id}/${session_id}`
+
+const EarlyMessage = t.Object({ envelope: Open, sealed: t.Record(t.String(), t.String()) })
+export type EarlyMessage = Static<typeof EarlyMessage>
+/** Messages that arrived before the answer that names their session. They are sealed: their class of data is not known yet. */
+export const Early = doc(
+  'harness.early',
+  t.Object({
+    id: text(200), // that of the route that the answer will make
+    sender: HarnessId,
+    session_id: Id,
+    messages: t.Array(EarlyMessage),
+    until: Timestamp,
+  }),
+  { scopeOf: () => SYSTEM_SCOPE, due: dueOfEarly, indexes: { sender: index((early) => [[early.sender]], 1) } },
+)
+export type Early = Static<typeof Early.schema>
+
+/** Refusals of one broker user without rights here, counted for a minute. */
+export const Stranger = doc('harness.stranger', t.Object({ id: text(255), since: Timestamp, count: t.Integer() }), {
+  scopeOf: () => SYSTEM_SCOPE,
+})
 
 export const Snapshot = doc(
   'harness.snapshot',

@@ -102,6 +102,8 @@ function checked(exchange: Exchange, decoded: unknown, properties: Properties): 
   const types: readonly string[] = exchange === 'commands' ? commandTypes : answerTypes
   // L3's example of task_rejected shows null; we send the id and take both (C19). A type that is none says nothing about its session.
   const isFree = type === 'task_submit' || type === 'task_rejected' || !types.includes(type)
+  if (type === 'task_submit' && isUuid(session_id))
+    unfit('invalid_message', 'session_id must be null in task_submit: the callee makes the session')
   if (!(isUuid(session_id) || ((session_id === null || session_id === undefined || session_id === 'none') && isFree)))
     unfit('invalid_message', 'session_id must be a UUID v4, and null only in task_submit')
   if (!isObject(payload)) return unfit('invalid_message', 'payload must be an object')

@@ -4,33 +4,39 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { after, before, describe, test } from 'node:test'
+import { after, before, describe, test, type TestContext } from 'node:test'
 import { realClock } from '#apps/server/clock.ts'
 import { startHarness } from '#bridges/hcp/harness.ts'
-import { connect } from '#bridges/hcp/link.ts'
-import { deadQueue } from '#protocols/harness/envelope.ts'
+import { connect, type Link } from '#bridges/hcp/link.ts'
+import { END, keyOf, prefixOf } from '#kernel/declare/schema.ts'
+import { limits } from '#kernel/limits.ts'
+import { Delivery } from '#kernel/log/outbox-document.ts'
+import { deadQueue, type Envelope } from '#protocols/harness/envelope.ts'
+import { Early } from '#protocols/harness/schema.ts'
+import { propertiesOf, type Parcel } from '#protocols/harness/wire.ts'
 import { runAmqp } from '#workers/amqp.ts'
 import { runTimers } from '#workers/timers.ts'
 import { createWorld, testHarness, type World } from '../../support/in-process/world.ts'
 import { testNotary } from '../../support/in-process/notary.ts'
 import { brokerFor, SLOW_START, type TestBroker } from '../../support/harness/broker.ts'
 
-const quiet = { debug() {}, info() {}, warn() {}, error() {} }
+type Log = Record<'debug' | 'info' | 'warn' | 'error', (fields: object, words: string) => void>
+const quiet: Log = { debug() {}, info() {}, warn() {}, error() {} }
 const LONG = process.env['COUNTERSIGN_TEST_CHOICE'] === 'all'
 
 type Side = { readonly world: World; readonly id: string; state(): string; stop(): Promise<void> }
 
-async function side(broker: TestBroker, id: string): Promise<Side> {
+async function side(broker: TestBroker, id: string, gapMs = 1_000, log: Log = quiet): Promise<Side> {
   const world = await createWorld({
     now: Date.now,
-    terms: { harness: { ...testHarness, id, replyMs: 1_000, gapMs: 1_000 } },
+    terms: { harness: { ...testHarness, id, replyMs: 1_000, gapMs } },
     seed: id.length * 7,
   })
   const { kernel } = world
   const harness = startHarness({
     kernel,
     clock: realClock,
-    log: quiet,
+    log,
     id,
     url: broker.urlOf(id),
     tls: null,
@@ -38,10 +44,9 @@ async function side(broker: TestBroker, id: string): Promise<Side> {
     queues: 'classic',
     prefetch: 10,
     sendsUser: true,
-    gapMs: 1_000,
   })
   const workers = [
-    runAmqp(kernel, { id, publish: harness.publish, notary: testNotary }, realClock, quiet),
+    runAmqp(kernel, { id, publish: harness.publish, notary: testNotary }, realClock, log),
     runTimers(kernel, realClock, quiet),
   ]
   return {
@@ -71,7 +76,8 @@ const declaration = {
   capability: {
     name: 'synthesis',
     version: '1.2.0',
-    safety: { risk_ceiling: 'R4' },
+    description: 'Grows a film.',
+    safety: { risk_ceiling: 'R4', requires_human_approval: false },
     output_schema: { type: 'object', required: ['thickness'] },
   },
   risk_rules: [{ path: 'temperature', op: '>', value: 800, raise_to: 'R4' }],
@@ -83,7 +89,7 @@ describe('two harnesses at a broker', { timeout: 400_000 }, () => {
   let [alpha, beta] = [] as unknown as [Side, Side]
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), 'countersign-hcp-'))
-    broker = await brokerFor(folder, ['lab-a', 'lab-b', 'lab-c'])
+    broker = await brokerFor(folder, ['lab-a', 'lab-b', 'lab-c', 'lab-d'])
     alpha = await side(broker, 'lab-a')
     beta = await side(broker, 'lab-b')
     await until('both links', () => Promise.resolve(alpha.state() === 'connected' && beta.state() === 'connected'))
@@ -179,17 +185,7 @@ describe('two harnesses at a broker', { timeout: 400_000 }, () => {
   })
 
   test('what can never be taken goes to the dead letters with its reason, and nothing waits behind it', async (t) => {
-    const own = connect({
-      id: 'lab-c',
-      url: broker.urlOf('lab-c'),
-      tls: null,
-      topology: 'declare',
-      queues: 'classic',
-      prefetch: 1,
-      sendsUser: true,
-      log: quiet,
-    })
-    t.after(() => own.stop())
+    const own = foreign(t, 'lab-c')
     // The client would set the present second where none is given, which may be another than the envelope's.
     const at = new Date().toISOString()
     const timestamp = Math.floor(Date.parse(at) / 1_000)
@@ -231,6 +227,73 @@ describe('two harnesses at a broker', { timeout: 400_000 }, () => {
     })
     assert.deepEqual(reasons.toSorted(), bad.map(([, reason]) => reason).toSorted())
     await inState(await submit(), 'RUNNING')
+  })
+
+  /** A harness that is no program of ours: it sends what it likes, and reads nothing. */
+  function foreign(t: TestContext, id: string): Link {
+    const link = connect({
+      id,
+      url: broker.urlOf(id),
+      tls: null,
+      topology: 'declare',
+      queues: 'classic',
+      prefetch: 1,
+      sendsUser: true,
+      log: quiet,
+    })
+    t.after(() => link.stop())
+    return link
+  }
+  const message = (exchange: string, key: string, type: string, session_id: string | null, payload: object): Parcel => {
+    const at = new Date().toISOString()
+    const envelope = { hcp_version: '1.0', message_id: crypto.randomUUID(), timestamp: at, session_id, type, payload } as Envelope
+    return { exchange, key, properties: propertiesOf(envelope), body: Buffer.from(JSON.stringify(envelope)) }
+  }
+  const waitingIn = async (queue: string): Promise<string> =>
+    new RegExp(`^${queue}\\s+(\\d+)$`, 'm').exec(await broker.ctl('-q', 'list_queues', '-p', 'hcp', 'name', 'messages'))![1]!
+
+  test('a callee that never answers, and sends events of sessions that nobody knows, holds up no other one', async (t) => {
+    // An event waits for ten minutes for the answer that names its session: nothing of the following may wait for that.
+    const caller = await side(broker, 'lab-d', 600_000)
+    t.after(() => caller.stop())
+    const silent = foreign(t, 'lab-c')
+    await until('the links', () => Promise.resolve(caller.state() === 'connected' && silent.state() === 'connected'))
+    await beta.world.call('admin', 'harness/harness.allow', { caller_id: 'lab-d', capabilities: ['*'] })
+    const task = { capability: 'synthesis', intent: 'Grow a film.' }
+    await caller.world.call('alice', 'harness/harness.submit', { callee_id: 'lab-c', ...task })
+    const strays = Array.from({ length: 60 }, () => crypto.randomUUID())
+    for (const session_id of strays)
+      await silent.publish(
+        message('hcp.events', `lab-d.${session_id}.event`, 'event', session_id, { event_type: 'log', sequence: 1, data: {} }),
+      )
+    const { session } = await caller.world.call('alice', 'harness/harness.submit', { callee_id: 'lab-b', ...task })
+    await until('the answer of lab-b', async () => {
+      const now = await caller.world.call('alice', 'harness/harness.session', { session_id: session.id })
+      return now.session.state === 'RUNNING'
+    })
+    await until('an empty queue', async () => (await waitingIn('hcp.evt.lab-d')) === '0')
+    // One submission waits for an answer of lab-c, so one unknown session of it has room; the others are put aside.
+    const stored = await caller.world.store.keys(keyOf(Early, ''), keyOf(Early, '') + END, 100)
+    assert.equal(stored.length, 1)
+    const reasons = await broker.drain('lab-d', deadQueue('lab-d'))
+    assert.deepEqual(reasons, Array(strays.length - 1).fill('unknown_session'))
+  })
+
+  test('a broker user without rights and without a queue fills neither the outbox nor the log', async (t) => {
+    const lines: string[] = []
+    const line = (_: object, words: string): void => void lines.push(words)
+    const callee = await side(broker, 'lab-d', 1_000, { ...quiet, warn: line, error: line })
+    t.after(() => callee.stop())
+    const evil = foreign(t, 'lab-c')
+    await until('the links', () => Promise.resolve(callee.state() === 'connected' && evil.state() === 'connected'))
+    // As a user that never had one.
+    await broker.ctl('-q', 'delete_queue', '-p', 'hcp', 'hcp.evt.lab-c')
+    const spoofed = { capability: 'synthesis', caller_id: 'lab-a', intent: 'Grow a film.' }
+    await Promise.all(Array.from({ length: 300 }, () => evil.publish(message('hcp.commands', 'lab-d', 'task_submit', null, spoofed))))
+    await until('an empty queue', async () => (await waitingIn('hcp.cmd.lab-d')) === '0')
+    const prefix = prefixOf(Delivery, 'due', ['amqp'])
+    await until('an empty outbox', async () => (await callee.world.store.scan(prefix, prefix + END, 10)).length === 0)
+    assert.ok(lines.length > 0 && lines.length <= 3 * limits.harnessLinesPerMinute, `${lines.length} lines`)
   })
 
   test('the broker is killed under load: every event comes, once and in order', async () => {

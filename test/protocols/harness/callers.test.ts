@@ -1,7 +1,10 @@
 // Sessions that were submitted from here: numbers in order, each once, gaps, late events, forged and foreign answers, retries, aborts.
 import assert from 'node:assert/strict'
 import { beforeEach, describe, test } from 'node:test'
+import { END, keyOf } from '#kernel/declare/schema.ts'
+import { limits } from '#kernel/limits.ts'
 import { textOf } from '#protocols/harness/envelope.ts'
+import { Early } from '#protocols/harness/schema.ts'
 import { createWorld, type World } from '../../support/in-process/world.ts'
 import { outgoing, receive, uuid } from '../../support/harness/messages.ts'
 
@@ -27,6 +30,9 @@ describe('a session that was submitted from here', () => {
   const accepted = (more: object = {}) => hear('task_accepted', { session_token: 'opaque', risk_level: 'R2', in_reply_to: id, ...more })
   const event = (sequence: unknown, event_type = 'log', data: object = {}, more: object = {}) =>
     hear('event', { sequence, event_type, data }, more)
+  const earlyKeys = () => world.store.keys(keyOf(Early, ''), keyOf(Early, '') + END, 100)
+  /** Stored messages of each unknown session. */
+  const early = async () => (await world.store.read(await earlyKeys())).map((found) => (found!.value as Early).messages.length)
   const numbers = async () => (await events()).map((one: any) => one.sequence)
 
   test('the submission has the id of its message, and its payload says all that was given', async () => {
@@ -150,10 +156,92 @@ describe('a session that was submitted from here', () => {
     )
   })
 
-  test('an event that overtakes the answer that names its session is taken later', async () => {
-    assert.equal((await event(1)).outcome, 'later')
+  test('messages that overtake the answer that names their session are stored, sealed, and taken with it', async () => {
+    for (const sequence of [2, 1]) assert.equal((await event(sequence, 'log', { message: 'secret words' })).outcome, 'taken')
+    const message_id = uuid()
+    assert.equal((await event(3, 'log', {}, { message_id })).outcome, 'taken')
+    assert.equal((await event(3, 'log', {}, { message_id })).outcome, 'duplicate')
+    assert.equal((await hear('task_completed', { outputs: { thickness: 3 } })).outcome, 'taken')
+    assert.deepEqual([await early(), await numbers(), (await session()).state], [[4], [], 'PENDING'])
+    assert.ok(!JSON.stringify(await world.store.read(await earlyKeys())).includes('secret words'))
     await accepted()
-    assert.equal((await event(1)).outcome, 'taken')
+    assert.deepEqual([await early(), await numbers(), (await session()).state], [[], [1, 2, 3], 'COMPLETED'])
+    assert.equal((await events())[0].data.message, 'secret words')
+  })
+
+  test('a sender has room for as many unknown sessions as it has submissions to answer, and each for a bounded number of messages', async () => {
+    const stray = (session_id: string, sequence = 1) => event(sequence, 'log', {}, { session_id })
+    const first = uuid()
+    assert.equal((await stray(first)).outcome, 'taken')
+    for (let i = 0; i < 5; i++) assert.equal((await stray(uuid())).reason, 'unknown_session')
+    for (let i = 2; i <= limits.harnessEarlyMax; i++) assert.equal((await stray(first, i)).outcome, 'taken')
+    assert.equal((await stray(first, limits.harnessEarlyMax + 1)).reason, 'unknown_session')
+    assert.deepEqual(await early(), [limits.harnessEarlyMax])
+    // Nobody has to answer anything: nothing is stored.
+    assert.equal((await hear('event', { sequence: 1, event_type: 'log' }, {}, 'lab-other')).reason, 'unknown_session')
+    // In time they are put aside, and there is room again.
+    world.advance(31_000)
+    await world.call('system', 'harness/message.expire', { early_id: `lab-cvd/${first}` })
+    const letters = (await outgoing(world)).filter(({ exchange }) => exchange === 'hcp.dead')
+    assert.equal(letters.length, limits.harnessEarlyMax)
+    assert.deepEqual(
+      [letters[0]!.key, letters[0]!.headers!['reason'], letters[0]!.headers!['user']],
+      ['lab-own', 'unknown_session', 'lab-cvd'],
+    )
+    assert.equal((await stray(uuid())).outcome, 'taken')
+  })
+
+  test('the submission that a message answers may stand in its header alone, and the wait for people is shown before any answer', async () => {
+    const data = { from_state: 'PENDING', to_state: 'PENDING', reason: 'awaiting_human' }
+    await receive(world, 'lab-cvd', 'event', { sequence: 1, event_type: 'state_changed', data }, { session_id }, id)
+    const waiting = await session()
+    assert.deepEqual(
+      [waiting.state, waiting.waiting_for, waiting.reason, waiting.session_id],
+      ['PENDING', 'human', 'awaiting_human', session_id],
+    )
+    await accepted()
+    assert.deepEqual([(await session()).state, (await session()).waiting_for], ['RUNNING', null])
+  })
+
+  test('events that arrive after the end are kept as late, are none of the session’s events, and move nothing', async () => {
+    await accepted()
+    await event(1, 'session_created', { state: 'RUNNING' })
+    await hear('task_completed', { outputs: { thickness: 3 } })
+    const message_id = uuid()
+    const failed = { final_state: 'FAILED', reason: 'lost' }
+    assert.equal((await event(2, 'session_closed', failed, { message_id })).outcome, 'taken')
+    assert.equal((await event(2, 'session_closed', failed, { message_id })).outcome, 'duplicate')
+    assert.deepEqual([await numbers(), (await session()).state, (await session()).last_processed_sequence], [[1], 'COMPLETED', 1])
+    await event(2, 'session_closed', { final_state: 'COMPLETED', reason: 'completed' })
+    await event(3)
+    const late = (await world.call('alice', 'harness/harness.events', { session_id: id, late: true })).items
+    assert.deepEqual(
+      late.map((one: any) => [one.sequence, one.event_type, one.late]),
+      [
+        [2, 'session_closed', true],
+        [3, 'log', true],
+      ],
+    )
+    assert.deepEqual([await numbers(), (await session()).state, (await session()).outputs], [[1, 2], 'COMPLETED', { thickness: 3 }])
+    for (let i = 4; i < 4 + limits.harnessNotesMax - 2; i++) assert.equal((await event(i)).outcome, 'taken')
+    assert.equal((await event(200)).reason, 'invalid_message')
+  })
+
+  test('an event that the outcome has overtaken is an event of the session, unless nothing closes the session in time', async () => {
+    await accepted()
+    await hear('task_completed', { outputs: { thickness: 3 } })
+    await event(1)
+    assert.deepEqual(await numbers(), [])
+    await event(2, 'session_closed', { final_state: 'COMPLETED', reason: 'completed' })
+    assert.deepEqual(await numbers(), [1, 2])
+    const other = (await world.call('alice', 'harness/harness.submit', { callee_id: 'lab-cvd', capability: 'a', intent: 'b' })).session.id
+    const second = { session_id: uuid() }
+    await hear('task_rejected', { reason_code: 'busy', in_reply_to: other }, second)
+    await event(1, 'log', {}, second)
+    world.advance(31_000)
+    await world.call('system', 'harness/harness.skip', { session_id: other })
+    assert.deepEqual((await world.call('alice', 'harness/harness.events', { session_id: other })).items, [])
+    assert.equal((await world.call('alice', 'harness/harness.events', { session_id: other, late: true })).items.length, 1)
   })
 
   test('an answer that comes again is a duplicate, and one with another payload under its id is put aside', async () => {

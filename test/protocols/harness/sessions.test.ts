@@ -1,11 +1,13 @@
 // Sessions of other harnesses that are executed here: the order of messages, approvals, aborts, times, duplicates, tokens, artifacts.
 import assert from 'node:assert/strict'
 import { beforeEach, describe, test } from 'node:test'
-import { END } from '#kernel/declare/schema.ts'
+import { END, keyOf } from '#kernel/declare/schema.ts'
+import { limits } from '#kernel/limits.ts'
 import { textOf } from '#protocols/harness/envelope.ts'
+import { Session } from '#protocols/harness/schema.ts'
 import { testNotary } from '../../support/in-process/notary.ts'
-import { createWorld, testHarness, type World } from '../../support/in-process/world.ts'
-import { declaration, outgoing, receive, submission, uuid, wordOf } from '../../support/harness/messages.ts'
+import { createWorld, stateHash, testHarness, type World } from '../../support/in-process/world.ts'
+import { allSent, declaration, outgoing, receive, submission, uuid, wordOf } from '../../support/harness/messages.ts'
 
 const HOUR = 3_600_000
 const MINUTE = 60_000
@@ -90,7 +92,7 @@ describe('a session that is executed here', () => {
   })
 
   test('R5 needs two of the approvers, and fewer than two are refused at declare', async () => {
-    const r5 = { ...declaration, capability: { ...declaration.capability, safety: { risk_floor: 'R5' } } }
+    const r5 = { ...declaration, capability: { ...declaration.capability, safety: { requires_human_approval: false, risk_floor: 'R5' } } }
     await assert.rejects(world.call('admin', 'harness/harness.declare', { ...r5, approvers: ['user_alice'] }), { code: 'INVALID_REQUEST' })
     await world.call('admin', 'harness/harness.declare', { ...r5, approvers: ['user_alice', 'user_rita', 'user_bob'] })
     const waiting = await submit()
@@ -168,15 +170,41 @@ describe('a session that is executed here', () => {
     const message_id = uuid()
     await submit({}, message_id)
     const [first] = await outgoing(world)
-    assert.equal((await receive(world, 'lab-alpha', 'task_submit', submission(), { message_id })).outcome, 'duplicate')
-    const answers = (await outgoing(world)).filter((one) => one.envelope.type === 'task_accepted')
-    assert.deepEqual(
-      answers.map((one) => textOf(one.envelope)),
-      [textOf(first!.envelope), textOf(first!.envelope)],
-    )
+    const again = () => receive(world, 'lab-alpha', 'task_submit', submission(), { message_id })
+    const answers = async () =>
+      (await outgoing(world)).filter(({ envelope }) => envelope.type === 'task_accepted').map(({ envelope }) => textOf(envelope))
+    // An answer that has not left yet is not put into the outbox twice.
+    assert.equal((await again()).outcome, 'duplicate')
+    assert.equal((await answers()).length, 1)
+    await allSent(world)
+    assert.equal((await again()).outcome, 'duplicate')
+    assert.deepEqual(await answers(), [textOf(first!.envelope)])
     const other = await receive(world, 'lab-alpha', 'task_submit', submission({ intent: 'Another.' }), { message_id })
     assert.deepEqual([other.outcome, other.reason], ['dead', 'message_id_reused'])
     assert.equal((await world.call('system', 'harness/harness.sessions', { role: 'callee' })).items.length, 1)
+  })
+
+  test('a broker user without rights gets a bounded number of answers, sessions and attempts', async () => {
+    const sessions = async () => (await world.store.keys(keyOf(Session, ''), keyOf(Session, '') + END, 1_000)).length
+    const spoofed = () => receive(world, 'lab-evil', 'task_submit', submission())
+    const forbidden = () => receive(world, 'lab-poor', 'task_submit', submission({ caller_id: 'lab-poor' }))
+    for (const [send, made] of [
+      [spoofed, 0],
+      [forbidden, limits.harnessStrangersPerMinute],
+    ] as const) {
+      const [before, unsent] = [await sessions(), (await outgoing(world)).length]
+      const outcomes: string[] = []
+      for (let i = 0; i < limits.harnessStrangersPerMinute + 20; i++) outcomes.push((await send()).outcome)
+      assert.equal(outcomes.filter((one) => one === 'taken').length, limits.harnessStrangersPerMinute)
+      assert.equal(outcomes.filter((one) => one === 'dropped').length, 20)
+      assert.equal((await outgoing(world)).length - unsent, limits.harnessStrangersPerMinute)
+      assert.ok((await outgoing(world)).every(({ stranger }) => stranger === true))
+      assert.equal((await sessions()) - before, made)
+    }
+    // Others are answered all the same, and so is the stranger a minute later.
+    assert.equal((await receive(world, 'lab-alpha', 'task_submit', submission())).outcome, 'taken')
+    world.advance(61_000)
+    assert.equal((await spoofed()).outcome, 'taken')
   })
 
   test('the sender of a submission that cannot be read is told, if it may submit here', async () => {
@@ -348,6 +376,16 @@ describe('a session that is executed here', () => {
     assert.deepEqual(await as('guard', id, { emergency: 'fire' }), { procedure: 'Close the gas.' })
     const warning = (await outgoing(world)).at(-1)!.envelope.payload as { event_type: string; data: { code: string } }
     assert.deepEqual([warning.event_type, warning.data.code], ['warning', 'emergency'])
+    // The summary names each refused step.
+    await as('complete', id, { outputs: {} })
+    const risks = (await session(id)).execution_summary.risk_events.map(({ at, message, ...rest }: any) => (assert.ok(at), rest))
+    assert.deepEqual(risks, [
+      { kind: 'safety_violation', parameter: 'temperature', value: 901 },
+      { kind: 'safety_violation', parameter: 'temperature', value: -1 },
+      { kind: 'safety_violation', parameter: 'pressure', value: 1 },
+      { kind: 'safety_violation', action: 'vent' },
+      { kind: 'emergency', emergency: 'fire' },
+    ])
   })
 
   test('outputs that are not what was asked for are refused, and change nothing', async () => {
@@ -497,16 +535,42 @@ describe('a session that is executed here', () => {
 })
 
 describe('declarations that cannot be', () => {
+  const offer = (more: object) => ({
+    name: 'a',
+    version: '1.0.0',
+    description: 'Does it.',
+    safety: { requires_human_approval: false },
+    ...more,
+  })
+  for (const [field, capability] of [
+    ['capability.description', offer({ description: undefined })],
+    ['capability.safety', offer({ safety: undefined })],
+    ['capability.safety.requires_human_approval', offer({ safety: { risk_ceiling: 'R4' } })],
+  ] as const)
+    test(`one without ${field} is refused with the field, and changes nothing`, async () => {
+      const world = await createWorld()
+      const before = await stateHash(world.store)
+      const input = JSON.parse(JSON.stringify({ agent_id: 'agent_devin', capability })) as object
+      await assert.rejects(world.call('admin', 'harness/harness.declare', input), (error: any) => {
+        assert.deepEqual([error.code, error.details?.field], ['INVALID_REQUEST', field])
+        return true
+      })
+      assert.equal(await stateHash(world.store), before)
+    })
+
   const refused: [string, object][] = [
-    ['a ceiling below the floor', { capability: { name: 'a', version: '1.0.0', safety: { risk_floor: 'R3', risk_ceiling: 'R2' } } }],
+    [
+      'a ceiling below the floor',
+      { capability: offer({ safety: { requires_human_approval: false, risk_floor: 'R3', risk_ceiling: 'R2' } }) },
+    ],
     ['a rule of R5 with one approver', { risk_rules: [{ path: 'x', op: '>', value: 1, raise_to: 'R5' }], approvers: ['user_alice'] }],
-    ['a floor of R5 with one approver', { capability: { name: 'a', version: '1.0.0', safety: { risk_floor: 'R5' } } }],
+    ['a floor of R5 with one approver', { capability: offer({ safety: { requires_human_approval: false, risk_floor: 'R5' } }) }],
     ['a time zone that is none', { context_rules: [{ kind: 'hours', from: '22:00', to: '06:00', zone: 'Mars/Base', raise_to: 'R3' }] }],
     ['an hour that is none', { context_rules: [{ kind: 'hours', from: '25:00', to: '06:00', zone: 'UTC', raise_to: 'R3' }] }],
     ['a duration that is none', { abort_timeout: 'soon' }],
-    ['a version that is none', { capability: { name: 'a', version: 'new' } }],
-    ['a schema that is none', { capability: { name: 'a', version: '1.0.0', input_schema: { type: 7 } } }],
-    ['a risk that is none', { capability: { name: 'a', version: '1.0.0', safety: { risk_ceiling: 'R9' } } }],
+    ['a version that is none', { capability: offer({ version: 'new' }) }],
+    ['a schema that is none', { capability: offer({ input_schema: { type: 7 } }) }],
+    ['a risk that is none', { capability: offer({ safety: { requires_human_approval: false, risk_ceiling: 'R9' } }) }],
     ['an operator that is none', { risk_rules: [{ path: 'x', op: '~', value: 1, raise_to: 'R2' }] }],
     ['an approver that is an agent', { approvers: ['agent_robin'] }],
     ['bounds the wrong way round', { safety_envelope: { parameters: { t: { min: 2, max: 1 } } } }],

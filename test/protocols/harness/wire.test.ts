@@ -56,6 +56,7 @@ describe('reading a message', () => {
     ['a type that is no text', bytes({ ...submit, type: 7 }), 'invalid_message'],
     ['no payload', bytes({ ...submit, payload: undefined }), 'invalid_message'],
     ['a payload that is a list', bytes({ ...submit, payload: [] }), 'invalid_message'],
+    ['a submission that names a session', bytes({ ...submit, session_id: SESSION }), 'invalid_message'],
     ['an abort without a session', bytes({ ...submit, type: 'abort' }), 'invalid_message'],
     ['another major version', bytes({ ...submit, hcp_version: '2.0' }), 'unsupported_version'],
     ['a type that is unknown', bytes({ ...submit, type: 'tool_start', session_id: SESSION }), 'unknown_type'],

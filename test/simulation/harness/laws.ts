@@ -42,7 +42,10 @@ export async function lawsBroken({ caller, callee, broker, submitted, parks }: R
     law(own.session_id === other.id, `${id} does not know its session`)
     law(JSON.stringify(own.outputs) === JSON.stringify(other.outputs), `${id} has other outputs here than there`)
     law(own.abort_reason === null || isEnded(own.state), `${id} was aborted and goes on`)
-    const [heard, said] = [await eventsOf(caller, id), await eventsOf(callee, other.id)]
+    const said = await eventsOf(callee, other.id)
+    const behind = await eventsOf(caller, id, true)
+    const heard = [...(await eventsOf(caller, id)), ...behind].toSorted((a, b) => a.sequence - b.sequence)
+    law(parks || behind.length === 0, `${id} has ${behind.length} events after its end`)
     // A change of state that comes late moves nothing, and an end never comes so late.
     const isSame = own.state === other.state || (!isEnded(other.state) && heard.some(({ late }) => late === true))
     law(isSame, `${id} is ${own.state} here and ${other.state} there`)
@@ -77,10 +80,10 @@ async function sessionsIn({ store }: Side): Promise<Session[]> {
 }
 const sessionOf = async ({ store }: Side, id: string): Promise<Session> => (await store.read([keyOf(Session, id)]))[0]!.value as Session
 
-async function eventsOf(side: Side, session_id: string): Promise<Told[]> {
+async function eventsOf(side: Side, session_id: string, late = false): Promise<Told[]> {
   const all: Told[] = []
   for (let cursor: string | undefined; ;) {
-    const page = await side.world().call('admin', 'harness/harness.events', { session_id, limit: 100, ...(cursor ? { cursor } : {}) })
+    const page = await side.world().call('admin', 'harness/harness.events', { session_id, late, limit: 100, ...(cursor ? { cursor } : {}) })
     all.push(...(page.items as Told[]))
     if (page.next_cursor === null) return all
     cursor = page.next_cursor as string

@@ -48,7 +48,14 @@ export const harnessMistakes: readonly Mistake[] = [
     'submitEnvelope(session.submit_id,',
     'submitEnvelope(crypto.randomUUID(),',
   ),
-  one('what-overtakes-its-answer-is-put-aside', ANSWERS, 'if (waits > 0 &&', 'if (waits < 0 &&'),
+  one('messages-before-their-answer-are-put-aside', 'protocols/harness/session/early.ts', 'if (max === 0) return', 'if (max >= 0) return'),
+  one(
+    'messages-before-their-answer-are-forgotten',
+    ANSWERS,
+    'if (isNamed && user_id !== null) await',
+    "if (isNamed && user_id === '') await",
+  ),
+  one('events-behind-the-outcome-are-late', ANSWERS, "? 'event' : 'wait'", "? 'event' : 'late'"),
   one(
     'late-events-are-thrown-away',
     ANSWERS,

@@ -62,7 +62,7 @@ export async function createSide(id: string, broker: SimulatedBroker, clock: Clo
       own.isOver ? NEVER : unlessOver(broker.publish(id, parcel))
     runAmqp(kernel, { id, publish, notary: testNotary }, time, silent)
     runTimers(kernel, time, silent)
-    const handle = inbound({ id, kernel, clock: time, link: { publish }, gapMs: GAP_MS, log: silent })
+    const handle = inbound({ id, kernel, clock: time, link: { publish }, log: silent })
     for (const queue of [`hcp.cmd.${id}`, `hcp.evt.${id}`]) {
       broker.declare(queue)
       broker.consume(queue, (arrived) => (own.isOver ? NEVER : unlessOver(handle(arrived))))

@@ -22,9 +22,10 @@ export async function simulate(seed: number): Promise<History> {
   const note = (what: string): void => void happened.set(what, (happened.get(what) ?? 0) + 1)
   const caller = await createSide('lab-a', broker, clock, random)
   const callee = await createSide('lab-b', broker, clock, random)
-  await callee
-    .world()
-    .call('admin', 'harness/harness.declare', { agent_id: 'agent_devin', capability: { name: 'count', version: '1.0.0' } })
+  await callee.world().call('admin', 'harness/harness.declare', {
+    agent_id: 'agent_devin',
+    capability: { name: 'count', version: '1.0.0', description: 'Counts.', safety: { requires_human_approval: false } },
+  })
   await callee.world().call('admin', 'harness/harness.allow', { caller_id: 'lab-a' })
   // In every other history nothing is held up for longer than an event waits for an earlier one.
   const parks = seed % 2 === 0

@@ -10,7 +10,13 @@ export const uuid = (): string => `0b6a3a7e-52a3-4f0e-9c1d-${String(++count).pad
 
 export const declaration = {
   agent_id: 'agent_devin',
-  capability: { name: 'synthesis', version: '1.2.0', safety: { risk_ceiling: 'R4' }, constraints: { max_duration: 'PT2H' } },
+  capability: {
+    name: 'synthesis',
+    version: '1.2.0',
+    description: 'Grows a film.',
+    safety: { risk_ceiling: 'R4', requires_human_approval: false },
+    constraints: { max_duration: 'PT2H' },
+  },
   risk_rules: [{ path: 'temperature', op: '>', value: 800, raise_to: 'R4' }],
   safety_envelope: {
     parameters: { temperature: { min: 0, max: 900, unit: 'C' } },
@@ -28,6 +34,7 @@ export async function receive(
   type: string,
   payload: object,
   more: Partial<Envelope> = {},
+  in_reply_to: string | null = null,
 ): Promise<Received> {
   const envelope = {
     hcp_version: '1.0',
@@ -38,7 +45,7 @@ export async function receive(
     payload,
     ...more,
   }
-  return world.call('system', 'harness/message.receive', { user_id, envelope }) as Promise<Received>
+  return world.call('system', 'harness/message.receive', { user_id, envelope, in_reply_to }) as Promise<Received>
 }
 export const submission = (more: object = {}): object => ({
   capability: 'synthesis',
@@ -61,3 +68,11 @@ export async function outgoing(world: World): Promise<Outgoing[]> {
 /** A message as a word: its type, or the type and number of its event. */
 export const wordOf = ({ envelope: { type, payload } }: Outgoing): string =>
   type === 'event' ? `${payload['sequence'] as number} ${payload['event_type'] as string}` : type
+
+/** The broker has confirmed everything that was to be sent. */
+export async function allSent(world: World): Promise<void> {
+  const prefix = prefixOf(Delivery, 'due', [AMQP])
+  const entries = await world.store.scan(prefix, prefix + END, 10_000)
+  const outcomes = entries.map((entry) => ({ id: entry.slice(entry.lastIndexOf('\0') + 1), ok: true }))
+  await world.call('system', 'kernel/delivery.settle', { outcomes })
+}

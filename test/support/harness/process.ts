@@ -11,7 +11,7 @@ if (role === 'callee') {
     callers: { 'lab-a': { capabilities: ['*'], risk_max: 'R4', data_max: 'T3' } },
     capabilities: [
       {
-        declaration: { name: 'count', version: '1.0.0', safety: { requires_human_approval: true } },
+        declaration: { name: 'count', version: '1.0.0', description: 'Counts.', safety: { requires_human_approval: true } },
         approve: () => {
           say('asked')
           return { result: 'approved', by: ['ann'] }

@@ -162,6 +162,7 @@ export const computedImports: Readonly<Record<string, string>> = {
 
 /** Files over the limit, each with its reason. One that fits again must leave this list. */
 export const longFiles: Readonly<Record<string, string>> = {
+  'kernel/limits.ts': 'a table: every bound with its reason',
   'protocols/collaboration/schema.ts': 'a table: the objects of the draft, field by field',
 }
 const LINES_MAX = 450

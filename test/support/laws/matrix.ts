@@ -258,6 +258,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'harness/message.receive': '          y      u      u      u      u      u      u      u      u      u      u      u',
   'harness/message.tried': '            y      u      u      u      u      u      u      u      u      u      u      u',
   'harness/message.refuse': '           y      u      u      u      u      u      u      u      u      u      u      u',
+  'harness/message.expire': '           y      u      u      u      u      u      u      u      u      u      u      u',
   'harness/message.returned': '         y      u      u      u      u      u      u      u      u      u      u      u',
   'harness/harness.decide': '           y      u      u      n      n      n      n      u      n      n      u      n',
   'harness/harness.expire': '           y      u      u      n      n      n      n      u      n      n      u      n',

@@ -10,10 +10,10 @@ import { schemaProblem } from '#kernel/declare/foreign-schema.ts'
 import { either, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { durationMs } from '#kernel/codec/timestamps.ts'
 import { ceilingOf, floorOf, isAbove, minuteOfDay } from '../gate/risk.ts'
-import { Capability, ContextRule, Declaration, Duration, Id, Name, RiskRule, SafetyEnvelope } from '../schema.ts'
+import { Capability, ContextRule, Duration, Id, Name, NewDeclaration, RiskRule, SafetyEnvelope } from '../schema.ts'
 
 const DeclareInput = t.Object({
-  capability: Declaration,
+  capability: NewDeclaration,
   agent_id: Id,
   approvers: t.Optional(t.Array(Id, { maxItems: 20, description: 'people who approve risky work; the owner of the agent by default' })),
   risk_rules: t.Optional(t.Array(RiskRule, { maxItems: limits.harnessRulesMax, description: 'inputs that raise the risk' })),
@@ -120,7 +120,12 @@ const declare = command({
     as: 'admin',
     input: {
       agent_id: 'agent_devin',
-      capability: { name: 'synthesis', version: '1.2.0', description: 'Grows a film.', safety: { risk_ceiling: 'R4' } },
+      capability: {
+        name: 'synthesis',
+        version: '1.2.0',
+        description: 'Grows a film.',
+        safety: { risk_ceiling: 'R4', requires_human_approval: false },
+      },
       risk_rules: [{ path: 'temperature', op: '>', value: 800, raise_to: 'R4' }],
     },
   },

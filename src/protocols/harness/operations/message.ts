@@ -2,19 +2,30 @@
 import { put } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, type Context, type Read } from '#kernel/declare/operation.ts'
+import { command, rule, type Context, type Read } from '#kernel/declare/operation.ts'
 import { either, nullable, t } from '#kernel/declare/schema.ts'
-import { isHarnessId, type Envelope } from '../envelope.ts'
-import { Caller, Id, Open, Session, Tries } from '../schema.ts'
+import { isHarnessId, isUuid, type Envelope, type Payload } from '../envelope.ts'
+import { Caller, Early, Id, Open, Session, Tries } from '../schema.ts'
 import { takeAnswer } from '../session/answers.ts'
-import { takeAbort, DUPLICATE, strangerAnswer, takeSubmission, TAKEN, type Incoming, type Plan } from '../session/commands.ts'
+import {
+  takeAbort,
+  DUPLICATE,
+  refusalCounted,
+  strangerAnswer,
+  takeSubmission,
+  TAKEN,
+  type Incoming,
+  type Plan,
+} from '../session/commands.ts'
+import { deadLetter } from '../session/early.ts'
 import { outcomeOf, keep, scriptOf } from '../session/speech.ts'
 import { deadReasons } from '../wire.ts'
 import { whole } from '../access.ts'
 import { isEnded } from '../states.ts'
+import { ANSWERED } from '../examples.ts'
 
 const Outcome = t.Object({
-  outcome: either('taken', 'duplicate', 'dead', 'later'),
+  outcome: either('taken', 'duplicate', 'dead', 'dropped'),
   reason: nullable(either(...deadReasons)),
   detail: nullable(t.String()),
 })
@@ -41,13 +52,16 @@ const receive = command({
   input: t.Object({
     user_id: nullable(t.String({ maxLength: 255, description: 'the sender, as the broker has checked it' })),
     envelope: EnvelopeInput,
+    in_reply_to: t.Optional(nullable(Id)), // the header, where the payload says nothing
   }),
   output: Outcome,
   callers: [system],
   requires: [],
   audit: null,
-  async load(read, { user_id, envelope }, context) {
-    return { plan: await planFor(read, { user_id, envelope: envelope as Envelope }, context) }
+  async load(read, { user_id, envelope, in_reply_to }, context) {
+    const replied = (envelope.payload as Payload)['in_reply_to'] ?? in_reply_to
+    const incoming = { user_id, envelope: envelope as Envelope, in_reply_to: isUuid(replied) ? replied : null }
+    return { plan: await planFor(read, incoming, context) }
   },
   decide({ plan: { facts, puts, output, atMost = [] } }) {
     return { facts, puts, output, atMost }
@@ -78,15 +92,18 @@ const refuse = command({
   callers: [system],
   requires: [],
   audit: null,
-  load: async (read, { user_id }) => ({ caller: isHarnessId(user_id) ? await read.raw(Caller, user_id) : null }),
-  decide({ caller }, { message_id, detail }, context) {
-    if (caller === null) return { facts: [], output: { told: false } }
+  async load(read, { user_id }, context) {
+    const caller = isHarnessId(user_id) ? await read.raw(Caller, user_id) : null
+    return { caller, counted: caller === null ? null : await refusalCounted(read, caller.caller_id, context) }
+  },
+  decide({ caller, counted }, { message_id, detail }, context) {
+    if (caller === null || counted === null) return { facts: [], output: { told: false } }
     const rejection = {
       reason_code: 'invalid_message',
       reason_message: detail,
       suggestion: `send it again as HCP 1.0 describes: ${detail}`,
     }
-    return { facts: [], puts: [strangerAnswer(caller.caller_id, message_id, rejection, context)], output: { told: true } }
+    return { facts: [], puts: [strangerAnswer(caller.caller_id, message_id, rejection, context), ...counted], output: { told: true } }
   },
   example: {
     given: 'declared',
@@ -145,4 +162,30 @@ const tried = command({
   example: { given: 'empty', as: 'system', input: { message_id: '5f0c7a52-9d5b-4d0e-8f65-0a4c7ce0a113' } },
 })
 
-export const messageOperations = [receive, refuse, returned, tried]
+const expire = command({
+  name: 'message.expire',
+  summary: 'Put messages aside whose session no answer has named in time. The system calls it.',
+  draft: 'ours: C22, messages of an unknown session',
+  input: t.Object({ early_id: t.String({ maxLength: 200 }) }),
+  output: t.Object({ expired: t.Integer() }),
+  callers: [system],
+  requires: [
+    rule<{ early: Early | null }>(
+      'PRECONDITION_FAILED',
+      'the messages have waited long enough',
+      ({ early }, _, { now }) => early === null || early.until <= now,
+      'the messages have not waited long enough',
+    ),
+  ],
+  audit: null,
+  load: async (read, { early_id }) => ({ early: await read.raw(Early, early_id) }),
+  decide({ early }, _, context) {
+    if (early === null) return { facts: [], output: { expired: 0 } }
+    const detail = 'the submission that it belongs to was not answered in time'
+    const letters = early.messages.map((one) => deadLetter(early, one, 'unknown_session', detail, context))
+    return { facts: [], puts: [put(Early, early.id, null), ...letters], output: { expired: letters.length } }
+  },
+  example: { given: 'overtaken', as: 'system', input: { early_id: `lab-cvd/${ANSWERED}` } },
+})
+
+export const messageOperations = [receive, refuse, returned, tried, expire]

@@ -6,7 +6,7 @@ import { listIn, moreProjects, projectInput, projectsFor } from '#kernel/declare
 import { keyOf, t } from '#kernel/declare/schema.ts'
 import type { StoredFact } from '#kernel/log/store.ts'
 import { sessionOf } from '../access.ts'
-import { Event, Id, Role, Session } from '../schema.ts'
+import { Event, Id, isLateEventKey, Role, Session } from '../schema.ts'
 import { EventView, eventView, SessionView, viewOf } from '../session/view.ts'
 
 const session = query({
@@ -50,14 +50,18 @@ const sessions = query({
 
 const events = query({
   name: 'harness.events',
-  summary: 'List the events of a session in the order of their numbers.',
+  summary: 'List the events of a session in the order of their numbers, or those that arrived after it had ended.',
   draft: 'HCP 1.0, L2: Event Stream',
-  input: t.Object({ session_id: Id, ...pageInput }),
+  input: t.Object({
+    session_id: Id,
+    late: t.Optional(t.Boolean({ description: 'the events that arrived after the session had ended, which are none of its own' })),
+    ...pageInput,
+  }),
   output: t.Object({ items: t.Array(EventView), next_cursor: nextCursor }),
   callers: [anyone],
   async load(read, input, { notary }) {
     const found = await sessionOf(read, input.session_id)
-    const listed = await read.list(Event, 'session', [[found.id]], pageIn('harness.events', input))
+    const listed = await read.list(Event, input.late === true ? 'late' : 'session', [[found.id]], pageIn('harness.events', input))
     const page = await readListed(read, Event, listed)
     const opened = await Promise.all(
       page.items.map(async (event) => ({
@@ -81,7 +85,9 @@ const follow = stream({
   callers: [anyone],
   load: async (read, { session_id }) => ({ id: (await sessionOf(read, session_id)).id }),
   of: ({ id }) => ({ by: 'task', task: id }),
-  wants: (_, { images }: StoredFact) => images[0]?.key.startsWith(SUBJECT) === true && images[0].text !== null,
+  wants(_, { images: [first] }: StoredFact) {
+    return first !== undefined && first.key.startsWith(SUBJECT) && !isLateEventKey(first.key) && first.text !== null
+  },
   view({ images }: StoredFact) {
     const event = JSON.parse(images[0]!.text!) as Event
     return { event: { ...eventView(event, null), ...(event.sealed === undefined ? {} : { sealed: true }) } }

@@ -6,11 +6,11 @@ import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf, readListed } from '#kernel/declare/paging.ts'
-import { either, parse, t } from '#kernel/declare/schema.ts'
+import { either, nullable, parse, t } from '#kernel/declare/schema.ts'
 import { Attempt, executedSession, executor, isPresentAttempt, isRunning, isWorkedOn, type AtWork } from '../access.ts'
 import { uuidOf } from '../envelope.ts'
 import { Id, Open, Snapshot, Words, type SafetyEnvelope } from '../schema.ts'
-import { change, confide, outcomeOf, say, scriptOf, type Script } from '../session/speech.ts'
+import { change, confide, keep, outcomeOf, say, scriptOf, type Script } from '../session/speech.ts'
 import { sessionOutcome, SessionView } from '../session/view.ts'
 import type { Context } from '#kernel/declare/operation.ts'
 
@@ -80,6 +80,11 @@ const report = command({
 
 function noteWarning(script: Script, data: object): void {
   script.cursor = { ...script.cursor, warnings: [...script.cursor.warnings, data].slice(-limits.harnessNotesMax) }
+}
+
+function noteRisk(script: Script, risk: object): void {
+  const risk_events = [...script.cursor.risk_events, { ...risk, at: script.context.now }].slice(-limits.harnessNotesMax)
+  script.cursor = { ...script.cursor, risk_events }
 }
 
 const snapshot = command({
@@ -213,7 +218,12 @@ const guard = command({
     action: t.Optional(label),
     emergency: t.Optional(label),
   }),
-  output: t.Object({ allowed: t.Optional(t.Boolean()), procedure: t.Optional(t.String()) }),
+  output: t.Object({
+    allowed: t.Optional(t.Boolean()),
+    procedure: t.Optional(t.String()),
+    // Of the decision alone: the caller gets SAFETY_VIOLATION in its place.
+    violation: t.Optional(t.Object({ problem: t.String(), parameter: nullable(label), action: nullable(label) })),
+  }),
   callers: [executor],
   requires: [
     rule<AtWork, Guarded>(
@@ -242,20 +252,28 @@ const guard = command({
       const data = { code: 'emergency', message: emergency, details: { procedure } }
       say(script, 'warning', data)
       noteWarning(script, data)
-      script.cursor = {
-        ...script.cursor,
-        risk_events: [...script.cursor.risk_events, { kind: 'emergency', emergency, at: context.now }].slice(-limits.harnessNotesMax),
-      }
+      noteRisk(script, { kind: 'emergency', emergency })
       return { ...outcomeOf(script), output: { procedure } }
     }
     const problem = violation(envelope, {
       ...(parameter === undefined ? {} : { parameter, value: value! }),
       ...(action === undefined ? {} : { action }),
     })
-    if (problem !== null)
-      throw new Refusal('SAFETY_VIOLATION', `${problem}: do not do it`, { parameter: parameter ?? null, action: action ?? null })
+    if (problem !== null) {
+      // Recorded before it is refused: the summary of the session says what its agent was about to do.
+      const about = action === undefined ? { parameter: parameter!, value: value! } : { action }
+      noteRisk(script, { kind: 'safety_violation', ...about, message: problem })
+      keep(script, {}, 'session.safety_violation', about)
+      const violation = { problem, parameter: parameter ?? null, action: action ?? null }
+      return { ...outcomeOf(script), output: { allowed: false, violation } }
+    }
     script.cursor = { ...script.cursor, steps: script.cursor.steps + 1 }
     return { ...outcomeOf(script), output: { allowed: true } }
+  },
+  finish(output) {
+    if (output.violation === undefined) return output
+    const { problem, parameter, action } = output.violation
+    throw new Refusal('SAFETY_VIOLATION', `${problem}: do not do it`, { parameter, action })
   },
   example: {
     given: 'executing',

@@ -10,12 +10,14 @@ import type { Context, Read } from '#kernel/declare/operation.ts'
 import type { Value } from '#kernel/log/store.ts'
 import { harnessIn, whole, type OfSession } from '../access.ts'
 import { canonical } from '#kernel/log/canonical-json.ts'
-import { digestOf, isUuid, type Payload } from '../envelope.ts'
+import { digestOf, type Envelope, type Payload } from '../envelope.ts'
 import {
   Answer,
   answerId,
+  Early,
   Event,
   eventId,
+  lateEventId,
   Route,
   routeId,
   Session,
@@ -28,13 +30,12 @@ import {
 import { canMove, isEnded, isState, type SessionState } from '../states.ts'
 import { risks } from '../gate/risk.ts'
 import { dead, DUPLICATE, TAKEN, type Incoming, type Plan } from './commands.ts'
+import { deadLetter, keepEarly, envelopeIn } from './early.ts'
 import { command, confide, outcomeOf, envelopeOf, scriptOf, sealedOf, unseal, type Confided, type Script } from './speech.ts'
 
 /** Of a session that was submitted from here, by its own id or by the message that it answers; null: there is none. */
-async function askedFor(read: Read, { envelope, user_id }: Incoming): Promise<Session | null> {
-  const { session_id, payload } = envelope
-  const replied = payload['in_reply_to']
-  const bySubmission = isUuid(replied) ? await read.raw(Session, replied) : null
+async function askedFor(read: Read, { envelope: { session_id }, user_id, in_reply_to }: Incoming): Promise<Session | null> {
+  const bySubmission = in_reply_to === null ? null : await read.raw(Session, in_reply_to)
   if (bySubmission?.role === 'caller') return bySubmission
   if (session_id === null) return null
   const route = user_id === null ? null : await read.raw(Route, routeId(user_id, session_id))
@@ -49,23 +50,36 @@ export async function takeAnswer(read: Read, incoming: Incoming, context: Contex
   const { envelope, user_id } = incoming
   const { checksSenders } = harnessIn(context)
   if (checksSenders && user_id === null) return dead('unauthorized', 'the message does not say who has sent it (user_id)')
+  const problem = problemIn(envelope.type, envelope.payload)
   const session = await askedFor(read, incoming)
-  if (session === null) return unknown(read, incoming)
+  if (session === null) return problem === null ? keepEarly(read, incoming, context) : dead('invalid_message', problem)
   if (checksSenders && user_id !== session.callee_id) return dead('forged', `the session is with ${session.callee_id}, not with ${user_id}`)
   if (session.session_id !== null && envelope.session_id !== null && session.session_id !== envelope.session_id)
     return dead('foreign_session', 'the submission was answered under another session_id')
-  const state = await whole(read, session)
-  const problem = problemIn(envelope.type, envelope.payload)
   if (problem !== null) return dead('invalid_message', problem)
-  return envelope.type === 'event' ? event(state, incoming, context) : unnumbered(read, state, incoming, context)
+  const { cursor, task } = await whole(read, session)
+  const script = scriptOf(session, cursor, context)
+  const isNamed = session.session_id === null && envelope.session_id !== null
+  if (isNamed) name(script, envelope.session_id)
+  const plan = await taken(read, script, task, envelope)
+  if (plan.output !== TAKEN) return plan
+  if (isNamed && user_id !== null) await takeEarly(read, script, task, routeId(user_id, envelope.session_id))
+  return { ...outcomeOf(script), output: TAKEN }
 }
 
-/** An event may overtake the answer that names its session: as long as something was submitted to its sender, it may still come. */
-async function unknown(read: Read, { envelope, user_id }: Incoming): Promise<Plan> {
-  const waits = user_id === null ? 0 : (await read.list(Session, 'unanswered', [[user_id]], { limit: 1 })).length
-  if (waits > 0 && !isUuid(envelope.payload['in_reply_to']))
-    return { facts: [], puts: [], output: { outcome: 'later', reason: 'unknown_session', detail: null } }
-  return dead('unknown_session', `there is no session ${envelope.session_id ?? 'of this submission'}`)
+/** One message of a known session, into the script. */
+const taken = (read: Read, script: Script, task: OfSession['task'], envelope: Envelope): Promise<Plan> =>
+  envelope.type === 'event' ? event(read, script, envelope) : unnumbered(read, script, task, envelope)
+
+/** Messages that overtook the answer are handled right after it, in the same batch. */
+async function takeEarly(read: Read, script: Script, task: OfSession['task'], id: string): Promise<void> {
+  const early = await read.raw(Early, id)
+  if (early === null) return
+  script.puts.push(put(Early, id, null))
+  for (const one of early.messages) {
+    const { output } = await taken(read, script, task, await envelopeIn(one, script.context))
+    if (output.outcome === 'dead') script.puts.push(deadLetter(early, one, output.reason!, output.detail ?? '', script.context))
+  }
 }
 
 const isText = (value: unknown): value is string => typeof value === 'string'
@@ -86,16 +100,23 @@ function problemIn(type: string, payload: Payload): string | null {
 
 // --- Events ----------------------------------------------------------------------------------------------------------------
 
-async function event({ session, cursor }: OfSession, { envelope }: Incoming, context: Context): Promise<Plan> {
+async function event(read: Read, script: Script, envelope: Envelope): Promise<Plan> {
+  const { session, cursor, context } = script
   const sequence = envelope.payload['sequence'] as number
   const isLate = cursor.missing.includes(sequence)
   if (sequence <= cursor.sequence && !isLate) return DUPLICATE
   if (cursor.held.some(({ order }) => order === sequence)) return DUPLICATE
   const held = await heldOf(session, sequence, envelope, context)
-  const script = heardBy(session, cursor, envelope.session_id, context)
   if (isLate) {
     script.cursor = { ...cursor, missing: cursor.missing.filter((one) => one !== sequence) }
     note(script, held, true)
+    return { ...outcomeOf(script), output: TAKEN }
+  }
+  if (fateOf(script, held) === 'late') {
+    if ((await read.raw(Event, lateEventId(session.id, held.message_id))) !== null) return DUPLICATE
+    if (!hasRoomForLate(script))
+      return dead('invalid_message', `the session has ended, and keeps at most ${limits.harnessNotesMax} late events`)
+    noteAfterEnd(script, held)
     return { ...outcomeOf(script), output: TAKEN }
   }
   noticeAnswer(script, null)
@@ -103,6 +124,22 @@ async function event({ session, cursor }: OfSession, { envelope }: Incoming, con
   drain(script, false)
   return { ...outcomeOf(script), output: TAKEN }
 }
+
+const isClosing = ({ type, payload }: Held): boolean => type === 'event' && (payload as Payload)['event_type'] === 'session_closed'
+const finalState = ({ payload }: Held): unknown => ((payload as Payload)['data'] as Payload | undefined)?.['final_state']
+
+/**
+ * Once a session has ended, its events are those up to the one that closes it with the same state. One that comes first waits for that event:
+ * it may have been overtaken by the outcome. All others came after the end.
+ */
+function fateOf({ session: { state }, cursor }: Script, held: Held): 'event' | 'wait' | 'late' {
+  if (held.type !== 'event') return 'event'
+  if (cursor.closed === true) return 'late'
+  if (!isEnded(state)) return 'event'
+  if (isClosing(held)) return finalState(held) === state ? 'event' : 'late'
+  return cursor.held.some((one) => isClosing(one) && finalState(one) === state) ? 'event' : 'wait'
+}
+const hasRoomForLate = ({ cursor }: Script): boolean => (cursor.late ?? 0) < limits.harnessNotesMax
 
 type Heard = { readonly type: string; readonly message_id: string; readonly timestamp: string; readonly payload: Payload }
 /** Words of the machine, by which the session moves: nothing of them is confidential. */
@@ -124,12 +161,12 @@ function withoutToken(payload: unknown): unknown {
 }
 
 /** From the first message on that names it, the session is found by its own id. */
-function heardBy(session: Session, cursor: Cursor, session_id: string | null, context: Context): Script {
-  if (session.session_id !== null || session_id === null) return scriptOf(session, cursor, context)
-  const script = scriptOf({ ...session, session_id }, cursor, context)
-  const id = routeId(session.callee_id, session_id)
-  script.puts.push(put(Route, id, { id, session: session.id }))
-  return script
+function name(script: Script, session_id: string): void {
+  const { id: session, callee_id } = script.session
+  script.session = { ...script.session, session_id }
+  const id = routeId(callee_id, session_id)
+  script.puts.push(put(Route, id, { id, session }))
+  script.facts.push(fact('session.answered', [image(Session, script.session)]))
 }
 
 /** The first sign of life of a callee ends the repetition of the submission, and lets an abort go out that had to wait for the id. */
@@ -153,13 +190,8 @@ function hold(script: Script, held: Held): void {
 const isFull = ({ held }: Cursor): boolean => held.length > limits.harnessHeldMax || canonical(held).length > limits.harnessHeldBytesMax
 
 /** It says how the session ended, and the message with the outcome has not come yet: that one comes first (C16). */
-function closesEarly({ type, payload }: Held, state: SessionState): boolean {
-  const { event_type, data } = (payload ?? {}) as { event_type?: string; data?: Payload }
-  const final = data?.['final_state']
-  return (
-    type === 'event' && event_type === 'session_closed' && ['COMPLETED', 'FAILED', 'REJECTED'].includes(final as string) && !isEnded(state)
-  )
-}
+const closesEarly = (held: Held, state: SessionState): boolean =>
+  isClosing(held) && ['COMPLETED', 'FAILED', 'REJECTED'].includes(finalState(held) as string) && !isEnded(state)
 
 /** Takes up what is next, until one is missing. `skips`: the wait for it is over. */
 export function drain(script: Script, skips: boolean): void {
@@ -170,6 +202,8 @@ export function drain(script: Script, skips: boolean): void {
     const expected = script.cursor.sequence + 1
     const isUnnumbered = next.type !== 'event'
     if (!isSkipping && closesEarly(next, script.session.state)) break
+    const fate = fateOf(script, next)
+    if (!isSkipping && fate === 'wait') break
     if (!isUnnumbered && next.order > expected) {
       if (!isSkipping) break
       const gap = Array.from({ length: Math.min(next.order - expected, limits.harnessNotesMax) }, (_, i) => expected + i)
@@ -184,7 +218,8 @@ export function drain(script: Script, skips: boolean): void {
     }
     isSkipping = skips && rest.length > 0 ? isSkipping : isFull({ ...script.cursor, held: rest })
     script.cursor = { ...script.cursor, held: rest, ...(isUnnumbered ? {} : { sequence: next.order }) }
-    note(script, next, false)
+    if (fate === 'event') note(script, next, false)
+    else if (hasRoomForLate(script)) noteAfterEnd(script, next)
   }
   const { held, gap_until } = script.cursor
   const { now, terms } = script.context
@@ -196,10 +231,23 @@ export function drain(script: Script, skips: boolean): void {
 /** One message in its turn: it stands in the record, and moves the session where it says so and may. */
 function note(script: Script, held: Held, late: boolean): void {
   if (held.type !== 'event') return settle(script, held)
-  const { session, context } = script
+  const { event_type, data } = recorded(script, held, 'session.event', eventId(script.session.id, held.order), late ? { late } : {})
+  if (late) return
+  follow(script, event_type, data as Payload)
+  if (event_type === 'session_closed' && isEnded(script.session.state)) script.cursor = { ...script.cursor, closed: true }
+}
+
+/** An event that arrives after the end is kept, is none of the session's events, and moves nothing. */
+function noteAfterEnd(script: Script, held: Held): void {
+  const id = lateEventId(script.session.id, held.message_id)
+  recorded(script, held, 'session.late_event', id, { late: true, after_end: true })
+  script.cursor = { ...script.cursor, late: (script.cursor.late ?? 0) + 1 }
+}
+
+function recorded({ session, context, facts }: Script, held: Held, action: string, id: string, marks: Partial<Event>): Event {
   const { event_type, data = {} } = (held.payload ?? {}) as { event_type?: string; data?: Value }
   const made: Event = {
-    id: eventId(session.id, held.order),
+    id,
     session: session.id,
     project_id: session.project_id,
     sequence: held.order,
@@ -207,15 +255,12 @@ function note(script: Script, held: Held, late: boolean): void {
     data,
     message_id: held.message_id,
     at: context.now,
-    ...(late ? { late } : {}),
+    ...marks,
     ...(held.sealed === null ? {} : { sealed: held.sealed }),
   }
-  script.facts.push(
-    fact('session.event', [image(Event, made)], {
-      detail: { event_type: made.event_type, sequence: held.order, ...(late ? { late } : {}) },
-    }),
-  )
-  if (!late) follow(script, made.event_type, data)
+  const late = marks.late === true ? { late: true } : {}
+  facts.push(fact(action, [image(Event, made)], { detail: { event_type: made.event_type, sequence: held.order, ...late } }))
+  return made
 }
 
 /** Where the callee says that its session stands; an edge that is none of the table moves nothing (C26). */
@@ -266,15 +311,14 @@ function changed(script: Script, more: Partial<Session>, action: string): void {
 
 // --- Unnumbered: task_accepted, task_rejected, task_completed, task_failed ---------------------------------------------------
 
-async function unnumbered(read: Read, { session, cursor, task }: OfSession, { envelope }: Incoming, context: Context): Promise<Plan> {
+async function unnumbered(read: Read, script: Script, task: OfSession['task'], envelope: Envelope): Promise<Plan> {
+  const { session, cursor, context } = script
   const { message_id, type } = envelope
   const digest = digestOf(envelope.payload)
   const before = cursor.seen.find((one) => one.message_id === message_id)
   if (before !== undefined)
     return before.digest === digest ? DUPLICATE : dead('message_id_reused', 'the message_id was used before with another payload')
-  const seen = [...cursor.seen, { message_id, digest }].slice(-limits.harnessNotesMax)
-  const script = heardBy(session, { ...cursor, seen }, envelope.session_id, context)
-  if (script.session !== session) script.facts.push(fact('session.answered', [image(Session, script.session)]))
+  script.cursor = { ...cursor, seen: [...cursor.seen, { message_id, digest }].slice(-limits.harnessNotesMax) }
   noticeAnswer(script, type === 'task_accepted' ? (envelope.payload['session_token'] as string) : null)
   // Behind all that came before it, but for the event that closes the session.
   const earlier = cursor.held.filter((one) => !closesEarly(one, session.state))

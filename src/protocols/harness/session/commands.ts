@@ -1,15 +1,18 @@
 // Commands of other harnesses as they come in: task_submit through the gate, abort to its session, and what is answered to one that comes
 // again.
-import { put, fact, image } from '#kernel/declare/facts.ts'
+import { limits } from '#kernel/limits.ts'
+import { fact, image, put, putNew } from '#kernel/declare/facts.ts'
 import type { Bound, Change, Context, Made, Read } from '#kernel/declare/operation.ts'
+import { Delivery, deliveryId } from '#kernel/log/outbox-document.ts'
 import { harnessIn, whole } from '../access.ts'
 import { digestOf, EVENTS, eventKey, isHarnessId, isUuid, uuidOf, type Envelope, type Payload } from '../envelope.ts'
 import { judge, type Gate, type Passed, type Verdict } from '../gate/gate.ts'
-import { Answer, answerId, Caller, Capability, Cursor, Session, Snapshot, Task, type Rejection } from '../schema.ts'
+import { Answer, answerId, Caller, Capability, Cursor, Session, Snapshot, Stranger, Task, type Rejection } from '../schema.ts'
 import { isEnded } from '../states.ts'
 import type { DeadReason } from '../wire.ts'
 import { accept, beginAbort, reject, tokenFor, wait } from './acceptance.ts'
 import {
+  AMQP,
   confide,
   deliveryOf,
   outcomeOf,
@@ -23,7 +26,7 @@ import {
 } from './speech.ts'
 
 export type Outcome = {
-  readonly outcome: 'taken' | 'duplicate' | 'dead' | 'later'
+  readonly outcome: 'taken' | 'duplicate' | 'dead' | 'dropped'
   readonly reason: DeadReason | null
   readonly detail: string | null
 }
@@ -39,7 +42,15 @@ export const dead = (reason: DeadReason, detail: string): Plan => nothing({ outc
 export const TAKEN: Outcome = { outcome: 'taken', reason: null, detail: null }
 export const DUPLICATE: Plan = nothing({ outcome: 'duplicate', reason: null, detail: null })
 
-export type Incoming = { readonly user_id: string | null; readonly envelope: Envelope }
+/** More refusals than a broker user without rights gets in a minute: the message is acknowledged, and nothing comes of it. */
+const DROPPED: Plan = nothing({
+  outcome: 'dropped',
+  reason: 'unauthorized',
+  detail: `more than ${limits.harnessStrangersPerMinute} refused messages a minute`,
+})
+
+/** `in_reply_to`: the submission that it answers, as its payload or its header says. */
+export type Incoming = { readonly user_id: string | null; readonly envelope: Envelope; readonly in_reply_to: string | null }
 
 /** The sender: by the broker's word, or where that is switched off by the message's own. */
 export const senderOf = ({ user_id }: Incoming, claimed: unknown, { terms }: Context): string | null =>
@@ -54,14 +65,31 @@ export async function takeSubmission(read: Read, incoming: Incoming, context: Co
   const known = await read.raw(Answer, answerId(sender, message_id))
   if (known !== null) return again(read, known, payload, context)
   const gate = await gateFor(read, payload, sender, context)
-  return opened(read, incoming.envelope, gate, judge(payload, gate), context)
+  const isStranger = gate.caller === null || gate.caller.disallowed
+  const counted = isStranger ? await refusalCounted(read, sender, context) : []
+  if (counted === null) return DROPPED
+  const plan = await opened(read, incoming.envelope, gate, judge(payload, gate), isStranger, context)
+  return { ...plan, puts: [...plan.puts, ...counted] }
 }
+
+/** One more refusal of a broker user without rights here; null: it has had as many in this minute as it gets. */
+export async function refusalCounted(read: Read, user: string, context: Context): Promise<Change[] | null> {
+  // Where the broker proves no sender, a name is only claimed: all of them are counted as one.
+  const id = harnessIn(context).checksSenders ? user : '*'
+  const before = await read.raw(Stranger, id)
+  const isSame = before !== null && Date.parse(context.now) - Date.parse(before.since) < MINUTE_MS
+  const next = isSame ? { ...before, count: before.count + 1 } : { id, since: context.now, count: 1 }
+  return next.count > limits.harnessStrangersPerMinute ? null : [put(Stranger, id, next)]
+}
+const MINUTE_MS = 60_000
 
 /** The first answer once more, byte by byte; another task under the same id is no repetition (C24). */
 async function again(read: Read, known: Answer, payload: Payload, { now }: Context): Promise<Plan> {
   if (known.digest !== digestOf(payload)) return dead('message_id_reused', 'the message_id was used before with another payload')
   const cursor = known.session === null ? null : await read.raw(Cursor, known.session)
   if (cursor === null) return DUPLICATE
+  // An answer that has not left yet need not be sent twice.
+  if ((await read.raw(Delivery, deliveryId(AMQP, cursor.id, String(cursor.sent).padStart(9, '0')))) !== null) return DUPLICATE
   const sent = known.deliveries as Outgoing[]
   return {
     facts: [],
@@ -84,7 +112,10 @@ async function unauthorized(read: Read, { user_id, envelope }: Incoming, context
       user_id === null ? 'the message does not say who has sent it (user_id)' : 'caller_id is not the broker user that sent the message',
     suggestion: 'connect as the user whose name is caller_id, and set the user_id property to it',
   }
-  return { facts: [], puts: to === null ? [] : [strangerAnswer(to, envelope.message_id, rejection, context)], output: TAKEN }
+  if (to === null) return nothing(TAKEN)
+  const counted = await refusalCounted(read, to, context)
+  if (counted === null) return DROPPED
+  return { facts: [], puts: [strangerAnswer(to, envelope.message_id, rejection, context), ...counted], output: TAKEN }
 }
 
 /** An answer that belongs to no session carries an id that stands for nothing. */
@@ -92,8 +123,19 @@ export function strangerAnswer(to: string, in_reply_to: string, rejection: Rejec
   const { id: from } = harnessIn(context)
   const session_id = uuidOf(context.secret())
   const envelope = envelopeOf('task_rejected', session_id, { ...rejection, in_reply_to }, context)
-  const outgoing: Outgoing = { exchange: EVENTS, key: eventKey(to, session_id, 'task_rejected'), from, envelope, sealed: {}, session: null }
-  return deliveryOf(session_id, 1, outgoing, context.now)
+  const outgoing: Outgoing = {
+    exchange: EVENTS,
+    key: eventKey(to, session_id, 'task_rejected'),
+    from,
+    envelope,
+    sealed: {},
+    session: null,
+    stranger: true,
+  }
+  // One lane for each stranger: it takes no more of them, however much it sends.
+  const [lane, order] = [`stranger/${to}`, `${context.now}-${session_id}`]
+  const id = deliveryId(AMQP, lane, order)
+  return putNew(Delivery, id, { id, channel: AMQP, lane, due: context.now, attempt: 0, body: outgoing, error: null })
 }
 
 async function gateFor(read: Read, payload: Payload, sender: string, { now, terms }: Context): Promise<Gate> {
@@ -156,9 +198,10 @@ async function resumedBy(read: Read, payload: Payload, sender: string): Promise<
 const CONFIDENTIAL = ['intent', 'inputs', 'context', 'expected_output'] as const
 
 /** A session for whatever the gate has looked at: it waits, runs, or was rejected (C19). */
-async function opened(read: Read, envelope: Envelope, gate: Gate, verdict: Verdict, context: Context): Promise<Plan> {
+async function opened(read: Read, envelope: Envelope, gate: Gate, verdict: Verdict, isStranger: boolean, context: Context): Promise<Plan> {
   const session = await sessionFor(read, envelope, gate, verdict, context)
   const script = scriptOf(session, newCursor(session), context)
+  if (isStranger) script.stranger = true
   const passed = 'passed' in verdict ? verdict.passed : null
   const task = await taskFor(script.session, envelope.payload, passed, gate, context)
   let outgoing: Outgoing

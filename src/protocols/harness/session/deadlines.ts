@@ -16,3 +16,8 @@ export const dueOfCursor = ({ id, gap_until, republish_at }: OfCursor): Times =>
   { at: gap_until, call: 'harness/harness.skip', input: { session_id: id } },
   { at: republish_at, call: 'harness/harness.repeat', input: { session_id: id } },
 ]
+
+/** Messages whose session no answer has named in time. */
+export const dueOfEarly = ({ id, until }: { readonly id: string; readonly until: string }): Times => [
+  { at: until, call: 'harness/message.expire', input: { early_id: id } },
+]

@@ -5,6 +5,7 @@ import { timestampOf } from '#kernel/ports/clock.ts'
 import { Delivery, deliveryId } from '#kernel/log/outbox-document.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Change, Context, Made } from '#kernel/declare/operation.ts'
+import type { Value } from '#kernel/log/store.ts'
 import {
   COMMANDS,
   commandKey,
@@ -30,6 +31,10 @@ export type Outgoing = {
   readonly envelope: Envelope
   readonly sealed: Readonly<Record<string, string>>
   readonly session: string | null
+  /** Its receiver has no rights here: it is not tried again where no queue takes it. */
+  readonly stranger?: true
+  /** Of a dead letter: why it is one. */
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 /** The outcome of a confidential value: itself, or a seal in its place. */
@@ -60,7 +65,15 @@ export async function unseal<T extends object>(
   return { ...value, ...Object.fromEntries(opened) }
 }
 
-export type Script = { session: Session; cursor: Cursor; readonly facts: Made[]; readonly puts: Change[]; readonly context: Context }
+export type Script = {
+  session: Session
+  cursor: Cursor
+  /** The other side has no rights here. */
+  stranger?: true
+  readonly facts: Made[]
+  readonly puts: Change[]
+  readonly context: Context
+}
 export const scriptOf = (session: Session, cursor: Cursor, context: Context): Script => ({ session, cursor, facts: [], puts: [], context })
 
 export const newCursor = ({ id, project_id, role }: Pick<Session, 'id' | 'project_id' | 'role'>): Cursor => ({
@@ -94,8 +107,9 @@ export function envelopeOf(type: MessageType, session_id: string | null, payload
 }
 
 /** Puts a message of the session into the outbox, after all that it has said before. */
-export function send(script: Script, outgoing: Outgoing): Outgoing {
-  refuseTooLarge(outgoing.envelope)
+export function send(script: Script, message: Outgoing): Outgoing {
+  refuseTooLarge(message.envelope)
+  const outgoing = script.stranger ? { ...message, stranger: script.stranger } : message
   const number = script.cursor.sent + 1
   script.cursor = { ...script.cursor, sent: number }
   script.puts.push(deliveryOf(script.session.id, number, outgoing, script.context.now))
@@ -105,7 +119,7 @@ export function send(script: Script, outgoing: Outgoing): Outgoing {
 /** To the caller, unnumbered: task_accepted, task_rejected, task_completed, task_failed. */
 export function tell(script: Script, type: MessageType, payload: Payload, confided: Readonly<Record<string, Confided>> = {}): Outgoing {
   const { session, context } = script
-  const { fields, sealed } = sealing(confided)
+  const { fields, sealed } = sealedFieldsOf(confided)
   const envelope = envelopeOf(type, session.session_id, { ...payload, ...fields, in_reply_to: session.submit_id }, context)
   return send(script, {
     exchange: EVENTS,
@@ -117,7 +131,7 @@ export function tell(script: Script, type: MessageType, payload: Payload, confid
   })
 }
 
-function sealing(confided: Readonly<Record<string, Confided>>): { fields: Payload; sealed: Record<string, string> } {
+export function sealedFieldsOf(confided: Readonly<Record<string, Confided>>): { fields: Payload; sealed: Record<string, string> } {
   const fields: Payload = {}
   const sealed: Record<string, string> = {}
   for (const [name, one] of Object.entries(confided)) {
@@ -189,9 +203,9 @@ export const close = (script: Script): Outgoing =>
   say(script, 'session_closed', { final_state: script.session.state, reason: script.session.reason ?? script.session.state.toLowerCase() })
 
 /** The document as it is from now on, where no transition has said so. */
-export function keep(script: Script, more: Partial<Session>, action: string): void {
+export function keep(script: Script, more: Partial<Session>, action: string, detail?: Payload): void {
   script.session = { ...script.session, updated_at: script.context.now, ...more }
-  script.facts.push(fact(action, [image(Session, script.session)]))
+  script.facts.push(fact(action, [image(Session, script.session)], detail ? { detail: detail as Value } : {}))
 }
 
 /** Everything together; the cursor goes with it. */
