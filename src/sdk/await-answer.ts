@@ -3,6 +3,7 @@ import { DECLINED } from '#protocols/execution/answering/receipt-format.ts'
 import { isRefusal } from './transport/retry.ts'
 import type { Output } from './client.ts'
 import { CountersignError, timeoutError } from './errors.ts'
+import { type OnRetry, type RetryNotice } from './retry-notice.ts'
 import { canonicalDigest, textDigest, verifyReceipt, type ReceiptVerdict } from './receipt.ts'
 import { backoffOf, pause, usualRetry, type Transport } from './transport/transport.ts'
 
@@ -25,6 +26,8 @@ export type WaitOptions = {
   readonly keys?: unknown
   /** Replies to what the person asks back before they decide. */
   readonly onQuestion?: OnQuestion
+  /** Called for each attempt that failed and is made again, as while the server is away. By default one line says so on the standard error stream. */
+  readonly onRetry?: OnRetry
   /** Opens a secret that is sealed to a key of yours (a compact JWE): answers the text in it. Without it the secret is not fetched. */
   readonly unseal?: (sealed: string) => string | Promise<string>
 }
@@ -138,7 +141,13 @@ async function withdraw(transport: Transport, request_id: string): Promise<Ended
   return (await transport.call('execution/request.cancel', { request_id }, { signal }).catch(() => null)) as Ended | null
 }
 
-export async function endOf(transport: Transport, request_id: string, leave: AbortSignal, { onQuestion }: WaitOptions): Promise<Ended> {
+export async function endOf(
+  transport: Transport,
+  request_id: string,
+  leave: AbortSignal,
+  { onQuestion }: WaitOptions,
+  watch: RetryNotice['watch'],
+): Promise<Ended> {
   const call = (operation: string, input: object, timeoutMs: number): Promise<Ended> =>
     transport.call(operation, { request_id, ...input }, { idempotencyKey: null, signal: leave, timeoutMs }) as Promise<Ended>
   let seen = 0
@@ -147,11 +156,13 @@ export async function endOf(transport: Transport, request_id: string, leave: Abo
     const began = performance.now()
     try {
       const wait = { wait: WAIT_S, ...(onQuestion ? { seen } : {}) }
-      const found = await call('execution/request.await', wait, WAIT_S * 1_000 + ANSWER_MS).catch((error: unknown) => {
-        // A caller that may not wait may still look.
-        if (isRefusal(error, 'BUSY', 'QUOTA_EXCEEDED')) return call('execution/request.get', {}, ANSWER_MS)
-        throw error
-      })
+      const found = await watch(() =>
+        call('execution/request.await', wait, WAIT_S * 1_000 + ANSWER_MS).catch((error: unknown) => {
+          // A caller that may not wait may still look.
+          if (isRefusal(error, 'BUSY', 'QUOTA_EXCEEDED')) return call('execution/request.get', {}, ANSWER_MS)
+          throw error
+        }),
+      )
       if (found.receipt) return found
       failures = performance.now() - began < SOON_MS ? failures + 1 : 0
       const { thread = [] } = found.request

@@ -15,6 +15,7 @@ import {
   type Ended,
   type WaitOptions,
 } from './await-answer.ts'
+import { retryNotice } from './retry-notice.ts'
 import { newKey, type Transport } from './transport/transport.ts'
 
 type Create = Input<'execution/request.create'>
@@ -109,19 +110,21 @@ export function createHxp(transport: Transport): Hxp {
   const keyring = createKeyring(transport)
 
   async function ask(action: Create['action'], payload: object, options: HxpOptions): Promise<Answer> {
-    const { signal, timeoutMs, cancelOnAbort, verify, keys, onQuestion, unseal, onAsked, context, key, idempotencyKey, ...more } = options
+    const { signal, timeoutMs, cancelOnAbort, verify, keys, onQuestion, onRetry, unseal, onAsked, context, key, idempotencyKey, ...more } =
+      options
+    const { watch } = retryNotice(onRetry, transport.where)
     const input = { ...more, action, payload: context === undefined ? payload : { ...payload, context } }
     const once = idempotencyKey ?? (key === undefined ? newKey() : keyOf(key))
     return within(transport, options, async (leave, known) => {
       const made = await persistently(
         leave,
-        () => transport.call('execution/request.create', input, { idempotencyKey: once, signal: leave }) as Promise<Ended>,
+        () => watch(() => transport.call('execution/request.create', input, { idempotencyKey: once, signal: leave }) as Promise<Ended>),
         // An agent that asks too much is told so, and not made to wait for a room that may never be.
         'QUOTA_EXCEEDED',
       )
       known(made.request)
       onAsked?.(made.request)
-      const ended = made.receipt ? made : await endOf(transport, made.request.id, leave, options)
+      const ended = made.receipt ? made : await endOf(transport, made.request.id, leave, options, watch)
       return revealSecret(transport, await answerIn(keyring, made.request, ended, options), options)
     })
   }
@@ -141,11 +144,12 @@ export function createHxp(transport: Transport): Hxp {
     },
     outcome: (request_id, options = {}) =>
       within(transport, options, async (leave, known) => {
+        const { watch } = retryNotice(options.onRetry, transport.where)
         const found = (await persistently(leave, () =>
-          transport.call('execution/request.get', { request_id }, { idempotencyKey: null, signal: leave }),
+          watch(() => transport.call('execution/request.get', { request_id }, { idempotencyKey: null, signal: leave })),
         )) as Ended
         known(found.request)
-        const ended = found.receipt ? found : await endOf(transport, request_id, leave, options)
+        const ended = found.receipt ? found : await endOf(transport, request_id, leave, options, watch)
         return revealSecret(transport, await answerIn(keyring, ended.request, ended, options), options)
       }),
   }

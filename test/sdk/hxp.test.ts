@@ -43,6 +43,36 @@ async function answer(agent: Agent, result: unknown, reason?: string): Promise<v
 const openCount = async ({ id }: Agent): Promise<number> => (await owner.execution.inbox.list({ agent_id: id })).items.length
 const jwks = async (): Promise<any> => (await fetch(`${stage.server.url}/.well-known/jwks.json`)).json()
 
+describe('a server that cannot be reached', () => {
+  const nowhere = (): Client =>
+    createClient({
+      transport: httpTransport({
+        url: 'http://127.0.0.1:1',
+        key: 'cs_x',
+        attempts: 1,
+        fetch: () => Promise.reject(new TypeError('fetch failed')),
+      }),
+    })
+
+  test('is told to onRetry for each attempt', async () => {
+    const leaving = new AbortController()
+    const told: unknown[] = []
+    const onRetry = ({ code }: CountersignError): void => void (told.push(code) === 2 && leaving.abort(new Error('enough')))
+    await assert.rejects(nowhere().hxp.approve('Deploy', { signal: leaving.signal, onRetry }), /enough/)
+    assert.deepEqual(told, ['NETWORK', 'NETWORK'])
+  })
+
+  test('is said once on the standard error stream where nobody listens', async (t) => {
+    const leaving = new AbortController()
+    const said = t.mock.method(console, 'error', () => setTimeout(() => leaving.abort(new Error('enough')), 400))
+    await assert.rejects(nowhere().hxp.outcome('hxp_1', { signal: leaving.signal }), /enough/)
+    assert.deepEqual(
+      said.mock.calls.map(({ arguments: [line] }) => String(line)),
+      ['countersign: cannot reach http://127.0.0.1:1: fetch failed; trying again'],
+    )
+  })
+})
+
 describe('asking', () => {
   test('decides, approves and provides, each with a verified receipt', async (t) => {
     const { agent, client } = await asker(t)

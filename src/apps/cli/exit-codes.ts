@@ -7,7 +7,7 @@ export const exits = {
   usage: 2,
   unreachable: 3,
   unauthenticated: 4,
-  /** `ask`: a person said no; nobody answered in time; the request was withdrawn. */
+  /** `ask`: a person said no or declined to answer; nobody answered in time; the request was withdrawn. */
   rejected: 5,
   unanswered: 6,
   withdrawn: 7,

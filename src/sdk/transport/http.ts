@@ -55,6 +55,7 @@ export function httpTransport(options: HttpTransportOptions): Transport {
     return ((await jsonIn(await request('identity/ticket.issue', more))) as { ticket: string }).ticket
   }
   return {
+    where: base,
     call(operation, input, { idempotencyKey = newKey(), signal, timeoutMs = retry.timeoutMs } = {}) {
       const body = JSON.stringify(input)
       const more = { 'content-type': 'application/json', ...(idempotencyKey === null ? {} : { 'idempotency-key': idempotencyKey }) }

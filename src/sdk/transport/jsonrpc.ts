@@ -66,6 +66,7 @@ export function socketTransport({ path, key, ...rest }: SocketTransportOptions):
     }
 
   return {
+    where: path,
     call: (operation, input, { idempotencyKey = newKey(), signal, timeoutMs = retry.timeoutMs } = {}) =>
       withRetries(retry, signal, async () => {
         const connection = await sharedConnection()

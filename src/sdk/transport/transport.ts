@@ -30,6 +30,8 @@ export type UploadOptions = BytesOptions & { readonly idempotencyKey?: string }
 export type Downloaded = { readonly bytes: Uint8Array<ArrayBuffer>; readonly checksum: string; readonly name: string | null }
 
 export type Transport = {
+  /** The server's address, for messages. */
+  readonly where?: string
   call(operation: string, input: object, options?: CallOptions): Promise<unknown>
   follow(operation: string, input: object, options?: FollowOptions): AsyncIterable<Followed>
   /** Only where bytes can be carried. */

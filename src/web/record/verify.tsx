@@ -55,7 +55,7 @@ export function VerifyResult({ checked }: { readonly checked: Checked }) {
           <h2>
             {valid
               ? isTask
-                ? `Verified: the record matches (${plural(events, 'event')})`
+                ? `${plural(events, 'event')} ${events === 1 ? 'rebuilds' : 'rebuild'} this task exactly`
                 : `Every one of ${plural(events, 'event')} is in its place`
               : 'The record was changed'}
           </h2>

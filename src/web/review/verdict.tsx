@@ -1,5 +1,5 @@
 // The verdict of a review: what was agreed, what one finds, and what must change. Drafts of comments go along with it.
-import { useState, type ReactNode } from 'react'
+import { useState } from 'react'
 import { useMutation } from '@tanstack/react-query'
 import { useLocation } from 'wouter'
 import { useCommands } from '../app/commands.ts'
@@ -46,10 +46,8 @@ type Props = {
   readonly drafts: readonly DraftComment[]
   readonly isVerified: boolean
   clear(): void
-  /** Verdicts on versions before this one. */
-  readonly earlier: ReactNode
 }
-export function VerdictPanel({ task, artifact, drafts, isVerified, clear, earlier }: Props) {
+export function VerdictPanel({ task, artifact, drafts, isVerified, clear }: Props) {
   const [verdict, setVerdict] = useState<Verdict | ''>('')
   const [changes, setChanges, clearChanges] = useDraft(`changes/${task.id}`, '')
   const [, go] = useLocation()
@@ -105,7 +103,6 @@ export function VerdictPanel({ task, artifact, drafts, isVerified, clear, earlie
   ])
   return (
     <aside className="verdict" aria-label="Your review">
-      {earlier}
       <Criteria task={task} />
       <section>
         <h2 className="h">Your verdict</h2>
@@ -114,7 +111,7 @@ export function VerdictPanel({ task, artifact, drafts, isVerified, clear, earlie
           value={verdict}
           onValue={(value) => setVerdict(value as Verdict)}
           options={[
-            { value: 'approved', words: 'Approve', note: isPlan ? 'The agent goes on with this plan.' : 'The task is done.' },
+            { value: 'approved', words: 'Approve', note: isPlan ? 'The work goes on by this plan.' : 'The task is completed.' },
             { value: 'changes_requested', words: 'Request changes', note: 'Back to the agent, with your comments.' },
             ...(isPlan ? [] : [{ value: 'rejected', words: 'Reject', note: 'The task ends as rejected.' }]),
           ]}
@@ -125,7 +122,7 @@ export function VerdictPanel({ task, artifact, drafts, isVerified, clear, earlie
         value={changes}
         onValue={setChanges}
         rows={4}
-        note="One change per line. The agent gets them as a list."
+        note="One change a line. The agent gets them as a list."
       />
       <section className="submit">
         <Refused error={submit.error} />

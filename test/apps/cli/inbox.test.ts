@@ -5,6 +5,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
+import { guardOf } from '#apps/cli/answer/guard.ts'
 import type { Client } from '#sdk/index.ts'
 import { until } from '../../support/as-processes/agents.ts'
 import { runInTerminal, runPiped, runShellInTerminal, type Press, type Ran } from '../../support/as-processes/cli.ts'
@@ -23,6 +24,7 @@ const asked = async (more: Partial<Asked>): Promise<string> =>
 const approving = (item: string, more: object = {}): Promise<string> => asked({ payload: { item, ...more } })
 const statusOf = async (request_id: string): Promise<string> => (await owner.execution.request.get({ request_id })).request.status
 const receiptOf = async (request_id: string): Promise<any> => (await owner.execution.request.get({ request_id })).receipt
+const phraseOf = async (request_id: string): Promise<string> => guardOf((await owner.execution.inbox.get({ request_id })).item).confirm!
 /** Nothing is left for the next test. */
 async function cleared(): Promise<void> {
   for (const { request_id, status } of (await owner.execution.inbox.list({})).items)
@@ -245,8 +247,8 @@ describe('inbox at a terminal', () => {
     const ran = await live([...read('1 open, 1 critical', 'q')])
     const frame = lastFrame(ran)
     for (const words of [
-      'Inbox of user_owner · 1 open, 1 critical',
-      '> !! approve    Wipe',
+      'Inbox of Owner · 1 open, 1 critical',
+      '> !! R3 approval   Wipe',
       'An agent asks: Robot (agent_robot), for Owner (user_owner)',
       'disk: sda',
       'The agent says:\n   │ It must be.',
@@ -339,7 +341,7 @@ describe('inbox at a terminal', () => {
       ['Fresh', 'q'],
     ])
     assert.equal(ran.code, 0, lastFrame(ran))
-    assert.match(lastFrame(ran), /\n> {4}approve {4}Mine .*completed by Owner *\n {2}!! approve {4}Fresh /, 'where it was, and chosen')
+    assert.match(lastFrame(ran), /\n> {7}approval {3}Mine .*completed by Owner *\n {2}!! {4}approval {3}Fresh /, 'where it was, and chosen')
     assert.equal((await receiptOf(first)).result, 'rejected')
   })
 
@@ -379,19 +381,20 @@ describe('inbox at a terminal', () => {
     assert.equal((await receiptOf(id)).result, 'approved')
   })
 
-  test('keys that come together, what is pasted and unknown sequences decide nothing; a great risk is asked twice', async () => {
+  test('keys that come together, what is pasted and unknown sequences decide nothing; a great risk needs its phrase', async () => {
     await cleared()
     const id = await asked({ risk: 'R4', payload: { item: 'Risky' } })
+    const phrase = await phraseOf(id)
     const ran = await live([
       ...read('Risky', 'aa'),
       ['', `${ESC}[200~a${ESC}[201~`],
       ['', `${ESC}[1;5a`],
       ...read('', 'a'),
-      ['Its risk is R4 of 5 (high). Approve?', 'n'],
-      ['> n', '\r'],
-      ['Nothing was answered', 'a'],
-      ['Its risk is R4 of 5 (high). Approve?', 'y'],
+      ['Its risk is R4 of 5 (high). Approve? Type ', 'y'],
       ['> y', '\r'],
+      ['Nothing was answered: that is not ', 'a'],
+      ['Its risk is R4 of 5 (high). Approve? Type ', phrase],
+      [`> ${phrase}`, '\r'],
       ['✔ approved', 'q'],
     ])
     assert.equal(ran.code, 0, lastFrame(ran))

@@ -2,14 +2,16 @@
 // the exit code.
 import { durationMs } from '#kernel/codec/timestamps.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { NotAnswered, ReceiptDoubted, type Answer, type AskedRequest } from '#sdk/await-answer.ts'
+import { Declined, NotAnswered, ReceiptDoubted, type Answer, type AskedRequest } from '#sdk/await-answer.ts'
+import type { CountersignError } from '#sdk/errors.ts'
+import { reasonOf } from '#sdk/retry-notice.ts'
 import { CliError, exits, Interrupted, usage, type Exit } from '../exit-codes.ts'
 import { flag, objectIn, type Flag, type Given } from '../derive/flags.ts'
 import type { Remote } from '../remote/remote.ts'
 import { writeJson } from '../output/render.ts'
 import { spec, type Context, type Spec } from '../derive/command.ts'
-import { startProgress } from '../terminal.ts'
-import { escapeControl, inertLines } from '../output/safe-text.ts'
+import { columnsOf, startProgress } from '../terminal.ts'
+import { escapeControl, inertLines, ownLines } from '../output/safe-text.ts'
 
 const waiting: readonly Flag[] = [
   flag('withdraw', null, 'withdraw the request when you end this command before there is an answer'),
@@ -55,28 +57,32 @@ const decide = spec('ask decide', 'Ask a person to choose; the option that they 
     }),
 })
 
-const approve = spec('ask approve', 'Ask a person for a yes; `approved` or `rejected` is printed, and rejected is exit code 5.', {
-  positionals: [first('item', 'the thing to approve')],
-  flags: [
-    flag('details', 'json', 'everything that they should know, as a JSON object'),
-    flag('details-schema', 'json', 'a JSON Schema: they may edit the details within it; --json shows those as receipt.edited'),
-    flag('reject-requires-reason', null, 'a no must say why'),
-    flag('scope', 'text', 'the scope of a grant that may answer it'),
-    ...common,
-  ],
-  examples: [
-    `countersign ask approve 'Deploy v2' --details '{"sha":"1f0c"}' && ./deploy.sh`,
-    "countersign ask approve 'Delete the old backups' --risk R4 --reject-requires-reason --key backups/2026-11",
-  ],
-  run: (context, given) =>
-    ask(context, given, 'APPROVE', {
-      item: given.get('item'),
-      details: objectIn(given, 'details'),
-      details_schema: objectIn(given, 'details-schema'),
-      reject_requires_reason: given.get('reject-requires-reason'),
-      scope: given.get('scope'),
-    }),
-})
+const approve = spec(
+  'ask approve',
+  'Ask a person for a yes; `approved` or `rejected` is printed, and a no, or a declined question, is exit code 5.',
+  {
+    positionals: [first('item', 'the thing to approve')],
+    flags: [
+      flag('details', 'json', 'everything that they should know, as a JSON object'),
+      flag('details-schema', 'json', 'a JSON Schema: they may edit the details within it; --json shows those as receipt.edited'),
+      flag('reject-requires-reason', null, 'a no must say why'),
+      flag('scope', 'text', 'the scope of a grant that may answer it'),
+      ...common,
+    ],
+    examples: [
+      `countersign ask approve 'Deploy v2' --details '{"sha":"1f0c"}' && ./deploy.sh`,
+      "countersign ask approve 'Delete the old backups' --risk R4 --reject-requires-reason --key backups/2026-11",
+    ],
+    run: (context, given) =>
+      ask(context, given, 'APPROVE', {
+        item: given.get('item'),
+        details: objectIn(given, 'details'),
+        details_schema: objectIn(given, 'details-schema'),
+        reject_requires_reason: given.get('reject-requires-reason'),
+        scope: given.get('scope'),
+      }),
+  },
+)
 
 const provide = spec('ask provide', 'Ask a person for a value that only they have; it is printed.', {
   positionals: [first('prompt', 'the thing that is needed')],
@@ -172,14 +178,24 @@ async function outcome(context: Context, given: Given, remote: Remote, id: strin
   const { io, paintErr } = context
   const isQuiet = given.get('quiet') === true || context.json
   const whom = request?.assigned_to ? ` for ${escapeControl(request.assigned_to)}` : ''
-  if (!isQuiet) io.err.write(`${paintErr('dim', `${escapeControl(id)} waits${whom} in the inbox; Ctrl-C ends the waiting`)}\n`)
+  const waits = ownLines(
+    `${id} waits${whom} in the inbox; Ctrl-C ends the waiting`,
+    io.err.isTTY === true ? columnsOf(io.err) : Number.MAX_SAFE_INTEGER,
+  )
+  if (!isQuiet) io.err.write(`${waits.map((line) => paintErr('dim', line)).join('\n')}\n`)
   const progress = isQuiet ? null : startProgress(io.err, `waiting${whom}`)
   const leaving = new AbortController()
   const leave = (): void => leaving.abort()
   process.once('SIGINT', leave)
   process.once('SIGTERM', leave)
   try {
-    const options = { signal: leaving.signal, cancelOnAbort: given.get('withdraw') === true }
+    let isAway = false
+    const onRetry = (error: CountersignError): void => {
+      if (!isAway && !isQuiet)
+        io.err.write(`${paintErr('yellow', `cannot reach ${remote.where}: ${escapeControl(reasonOf(error))}; trying again`)}\n`)
+      isAway = true
+    }
+    const options = { signal: leaving.signal, cancelOnAbort: given.get('withdraw') === true, onRetry }
     const answer = await remote.asking((hxp) => hxp.outcome(id, options))
     progress?.stop()
     return answered(context, answer, isQuiet)
@@ -214,9 +230,13 @@ function answered(context: Context, { result, reason, edited, receipt, request, 
   return isNo ? exits.rejected : exits.ok
 }
 
-function unanswered(context: Context, { status, reason, request, receipt, message }: NotAnswered, isQuiet: boolean): Exit {
-  if (context.json) writeJson(context, { request_id: request.id, status, result: null, reason, receipt })
-  else if (!isQuiet) context.io.err.write(`${context.paintErr('yellow', '!')} ${escapeControl(message)}\n`)
+function unanswered(context: Context, error: NotAnswered, isQuiet: boolean): Exit {
+  const { status, reason, request, receipt, message } = error
+  const isDeclined = error instanceof Declined
+  if (context.json) writeJson(context, { request_id: request.id, status: isDeclined ? 'declined' : status, result: null, reason, receipt })
+  else if (!isQuiet)
+    context.io.err.write(`${context.paintErr(isDeclined ? 'red' : 'yellow', isDeclined ? '✖' : '!')} ${escapeControl(message)}\n`)
+  if (isDeclined) return exits.rejected
   return status === 'cancelled' ? exits.withdrawn : exits.unanswered
 }
 

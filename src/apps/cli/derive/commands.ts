@@ -12,7 +12,8 @@ import { doctorSpec } from '../commands/doctor.ts'
 import { streamSpec, taskFollow } from '../commands/follow.ts'
 import { permissionsSpec } from '../harness/permissions.ts'
 import { firstWords } from './help.ts'
-import { inboxAnswers, inboxGetSpec, inboxResolveSpec, inboxSpecs } from '../commands/inbox.ts'
+import { checkpointResolveSpec, inboxResolveSpec, requestResolveSpec } from '../answer/guarded-commands.ts'
+import { inboxAnswers, inboxGetSpec, inboxSpecs } from '../commands/inbox.ts'
 import { loginSpecs } from '../commands/login.ts'
 import { receiptSpecs } from '../commands/receipt.ts'
 import { reviewSpecs } from '../commands/review.ts'
@@ -70,9 +71,11 @@ const special: Readonly<Record<string, Special>> = {
   'collaboration/audit.export': exportSpec,
   'collaboration/audit.replay': replaySpec,
   'collaboration/audit.verify': verifySpec,
+  'collaboration/checkpoint.resolve': checkpointResolveSpec,
   'execution/inbox.get': inboxGetSpec,
   'execution/inbox.list': inboxSpecs,
   'execution/inbox.resolve': inboxResolveSpec,
+  'execution/request.resolve': requestResolveSpec,
 }
 
 function specFor(protocol: Protocol, op: Operation): Spec | Spec[] {

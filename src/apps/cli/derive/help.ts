@@ -32,7 +32,7 @@ Examples:
   countersign audit verify                       check the record
 
 \`countersign help <noun> <verb>\` tells more. Exit codes: 0 done, 1 refused or not in order, 2 not understood, 3 server not reachable,
-4 no valid key; of \`ask\` also 5 rejected, 6 nobody answered in time, 7 withdrawn.
+4 no valid key; of \`ask\` also 5 rejected or declined, 6 nobody answered in time, 7 withdrawn.
 `
 
 /** `assign <task_id> <assignee>`: what must be given, and nothing of what may be. */

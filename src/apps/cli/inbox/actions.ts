@@ -1,24 +1,38 @@
 // Actions of the inbox, each from a key to an answer: what has to be asked first, what is sent, and what is said when the server says no.
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { CliError, exits } from '../exit-codes.ts'
-import { cardIn, choicesOf, isOpen, riskOf, type Style } from './card.ts'
-import { scopeIn, verdictOf } from './keyboard-help.ts'
+import { endsTask, isPhrase, phraseFor, riskWords } from '../answer/guard.ts'
+import { isVerdictWord } from '../answer/words.ts'
+import { cardIn, choicesOf, isOpen, type Style } from './card.ts'
+import { isFile, scopeIn, verdictOf } from './keyboard-help.ts'
 import type { Items } from './list.ts'
 import type { Line } from '../input/line-editor.ts'
 import type { Remote } from '../remote/remote.ts'
+import { escapeControl } from '../output/safe-text.ts'
 import { untilOf } from '../input/parse-when.ts'
 
 /** A line that somebody types, and what becomes of it. */
-export type Prompt = { readonly label: string; line: Line; readonly hidden: boolean; done(text: string): void | Promise<void> }
+export type Prompt = {
+  readonly label: string
+  line: Line
+  readonly hidden: boolean
+  /** One key answers it: y, or anything else. */
+  readonly isKey: boolean
+  done(text: string): void | Promise<void>
+}
 
 export type Stage = {
   readonly items: Items
   tell(text: string, style?: Style): void
   ask(label: string, done: Prompt['done'], hidden?: boolean): void
+  /** Asks for y or n, by one key. */
+  askKey(label: string, done: Prompt['done']): void
   /** Does it, draws, and says what went wrong. */
   attempt(work: () => Promise<void>): Promise<void>
   /** Somebody has answered here. */
   answered(item: Item, words: string): void
+  /** Sends the bytes of a file that was asked for; the answer refers to them. */
+  upload(item: Item, path: string): Promise<unknown>
   /** Gives the terminal away and takes it back. */
   aside<T>(work: () => Promise<T>): Promise<T>
 }
@@ -38,23 +52,28 @@ export type Answers = {
   shownAgain(item: Item, error: CliError): Promise<void>
 }
 
-const isGrave = ({ risk }: Item): boolean => risk === 'R4' || risk === 'R5'
-const endsTask = (item: Item, result: string): boolean => result === 'rejected' && item.kind !== 'request' && item.task_id !== null
 /** Why it is asked twice; null: it is not. */
-export function warningFor(item: Item, result: string): string | null {
-  if (result === 'approved' && isGrave(item)) return `Its risk is ${riskOf(item.risk!)}.`
-  return endsTask(item, result) ? `Reject: ${item.effects.reject}.` : null
-}
+export const warningFor = (item: Item, result: unknown): string | null =>
+  endsTask(item, result) ? `${endingWords(item)}: ${item.effects.reject}.` : null
+const endingWords = ({ kind }: Item): string => (kind === 'escalation' || kind === 'interrupt' ? 'End the task' : 'Reject')
 /** The reason that is asked for before the answer counts; null: none. */
 export function reasonFor(item: Item, result: string): string | null {
   if (result === 'changes_requested') return 'Changes to make? The agent gets them.'
   return result === 'rejected' && cardIn(item).payload.reject_requires_reason === true ? 'Why not? The agent requires a reason.' : null
 }
 
-/** An act that cannot be taken back is asked twice. */
-export function sure({ ask, tell }: Stage, warning: string | null, question: string, then: () => Promise<void>): void {
+type Doubt = { readonly item: Item; readonly result: unknown; readonly warning?: string | null; readonly question: string }
+/** An act that cannot be taken back is asked twice: from R4 on by the phrase of the item, otherwise by y or n. */
+export function sure({ ask, askKey, tell }: Stage, { item, result, question, ...doubt }: Doubt, then: () => Promise<void>): void {
+  const warning = doubt.warning === undefined ? warningFor(item, result) : doubt.warning
+  const phrase = phraseFor(item, result)
+  const shown = JSON.stringify(escapeControl(phrase ?? ''))
+  if (phrase !== null)
+    return ask(`${riskWords(item)}. ${warning === null ? '' : `${warning} `}${question} Type ${shown} to confirm`, (text) =>
+      isPhrase(phrase, text) ? then() : tell(`Nothing was answered: that is not ${shown}`, 'red'),
+    )
   if (warning === null) return void then()
-  ask(`${warning} ${question} (y or n)`, (text) => (isYes(text) ? then() : tell('Nothing was answered')))
+  askKey(`${warning} ${question} (y or n)`, (text) => (isYes(text) ? then() : tell('Nothing was answered')))
 }
 export const isYes = (text: string): boolean => /^y(es)?$/i.test(text.trim())
 
@@ -79,12 +98,11 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
     }
   }
 
-  async function send(item: Item, { result, reason, words }: Reply): Promise<void> {
-    const { request_id, digest } = item
+  async function send(item: Item, words: string, operation: string, input: object): Promise<void> {
+    const { request_id } = item
     try {
-      const input = { request_id, digest, result, ...(reason === undefined ? {} : { reason }) }
-      const answer: { receipt?: unknown } = await remote.call('execution/request.resolve', input)
-      const done = answer.receipt ? words : `${words}, your vote`
+      const answer: { request?: unknown; receipt?: unknown } = await remote.call(operation, input)
+      const done = answer.receipt || answer.request === undefined ? words : `${words}, your vote`
       items.mark(request_id, done)
       answered(item, done)
       await items.reload(request_id)
@@ -93,7 +111,32 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
       await shownAgain(item, error)
     }
   }
-  const sending = (item: Item, reply: Reply): Promise<void> => attempt(() => busily(() => send(item, reply)))
+  const calling = (item: Item, words: string, operation: string, input: object): Promise<void> =>
+    attempt(() => busily(() => send(item, words, operation, input)))
+  const sending = (item: Item, { result, reason, words }: Reply): Promise<void> => {
+    const { request_id, digest } = item
+    return calling(item, words, 'execution/request.resolve', { request_id, digest, result, ...(reason === undefined ? {} : { reason }) })
+  }
+
+  /** Every way to say something that goes along: without a word nothing happens. */
+  function saying(label: string, then: (text: string) => void | Promise<void>): void {
+    ask(label, (text) => (text.trim() === '' ? tell('Nothing was answered') : then(text.trim())))
+  }
+  const declining = (item: Item): void =>
+    saying('Why do you decline it? The agent and the record get it.', (reason) =>
+      calling(item, 'declined', 'execution/request.decline', { request_id: item.request_id, digest: item.digest, reason }),
+    )
+  const telling = (item: Item): void =>
+    saying('Tell the agent what to do; it goes on with that.', (reason) =>
+      sure(stage, { item, result: 'approved', question: 'Tell it?' }, () => sending(item, { result: 'approved', words: 'told', reason })),
+    )
+  function handing(item: Item): void {
+    if (item.task_id === null) return tell('It belongs to no task: there is nothing to hand over', 'red')
+    saying('Hand the task to which agent? Its id, such as agent_kim', (typed) => {
+      const assignee = typed.startsWith('agent_') ? typed : `agent_${typed}`
+      return calling(item, `handed to ${assignee}`, 'collaboration/task.reassign', { task_id: item.task_id, assignee })
+    })
+  }
 
   async function shownAgain({ request_id }: Item, error: CliError): Promise<void> {
     const now = await items.reload(request_id)
@@ -104,9 +147,9 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
 
   function judging(item: Item, key: string, result: string): void {
     const answer = (reason?: string): Promise<void> => sending(item, { result, words: result, ...(reason === undefined ? {} : { reason }) })
-    const question = result === 'approved' ? 'Approve?' : result === 'rejected' ? 'Reject?' : 'Request changes?'
+    const question = result === 'approved' ? 'Approve?' : result === 'rejected' ? `${endingWords(item)}?` : 'Request changes?'
     const required = reasonFor(item, result)
-    const go = (reason?: string): void => sure(stage, warningFor(item, result), question, () => answer(reason))
+    const go = (reason?: string): void => sure(stage, { item, result, question }, () => answer(reason))
     if (required === null && key === key.toLowerCase()) return go()
     ask(required ?? 'Why? The agent and the record get it.', (text) => {
       if (text.trim() !== '') return go(text)
@@ -117,14 +160,20 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
   function choosing(item: Item, key: string): void {
     const result = choicesOf(item)[Number(key) - 1]!
     if (item.kind === 'review') return judging(item, key, String(result))
-    void sending(item, { result, words: `answered ${JSON.stringify(result)}` })
+    sure(stage, { item, result, question: `Answer ${JSON.stringify(result)}?` }, () =>
+      sending(item, { result, words: `answered ${JSON.stringify(result)}` }),
+    )
   }
 
   function providing(item: Item): void {
     const { sensitive = false, validation } = cardIn(item).payload
     const values = validation?.multiple === true ? (validation.allowed_values ?? []) : []
     if (values.length > 0) tell(values.map((value, i) => `${i + 1} ${value}`).join('  '))
-    const then = (result: unknown): Promise<void> => sending(item, { result, words: 'provided' })
+    const then = (result: unknown): void => {
+      // A word that answers other items is no value unless somebody says so.
+      const warning = typeof result === 'string' && isVerdictWord(result) ? `The agent would get the word "${result}" as the value.` : null
+      sure(stage, { item, result, warning, question: 'Send it?' }, () => sending(item, { result, words: 'provided' }))
+    }
     const done = (text: string): void | Promise<void> => {
       if (text === '') return tell('Nothing was answered')
       if (values.length === 0) return then(text)
@@ -134,6 +183,14 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
     ask(`Your answer${values.length > 0 ? ' (numbers such as 1,3)' : ''}${sensitive ? ' (not shown)' : ''}`, done, sensitive)
   }
 
+  const sendingFile = (item: Item): void =>
+    saying('Path of the file', (path) =>
+      attempt(async () => {
+        const result = await stage.upload(item, path)
+        sure(stage, { item, result, question: 'Send it?' }, () => sending(item, { result, words: 'provided a file' }))
+      }),
+    )
+
   return {
     get isBusy() {
       return isBusy
@@ -142,7 +199,10 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
     shownAgain,
     answer(item, key) {
       const result = verdictOf(item, key.toLowerCase())
-      if (key === 'p') providing(item)
+      if (key === 'p') isFile(item) ? sendingFile(item) : providing(item)
+      else if (key === 'd') declining(item)
+      else if (key === 't') telling(item)
+      else if (key === 'h') handing(item)
       else if (result !== undefined) judging(item, key, result)
       else choosing(item, key)
     },

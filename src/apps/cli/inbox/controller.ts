@@ -53,6 +53,7 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
   let mode: View['mode'] = 'list'
   let scroll = 0
   let prompt: Prompt | null = null
+  let wasKey = false
   let choosing: Choosing | null = null
   let message: View['message'] = null
   let frame: Frame | null = null
@@ -128,12 +129,14 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
     items,
     tell,
     attempt,
-    ask: (label, done, hidden = false) => void (prompt = { label, line: newLine(''), hidden, done }),
+    ask: (label, done, hidden = false) => void (prompt = { label, line: newLine(''), hidden, isKey: false, done }),
+    askKey: (label, done) => void (prompt = { label, line: newLine(''), hidden: false, isKey: true, done }),
     answered({ title, request_id }, words) {
       said.push(`${paint('green', '✔')} ${escapeControl(words)}: ${escapeControl(title)} (${escapeControl(request_id)})\n`)
       tell(`✔ ${words}: ${title}`, 'green')
       moveOn(request_id)
     },
+    upload: ({ request_id }, path) => terminal.upload(request_id, path),
     async aside(work) {
       isAside = true
       try {
@@ -200,9 +203,7 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
     if (key === '+') return isGrantable(item) ? answers.grant(item) : tell('A grant is for what an agent wants to do in a task')
     if (!answersWith(item, key)) {
       const words = answersOf(item).map(([one, does]) => `${one} ${does}`).join(', ') // prettier-ignore
-      return tell(
-        words === '' ? 'It takes a file: `countersign inbox answer <id> --file <path>` sends one' : `Keys for this item: ${words}`,
-      )
+      return tell(`Keys for this item: ${words}`)
     }
     if (!isRead(item)) return
     if (key === 'x') choosing = { item, at: 0, chosen: new Set() }
@@ -237,7 +238,13 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
 
   function type(own: Prompt, key: Key): void {
     if (key.name === 'esc') prompt = null
-    else if (key.name === 'enter') {
+    else if (own.isKey) {
+      // An Enter behind the y, as at other prompts, is not for what comes next.
+      wasKey = true
+      prompt = null
+      message = null
+      void own.done(key.name === 'character' ? key.text : '')
+    } else if (key.name === 'enter') {
       prompt = null
       message = null
       void own.done(own.line.text)
@@ -253,6 +260,9 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
   }
 
   function press(key: Key, isAlone: boolean): void {
+    const isBehind = wasKey && key.name === 'enter'
+    wasKey = false
+    if (isBehind) return
     if (key.name === 'ctrl-c' || (key.name === 'ctrl-d' && prompt === null)) return leave(exits.ok)
     if (key.name === 'ctrl-z') return void stage.aside(terminal.suspend).then(refresh)
     if (prompt !== null) return type(prompt, key)
@@ -270,12 +280,12 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
     else if (name === '/') filtering()
     else if (name === 'ctrl-l') void search(items.filter.text)
     // Several keys at once are no single-key answer.
-    else if (isAlone && /^[1-9aArRcxepms+]$/.test(name)) answering(name)
+    else if (isAlone && /^[1-9aArRcdehmpstx+]$/.test(name)) answering(name)
   }
   const open = (next: View['mode']): void => void ([mode, scroll] = [next, 0])
   function filtering(): void {
     const label = 'Filter: words, kind:review priority:high agent:… @saved; empty: everything'
-    prompt = { label, line: newLine(items.filter.text), hidden: false, done: search }
+    prompt = { label, line: newLine(items.filter.text), hidden: false, isKey: false, done: search }
   }
 
   const refresh = (): Promise<void> =>

@@ -13,7 +13,7 @@ import { checkpointOf } from '#protocols/execution/mirror/ids.ts'
 import { deliveredOf, isTooLong } from './deliverable.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import { jsonFrom } from '../derive/flags.ts'
-import { isYes, sure, warningFor, type Answers, type Stage } from './actions.ts'
+import { isYes, sure, type Answers, type Stage } from './actions.ts'
 import { stateIn } from './card.ts'
 import { evidenceIn, hasSchema, type EditedArtifact } from './keyboard-help.ts'
 import type { Remote } from '../remote/remote.ts'
@@ -71,9 +71,9 @@ export function approveSome(remote: Remote, stage: Stage, answers: Answers, item
   const words = chosen.length === 0 ? `denied all ${of} actions` : `approved ${chosen.length} of ${of} actions`
   const how = (checkpoint: Checkpoint): Promise<Approval> =>
     Promise.resolve({ approved_actions: chosen.map((at) => checkpoint.proposed_actions[at]!.id) })
-  sure(stage, `${chosen.length} of ${of} actions may be taken, ${denied} denied.`, 'Answer so?', () =>
-    approve(remote, stage, answers, item, words, how),
-  )
+  const warning = `${chosen.length} of ${of} actions may be taken, ${denied} denied.`
+  const result = chosen.length === 0 ? 'rejected' : 'approved'
+  sure(stage, { item, result, warning, question: 'Answer so?' }, () => approve(remote, stage, answers, item, words, how))
 }
 
 /** Opens the state, or else the artifact, in the person's editor. */
@@ -89,7 +89,7 @@ export async function editAndApprove(remote: Remote, stage: Stage, answers: Answ
     if (after === before) return tell('Nothing was changed, and nothing was answered')
     const how = hasState ? statePatch(checkpoint.state_shown, after) : newVersion(remote, item, evidence!, after)
     const words = hasState ? 'approved with an edited state' : 'approved with an edited artifact'
-    sure(stage, warningFor(item, 'approved') ?? 'Your changes go along.', 'Approve?', () =>
+    sure(stage, { item, result: 'approved', warning: 'Your changes go along.', question: 'Approve?' }, () =>
       approve(remote, stage, answers, item, words, how),
     )
   })
@@ -99,7 +99,7 @@ type Editable = { readonly details?: Record<string, unknown>; readonly details_s
 
 /** X33: the details in the editor, held against the schema there and then; each field that changed is shown before anything is sent. */
 async function editDetails(remote: Remote, stage: Stage, answers: Answers, item: Item, env: NodeJS.ProcessEnv): Promise<void> {
-  const { tell, ask, aside, attempt, items, answered } = stage
+  const { tell, askKey, aside, attempt, items, answered } = stage
   const { request_id, digest } = item
 
   async function send(edited: unknown): Promise<void> {
@@ -119,14 +119,14 @@ async function editDetails(remote: Remote, stage: Stage, answers: Answers, item:
     const left = await aside(() => editedIn(env, text, 'details.json'))
     const { edited, problem } = fitting(left, details_schema)
     if (problem !== null)
-      return ask(`Not sent: ${problem}. Edit again? (y or n)`, (said) =>
+      return askKey(`Not sent: ${problem}. Edit again? (y or n)`, (said) =>
         isYes(said) ? attempt(() => edit(left, { details, details_schema })) : tell('Nothing was answered'),
       )
     const changes = changesIn(details, edited)
     if (changes.length === 0) return tell('Nothing was changed, and nothing was answered')
     const more = changes.length > CHANGES_SHOWN_MAX ? [`and ${changes.length - CHANGES_SHOWN_MAX} more fields`] : []
-    const lines = [...changes.slice(0, CHANGES_SHOWN_MAX), ...more, ...[warningFor(item, 'approved')].filter((one) => one !== null)]
-    sure(stage, `Changed:\n${lines.join('\n')}\n`, 'Approve so?', () => attempt(() => answers.busily(() => send(edited))))
+    const warning = `Changed:\n${[...changes.slice(0, CHANGES_SHOWN_MAX), ...more].join('\n')}\n`
+    sure(stage, { item, result: 'approved', warning, question: 'Approve so?' }, () => attempt(() => answers.busily(() => send(edited))))
   }
 
   await attempt(async () => {

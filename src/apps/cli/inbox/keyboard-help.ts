@@ -1,5 +1,6 @@
 // The keys of the inbox: those that answer an item, the line of hints below the list, and the help.
 import type { Item } from '#protocols/execution/inbox/item.ts'
+import { isDeclinable, endsTask } from '../answer/guard.ts'
 import { cardIn, choicesOf, isOpen, proposedIn, stateIn } from './card.ts'
 import type { View } from './screen.ts'
 import { widthOf } from '../output/safe-text.ts'
@@ -44,20 +45,26 @@ export function answersOf(item: Item): readonly Hint[] {
   if (!isOpen(item)) return []
   const choices = choicesOf(item).length
   const actions = proposedIn(item).length
+  const no: readonly Hint[] = isDeclinable(item) ? [['d', 'decline']] : []
+  if (item.kind === 'escalation')
+    return [['t', 'tell the agent'], ['h', 'hand to another agent'], ['r', 'end the task'], ['a', 'let it go on'], ...no]
+  if (item.kind === 'interrupt') return [['a', 'let it go on'], ['r', 'end the task'], ...no]
   if (item.action === 'APPROVE')
     return [
       ['a', actions > 0 ? 'approve all' : 'approve'],
       ...(actions > 0 ? [['x', 'approve some'] as const] : []),
       ...(isEditable(item) ? [['e', 'edit'] as const] : []),
-      ['r', 'reject'],
+      ['r', endsTask(item, 'rejected') ? 'reject and end the task' : 'reject'],
+      ...no,
     ]
   if (item.kind === 'review') {
     const words = { a: 'approve', c: 'request changes', r: 'reject' } as const
     return Object.entries(words).filter(([key]) => verdictOf(item, key) !== undefined)
   }
-  if (choices > 0) return [[choices === 1 ? '1' : `1-${Math.min(9, choices)}`, 'choose']]
-  return item.action === 'DECIDE' || cardIn(item).payload.input_type === 'file' ? [] : [['p', 'provide']]
+  if (choices > 0) return [[choices === 1 ? '1' : `1-${Math.min(9, choices)}`, 'choose'], ...no]
+  return item.action === 'DECIDE' ? no : [['p', isFile(item) ? 'send a file' : 'provide'], ...no]
 }
+export const isFile = (item: Item): boolean => cardIn(item).payload.input_type === 'file'
 
 /** Whether a key answers an item. */
 export function answersWith(item: Item, key: string): boolean {
@@ -132,12 +139,14 @@ export const HELP: readonly string[] = [
   '↑ ↓ j k      choose an item; scroll an open one',
   'g G          first, last (Home, End);  PgUp PgDn  a page',
   'enter        open it to read all of it;  esc  back',
-  'a r          approve, reject;  A R  with a reason',
+  'a r          approve or let it go on, reject or end;  A R  with a reason',
   'c            request changes (reviews)',
   'x            approve some of the proposed actions; the rest is denied',
   'e            edit the details, the state or the artifact, and approve it so',
   '1-9          choose that option',
-  'p            provide a value; a secret is not shown',
+  'p            provide a value, or a file by its path; a secret is not shown',
+  'd            decline: give no answer and say why',
+  't h          an escalation: tell the agent; hand the task to another agent',
   '+            allow a scope beforehand for the task; a preview comes first',
   'm            ask the agent something before you decide',
   's            snooze: 30m, 2h, 1d, tomorrow, or a time',

@@ -1,6 +1,7 @@
 // The inbox on a real terminal: raw keys in, pictures out, news from the server, and the terminal as it was when it is over.
 import { setTimeout as wait } from 'node:timers/promises'
 import { CliError, exits, type Exit } from '../exit-codes.ts'
+import { sentFile } from '../commands/artifact.ts'
 import type { Stage } from './actions.ts'
 import { createDesk, type Desk } from './controller.ts'
 import { filterOf, personIn, type Query } from './filter.ts'
@@ -25,13 +26,16 @@ export type Terminal = {
   size(): Size
   write(text: string): void
   aside: Stage['aside']
+  upload(request_id: string, path: string): Promise<unknown>
   /** Stops until the shell lets it go on; the terminal is given away first. */
   suspend(): Promise<void>
 }
 
-export async function liveInbox({ io, paint }: Context, remote: Remote, query: Query): Promise<Exit> {
+export async function liveInbox(context: Context, remote: Remote, query: Query): Promise<Exit> {
+  const { io, paint } = context
   const screen = io.out as NodeJS.WriteStream
-  const { id: who }: { id: string } = await remote.call('identity/me.get', {})
+  const me: { id: string; name: string | null } = await remote.call('identity/me.get', {})
+  const who = me.name ?? me.id
   let desk: Desk | null = null
   const items = createItems(remote, filterOf(query), () => desk?.draw())
   const leaving = new AbortController()
@@ -68,6 +72,8 @@ export async function liveInbox({ io, paint }: Context, remote: Remote, query: Q
         on()
       }
     },
+    // Its progress would be drawn over the screen.
+    upload: (request_id, path) => sentFile({ ...context, io: { ...io, err: { write: () => undefined } } }, request_id, path),
     async suspend() {
       // The shell that started this sees its whole job stop; `fg` goes on below.
       process.kill(0, 'SIGTSTP')

@@ -1,8 +1,8 @@
 // One answer for several marked items: each is sent with the digest of what was shown, and each has an outcome of its own.
 import { limits } from '#kernel/limits.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
+import { guardOf } from '../answer/guard.ts'
 import { reasonFor, sure, warningFor, type Answers, type Stage } from './actions.ts'
-import { riskOf } from './card.ts'
 import { verdictOf } from './keyboard-help.ts'
 import type { Remote } from '../remote/remote.ts'
 
@@ -16,6 +16,9 @@ export function answerMany(remote: Remote, stage: Stage, answers: Answers, marke
   const lower = key.toLowerCase()
   const foreign = marked.find((item) => verdictOf(item, lower) === undefined)
   if (foreign !== undefined) return tell(`Not answered: "${foreign.title}" takes another answer; unmark it with space`, 'red')
+  const guarded = marked.find((item) => guardOf(item).batch !== null)
+  if (guarded !== undefined)
+    return tell(`Not answered: "${guarded.title}" goes alone: ${guardOf(guarded).batch}; unmark it with space`, 'red')
   const result = verdictOf(marked[0]!, lower)!
 
   async function send(reason: string | undefined): Promise<void> {
@@ -43,15 +46,10 @@ export function answerMany(remote: Remote, stage: Stage, answers: Answers, marke
   }
 
   const go = (reason?: string): void => {
-    const warned = marked.filter((item) => warningFor(item, result) !== null)
-    const worst = marked
-      .map(({ risk }) => risk ?? 'R1')
-      .toSorted()
-      .at(-1)!
-    const ends = result === 'rejected' ? ` ${counted(warned.length)} would end a task.` : ` The greatest risk is ${riskOf(worst)}.`
-    const warning = warned.length === 0 ? null : `${counted(marked.length)}.${ends}`
+    const warned = marked.filter((item) => warningFor(item, result) !== null).length
+    const warning = warned === 0 ? null : `${counted(marked.length)}. ${counted(warned)} would end a task.`
     const question = result === 'approved' ? 'Approve all of them?' : 'Reject all of them?'
-    sure(stage, warning, question, () => attempt(() => answers.busily(() => send(reason))))
+    sure(stage, { item: marked[0]!, result, warning, question }, () => attempt(() => answers.busily(() => send(reason))))
   }
   const required = marked.map((item) => reasonFor(item, result)).find((words) => words !== null) ?? null
   if (required === null && key === lower) return go()

@@ -2,6 +2,7 @@
 // else, so that it can be drawn at any size at any time.
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import type { Delivered } from './deliverable.ts'
+import { asksOf } from '../answer/words.ts'
 import { actionLines, ageOf, cardLines, deadlineOf, isOpen, proposedIn, spanOf, type Line, type Style } from './card.ts'
 import type { Choosing } from './choose-actions.ts'
 import { HELP, hintsOf } from './keyboard-help.ts'
@@ -154,7 +155,7 @@ function choiceLines({ item, at, chosen }: Choosing, columns: number, room: numb
 // --- The list --------------------------------------------------------------------------------------------------------------
 
 const priorities = { critical: '!!', high: '! ', normal: '  ', low: '- ' } as const
-const [KIND_COLUMNS, AGENT_COLUMNS, WHEN_COLUMNS] = [10, 16, 9]
+const [RISK_COLUMNS, KIND_COLUMNS, AGENT_COLUMNS, WHEN_COLUMNS] = [2, 10, 16, 9]
 const WIDE = 60
 
 function listLines(view: View, count: number, columns: number, now: number): Line[] {
@@ -172,8 +173,8 @@ function whenOf(item: Item, now: number): string {
 
 function rowOf(view: View, item: Item, isChosen: boolean, columns: number, now: number): Line {
   const mark = view.list.marks.get(item.request_id) ?? (isOpen(item) ? null : item.status)
-  const kind = item.kind === 'request' ? item.action.toLowerCase() : item.kind
-  const begin = `${isChosen ? '>' : ' '}${view.list.picked.has(item.request_id) ? '*' : ' '}${priorities[item.priority]} ${padToWidth(escapeControl(kind), KIND_COLUMNS)} `
+  const marks = `${isChosen ? '>' : ' '}${view.list.picked.has(item.request_id) ? '*' : ' '}${priorities[item.priority]}`
+  const begin = `${marks} ${padToWidth(escapeControl(item.risk ?? ''), RISK_COLUMNS)} ${padToWidth(escapeControl(asksOf(item)), KIND_COLUMNS)} `
   const agent = escapeControl(item.agent.name ?? item.agent.id)
   const isWide = columns >= WIDE
   const width = isWide ? AGENT_COLUMNS + 1 + WHEN_COLUMNS : WHEN_COLUMNS

@@ -103,6 +103,7 @@ async function opened(order: number[]): Promise<World> {
     write: (text) => void (drawn = stripVTControlCharacters(text)),
     aside: (work) => work(),
     suspend: () => Promise.resolve(),
+    upload: () => Promise.reject(new Error('no files here')),
   })
   desk.draw()
   return Object.assign(known, {

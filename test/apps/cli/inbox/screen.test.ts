@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
+import { guardOf } from '#apps/cli/answer/guard.ts'
 import { createKeys, type Key } from '#apps/cli/input/keyboard.ts'
 import { editLine, newLine } from '#apps/cli/input/line-editor.ts'
 import { patchOf } from '#apps/cli/inbox/edit.ts'
@@ -65,7 +66,7 @@ describe('the inbox at a terminal', () => {
     assert.equal(ran.code, 0, lastFrame(ran))
     const found = framesIn(ran).find((frame) => frame.includes('1 with filter: NEEDLE'))!
     assert.match(found, /131 open/)
-    assert.match(found, /\n> +- +approve +The needle|\n> -  approve +The needle/)
+    assert.match(found, /\n> +- +approval +The needle/)
     assert.ok(
       framesIn(ran).every((frame) => !/\d\+ open|of \d+\+/.test(frame)),
       'no number is a guess',
@@ -103,7 +104,7 @@ describe('the inbox at a terminal', () => {
         read('Still here', ''),
         ['', () => cut.close()],
         ['DISCONNECTED', () => cut.open()],
-        ['Inbox of user_owner · 1 open', () => approving('New')],
+        ['Inbox of Owner · 1 open', () => approving('New')],
         ['2 open', 'q'],
       ],
       { url: cut.url },
@@ -112,7 +113,7 @@ describe('the inbox at a terminal', () => {
     assert.equal(ran.code, 0, lastFrame(ran))
     assert.match(
       framesIn(ran).find((frame) => frame.includes('DISCONNECTED'))!,
-      /^DISCONNECTED \d+s, trying again · Inbox of user_owner/,
+      /^DISCONNECTED \d+s, trying again · Inbox of Owner/,
     )
     assert.doesNotMatch(lastFrame(ran), /DISCONNECTED/)
     await cleared()
@@ -134,11 +135,13 @@ describe('an answer in part', () => {
   ]
   test('approves some of the proposed actions, each shown with its risk; the others are denied', async () => {
     const { checkpoint } = await agent.collaboration.checkpoint.raise({ task_id: await started(), kind: 'approval', prompt: 'Migrate?', proposed_actions }) // prettier-ignore
+    const [listed] = (await owner.execution.inbox.list({})).items
+    const phrase = guardOf((await owner.execution.inbox.get({ request_id: listed!.request_id })).item).confirm!
     const ran = await live([
       read('x approve some', 'x'),
       ['not chosen are denied', ' '],
       ['[x]', '\r'],
-      ['1 of 2 actions may be taken, 1 denied', 'y\r'],
+      ['1 of 2 actions may be taken, 1 denied', `${phrase}\r`],
       ['✔ approved 1 of 2 actions', 'q'],
     ])
     assert.equal(ran.code, 0, lastFrame(ran))

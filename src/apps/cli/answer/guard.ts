@@ -1,0 +1,50 @@
+// The guard before a yes, from R4 on: a phrase that the server names and a person types. The command, its prompt and the terminal inbox all ask for it.
+import type { Item } from '#protocols/execution/inbox/item.ts'
+import { usage } from '../exit-codes.ts'
+import { askText, isInteractive } from '../input/prompts.ts'
+import { riskOf } from '../inbox/card.ts'
+import { isJudged } from './words.ts'
+import { escapeControl } from '../output/safe-text.ts'
+import type { Io } from '../terminal.ts'
+
+/** Whether a no ends the whole task. */
+export const endsTask = (item: Item, result: unknown): boolean => {
+  const { reject_ends_task = item.kind !== 'request' && item.task_id !== null } = item as Item & { reject_ends_task?: boolean }
+  return isJudged(item) && result === 'rejected' && reject_ends_task
+}
+export const isDeclinable = (item: Item): boolean => (item as Item & { declinable?: boolean }).declinable ?? item.kind !== 'review'
+
+type Guard = { readonly confirm: string | null; readonly batch: string | null }
+export const guardOf = (item: Item): Guard =>
+  (item as Item & { guard?: Guard }).guard ?? { confirm: (item.risk ?? 'R1') >= 'R4' ? item.risk : null, batch: null }
+
+/** Answers that let nothing happen need no second look. */
+const refusals: readonly unknown[] = ['rejected', 'changes_requested']
+
+/** The phrase that this answer needs; null: none. */
+export function phraseFor(item: Item, result: unknown): string | null {
+  if (isJudged(item) && refusals.includes(result)) return null
+  const own = (item as Item & { options?: Option[] | null }).options?.find(({ label }) => label === result)?.risk ?? null
+  return own !== null && own < 'R4' ? null : guardOf(item).confirm
+}
+/** An option may have a risk of its own. */
+type Option = { readonly label: unknown; readonly risk: string | null }
+
+export const isPhrase = (phrase: string, typed: string): boolean => typed.trim() === phrase
+
+export const riskWords = ({ risk }: Pick<Item, 'risk'>): string => (risk === null ? 'It has no risk rating' : `Its risk is ${riskOf(risk)}`)
+
+/** Refuses an answer that needs a phrase and has none, or another. A person at a terminal is asked for it. */
+export async function confirmAnswer(io: Io, item: Item, result: unknown, typed: string | undefined): Promise<void> {
+  const phrase = phraseFor(item, result)
+  if (phrase === null) return
+  const shown = JSON.stringify(escapeControl(phrase))
+  const isAsked = typed === undefined && isInteractive(io)
+  const given = isAsked ? await askText(io, `${riskWords(item)}: ${escapeControl(item.title)}\nType ${shown} to confirm`) : typed
+  if (given !== undefined && isPhrase(phrase, given)) return
+  const rule = `an answer from R4 on needs --confirm with the phrase of the item, ${shown}`
+  throw usage(
+    given === undefined ? `${riskWords(item)}: ${rule}` : `${isAsked ? 'the phrase' : '--confirm'} is not ${shown}; nothing was sent`,
+    `read it first: \`countersign inbox show ${escapeControl(item.request_id)}\`; then add --confirm ${shown}`,
+  )
+}

@@ -1,0 +1,104 @@
+// Commands that answer by the bare operation, `request resolve`, `checkpoint resolve` and `inbox resolve`, behind the same guard as `inbox answer`.
+import type { Operation, Protocol } from '#kernel/declare/operation.ts'
+import type { Item } from '#protocols/execution/inbox/item.ts'
+import { CliError, exits, usage } from '../exit-codes.ts'
+import { derivedSpec, inputOf, keyIn } from '../derive/from-operation.ts'
+import { flag, type Given } from '../derive/flags.ts'
+import type { Remote } from '../remote/remote.ts'
+import { show, writeJson } from '../output/render.ts'
+import type { Spec } from '../derive/command.ts'
+import { escapeControl } from '../output/safe-text.ts'
+import { itemIdOf } from './answer.ts'
+import { confirmAnswer, guardOf, phraseFor } from './guard.ts'
+import { isJudged, refuseForeignWord } from './words.ts'
+
+const confirmFlag = flag('confirm', 'text', 'from R4 on: the phrase of the item, as `inbox show` prints it')
+
+/** The item as the caller sees it; null: it is not theirs to answer, and the server says so. */
+async function itemAt(remote: Remote, request_id: string): Promise<Item | null> {
+  try {
+    return ((await remote.call('execution/inbox.get', { request_id })) as { item: Item }).item
+  } catch (error) {
+    if (error instanceof CliError && error.exit === exits.refused) return null
+    throw error
+  }
+}
+
+type Answering = {
+  readonly id: string
+  readonly result: unknown
+}
+
+function guarded(protocol: Protocol, op: Operation, answerIn: (input: Record<string, unknown>, given: Given) => Answering): Spec {
+  const derived = derivedSpec(protocol, op)
+  const made: Spec = {
+    ...derived,
+    flags: [...derived.flags, confirmFlag],
+    async run(context, given) {
+      const input = await inputOf(context, op, derived, given)
+      const remote = await context.remote()
+      const { id, result } = answerIn(input, given)
+      const item = await itemAt(remote, await itemIdOf(remote, id))
+      if (item !== null) {
+        // A value that came as JSON is literal.
+        const word = given.get('result')
+        if (typeof word === 'string' && !isJudged(item)) refuseForeignWord(item, word, false)
+        await confirmAnswer(context.io, item, result, given.get('confirm') as string | undefined)
+      }
+      await show(context, op.name, await remote.call(`${protocol.name}/${op.name}`, input, keyIn(given)))
+    },
+  }
+  return made
+}
+
+export const requestResolveSpec = (protocol: Protocol, op: Operation): Spec =>
+  guarded(protocol, op, ({ request_id, result }) => ({ id: request_id as string, result }))
+
+/** A checkpoint is answered in words of its own; those that let nothing happen need no phrase. */
+export const checkpointResolveSpec = (protocol: Protocol, op: Operation): Spec =>
+  guarded(protocol, op, ({ checkpoint_id, action, approved_actions }) => {
+    const isNo = action === 'reject' || action === 'reassign' || (Array.isArray(approved_actions) && approved_actions.length === 0)
+    return { id: checkpoint_id as string, result: isNo ? 'rejected' : 'approved' }
+  })
+
+type Results = {
+  results: { ok: boolean; request_id: string; code?: string; message?: string; outcome?: string; receipt?: { receipt_id: string } }[]
+}
+
+/** Several answers in one call. A script learns from the exit code that not all of them counted. */
+export function inboxResolveSpec(protocol: Protocol, op: Operation): Spec {
+  const derived = derivedSpec(protocol, op)
+  return {
+    ...derived,
+    async run(context, given) {
+      const remote = await context.remote()
+      const input = await inputOf(context, op, derived, given)
+      await refuseUnfit(remote, input['answers'] as { request_id: string; result: unknown }[])
+      const answer: Results = await remote.call('execution/inbox.resolve', input, keyIn(given))
+      const isWhole = answer.results.every(({ ok }) => ok)
+      if (context.json) writeJson(context, answer)
+      else
+        for (const { ok, request_id, code = '', message = '', outcome, receipt } of answer.results) {
+          const refused = outcome === 'unknown' ? 'perhaps answered' : 'not answered'
+          const [sign, words] = ok
+            ? [context.paint('green', '✔'), receipt === undefined ? 'voted' : `answered (receipt ${escapeControl(receipt.receipt_id)})`]
+            : [context.paint('red', '✖'), `${refused}: ${escapeControl(message)} [${escapeControl(code)}]`]
+          context.io.out.write(`${sign} ${escapeControl(request_id)} ${words}\n`)
+        }
+      return isWhole ? exits.ok : exits.refused
+    },
+  }
+}
+
+/** A batch takes nothing that needs a look of its own; nothing of it is sent then. */
+async function refuseUnfit(remote: Remote, answers: readonly { request_id: string; result: unknown }[]): Promise<void> {
+  const unfit: string[] = []
+  for (const { request_id, result } of answers) {
+    const item = await itemAt(remote, request_id)
+    if (item === null) continue
+    const why = (answers.length > 1 ? guardOf(item).batch : null) ?? (phraseFor(item, result) === null ? null : 'it needs --confirm')
+    if (why !== null) unfit.push(`${request_id}: ${escapeControl(why)}`)
+  }
+  if (unfit.length > 0)
+    throw usage(`these cannot be part of a batch; nothing was sent:\n${unfit.join('\n')}`, 'answer each with `countersign inbox answer`')
+}

@@ -1,0 +1,70 @@
+// Words that answer an item, by what it asks for. A word for one kind of answer is never sent as another: `reject` is no value, and a value is no
+// verdict. The command and the terminal both ask here.
+import type { Item } from '#protocols/execution/inbox/item.ts'
+import { usage, type CliError } from '../exit-codes.ts'
+import { cardIn, choicesOf } from '../inbox/card.ts'
+import { escapeControl } from '../output/safe-text.ts'
+
+/** The question, in the words of the lists: approval, choice, input, escalation, interrupt or review. */
+export const asksOf = ({ kind, action }: Pick<Item, 'kind' | 'action'>): string =>
+  kind === 'request' ? ({ APPROVE: 'approval', DECIDE: 'choice', PROVIDE: 'input' } as const)[action] : kind
+
+/** A yes, a no or another verdict is asked for, and nothing else is an answer. */
+export const isJudged = ({ action, kind }: Pick<Item, 'action' | 'kind'>): boolean => action === 'APPROVE' || kind === 'review'
+
+const yes = { approve: 'approved', approved: 'approved', yes: 'approved' } as const
+const no = { reject: 'rejected', rejected: 'rejected', no: 'rejected' } as const
+/** The result that each word stands for, by what is asked. */
+const verdicts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  approval: { ...yes, ...no },
+  escalation: { tell: 'approved', ...yes, end: 'rejected', ...no },
+  interrupt: { resume: 'approved', ...yes, end: 'rejected', ...no },
+  review: { ...yes, changes: 'changes_requested', changes_requested: 'changes_requested', ...no },
+}
+const named: Readonly<Record<string, string>> = {
+  approval: 'approve or reject',
+  escalation: 'tell (with --reason), end, or --to <agent>',
+  interrupt: 'resume or end',
+  review: 'approve, changes or reject',
+}
+const verdictWords = new Set([...Object.values(verdicts).flatMap((words) => Object.keys(words)), 'decline', 'declined'])
+
+/** Whether a word is an answer of another kind than a value, as somebody may have meant it. */
+export const isVerdictWord = (text: string): boolean => verdictWords.has(text.trim().toLowerCase())
+
+/** The verdict that a word stands for here; undefined: none. */
+export const verdictFor = (item: Item, text: string): string | undefined => {
+  const words = verdicts[asksOf(item)] ?? verdicts['approval']!
+  const word = text.trim().toLowerCase()
+  return Object.hasOwn(words, word) ? words[word] : undefined
+}
+
+/** Everything that is an answer here by itself, ids of options included. */
+const valuesOf = (item: Item): readonly unknown[] => {
+  const { options, validation, option_ids } = cardIn(item).payload
+  return [...(options ?? validation?.allowed_values ?? []), ...((option_ids ?? []) as unknown[])]
+}
+
+/** Refuses text that is no answer to this item. `isLiteral`: it was said to be the value itself. */
+export function refuseForeignWord(item: Item, text: string, isLiteral: boolean): void {
+  if (isJudged(item)) {
+    const asked = named[asksOf(item)] ?? named['approval']!
+    if (isLiteral) throw usage(`this asks for a verdict, and --value is none: answer ${asked}`)
+    if (verdictFor(item, text) === undefined) throw usage(`"${escapeControl(text)}" is no answer to this: it takes ${asked}`)
+    return
+  }
+  if (isLiteral || !isVerdictWord(text) || valuesOf(item).map(String).includes(text)) return
+  throw foreign(item, text.trim())
+}
+
+function foreign(item: Item, word: string): CliError {
+  const literal = `--value ${word} for the literal word`
+  const decline = '--decline --reason <text> to decline it'
+  const choices = choicesOf(item)
+  return choices.length > 0
+    ? usage(
+        `this asks for a choice; "${word}" is none of them`,
+        `choose one of ${choices.map((one) => JSON.stringify(one)).join(', ')}; ${decline}`,
+      )
+    : usage(`this asks for a value; it cannot be answered with "${word}"`, `${decline}; ${literal}`)
+}

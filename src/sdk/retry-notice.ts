@@ -1,0 +1,37 @@
+// The notice that a question waits for the server and not for a person: a wrong address must not look like somebody who thinks.
+import { CountersignError } from './errors.ts'
+
+/** Called for each failed attempt that is tried again. */
+export type OnRetry = (error: CountersignError) => void
+
+export type RetryNotice = {
+  /** Runs one attempt, and tells when it fails for now. */
+  watch<T>(attempt: () => Promise<T>): Promise<T>
+}
+
+/** By default one line on the standard error stream when the server goes away, and one when it is back. */
+export function retryNotice(onRetry: OnRetry | undefined, where = 'the server'): RetryNotice {
+  let isAway = false
+  const tell = (error: CountersignError): void => {
+    if (onRetry) return onRetry(error)
+    if (!isAway) console.error(`countersign: cannot reach ${where}: ${reasonOf(error)}; trying again`)
+  }
+  return {
+    async watch(attempt) {
+      try {
+        const answer = await attempt()
+        if (isAway && !onRetry) console.error(`countersign: connected to ${where} again`)
+        isAway = false
+        return answer
+      } catch (error) {
+        if (error instanceof CountersignError && error.retryable) {
+          tell(error)
+          isAway = true
+        }
+        throw error
+      }
+    },
+  }
+}
+
+export const reasonOf = ({ message }: CountersignError): string => message.replace(/^the server could not be reached: /, '')
