@@ -3,6 +3,7 @@
 import {
   closeSync,
   constants,
+  fchmodSync,
   fstatSync,
   fsyncSync,
   lstatSync,
@@ -229,6 +230,8 @@ function replace(folder: number, name: string, data: Uint8Array): void {
   const file = openSync(young, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o640)
   try {
     for (let done = 0; done < data.length;) done += writeSync(file, data, done)
+    // For the group of the clients, whatever the umask of the service.
+    fchmodSync(file, 0o640)
     fsyncSync(file)
     renameSync(young, within(folder, name))
   } catch (error) {

@@ -124,6 +124,12 @@ must(
       'DevicePolicy=closed',
       'SystemCallFilter=@system-service',
       'ProtectSystem=strict',
+      // Members of the group use the socket; the record and the audit file are the daemon's alone.
+      'StateDirectoryMode=0700',
+      'UMask=0077',
+      '--socket /run/countersign/device.sock',
+      'RuntimeDirectoryMode=0750',
+      '# folders: /var/lib/countersign-device (0700)',
     ])
       assert.ok(stdout.includes(words), words)
     assert.ok(!stdout.includes('MemoryDenyWriteExecute'), 'V8 writes code')

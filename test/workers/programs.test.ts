@@ -270,6 +270,11 @@ describe('a program that does not behave', () => {
       /printed more than 10 MiB/,
     ],
     [
+      'prints errors without end',
+      { argv: node(`process.on('SIGTERM', () => {}); const s = 'x'.repeat(65536); const go = () => process.stderr.write(s, go); go()`) },
+      /printed more than 10 MiB/,
+    ],
+    [
       'prints a line without end',
       { argv: node(`process.stdout.write('x'.repeat(300 * 1024)); setTimeout(() => {}, 60000)`) },
       /a line of more than 256 KiB/,

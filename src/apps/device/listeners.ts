@@ -42,8 +42,9 @@ function giveTo(path: string, group: string): void {
     const line = readFileSync('/etc/group', 'utf8')
       .split('\n')
       .find((one) => one.startsWith(`${group}:`))
-    const { uid } = lstatSync(path)
-    chownSync(path, uid, Number(line!.split(':')[2]))
+    const { uid, gid } = lstatSync(path)
+    const wanted = Number(line!.split(':')[2])
+    if (gid !== wanted) chownSync(path, uid, wanted)
   } catch {
     throw new StartError(`the socket ${path} cannot be given to the group ${group}: make the group, and run the daemon as one of it`)
   }

@@ -9,7 +9,8 @@ import { deviceHelp, readDeviceConfig, type DeviceConfig } from './settings.ts'
 const STOP_MS = 4_800
 
 async function run(config: DeviceConfig): Promise<void> {
-  process.umask(0o027)
+  // Never looser than the service manager has set it.
+  process.umask(process.umask() | 0o027)
   const log = createLog(config.log)
   const stopping = new AbortController()
   const starting = startDaemon(config, { log, onFatal: dieOfErrors(log) })

@@ -34,10 +34,12 @@ import type { NoticeOptions } from '#workers/notices/channel.ts'
 import { keepPresence } from '#workers/presence.ts'
 import { runVerifier, type RecordState } from '#workers/upkeep/record-verifier.ts'
 import type { WebhookOptions } from '#workers/webhooks/agents.ts'
+import { sharesUser } from '#workers/programs/marker.ts'
 import { ALONE, openLeases, type Duty, type Leases } from '#workers/leases.ts'
 import { statesOf, type Worker, type WorkerState } from '#workers/worker.ts'
 import { harnessTerms, runHarness, type RunningHarness } from './harness.ts'
 import { readAgents } from './settings/agents-file.ts'
+import { exposedIn } from './settings/secret-files.ts'
 import { readCapabilities } from './settings/capability-file.ts'
 import { busyLoop, realClock, realEntropy } from './clock.ts'
 import { hostInUrl, publicOrigin, type Config } from './settings/config.ts'
@@ -108,6 +110,12 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   // Lines of several servers end up in one place.
   const log = config.database ? options.log.child({ node }) : options.log
   const agents = config.agents === null ? [] : readAgents(config.agents, process.env)
+  const exposed = agents.some(({ plan }) => sharesUser(plan.argv)) ? exposedIn(process.env) : []
+  if (exposed.length > 0)
+    log.warn(
+      { variables: exposed },
+      "agents' programs can read these variables of the server in /proc: give each as a file (its name with _FILE), and run the programs with sudo -u or in a container",
+    )
   const tls = config.tls === null ? undefined : readTls(config.tls, clock.now(), log)
   const folder = openDataFolder(config.data)
   undo.push(folder.release)

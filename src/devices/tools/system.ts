@@ -73,6 +73,8 @@ const net: Execute = () => ({
 const OUTPUT_BYTES_MAX = 64 * 1024
 /** A program that does not end when it is asked to. */
 const KILL_MS = 2_000
+/** For its last output. */
+const LEFT_MS = 500
 
 /** The program of that name; its arguments are the operator's, and further ones only where the operator says so. */
 const exec: Execute = async ({ programs }, { args, signal }) => {
@@ -83,14 +85,28 @@ const exec: Execute = async ({ programs }, { args, signal }) => {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LANG: 'C' },
     cwd: '/',
+    // A group of its own: what it has started ends with it, and keeps no pipe open.
+    detached: true,
+  })
+  const signalAll = (name: NodeJS.Signals): void => {
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, name)
+    } catch {
+      // All of it has ended.
+    }
+  }
+  child.once('exit', () => {
+    signalAll('SIGKILL')
+    // One that has left the group is not waited for.
+    setTimeout(() => [child.stdout, child.stderr].forEach((stream) => stream.destroy()), LEFT_MS).unref()
   })
   const parts = { stdout: '', stderr: '' }
   for (const name of ['stdout', 'stderr'] as const)
     child[name].setEncoding('utf8').on('data', (text: string) => (parts[name] = (parts[name] + text).slice(0, OUTPUT_BYTES_MAX)))
   let patience: NodeJS.Timeout | undefined
   const end = (): void => {
-    child.kill('SIGTERM')
-    patience = setTimeout(() => child.kill('SIGKILL'), KILL_MS)
+    signalAll('SIGTERM')
+    patience = setTimeout(signalAll, KILL_MS, 'SIGKILL')
   }
   signal.addEventListener('abort', end, { once: true })
   const code = await new Promise<number | null>((done, failed) => {

@@ -61,7 +61,18 @@ export function startChild({ argv: [file, ...args], cwd, env, graceMs }: Command
   }
   const end = (code: number | null): void => resolve({ code, fault, isFatal, stderr: stderr.trim() })
 
-  child.stderr.setEncoding('utf8').on('data', (part: string) => (stderr = (stderr + part).slice(-limits.childErrorBytesMax)))
+  let printed = 0
+  /** Whether it has printed more than it may, on both outputs together. */
+  const isTooMuch = (bytes: number): boolean => {
+    printed += bytes
+    if (printed <= limits.childOutputBytesMax) return false
+    stop(`the command printed more than ${limits.childOutputBytesMax / 2 ** 20} MiB`, true)
+    return true
+  }
+  child.stderr.on('data', (part: Buffer) => {
+    if (isTooMuch(part.length)) return void child.stderr.destroy()
+    stderr = (stderr + part.toString()).slice(-limits.childErrorBytesMax)
+  })
   child.stdin.on('error', () => undefined) // it does not listen any more; its end says the rest
   child.on('error', ({ message }) => {
     isGone = true
@@ -69,7 +80,7 @@ export function startChild({ argv: [file, ...args], cwd, env, graceMs }: Command
     isFatal = true
     end(null)
   })
-  const heard = listen(child.stdout, hearing, stop)
+  const heard = listen(child.stdout, hearing, isTooMuch, stop)
   child.on('exit', (code, name) => {
     isGone = true
     clearTimeout(timer)
@@ -97,14 +108,17 @@ export function startChild({ argv: [file, ...args], cwd, env, graceMs }: Command
 }
 
 /** Resolves when the last of the output was dealt with. Reading waits for the dealing, so a child that is ahead is held by its pipe. */
-async function listen(stdout: AsyncIterable<Buffer>, hearing: Hearing, stop: (fault: string, isFatal: boolean) => void): Promise<void> {
+async function listen(
+  stdout: AsyncIterable<Buffer>,
+  hearing: Hearing,
+  isTooMuch: (bytes: number) => boolean,
+  stop: (fault: string, isFatal: boolean) => void,
+): Promise<void> {
   const lines = createLines(limits.childLineBytesMax)
   const parts: Buffer[] = []
-  let bytes = 0
   try {
     for await (const part of stdout) {
-      bytes += part.length
-      if (bytes > limits.childOutputBytesMax) return stop(`the command printed more than ${limits.childOutputBytesMax / 2 ** 20} MiB`, true)
+      if (isTooMuch(part.length)) return
       if (hearing.kind === 'text') {
         parts.push(part)
         continue

@@ -38,6 +38,7 @@ describe('the hardware daemon', () => {
   it('has a socket for its group alone', () => {
     equal(statSync(daemon.ready.socket).mode & 0o777, 0o660)
     equal(statSync(join(daemon.data, 'audit.ndjson')).mode & 0o777, 0o640)
+    for (const name of ['device.db', 'device.db-wal', 'device.json']) equal(statSync(join(daemon.data, name)).mode & 0o777, 0o600, name)
   })
 
   it('lists tools as data, without proc', async () => {

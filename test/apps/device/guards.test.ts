@@ -1,6 +1,6 @@
 // The guards of the daemon: policies, rates, queues, sessions, paths, plug-ins and programs, as an operator sets them.
 import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -40,7 +40,13 @@ describe('the guards of the daemon', () => {
           brief: { socket: 'brief.sock', tools: ['gpio.*'], idle_seconds: 2 },
           reader: { socket: 'reader.sock', tools: ['gpio.get', 'gpio.set'], max_risk_level: 0 },
         },
-        proc: { programs: { date: ['/bin/date', '-u'], say: { argv: ['/bin/echo'], args: true } } },
+        proc: {
+          programs: {
+            date: ['/bin/date', '-u'],
+            say: { argv: ['/bin/echo'], args: true },
+            leaves: ['/bin/sh', '-c', 'sleep 60 & echo $!'],
+          },
+        },
       },
     })
     client = await clientAt(daemon.ready.socket)
@@ -136,6 +142,7 @@ describe('the guards of the daemon', () => {
       { tool: 'file.list', args: { path: join(folder, 'files/out') } },
     ])
     deepEqual(write.steps[1].result.entries, [{ name: 'b.txt', type: 'file', size: 3 }])
+    equal(statSync(join(folder, 'files/out/b.txt')).mode & 0o777, 0o640)
   })
 
   it('runs the operator’s own programs and plug-ins, and nothing else', async () => {
@@ -148,6 +155,16 @@ describe('the guards of the daemon', () => {
     match(date.steps[0].result.stdout, /UTC/)
     const say = await client.run(session, [{ tool: 'proc.exec', args: { program: 'say', args: ['$(id); `id`'] } }], relaxed)
     equal(say.steps[0].result.stdout, '$(id); `id`\n')
+    const leaves = await client.run(session, [{ tool: 'proc.exec', args: { program: 'leaves' } }], relaxed)
+    const isThere = (): boolean => {
+      try {
+        return readFileSync(`/proc/${Number(leaves.steps[0].result.stdout)}/stat`, 'utf8').split(' ')[2] !== 'Z'
+      } catch {
+        return false
+      }
+    }
+    // It ends with its program, which was not waited for in vain.
+    while (isThere()) await new Promise((done) => setTimeout(done, 10))
     equal((await submit({ tool: 'proc.exec', args: { program: 'date', args: ['-s', '0'] } }, { max_risk_level: 3 })).error.code, -32602)
     equal((await submit({ tool: 'proc.exec', args: { program: '/bin/sh' } }, { max_risk_level: 3 })).error.code, -32602)
   })

@@ -1,8 +1,11 @@
 // Settings: where they come from, and what is said about one that is wrong.
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { ConfigError, helpText, readConfig, type Config } from '#apps/server/settings/config.ts'
+import { exposedIn } from '#apps/server/settings/secret-files.ts'
 
 const started = (argv: string[], env: Record<string, string> = {}): Config => {
   const wish = readConfig(argv, env)
@@ -71,6 +74,36 @@ test('a database comes with its secret, by flag or from the environment', () => 
   const env = { COUNTERSIGN_DATABASE: url, COUNTERSIGN_SECRET: 'x', COUNTERSIGN_NODE: 'n-2', COUNTERSIGN_DRAIN: '30' }
   const { database, node, drainMs } = started([], env)
   assert.deepEqual([database?.secret, node, drainMs], [{ name: 'COUNTERSIGN_SECRET', text: 'x' }, 'n-2', 30_000])
+})
+
+test('a URL with a password may stand in a file, and is not given twice', (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'countersign-config-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const file = (name: string, text: string): string => {
+    writeFileSync(join(folder, name), text)
+    return join(folder, name)
+  }
+  const env = {
+    COUNTERSIGN_DATABASE_FILE: file('database', 'postgres://u:p@db.example.com/countersign\n'),
+    COUNTERSIGN_SECRET: 'x',
+    COUNTERSIGN_SMTP_FILE: file('smtp', 'smtp://u:p@mail.example.com:587'),
+    COUNTERSIGN_AMQP_URL_FILE: file('amqp', 'amqp://lab-a:p@localhost/hcp\n'),
+  }
+  const { database, smtp, harness } = started([], env)
+  assert.deepEqual(
+    [database?.url, smtp, harness?.url],
+    ['postgres://u:p@db.example.com/countersign', 'smtp://u:p@mail.example.com:587', 'amqp://lab-a:p@localhost/hcp'],
+  )
+  const refused: [Record<string, string>, RegExp][] = [
+    [{ ...env, COUNTERSIGN_SMTP: 'smtp://h' }, /COUNTERSIGN_SMTP and COUNTERSIGN_SMTP_FILE are both given: choose one of them/],
+    [{ COUNTERSIGN_AMQP_URL_FILE: join(folder, 'none') }, /COUNTERSIGN_AMQP_URL_FILE cannot be read: ENOENT/],
+    [{ COUNTERSIGN_DATABASE_FILE: file('empty', '\n') }, /COUNTERSIGN_DATABASE_FILE names an empty file/],
+  ]
+  for (const [given, words] of refused) assert.throws(() => started([], given), words)
+  assert.deepEqual(exposedIn({ ...env, COUNTERSIGN_DATABASE: 'postgres://u:p@h/d', COUNTERSIGN_SMTP: 'smtp://h' }), [
+    'COUNTERSIGN_SECRET',
+    'COUNTERSIGN_DATABASE',
+  ])
 })
 
 test('without a quota there are no others either, unless they are given', () => {

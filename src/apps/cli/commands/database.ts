@@ -5,6 +5,7 @@ import type { PushRing } from '#workers/keys/push-keys.ts'
 import { realClock, realEntropy } from '../../server/clock.ts'
 import { databaseOf, type DatabaseSettings } from '../../server/settings/database-settings.ts'
 import { ConfigError } from '../../server/settings/config-error.ts'
+import { withSecretFiles } from '../../server/settings/secret-files.ts'
 import { StartError } from '../../server/start-error.ts'
 import { CliError, exits, usage } from '../exit-codes.ts'
 import { flag } from '../derive/flags.ts'
@@ -13,15 +14,16 @@ import { dataFolder } from '../remote/credentials.ts'
 import type { Io } from '../terminal.ts'
 
 /** From the environment, as servers read it; null: there is no shared database. */
-export function databaseIn({ env }: Io): DatabaseSettings | null {
+export function databaseIn({ env: given }: Io): DatabaseSettings | null {
   const names = {
     database: 'COUNTERSIGN_DATABASE',
     secret: 'COUNTERSIGN_SECRET',
     'secret-file': 'COUNTERSIGN_SECRET_FILE',
     blobs: 'COUNTERSIGN_BLOBS',
   } as const
-  if (!env['COUNTERSIGN_DATABASE']) return null
   try {
+    const env = withSecretFiles(given)
+    if (!env['COUNTERSIGN_DATABASE']) return null
     return databaseOf((name) => ({ value: env[names[name]] ?? '', name: names[name] }), false)
   } catch (error) {
     throw error instanceof ConfigError ? usage(error.message) : error

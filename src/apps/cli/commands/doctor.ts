@@ -94,7 +94,7 @@ function sharedBy(answered: Answered, { url }: Target, { env }: Context['io']): 
   const health = typeof answered === 'string' || !isLocal(url) ? null : answered.health
   if (health?.store === 'postgres')
     return `a PostgreSQL that servers share (${health.durability}); \`countersign audit verify --all\` checks its record`
-  return env['COUNTERSIGN_DATABASE'] ? 'that of COUNTERSIGN_DATABASE, which servers share' : null
+  return env['COUNTERSIGN_DATABASE'] || env['COUNTERSIGN_DATABASE_FILE'] ? 'that of COUNTERSIGN_DATABASE, which servers share' : null
 }
 
 async function checkAdminKey(folder: string, findings: Finding[], isShared: boolean): Promise<void> {

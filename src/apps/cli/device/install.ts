@@ -1,6 +1,6 @@
 // The installation of the daemon as a service: an unprivileged user with the groups of its buses, a closed list of devices, a filter of system calls.
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { readPolicies } from '../../device/policies-file.ts'
 import { CliError, exits, usage } from '../exit-codes.ts'
@@ -24,7 +24,8 @@ SupplementaryGroups=gpio i2c dialout
 RuntimeDirectory=${USER}
 RuntimeDirectoryMode=0750
 StateDirectory=countersign-device
-UMask=0027
+StateDirectoryMode=0700
+UMask=0077
 NoNewPrivileges=yes
 CapabilityBoundingSet=
 AmbientCapabilities=
@@ -50,7 +51,8 @@ ${devices.map((name) => `DeviceAllow=/dev/${name} rw`).join('\n')}
 SystemCallArchitectures=native
 SystemCallFilter=@system-service
 SystemCallFilter=~@privileged @mount @debug @module @reboot @swap @obsolete
-TasksMax=64
+SystemCallFilter=@chown
+TasksMax=256
 MemoryMax=512M
 
 [Install]
@@ -75,7 +77,7 @@ export function installDevice({ io }: Context, isDry: boolean): void {
   const unit = unitText(program, found.length > 0 ? found : ['gpiochip0', 'i2c-1', 'ttyAMA0'], writtenTo())
   if (isDry) {
     io.out.write(
-      `# group and user: ${USER} (whoever joins the group may use the socket)\n# folders: ${DATA} (0750), ${CONFIG} (0755)\n# ${UNIT}\n${unit}`,
+      `# group and user: ${USER} (whoever joins the group may use the socket)\n# folders: ${DATA} (0700), ${CONFIG} (0755)\n# ${UNIT}\n${unit}`,
     )
     return
   }
@@ -90,9 +92,15 @@ export function installDevice({ io }: Context, isDry: boolean): void {
     } catch {
       run('useradd', '--system', '--gid', USER, '--home-dir', DATA, '--no-create-home', '--shell', '/usr/sbin/nologin', USER)
     }
-    mkdirSync(DATA, { recursive: true, mode: 0o750 })
+    // Whatever the umask, and also where an earlier version has made it: members of the group use the socket and read nothing.
+    for (const [folder, mode] of [
+      [DATA, 0o700],
+      [CONFIG, 0o755],
+    ] as const) {
+      mkdirSync(folder, { recursive: true })
+      chmodSync(folder, mode)
+    }
     run('chown', `${USER}:${USER}`, DATA)
-    mkdirSync(CONFIG, { recursive: true, mode: 0o755 })
     writeFileSync(UNIT, unit, { mode: 0o644 })
   } catch (error) {
     throw new CliError(exits.refused, 'NOT_INSTALLED', (error as Error).message)

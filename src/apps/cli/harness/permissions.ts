@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { statementsFor, type Statement } from '#bridges/hcp/permissions.ts'
 import { isHarnessId } from '#protocols/harness/envelope.ts'
+import { withSecretFiles } from '../../server/settings/secret-files.ts'
 import { CliError, exits, usage } from '../exit-codes.ts'
 import { flag } from '../derive/flags.ts'
 import { spec, type Context } from '../derive/command.ts'
@@ -62,7 +63,7 @@ export const permissionsSpec = spec(
 )
 
 async function usualIds({ io, remote }: Context): Promise<string[]> {
-  const { env } = io
+  const env = withSecretFiles(io.env)
   const url = env['COUNTERSIGN_AMQP_URL'] ?? ''
   const named = env['COUNTERSIGN_HARNESS_ID'] || (URL.canParse(url) ? decodeURIComponent(new URL(url).username) : '')
   const answer = await (await remote()).call('harness/harness.callers', { limit: 200 })

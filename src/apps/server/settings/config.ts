@@ -6,6 +6,7 @@ import { resolve } from 'node:path'
 import { distanceOf } from '#kernel/codec/spelling.ts'
 import { ConfigError, type Named } from './config-error.ts'
 import { databaseOf, nodeOf, type DatabaseSettings } from './database-settings.ts'
+import { withSecretFiles } from './secret-files.ts'
 import { settings, startExamples } from './settings.ts'
 
 /** Where the server is by default. */
@@ -79,10 +80,11 @@ export { ConfigError } from './config-error.ts'
 
 export type Wish = { readonly kind: 'start'; readonly config: Config } | { readonly kind: 'help' } | { readonly kind: 'version' }
 
-export function readConfig(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Wish {
+export function readConfig(argv: readonly string[], given: Readonly<Record<string, string | undefined>>): Wish {
   const flags = readFlags(argv)
   if (flags.has('help')) return { kind: 'help' }
   if (flags.has('version')) return { kind: 'version' }
+  const env = withSecretFiles(given)
   const of = (flag: Flag): Named => {
     const setting = settings.find((candidate) => candidate.flag === flag)!
     const fromEnv = setting.env === null ? undefined : env[setting.env]
