@@ -88,6 +88,8 @@ describe('countersign/harness', { timeout: 400_000 }, () => {
       ],
     })
     caller = await createCaller({ id: 'lab-a', url: broker.urlOf('lab-a'), ...broker.link, data: join(folder, 'a'), log: 'silent' })
+    // A submission to a harness whose queue is not bound yet is unroutable.
+    while (callee.health().state !== 'connected') await sleep(25)
   }, SLOW_START)
   after(async () => {
     await Promise.allSettled([caller?.stop(), callee?.stop()])

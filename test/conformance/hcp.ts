@@ -245,7 +245,13 @@ export const hcpRows: readonly Shown[] = [
     caller('events that arrive after the end are kept as late, are none of the session’s events, and move nothing'),
     caller('an event that the outcome has overtaken is an event of the session, unless nothing closes the session in time'),
   ),
-  ours('C28', 'locked topology', LOCKED, rights('harnesses that declare for themselves read no topic of others')),
+  ours(
+    'C28',
+    'locked topology',
+    LOCKED,
+    rights('harnesses that declare for themselves read no topic of others'),
+    rights('exchanges that another harness deletes are made again, and so are the bindings'),
+  ),
   ours(
     'C29',
     'T3 and T4 need TLS or the loopback; T4 asks',

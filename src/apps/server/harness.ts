@@ -73,7 +73,11 @@ export function runHarness(
     return counted.unsent
   }
   return {
-    health: () => ({ state: harness.state(), id: settings.id, user_id: settings.checksSenders ? 'required' : 'off', unsent: unsent() }),
+    health() {
+      const how = harness.problem()
+      const user_id = settings.checksSenders ? 'required' : 'off'
+      return { state: harness.state(), id: settings.id, user_id, unsent: unsent(), ...(how === null ? {} : { how }) }
+    },
     async stop() {
       await Promise.all([harness.stop(), outbox.stop()])
     },

@@ -10,7 +10,7 @@ export type HarnessOptions = Omit<LinkOptions, 'log'> & {
   readonly clock: Clock
   readonly log: LinkOptions['log'] & { error(fields: object, words: string): void }
 }
-export type Harness = Pick<Link, 'state' | 'publish'> & { stop(): Promise<void> }
+export type Harness = Pick<Link, 'state' | 'problem' | 'publish'> & { stop(): Promise<void> }
 
 export function startHarness({ kernel, clock, log, ...options }: HarnessOptions): Harness {
   const link = connect({ ...options, log })
@@ -18,6 +18,7 @@ export function startHarness({ kernel, clock, log, ...options }: HarnessOptions)
   link.consume(handle)
   return {
     state: link.state,
+    problem: link.problem,
     publish: link.publish,
     async stop() {
       handle.stop()

@@ -2,10 +2,11 @@
 // client library (docs/decisions/0020-rabbitmq-client.md says what it has to be careful about).
 import { Connection, type AsyncMessage, type Consumer, type Publisher } from 'rabbitmq-client'
 import type { Parcel, Properties } from '#protocols/harness/wire.ts'
-import { commandQueue, eventQueue } from '#protocols/harness/envelope.ts'
+import { commandQueue, DEAD, eventQueue } from '#protocols/harness/envelope.ts'
 import { queueOptions, topologyOf, type QueueKind, type TopologyMode } from './topology.ts'
 
-export type LinkState = 'connecting' | 'connected' | 'blocked'
+/** unbound: connected, but messages for this harness do not reach its queues; `problem` says why. */
+export type LinkState = 'connecting' | 'connected' | 'blocked' | 'unbound'
 export type LinkTls = { readonly ca?: string | undefined; readonly cert?: string | undefined; readonly key?: string | undefined }
 export type LinkLog = {
   info(fields: object, words: string): void
@@ -20,6 +21,8 @@ export type LinkOptions = {
   readonly prefetch: number
   /** Whether our messages carry the broker's user, which it checks. */
   readonly sendsUser: boolean
+  /** How often exchanges, queues and bindings are checked; 15 s by default. */
+  readonly checkMs?: number
   readonly log: LinkLog
 }
 
@@ -42,6 +45,8 @@ export class Unroutable extends Error {
 
 export type Link = {
   state(): LinkState
+  /** Why messages do not reach this harness, and what to do; null: they do. */
+  problem(): string | null
   consume(handler: Handler): void
   /** Resolves when the broker has it safely in a queue. */
   publish(parcel: Parcel): Promise<void>
@@ -53,6 +58,10 @@ const [RETRY_LOW_MS, RETRY_HIGH_MS] = [1_000, 5_000]
 /** Few frames for large messages. */
 const FRAME_BYTES = 128 * 1024
 const [ACK, REQUEUE] = [0, 1]
+const CHECK_MS = 15_000
+/** A message to our own queue, which shows that it is bound. */
+const PROBE = 'x-countersign-probe'
+const PROBE_MS = 60_000
 
 export function connect(options: LinkOptions): Link {
   const { id, url, tls, log } = options
@@ -66,65 +75,138 @@ export function connect(options: LinkOptions): Link {
     connectionName: `countersign ${id}`,
     noDelay: true,
   })
-  let state: LinkState = 'connecting'
+  const user = decodeURIComponent(new URL(url).username)
+  let state: 'connecting' | 'connected' | 'blocked' = 'connecting'
+  /** undefined: not checked yet. */
+  let problem: string | null | undefined
+  let checking: Promise<void> | null = null
+  let handler: Handler | null = null
+  const consumers: Consumer[] = []
   // A process that hears no error of this library ends with it.
   connection.on('error', (error: unknown) => {
     state = 'connecting'
     log.warn({ error: wordsOf(error) }, 'the broker is not there; trying again')
   })
   connection.on('connection', () => {
-    declare().then(
-      () => {
-        state = 'connected'
-        log.info({ id }, 'connected to the broker')
-      },
-      (error: unknown) => log.warn({ error: wordsOf(error) }, 'queues could not be declared or checked'),
-    )
+    problem = undefined
+    void check()
   })
   connection.on('connection.blocked', (reason) => {
     state = 'blocked'
     log.warn({ reason }, 'the broker takes nothing at present')
   })
   connection.on('connection.unblocked', () => (state = 'connected'))
+  // Any harness with the rights to do so may delete an exchange, and its bindings with it: nothing tells the others.
+  const timer = setInterval(() => void check(), options.checkMs ?? CHECK_MS)
+  timer.unref()
 
-  async function declare(): Promise<void> {
+  const check = (): Promise<void> => (checking ??= ensureTopology().finally(() => (checking = null)))
+
+  async function ensureTopology(): Promise<void> {
+    if (!connection.ready) return
+    const before = problem
+    problem = await topologyProblem()
+    if (!connection.ready) return
+    if (state === 'connecting') state = 'connected'
+    if (problem !== null && problem !== before) log.warn({ error: problem }, 'messages for this harness do not reach its queues')
+    if (problem === null && before !== null)
+      log.info({ id }, before === undefined ? 'connected to the broker' : 'bound at the broker again')
+    if (problem === null) startConsumers()
+  }
+
+  async function topologyProblem(): Promise<string | null> {
+    try {
+      if (options.topology === 'check' || !(await declare())) await checkMade()
+      return null
+    } catch (error) {
+      return wordsOf(error)
+    }
+  }
+
+  /** Makes what is missing, also again. False: this user may not, so the operator has made it. */
+  async function declare(): Promise<boolean> {
+    const { exchanges, bindings } = topologyOf(id)
+    try {
+      // The commands come first, each exchange with its queue: others can submit as soon as that one is bound.
+      for (const binding of bindings) {
+        await connection.exchangeDeclare(exchanges.find(({ exchange }) => exchange === binding.exchange)!)
+        await connection.queueDeclare(queueOptions(binding.queue, options.queues))
+        await connection.queueBind(binding)
+      }
+      return true
+    } catch (error) {
+      if (isRefused(error)) return false
+      throw error
+    }
+  }
+
+  /** Everything is there, and what is sent to this harness comes into its queues. The dead letters have no reader that could take a probe. */
+  async function checkMade(): Promise<void> {
     const { exchanges, queues, bindings } = topologyOf(id)
-    const isCheck = options.topology === 'check'
-    for (const exchange of exchanges) await connection.exchangeDeclare(isCheck ? { exchange: exchange.exchange, passive: true } : exchange)
-    for (const queue of queues) await connection.queueDeclare(queueOptions(queue, options.topology, options.queues))
-    if (!isCheck) for (const binding of bindings) await connection.queueBind(binding)
+    const remedy = `the operator makes it: countersign harness permissions ${id} --apply`
+    const made = async (name: string, look: () => Promise<unknown>): Promise<void> => {
+      await look().catch((error: unknown) => {
+        throw isMissing(error) ? new Error(`there is no ${name} at the broker: ${remedy}`) : error
+      })
+    }
+    for (const { exchange } of exchanges) await made(exchange, () => connection.exchangeDeclare({ exchange, passive: true }))
+    for (const queue of queues) await made(queue, () => connection.queueDeclare({ queue, passive: true }))
+    for (const { exchange, queue, routingKey } of bindings)
+      if (exchange !== DEAD && !(await isRouted(exchange, routingKey.replace('#', 'probe'))))
+        throw new Error(`${queue} is not bound to ${exchange}: ${remedy}`)
+  }
+
+  /** A user that may not publish there cannot find out. On a channel of its own: a refused publish closes it. */
+  async function isRouted(exchange: string, routingKey: string): Promise<boolean> {
+    const prober = connection.createPublisher({ confirm: true, maxAttempts: 1 })
+    let isReturned = false
+    prober.on('basic.return', () => (isReturned = true))
+    try {
+      const headers = { [PROBE]: id }
+      const envelope = { exchange, routingKey, mandatory: true, expiration: String(PROBE_MS), headers }
+      await prober.send({ ...envelope, ...(options.sendsUser ? { userId: user } : {}) }, Buffer.alloc(0))
+      await new Promise(setImmediate)
+      return !isReturned
+    } catch (error) {
+      if (isRefused(error)) return true
+      throw error
+    } finally {
+      await prober.close()
+    }
+  }
+  const isProbe = ({ headers, user_id }: Arrived): boolean => headers[PROBE] === id && (user_id === user || !options.sendsUser)
+
+  /** Once there are queues to read; from then on the library begins again by itself. */
+  function startConsumers(): void {
+    if (handler === null || consumers.length > 0) return
+    const take = handler
+    for (const queue of [commandQueue(id), eventQueue(id)]) {
+      const consumer = connection.createConsumer(
+        { queue, queueOptions: { passive: true }, qos: { prefetchCount: options.prefetch }, noAck: false, exclusive: false },
+        async (message) => {
+          const arrived = arrivedIn(queue, message)
+          return isProbe(arrived) || (await take(arrived)) === 'ack' ? ACK : REQUEUE
+        },
+      )
+      consumer.on('error', (error: unknown) => log.warn({ queue, error: wordsOf(error) }, 'a queue cannot be read; trying again'))
+      consumers.push(consumer)
+    }
   }
 
   const returned = new Set<string>()
   const publisher: Publisher = connection.createPublisher({ confirm: true, maxAttempts: 1 })
   publisher.on('basic.return', (message) => returned.add(String(message.messageId)))
-  const consumers: Consumer[] = []
-  const user = decodeURIComponent(new URL(url).username)
 
   return {
-    state: () => state,
-    consume(handler) {
-      const { exchanges, bindings } = topologyOf(id)
-      for (const queue of [commandQueue(id), eventQueue(id)]) {
-        const isCheck = options.topology === 'check'
-        const consumer = connection.createConsumer(
-          {
-            queue,
-            queueOptions: queueOptions(queue, options.topology, options.queues),
-            ...(isCheck ? {} : { exchanges: [...exchanges], queueBindings: bindings.filter((one) => one.queue === queue) }),
-            qos: { prefetchCount: options.prefetch },
-            noAck: false,
-            exclusive: false,
-          },
-          async (message) => ((await handler(arrivedIn(queue, message))) === 'ack' ? ACK : REQUEUE),
-        )
-        consumer.on('error', (error: unknown) => log.warn({ queue, error: wordsOf(error) }, 'a queue cannot be read; trying again'))
-        consumers.push(consumer)
-      }
+    state: () => (state === 'connected' && problem !== null ? (problem === undefined ? 'connecting' : 'unbound') : state),
+    problem: () => problem ?? null,
+    consume(given) {
+      handler = given
+      if (problem === null) startConsumers()
     },
     async publish({ exchange, key, properties, headers, body }) {
       const { message_id, correlation_id, type, timestamp, content_type, content_encoding } = properties
-      await publisher.send(
+      const sending = publisher.send(
         {
           exchange,
           routingKey: key,
@@ -141,11 +223,18 @@ export function connect(options: LinkOptions): Link {
         },
         body,
       )
+      await sending.catch((error: unknown) => {
+        // An exchange is gone: it is made again before the next attempt.
+        if (isMissing(error)) void check()
+        throw error
+      })
       // The library resolves a confirm before it tells of the return that came ahead of it.
       await new Promise(setImmediate)
       if (message_id !== undefined && returned.delete(message_id)) throw new Unroutable(`no queue takes messages for ${key}`)
     },
     async stop() {
+      clearInterval(timer)
+      await checking
       await Promise.all(consumers.map((consumer) => consumer.close()))
       await publisher.close()
       await connection.close()
@@ -153,6 +242,9 @@ export function connect(options: LinkOptions): Link {
   }
 }
 
+const codeOf = (error: unknown): unknown => (error as { code?: unknown } | null)?.code
+const isRefused = (error: unknown): boolean => codeOf(error) === 'ACCESS_REFUSED'
+const isMissing = (error: unknown): boolean => codeOf(error) === 'NOT_FOUND'
 const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).slice(0, 300)
 
 const bytesOf = (body: unknown): Buffer =>

@@ -27,7 +27,8 @@ export const topologyOf = (id: string): Topology => ({
 })
 
 /** How a queue is declared; a plain one has no arguments, so that others may declare it too. */
-export const queueOptions = (queue: string, mode: TopologyMode, kind: QueueKind): object =>
-  mode === 'check'
-    ? { queue, passive: true }
-    : { queue, durable: true, ...(kind === 'quorum' ? { arguments: { 'x-queue-type': 'quorum' } } : {}) }
+export const queueOptions = (queue: string, kind: QueueKind): object => ({
+  queue,
+  durable: true,
+  ...(kind === 'quorum' ? { arguments: { 'x-queue-type': 'quorum' } } : {}),
+})

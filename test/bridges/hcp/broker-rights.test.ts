@@ -43,8 +43,15 @@ describe('rights at a broker', { timeout: 400_000 }, () => {
     queues: 'classic',
     prefetch: 10,
     sendsUser: true,
+    checkMs: 200,
     log: quiet,
   })
+  async function until(look: () => boolean | Promise<boolean>): Promise<void> {
+    for (let tries = 0; !(await look()); tries++) {
+      assert.ok(tries < 1_200, `${look} did not come`)
+      await sleep(25)
+    }
+  }
   async function linked(t: TestContext, options: LinkOptions, got: Arrived[] = []): Promise<Link> {
     const link = connect(options)
     t.after(() => link.stop())
@@ -69,16 +76,28 @@ describe('rights at a broker', { timeout: 400_000 }, () => {
 
   test('locked harnesses are served by what the operator made, and bind nothing of others', async (t) => {
     // As an operator does it.
-    const applied = ['harness', 'permissions', 'lab-x', 'lab-y', '--locked', '--apply', '--ctl', broker.ctlProgram]
+    const applied = ['harness', 'permissions', 'lab-x', 'lab-y', '--apply', '--ctl', broker.ctlProgram]
     const said = execFileSync(process.execPath, [join(root, 'bin/countersign.js'), ...applied], { encoding: 'utf8' })
     const urlOf = (id: string): string =>
       broker.urlOf(id).replace(`:${id}@`, `:${new RegExp(`^${id}: the password is (\\S+)$`, 'm').exec(said)![1]!}@`)
-    const locked = (id: string): LinkOptions => ({ ...usual(id), url: urlOf(id), topology: 'check' })
     const got: Arrived[] = []
-    await linked(t, locked('lab-y'), got)
-    const x = await linked(t, locked('lab-x'))
+    const y = await linked(t, { ...usual('lab-y'), url: urlOf('lab-y'), topology: 'check' }, got)
+    // A harness that would declare, and may not, checks instead.
+    const x = await linked(t, { ...usual('lab-x'), url: urlOf('lab-x') })
     await x.publish(parcel('lab-y'))
     assert.equal((await arrival(got)).user_id, 'lab-x')
+    // Its own probes reach no handler.
+    const operator = new Connection({ url: broker.urlOf('lab-a') })
+    operator.on('error', () => undefined)
+    t.after(() => operator.close())
+    const binding = { exchange: 'hcp.commands', queue: 'hcp.cmd.lab-y', routingKey: 'lab-y' }
+    await operator.queueUnbind(binding)
+    await until(() => y.state() === 'unbound')
+    assert.match(y.problem()!, /hcp\.cmd\.lab-y is not bound to hcp\.commands: .*countersign harness permissions lab-y --apply/)
+    await operator.queueBind(binding)
+    await until(() => y.state() === 'connected')
+    assert.equal(y.problem(), null)
+    assert.equal(got.length, 1)
     await assert.rejects(x.publish(parcel('lab-z')), { name: 'Unroutable' })
     const own = new Connection({ url: urlOf('lab-x') })
     own.on('error', () => undefined)
@@ -90,6 +109,34 @@ describe('rights at a broker', { timeout: 400_000 }, () => {
     const policies = await broker.ctl('-q', 'list_policies', '-p', 'hcp')
     assert.match(policies, /hcp-events.*reject-publish/)
     assert.doesNotMatch(policies, /ttl|drop-head/)
+  })
+
+  test('exchanges that another harness deletes are made again, and so are the bindings', async (t) => {
+    const got: Arrived[] = []
+    const a = await linked(t, usual('lab-a'), got)
+    const evil = new Connection({ url: broker.urlOf('lab-b') })
+    evil.on('error', () => undefined)
+    t.after(() => evil.close())
+    for (const isMadeAgain of [true, false]) {
+      for (const exchange of ['hcp.commands', 'hcp.events', 'hcp.dead']) await evil.exchangeDelete({ exchange })
+      // An exchange without its bindings: nothing fails, and nothing arrives.
+      if (isMadeAgain) await evil.exchangeDeclare({ exchange: 'hcp.commands', type: 'direct', durable: true })
+      got.length = 0
+      await until(() =>
+        a.publish(parcel('lab-a')).then(
+          () => true,
+          () => false,
+        ),
+      )
+      await arrival(got)
+    }
+    // One that is made as another kind cannot be mended by a harness: it says so.
+    await evil.exchangeDelete({ exchange: 'hcp.commands' })
+    await evil.exchangeDeclare({ exchange: 'hcp.commands', type: 'fanout', durable: true })
+    await until(() => a.state() === 'unbound')
+    assert.match(a.problem()!, /hcp\.commands/)
+    await evil.exchangeDelete({ exchange: 'hcp.commands' })
+    await until(() => a.state() === 'connected')
   })
 
   test('harnesses that declare for themselves read no topic of others', async (t) => {

@@ -26,30 +26,29 @@ export const permissionsSpec = spec(
       },
     ],
     flags: [
-      flag(
-        'locked',
-        null,
-        'harnesses may declare and bind nothing: exchanges, queues and bindings are made here (COUNTERSIGN_HARNESS_TOPOLOGY=check)',
-      ),
+      flag('locked', null, 'the default: harnesses declare, bind and delete nothing; exchanges, queues and bindings are made here'),
+      flag('unlocked', null, 'harnesses declare for themselves: each can then delete exchanges, and copy commands for others'),
       flag('apply', null, 'make the calls; passwords of new users are printed once'),
       flag('vhost', 'name', 'the virtual host; hcp by default'),
-      flag('queues', 'kind', 'with --locked: classic (usual) or quorum', { choices: ['classic', 'quorum'] }),
+      flag('queues', 'kind', 'queues that are made here: classic (usual) or quorum', { choices: ['classic', 'quorum'] }),
       flag('ctl', 'program', 'rabbitmqctl by default'),
     ],
     examples: [
       'countersign harness permissions lab-a lab-b',
-      'countersign harness permissions lab-a lab-b --locked --apply',
+      'countersign harness permissions lab-a lab-b --apply',
       'countersign harness permissions lab-a --vhost science --json',
     ],
     async run(context, given) {
       const { io, json } = context
+      if (given.get('locked') === true && given.get('unlocked') === true)
+        throw usage('--locked and --unlocked exclude each other: name one')
       const ids = [...new Set((given.get('id') as string[] | undefined) ?? (await usualIds(context)))]
       for (const id of ids)
         if (!isHarnessId(id)) throw usage(`${JSON.stringify(id)} is no harness id: small letters, digits and dashes, at most 63`)
       const statements = statementsFor({
         ids,
         vhost: (given.get('vhost') as string | undefined) ?? 'hcp',
-        locked: given.get('locked') === true,
+        locked: given.get('unlocked') !== true,
         queues: (given.get('queues') as 'classic' | 'quorum' | undefined) ?? 'classic',
         eventBytesMax: EVENT_BYTES,
       })

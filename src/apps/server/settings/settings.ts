@@ -290,7 +290,8 @@ export const settings = [
     env: 'COUNTERSIGN_HARNESS_TOPOLOGY',
     value: 'declare|check',
     usual: 'declare',
-    words: 'check: the operator has declared exchanges and queues, and this harness may not',
+    words:
+      'declare: exchanges, queues and bindings are made, or only checked where the broker gives no right to make them; check: only checked',
   },
   {
     flag: 'harness-queues',
